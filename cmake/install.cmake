@@ -1,0 +1,15 @@
+# Install and export: find_package(weft) works from an install tree and, with weft_DIR, from the build tree.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
+
+install(TARGETS weft EXPORT weft)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT weft FILE weft-targets.cmake NAMESPACE weft:: DESTINATION ${package_folder})
+export(EXPORT weft FILE ${PROJECT_BINARY_DIR}/weft-targets.cmake NAMESPACE weft::)
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weft-config.cmake.in
+  ${PROJECT_BINARY_DIR}/weft-config.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/weft-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/weft-config.cmake ${PROJECT_BINARY_DIR}/weft-config-version.cmake
+  DESTINATION ${package_folder})
