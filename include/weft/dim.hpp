@@ -1,0 +1,120 @@
+// Dim: a size. An integer, or an expression over symbols (s0*4 + 1) where a compiled function was asked to keep a size
+// symbolic. 8 bytes: an even word is twice the integer, an odd word is a pointer to an interned expression.
+// Equal expressions are the same word: construction normalizes to a sum of products. The same expressions, over loop
+// axes, are the indices of the loop IR (schedule/loop.hpp).
+#pragma once
+#include <cstdint>
+
+#include "weft/error.hpp"
+
+namespace weft {
+
+struct DimNode;
+class Index;
+
+class Dim {
+ public:
+  constexpr Dim() = default;
+  constexpr Dim(std::int64_t value) : word_(static_cast<std::uint64_t>(value) << 1) {}
+  constexpr Dim(int value) : Dim(static_cast<std::int64_t>(value)) {}
+  static Dim from_node(const DimNode* node) {
+    Dim dim;
+    dim.word_ = reinterpret_cast<std::uint64_t>(node) | 1;
+    return dim;
+  }
+
+  constexpr bool is_constant() const { return (word_ & 1) == 0; }
+  // The integer of a constant. An invariant failure for a symbolic size: ask is_constant() first.
+  constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_) >> 1; }
+  const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ & ~1ull); }
+  constexpr std::uint64_t word() const { return word_; }
+
+  // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded).
+  explicit operator std::int64_t() const { return is_constant() ? constant() : specialize(); }
+
+  // Structural equality: the same expression. Unequal expressions may still have equal values; see operator==.
+  constexpr bool same(Dim other) const { return word_ == other.word_; }
+
+  friend Dim operator+(Dim a, Dim b) {
+    return a.is_constant() && b.is_constant() ? Dim(a.constant() + b.constant()) : add(a, b);
+  }
+  friend Dim operator-(Dim a, Dim b) {
+    return a.is_constant() && b.is_constant() ? Dim(a.constant() - b.constant()) : add(a, multiply(b, Dim(-1)));
+  }
+  friend Dim operator*(Dim a, Dim b) {
+    return a.is_constant() && b.is_constant() ? Dim(a.constant() * b.constant()) : multiply(a, b);
+  }
+  // Floor division and modulo with the divisor's sign (Python's). The divisor must not be zero.
+  friend Dim operator/(Dim a, Dim b) { return floor_divide(a, b); }
+  friend Dim operator%(Dim a, Dim b) { return modulo(a, b); }
+
+  // Comparison. Between symbolic sizes of a trace the answer for this call's sizes is taken and recorded as a guard.
+  friend bool operator==(Dim a, Dim b) {
+    return a.same(b) || (!(a.is_constant() && b.is_constant()) && decide_equal(a, b));
+  }
+  friend bool operator<(Dim a, Dim b) {
+    return a.is_constant() && b.is_constant() ? a.constant() < b.constant() : decide_less(a, b);
+  }
+  friend bool operator>(Dim a, Dim b) { return b < a; }
+  friend bool operator<=(Dim a, Dim b) { return !(b < a); }
+  friend bool operator>=(Dim a, Dim b) { return !(a < b); }
+
+ private:
+  std::int64_t specialize() const;
+  static Dim add(Dim a, Dim b);
+  static Dim multiply(Dim a, Dim b);
+  static Dim floor_divide(Dim a, Dim b);
+  static Dim modulo(Dim a, Dim b);
+  static bool decide_equal(Dim a, Dim b);
+  static bool decide_less(Dim a, Dim b);
+
+  std::uint64_t word_ = 0;
+};
+
+// Up to eight sizes, outermost first.
+inline constexpr int max_rank = 8;
+
+class Shape {
+ public:
+  Shape() = default;
+  Shape(const Dim* dims, int rank) : rank_(static_cast<std::uint8_t>(rank)) {
+    for (int i = 0; i < rank; ++i) dims_[i] = dims[i];
+  }
+  template <class... Sizes>
+    requires(sizeof...(Sizes) <= max_rank)
+  static Shape of(Sizes... sizes) {
+    Shape shape;
+    ((shape.dims_[shape.rank_++] = Dim(sizes)), ...);
+    return shape;
+  }
+
+  int rank() const { return rank_; }
+  Dim operator[](int i) const { return dims_[i]; }
+  Dim& operator[](int i) { return dims_[i]; }
+  const Dim* begin() const { return dims_; }
+  const Dim* end() const { return dims_ + rank_; }
+  void push_back(Dim dim) { dims_[rank_++] = dim; }
+  void resize(int rank) {
+    for (int i = rank_; i < rank; ++i) dims_[i] = Dim(1);
+    rank_ = static_cast<std::uint8_t>(rank);
+  }
+  // The number of elements: the product of the sizes.
+  Dim element_count() const {
+    Dim count = 1;
+    for (Dim dim : *this) count = count * dim;
+    return count;
+  }
+  // Structural equality of every size.
+  bool same(const Shape& other) const {
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < rank_; ++i)
+      if (!dims_[i].same(other.dims_[i])) return false;
+    return true;
+  }
+
+ private:
+  Dim dims_[max_rank];
+  std::uint8_t rank_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,291 @@
+// Tensor: an 8-byte handle on an immutable graph value. Every operation appends to a graph; item(), data(), copy_to(),
+// printing and eval() compute what they need. Also Param, Buffer (named state), Scalar, Index (runtime numbers).
+#pragma once
+#include <concepts>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "weft/dim.hpp"
+#include "weft/dtype.hpp"
+#include "weft/error.hpp"
+
+namespace weft {
+
+struct Node;
+struct Storage;
+class Tensor;
+template <class T>
+class View;
+
+namespace detail {
+// The first member of every node. The count is touched with atomic builtins, so that this header needs no <atomic>.
+struct NodeHeader {
+  std::uint32_t references = 0;
+};
+void destroy(Node* node) noexcept;  // at zero references; iterative over operands
+const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::int64_t* count, Loc loc);
+void release(Storage* storage) noexcept;
+double read_item(const Tensor& tensor, Loc loc);
+std::int64_t read_item_integer(const Tensor& tensor, Loc loc);
+void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, Loc loc);
+}  // namespace detail
+
+class Tensor {
+ public:
+  constexpr Tensor() noexcept = default;
+  // Takes a reference of its own. `output` selects a result of a node with several.
+  explicit Tensor(Node* node, unsigned output = 0) noexcept
+      : word_(reinterpret_cast<std::uint64_t>(node) | std::uint64_t{output} << 48) { retain(); }
+  Tensor(const Tensor& other) noexcept : word_(other.word_) { retain(); }
+  Tensor(Tensor&& other) noexcept : word_(std::exchange(other.word_, 0)) {}
+  Tensor& operator=(const Tensor& other) noexcept {
+    Tensor copy(other);
+    std::swap(word_, copy.word_);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    std::swap(word_, other.word_);
+    return *this;
+  }
+  ~Tensor() { drop(); }
+
+  // False for a default-constructed handle (a gradient that does not exist, say).
+  bool defined() const { return word_ != 0; }
+  explicit operator bool() const = delete;  // the value of a tensor is read with item()
+
+  DType dtype(Loc loc = Loc::current()) const;
+  int rank(Loc loc = Loc::current()) const;
+  Shape shape(Loc loc = Loc::current()) const;
+  // Size of an axis; negative axes count from the end. Throws when out of range.
+  Dim size(int axis, Loc loc = Loc::current()) const;
+  Dim element_count(Loc loc = Loc::current()) const;
+  Device device(Loc loc = Loc::current()) const;
+
+  // Computes the value now (and what it needs). Returns *this.
+  const Tensor& eval(Loc loc = Loc::current()) const;
+  // The value of a tensor with one element, converted to T.
+  template <class T = double>
+  T item(Loc loc = Loc::current()) const {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(detail::read_item_integer(*this, loc));
+    else return static_cast<T>(detail::read_item(*this, loc));
+  }
+  // The elements, contiguous in row-major order; the view owns a reference. T must be the tensor's dtype.
+  template <class T>
+  View<const T> data(Loc loc = Loc::current()) const&;
+  template <class T>
+  View<const T> data(Loc loc = Loc::current()) const&& = delete;  // keep the tensor in a variable
+  // Copies all elements out; `to` must have exactly element_count() of the tensor's dtype.
+  template <class T>
+  void copy_to(std::span<T> to, Loc loc = Loc::current()) const {
+    detail::copy_out(*this, dtype_of<T>, to.data(), to.size(), loc);
+  }
+
+  Node* node() const { return reinterpret_cast<Node*>(word_ & 0xffff'ffff'ffffull); }
+  unsigned output() const { return static_cast<unsigned>(word_ >> 48); }
+  std::uint64_t word() const { return word_; }
+  bool same(const Tensor& other) const { return word_ == other.word_; }
+
+ private:
+  void retain() const noexcept {
+    if (word_) __atomic_fetch_add(&reinterpret_cast<detail::NodeHeader*>(node())->references, 1u, __ATOMIC_RELAXED);
+  }
+  void drop() noexcept {
+    if (!word_) return;
+    if (__atomic_fetch_sub(&reinterpret_cast<detail::NodeHeader*>(node())->references, 1u, __ATOMIC_ACQ_REL) == 1)
+      detail::destroy(node());
+  }
+  std::uint64_t word_ = 0;
+};
+
+// A span over a tensor's elements that keeps them alive.
+template <class T>
+class View {
+ public:
+  View(T* data, std::size_t size, Storage* owner) : data_(data), size_(size), owner_(owner) {}
+  View(View&& other) noexcept
+      : data_(other.data_), size_(other.size_), owner_(std::exchange(other.owner_, nullptr)) {}
+  View(const View&) = delete;
+  View& operator=(View&&) = delete;
+  ~View() { if (owner_) detail::release(owner_); }
+  T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  T& operator[](std::size_t i) const { return data_[i]; }
+  operator std::span<T>() const { return {data_, size_}; }
+
+ private:
+  T* data_;
+  std::size_t size_;
+  Storage* owner_;
+};
+
+template <class T>
+View<const T> Tensor::data(Loc loc) const& {
+  Storage* owner = nullptr;
+  std::int64_t count = 0;
+  const void* elements = detail::read_data(*this, dtype_of<T>, &owner, &count, loc);
+  return View<const T>(static_cast<const T*>(elements), static_cast<std::size_t>(count), owner);
+}
+
+// A number that may change from call to call of a compiled function without a new compilation (a learning rate, a step
+// counter). A 0-d f64 value that takes the other operand's dtype, like a literal.
+class Scalar {
+ public:
+  Scalar(double value = 0);
+  explicit Scalar(Tensor value) : value_(std::move(value)) {}
+  const Tensor& tensor() const { return value_; }
+  Tensor& tensor() { return value_; }
+  double item(Loc loc = Loc::current()) const { return value_.item<double>(loc); }
+
+ private:
+  Tensor value_;
+};
+
+// The same for an integer: a position in a cache, a count. A 0-d i64 value.
+class Index {
+ public:
+  Index(std::int64_t value = 0);
+  explicit Index(Tensor value) : value_(std::move(value)) {}
+  const Tensor& tensor() const { return value_; }
+  Tensor& tensor() { return value_; }
+  std::int64_t item(Loc loc = Loc::current()) const { return value_.item<std::int64_t>(loc); }
+
+ private:
+  Tensor value_;
+};
+
+// A trainable tensor: differentiated and updated. Frozen parameters are skipped by both.
+class Param {
+ public:
+  Param() = default;
+  Param(Tensor value) : value_(std::move(value)) {}
+  operator const Tensor&() const { return value_; }
+  const Tensor& tensor() const { return value_; }
+  Tensor& tensor() { return value_; }
+  const Tensor* operator->() const { return &value_; }
+  bool frozen = false;
+
+ private:
+  Tensor value_;
+};
+
+// State that is not trained: running statistics, counters, moments.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Tensor value) : value_(std::move(value)) {}
+  operator const Tensor&() const { return value_; }
+  const Tensor& tensor() const { return value_; }
+  Tensor& tensor() { return value_; }
+  const Tensor* operator->() const { return &value_; }
+
+ private:
+  Tensor value_;
+};
+
+template <class T>
+concept Arithmetic = std::is_arithmetic_v<T>;
+
+// An operand with the line where it was written: operators and functions take At, so that an implicit conversion at the
+// call records the caller's file and line. Literals stay weakly typed. Lives only for the call.
+struct At {
+  At(const Tensor& tensor, Loc loc = Loc::current()) : tensor(&tensor), loc(loc) {}
+  At(const Param& param, Loc loc = Loc::current()) : tensor(&param.tensor()), loc(loc) {}
+  At(const Buffer& buffer, Loc loc = Loc::current()) : tensor(&buffer.tensor()), loc(loc) {}
+  At(const Scalar& scalar, Loc loc = Loc::current()) : tensor(&scalar.tensor()), loc(loc) {}
+  At(const Index& index, Loc loc = Loc::current()) : tensor(&index.tensor()), loc(loc) {}
+  template <Arithmetic T>
+  At(T value, Loc loc = Loc::current())
+      : kind(std::is_same_v<T, bool> ? DTypeKind::boolean
+             : std::is_integral_v<T> ? DTypeKind::integer
+                                     : DTypeKind::floating),
+        loc(loc) {
+    if constexpr (std::is_integral_v<T>) integer = static_cast<std::int64_t>(value);
+    else number = static_cast<double>(value);
+  }
+
+  const Tensor* tensor = nullptr;  // null for a literal
+  DTypeKind kind = DTypeKind::floating;
+  union {
+    double number = 0;
+    std::int64_t integer;
+  };
+  Loc loc;
+};
+
+// A list of axes, written 1 or {0, -1}; negative axes count from the end. Empty (the default): all.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : count_(1) { axes_[0] = axis; }
+  Axes(std::initializer_list<int> axes) {
+    for (int axis : axes)
+      if (count_ < max_rank) axes_[count_++] = axis;
+      else overflow_ = true;
+  }
+  int count() const { return overflow_ ? max_rank + 1 : count_; }
+  int operator[](int i) const { return axes_[i]; }
+
+ private:
+  int axes_[max_rank] = {};
+  int count_ = 0;
+  bool overflow_ = false;
+};
+
+// A list of sizes, written {2, 3} or {b, -1}: -1 is inferred in reshape.
+class Sizes {
+ public:
+  Sizes(std::initializer_list<Dim> sizes, Loc loc = Loc::current());
+  Sizes(const Shape& shape) : shape_(shape) {}
+  const Shape& shape() const { return shape_; }
+
+ private:
+  Shape shape_;
+};
+
+// ---- factories ----------------------------------------------------------------------------------------------------
+
+struct Options {
+  DType dtype = DType::f32;
+  Device device = {};
+};
+Tensor full(Sizes sizes, double value, Options options = {}, Loc loc = Loc::current());
+Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());
+Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
+Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
+Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
+// 0, 1, ... count-1 as i64 unless asked otherwise.
+Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
+// Copies `from` (row-major) into a new tensor. Throws when the number of elements does not match the sizes.
+template <class T>
+  requires is_element<std::remove_const_t<T>>
+Tensor from_span(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
+  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), loc);
+}
+template <class T>
+  requires is_element<T>
+Tensor from_list(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
+  return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), loc);
+}
+template <class T>
+  requires is_element<T>
+Tensor from_list(std::initializer_list<T> from, Loc loc = Loc::current()) {
+  return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(), loc);
+}
+// Data from host memory inside a traced function: the value is part of the compiled graph.
+template <class T>
+  requires is_element<std::remove_const_t<T>>
+Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
+  return from_span(from, sizes, loc);
+}
+// Moves to a device (copies when it is another one).
+Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
+}  // namespace weft

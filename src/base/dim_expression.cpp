@@ -1,0 +1,493 @@
+#include "base/dim_expression.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/fail.hpp"
+
+namespace weft {
+namespace {
+
+// ---- order and interning ------------------------------------------------------------------------------------------
+
+int compare(const DimNode* a, const DimNode* b);
+
+int compare(Dim a, Dim b) {
+  if (a.same(b)) return 0;
+  if (a.is_constant() || b.is_constant()) {
+    if (a.is_constant() != b.is_constant()) return a.is_constant() ? -1 : 1;
+    return a.constant() < b.constant() ? -1 : 1;
+  }
+  return compare(a.node(), b.node());
+}
+
+int compare_factors(const std::vector<const DimNode*>& a, const std::vector<const DimNode*>& b) {
+  if (a.size() != b.size()) return a.size() > b.size() ? -1 : 1;  // products first, the constant last
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (int c = compare(a[i], b[i])) return c;
+  return 0;
+}
+
+int compare(const DimNode* a, const DimNode* b) {
+  if (a == b) return 0;
+  if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+  if (a->number != b->number) return a->number < b->number ? -1 : 1;
+  if (int c = compare(a->lower, b->lower)) return c;
+  if (int c = compare(a->extent, b->extent)) return c;
+  if (int c = compare(a->left, b->left)) return c;
+  if (int c = compare(a->right, b->right)) return c;
+  if (a->terms.size() != b->terms.size()) return a->terms.size() < b->terms.size() ? -1 : 1;
+  for (std::size_t i = 0; i < a->terms.size(); ++i) {
+    if (int c = compare_factors(a->terms[i].factors, b->terms[i].factors)) return c;
+    if (a->terms[i].coefficient != b->terms[i].coefficient)
+      return a->terms[i].coefficient < b->terms[i].coefficient ? -1 : 1;
+  }
+  return 0;
+}
+
+std::size_t hash(const DimNode& node) {
+  std::size_t h = static_cast<std::size_t>(node.kind) * 31 + static_cast<std::size_t>(node.number);
+  auto mix = [&h](std::size_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15ull; };
+  for (Dim dim : {node.lower, node.extent, node.left, node.right}) mix(dim.word());
+  for (const DimTerm& term : node.terms) {
+    mix(static_cast<std::size_t>(term.coefficient));
+    for (const DimNode* factor : term.factors) mix(reinterpret_cast<std::size_t>(factor));
+  }
+  return h;
+}
+
+bool equal(const DimNode& a, const DimNode& b) { return compare(&a, &b) == 0; }
+
+// Expressions live as long as the process: there are few of them, and every trace asks for the same ones again.
+Dim intern(DimNode node) {
+  static std::mutex mutex;
+  static auto& nodes = *new std::deque<DimNode>;
+  static auto& buckets = *new std::unordered_multimap<std::size_t, const DimNode*>;
+  std::size_t key = hash(node);
+  std::lock_guard lock(mutex);
+  auto [first, last] = buckets.equal_range(key);
+  for (; first != last; ++first)
+    if (equal(*first->second, node)) return Dim::from_node(first->second);
+  nodes.push_back(std::move(node));
+  buckets.emplace(key, &nodes.back());
+  return Dim::from_node(&nodes.back());
+}
+
+// ---- sums ---------------------------------------------------------------------------------------------------------
+
+Dim from_terms(std::vector<DimTerm> terms);
+
+bool is_quotient(const DimNode* node) { return node->kind == DimKind::floor_divide; }
+
+// c*R*(e % d) + c*R*d*(e / d) == c*R*e: the identity behind flattening and splitting the same axis.
+bool recombine(std::vector<DimTerm>& terms) {
+  for (std::size_t m = 0; m < terms.size(); ++m) {
+    for (std::size_t f = 0; f < terms[m].factors.size(); ++f) {
+      const DimNode* modulo = terms[m].factors[f];
+      if (modulo->kind != DimKind::modulo) continue;
+      std::vector<DimTerm> divisor = dims::terms(modulo->right);
+      if (divisor.size() != 1) continue;
+      DimTerm wanted = terms[m];
+      wanted.factors.erase(wanted.factors.begin() + static_cast<std::ptrdiff_t>(f));
+      DimTerm rest = wanted;
+      wanted.coefficient *= divisor[0].coefficient;
+      Dim quotient = modulo->left / modulo->right;
+      if (quotient.is_constant()) continue;
+      wanted.factors.push_back(quotient.node());
+      wanted.factors.insert(wanted.factors.end(), divisor[0].factors.begin(), divisor[0].factors.end());
+      std::sort(wanted.factors.begin(), wanted.factors.end(), [](auto a, auto b) { return compare(a, b) < 0; });
+      for (std::size_t q = 0; q < terms.size(); ++q) {
+        if (q == m || terms[q].coefficient != wanted.coefficient || terms[q].factors != wanted.factors) continue;
+        std::vector<DimTerm> kept;
+        for (std::size_t i = 0; i < terms.size(); ++i)
+          if (i != m && i != q) kept.push_back(terms[i]);
+        for (const DimTerm& term : dims::terms(modulo->left)) {
+          DimTerm product{term.coefficient * rest.coefficient, term.factors};
+          product.factors.insert(product.factors.end(), rest.factors.begin(), rest.factors.end());
+          kept.push_back(std::move(product));
+        }
+        terms = std::move(kept);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void normalize(std::vector<DimTerm>& terms) {
+  auto less = [](const DimNode* a, const DimNode* b) { return compare(a, b) < 0; };
+  for (DimTerm& term : terms) std::sort(term.factors.begin(), term.factors.end(), less);
+  std::sort(terms.begin(), terms.end(),
+            [](const DimTerm& a, const DimTerm& b) { return compare_factors(a.factors, b.factors) < 0; });
+  std::vector<DimTerm> merged;
+  for (DimTerm& term : terms) {
+    if (!merged.empty() && merged.back().factors == term.factors)
+      merged.back().coefficient += term.coefficient;
+    else
+      merged.push_back(std::move(term));
+  }
+  std::erase_if(merged, [](const DimTerm& term) { return term.coefficient == 0; });
+  terms = std::move(merged);
+}
+
+Dim from_terms(std::vector<DimTerm> terms) {
+  normalize(terms);
+  while (recombine(terms)) normalize(terms);
+  if (terms.empty()) return Dim(0);
+  if (terms.size() == 1) {
+    if (terms[0].factors.empty()) return Dim(terms[0].coefficient);
+    if (terms[0].factors.size() == 1 && terms[0].coefficient == 1) return Dim::from_node(terms[0].factors[0]);
+  }
+  DimNode node{DimKind::sum};
+  node.terms = std::move(terms);
+  return intern(std::move(node));
+}
+
+// Exact quotient of two terms, if there is one.
+bool divide_term(const DimTerm& term, const DimTerm& divisor, DimTerm& quotient) {
+  if (divisor.coefficient == 0 || term.coefficient % divisor.coefficient != 0) return false;
+  quotient = term;
+  quotient.coefficient /= divisor.coefficient;
+  for (const DimNode* factor : divisor.factors) {
+    auto found = std::find(quotient.factors.begin(), quotient.factors.end(), factor);
+    if (found == quotient.factors.end()) return false;
+    quotient.factors.erase(found);
+  }
+  return true;
+}
+
+std::int64_t floor_divide_integers(std::int64_t a, std::int64_t b) {
+  std::int64_t q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+struct Split {
+  Dim quotient, rest;
+};
+// a = quotient * d + rest, with every exactly divisible term moved into the quotient.
+Split split(Dim a, Dim d) {
+  std::vector<DimTerm> divisor = dims::terms(d);
+  if (divisor.size() != 1) return a.same(d) ? Split{Dim(1), Dim(0)} : Split{Dim(0), a};
+  std::vector<DimTerm> quotient, rest;
+  for (const DimTerm& term : dims::terms(a)) {
+    DimTerm exact;
+    if (divide_term(term, divisor[0], exact))
+      quotient.push_back(std::move(exact));
+    else
+      rest.push_back(term);
+  }
+  return {from_terms(std::move(quotient)), from_terms(std::move(rest))};
+}
+
+// ---- bounds -------------------------------------------------------------------------------------------------------
+
+Dim bound(Dim dim, bool upper);
+
+Dim bound_of_atom(const DimNode* node, bool upper) {
+  switch (node->kind) {
+    case DimKind::symbol: return Dim::from_node(node);
+    case DimKind::axis:
+    case DimKind::value: return upper ? node->extent - Dim(1) : Dim(0);
+    case DimKind::modulo: return upper ? node->right - Dim(1) : Dim(0);
+    case DimKind::floor_divide: {
+      Dim inner = bound(node->left, upper);
+      return inner / node->right;
+    }
+    case DimKind::sum: return bound(Dim::from_node(node), upper);
+  }
+  return Dim(0);
+}
+
+// An inclusive bound that has only symbols in it. Sound where all atoms are nonnegative, which they are.
+Dim bound(Dim dim, bool upper) {
+  Dim total = 0;
+  for (const DimTerm& term : dims::terms(dim)) {
+    bool side = (term.coefficient >= 0) == upper;
+    Dim product = Dim(term.coefficient);
+    for (const DimNode* factor : term.factors) product = product * bound_of_atom(factor, side);
+    total = total + product;
+  }
+  return total;
+}
+
+}  // namespace
+
+// ---- Dim ----------------------------------------------------------------------------------------------------------
+
+Dim Dim::add(Dim a, Dim b) {
+  std::vector<DimTerm> terms = dims::terms(a), more = dims::terms(b);
+  terms.insert(terms.end(), more.begin(), more.end());
+  return from_terms(std::move(terms));
+}
+
+Dim Dim::multiply(Dim a, Dim b) {
+  std::vector<DimTerm> product;
+  for (const DimTerm& x : dims::terms(a))
+    for (const DimTerm& y : dims::terms(b)) {
+      DimTerm term{x.coefficient * y.coefficient, x.factors};
+      term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
+      product.push_back(std::move(term));
+    }
+  return from_terms(std::move(product));
+}
+
+Dim Dim::floor_divide(Dim a, Dim d) {
+  if (d.is_constant() && d.constant() == 0) fail("Dim", {}, "division by zero");
+  if (a.is_constant() && d.is_constant()) return Dim(floor_divide_integers(a.constant(), d.constant()));
+  Split parts = split(a, d);
+  if (parts.rest.same(Dim(0))) return parts.quotient;
+  if (dims::proves_nonnegative(parts.rest) && dims::proves_less(parts.rest, d)) return parts.quotient;
+  if (parts.rest.node() && is_quotient(parts.rest.node()))
+    return parts.quotient + parts.rest.node()->left / (parts.rest.node()->right * d);
+  DimNode node{DimKind::floor_divide};
+  node.left = parts.rest;
+  node.right = d;
+  return parts.quotient + intern(std::move(node));
+}
+
+Dim Dim::modulo(Dim a, Dim d) {
+  if (d.is_constant() && d.constant() == 0) fail("Dim", {}, "modulo by zero");
+  if (a.is_constant() && d.is_constant())
+    return Dim(a.constant() - d.constant() * floor_divide_integers(a.constant(), d.constant()));
+  Dim rest = split(a, d).rest;
+  if (rest.same(Dim(0))) return rest;
+  if (dims::proves_nonnegative(rest) && dims::proves_less(rest, d)) return rest;
+  if (const DimNode* inner = rest.node(); inner && inner->kind == DimKind::modulo && split(inner->right, d).rest.same(Dim(0)))
+    return inner->left % d;
+  DimNode node{DimKind::modulo};
+  node.left = rest;
+  node.right = d;
+  return intern(std::move(node));
+}
+
+std::int64_t Dim::specialize() const {
+  DimEnvironment* environment = DimEnvironment::current();
+  WEFT_CHECK(environment, "a symbolic size outside its trace");
+  std::int64_t hint = environment->hint(*this);
+  environment->record({DimCondition::Kind::equal, *this, Dim(hint), true, {}});
+  return hint;
+}
+
+bool Dim::decide_equal(Dim a, Dim b) {
+  if (Dim difference = a - b; difference.is_constant()) return difference.constant() == 0;
+  if (dims::proves_less(a, b) || dims::proves_less(b, a)) return false;
+  DimEnvironment* environment = DimEnvironment::current();
+  WEFT_CHECK(environment, "a symbolic size outside its trace");
+  bool holds = environment->hint(a) == environment->hint(b);
+  environment->record({DimCondition::Kind::equal, a, b, holds, {}});
+  return holds;
+}
+
+bool Dim::decide_less(Dim a, Dim b) {
+  if (dims::proves_less(a, b)) return true;
+  if (dims::proves_nonnegative(a - b)) return false;
+  DimEnvironment* environment = DimEnvironment::current();
+  WEFT_CHECK(environment, "a symbolic size outside its trace");
+  bool holds = environment->hint(a) < environment->hint(b);
+  environment->record({DimCondition::Kind::less, a, b, holds, {}});
+  return holds;
+}
+
+// ---- dims ---------------------------------------------------------------------------------------------------------
+
+namespace dims {
+
+Dim symbol(int number, std::int64_t lower) {
+  DimNode node{DimKind::symbol};
+  node.number = number;
+  node.lower = Dim(lower);
+  return intern(std::move(node));
+}
+Dim axis(int number, Dim extent) {
+  if (extent.same(Dim(1))) return Dim(0);
+  DimNode node{DimKind::axis};
+  node.number = number;
+  node.extent = extent;
+  return intern(std::move(node));
+}
+Dim value(int number, Dim extent) {
+  DimNode node{DimKind::value};
+  node.number = number;
+  node.extent = extent;
+  return intern(std::move(node));
+}
+
+std::vector<DimTerm> terms(Dim dim) {
+  if (dim.is_constant()) {
+    if (dim.constant() == 0) return {};
+    return {DimTerm{dim.constant(), {}}};
+  }
+  if (dim.node()->kind == DimKind::sum) return dim.node()->terms;
+  return {DimTerm{1, {dim.node()}}};
+}
+
+bool any_atom(Dim dim, const std::function<bool(const DimNode&)>& predicate) {
+  for (const DimTerm& term : terms(dim))
+    for (const DimNode* factor : term.factors) {
+      if (predicate(*factor)) return true;
+      if (factor->kind == DimKind::floor_divide || factor->kind == DimKind::modulo)
+        if (any_atom(factor->left, predicate) || any_atom(factor->right, predicate)) return true;
+    }
+  return false;
+}
+
+bool depends_on(Dim dim, Dim atom) {
+  return any_atom(dim, [&](const DimNode& node) { return &node == atom.node(); });
+}
+
+Linear linear_in(Dim dim, Dim axis) {
+  std::vector<DimTerm> coefficient;
+  if (axis.is_constant()) return {true, Dim(0)};
+  for (const DimTerm& term : terms(dim)) {
+    DimTerm rest{term.coefficient, {}};
+    int power = 0;
+    for (const DimNode* factor : term.factors) {
+      if (factor == axis.node())
+        ++power;
+      else if (depends_on(Dim::from_node(factor), axis))
+        return {false, Dim(0)};
+      else
+        rest.factors.push_back(factor);
+    }
+    if (power > 1) return {false, Dim(0)};
+    if (power == 1) coefficient.push_back(std::move(rest));
+  }
+  return {true, from_terms(std::move(coefficient))};
+}
+
+Dim substitute(Dim dim, const std::function<Dim(const DimNode*)>& replacement) {
+  if (dim.is_constant()) return dim;
+  Dim total = 0;
+  for (const DimTerm& term : terms(dim)) {
+    Dim product = Dim(term.coefficient);
+    for (const DimNode* factor : term.factors) {
+      Dim replaced;
+      if (factor->kind == DimKind::floor_divide)
+        replaced = substitute(factor->left, replacement) / substitute(factor->right, replacement);
+      else if (factor->kind == DimKind::modulo)
+        replaced = substitute(factor->left, replacement) % substitute(factor->right, replacement);
+      else
+        replaced = replacement(factor);
+      product = product * replaced;
+    }
+    total = total + product;
+  }
+  return total;
+}
+
+bool proves_nonnegative(Dim dim) {
+  Dim least = bound(dim, false);
+  if (least.is_constant()) return least.constant() >= 0;
+  // Write each symbol as its lower bound plus a nonnegative rest: nonnegative coefficients prove the claim.
+  Dim shifted = substitute(least, [](const DimNode* atom) {
+    return atom->kind == DimKind::symbol ? atom->lower + symbol(atom->number, 0) : Dim::from_node(atom);
+  });
+  for (const DimTerm& term : terms(shifted))
+    if (term.coefficient < 0) return false;
+  return true;
+}
+
+bool proves_less(Dim left, Dim right) { return proves_nonnegative(right - left - Dim(1)); }
+
+std::int64_t evaluate(Dim dim, const std::function<std::int64_t(const DimNode*)>& atom) {
+  if (dim.is_constant()) return dim.constant();
+  std::int64_t total = 0;
+  for (const DimTerm& term : terms(dim)) {
+    std::int64_t product = term.coefficient;
+    for (const DimNode* factor : term.factors) {
+      std::int64_t value;
+      if (factor->kind == DimKind::floor_divide || factor->kind == DimKind::modulo) {
+        std::int64_t left = evaluate(factor->left, atom), right = evaluate(factor->right, atom);
+        if (right == 0) fail("Dim", {}, "division by zero");
+        value = floor_divide_integers(left, right);
+        if (factor->kind == DimKind::modulo) value = left - right * value;
+      } else {
+        value = atom(factor);
+      }
+      product *= value;
+    }
+    total += product;
+  }
+  return total;
+}
+
+std::int64_t evaluate(Dim dim, std::span<const std::int64_t> symbols) {
+  return evaluate(dim, [&](const DimNode* atom) {
+    WEFT_CHECK(atom->kind == DimKind::symbol && static_cast<std::size_t>(atom->number) < symbols.size());
+    return symbols[static_cast<std::size_t>(atom->number)];
+  });
+}
+
+std::string to_text(Dim dim, const std::function<std::string(const DimNode*)>& name) {
+  if (dim.is_constant()) return std::to_string(dim.constant());
+  std::string text;
+  for (const DimTerm& term : terms(dim)) {
+    std::int64_t coefficient = term.coefficient;
+    if (!text.empty()) {
+      text += coefficient < 0 ? " - " : " + ";
+      coefficient = coefficient < 0 ? -coefficient : coefficient;
+    }
+    if (term.factors.empty()) {
+      text += std::to_string(coefficient);
+      continue;
+    }
+    if (coefficient == -1)
+      text += "-";
+    else if (coefficient != 1)
+      text += std::to_string(coefficient) + "*";
+    bool first = true;
+    for (const DimNode* factor : term.factors) {
+      if (!first) text += "*";
+      first = false;
+      if (factor->kind == DimKind::floor_divide || factor->kind == DimKind::modulo) {
+        bool divide = factor->kind == DimKind::floor_divide;
+        std::string left = to_text(factor->left, name), right = to_text(factor->right, name);
+        if (proves_nonnegative(factor->left) && proves_less(Dim(0), factor->right))
+          text += "((" + left + (divide ? ") / (" : ") % (") + right + "))";
+        else
+          text += std::string(divide ? "floor_divide(" : "modulo(") + left + ", " + right + ")";
+      } else {
+        text += name(factor);
+      }
+    }
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string to_string(Dim dim) {
+  return to_text(dim, [](const DimNode* atom) {
+    return (atom->kind == DimKind::symbol ? "s" : atom->kind == DimKind::axis ? "i" : "v") + std::to_string(atom->number);
+  });
+}
+
+}  // namespace dims
+
+// ---- environment --------------------------------------------------------------------------------------------------
+
+Dim DimEnvironment::new_symbol(std::int64_t hint_value, std::int64_t lower, std::int64_t upper) {
+  symbols.push_back({hint_value, lower, upper});
+  return dims::symbol(static_cast<int>(symbols.size()) - 1, lower);
+}
+
+std::int64_t DimEnvironment::hint(Dim dim) const {
+  return dims::evaluate(dim, [&](const DimNode* atom) {
+    WEFT_CHECK(atom->kind == DimKind::symbol && static_cast<std::size_t>(atom->number) < symbols.size(),
+               "a size of another trace");
+    return symbols[static_cast<std::size_t>(atom->number)].hint;
+  });
+}
+
+void DimEnvironment::record(DimCondition condition) {
+  for (const DimCondition& known : conditions)
+    if (known.kind == condition.kind && known.left.same(condition.left) && known.right.same(condition.right)) return;
+  conditions.push_back(condition);
+}
+
+DimEnvironment*& DimEnvironment::current() {
+  thread_local DimEnvironment* environment = nullptr;
+  return environment;
+}
+
+}  // namespace weft

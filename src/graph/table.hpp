@@ -1,0 +1,32 @@
+// The table of weft/ops.def as data: what passes, inference, executors and generators ask about a primitive.
+#pragma once
+#include <string_view>
+
+#include "graph/node.hpp"
+
+namespace weft {
+
+enum class OpKind : std::uint8_t {
+  pointwise, leaf, view, assemble, cast, reduce, contraction, index, random, identity, effect, region
+};
+enum class DTypeClass : std::uint8_t { arithmetic, floating, comparison, bits, predicate, select, structural };
+
+struct OpInfo {
+  const char* name;
+  int arity;  // -1: any
+  OpKind kind;
+  DTypeClass dtypes;
+  const char* lanes;  // the C spelling over a, b, c; empty for structural primitives
+};
+
+const OpInfo& info(Op op);
+inline constexpr int op_count = 0
+#define WEFT_POINTWISE(...) +1
+#define WEFT_STRUCTURAL(...) +1
+#include "weft/ops.def"
+    ;
+inline bool is_pointwise(Op op) { return info(op).kind == OpKind::pointwise || info(op).kind == OpKind::cast; }
+inline bool is_view(Op op) { return info(op).kind == OpKind::view || info(op).kind == OpKind::identity; }
+inline bool is_reduce(Op op) { return info(op).kind == OpKind::reduce; }
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+// The launch plan: what a specialization replays. In: pointers of arguments and results, the values of size symbols.
+// Out: results written. Plain data (no process pointers besides resolved functions, which are found again by name when a
+// plan is loaded). Running allocates nothing but the arena, which is kept for the next call.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dim_expression.hpp"
+#include "base/storage.hpp"
+#include "weft/dtype.hpp"
+
+namespace weft::runtime {
+
+class Library;
+
+using KernelFunction = void (*)(void* const* buffers, const std::int64_t* symbols, std::int64_t begin, std::int64_t end);
+
+struct PlanBuffer {
+  enum class Kind : std::uint8_t { argument, result, temporary, constant } kind;
+  int index = 0;         // argument, result: which; constant: into Plan::constants
+  DType dtype = DType::f32;
+  Dim elements = 0;
+  Dim offset = 0;        // temporary: bytes into the arena
+};
+
+// One step. `buffers` are indices into Plan::buffers, in the order of the kernel's own list.
+struct Launch {
+  enum class Kind : std::uint8_t { kernel, matmul, scatter_add, check } kind = Kind::kernel;
+  std::string name;
+  std::vector<int> buffers;
+  // kernel
+  int device_function = -1;
+  KernelFunction function = nullptr;
+  Dim units = 1;
+  Dim work = 0;          // estimated nanoseconds on one thread: small steps stay on one
+  // matmul: buffers a, b, c; c[batch, m, n] = a[batch, m, k] b[batch, k, n]; strides and offsets in elements
+  struct Matmul {
+    DType dtype = DType::f32;
+    std::vector<Dim> batch;
+    Dim m = 1, n = 1, k = 1;
+    Dim a_offset = 0, b_offset = 0, c_offset = 0;
+    std::vector<Dim> a_batch, b_batch, c_batch;  // strides of batch axes
+    Dim a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0, c_column = 0;
+  } matmul;
+  // scatter_add: buffers index, updates, result; result[index[i], j] += updates[i, j], result zeroed first
+  Dim rows = 0, count = 0, width = 0;
+  // check: buffer 0 is one bool; false throws Error with this text
+  std::string message;
+};
+
+struct Plan {
+  Device device;
+  std::vector<PlanBuffer> buffers;
+  std::vector<Launch> launches;
+  int argument_count = 0;
+  int result_count = 0;
+  int symbol_count = 0;
+  Dim arena_bytes = 0;
+  std::vector<std::vector<std::byte>> constants;
+  struct Donation {
+    int argument;        // whose memory
+    int result;          // this result may be written into
+  };
+  std::vector<Donation> donations;
+  std::shared_ptr<Library> library;
+  std::string source_path;
+};
+
+// Runs the plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded) memory.
+// Everything that can fail (checks, the arena) comes before the first write into donated memory. Thread-safe: each call
+// in flight has its own arena.
+void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
+         std::span<const std::int64_t> symbols);
+
+}  // namespace weft::runtime

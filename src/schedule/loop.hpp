@@ -1,0 +1,92 @@
+// The loop IR: one kernel as a loop nest whose body is a function of indices. In: a fused group of graph nodes
+// (schedule/lower). Out: what every handler reads: the C++ and CUDA generators, the byte and operation counts, the text.
+//
+// A kernel runs over axes. Outer axes are independent of each other; inner axes are walked in order inside one outer
+// point, and a reduction is over all inner axes. One axis is vectorized: the last inner axis (rows) or the last outer
+// axis (pointwise, columns). Instructions are in SSA form, operands first; each has a level: `once` depends on no axis,
+// `outer` on outer axes (or on reductions), `inner` on inner axes. A reduction's operand is inner, its result outer;
+// `phase` counts the reductions that must be complete before the instruction can run (softmax: max is phase 0, the sum
+// of exp phase 1, the quotient phase 2). An inner value that a later phase needs is computed again there, or reloaded.
+//
+// Stores are the only effects. Every element of an output is written exactly once. Buffers may alias only as the memory
+// plan says: an output may be the same memory as an input that is read at the same index in the same phase or before.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/dim_expression.hpp"
+#include "graph/table.hpp"
+
+namespace weft::loop {
+
+enum class Kind : std::uint8_t {
+  constant,     // bits
+  index,        // the integer value of an index expression, as i64
+  load,         // buffer[index]
+  apply,        // a pointwise primitive on args
+  cast,         // args[0] to dtype
+  bitcast,      // args[0]'s bits as dtype
+  random_bits,  // args: seed, offset (i64); index: the element; result u32 bits as i64 in [0, 2^32)
+  reduce,       // sum, prod, amax, amin or argmax of args[0] over the inner axes; argmax also reads `index` (the position)
+  store,        // buffer[index] = args[0]
+};
+
+enum class Level : std::uint8_t { once, outer, inner };
+
+struct Instruction {
+  Kind kind = Kind::constant;
+  Op op = Op::data;             // apply, reduce
+  DType dtype = DType::f32;     // of the result; store: of the value
+  Level level = Level::once;
+  std::uint16_t phase = 0;
+  std::int32_t args[3] = {-1, -1, -1};
+  std::int32_t buffer = -1;     // load, store: index into Kernel::buffers
+  Dim index = 0;                // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
+                                // value i is the result of instruction i (an i64, already known to be in range)
+  std::uint64_t bits = 0;       // constant: a double for floating dtypes, else an int64
+  std::uint32_t node = 0;       // the graph node it came from, for the kernel's comments
+};
+
+struct Axis {
+  Dim extent;
+  bool inner = false;
+};
+
+struct Buffer {
+  DType dtype;
+  bool written = false;
+  std::int32_t value = -1;      // the plan's buffer
+  Dim elements = 0;
+};
+
+struct Kernel {
+  std::string name;                   // weft_k0_softmax: derived from scopes and primitives, letters and digits only
+  std::vector<Axis> axes;             // outer axes, then inner axes (Kernel::vector_axis may be an outer one)
+  int vector_axis = -1;               // -1: a kernel of one element
+  std::vector<Instruction> body;
+  std::vector<Buffer> buffers;
+  int symbol_count = 0;               // size symbols s0.. that the kernel reads from its symbol slots
+  std::vector<std::string> comments;  // what was fused, with the user's lines (file names and numbers only)
+
+  Dim outer_count() const;            // product of outer extents
+  Dim inner_count() const;
+};
+
+// The unit of work that the plan's driver distributes. Units run over the outer axes without the vector axis; where the
+// vector axis is outer, each unit is further cut into blocks of `block` elements of it. A kernel is called as
+//   extern "C" void name(void* const* buffers, const std::int64_t* symbols, std::int64_t begin, std::int64_t end)
+// for units begin <= u < end: u = row * blocks + block_index.
+inline constexpr std::int64_t block = 4096;
+Dim unit_count(const Kernel& kernel);
+
+// Bytes moved and operations done by the whole kernel, over symbolic sizes: the counting handler.
+struct Cost {
+  Dim bytes = 0;
+  Dim operations = 0;
+};
+Cost cost(const Kernel& kernel);
+
+void verify(const Kernel& kernel);
+std::string to_text(const Kernel& kernel);
+
+}  // namespace weft::loop

@@ -1,0 +1,26 @@
+// Evaluation outside a trace: computes pending values one recorded operation at a time with the eager executor.
+// In: handles. Out: the same handles, now with storage. Invariant: values do not change; operands are severed unless a
+// differentiation level needs them.
+#pragma once
+#include "graph/graph.hpp"
+
+namespace weft {
+
+void evaluate(std::span<const Tensor> values, Loc loc);
+
+// The eager executor's step: computes every output of one node whose operands are computed.
+void execute_eagerly(Node* node);
+
+// Computed contents, contiguous: the storage itself when it is, else a copy. The caller owns a reference.
+struct Contiguous {
+  Storage* storage;
+  std::int64_t offset;  // elements
+};
+Contiguous contiguous(const Tensor& value, Loc loc);
+
+// A tensor over existing memory: takes over the caller's reference to `storage`.
+Tensor make_data(Storage* storage, Type type, Loc loc);
+Storage* storage_of(const Tensor& value);     // null while not computed
+const Layout* layout_of(const Tensor& value);  // null: contiguous at 0
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+// Recording: every operation of the public headers ends here. In: a primitive, operands, attributes, the user's line.
+// Out: a node of the thread's current trace, or of the eager graph (trace 0). Checks that operands belong to the trace,
+// infers the type, and bounds what is pending outside a trace. Recording never merges nodes.
+#pragma once
+#include "graph/graph.hpp"
+#include "weft/ops.hpp"
+
+namespace weft {
+
+// What is recorded while a compiled function is traced. compile() (src/trace) owns one for the call that traces.
+struct Trace {
+  std::uint32_t id = 0;               // never 0; unique in the process
+  DimEnvironment dims;
+  std::vector<Tensor> inputs;         // Op::input nodes by slot
+  std::vector<Tensor> effects;        // checks, in program order
+  std::uint64_t recorded = 0;         // number of operations so far
+  // The default generator, made a hidden state leaf at its first draw: its input and its current value.
+  Tensor generator_input, generator_value;
+};
+
+// State of the thread: a stack of traces (compiled functions nest), the outermost user location, the composite's scope,
+// and how many differentiation levels are open. Restored by the guards below also when an exception passes.
+struct Recorder {
+  std::vector<Trace*> traces;
+  Loc loc;                            // of the outermost Weft call; file null: none
+  std::uint32_t scope = 0;
+  std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
+                                           // nodes recorded since then keep their operands when evaluated
+  Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
+};
+Recorder& recorder();
+
+Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
+inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
+}
+
+// A public function opens one: inner operations carry the user's line and the composite's name.
+class Composite {
+ public:
+  Composite(const char* name, Loc loc);
+  ~Composite();
+  Composite(const Composite&) = delete;
+  Loc loc() const;
+
+ private:
+  Loc saved_loc_;
+  std::uint32_t saved_scope_;
+};
+
+// The operand as a graph value: literals become weak constants. Throws when it is undefined or of another trace.
+Tensor resolve(const At& operand, const char* operation);
+
+// Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
+void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
+Tensor pointwise(Op op, std::span<const At> operands);
+
+int normalize_axis(const char* operation, int axis, int rank, Loc loc);
+
+}  // namespace weft
