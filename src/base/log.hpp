@@ -1,0 +1,35 @@
+// What the user asked to see. WEFT_LOGS=guards,cache (or "all") switches channels on; a line goes to standard error as
+// `[weft:cache] text`. A channel that is off costs one load; nothing is formatted for it by a caller that asks first:
+//   if (log::enabled(log::Channel::cache)) log::write(log::Channel::cache, concat_text("hit ", key));
+// Warnings are always shown, each text once in a process.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace weft::log {
+
+enum class Channel : std::uint8_t { guards, recompiles, fusion, kernels, cache, passes, compile };
+
+namespace detail {
+extern std::atomic<std::uint32_t> enabled_channels;  // bit i is channel i; read from WEFT_LOGS when the library loads
+}
+
+inline bool enabled(Channel channel) {
+  return detail::enabled_channels.load(std::memory_order_relaxed) >> static_cast<int>(channel) & 1U;
+}
+
+// Writes one line at once, so that lines of several threads don't mix. A channel that is off writes nothing.
+void write(Channel channel, std::string_view text);
+
+// `[weft] text`; a text that was shown before is not shown again.
+void warn_once(std::string_view text);
+
+// Switches channels on by their names, separated by commas, and all others off. Unknown names are warned about.
+void set_channels(std::string_view names);
+
+// Sends lines elsewhere (tests, a program's own log); null goes back to standard error. Called under a lock.
+using Sink = void (*)(void* context, std::string_view line);
+void set_sink(Sink sink, void* context);
+
+}  // namespace weft::log

@@ -1,0 +1,52 @@
+#include "base/options.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/log.hpp"
+
+namespace weft {
+
+namespace {
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// `fallback` where the variable is unset; a value outside [least, most] is warned about.
+template <class T>
+T number(const char* name, T fallback, T least, T most) {
+  const std::string_view text = environment(name);
+  if (text.empty()) return fallback;
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return value;
+  log::warn_once(std::string(name) + "='" + std::string(text) + "' is not a number in range and is ignored");
+  return fallback;
+}
+
+}  // namespace
+
+Options read_options() {
+  Options options;
+  options.cache_directory = environment("WEFT_CACHE_DIR");
+  options.cache = number("WEFT_CACHE", 1, 0, 1) != 0;
+  options.compiler = environment("WEFT_CXX");
+  options.compile_timeout = number("WEFT_COMPILE_TIMEOUT", options.compile_timeout, 0.001, 1e6);
+  options.isa = environment("WEFT_ISA");
+  if (const auto& isa = options.isa; !isa.empty() && isa != "baseline" && isa != "avx2" && isa != "avx512") {
+    log::warn_once("WEFT_ISA='" + isa + "' is none of baseline, avx2, avx512 and is ignored");
+    options.isa.clear();
+  }
+  options.num_threads = number("WEFT_NUM_THREADS", 0, 0, 4096);
+  return options;
+}
+
+Options& options() {
+  static Options& instance = *new Options(read_options());
+  return instance;
+}
+
+}  // namespace weft

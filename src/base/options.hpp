@@ -1,0 +1,29 @@
+// Everything that Weft reads from the environment (WEFT_LOGS alone is read by base/log). Read once, at the first use.
+//
+//   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft, /tmp/weft-<uid>
+//   WEFT_CACHE            0: nothing is read from or written to the disk cache
+//   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
+//   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
+//   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
+//   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
+#pragma once
+#include <string>
+
+namespace weft {
+
+struct Options {
+  std::string cache_directory;  // empty: the default
+  bool cache = true;
+  std::string compiler;  // empty: searched for
+  double compile_timeout = 120;
+  std::string isa;      // empty: the widest that the CPU has
+  int num_threads = 0;  // 0: OpenMP's default
+};
+
+// Reads the environment now. A value that makes no sense is warned about and ignored.
+Options read_options();
+
+// The options of this process. Written by tests alone, while no other thread of Weft runs.
+Options& options();
+
+}  // namespace weft

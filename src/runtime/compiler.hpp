@@ -1,0 +1,37 @@
+// Drives the host compiler: units of freestanding C++ in, the bytes of one shared object out. What the output is used
+// for is decided by what it holds: each unit carries a stamp made from the key of this compilation, and bytes that lack
+// a stamp (empty, truncated, old or foreign output) are refused before anything is loaded.
+// Units are written into a private folder and named by numbers: no user text reaches a command line.
+// How it is driven, and what was measured: docs/decisions/0001-compiler-driving.md.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "runtime/isa.hpp"
+
+namespace weft {
+
+struct HostCompiler {
+  std::string path;
+  std::string identity;  // path, resolved path, size, times and `--version`: a part of every key
+};
+
+// WEFT_CXX, or the first of c++, g++, clang++ in PATH. Looked for again on each call, asked for its version when its file
+// has changed. Throws CompileError when there is none or it does not answer.
+HostCompiler host_compiler();
+
+// Arguments of every compilation for this ISA, in the order in which they are passed.
+std::vector<std::string> compile_flags(Isa isa);
+
+// `extern "C"` lines that are put at the end of unit `index`: the kernel ABI's version and the unit's stamp.
+std::string unit_stamp(const Digest& key, std::size_t index);
+// The symbol that the stamp defines, and the 16 bytes that lie there.
+std::string stamp_symbol(std::size_t index);
+std::string stamp_bytes(const Digest& key, std::size_t index);
+
+// Compiles the units side by side and links them. Throws CompileError with the compiler's first lines.
+std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, Isa isa,
+                          const Digest& key);
+
+}  // namespace weft

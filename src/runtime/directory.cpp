@@ -1,0 +1,166 @@
+#include "runtime/directory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "base/fail.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+// Room below which a compilation is not tried: sources, objects and the library of a large plan.
+constexpr std::uint64_t least_room = 4 << 20;
+
+constexpr std::time_t leftover_age = 3600;  // seconds; longer than any publication or compilation takes
+
+// Removes an entry, and what is in it when it is a folder (one level).
+void remove_entry(int directory, const std::string& name) {
+  if (unlinkat(directory, name.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  const Descriptor folder(openat(directory, name.c_str(), directory_flags | O_NOFOLLOW));
+  if (!folder) return;
+  for (const std::string& each : list_names(folder.get())) unlinkat(folder.get(), each.c_str(), 0);
+  unlinkat(directory, name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+std::optional<std::string> read_all(int descriptor, std::size_t limit) {
+  struct stat status;
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (static_cast<std::uint64_t>(status.st_size) > limit) return {};
+  std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return {};  // it shrank meanwhile
+    done += static_cast<std::size_t>(count);
+  }
+  return bytes;
+}
+
+PrivateDirectory open_private_directory(const std::string& path) {
+  PrivateDirectory result;
+  result.path = path;
+  for (std::size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1)) {
+    mkdir(path.substr(0, slash).c_str(), 0700);  // mostly there already; what matters is whether the open succeeds
+  }
+  mkdir(path.c_str(), 0700);
+  Descriptor opened(open(path.c_str(), directory_flags | O_NOFOLLOW));
+  struct stat status;
+  if (!opened || fstat(opened.get(), &status) != 0) {
+    result.foreign = errno == ENOTDIR || errno == ELOOP;
+    result.refusal = result.foreign ? "it is a link or no directory" : strerror(errno);
+  } else if (status.st_uid != geteuid()) {
+    result.refusal = concat_text("it is owned by user ", status.st_uid);
+    result.foreign = true;
+  } else if (status.st_mode & (S_IWGRP | S_IWOTH)) {
+    result.refusal = "others may write into it";
+    result.foreign = true;
+  } else {
+    result.descriptor = std::move(opened);
+  }
+  return result;
+}
+
+std::vector<std::string> scratch_paths() {
+  std::vector<std::string> paths;
+  const std::string name = concat_text("/weft-", geteuid());
+  if (const char* chosen = std::getenv("TMPDIR"); chosen && chosen[0] == '/') paths.push_back(chosen + name);
+  paths.push_back("/tmp" + name);
+  paths.push_back("/dev/shm" + name);
+  return paths;
+}
+
+std::string unique_name(std::string_view prefix) {
+  static std::atomic<std::uint64_t> counter{0};
+  return concat_text(prefix, getpid(), "-", counter.fetch_add(1), "-",
+                     std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+std::optional<WorkDirectory> WorkDirectory::make(const std::string& parent) {
+  WorkDirectory work;
+  work.parent_ = open_private_directory(parent).descriptor;
+  if (!work.parent_) return {};
+  remove_leftovers(work.parent_.get());
+  struct statvfs room;
+  if (fstatvfs(work.parent_.get(), &room) != 0) return {};
+  if (std::uint64_t{room.f_bavail} * room.f_frsize < least_room) return {};
+  std::string name = unique_name(work_prefix);
+  if (mkdirat(work.parent_.get(), name.c_str(), 0700) != 0) return {};
+  work.path_ = parent + "/" + name;
+  work.name_ = std::move(name);
+  work.self_ = Descriptor(openat(work.parent_.get(), work.name_.c_str(), directory_flags | O_NOFOLLOW));
+  if (!work.self_) return {};
+  return work;
+}
+
+WorkDirectory::~WorkDirectory() {
+  if (parent_ && !name_.empty()) remove_entry(parent_.get(), name_);
+}
+
+bool WorkDirectory::write(const std::string& name, std::string_view bytes) const {
+  const Descriptor file(openat(self_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  return file && write_all(file.get(), bytes);
+}
+
+std::optional<std::string> WorkDirectory::read(const std::string& name, std::size_t limit) const {
+  const Descriptor file(openat(self_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return {};
+  return read_all(file.get(), limit);
+}
+
+void remove_leftovers(int directory) {
+  const std::time_t now = std::time(nullptr);
+  for (const std::string& name : list_names(directory)) {
+    if (!name.starts_with(temporary_prefix) && !name.starts_with(work_prefix)) continue;
+    struct stat status;
+    if (fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (now - status.st_mtime > leftover_age) remove_entry(directory, name);
+  }
+}
+
+std::vector<std::string> list_names(int directory) {
+  std::vector<std::string> names;
+  // A stream of its own: reading through `directory` would move the offset that all users of it share.
+  const int copy = openat(directory, ".", directory_flags);
+  DIR* stream = copy >= 0 ? fdopendir(copy) : nullptr;
+  if (!stream) {
+    if (copy >= 0) close(copy);
+    return names;
+  }
+  while (const dirent* entry = readdir(stream)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  closedir(stream);
+  return names;
+}
+
+}  // namespace weft

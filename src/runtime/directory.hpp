@@ -1,0 +1,83 @@
+// Descriptors, and directories that only this user can write into. A directory is opened once, checked through its
+// descriptor, and used through it from then on, so that nothing can be swapped between the check and the use.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+// An open file descriptor, closed at the end of its life. -1 is none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor();
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+bool write_all(int descriptor, std::string_view bytes);
+
+// All of a regular file from its start; nothing when it can't be read or has more than `limit` bytes.
+std::optional<std::string> read_all(int descriptor, std::size_t limit);
+
+struct PrivateDirectory {
+  Descriptor descriptor;
+  std::string path;
+  std::string refusal;  // why it was refused, when there is no descriptor
+  bool foreign = false;  // it is there, and others can write into it: worth a word to the user
+};
+
+// Opens the directory, made with mode 0700 when it is not there (and the folders above it). Refused: another owner, a
+// symbolic link, group or world may write.
+PrivateDirectory open_private_directory(const std::string& path);
+
+// Where working files may lie, best first: $TMPDIR/weft-<uid>, /tmp/weft-<uid>, /dev/shm/weft-<uid>.
+std::vector<std::string> scratch_paths();
+
+// A name that no other process and no other call takes: "<prefix><pid>-<counter>-<clock>".
+std::string unique_name(std::string_view prefix);
+
+// A new folder for one compilation, removed with all its files at the end.
+class WorkDirectory {
+ public:
+  // Nothing where it can't be made, or `parent` has no room.
+  static std::optional<WorkDirectory> make(const std::string& parent);
+  WorkDirectory(WorkDirectory&&) = default;
+  ~WorkDirectory();
+  int descriptor() const { return self_.get(); }
+  const std::string& path() const { return path_; }
+  bool write(const std::string& name, std::string_view bytes) const;
+  std::optional<std::string> read(const std::string& name, std::size_t limit) const;
+
+ private:
+  WorkDirectory() = default;
+  Descriptor parent_;
+  Descriptor self_;
+  std::string name_;
+  std::string path_;
+};
+
+// Files and folders that are in the making have names with these prefixes.
+inline constexpr std::string_view temporary_prefix = "tmp-";
+inline constexpr std::string_view work_prefix = "work-";
+
+// Removes those whose process must have ended long ago.
+void remove_leftovers(int directory);
+
+// Names in a directory, without "." and "..".
+std::vector<std::string> list_names(int directory);
+
+}  // namespace weft

@@ -1,0 +1,207 @@
+#include "runtime/jit.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/fail.hpp"
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "runtime/abi.hpp"
+#include "runtime/cache.hpp"
+#include "runtime/compiler.hpp"
+
+namespace weft {
+
+namespace {
+
+struct Slot {
+  std::weak_ptr<Library> library;
+  bool in_work = false;  // some thread loads or compiles it; the others wait
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::unordered_map<Digest, Slot, DigestHash> slots;
+  JitCounts counts;
+
+  void count(std::uint64_t JitCounts::* member, double seconds = 0) {
+    const std::lock_guard lock(mutex);
+    counts.*member += 1;
+    counts.compile_seconds += seconds;
+  }
+};
+
+Memory& memory() {
+  static Memory& instance = *new Memory;
+  return instance;
+}
+
+// Holds the right to make one library; gives it up on every way out.
+class Turn {
+ public:
+  explicit Turn(const Digest& key) : key_(key) {}
+  Turn(const Turn&) = delete;
+  ~Turn() {
+    const std::lock_guard lock(memory().mutex);
+    Slot& slot = memory().slots[key_];
+    slot.in_work = false;
+    slot.library = result_;
+    if (!result_) memory().slots.erase(key_);
+    memory().changed.notify_all();
+  }
+  std::shared_ptr<Library> finish(std::shared_ptr<Library> library) { return result_ = std::move(library); }
+
+ private:
+  Digest key_;
+  std::shared_ptr<Library> result_;
+};
+
+// The library if somebody holds it; else null, and the caller has the turn to make it.
+std::shared_ptr<Library> find_or_begin(const Digest& key) {
+  Memory& all = memory();
+  std::unique_lock lock(all.mutex);
+  while (true) {
+    Slot& slot = all.slots[key];
+    if (auto library = slot.library.lock()) {
+      ++all.counts.from_memory;
+      return library;
+    }
+    if (!slot.in_work) {
+      slot.in_work = true;
+      // Slots of libraries that are gone go too, now and then, so that the table follows what is alive.
+      if (all.slots.size() % 256 == 0) {
+        std::erase_if(all.slots, [](const auto& each) { return !each.second.in_work && each.second.library.expired(); });
+      }
+      return nullptr;
+    }
+    all.changed.wait(lock);
+  }
+}
+
+std::vector<std::string> distinct(const std::vector<std::string>& units) {
+  std::vector<std::string> result;
+  std::unordered_map<Digest, bool, DigestHash> seen;
+  for (const std::string& unit : units) {
+    if (seen.emplace(digest(unit), true).second) result.push_back(unit);
+  }
+  return result;
+}
+
+Digest key_of(const HostCompiler& compiler, const std::vector<std::string>& units, const KernelSource& source) {
+  Hasher hasher;
+  hasher.add("kernels").add(version).add(static_cast<std::uint64_t>(kernel_abi)).add(compiler.identity);
+  hasher.add(name(source.isa)).add(source.extra_key);
+  for (const std::string& flag : compile_flags(source.isa)) hasher.add(flag);
+  hasher.add("units");
+  for (const std::string& unit : units) hasher.add(unit);
+  return hasher.digest();
+}
+
+std::string metadata_of(const HostCompiler& compiler, const KernelSource& source, std::size_t units, double seconds) {
+  const nlohmann::json json = {{"kind", "kernels"},
+                               {"weft", version},
+                               {"kernel_abi", kernel_abi},
+                               {"isa", name(source.isa)},
+                               {"flags", compile_flags(source.isa)},
+                               {"units", units},
+                               {"compiler", compiler.identity},
+                               {"compile_seconds", seconds}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void report(const char* what, const Digest& key, std::size_t bytes, double seconds) {
+  if (!log::enabled(log::Channel::cache)) return;
+  log::write(log::Channel::cache, concat_text(what, " ", hex(key), ", ", bytes, " bytes, ", seconds * 1e3, " ms"));
+}
+
+// Keeps the source where it can be found after a failure too: beside the cache's entries or among temporary files.
+std::string keep_source(const Digest& key, const std::string& text) {
+  if (std::string path = disk_cache()->keep_text(key, ".cpp", text); !path.empty()) return path;
+  for (const std::string& path : working_paths()) {
+    if (std::string kept = Cache({path}).keep_text(key, ".cpp", text); !kept.empty()) return kept;
+  }
+  return {};
+}
+
+[[noreturn]] void fail_with_source(const CompileError& error, const Digest& key, const KernelSource& source) {
+  const std::string path = keep_source(key, source_text(source));
+  throw CompileError(concat_text(error.what(), "\n  source: ", path.empty() ? "could not be kept" : path).c_str());
+}
+
+std::shared_ptr<Library> load_cached(const Digest& key, std::size_t units) {
+  const std::optional<CacheEntry> entry = disk_cache()->load(key);
+  if (!entry) return nullptr;
+  try {
+    return Library::load(entry->payload, key, units);
+  } catch (const CompileError& error) {  // whatever is wrong with an entry, it is made anew
+    if (log::enabled(log::Channel::cache)) log::write(log::Channel::cache, error.what());
+    return nullptr;
+  }
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& compiler, const KernelSource& source,
+                                         const std::vector<std::string>& units) {
+  auto start = std::chrono::steady_clock::now();
+  if (auto library = load_cached(key, units.size())) {
+    memory().count(&JitCounts::from_disk);
+    report("hit", key, 0, seconds_since(start));
+    return library;
+  }
+  start = std::chrono::steady_clock::now();
+  const std::string bytes = compile_units(compiler, units, source.isa, key);
+  const double seconds = seconds_since(start);
+  memory().count(&JitCounts::compiled, seconds);
+  report("compiled", key, bytes.size(), seconds);
+  auto library = Library::load(bytes, key, units.size());  // before it is published: what can't be loaded is not kept
+  disk_cache()->store(key, metadata_of(compiler, source, units.size(), seconds), bytes);
+  return library;
+}
+
+}  // namespace
+
+std::string source_text(const KernelSource& source) {
+  const std::vector<std::string> units = distinct(source.units);
+  if (units.size() == 1) return units[0];
+  std::string text;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    text.append(concat_text("// ---- unit ", i, " of ", units.size(), "\n")).append(units[i]).append("\n");
+  }
+  return text;
+}
+
+std::shared_ptr<Library> jit(const KernelSource& source) {
+  WEFT_CHECK(!source.units.empty(), "no source");
+  const std::vector<std::string> units = distinct(source.units);
+  HostCompiler compiler;
+  try {
+    compiler = host_compiler();
+  } catch (const CompileError& error) {
+    fail_with_source(error, digest(source_text(source)), source);
+  }
+  const Digest key = key_of(compiler, units, source);
+  if (auto library = find_or_begin(key)) return library;
+  Turn turn(key);
+  try {
+    auto library = load_or_compile(key, compiler, source, units);
+    library->set_source_path(keep_source(key, source_text(source)));
+    return turn.finish(std::move(library));
+  } catch (const CompileError& error) {
+    fail_with_source(error, key, source);
+  }
+}
+
+JitCounts jit_counts() {
+  const std::lock_guard lock(memory().mutex);
+  return memory().counts;
+}
+
+}  // namespace weft

@@ -1,0 +1,36 @@
+// From source to code that can be called: the one entry point for generated kernels. What was asked for before comes
+// from memory while somebody holds it, then from the disk cache, and is compiled otherwise. The same source under the
+// same compiler, flags and ISA is the same library; two threads that ask at once compile once.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/isa.hpp"
+#include "runtime/library.hpp"
+
+namespace weft {
+
+struct KernelSource {
+  std::vector<std::string> units;  // freestanding C++; compiled side by side. A unit that comes twice counts once
+  Isa isa = host_isa();
+  std::string extra_key;  // whatever else the code depends on and its text does not show
+};
+
+// Throws CompileError with the compiler's words, and says where the source was kept.
+std::shared_ptr<Library> jit(const KernelSource& source);
+
+// All units in one text, as it is kept for people to read (Library::source_path() is the file).
+std::string source_text(const KernelSource& source);
+
+// How libraries were come by in this process so far.
+struct JitCounts {
+  std::uint64_t from_memory = 0;
+  std::uint64_t from_disk = 0;
+  std::uint64_t compiled = 0;
+  double compile_seconds = 0;
+};
+JitCounts jit_counts();
+
+}  // namespace weft

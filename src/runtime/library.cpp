@@ -1,0 +1,112 @@
+#include "runtime/library.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "runtime/abi.hpp"
+#include "runtime/cache.hpp"
+#include "runtime/compiler.hpp"
+#include "runtime/directory.hpp"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U  // Linux 6.3
+#endif
+
+namespace weft {
+
+namespace {
+
+// "/proc/self/fd/7", spelled as it never was before in this process: the loader knows libraries by their path, and
+// descriptors' numbers come again. The bits of a counter choose between "/" and "/./".
+std::string unique_path(int descriptor) {
+  static std::atomic<std::uint32_t> counter{0};
+  std::string path = "/proc/self/fd";
+  for (std::uint32_t bits = counter.fetch_add(1); bits != 0; bits >>= 1) path += bits & 1 ? "/./" : "/";
+  return path + concat_text("/", descriptor);
+}
+
+Descriptor sealed_memory(std::string_view bytes) {
+  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  Descriptor memory(memfd_create("weft-kernels", flags | MFD_EXEC));
+  if (!memory && errno == EINVAL) memory = Descriptor(memfd_create("weft-kernels", flags));
+  constexpr int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+  if (!memory || !write_all(memory.get(), bytes) || fcntl(memory.get(), F_ADD_SEALS, seals) != 0) return {};
+  return memory;
+}
+
+void* open_library(const std::string& path, std::string& reason) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) reason = dlerror();
+  return handle;
+}
+
+// For systems that refuse to run code from a memfd, or have no /proc: a file that is there while it is opened.
+void* load_from_file(std::string_view bytes, std::string& reason) {
+  for (const std::string& parent : working_paths()) {
+    const std::optional<WorkDirectory> work = WorkDirectory::make(parent);
+    if (!work || !work->write("kernels.so", bytes)) continue;
+    if (void* handle = open_library(work->path() + "/kernels.so", reason)) return handle;  // else: mounted noexec
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<Library> Library::load(std::string_view bytes, const Digest& key, std::size_t units) {
+  const std::shared_ptr<Library> library(new Library);
+  library->key_ = key;
+  std::string reason;
+  if (Descriptor memory = sealed_memory(bytes)) {
+    library->handle_ = open_library(unique_path(memory.get()), reason);
+    struct stat status;
+    if (library->handle_ && fstat(memory.get(), &status) == 0) {
+      library->device_ = status.st_dev;
+      library->inode_ = status.st_ino;
+      library->descriptor_ = memory.release();
+    }
+  }
+  if (!library->handle_) library->handle_ = load_from_file(bytes, reason);
+  if (!library->handle_) throw CompileError(concat_text("[compile] kernels can't be loaded: ", reason).c_str());
+  library->check(units);
+  return library;
+}
+
+void Library::check(std::size_t units) const {
+  const auto* version = static_cast<const int*>(find(abi_symbol));
+  if (!version || *version != kernel_abi) {
+    throw CompileError("[compile] the kernels are not of this version's ABI and are refused");
+  }
+  for (std::size_t i = 0; i < units; ++i) {
+    const void* stamp = find(stamp_symbol(i).c_str());
+    const std::string expected = stamp_bytes(key_, i);
+    if (!stamp || std::memcmp(stamp, expected.data(), expected.size()) != 0) {
+      throw CompileError("[compile] the kernels that were loaded are not those that were asked for");
+    }
+  }
+}
+
+Library::~Library() {
+  if (handle_) dlclose(handle_);
+  struct stat status;
+  if (descriptor_ >= 0 && fstat(descriptor_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
+    close(descriptor_);
+  }
+}
+
+void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+void* Library::require(const char* symbol) const {
+  void* address = find(symbol);
+  WEFT_CHECK(address, "kernel ", symbol, " is not in library ", hex(key_));
+  return address;
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+// A loaded shared object of kernels. Loaded from bytes in memory, never from a path that another process could change or
+// that this process has used before (the loader would answer with the old code). Plans hold a shared_ptr: the code
+// stays as long as somebody may call it.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/hash.hpp"
+
+namespace weft {
+
+class Library {
+ public:
+  // Loads the bytes and checks the kernel ABI's version and each unit's stamp against `key`. Throws CompileError.
+  static std::shared_ptr<Library> load(std::string_view bytes, const Digest& key, std::size_t units);
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  ~Library();
+
+  // The address of an extern "C" symbol; null when it has none of that name.
+  void* find(const char* symbol) const;
+  // The same for a function that must be there: throws InternalError.
+  template <class Function>
+  Function* function(const char* symbol) const {
+    return reinterpret_cast<Function*>(require(symbol));
+  }
+
+  const Digest& key() const { return key_; }
+  // Where its source can be read; empty when it could not be kept.
+  const std::string& source_path() const { return source_path_; }
+  void set_source_path(std::string path) { source_path_ = std::move(path); }
+
+ private:
+  Library() = default;
+  void* require(const char* symbol) const;
+  void check(std::size_t units) const;
+
+  void* handle_ = nullptr;
+  int descriptor_ = -1;  // of the sealed memory that it was loaded from, open so that debuggers can read it
+  unsigned long device_ = 0, inode_ = 0;  // of that memory: the number may be somebody else's by now
+  Digest key_;
+  std::string source_path_;
+};
+
+}  // namespace weft
