@@ -114,4 +114,7 @@ Tensor silu(At x);
 Tensor clamp(At x, At low, At high);
 Tensor square(At x);
 
+// The same value, through which no gradient passes.
+Tensor stop_gradient(At x);
+
 }  // namespace weft

@@ -31,7 +31,8 @@ void release(Storage* storage) noexcept;
 double read_item(const Tensor& tensor, Loc loc);
 std::int64_t read_item_integer(const Tensor& tensor, Loc loc);
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
-Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, Loc loc);
+// `traced`: inside a trace the copy becomes part of the graph; otherwise a trace refuses host data.
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc);
 }  // namespace detail
 
 class Tensor {
@@ -265,23 +266,23 @@ Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
 template <class T>
   requires is_element<std::remove_const_t<T>>
 Tensor from_span(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
-  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), loc);
+  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), false, loc);
 }
 template <class T>
   requires is_element<T>
 Tensor from_list(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
-  return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), loc);
+  return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), false, loc);
 }
 template <class T>
   requires is_element<T>
 Tensor from_list(std::initializer_list<T> from, Loc loc = Loc::current()) {
-  return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(), loc);
+  return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(), false, loc);
 }
 // Data from host memory inside a traced function: the value is part of the compiled graph.
 template <class T>
   requires is_element<std::remove_const_t<T>>
 Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
-  return from_span(from, sizes, loc);
+  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), true, loc);
 }
 // Moves to a device (copies when it is another one).
 Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());

@@ -30,6 +30,19 @@ struct Recorder {
 };
 Recorder& recorder();
 
+// Makes `trace` the thread's current one, with its sizes, until the end of the block.
+class TraceScope {
+ public:
+  explicit TraceScope(Trace& trace);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+
+ private:
+  DimEnvironment* saved_dims_;
+  Recorder saved_;
+};
+std::uint32_t new_trace_id();
+
 Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
 inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
@@ -54,6 +67,11 @@ Tensor resolve(const At& operand, const char* operation);
 // Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
 Tensor pointwise(Op op, std::span<const At> operands);
+
+// A size as a value: a weak i64 of no axes.
+Tensor dim_value(Dim dim, Loc loc);
+// A constant of any shape.
+Tensor constant_like(double value, const Type& type, Loc loc);
 
 int normalize_axis(const char* operation, int axis, int rank, Loc loc);
 

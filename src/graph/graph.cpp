@@ -1,0 +1,240 @@
+#include "graph/graph.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+
+#include "base/fail.hpp"
+#include "graph/infer.hpp"
+
+namespace weft {
+
+Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
+  Graph graph;
+  std::unordered_set<const Node*> seen;
+  std::vector<Node*> stack;
+  auto visit = [&](const Tensor& value) {
+    if (seen.insert(value.node()).second) stack.push_back(value.node());
+  };
+  for (const auto* roots : {&inputs, &outputs, &effects})
+    for (const Tensor& root : *roots) visit(root);
+  while (!stack.empty()) {
+    Node* node = stack.back();
+    stack.pop_back();
+    graph.nodes.emplace_back(node);
+    for (const Tensor& operand : node->inputs()) visit(operand);
+  }
+  std::sort(graph.nodes.begin(), graph.nodes.end(),
+            [](const Tensor& a, const Tensor& b) { return a.node()->sequence < b.node()->sequence; });
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
+  graph.inputs = std::move(inputs);
+  graph.outputs = std::move(outputs);
+  graph.effects = std::move(effects);
+  return graph;
+}
+
+Tensor build_like(const Node& node, std::span<const Tensor> operands) {
+  Tensor copy = make_node(node.op, operands, node.attributes, node.type, node.loc);
+  Node* made = copy.node();
+  made->scope = node.scope;
+  made->trace = node.trace;
+  made->output_count = node.output_count;
+  made->more_types = node.more_types;
+  made->body = node.body;
+  made->definition = node.definition;
+  return copy;
+}
+
+Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, const Node& origin) {
+  std::span<const Tensor> list(operands.begin(), operands.size());
+  Tensor made = make_node(op, list, attributes, infer(op, list, attributes, wanted, origin.loc), origin.loc);
+  made.node()->scope = origin.scope;
+  made.node()->trace = origin.trace;
+  return made;
+}
+
+Graph rewrite(const Graph& graph, const Replace& replace) {
+  std::vector<Tensor> mapped(graph.nodes.size());
+  auto map = [&](const Tensor& value) -> Tensor {
+    const Tensor& target = mapped[value.node()->index];
+    return value.output() == 0 ? target : Tensor(target.node(), value.output());
+  };
+  std::vector<Tensor> operands;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    operands.clear();
+    bool changed = false;
+    for (const Tensor& operand : node.inputs()) {
+      operands.push_back(map(operand));
+      changed |= !operands.back().same(operand);
+    }
+    Tensor replaced = replace(node, operands);
+    if (!replaced.defined()) replaced = changed ? build_like(node, operands) : graph.nodes[i];
+    mapped[i] = std::move(replaced);
+  }
+  auto map_all = [&](const std::vector<Tensor>& values) {
+    std::vector<Tensor> result;
+    for (const Tensor& value : values) result.push_back(map(value));
+    return result;
+  };
+  Graph result = make_graph(map_all(graph.inputs), map_all(graph.outputs), map_all(graph.effects));
+  result.symbols = graph.symbols;
+  result.conditions = graph.conditions;
+  return result;
+}
+
+void verify(const Graph& graph) {
+  // Sizes that the trace decided to be equal may be spelled differently; the graph's own hints settle them again.
+  DimEnvironment environment{graph.symbols, {}};
+  DimEnvironment* saved = std::exchange(DimEnvironment::current(), &environment);
+  struct Restore {
+    DimEnvironment* saved;
+    ~Restore() { DimEnvironment::current() = saved; }
+  } restore{saved};
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    const OpInfo& row = info(node.op);
+    WEFT_CHECK(node.index == i, "node ", i, " (", row.name, ") has index ", node.index);
+    for (const Tensor& operand : node.inputs()) {
+      WEFT_CHECK(operand.defined(), "undefined operand of %", i, " ", row.name);
+      WEFT_CHECK(operand.node()->index < i && graph.nodes[operand.node()->index].node() == operand.node(),
+                 "operand of %", i, " ", row.name, " stands behind its user or in another graph");
+      WEFT_CHECK(operand.output() < operand.node()->output_count, "%", i, " ", row.name, " reads a result that does not exist");
+    }
+    WEFT_CHECK(node.more_types.size() + 1 == node.output_count, "%", i, " ", row.name, " result types");
+    Type inferred = infer(node.op, node.inputs(), node.attributes, node.type, node.loc);
+    bool agrees = inferred.dtype == node.type.dtype && inferred.shape.rank() == node.type.shape.rank() &&
+                  inferred.device == node.type.device;
+    for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
+    WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
+    if (node.body) {
+      DimEnvironment::current() = saved;
+      verify(*node.body);
+      DimEnvironment::current() = &environment;
+      WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count,
+                 "%", i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
+    }
+  }
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+    WEFT_CHECK(graph.inputs[i].node()->op == Op::input && graph.inputs[i].node()->attributes.value == static_cast<std::int64_t>(i));
+}
+
+// ---- text ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string number_text(const Node& node) {
+  if (!node.attributes.start.same(Dim(0))) return dims::to_string(node.attributes.start);
+  if (!is_floating(node.type.dtype)) return std::to_string(node.attributes.value);
+  char buffer[40];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, node.attributes.as_number(node.type.dtype)).ptr;
+  return std::string(buffer, end);
+}
+
+std::string value_text(const Tensor& value) {
+  std::string text = "%" + std::to_string(value.node()->index);
+  if (value.output()) text += "." + std::to_string(value.output());
+  return text;
+}
+
+std::string attributes_text(const Node& node) {
+  const Attributes& a = node.attributes;
+  switch (node.op) {
+    case Op::constant: return number_text(node);
+    case Op::input: return std::to_string(a.value);
+    case Op::data: return "data " + std::to_string(a.value);
+    case Op::permute: {
+      std::string text = "axes";
+      for (int i = 0; i < node.type.shape.rank(); ++i) text += (i ? "," : " ") + std::to_string(a.axes[i]);
+      return text;
+    }
+    case Op::slice:
+      return "axis " + std::to_string(a.axes[0]) + " from " + dims::to_string(a.start) + " step " + std::to_string(a.value);
+    case Op::pad:
+      return "axis " + std::to_string(a.axes[0]) + " by " + dims::to_string(a.start) + "," + dims::to_string(a.stop) +
+             " interior " + std::to_string(a.value);
+    case Op::concat:
+    case Op::iota: return "axis " + std::to_string(a.axes[0]);
+    case Op::check: return interned_text(static_cast<std::uint32_t>(a.value));
+    default: break;
+  }
+  if (is_reduce(node.op)) {
+    std::string text = "axes";
+    for (int i = 0; i < max_rank; ++i)
+      if (a.axes[i]) text += " " + std::to_string(i);
+    return text;
+  }
+  return {};
+}
+
+std::string line(const Node& node) {
+  std::string text = "%" + std::to_string(node.index) + " " + to_string(node.type);
+  for (const Type& more : node.more_types) text += ", " + to_string(more);
+  text += std::string(" = ") + info(node.op).name + "(";
+  bool first = true;
+  for (const Tensor& operand : node.inputs()) {
+    if (!first) text += ", ";
+    first = false;
+    text += value_text(operand);
+  }
+  if (std::string attributes = attributes_text(node); !attributes.empty()) text += (first ? "" : "; ") + attributes;
+  return text + ")";
+}
+
+std::string results_line(const Graph& graph) {
+  std::string text = "return";
+  for (const Tensor& output : graph.outputs) text += " " + value_text(output);
+  if (!graph.effects.empty()) text += "  effects";
+  for (const Tensor& effect : graph.effects) text += " " + value_text(effect);
+  return text + "\n";
+}
+
+std::string indent(const std::string& text) {
+  std::string result = "  ";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (text[i] == '\n' && i + 1 < text.size()) result += "  ";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string structure_text(const Graph& graph) {
+  std::string text;
+  for (const Tensor& value : graph.nodes) {
+    text += line(*value.node()) + "\n";
+    if (value.node()->body) text += indent(structure_text(*value.node()->body));
+  }
+  return text + results_line(graph);
+}
+
+std::string to_text(const Graph& graph) {
+  std::string text;
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    std::string row = line(node);
+    std::string where = to_string(node.loc);
+    if (node.scope) where += (where.empty() ? "" : " ") + interned_text(node.scope);
+    if (!where.empty()) row += std::string(row.size() < 60 ? 60 - row.size() : 1, ' ') + "# " + where;
+    text += row + "\n";
+    if (node.body) text += indent(to_text(*node.body));
+  }
+  return text + results_line(graph);
+}
+
+std::string to_dot(const Graph& graph) {
+  std::string text = "digraph weft {\n  rankdir=TB; node [shape=box, fontname=monospace];\n";
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    std::string label = std::string(info(node.op).name) + " " + attributes_text(node) + "\\n" + to_string(node.type);
+    std::string clean;
+    for (char c : label) clean += c == '"' ? '\'' : c;
+    text += "  n" + std::to_string(node.index) + " [label=\"" + clean + "\"];\n";
+    for (const Tensor& operand : node.inputs())
+      text += "  n" + std::to_string(operand.node()->index) + " -> n" + std::to_string(node.index) + ";\n";
+  }
+  return text + "}\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,174 @@
+#include "graph/node.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/fail.hpp"
+#include "base/storage.hpp"
+
+namespace weft {
+namespace {
+
+// Nodes come and go by the million: each thread keeps the memory of those it freed last.
+struct Pool {
+  static constexpr int limit = 8192;
+  void* free_list = nullptr;
+  int count = 0;
+  bool closed = false;
+  Node* dead = nullptr;  // nodes to destroy, linked through `sequence`
+  bool draining = false;
+  ~Pool() {
+    closed = true;
+    while (free_list) {
+      void* next = *static_cast<void**>(free_list);
+      ::operator delete(free_list);
+      free_list = next;
+    }
+  }
+};
+Pool& pool() {
+  thread_local Pool pool;
+  return pool;
+}
+
+void* take_memory() {
+  Pool& p = pool();
+  if (!p.free_list) return ::operator new(sizeof(Node));
+  void* memory = p.free_list;
+  p.free_list = *static_cast<void**>(memory);
+  --p.count;
+  return memory;
+}
+void give_memory(void* memory) {
+  Pool& p = pool();
+  if (p.closed || p.count >= Pool::limit) return ::operator delete(memory);
+  *static_cast<void**>(memory) = p.free_list;
+  p.free_list = memory;
+  ++p.count;
+}
+
+void destroy_one(Node* node) noexcept {
+  drop_operands(node);
+  if (node->storage) release(node->storage);
+  for (const Node::Computed& value : node->more_values)
+    if (value.storage) release(value.storage);
+  delete node->layout;
+  node->~Node();
+  give_memory(node);
+}
+
+std::uint64_t next_sequence() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+namespace detail {
+
+// Iterative: a chain of a million nodes unwinds through the list, not through the stack.
+void destroy(Node* node) noexcept {
+  Pool& p = pool();
+  node->sequence = reinterpret_cast<std::uint64_t>(p.dead);
+  p.dead = node;
+  if (p.draining) return;
+  p.draining = true;
+  while (p.dead) {
+    Node* next = p.dead;
+    p.dead = reinterpret_cast<Node*>(next->sequence);
+    destroy_one(next);
+  }
+  p.draining = false;
+}
+
+void release(Storage* storage) noexcept { weft::release(storage); }
+
+}  // namespace detail
+
+Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, Type type, Loc loc) {
+  Node* node = new (take_memory()) Node;
+  Tensor result(node);
+  node->op = op;
+  node->sequence = next_sequence();
+  node->loc = loc;
+  node->type = type;
+  node->attributes = attributes;
+  node->operands = operands.size() <= 3 ? node->few : new Tensor[operands.size()];
+  node->operand_count = static_cast<std::uint32_t>(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) node->operands[i] = operands[i];
+  return result;
+}
+
+void drop_operands(Node* node) {
+  if (node->operands && node->operands != node->few) {
+    delete[] node->operands;
+  } else {
+    for (Tensor& operand : node->few) operand = Tensor();
+  }
+  node->operands = node->few;
+  node->operand_count = 0;
+}
+
+Attributes Attributes::number(DType dtype, double value) {
+  Attributes attributes;
+  if (is_floating(dtype))
+    std::memcpy(&attributes.value, &value, sizeof value);
+  else
+    attributes.value = static_cast<std::int64_t>(value);
+  return attributes;
+}
+Attributes Attributes::integer(std::int64_t value) {
+  Attributes attributes;
+  attributes.value = value;
+  return attributes;
+}
+double Attributes::as_number(DType dtype) const {
+  if (!is_floating(dtype)) return static_cast<double>(value);
+  double number;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+std::string to_string(const Type& type) {
+  std::string text = info(type.dtype).name;
+  text += "[";
+  for (int i = 0; i < type.shape.rank(); ++i) {
+    if (i) text += ",";
+    text += dims::to_string(type.shape[i]);
+  }
+  text += type.weak ? "]'" : "]";
+  if (type.device.type == Device::Type::cuda) text += "@cuda:" + std::to_string(type.device.index);
+  return text;
+}
+
+namespace {
+struct Texts {
+  std::mutex mutex;
+  std::deque<std::string> texts{""};
+  std::unordered_map<std::string_view, std::uint32_t> ids{{"", 0}};
+};
+Texts& texts() {
+  static Texts& texts = *new Texts;
+  return texts;
+}
+}  // namespace
+
+std::uint32_t intern_text(std::string_view text) {
+  Texts& t = texts();
+  std::lock_guard lock(t.mutex);
+  if (auto found = t.ids.find(text); found != t.ids.end()) return found->second;
+  t.texts.emplace_back(text);
+  auto id = static_cast<std::uint32_t>(t.texts.size() - 1);
+  t.ids.emplace(t.texts.back(), id);
+  return id;
+}
+const std::string& interned_text(std::uint32_t id) {
+  Texts& t = texts();
+  std::lock_guard lock(t.mutex);
+  return t.texts[id];
+}
+
+}  // namespace weft

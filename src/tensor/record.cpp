@@ -1,0 +1,204 @@
+#include "tensor/record.hpp"
+
+#include <atomic>
+
+#include "base/fail.hpp"
+#include "graph/infer.hpp"
+#include "tensor/evaluate.hpp"
+
+namespace weft {
+namespace {
+
+// What may hang unevaluated below one value before it is computed: bounds memory, not meaning.
+constexpr std::uint32_t pending_limit = 4096;
+
+}  // namespace
+
+Recorder& recorder() {
+  thread_local Recorder recorder;
+  return recorder;
+}
+
+std::uint32_t new_trace_id() {
+  static std::atomic<std::uint32_t> counter{0};
+  std::uint32_t id = 0;
+  while (id == 0) id = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  return id;
+}
+
+TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), saved_(recorder()) {
+  recorder().traces.push_back(&trace);
+  recorder().loc = {};
+  recorder().scope = 0;
+  DimEnvironment::current() = &trace.dims;
+}
+TraceScope::~TraceScope() {
+  recorder() = std::move(saved_);
+  DimEnvironment::current() = saved_dims_;
+}
+
+Composite::Composite(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_scope_(recorder().scope) {
+  Recorder& r = recorder();
+  if (!r.loc.file) r.loc = loc;
+  if (!r.scope && name) r.scope = intern_text(name);
+}
+Composite::~Composite() {
+  recorder().loc = saved_loc_;
+  recorder().scope = saved_scope_;
+}
+Loc Composite::loc() const { return recorder().loc; }
+
+Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  Recorder& r = recorder();
+  if (r.loc.file) loc = r.loc;
+  Trace* trace = r.trace();
+  std::uint32_t id = trace ? trace->id : 0;
+  std::uint32_t pending = 0;
+  for (const Tensor& operand : operands) {
+    if (!operand.defined()) fail(info(op).name, loc, "an operand is an undefined tensor");
+    const Node& node = *operand.node();
+    if (node.trace != id) [[unlikely]] {
+      if (node.trace == 0)
+        fail(info(op).name, loc, "a tensor from outside the trace (", to_string(type_of(operand)), ", made at ",
+             to_string(node.loc), ") is used in a compiled function: pass it as an argument, or use constant()");
+      fail(info(op).name, loc, "a tensor of a finished or of another trace (", to_string(type_of(operand)), ", made at ",
+           to_string(node.loc), ") is used outside it: return it from the compiled function instead");
+    }
+    pending += node.pending;
+  }
+  Type type = infer(op, operands, attributes, wanted, loc);
+  Tensor value = make_node(op, operands, attributes, type, loc);
+  Node* node = value.node();
+  node->trace = id;
+  node->scope = r.scope;
+  if (trace) {
+    ++trace->recorded;
+    if (info(op).kind == OpKind::effect) trace->effects.push_back(value);
+    return value;
+  }
+  node->pending = std::min<std::uint64_t>(std::uint64_t{pending} + 1, UINT32_MAX / 64);
+  if (node->pending > pending_limit) evaluate(std::span(&value, 1), loc);
+  return value;
+}
+
+Tensor constant_like(double value, const Type& type, Loc loc) {
+  return record(Op::constant, {}, Attributes::number(type.dtype, value), type, loc);
+}
+
+Tensor dim_value(Dim dim, Loc loc) {
+  Type type{DType::i64, true, {}, {}};
+  Attributes attributes;
+  if (dim.is_constant()) attributes.value = dim.constant();
+  else attributes.start = dim;
+  return record(Op::constant, {}, attributes, type, loc);
+}
+
+Tensor resolve(const At& operand, const char* operation) {
+  if (operand.tensor) {
+    if (!operand.tensor->defined()) fail(operation, recorder().loc.file ? recorder().loc : operand.loc, "an operand is an undefined tensor");
+    return *operand.tensor;
+  }
+  Type type{operand.kind == DTypeKind::floating ? DType::f64 : operand.kind == DTypeKind::integer ? DType::i64 : DType::boolean,
+            true, {}, {}};
+  Attributes attributes = operand.kind == DTypeKind::floating ? Attributes::number(DType::f64, operand.number)
+                                                              : Attributes::integer(operand.integer);
+  return record(Op::constant, {}, attributes, type, operand.loc);
+}
+
+namespace {
+
+bool is_number(const Tensor& value) {
+  return value.node()->op == Op::constant && value.node()->attributes.start.same(Dim(0));
+}
+
+// The operand in the computation's dtype and shape. A number becomes a constant of that type at once.
+Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape, Device device, Loc loc) {
+  const Type& type = type_of(operand);
+  if (type.dtype == dtype && type.shape.same(shape) && (weak || !type.weak || shape.rank() > 0)) return operand;
+  if (is_number(operand) && type.shape.rank() == 0) {
+    bool exact = !is_floating(type.dtype) && !is_floating(dtype);
+    Attributes attributes = exact ? operand.node()->attributes
+                                  : Attributes::number(dtype, operand.node()->attributes.as_number(type.dtype));
+    return record(Op::constant, {}, attributes, Type{dtype, weak, device, shape}, loc);
+  }
+  Tensor value = operand;
+  if (type.dtype != dtype || (type.weak && !weak)) value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
+  if (!type.shape.same(shape)) value = record(Op::expand, {value}, {}, Type{dtype, weak, {}, shape}, loc);
+  return value;
+}
+
+Dim broadcast_size(Dim a, Dim b, bool& fits) {
+  if (a.same(b) || b.same(Dim(1))) return a;
+  if (a.same(Dim(1))) return b;
+  fits = fits && a == b;
+  return a.is_constant() ? a : b;
+}
+
+}  // namespace
+
+void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc) {
+  std::size_t first = dtypes == DTypeClass::select ? 1 : 0;  // where()'s condition keeps its dtype
+  auto promotable = [](const Tensor& value) {
+    const Type& type = type_of(value);
+    return Promotable{type.dtype, type.shape.rank() == 0, type.weak};
+  };
+  Promotable common = promotable(operands[first]);
+  for (std::size_t i = first + 1; i < operands.size(); ++i) {
+    Promotable next = promotable(operands[i]);
+    common = {promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
+  }
+  if (dtypes == DTypeClass::floating && !is_floating(common.dtype)) common.dtype = common.weak ? DType::f64 : DType::f32;
+  if (dtypes == DTypeClass::predicate && !is_floating(common.dtype)) common.dtype = DType::f32;
+  if (dtypes == DTypeClass::arithmetic && common.dtype == DType::boolean)
+    fail(operation, loc, "is not defined on bool: cast first, or use & | ^ ~");
+  if (dtypes == DTypeClass::bits && is_floating(common.dtype)) {
+    std::string types;
+    for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
+    fail(operation, loc, "needs bool or integers: ", types);
+  }
+  Shape shape = type_of(operands[0]).shape;
+  Device device = type_of(operands[0]).device;
+  bool fits = true;
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    const Shape& other = type_of(operands[i]).shape;
+    Shape merged;
+    merged.resize(std::max(shape.rank(), other.rank()));
+    for (int axis = 1; axis <= merged.rank(); ++axis) {
+      Dim a = axis <= shape.rank() ? shape[shape.rank() - axis] : Dim(1);
+      Dim b = axis <= other.rank() ? other[other.rank() - axis] : Dim(1);
+      merged[merged.rank() - axis] = broadcast_size(a, b, fits);
+    }
+    shape = merged;
+    if (type_of(operands[i]).device.type == Device::Type::cuda) device = type_of(operands[i]).device;
+  }
+  if (!fits) {
+    std::string types;
+    for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
+    fail(operation, loc, "shapes do not broadcast: ", types);
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    bool condition = i < first;
+    if (condition && type_of(operands[i]).dtype != DType::boolean)
+      fail(operation, loc, "the condition must be bool, it is ", to_string(type_of(operands[i])));
+    operands[i] = coerce(operands[i], condition ? DType::boolean : common.dtype, common.weak, shape, device, loc);
+  }
+}
+
+Tensor pointwise(Op op, std::span<const At> operands) {
+  const OpInfo& row = info(op);
+  Loc loc = recorder().loc.file ? recorder().loc : operands[0].loc;
+  Tensor values[3];
+  for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
+  std::span<Tensor> list(values, operands.size());
+  unify(row.name, list, row.dtypes, loc);
+  return record(op, list, {}, {}, loc);
+}
+
+int normalize_axis(const char* operation, int axis, int rank, Loc loc) {
+  int normalized = axis < 0 ? axis + rank : axis;
+  if (normalized < 0 || normalized >= rank)
+    fail(operation, loc, "axis ", axis, " is out of range for ", rank, rank == 1 ? " axis" : " axes");
+  return normalized;
+}
+
+}  // namespace weft

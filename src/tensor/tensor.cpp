@@ -1,0 +1,113 @@
+// The handle's own questions, factories and printing.
+#include "weft/tensor.hpp"
+
+#include <cmath>
+#include <ostream>
+
+#include "base/fail.hpp"
+#include "tensor/evaluate.hpp"
+#include "tensor/record.hpp"
+
+namespace weft {
+namespace {
+
+const Type& type_checked(const Tensor& value, const char* operation, Loc loc) {
+  if (!value.defined()) fail(operation, recorder().loc.file ? recorder().loc : loc, "of an undefined tensor");
+  return type_of(value);
+}
+
+}  // namespace
+
+DType Tensor::dtype(Loc loc) const { return type_checked(*this, "dtype", loc).dtype; }
+int Tensor::rank(Loc loc) const { return type_checked(*this, "rank", loc).shape.rank(); }
+Shape Tensor::shape(Loc loc) const { return type_checked(*this, "shape", loc).shape; }
+Dim Tensor::element_count(Loc loc) const { return type_checked(*this, "element_count", loc).shape.element_count(); }
+Device Tensor::device(Loc loc) const { return type_checked(*this, "device", loc).device; }
+Dim Tensor::size(int axis, Loc loc) const {
+  const Shape& shape = type_checked(*this, "size", loc).shape;
+  return shape[normalize_axis("size", axis, shape.rank(), loc)];
+}
+
+const Tensor& Tensor::eval(Loc loc) const {
+  type_checked(*this, "eval", loc);
+  evaluate(std::span(this, 1), loc);
+  return *this;
+}
+
+// ---- factories ----------------------------------------------------------------------------------------------------
+
+Scalar::Scalar(double value) {
+  Recorder& r = recorder();
+  value_ = record(Op::constant, {}, Attributes::number(DType::f64, value), Type{DType::f64, true, {}, {}}, r.loc);
+}
+Index::Index(std::int64_t value) {
+  value_ = record(Op::constant, {}, Attributes::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
+}
+
+Tensor full(Sizes sizes, double value, Options options, Loc loc) {
+  Composite call(nullptr, loc);
+  for (Dim size : sizes.shape())
+    if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
+  return constant_like(value, Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
+}
+Tensor zeros(Sizes sizes, Options options, Loc loc) { return full(sizes, 0, options, loc); }
+Tensor ones(Sizes sizes, Options options, Loc loc) { return full(sizes, 1, options, loc); }
+Tensor zeros_like(const Tensor& like, Loc loc) {
+  const Type& type = type_checked(like, "zeros_like", loc);
+  return full(type.shape, 0, {type.dtype, type.device}, loc);
+}
+Tensor ones_like(const Tensor& like, Loc loc) {
+  const Type& type = type_checked(like, "ones_like", loc);
+  return full(type.shape, 1, {type.dtype, type.device}, loc);
+}
+Tensor arange(Dim count, DType dtype, Loc loc) {
+  Composite call(nullptr, loc);
+  if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
+  return record(Op::iota, {}, {}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
+}
+
+// ---- printing -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+void print_number(std::ostream& out, double value, DType dtype) {
+  if (dtype == DType::boolean) out << (value != 0 ? "true" : "false");
+  else if (is_floating(dtype)) out << concat_text(value);
+  else out << concat_text(static_cast<std::int64_t>(value));
+}
+
+// At most six elements an axis: the first and the last three.
+void print_axis(std::ostream& out, const Type& type, const std::vector<double>& values, int axis, std::size_t& at, bool shown) {
+  if (axis == type.shape.rank()) {
+    if (shown) print_number(out, values[at], type.dtype);
+    ++at;
+    return;
+  }
+  std::int64_t size = type.shape[axis].constant();
+  if (shown) out << "[";
+  for (std::int64_t i = 0; i < size; ++i) {
+    bool hidden = size > 6 && i >= 3 && i < size - 3;
+    if (shown && i) {
+      if (hidden && i == 3) out << ", ...";
+      if (!hidden) out << (axis + 1 == type.shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' '));
+    }
+    print_axis(out, type, values, axis + 1, at, shown && !hidden);
+  }
+  if (shown) out << "]";
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  if (!tensor.defined()) return out << "undefined";
+  const Type& type = type_of(tensor);
+  if (tensor.node()->trace != 0) return out << to_string(type) << " (traced)";
+  Tensor reals = cast(tensor, DType::f64);
+  View<const double> data = reals.data<double>();
+  std::vector<double> values(data.begin(), data.end());
+  std::size_t at = 0;
+  print_axis(out, type, values, 0, at, true);
+  return out << " " << to_string(type);
+}
+
+}  // namespace weft
