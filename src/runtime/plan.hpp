@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/contraction.hpp"
 #include "base/dim_expression.hpp"
 #include "base/storage.hpp"
 #include "weft/dtype.hpp"
@@ -15,7 +16,7 @@ namespace weft::runtime {
 
 class Library;
 
-using KernelFunction = void (*)(void* const* buffers, const std::int64_t* symbols, std::int64_t begin, std::int64_t end);
+using KernelFunction = void (*)(void* const* buffers, const std::int64_t* parameters, std::int64_t begin, std::int64_t end);
 
 struct PlanBuffer {
   enum class Kind : std::uint8_t { argument, result, temporary, constant } kind;
@@ -34,16 +35,9 @@ struct Launch {
   int device_function = -1;
   KernelFunction function = nullptr;
   Dim units = 1;
+  std::vector<Dim> parameters;  // the kernel's size slots, over the plan's symbols: what `parameters` points at
   Dim work = 0;          // estimated nanoseconds on one thread: small steps stay on one
-  // matmul: buffers a, b, c; c[batch, m, n] = a[batch, m, k] b[batch, k, n]; strides and offsets in elements
-  struct Matmul {
-    DType dtype = DType::f32;
-    std::vector<Dim> batch;
-    Dim m = 1, n = 1, k = 1;
-    Dim a_offset = 0, b_offset = 0, c_offset = 0;
-    std::vector<Dim> a_batch, b_batch, c_batch;  // strides of batch axes
-    Dim a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0, c_column = 0;
-  } matmul;
+  Contraction matmul;    // matmul: buffers a, b, c
   // scatter_add: buffers index, updates, result; result[index[i], j] += updates[i, j], result zeroed first
   Dim rows = 0, count = 0, width = 0;
   // check: buffer 0 is one bool; false throws Error with this text

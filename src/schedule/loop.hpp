@@ -65,7 +65,9 @@ struct Kernel {
   int vector_axis = -1;               // -1: a kernel of one element
   std::vector<Instruction> body;
   std::vector<Buffer> buffers;
-  int symbol_count = 0;               // size symbols s0.. that the kernel reads from its symbol slots
+  std::vector<Dim> parameters;        // its size slots: symbol i in this kernel's expressions is slot i, whose value is
+                                      // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
+                                      // so share one text.
   std::vector<std::string> comments;  // what was fused, with the user's lines (file names and numbers only)
 
   Dim outer_count() const;            // product of outer extents
@@ -74,7 +76,7 @@ struct Kernel {
 
 // The unit of work that the plan's driver distributes. Units run over the outer axes without the vector axis; where the
 // vector axis is outer, each unit is further cut into blocks of `block` elements of it. A kernel is called as
-//   extern "C" void name(void* const* buffers, const std::int64_t* symbols, std::int64_t begin, std::int64_t end)
+//   extern "C" void name(void* const* buffers, const std::int64_t* parameters, std::int64_t begin, std::int64_t end)
 // for units begin <= u < end: u = row * blocks + block_index.
 inline constexpr std::int64_t block = 4096;
 Dim unit_count(const Kernel& kernel);

@@ -1,0 +1,20 @@
+// A batched matrix product over strided memory: c[batch, m, n] = a[batch, m, k] b[batch, k, n].
+// Strides and offsets count elements and may be symbolic. Shared by the schedule, the plan and the library calls.
+#pragma once
+#include <vector>
+
+#include "weft/dim.hpp"
+#include "weft/dtype.hpp"
+
+namespace weft {
+
+struct Contraction {
+  DType dtype = DType::f32;
+  std::vector<Dim> batch;  // sizes
+  Dim m = 1, n = 1, k = 1;
+  Dim a_offset = 0, b_offset = 0, c_offset = 0;
+  std::vector<Dim> a_batch, b_batch, c_batch;  // strides of the batch axes
+  Dim a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0, c_column = 0;
+};
+
+}  // namespace weft
