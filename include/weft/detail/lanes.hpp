@@ -13,6 +13,7 @@ inline namespace baseline {
 #endif
 #include "weft/detail/lanes.inc"
 #include "weft/detail/lanes_math.inc"
+#include "weft/detail/reduce.inc"
 }  // namespace
 }  // namespace weft::lanes
 
