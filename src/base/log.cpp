@@ -12,7 +12,8 @@ namespace weft::log {
 
 namespace {
 
-constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels", "cache", "passes", "compile"};
+constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels",
+                                              "cache",  "passes",     "compile"};
 static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::compile) + 1);
 
 struct State {

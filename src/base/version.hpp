@@ -1,8 +1,8 @@
-// Weft's version, as it enters keys of caches and messages. The same number stands in CMakeLists.txt's project().
+// Weft's version, as it enters keys of caches and messages. CMakeLists.txt's project() is where it is written.
 #pragma once
 
 namespace weft {
 
-inline constexpr char version[] = "0.1.0";
+extern const char* const version;
 
 }  // namespace weft

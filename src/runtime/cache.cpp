@@ -37,7 +37,7 @@ constexpr char magic[8] = {'W', 'E', 'F', 'T', 'E', 'N', 'T', 'R'};
 constexpr std::uint32_t format = 1;
 constexpr std::uint64_t largest_entry = 1 << 30;
 constexpr std::string_view entry_suffix = ".weft";
-constexpr std::time_t touch_age = 60;       // an entry's time of use is kept this exactly
+constexpr std::time_t touch_age = 60;  // an entry's time of use is kept this exactly
 constexpr int stores_between_collections = 64;
 
 std::string_view bytes_of(const Header& header) { return {reinterpret_cast<const char*>(&header), sizeof header}; }
@@ -47,9 +47,9 @@ Digest content_digest(const Header& header, std::string_view metadata, std::stri
   return Hasher().add(head).add(metadata).add(payload).digest();
 }
 
-// A regular file of ours that nobody else can change, by that name or another.
+// A regular file of ours that nobody else can change, by this name or another (none at all: it was just replaced).
 bool is_trusted(const struct stat& status) {
-  return S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_nlink == 1 &&
+  return S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_nlink <= 1 &&
          !(status.st_mode & (S_IWGRP | S_IWOTH));
 }
 
@@ -57,6 +57,7 @@ bool is_trusted(const struct stat& status) {
 
 struct Cache::State {
   PrivateDirectory directory;
+  std::string refused;
   std::uint64_t size_limit = 0;
   std::atomic<int> stores = 0;
 
@@ -84,21 +85,19 @@ struct Cache::State {
 
 Cache::Cache(const std::vector<std::string>& paths, std::uint64_t size_limit) : state_(std::make_unique<State>()) {
   state_->size_limit = size_limit;
-  std::string refused;
+  std::string& refused = state_->refused;
   for (const std::string& path : paths) {
     state_->directory = open_private_directory(path);
     if (state_->directory.descriptor) break;
     refused += concat_text(refused.empty() ? "" : "; ", path, ": ", state_->directory.refusal);
   }
   if (!state_->directory.descriptor) state_->directory.path.clear();
-  if (refused.empty()) return;
-  const std::string instead = path().empty() ? "kernels are not cached on disk" : "the cache is " + path();
-  log::warn_once(concat_text("a cache folder can't be used (", refused, "); ", instead));
 }
 
 Cache::~Cache() = default;
 
 const std::string& Cache::path() const { return state_->directory.path; }
+const std::string& Cache::refused() const { return state_->refused; }
 
 std::optional<CacheEntry> Cache::load(const Digest& key) const {
   if (path().empty()) return {};
@@ -153,8 +152,8 @@ bool Cache::store(const Digest& key, std::string_view metadata, std::string_view
 std::string Cache::keep_text(const Digest& key, std::string_view suffix, std::string_view text) {
   if (path().empty()) return {};
   const std::string name = hex(key).append(suffix);
-  const bool kept = faccessat(state_->descriptor(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-                    state_->publish(name, {text});
+  const bool kept =
+      faccessat(state_->descriptor(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || state_->publish(name, {text});
   return kept ? path() + "/" + name : std::string();
 }
 
@@ -218,9 +217,15 @@ std::shared_ptr<Cache> disk_cache() {
   static std::vector<std::string>& opened = *new std::vector<std::string>;
   const std::lock_guard lock(mutex);
   std::vector<std::string> paths = cache_paths();
-  if (!cache || paths != opened) {
+  // One that could not be opened is tried again: what was wrong (no descriptors left) may be over.
+  if (!cache || paths != opened || cache->path().empty()) {
     cache = std::make_shared<Cache>(paths);
     opened = std::move(paths);
+    const std::string instead =
+        cache->path().empty() ? "kernels are not cached on disk" : "the cache is " + cache->path();
+    if (const std::string& refused = cache->refused(); !refused.empty()) {
+      log::warn_once(concat_text("a cache folder can't be used (", refused, "); ", instead));
+    }
   }
   return cache;
 }

@@ -1,10 +1,10 @@
-// The disk cache: one file an entry, named by a digest of everything that made it. Holds kernel libraries, and any other
-// bytes that can be made again (serialized plans). An entry that is not exactly what was stored under this key, whatever
-// is wrong with it, is a miss. A cache that can't be used, for reading or for writing, is no error: the program runs
-// without it and says so once.
+// The disk cache: one file an entry, named by a digest of everything that made it. Holds kernel libraries, and any
+// other bytes that can be made again (serialized plans). An entry that is not exactly what was stored under this key,
+// whatever is wrong with it, is a miss. A cache that can't be used, for reading or for writing, is no error: the
+// program runs without it and says so once.
 //
-// A file is: Header, metadata (JSON, for people and tools), payload. It is written under a temporary name and renamed, so
-// a reader sees all of it or nothing; data that a power failure lost is found by its digest.
+// A file is: Header, metadata (JSON, for people and tools), payload. It is written under a temporary name and renamed,
+// so a reader sees all of it or nothing; data that a power failure lost is found by its digest.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -39,7 +39,8 @@ class Cache {
   // the limit. Done by itself now and then after a store.
   void collect();
 
-  const std::string& path() const;  // empty: there is none
+  const std::string& path() const;     // empty: there is none
+  const std::string& refused() const;  // the paths that may not be used, with reasons; empty when the first was taken
 
   static constexpr std::uint64_t default_size_limit = 1 << 30;
 
@@ -48,7 +49,8 @@ class Cache {
   std::unique_ptr<State> state_;
 };
 
-// The cache of this process, as options() and the environment say. Opened at the first use and again when they change.
+// The cache of this process, as options() and the environment say. Opened at the first use and again when they change;
+// folders that can't be used are warned about once.
 std::shared_ptr<Cache> disk_cache();
 
 // Folders for the compiler's working files, best first: the usual places for temporary files, then the cache's.

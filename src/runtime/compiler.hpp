@@ -17,12 +17,13 @@ struct HostCompiler {
   std::string identity;  // path, resolved path, size, times and `--version`: a part of every key
 };
 
-// WEFT_CXX, or the first of c++, g++, clang++ in PATH. Looked for again on each call, asked for its version when its file
-// has changed. Throws CompileError when there is none or it does not answer.
+// WEFT_CXX, or the first of c++, g++, clang++ in PATH. Looked for again on each call, asked for its version when its
+// file has changed. Throws CompileError when there is none or it does not answer.
 HostCompiler host_compiler();
 
-// Arguments of every compilation for this ISA, in the order in which they are passed.
+// Arguments of every compilation for this ISA, and of the step that links; all are part of every key.
 std::vector<std::string> compile_flags(Isa isa);
+std::vector<std::string> link_flags();
 
 // `extern "C"` lines that are put at the end of unit `index`: the kernel ABI's version and the unit's stamp.
 std::string unit_stamp(const Digest& key, std::size_t index);

@@ -75,14 +75,11 @@ PrivateDirectory open_private_directory(const std::string& path) {
   Descriptor opened(open(path.c_str(), directory_flags | O_NOFOLLOW));
   struct stat status;
   if (!opened || fstat(opened.get(), &status) != 0) {
-    result.foreign = errno == ENOTDIR || errno == ELOOP;
-    result.refusal = result.foreign ? "it is a link or no directory" : strerror(errno);
+    result.refusal = errno == ENOTDIR || errno == ELOOP ? "it is a link or no directory" : strerror(errno);
   } else if (status.st_uid != geteuid()) {
     result.refusal = concat_text("it is owned by user ", status.st_uid);
-    result.foreign = true;
   } else if (status.st_mode & (S_IWGRP | S_IWOTH)) {
     result.refusal = "others may write into it";
-    result.foreign = true;
   } else {
     result.descriptor = std::move(opened);
   }
@@ -104,21 +101,27 @@ std::string unique_name(std::string_view prefix) {
                      std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-std::optional<WorkDirectory> WorkDirectory::make(const std::string& parent) {
+std::optional<WorkDirectory> WorkDirectory::make(const std::string& parent, std::string& reason) {
+  PrivateDirectory opened = open_private_directory(parent);
+  reason = opened.refusal;
+  if (!opened.descriptor) return {};
   WorkDirectory work;
-  work.parent_ = open_private_directory(parent).descriptor;
-  if (!work.parent_) return {};
+  work.parent_ = std::move(opened.descriptor);
   remove_leftovers(work.parent_.get());
   struct statvfs room;
-  if (fstatvfs(work.parent_.get(), &room) != 0) return {};
-  if (std::uint64_t{room.f_bavail} * room.f_frsize < least_room) return {};
+  if (fstatvfs(work.parent_.get(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < least_room) {
+    reason = strerror(ENOSPC);
+    return {};
+  }
   std::string name = unique_name(work_prefix);
-  if (mkdirat(work.parent_.get(), name.c_str(), 0700) != 0) return {};
-  work.path_ = parent + "/" + name;
-  work.name_ = std::move(name);
-  work.self_ = Descriptor(openat(work.parent_.get(), work.name_.c_str(), directory_flags | O_NOFOLLOW));
-  if (!work.self_) return {};
-  return work;
+  if (mkdirat(work.parent_.get(), name.c_str(), 0700) == 0) {
+    work.path_ = parent + "/" + name;
+    work.name_ = std::move(name);
+    work.self_ = Descriptor(openat(work.parent_.get(), work.name_.c_str(), directory_flags | O_NOFOLLOW));
+  }
+  if (work.self_) return work;
+  reason = strerror(errno);
+  return {};
 }
 
 WorkDirectory::~WorkDirectory() {

@@ -37,7 +37,6 @@ struct PrivateDirectory {
   Descriptor descriptor;
   std::string path;
   std::string refusal;  // why it was refused, when there is no descriptor
-  bool foreign = false;  // it is there, and others can write into it: worth a word to the user
 };
 
 // Opens the directory, made with mode 0700 when it is not there (and the folders above it). Refused: another owner, a
@@ -53,8 +52,8 @@ std::string unique_name(std::string_view prefix);
 // A new folder for one compilation, removed with all its files at the end.
 class WorkDirectory {
  public:
-  // Nothing where it can't be made, or `parent` has no room.
-  static std::optional<WorkDirectory> make(const std::string& parent);
+  // Nothing, and the reason, where it can't be made or `parent` has no room.
+  static std::optional<WorkDirectory> make(const std::string& parent, std::string& reason);
   WorkDirectory(WorkDirectory&&) = default;
   ~WorkDirectory();
   int descriptor() const { return self_.get(); }

@@ -13,6 +13,7 @@
 #include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/compiler.hpp"
+#include "runtime/directory.hpp"
 
 namespace weft {
 
@@ -29,7 +30,7 @@ struct Memory {
   std::unordered_map<Digest, Slot, DigestHash> slots;
   JitCounts counts;
 
-  void count(std::uint64_t JitCounts::* member, double seconds = 0) {
+  void count(std::uint64_t JitCounts::*member, double seconds = 0) {
     const std::lock_guard lock(mutex);
     counts.*member += 1;
     counts.compile_seconds += seconds;
@@ -75,7 +76,8 @@ std::shared_ptr<Library> find_or_begin(const Digest& key) {
       slot.in_work = true;
       // Slots of libraries that are gone go too, now and then, so that the table follows what is alive.
       if (all.slots.size() % 256 == 0) {
-        std::erase_if(all.slots, [](const auto& each) { return !each.second.in_work && each.second.library.expired(); });
+        std::erase_if(all.slots,
+                      [](const auto& each) { return !each.second.in_work && each.second.library.expired(); });
       }
       return nullptr;
     }
@@ -97,6 +99,7 @@ Digest key_of(const HostCompiler& compiler, const std::vector<std::string>& unit
   hasher.add("kernels").add(version).add(static_cast<std::uint64_t>(kernel_abi)).add(compiler.identity);
   hasher.add(name(source.isa)).add(source.extra_key);
   for (const std::string& flag : compile_flags(source.isa)) hasher.add(flag);
+  for (const std::string& flag : link_flags()) hasher.add(flag);
   hasher.add("units");
   for (const std::string& unit : units) hasher.add(unit);
   return hasher.digest();
@@ -122,10 +125,7 @@ void report(const char* what, const Digest& key, std::size_t bytes, double secon
 // Keeps the source where it can be found after a failure too: beside the cache's entries or among temporary files.
 std::string keep_source(const Digest& key, const std::string& text) {
   if (std::string path = disk_cache()->keep_text(key, ".cpp", text); !path.empty()) return path;
-  for (const std::string& path : working_paths()) {
-    if (std::string kept = Cache({path}).keep_text(key, ".cpp", text); !kept.empty()) return kept;
-  }
-  return {};
+  return Cache(scratch_paths()).keep_text(key, ".cpp", text);
 }
 
 [[noreturn]] void fail_with_source(const CompileError& error, const Digest& key, const KernelSource& source) {

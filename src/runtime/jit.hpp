@@ -13,9 +13,9 @@
 namespace weft {
 
 struct KernelSource {
-  std::vector<std::string> units;  // freestanding C++; compiled side by side. A unit that comes twice counts once
+  std::vector<std::string> units = {};  // freestanding C++; compiled side by side. A unit that comes twice counts once
   Isa isa = host_isa();
-  std::string extra_key;  // whatever else the code depends on and its text does not show
+  std::string extra_key = {};  // whatever else the code depends on and its text does not show
 };
 
 // Throws CompileError with the compiler's words, and says where the source was kept.

@@ -51,7 +51,7 @@ void* open_library(const std::string& path, std::string& reason) {
 // For systems that refuse to run code from a memfd, or have no /proc: a file that is there while it is opened.
 void* load_from_file(std::string_view bytes, std::string& reason) {
   for (const std::string& parent : working_paths()) {
-    const std::optional<WorkDirectory> work = WorkDirectory::make(parent);
+    const std::optional<WorkDirectory> work = WorkDirectory::make(parent, reason);
     if (!work || !work->write("kernels.so", bytes)) continue;
     if (void* handle = open_library(work->path() + "/kernels.so", reason)) return handle;  // else: mounted noexec
   }

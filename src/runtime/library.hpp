@@ -1,5 +1,5 @@
-// A loaded shared object of kernels. Loaded from bytes in memory, never from a path that another process could change or
-// that this process has used before (the loader would answer with the old code). Plans hold a shared_ptr: the code
+// A loaded shared object of kernels. Loaded from bytes in memory, never from a path that another process could change
+// or that this process has used before (the loader would answer with the old code). Plans hold a shared_ptr: the code
 // stays as long as somebody may call it.
 #pragma once
 #include <memory>

@@ -39,7 +39,7 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
   watch_for_forks();
   threads_started.store(true, std::memory_order_relaxed);
   const std::int64_t piece = ((grains - 1) / pieces + 1) * grain;
-#pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(pieces))
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(pieces))
   for (std::int64_t i = 0; i < pieces; ++i) {
     const std::int64_t first = begin + i * piece;
     if (first < end) body(context, first, std::min(end, first + piece));

@@ -1,6 +1,6 @@
-// Parallel loops on the host, on OpenMP's threads. The range is cut into contiguous pieces, at most one a thread, each a
-// multiple of `grain` (the last may be shorter); which thread runs a piece decides nothing about results. A range of one
-// piece, a call inside a parallel loop, and a process that was forked off after threads were started run inline.
+// Parallel loops on the host, on OpenMP's threads. The range is cut into contiguous pieces, at most one a thread, each
+// a multiple of `grain` (the last may be shorter); which thread runs a piece decides nothing about results. A range of
+// one piece, a call inside a parallel loop, and a process that was forked off after threads were started run inline.
 #pragma once
 #include <cstdint>
 

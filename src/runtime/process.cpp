@@ -150,8 +150,10 @@ void wait_for_any(const std::vector<Job>& jobs) {
   std::vector<pollfd> polled;
   double seconds = 0.02;
   for (const Job& job : jobs) {
-    if (job.output_ended()) seconds = std::min(seconds, 0.0005);
-    else polled.push_back({job.output(), POLLIN, 0});
+    if (job.output_ended())
+      seconds = std::min(seconds, 0.0005);
+    else
+      polled.push_back({job.output(), POLLIN, 0});
     seconds = std::min(seconds, std::max(job.seconds_left(), 0.0));
   }
   const timespec timeout{0, static_cast<long>(seconds * 1e9)};

@@ -9,11 +9,11 @@
 namespace weft {
 
 struct Command {
-  std::vector<std::string> arguments;    // the program's path, then its arguments
-  std::vector<std::string> environment;  // "NAME=value", all that the program sees
-  int directory = -1;                    // descriptor of its working directory; -1: ours
-  double deadline = 60;                  // seconds
-  std::size_t output_limit = 256 << 10;  // bytes of output that are kept; the rest is read and dropped
+  std::vector<std::string> arguments = {};    // the program's path, then its arguments
+  std::vector<std::string> environment = {};  // "NAME=value", all that the program sees
+  int directory = -1;                         // descriptor of its working directory; -1: ours
+  double deadline = 60;                       // seconds
+  std::size_t output_limit = 256 << 10;       // bytes of output that are kept; the rest is read and dropped
 };
 
 struct ProcessResult {

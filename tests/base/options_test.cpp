@@ -1,0 +1,42 @@
+#include "base/options.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/runtime/support.hpp"
+
+using weft::read_options;
+using weft::test::CaptureLog;
+using weft::test::KeepVariable;
+
+TEST_CASE("options come from the environment") {
+  const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
+  const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
+  const weft::Options options = read_options();
+  CHECK(options.cache_directory == "/somewhere");
+  CHECK_FALSE(options.cache);
+  CHECK(options.compiler == "clang++");
+  CHECK(options.compile_timeout == 2.5);
+  CHECK(options.isa == "avx2");
+  CHECK(options.num_threads == 3);
+}
+
+TEST_CASE("a value that makes no sense is warned about and ignored") {
+  const weft::Options usual;
+  for (const auto& [name, value] : {std::pair{"WEFT_COMPILE_TIMEOUT", "soon"},
+                                    {"WEFT_COMPILE_TIMEOUT", "-1"},
+                                    {"WEFT_NUM_THREADS", "2x"},
+                                    {"WEFT_NUM_THREADS", "99999999999999999999"},
+                                    {"WEFT_ISA", "avx1024"},
+                                    {"WEFT_CACHE", "yes"}}) {
+    CAPTURE(name);
+    CAPTURE(value);
+    CaptureLog capture;
+    const KeepVariable variable(name, value);
+    const weft::Options options = read_options();
+    CHECK(options.compile_timeout == usual.compile_timeout);
+    CHECK(options.num_threads == usual.num_threads);
+    CHECK(options.isa == usual.isa);
+    CHECK(options.cache);
+    CHECK(capture.count(weft::concat_text(name, "='", value, "'")) == 1);
+  }
+}

@@ -1,0 +1,372 @@
+#include "runtime/cache.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "tests/runtime/support.hpp"
+
+using weft::Cache;
+using weft::Digest;
+using weft::test::CaptureLog;
+using weft::test::Folder;
+using weft::test::KeepOptions;
+using weft::test::KeepVariable;
+
+namespace {
+
+const Digest key = weft::digest("key");
+const Digest other_key = weft::digest("other");
+
+std::string entry_path(const std::string& folder, const Digest& of = key) { return folder + "/" + hex(of) + ".weft"; }
+
+std::string payload_of(const Cache& cache, const Digest& of = key) {
+  const auto entry = cache.load(of);
+  return entry ? entry->payload : "(miss)";
+}
+
+void age(const std::string& path, std::time_t seconds) {
+  const timespec when{std::time(nullptr) - seconds, 0};
+  const timespec times[] = {when, when};
+  REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+// A small file system of its own, for root alone. `mounted` is false where that is not allowed.
+struct SmallDisk {
+  Folder folder;
+  bool mounted;
+  explicit SmallDisk(const char* options, unsigned long flags = 0)
+      : mounted(mount("weft-test", folder.path().c_str(), "tmpfs", flags, options) == 0) {
+    if (!mounted) MESSAGE("skipped: a file system can't be mounted here");
+  }
+  ~SmallDisk() {
+    if (mounted) umount2(folder.path().c_str(), MNT_DETACH);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what was stored is loaded, byte for byte, and nothing else") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  const std::string payload("payload\0with zeros\n", 19);
+  CHECK_FALSE(cache.load(key));
+  CHECK(cache.store(key, "{\"a\": 1}", payload));
+  const auto entry = cache.load(key);
+  REQUIRE(entry);
+  CHECK(entry->metadata == "{\"a\": 1}");
+  CHECK(entry->payload == payload);
+  CHECK_FALSE(cache.load(other_key));
+  CHECK(payload_of(Cache({folder.path()})) == payload);  // another process's view
+  CHECK(cache.store(key, "", "newer"));
+  CHECK(payload_of(cache) == "newer");
+  CHECK(cache.store(other_key, "", ""));
+  CHECK(payload_of(cache, other_key).empty());
+  CHECK(folder.names().size() == 2);  // no temporary file is left
+}
+
+TEST_CASE("every flipped bit is a miss") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key, "{}", std::string(200, 'p'));
+  const std::string path = entry_path(folder.path());
+  const std::string good = weft::test::read_file(path);
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string bad = good;
+    bad[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    weft::test::write_file(path, bad);
+    CAPTURE(bit);
+    REQUIRE_FALSE(cache.load(key));
+  }
+  weft::test::write_file(path, good);
+  CHECK(payload_of(cache) == std::string(200, 'p'));
+}
+
+TEST_CASE("every truncation, and anything appended, is a miss") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key, "{}", std::string(200, 'p'));
+  const std::string path = entry_path(folder.path());
+  const std::string good = weft::test::read_file(path);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    weft::test::write_file(path, good.substr(0, size));
+    CAPTURE(size);
+    REQUIRE_FALSE(cache.load(key));
+  }
+  weft::test::write_file(path, good + "x");
+  CHECK_FALSE(cache.load(key));
+}
+
+TEST_CASE("swapped entries are misses, whole or in part") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key, "{\"of\": 1}", "first");
+  cache.store(other_key, "{\"of\": 2}", "other");
+  const std::string first = weft::test::read_file(entry_path(folder.path()));
+  const std::string second = weft::test::read_file(entry_path(folder.path(), other_key));
+  weft::test::write_file(entry_path(folder.path()), second);
+  CHECK_FALSE(cache.load(key));
+  weft::test::write_file(entry_path(folder.path()), first.substr(0, first.size() - 5) + "other");  // its metadata stays
+  CHECK_FALSE(cache.load(key));
+}
+
+TEST_CASE("links, folders, pipes and files that others may write are misses") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key, "", "payload");
+  const std::string path = entry_path(folder.path());
+  SUBCASE("symbolic link") {
+    rename(path.c_str(), (folder / "elsewhere").c_str());
+    REQUIRE(symlink("elsewhere", path.c_str()) == 0);
+  }
+  SUBCASE("hard link") { REQUIRE(link(path.c_str(), (folder / "elsewhere").c_str()) == 0); }
+  SUBCASE("others may write") { chmod(path.c_str(), 0666); }
+  SUBCASE("a folder") {
+    unlink(path.c_str());
+    mkdir(path.c_str(), 0700);
+  }
+  SUBCASE("a pipe that nobody writes into") {
+    unlink(path.c_str());
+    mkfifo(path.c_str(), 0600);
+  }
+  SUBCASE("foreign-owned") {
+    if (geteuid() != 0) return;
+    REQUIRE(chown(path.c_str(), 12345, 12345) == 0);
+  }
+  CHECK_FALSE(cache.load(key));
+}
+
+TEST_CASE("a folder that can't be trusted is refused with one warning, and a private one is used") {
+  const Folder folder;
+  std::string chosen = folder / "cache";
+  std::string reason;
+  SUBCASE("a symbolic link") {
+    mkdir((folder / "real").c_str(), 0700);
+    REQUIRE(symlink("real", chosen.c_str()) == 0);
+    reason = "link";
+  }
+  SUBCASE("world-writable") {
+    mkdir(chosen.c_str(), 0700);
+    chmod(chosen.c_str(), 0777);
+    reason = "others may write";
+  }
+  SUBCASE("group-writable") {
+    mkdir(chosen.c_str(), 0700);
+    chmod(chosen.c_str(), 0770);
+    reason = "others may write";
+  }
+  SUBCASE("owned by another") {
+    if (geteuid() != 0) return;
+    mkdir(chosen.c_str(), 0700);
+    REQUIRE(chown(chosen.c_str(), 12345, 12345) == 0);
+    reason = "owned by user 12345";
+  }
+  SUBCASE("a file") {
+    weft::test::write_file(chosen, "");
+    reason = "no directory";
+  }
+  CaptureLog capture;
+  const KeepOptions keep;
+  const KeepVariable temporary("TMPDIR", folder.path().c_str());
+  weft::options().cache_directory = chosen;
+  for (int i = 0; i < 3; ++i) {
+    weft::options().cache_directory = i == 1 ? folder / "fine" : chosen;  // opened again each time
+    const auto cache = weft::disk_cache();
+    if (i == 1) continue;
+    CHECK(cache->path() == weft::concat_text(folder.path(), "/weft-", geteuid()));
+    CHECK(cache->store(key, "", "payload"));
+  }
+  CHECK(capture.lines.size() == 1);
+  CHECK(capture.count(chosen) == 1);
+  CHECK(capture.count(reason) == 1);
+}
+
+TEST_CASE("the folder that was checked is the one that is used") {
+  const Folder folder;
+  Cache cache({folder / "cache"});
+  rename((folder / "cache").c_str(), (folder / "moved").c_str());
+  REQUIRE(symlink("/no/such/place", (folder / "cache").c_str()) == 0);
+  CHECK(cache.store(key, "", "payload"));
+  CHECK(payload_of(cache) == "payload");
+  CHECK(std::filesystem::exists(entry_path(folder / "moved")));
+}
+
+TEST_CASE("where the cache lies follows the environment, and no HOME is fine") {
+  const Folder folder;
+  const KeepOptions keep;
+  const KeepVariable temporary("TMPDIR", folder.path().c_str());
+  weft::options().cache_directory.clear();
+  {
+    const KeepVariable shared("XDG_CACHE_HOME", (folder / "xdg").c_str());
+    CHECK(weft::disk_cache()->path() == folder / "xdg/weft");
+  }
+  const KeepVariable shared("XDG_CACHE_HOME", nullptr);
+  {
+    const KeepVariable home("HOME", (folder / "home").c_str());
+    CHECK(weft::disk_cache()->path() == folder / "home/.cache/weft");
+  }
+  {
+    const KeepVariable home("HOME", nullptr);
+    CaptureLog capture;
+    CHECK(weft::disk_cache()->path() == weft::concat_text(folder.path(), "/weft-", geteuid()));
+    CHECK(capture.lines.empty());
+  }
+  weft::options().cache = false;
+  CHECK(weft::disk_cache()->path().empty());
+  CHECK_FALSE(weft::disk_cache()->store(key, "", "payload"));
+  CHECK_FALSE(weft::disk_cache()->load(key));
+}
+
+TEST_CASE("a full disk: nothing is stored, nothing is left, one warning") {
+  const SmallDisk disk("size=64k");
+  if (!disk.mounted) return;
+  CaptureLog capture;
+  Cache cache({disk.folder / "cache"});
+  CHECK(cache.store(other_key, "", "small"));
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(cache.store(key, "", std::string(100000, 'x')));
+  CHECK_FALSE(cache.load(key));
+  CHECK(payload_of(cache, other_key) == "small");
+  CHECK(std::distance(std::filesystem::directory_iterator(disk.folder / "cache"), {}) == 1);
+  CHECK(capture.count("No space left on device") == 1);
+}
+
+TEST_CASE("a read-only disk: what is there is loaded, nothing is stored, one warning") {
+  const SmallDisk disk("");
+  if (!disk.mounted) return;
+  const std::string folder = disk.folder / "cache";
+  Cache({folder}).store(key, "", "payload");
+  REQUIRE(mount("weft-test", disk.folder.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
+  CaptureLog capture;
+  Cache cache({folder});
+  CHECK(payload_of(cache) == "payload");
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(cache.store(other_key, "", "payload"));
+  CHECK(capture.count("Read-only file system") == 1);
+  CHECK(Cache({disk.folder / "absent"}).path().empty());
+}
+
+TEST_CASE("without descriptors every load is a miss and every store is refused") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key, "", "payload");
+  std::vector<weft::Descriptor> all;
+  while (true) {
+    weft::Descriptor each(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!each) break;
+    all.push_back(std::move(each));
+  }
+  CaptureLog capture;
+  const bool loaded = cache.load(key).has_value(), stored = cache.store(key, "", "new");
+  all.clear();
+  CHECK_FALSE(loaded);
+  CHECK_FALSE(stored);
+  CHECK(payload_of(cache) == "payload");
+}
+
+TEST_CASE("killed at any system call of a publication: the next start is right, leftovers are collected") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  const std::string before(50000, 'b'), after(50000, 'a');
+  int system_calls = 0;
+  for (bool ended = false; !ended; ++system_calls) {
+    cache.store(key, "", before);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+      raise(SIGSTOP);
+      cache.store(key, "", after);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFSTOPPED(status)) {
+      MESSAGE("skipped: ptrace is not allowed here");
+      return;
+    }
+    // Two stops a call, one when it begins and one when it ends.
+    for (int i = 0; i <= system_calls && !ended; ++i) {
+      ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+      waitpid(child, &status, 0);
+      ended = WIFEXITED(status);
+    }
+    if (!ended) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    }
+    Cache next({folder.path()});
+    const std::string found = payload_of(next);
+    CAPTURE(system_calls);
+    REQUIRE((found == before || found == after));
+    REQUIRE((!ended || found == after));
+  }
+  CHECK(system_calls > 8);
+  const auto left = folder.names_with("tmp-");
+  CHECK_FALSE(left.empty());
+  cache.collect();
+  CHECK(folder.names_with("tmp-").size() == left.size());  // they may be in the making
+  for (const std::string& name : left) age(folder / name, 7200);
+  cache.collect();
+  CHECK(folder.names_with("tmp-").empty());
+  CHECK(payload_of(cache) != "(miss)");
+}
+
+TEST_CASE("many processes that store and load at once never see a part") {
+  const Folder folder;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Cache cache({folder.path()});
+      bool right = true;
+      for (int round = 0; round < 100; ++round) {
+        right = right && cache.store(key, "", std::string(20000 + 1000 * static_cast<std::size_t>(i), 'a' + i));
+        const std::string found = payload_of(cache);
+        right = right && found.size() >= 20000 && found == std::string(found.size(), found[0]) &&
+                found.size() == 20000 + 1000 * static_cast<std::size_t>(found[0] - 'a');
+      }
+      _exit(right ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  CHECK(folder.names().size() == 1);
+}
+
+TEST_CASE("the total is bounded: what was used last stays, with the texts beside it") {
+  const Folder folder;
+  Cache cache({folder.path()}, 100000);
+  const auto key_number = [](int i) { return weft::digest(std::to_string(i)); };
+  for (int i = 0; i < 20; ++i) {
+    cache.store(key_number(i), "", std::string(10000, 'x'));
+    cache.keep_text(key_number(i), ".cpp", "source");
+    age(entry_path(folder.path(), key_number(i)), 10000 - i * 100);
+    age(folder / (hex(key_number(i)) + ".cpp"), 10000 - i * 100);
+  }
+  weft::test::write_file(folder / "notes.txt", std::string(1000, 'n'));  // not ours: neither counted nor removed
+  CHECK(cache.load(key_number(0)));                                      // used now
+  cache.collect();
+  CHECK(cache.load(key_number(0)));
+  CHECK(cache.load(key_number(19)));
+  CHECK_FALSE(cache.load(key_number(1)));
+  CHECK_FALSE(std::filesystem::exists(folder / (hex(key_number(1)) + ".cpp")));
+  CHECK(std::filesystem::exists(folder / (hex(key_number(19)) + ".cpp")));
+  CHECK(std::filesystem::exists(folder / "notes.txt"));
+  CHECK(folder.names_with(".weft").size() == 8);  // 90% of the limit
+}
+
+TEST_CASE("a text is kept once, beside the entry") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  const std::string path = cache.keep_text(key, ".cpp", "source");
+  CHECK(weft::test::read_file(path) == "source");
+  CHECK(cache.keep_text(key, ".cpp", "source") == path);
+  CHECK(Cache({}).keep_text(key, ".cpp", "source").empty());
+}

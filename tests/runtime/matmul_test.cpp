@@ -1,0 +1,141 @@
+// The matrix product against a naive one in double: all layouts, odd sizes, batches; and the same bits whatever the
+// number of threads.
+#include "runtime/matmul.hpp"
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+using namespace weft;
+using runtime::Matmul;
+
+namespace {
+
+using Int = std::int64_t;
+
+enum class Lie { rows, columns, strided };
+
+struct Strides {
+  Int row, column, size;  // size: elements of one matrix
+};
+Strides strides_of(Lie lie, Int rows, Int columns) {
+  switch (lie) {
+    case Lie::rows: return {columns, 1, rows * columns};
+    case Lie::columns: return {1, rows, rows * columns};
+    default: return {2 * columns + 1, 2, rows * (2 * columns + 1)};
+  }
+}
+
+template <class T>
+std::vector<T> random_values(Int count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (T& value : values) value = static_cast<T>(uniform(generator));
+  return values;
+}
+
+struct Case {
+  Int m, n, k, batch;
+  Lie a, b, c;
+};
+
+template <class T>
+void check(const Case& it) {
+  CAPTURE(it.m);
+  CAPTURE(it.n);
+  CAPTURE(it.k);
+  CAPTURE(it.batch);
+  CAPTURE(static_cast<int>(it.a));
+  CAPTURE(static_cast<int>(it.b));
+  CAPTURE(static_cast<int>(it.c));
+  const Strides a = strides_of(it.a, it.m, it.k), b = strides_of(it.b, it.k, it.n), c = strides_of(it.c, it.m, it.n);
+  const std::vector<T> left = random_values<T>(it.batch * a.size, 1), right = random_values<T>(it.batch * b.size, 2);
+  std::vector<T> result(static_cast<std::size_t>(it.batch * c.size), T(-7));
+  Matmul product{dtype_of<T>, it.m, it.n, it.k, a.row, a.column, b.row, b.column, c.row, c.column};
+  const Int sizes[] = {it.batch}, a_batch[] = {a.size}, b_batch[] = {b.size}, c_batch[] = {c.size};
+  product.batch = sizes;
+  product.a_batch = a_batch;
+  product.b_batch = b_batch;
+  product.c_batch = c_batch;
+  runtime::matmul(product, left.data(), right.data(), result.data());
+
+  double worst = 0;
+  for (Int item = 0; item < it.batch; ++item)
+    for (Int i = 0; i < it.m; ++i)
+      for (Int j = 0; j < it.n; ++j) {
+        double sum = 0, size = 0;
+        for (Int l = 0; l < it.k; ++l) {
+          const double term = double(left[std::size_t(item * a.size + i * a.row + l * a.column)]) *
+                              double(right[std::size_t(item * b.size + l * b.row + j * b.column)]);
+          sum += term;
+          size += std::abs(term);
+        }
+        // Each of k products and sums rounds once: k units in the last place of the sum of magnitudes.
+        const double unit = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+        const double bound = (static_cast<double>(it.k) + 1) * unit * size;
+        const double error = std::abs(double(result[std::size_t(item * c.size + i * c.row + j * c.column)]) - sum);
+        worst = std::max(worst, bound > 0 ? error / bound : error);
+      }
+  CHECK(worst <= 1.0);
+}
+
+}  // namespace
+
+TEST_CASE("matmul equals the naive product in every layout at odd sizes") {
+  const Int sizes[][3] = {{1, 1, 1}, {2, 3, 1}, {3, 1, 7}, {1, 5, 4}, {17, 33, 15}, {65, 31, 63}, {1, 300, 65}, {300, 1, 65}};
+  for (const auto& [m, n, k] : sizes)
+    for (const Lie a : {Lie::rows, Lie::columns, Lie::strided})
+      for (const Lie b : {Lie::rows, Lie::columns, Lie::strided})
+        for (const Lie c : {Lie::rows, Lie::columns}) {
+          check<float>({m, n, k, 1, a, b, c});
+          check<double>({m, n, k, 3, a, b, c});
+        }
+}
+
+TEST_CASE("matmul of many tiles") {
+  for (const Lie a : {Lie::rows, Lie::columns})
+    for (const Lie b : {Lie::rows, Lie::columns}) check<float>({300, 200, 130, 1, a, b, Lie::rows});
+}
+
+TEST_CASE("matmul over nothing is zero, of nothing does nothing") {
+  check<float>({3, 4, 0, 2, Lie::rows, Lie::rows, Lie::rows});
+  check<float>({3, 1, 0, 1, Lie::rows, Lie::rows, Lie::rows});
+  check<float>({0, 4, 5, 2, Lie::rows, Lie::rows, Lie::rows});
+  check<double>({3, 0, 5, 1, Lie::rows, Lie::rows, Lie::rows});
+  check<double>({3, 4, 5, 0, Lie::rows, Lie::rows, Lie::rows});
+}
+
+TEST_CASE("an operand repeated along an axis or walked backwards") {
+  // b's rows are one row (stride 0); a's rows are walked from the last to the first.
+  const Int m = 5, n = 20, k = 9;
+  const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(n, 2);
+  std::vector<float> c(static_cast<std::size_t>(m * n));
+  runtime::matmul({DType::f32, m, n, k, -k, 1, 0, 1, n, 1, {}, {}, {}, {}}, a.data() + (m - 1) * k, b.data(), c.data());
+  for (Int i = 0; i < m; ++i)
+    for (Int j = 0; j < n; ++j) {
+      double sum = 0;
+      for (Int l = 0; l < k; ++l) sum += double(a[std::size_t((m - 1 - i) * k + l)]) * double(b[std::size_t(j)]);
+      CHECK(c[std::size_t(i * n + j)] == doctest::Approx(sum).epsilon(1e-5));
+    }
+}
+
+TEST_CASE("the number of threads does not change a bit of a matmul") {
+  const int before = omp_get_max_threads();
+  for (const auto& [m, n, k] : {std::tuple<Int, Int, Int>{64, 256, 784}, {784, 256, 64}, {333, 517, 129}, {5000, 1, 300}}) {
+    const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3, 7}) {
+      omp_set_num_threads(threads);
+      std::vector<float> c(static_cast<std::size_t>(m * n));
+      runtime::matmul({DType::f32, m, n, k, k, 1, n, 1, n, 1, {}, {}, {}, {}}, a.data(), b.data(), c.data());
+      if (first.empty()) first = c;
+      CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
+    }
+  }
+  omp_set_num_threads(before);
+}

@@ -1,0 +1,98 @@
+#include "runtime/parallel.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/runtime/support.hpp"
+
+using weft::num_threads;
+using weft::parallel_for;
+
+namespace {
+
+struct Visits {
+  std::vector<std::atomic<int>> counts;
+  std::atomic<int> pieces = 0;
+  std::int64_t grain = 1;
+  std::atomic<bool> ragged = false;  // a piece that starts off a multiple of the grain
+  explicit Visits(std::int64_t size) : counts(static_cast<std::size_t>(size)) {}
+};
+
+void visit(void* context, std::int64_t begin, std::int64_t end) {
+  Visits& visits = *static_cast<Visits*>(context);
+  ++visits.pieces;
+  if (begin % visits.grain != 0) visits.ragged = true;
+  for (std::int64_t i = begin; i < end; ++i) ++visits.counts[static_cast<std::size_t>(i)];
+}
+
+}  // namespace
+
+TEST_CASE("every index is visited once, in pieces of whole grains") {
+  const weft::test::KeepOptions keep;
+  for (int threads : {1, 2, 3, 7}) {
+    weft::options().num_threads = threads;
+    for (std::int64_t size : {0, 1, 2, 15, 16, 17, 100, 1000}) {
+      for (std::int64_t grain : {1, 16, 64, 2000}) {
+        CAPTURE(threads);
+        CAPTURE(size);
+        CAPTURE(grain);
+        Visits visits(size);
+        visits.grain = grain;
+        parallel_for(0, size, grain, visit, &visits);
+        for (const auto& count : visits.counts) REQUIRE(count == 1);
+        CHECK_FALSE(visits.ragged);
+        CHECK(visits.pieces <= std::min<std::int64_t>(threads, (size + grain - 1) / grain));
+        CHECK((size == 0) == (visits.pieces == 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("work is shared between threads") {
+  const weft::test::KeepOptions keep;
+  weft::options().num_threads = 2;
+  Visits visits(1000);
+  parallel_for(0, 1000, 10, visit, &visits);
+  CHECK(visits.pieces == 2);
+}
+
+TEST_CASE("a loop inside a loop, and loops of several threads at once, are complete") {
+  struct Context {
+    std::atomic<int> total = 0;
+  } context;
+  const auto outer = [](void* context, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto inner = [](void* inside, std::int64_t first, std::int64_t last) {
+        static_cast<Context*>(inside)->total += static_cast<int>(last - first);
+      };
+      parallel_for(0, 10, 1, inner, context);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { parallel_for(0, 100, 1, outer, &context); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(context.total == 4 * 100 * 10);
+}
+
+TEST_CASE("a child forked off after threads were started runs its loops alone and does not hang") {
+  const weft::test::KeepOptions keep;
+  weft::options().num_threads = 2;
+  Visits parent(1000);
+  parallel_for(0, 1000, 1, visit, &parent);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);  // a hang ends in a signal
+    Visits visits(1000);
+    parallel_for(0, 1000, 1, visit, &visits);
+    _exit(num_threads() == 1 && visits.pieces == 1 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(num_threads() == 2);
+}
