@@ -1,5 +1,6 @@
 // One tile of a matrix product by Eigen's kernels, compiled once an ISA. Eigen's own threads are off, and its packed
 // panels live in memory that each thread keeps.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says it of its own AVX-512 header, not of us
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_DEBUG
 #include "runtime/matmul.hpp"

@@ -56,12 +56,9 @@ void check(const Case& it) {
   const Strides a = strides_of(it.a, it.m, it.k), b = strides_of(it.b, it.k, it.n), c = strides_of(it.c, it.m, it.n);
   const std::vector<T> left = random_values<T>(it.batch * a.size, 1), right = random_values<T>(it.batch * b.size, 2);
   std::vector<T> result(static_cast<std::size_t>(it.batch * c.size), T(-7));
-  Matmul product{dtype_of<T>, it.m, it.n, it.k, a.row, a.column, b.row, b.column, c.row, c.column};
   const Int sizes[] = {it.batch}, a_batch[] = {a.size}, b_batch[] = {b.size}, c_batch[] = {c.size};
-  product.batch = sizes;
-  product.a_batch = a_batch;
-  product.b_batch = b_batch;
-  product.c_batch = c_batch;
+  const Matmul product{dtype_of<T>, it.m,     it.n,     it.k,  a.row,   a.column, b.row,
+                       b.column,    c.row,    c.column, sizes, a_batch, b_batch,  c_batch};
   runtime::matmul(product, left.data(), right.data(), result.data());
 
   double worst = 0;
@@ -126,7 +123,8 @@ TEST_CASE("an operand repeated along an axis or walked backwards") {
 
 TEST_CASE("the number of threads does not change a bit of a matmul") {
   const int before = omp_get_max_threads();
-  for (const auto& [m, n, k] : {std::tuple<Int, Int, Int>{64, 256, 784}, {784, 256, 64}, {333, 517, 129}, {5000, 1, 300}}) {
+  const Int sizes[][3] = {{64, 256, 784}, {784, 256, 64}, {333, 517, 129}, {5000, 1, 300}};
+  for (const auto& [m, n, k] : sizes) {
     const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 7}) {
