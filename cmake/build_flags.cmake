@@ -3,7 +3,8 @@
 function(weft_build_flags target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra)
+  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra
+    -Wno-missing-field-initializers)  # designated initializers leave the rest at its default on purpose
   if(WEFT_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
