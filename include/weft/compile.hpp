@@ -1,0 +1,402 @@
+// compile(f): a function over tensors that is traced once for each kind of arguments and replayed as generated kernels.
+//   auto step = compile([](Mlp& model, const Tensor& x, const Tensor& y) { ...; return loss; });
+//   Tensor loss = step(model, x, y);
+// Non-const references are state: written back after the call, untouched if it throws. Everything else is input. Tensors,
+// Scalar and Index may change freely; numbers, enums, text and lengths are part of the guards. In: the typed call. Out:
+// leaves and results as plain data for src/trace, which does the rest. Invariant: the path of a call that has been seen
+// allocates nothing, takes no lock and runs none of the user's code.
+#pragma once
+#include "weft/compile_options.hpp"
+#include "weft/flatten.hpp"
+
+namespace weft {
+
+struct Explanation;
+
+namespace detail {
+
+struct Function;        // what copies of one compiled function share
+struct Specialization;  // what was compiled for one kind of arguments
+struct Scratch;         // a thread's buffers for one call
+class Tracing;          // a trace being taken
+
+// The types of one call. Its address stands for them in guards.
+struct CallSignature {
+  const TypeDescription* const* arguments;
+  int argument_count;
+  const TypeDescription* result;  // null for void
+};
+
+Function* make_function(const CompileOptions& options, Loc loc);
+void retain(Function* function) noexcept;
+void release(Function* function) noexcept;
+// Inside a trace or a differentiation level a compiled function is a plain function: its operations join.
+bool joins_caller();
+
+class FunctionHandle {
+ public:
+  explicit FunctionHandle(Function* function) : function_(function) {}
+  FunctionHandle(const FunctionHandle& other) noexcept : function_(other.function_) { retain(function_); }
+  FunctionHandle& operator=(FunctionHandle other) noexcept {
+    std::swap(function_, other.function_);
+    return *this;
+  }
+  ~FunctionHandle() { release(function_); }
+  Function* get() const { return function_; }
+
+ private:
+  Function* function_;
+};
+
+// Runs the user's function under `tracing`; `context` is the typed call.
+using TraceBody = void (*)(void* context, Tracing& tracing);
+
+// One call. Holds the thread's scratch from construction to destruction.
+class Call {
+ public:
+  Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc);
+  ~Call();
+  Call(const Call&) = delete;
+
+  template <class T>
+  void argument(T& object, bool state) {
+    arguments_->state = state;
+    arguments_->run(&object, sizeof object);
+    flatten(object, *arguments_);
+    ++arguments_->argument;
+  }
+  // Finds what was compiled for these arguments, or traces and compiles. Returns the result's prototype: a value of the
+  // result type with undefined tensors; null for void.
+  const void* prepare();
+  template <class T>
+  void result(T& object) {
+    flatten(object, *results_);
+  }
+  // Computes, then gives results and state their new tensors.
+  void run();
+  void explain(Explanation& explanation);
+
+ private:
+  Function* function_;
+  const CallSignature& signature_;
+  TraceBody body_;
+  void* context_;
+  Loc loc_;
+  Scratch* scratch_;
+  LeafList* arguments_;
+  LeafList* results_;
+  const Specialization* specialization_ = nullptr;
+};
+
+// What the traced function gets and gives, in this order.
+class Tracing {
+ public:
+  template <class T>
+  void argument(T& object, bool state) {
+    arguments.state = state;
+    flatten(object, arguments);
+    ++arguments.argument;
+  }
+  // An argument that cannot be copied is traced in place and restored.
+  template <class T>
+  void in_place(T& object) {
+    remember(&object, [](void* address, LeafList& list) { flatten(*static_cast<T*>(address), list); });
+  }
+  void begin();  // tensors of the arguments become inputs of the trace
+  template <class R>
+  void result(R* object) {
+    own(object, [](void* address) { delete static_cast<R*>(address); });
+    flatten(*object, results);
+  }
+  template <class T>
+  void final_state(T& object) {
+    flatten(object, finals);
+  }
+  void end();    // collects results and state, and puts back what was traced in place
+
+ protected:
+  Tracing() = default;
+  ~Tracing() = default;
+  LeafList arguments, results, finals;
+
+ private:
+  void remember(void* object, void (*list)(void*, LeafList&));
+  void own(void* result, void (*destroy)(void*));
+};
+
+// ---- what a signature may hold ---------------------------------------------------------------------------------------
+
+// An error here names the type that does not fit as `Offending`.
+template <class Offending>
+consteval bool check_type() {
+  static_assert(!std::is_pointer_v<Offending>,
+                "weft: a raw pointer is passed to or returned by a compiled function: what it points to cannot be guarded; "
+                "pass the object itself");
+  static_assert(std::is_void_v<Offending> || std::is_pointer_v<Offending>,
+                "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
+                "numbers, enums, std::string, vector, array, optional, tuple, variant of those, and structs of those: "
+                "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
+  return true;
+}
+template <class P>
+using Value = std::remove_cvref_t<P>;
+template <class P>
+inline constexpr bool is_state = std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>;
+
+// An argument as the traced function gets it: a copy where the type can be copied, so that the caller's stays untouched.
+template <class P, bool copied = copyable<Value<P>>()>
+struct TracedArgument {
+  explicit TracedArgument(const Value<P>& original) : value(original) {}
+  Value<P> value;
+};
+template <class P>
+struct TracedArgument<P, false> {
+  static_assert(is_state<P> || !std::is_lvalue_reference_v<P>,
+                "weft: a type that cannot be copied is taken by const& in a compiled function: take it by &");
+  explicit TracedArgument(Value<P>& original) : value(original) {}
+  Value<P>& value;
+};
+
+template <class R, class... P, class F>
+void trace_body(const F& f, Tracing& tracing, TracedArgument<P>... argument) {
+  (tracing.argument(argument.value, is_state<P>), ...);
+  ([&] {
+    if constexpr (!copyable<Value<P>>()) tracing.in_place(argument.value);
+  }(), ...);
+  tracing.begin();
+  F callable = f;
+  if constexpr (std::is_void_v<R>) callable(static_cast<P&&>(argument.value)...);
+  else tracing.result(new R(callable(static_cast<P&&>(argument.value)...)));
+  ([&] {
+    if constexpr (is_state<P>) tracing.final_state(argument.value);
+  }(), ...);
+  tracing.end();
+}
+
+template <class R>
+constexpr const TypeDescription* describe_result() {
+  if constexpr (std::is_void_v<R>) return nullptr;
+  else return &Description<R>::value;
+}
+template <class R, class... P>
+struct SignatureOfCall {
+  static constexpr CallSignature value{ChildDescriptions<Value<P>...>::list, sizeof...(P), describe_result<R>()};
+};
+
+// The whole call. With an explanation: what would run is described, and nothing runs.
+template <class R, class... P, class F>
+R call(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation, std::remove_reference_t<P>&... argument) {
+  static_assert(std::is_void_v<R> || std::is_copy_constructible_v<R>,
+                "weft: the result of a compiled function must be copyable");
+  if (!explanation && joins_caller()) {
+    F callable = f;
+    return callable(static_cast<P&&>(argument)...);
+  }
+  auto body = [&](Tracing& tracing) { trace_body<R, P...>(f, tracing, TracedArgument<P>(argument)...); };
+  TraceBody erased = [](void* context, Tracing& tracing) { (*static_cast<decltype(body)*>(context))(tracing); };
+  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
+  (call.argument(argument, is_state<P>), ...);
+  const void* prototype = call.prepare();
+  if (explanation) call.explain(*explanation);
+  if constexpr (std::is_void_v<R>) {
+    if (!explanation) call.run();
+  } else {
+    R result = *static_cast<const R*>(prototype);
+    if (!explanation) {
+      call.result(result);
+      call.run();
+    }
+    return result;
+  }
+}
+
+template <class F>
+struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
+#define WEFT_SIGNATURE(...)                    \
+  template <class R, class C, class... P>      \
+  struct SignatureOf<R (C::*)(P...) __VA_ARGS__> { \
+    using Result = std::remove_cvref_t<R>;     \
+    using Parameters = TypeList<P...>;         \
+  };
+WEFT_SIGNATURE()
+WEFT_SIGNATURE(const)
+WEFT_SIGNATURE(noexcept)
+WEFT_SIGNATURE(const noexcept)
+#undef WEFT_SIGNATURE
+template <class R, class... P>
+struct SignatureOf<R (*)(P...)> {
+  using Result = std::remove_cvref_t<R>;
+  using Parameters = TypeList<P...>;
+};
+template <class R, class... P>
+struct SignatureOf<R (*)(P...) noexcept> : SignatureOf<R (*)(P...)> {};
+
+template <class F>
+concept FunctionPointer = std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>;
+template <class F>
+concept Stateless = FunctionPointer<F> || (std::is_class_v<F> && std::is_empty_v<F>);
+template <class F>
+concept HasSignature = FunctionPointer<F> || requires { &F::operator(); };
+// A struct of leaves that can be called: a model.
+template <class M>
+concept CallableModel = !Stateless<M> && Flattenable<M> && requires { &M::operator(); };
+
+// The first `count` types, and the others.
+template <int count, class Taken, class Rest>
+struct Split;
+template <class... Taken, class... Rest>
+struct Split<0, TypeList<Taken...>, TypeList<Rest...>> {
+  using First = TypeList<Taken...>;
+  using Others = TypeList<Rest...>;
+};
+template <int count, class... Taken, class Next, class... Rest>
+  requires(count > 0)
+struct Split<count, TypeList<Taken...>, TypeList<Next, Rest...>> : Split<count - 1, TypeList<Taken..., Next>, TypeList<Rest...>> {};
+
+template <class... P>
+consteval bool check_types() {
+  return (check_type<typename FirstUnsupported<Value<P>>::type>() && ... && true);
+}
+template <class R>
+consteval bool check_result() {
+  if constexpr (std::is_void_v<R>) return true;
+  else return check_types<R>();
+}
+template <class R, class... P>
+inline constexpr bool fits = (std::is_void_v<R> || Flattenable<std::conditional_t<std::is_void_v<R>, int, R>>) && (Flattenable<Value<P>> && ...);
+
+}  // namespace detail
+
+// Objects that a compiled function gets as its first arguments on every call, read again each time.
+template <class... T>
+class Bound {
+ public:
+  explicit Bound(T&... objects) : objects_{&objects..., nullptr} {}
+  template <class F>
+  decltype(auto) apply(F&& f) const {
+    return [&]<std::size_t... index>(std::index_sequence<index...>) -> decltype(auto) {
+      return f(*static_cast<T*>(const_cast<void*>(objects_[index]))...);
+    }(std::index_sequence_for<T...>());
+  }
+
+ private:
+  const void* objects_[sizeof...(T) + 1];
+};
+// Binds lvalues by reference: they must outlive the compiled function. A parameter `T&` makes one state.
+template <class... T>
+Bound<T...> bind(T&... objects) {
+  return Bound<T...>(objects...);
+}
+
+// A compiled function. Copies share what was compiled. Calls from several threads are safe when their state differs.
+template <class F, class R, class B, class First, class Parameters>
+class Compiled;
+
+template <class F, class R, class... T, class... First, class... P>
+class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P...>> {
+  static_assert(detail::check_types<First..., P...>() && detail::check_result<R>());
+
+ public:
+  Compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc loc)
+      : f_(std::move(f)), bound_(bound), function_(detail::make_function(options, loc)) {}
+  R operator()(P... argument, Loc loc = Loc::current()) const { return call(loc, nullptr, argument...); }
+  void explain(Explanation& explanation, P... argument, Loc loc) const { call(loc, &explanation, argument...); }
+  const detail::FunctionHandle& function() const { return function_; }
+
+ private:
+  R call(Loc loc, Explanation* explanation, std::remove_reference_t<P>&... argument) const {
+    if constexpr (detail::fits<R, First..., P...>)
+      return bound_.apply([&](T&... bound) -> R {
+        return detail::call<R, First..., P...>(function_, f_, loc, explanation, bound..., argument...);
+      });
+    else __builtin_unreachable();
+  }
+  [[no_unique_address]] F f_;
+  [[no_unique_address]] Bound<T...> bound_;
+  detail::FunctionHandle function_;
+};
+
+// The same for a generic callable: each call's arguments say what the types are.
+template <class F, class... T>
+class Compiled<F, void, Bound<T...>, void, void> {
+ public:
+  Compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc loc)
+      : f_(std::move(f)), bound_(bound), loc_(loc), function_(detail::make_function(options, loc)) {}
+  template <class... A>
+  auto operator()(A&&... argument) const {
+    return call<Plain<A>...>(nullptr, argument...);
+  }
+  template <class... A>
+  void explain(Explanation& explanation, A&&... argument) const {
+    call<Plain<A>...>(&explanation, argument...);
+  }
+  const detail::FunctionHandle& function() const { return function_; }
+
+ private:
+  template <class A>
+  using Plain = std::conditional_t<std::is_lvalue_reference_v<A>, A, std::remove_cvref_t<A>>;
+  template <class... P>
+  auto call(Explanation* explanation, std::remove_reference_t<P>&... argument) const {
+    using R = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<P>()...))>;
+    static_assert(detail::check_types<T..., P...>() && detail::check_result<R>());
+    if constexpr (detail::fits<R, T..., P...>)
+      return bound_.apply([&](T&... bound) -> R {
+        return detail::call<R, T&..., P...>(function_, f_, loc_, explanation, bound..., argument...);
+      });
+  }
+  [[no_unique_address]] F f_;
+  [[no_unique_address]] Bound<T...> bound_;
+  Loc loc_;
+  detail::FunctionHandle function_;
+};
+
+namespace detail {
+template <class F, class... T>
+auto make_compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc loc) {
+  if constexpr (HasSignature<F>) {
+    using Signature = SignatureOf<F>;
+    using Parts = Split<sizeof...(T), TypeList<>, typename Signature::Parameters>;
+    return Compiled<F, typename Signature::Result, Bound<T...>, typename Parts::First, typename Parts::Others>(
+        std::move(f), bound, options, loc);
+  } else {
+    return Compiled<F, void, Bound<T...>, void, void>(std::move(f), bound, options, loc);
+  }
+}
+// What compile(model) calls.
+template <class M, class R, class Parameters>
+struct ModelCall;
+template <class M, class R, class... P>
+struct ModelCall<M, R, TypeList<P...>> {
+  R operator()(M& model, P... argument) const { return model(static_cast<P&&>(argument)...); }
+};
+}  // namespace detail
+
+template <class F>
+  requires detail::Stateless<F>
+auto compile(F f, const CompileOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::make_compiled(std::move(f), Bound<>(), options, loc);
+}
+template <class F, class... T>
+  requires detail::Stateless<F>
+auto compile(F f, Bound<T...> bound, const CompileOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::make_compiled(std::move(f), bound, options, loc);
+}
+// A model: its members are leaves, bound by reference. A non-const model is state, as its operator() may change it.
+template <class M>
+  requires detail::CallableModel<std::remove_const_t<M>>
+auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::current()) {
+  using Signature = detail::SignatureOf<std::remove_const_t<M>>;
+  using F = detail::ModelCall<M, typename Signature::Result, typename Signature::Parameters>;
+  return detail::make_compiled(F(), Bound<M>(model), options, loc);
+}
+// Everything else is refused with a sentence.
+template <class F, class... Rest>
+  requires(!detail::Stateless<std::remove_cvref_t<F>> && !detail::CallableModel<std::remove_cvref_t<F>>)
+void compile(F&&, Rest&&...) {
+  static_assert(!std::is_class_v<std::remove_cvref_t<F>>,
+                "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
+                "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call");
+  static_assert(std::is_class_v<std::remove_cvref_t<F>>, "weft: compile() takes a lambda without captures, a function, or a model");
+}
+
+}  // namespace weft

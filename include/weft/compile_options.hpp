@@ -1,0 +1,29 @@
+// What compile() can be asked for. Plain data, so that the pipeline reads it without the templates of compile().
+#pragma once
+#include <cstdint>
+
+namespace weft {
+
+// Who runs a specialization: generated kernels; the eager executor, operation by operation; or the reference
+// interpreter in float64, which rounds every value to its dtype.
+enum class Backend : std::uint8_t { compiled, eager, reference };
+
+// How often the function is traced again and compared, to find what guards cannot see (a global that is read): on calls
+// 2, 4, 8, 16, ... of each specialization; on every call; or never.
+enum class Check : std::uint8_t { sampled, every_call, never };
+
+// What to do when kernels cannot be compiled, or a function was compiled too often: run eagerly and say so once, or
+// throw (CompileError, Error).
+enum class OnFailure : std::uint8_t { run_eagerly, raise };
+
+struct CompileOptions {
+  bool dynamic = false;  // every size of 2 or more is symbolic: equal sizes share a symbol
+  Check check = Check::sampled;
+  Backend backend = Backend::compiled;
+  OnFailure on_compile_error = OnFailure::run_eagerly;
+  OnFailure on_recompile_limit = OnFailure::run_eagerly;
+  int recompile_limit = 8;  // specializations beyond the first, over the function's life
+  int cache_size = 64;      // specializations kept; about the least recently used one goes first
+};
+
+}  // namespace weft

@@ -1,0 +1,313 @@
+// Flattening: what a user passes (tensors, numbers, text, containers, structs, nested) as a list of plain leaves, in
+// order. compile() makes guards of them, value_and_grad places to differentiate, save and load names. In: any value
+// whose type is Flattenable. Out: a LeafList for compiled code. Invariant: the list and the type's TypeDescription
+// together say everything about the value; two values with equal numbers, text and counts have their tensors at the
+// same positions.
+#pragma once
+#include <iosfwd>
+
+#include "weft/members.hpp"
+#include "weft/tensor.hpp"
+
+namespace weft::detail {
+
+enum class LeafKind : std::uint8_t {
+  tensor,  // of a Tensor: `address` is the Tensor*
+  param,   // the Tensor* inside; `flag`: frozen
+  buffer, scalar, index,
+  number,  // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
+  bytes,   // `size` bytes at `address`: the elements of a list of numbers
+  text,    // `size` characters at `address`
+  count,   // `size` is a container's length, an optional's presence (0, 1), or a variant's alternative
+};
+inline constexpr bool holds_tensor(LeafKind kind) { return kind <= LeafKind::index; }
+
+// How a number is printed.
+enum class NumberKind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating, enumeration };
+
+struct Leaf {
+  void* address;
+  std::uint64_t size;
+  LeafKind kind;
+  NumberKind number;
+  bool flag;               // param: frozen
+  bool state;              // reached through a non-const reference: written back
+  std::uint16_t argument;  // position
+  Tensor& tensor() const { return *static_cast<Tensor*>(address); }
+};
+
+// Memory in which the leaves of one argument lie: the argument itself and each list's elements.
+struct LeafRun {
+  const char* begin;
+  const char* end;
+  std::uint16_t argument;
+  bool state;
+};
+
+template <class T>
+class GrowingList {
+ public:
+  GrowingList() = default;
+  GrowingList(const GrowingList&) = delete;
+  GrowingList& operator=(const GrowingList&) = delete;
+  ~GrowingList() { delete[] begin_; }
+  void push(const T& element) {
+    if (size_ == capacity_) [[unlikely]] grow();
+    begin_[size_++] = element;
+  }
+  void clear() { size_ = 0; }
+  std::size_t size() const { return size_; }
+  const T* begin() const { return begin_; }
+  const T* end() const { return begin_ + size_; }
+  T* begin() { return begin_; }
+  T* end() { return begin_ + size_; }
+  const T& operator[](std::size_t i) const { return begin_[i]; }
+  T& operator[](std::size_t i) { return begin_[i]; }
+
+ private:
+  void grow() {
+    std::size_t capacity = capacity_ ? capacity_ * 2 : 32;
+    T* grown = new T[capacity];
+    for (std::size_t i = 0; i < size_; ++i) grown[i] = begin_[i];
+    delete[] begin_;
+    begin_ = grown;
+    capacity_ = capacity;
+  }
+  T* begin_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+struct LeafList {
+  GrowingList<Leaf> leaves;
+  GrowingList<LeafRun> runs;
+  std::uint16_t argument = 0;
+  bool state = false;
+
+  void push(LeafKind kind, const void* address, std::uint64_t size = 0, NumberKind number = {}, bool flag = false) {
+    leaves.push({const_cast<void*>(address), size, kind, number, flag, state, argument});
+  }
+  void run(const void* begin, std::size_t bytes) {
+    runs.push({static_cast<const char*>(begin), static_cast<const char*>(begin) + bytes, argument, state});
+  }
+  void clear() {
+    leaves.clear();
+    runs.clear();
+  }
+};
+
+// ---- which types ------------------------------------------------------------------------------------------------------
+
+enum class TypeKind : std::uint8_t {
+  tensor, param, buffer, scalar, index,
+  number, text,
+  list,         // std::vector: a count, then the elements
+  array,        // std::array, T[n]: the elements
+  tuple,        // std::tuple, std::pair
+  optional,     // a count (0, 1), then the value
+  variant,      // a count (the alternative), then its value
+  structure,    // a reflected struct
+  empty,        // a class without data: nothing
+  unsupported,
+};
+
+template <class T>
+concept ListLike = requires(T& list) {
+  typename T::value_type;
+  { list.data() } -> std::same_as<typename T::value_type*>;
+  list.resize(list.size());
+};
+template <class T>
+concept OptionalLike = requires(T& value) {
+  typename T::value_type;
+  { value.has_value() } -> std::same_as<bool>;
+  { *value } -> std::same_as<typename T::value_type&>;
+  value.reset();
+};
+template <class T>
+inline constexpr bool is_variant = false;
+template <template <class...> class Variant, class... T>
+  requires requires(const Variant<T...>& variant) { variant.valueless_by_exception(); }
+inline constexpr bool is_variant<Variant<T...>> = true;
+
+template <class T>
+consteval TypeKind type_kind() {
+  if (std::is_same_v<T, Tensor>) return TypeKind::tensor;
+  if (std::is_same_v<T, Param>) return TypeKind::param;
+  if (std::is_same_v<T, Buffer>) return TypeKind::buffer;
+  if (std::is_same_v<T, Scalar>) return TypeKind::scalar;
+  if (std::is_same_v<T, Index>) return TypeKind::index;
+  if (std::is_enum_v<T> || (std::is_arithmetic_v<T> && sizeof(T) <= 8)) return TypeKind::number;
+  if (std::is_same_v<T, std::basic_string<char>>) return TypeKind::text;
+  if constexpr (std::is_bounded_array_v<T>) return TypeKind::array;
+  else if constexpr (std::is_class_v<T>) {
+    if constexpr (ListLike<T>) return TypeKind::list;
+    else if constexpr (OptionalLike<T>) return TypeKind::optional;
+    else if constexpr (is_variant<T>) return TypeKind::variant;
+    else if constexpr (TupleLike<T>) {
+      if constexpr (requires(T& array) { array.fill(*array.data()); }) return TypeKind::array;
+      else return TypeKind::tuple;
+    } else if constexpr (Reflected<T>) return TypeKind::structure;
+    else if constexpr (std::is_empty_v<T>) return TypeKind::empty;
+  }
+  return TypeKind::unsupported;
+}
+
+// The types inside, as a TypeList.
+template <class T, int... index>
+constexpr auto tuple_types(std::integer_sequence<int, index...>)
+    -> TypeList<std::remove_cvref_t<decltype(get<index>(std::declval<T&>()))>...>;
+template <template <class...> class Variant, class... T>
+constexpr auto variant_types(const Variant<T...>&) -> TypeList<T...>;
+template <class T>
+constexpr auto child_types() {
+  constexpr TypeKind kind = type_kind<T>();
+  if constexpr (std::is_bounded_array_v<T>) return TypeList<std::remove_extent_t<T>>();
+  else if constexpr (kind == TypeKind::list || kind == TypeKind::optional || kind == TypeKind::array)
+    return TypeList<typename T::value_type>();
+  else if constexpr (kind == TypeKind::tuple)
+    return decltype(tuple_types<T>(std::make_integer_sequence<int, std::tuple_size<T>::value>()))();
+  else if constexpr (kind == TypeKind::variant) return decltype(variant_types(std::declval<T&>()))();
+  else if constexpr (kind == TypeKind::structure) return typename members<T>::types();
+  else return TypeList<>();
+}
+
+template <class T>
+struct Found {
+  template <class Next>
+  friend constexpr auto operator||(Found, Found<Next>) {
+    if constexpr (std::is_void_v<T>) return Found<Next>();
+    else return Found();
+  }
+  using type = T;
+};
+
+// The first type inside T, depth first, that has no meaning here; void when all have. Types in `Open` are being looked
+// at further up (a tree holds a list of trees).
+template <class T, class... Open>
+struct FirstUnsupported {
+  template <class... Child>
+  static constexpr auto first(TypeList<Child...>) {
+    return (Found<void>() || ... || Found<typename FirstUnsupported<Child, T, Open...>::type>());
+  }
+  static constexpr auto find() {
+    if constexpr ((std::is_same_v<T, Open> || ...)) return Found<void>();
+    else if constexpr (type_kind<T>() == TypeKind::unsupported) return Found<T>();
+    else return first(child_types<T>());
+  }
+  using type = typename decltype(find())::type;
+};
+template <class T>
+concept Flattenable = std::is_void_v<typename FirstUnsupported<std::remove_cv_t<T>>::type>;
+
+// Whether a copy can be made of it and of everything inside.
+template <class T, class... Open>
+constexpr bool copyable() {
+  if constexpr ((std::is_same_v<T, Open> || ...)) return true;
+  else if constexpr (!std::is_copy_constructible_v<T>) return false;
+  else return []<class... Child>(TypeList<Child...>) {
+    return (copyable<Child, T, Open...>() && ...);
+  }(child_types<T>());
+}
+
+// ---- a type's description, for the names of leaves ----------------------------------------------------------------------
+
+struct TypeDescription {
+  TypeKind kind;
+  int child_count;            // array: one, repeated `repeat` times
+  std::size_t repeat;
+  bool packed;                // list, array: of numbers, one `bytes` leaf
+  const MemberName* names;    // structure
+  const TypeDescription* const* children;
+};
+
+template <class T>
+inline constexpr bool packs = type_kind<T>() == TypeKind::number;
+
+template <class T>
+constexpr TypeDescription make_description();
+template <class T>
+struct Description {
+  static const TypeDescription value;
+};
+template <class... Child>
+struct ChildDescriptions {
+  static constexpr const TypeDescription* list[sizeof...(Child) + 1] = {&Description<Child>::value..., nullptr};
+};
+template <class T>
+constexpr TypeDescription make_description() {
+  return []<class... Child>(TypeList<Child...>) {
+    TypeDescription description{type_kind<T>(), sizeof...(Child), 1, (packs<Child> && ... && true), nullptr,
+                                ChildDescriptions<Child...>::list};
+    if constexpr (std::is_bounded_array_v<T>) description.repeat = std::extent_v<T>;
+    else if constexpr (type_kind<T>() == TypeKind::array) description.repeat = std::tuple_size<T>::value;
+    if constexpr (type_kind<T>() == TypeKind::structure) description.names = members<T>::names;
+    return description;
+  }(child_types<T>());
+}
+template <class T>
+constexpr TypeDescription Description<T>::value = make_description<T>();
+
+// ---- the visit ------------------------------------------------------------------------------------------------------------
+
+template <class T>
+constexpr NumberKind number_kind() {
+  if (std::is_enum_v<T>) return NumberKind::enumeration;
+  if (std::is_same_v<T, bool>) return NumberKind::boolean;
+  if (std::is_floating_point_v<T>) return NumberKind::floating;
+  return std::is_signed_v<T> ? NumberKind::signed_integer : NumberKind::unsigned_integer;
+}
+
+template <class T>
+void flatten(T& value, LeafList& list);
+
+template <class T>
+void flatten_elements(T* elements, std::size_t count, LeafList& list) {
+  if constexpr (packs<std::remove_const_t<T>>) {
+    list.push(LeafKind::bytes, elements, count * sizeof(T), number_kind<std::remove_const_t<T>>());
+  } else {
+    for (std::size_t i = 0; i < count; ++i) flatten(elements[i], list);
+  }
+}
+
+// Appends the leaves of `value`. Addresses inside a const value are for reading.
+template <class T>
+void flatten(T& value, LeafList& list) {
+  using Value = std::remove_const_t<T>;
+  constexpr TypeKind kind = type_kind<Value>();
+  static_assert(kind != TypeKind::unsupported);
+  if constexpr (kind == TypeKind::tensor) list.push(LeafKind::tensor, &value);
+  else if constexpr (kind == TypeKind::param) list.push(LeafKind::param, &value.tensor(), 0, {}, value.frozen);
+  else if constexpr (kind == TypeKind::buffer) list.push(LeafKind::buffer, &value.tensor());
+  else if constexpr (kind == TypeKind::scalar) list.push(LeafKind::scalar, &value.tensor());
+  else if constexpr (kind == TypeKind::index) list.push(LeafKind::index, &value.tensor());
+  else if constexpr (kind == TypeKind::number) list.push(LeafKind::number, &value, sizeof value, number_kind<Value>());
+  else if constexpr (kind == TypeKind::text) list.push(LeafKind::text, value.data(), value.size());
+  else if constexpr (kind == TypeKind::list) {
+    list.push(LeafKind::count, nullptr, value.size());
+    list.run(value.data(), value.size() * sizeof *value.data());
+    flatten_elements(value.data(), value.size(), list);
+  } else if constexpr (std::is_bounded_array_v<Value>) flatten_elements(&value[0], std::extent_v<Value>, list);
+  else if constexpr (kind == TypeKind::array) flatten_elements(value.data(), value.size(), list);
+  else if constexpr (kind == TypeKind::tuple) {
+    [&]<int... index>(std::integer_sequence<int, index...>) {
+      (flatten(get<index>(value), list), ...);
+    }(std::make_integer_sequence<int, std::tuple_size<Value>::value>());
+  } else if constexpr (kind == TypeKind::optional) {
+    list.push(LeafKind::count, nullptr, value.has_value());
+    if (value.has_value()) flatten(*value, list);
+  } else if constexpr (kind == TypeKind::variant) {
+    list.push(LeafKind::count, nullptr, value.index());
+    [&]<int... index, class... Alternative>(std::integer_sequence<int, index...>, TypeList<Alternative...>) {
+      ((value.index() == index ? flatten(*get_if<index>(&value), list) : void()), ...);
+    }(std::make_integer_sequence<int, decltype(child_types<Value>())::size>(), child_types<Value>());
+  } else if constexpr (kind == TypeKind::structure) {
+    members<Value>::visit(value, [&list](auto&... member) { (flatten(member, list), ...); });
+  }
+}
+
+// Calls `visit(context, leaf, path)` for each leaf of a flattened value with the members and positions on the way to it:
+// blocks.3.attn.w. The path of a value that is a leaf itself is empty.
+using LeafVisitor = void (*)(void* context, const Leaf& leaf, const char* path);
+void visit_paths(const TypeDescription& description, const Leaf* leaves, std::size_t count, void* context, LeafVisitor visit);
+
+}  // namespace weft::detail
