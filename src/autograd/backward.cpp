@@ -1,0 +1,172 @@
+#include "autograd/backward.hpp"
+
+#include <algorithm>
+
+#include "autograd/rules.hpp"
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+
+namespace weft {
+namespace {
+
+// Until the end of the block whatever is recorded stands where `node` stands in the user's program.
+class InPlaceOf {
+ public:
+  InPlaceOf(const Node& node, Loc otherwise) : loc_(recorder().loc), scope_(recorder().scope) {
+    recorder().loc = node.loc.file ? node.loc : otherwise;
+    recorder().scope = node.scope;
+  }
+  ~InPlaceOf() {
+    recorder().loc = loc_;
+    recorder().scope = scope_;
+  }
+  InPlaceOf(const InPlaceOf&) = delete;
+
+ private:
+  Loc loc_;
+  std::uint32_t scope_;
+};
+
+bool is_differentiable(const Tensor& value) { return is_floating(type_of(value).dtype); }
+
+class Backward {
+ public:
+  Backward(std::span<const Tensor> variables, const char* operation, Loc loc)
+      : variables_(variables), operation_(operation), loc_(loc), start_(variables.front().node()->sequence) {}
+
+  std::vector<Tensor> run(const Tensor& loss) {
+    collect(loss);
+    find_dependents();
+    if (!entry_of(loss) || !entry_of(loss)->depends) no_path();
+    entry_of(loss)->reached = true;
+    {
+      InPlaceOf scope(*loss.node(), loc_);
+      gradient_of(loss) = constant_like(1, type_of(loss), loc_);
+    }
+    for (std::size_t i = entries_.size(); i-- > 0;)
+      if (entries_[i].reached && !is_variable(entries_[i].node)) pull_back(entries_[i]);
+    std::vector<Tensor> results;
+    bool any = false;
+    for (const Tensor& variable : variables_) {
+      const Entry* entry = entry_of(variable);
+      any |= entry && entry->reached;
+      Tensor gradient = entry ? std::move(gradient_of(variable)) : Tensor();
+      results.push_back(gradient.defined() ? std::move(gradient) : constant_like(0, type_of(variable), loc_));
+    }
+    if (!any) no_path();
+    return results;
+  }
+
+ private:
+  struct Entry {
+    Node* node;
+    std::uint32_t first_gradient = 0;  // of its outputs, in gradients_
+    bool depends = false;              // on a variable
+    bool reached = false;              // the loss depends on it
+  };
+
+  bool is_variable(const Node* node) const {
+    if (node->op != Op::variable) return false;
+    auto found = std::lower_bound(variables_.begin(), variables_.end(), node->sequence,
+                                  [](const Tensor& v, std::uint64_t at) { return v.node()->sequence < at; });
+    return found != variables_.end() && found->node() == node;
+  }
+  // Node::index says where a node's entry is, if it has one.
+  Entry* entry_of(const Tensor& value) {
+    Node* node = value.node();
+    return node->index < entries_.size() && entries_[node->index].node == node ? &entries_[node->index] : nullptr;
+  }
+  Tensor& gradient_of(const Tensor& value) { return gradients_[entry_of(value)->first_gradient + value.output()]; }
+
+  // What the loss needs and was recorded since the variables; nothing older can depend on them.
+  void collect(const Tensor& loss) {
+    auto visit = [&](const Tensor& value) {
+      Node* node = value.node();
+      if (node->sequence < start_ || entry_of(value)) return;
+      bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
+      if (hides_operands && !is_variable(node))
+        fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)), " (",
+             info(node->op).name, "): it was computed apart from what is differentiated");
+      node->index = static_cast<std::uint32_t>(entries_.size());
+      entries_.push_back({node});
+    };
+    visit(loss);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      const Node* node = entries_[i].node;
+      if (is_variable(node)) continue;
+      for (const Tensor& operand : node->inputs()) visit(operand);
+    }
+    std::sort(entries_.begin(), entries_.end(),
+              [](const Entry& a, const Entry& b) { return a.node->sequence < b.node->sequence; });
+    std::uint32_t outputs = 0;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      entries_[i].node->index = static_cast<std::uint32_t>(i);
+      entries_[i].first_gradient = outputs;
+      outputs += entries_[i].node->output_count;
+    }
+    gradients_.resize(outputs);
+  }
+
+  bool depends(const Tensor& value) {
+    const Entry* entry = entry_of(value);
+    return entry && entry->depends && is_differentiable(value);
+  }
+  void find_dependents() {
+    for (Entry& entry : entries_) {
+      entry.depends = is_variable(entry.node);
+      if (entry.depends || entry.node->op == Op::stop_gradient) continue;
+      for (const Tensor& operand : entry.node->inputs()) entry.depends |= depends(operand);
+    }
+  }
+
+  void pull_back(const Entry& entry) {
+    const Node& node = *entry.node;
+    std::span<Tensor> outputs(gradients_.data() + entry.first_gradient, node.output_count);
+    bool nonzero = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& g) { return g.defined(); });
+    wanted_.assign(node.operand_count, 0);
+    results_.assign(node.operand_count, Tensor());
+    for (std::size_t i = 0; i < node.operand_count; ++i) {
+      wanted_[i] = depends(node.operands[i]);
+      if (wanted_[i]) entry_of(node.operands[i])->reached = true;
+    }
+    if (!nonzero) return;
+    InPlaceOf scope(node, loc_);
+    vector_jacobian_rule(node.op)({Tensor(entry.node), outputs, wanted_, results_});
+    for (Tensor& gradient : outputs) gradient = Tensor();
+    for (std::size_t i = 0; i < node.operand_count; ++i) {
+      if (!wanted_[i] || !results_[i].defined()) continue;
+      const Type &type = type_of(results_[i]), &expected = type_of(node.operands[i]);
+      WEFT_CHECK(type.dtype == expected.dtype && type.shape.rank() == expected.shape.rank(), "gradient of operand ", i,
+                 " of ", info(node.op).name, " is ", to_string(type), ", not ", to_string(expected));
+      Tensor& total = gradient_of(node.operands[i]);
+      total = total.defined() ? add(total, results_[i]) : std::move(results_[i]);
+    }
+  }
+
+  [[noreturn]] void no_path() {
+    fail(operation_, loc_, "the loss does not depend on what it is differentiated with respect to: use the argument that "
+         "the function is called with, not a copy of it");
+  }
+
+  std::span<const Tensor> variables_;
+  const char* operation_;
+  Loc loc_;
+  std::uint64_t start_;
+  std::vector<Entry> entries_;
+  std::vector<Tensor> gradients_;
+  std::vector<unsigned char> wanted_;
+  std::vector<Tensor> results_;
+};
+
+}  // namespace
+
+std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc) {
+  if (!loss.defined()) fail(operation, loc, "the loss is an undefined tensor");
+  Loc where = loss.node()->loc.file ? loss.node()->loc : loc;
+  if (!is_differentiable(loss)) fail(operation, where, "the loss must be a floating number, it is ", to_string(type_of(loss)));
+  if (!(type_of(loss).shape.element_count() == Dim(1)))
+    fail(operation, where, "the loss must be one number, it is ", to_string(type_of(loss)), ": reduce it with sum or mean");
+  return Backward(variables, operation, loc).run(loss);
+}
+
+}  // namespace weft

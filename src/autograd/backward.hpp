@@ -1,0 +1,14 @@
+// The backward pass. In: a recorded loss and the variables (Op::variable) to differentiate with respect to. Out: one
+// gradient a variable, recorded as ordinary values that carry the location and scope of the operation they come from.
+// Iterative, linear in what was recorded since the variables but for one sort; contributions to one value are added in
+// the reverse order of recording, so the rounding of a gradient is a function of the program alone.
+#pragma once
+#include "graph/graph.hpp"
+
+namespace weft {
+
+// `variables` stand in recording order. Zeros for a variable that does not reach the loss. Throws Error when none does,
+// when the loss is not one floating number, and when a value on the way was computed with no level open.
+std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc);
+
+}  // namespace weft

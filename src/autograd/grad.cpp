@@ -1,0 +1,71 @@
+// The erased half of value_and_grad: leaves bound to variables, a level open while f runs, gradients put in place.
+// In: flattened leaves. Out: the same leaves as before, and those of the gradients. Invariant: while a level is open
+// values computed since its variables were made keep their operands.
+#include "weft/grad.hpp"
+
+#include "autograd/backward.hpp"
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+
+namespace weft::detail {
+
+Level::Level(const char* operation, Loc loc) : operation_(operation), loc_(loc), saved_start_(recorder().level_start) {}
+
+Level::~Level() { recorder().level_start = saved_start_; }
+
+bool Level::trains(const Leaf& leaf) const { return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag); }
+
+void Level::bind(const LeafList& leaves, const TypeDescription& description) {
+  bool has[static_cast<int>(LeafKind::count) + 1] = {};
+  for (const Leaf& leaf : leaves.leaves) has[static_cast<int>(leaf.kind)] = true;
+  for (LeafKind kind : {LeafKind::scalar, LeafKind::tensor, LeafKind::param})
+    if (has[static_cast<int>(kind)]) trains_ = kind;
+  // All are looked at before the first is bound, so that a refusal changes nothing.
+  visit_paths(description, leaves.leaves.begin(), leaves.leaves.size(), this,
+              [](void* context, const Leaf& leaf, const char* path) {
+                const Level& level = *static_cast<const Level*>(context);
+                if (!level.trains(leaf)) return;
+                const char* name = *path ? path : "the argument";
+                if (!leaf.tensor().defined()) fail(level.operation_, level.loc_, name, " is an undefined tensor");
+                if (!is_floating(type_of(leaf.tensor()).dtype))
+                  fail(level.operation_, level.loc_, name, " is ", to_string(type_of(leaf.tensor())),
+                       ": only floating values have gradients");
+              });
+  Composite call(nullptr, loc_);
+  for (std::size_t i = 0; i < leaves.leaves.size(); ++i) {
+    const Leaf& leaf = leaves.leaves[i];
+    if (!trains(leaf)) continue;
+    Tensor variable = record(Op::variable, {leaf.tensor()}, {}, {}, loc_);
+    if (variables_.empty()) recorder().level_start = std::min(saved_start_, variable.node()->sequence);
+    positions_.push_back(i);
+    variables_.push_back(std::move(variable));
+  }
+  if (variables_.empty()) fail(operation_, loc_, "there is nothing to differentiate with respect to: no parameter trains");
+  for (std::size_t i = 0; i < positions_.size(); ++i)
+    before_.push_back(std::exchange(leaves.leaves[positions_[i]].tensor(), variables_[i]));
+}
+
+void Level::restore(const LeafList& leaves) noexcept {
+  for (std::size_t i = 0; i < before_.size(); ++i)
+    if (positions_[i] < leaves.leaves.size() && leaves.leaves[positions_[i]].kind == trains_)
+      leaves.leaves[positions_[i]].tensor() = std::move(before_[i]);
+}
+
+void Level::differentiate(const LeafList& result) {
+  if (result.leaves.size() == 0 || !holds_tensor(result.leaves[0].kind))
+    fail(operation_, loc_, "the first thing that the function returns must be the loss, a tensor");
+  gradients_ = backward(result.leaves[0].tensor(), variables_, operation_, loc_);
+}
+
+void Level::place_gradients(const LeafList& leaves) {
+  for (const Leaf& leaf : leaves.leaves)
+    if (leaf.kind == LeafKind::tensor || leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer)
+      leaf.tensor() = Tensor();
+  for (std::size_t i = 0; i < positions_.size(); ++i) {
+    if (positions_[i] >= leaves.leaves.size() || !trains(leaves.leaves[positions_[i]]))
+      fail(operation_, loc_, "the function added, removed or froze parameters of what it is differentiated with respect to");
+    leaves.leaves[positions_[i]].tensor() = std::move(gradients_[i]);
+  }
+}
+
+}  // namespace weft::detail

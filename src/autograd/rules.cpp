@@ -1,0 +1,220 @@
+#include "autograd/rules.hpp"
+
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+
+namespace weft {
+namespace {
+
+// ---- pointwise: the table's own derivatives -----------------------------------------------------------------------
+
+struct None {};
+constexpr None none;
+
+void put(const Pullback&, std::size_t, None) {}
+void put(const Pullback& p, std::size_t operand, Tensor gradient) { p.results[operand] = std::move(gradient); }
+
+Tensor operand_or_none(const Pullback& p, std::size_t i) {
+  return i < p.node().operand_count ? p.operand(i) : Tensor();
+}
+
+#define WEFT_DERIVATIVE(i, expression) \
+  if (p.wanted[i]) put(p, i, expression);
+#define WEFT_DERIVATIVES_1(da) WEFT_DERIVATIVE(0, da)
+#define WEFT_DERIVATIVES_2(da, db) WEFT_DERIVATIVE(0, da) WEFT_DERIVATIVE(1, db)
+#define WEFT_DERIVATIVES_3(da, db, dc) WEFT_DERIVATIVE(0, da) WEFT_DERIVATIVE(1, db) WEFT_DERIVATIVE(2, dc)
+#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                         \
+  void vjp_##name(const Pullback& p) {                                                                     \
+    [[maybe_unused]] const Tensor &g = p.gradient(), &y = p.value;                                         \
+    [[maybe_unused]] const Tensor a = p.operand(0), b = operand_or_none(p, 1), c = operand_or_none(p, 2);  \
+    WEFT_DERIVATIVES_##arity(__VA_ARGS__)                                                                  \
+  }
+#include "weft/ops.def"
+#undef WEFT_DERIVATIVES_1
+#undef WEFT_DERIVATIVES_2
+#undef WEFT_DERIVATIVES_3
+#undef WEFT_DERIVATIVE
+
+// ---- structural: one short function each ----------------------------------------------------------------------------
+
+Tensor like(Op op, const Tensor& value, const Attributes& attributes, const Type& wanted) {
+  return record(op, {value}, attributes, wanted, {});
+}
+Tensor view_as(Op op, const Tensor& value, const Attributes& attributes, const Shape& shape) {
+  Type type = type_of(value);
+  type.shape = shape;
+  return like(op, value, attributes, type);
+}
+Tensor reshaped(const Tensor& value, const Shape& shape) {
+  return type_of(value).shape.same(shape) ? value : view_as(Op::reshape, value, {}, shape);
+}
+Tensor expanded(const Tensor& value, const Shape& shape) {
+  return type_of(value).shape.same(shape) ? value : view_as(Op::expand, value, {}, shape);
+}
+
+// `count` elements from `start` in steps of `step`.
+Tensor taken(const Tensor& value, int axis, Dim start, Dim count, std::int64_t step) {
+  Attributes attributes;
+  attributes.axes[0] = static_cast<std::uint8_t>(axis);
+  attributes.start = start;
+  attributes.value = step;
+  Shape shape = type_of(value).shape;
+  shape[axis] = count;
+  return view_as(Op::slice, value, attributes, shape);
+}
+
+// Leaves, and values that no infinitesimal change of an operand changes.
+void no_gradient(const Pullback&) {}
+constexpr Rule vjp_constant = no_gradient, vjp_input = no_gradient, vjp_data = no_gradient, vjp_iota = no_gradient,
+               vjp_argmax = no_gradient, vjp_random_bits = no_gradient, vjp_stop_gradient = no_gradient,
+               vjp_check = no_gradient;
+
+void vjp_variable(const Pullback& p) { p.results[0] = p.gradient(); }
+
+void vjp_cast(const Pullback& p) { p.results[0] = like(Op::cast, p.gradient(), {}, type_of(p.operand(0))); }
+
+void vjp_bitcast(const Pullback& p) { fail("bitcast", p.node().loc, "has no derivative: use stop_gradient or cast"); }
+
+void vjp_reshape(const Pullback& p) { p.results[0] = reshaped(p.gradient(), type_of(p.operand(0)).shape); }
+
+Tensor permuted(const Tensor& value, const std::uint8_t* axes, bool inverse) {
+  Attributes attributes;
+  for (int i = 0; i < type_of(value).shape.rank(); ++i) {
+    if (inverse) attributes.axes[axes[i]] = static_cast<std::uint8_t>(i);
+    else attributes.axes[i] = axes[i];
+  }
+  return view_as(Op::permute, value, attributes, {});
+}
+void vjp_permute(const Pullback& p) { p.results[0] = permuted(p.gradient(), p.node().attributes.axes, true); }
+
+// Sums over what was repeated.
+void vjp_expand(const Pullback& p) {
+  const Shape &from = type_of(p.operand(0)).shape, &to = p.node().type.shape;
+  int lead = to.rank() - from.rank();
+  Attributes attributes;
+  bool repeated = false;
+  for (int i = 0; i < to.rank(); ++i) {
+    attributes.axes[i] = i < lead || !from[i - lead].same(to[i]);
+    repeated |= attributes.axes[i] != 0;
+  }
+  Tensor total = repeated ? like(Op::sum, p.gradient(), attributes, {}) : p.gradient();
+  p.results[0] = reshaped(total, from);
+}
+
+// Puts the elements back where they came from, among zeros.
+void vjp_slice(const Pullback& p) {
+  const Type& from = type_of(p.operand(0));
+  int axis = p.node().attributes.axes[0];
+  std::int64_t step = p.node().attributes.value;
+  Dim start = p.node().attributes.start, count = p.node().type.shape[axis];
+  if (count == Dim(0)) return;
+  Tensor g = p.gradient();
+  if (step < 0) {
+    g = taken(g, axis, count - Dim(1), count, -1);
+    start = start + (count - Dim(1)) * Dim(step);
+    step = -step;
+  }
+  Attributes attributes;
+  attributes.axes[0] = static_cast<std::uint8_t>(axis);
+  attributes.start = start;
+  attributes.stop = from.shape[axis] - start - (count - Dim(1)) * Dim(step) - Dim(1);
+  attributes.value = step - 1;
+  p.results[0] = like(Op::pad, g, attributes, {});
+}
+
+void vjp_concat(const Pullback& p) {
+  int axis = p.node().attributes.axes[0];
+  Dim start = 0;
+  for (std::size_t i = 0; i < p.node().operand_count; ++i) {
+    Dim count = type_of(p.operand(i)).shape[axis];
+    if (p.wanted[i]) p.results[i] = taken(p.gradient(), axis, start, count, 1);
+    start = start + count;
+  }
+}
+
+void vjp_pad(const Pullback& p) {
+  const Attributes& a = p.node().attributes;
+  p.results[0] = taken(p.gradient(), a.axes[0], a.start, type_of(p.operand(0)).shape[a.axes[0]], a.value + 1);
+}
+
+void vjp_sum(const Pullback& p) { p.results[0] = expanded(p.gradient(), type_of(p.operand(0)).shape); }
+
+// rows[., i] times all that stands before it: products of neighbours, then of pairs, of fours, ...
+Tensor product_before(const Tensor& rows, Dim outer, std::int64_t n) {
+  auto shifted = [&](const Tensor& x, std::int64_t by) {
+    Type type = type_of(rows);
+    type.shape = Shape::of(outer, by);
+    Tensor parts[] = {constant_like(1, type, {}), taken(x, 1, 0, n - by, 1)};
+    return concat(parts, 1);
+  };
+  Tensor product = shifted(rows, 1);
+  for (std::int64_t by = 1; by < n; by *= 2) product = product * shifted(product, by);
+  return product;
+}
+
+// The derivative by an element is the product of the others. Without a division, so that it holds where elements are
+// zero, in the derivatives of the derivative too.
+void vjp_prod(const Pullback& p) {
+  const Tensor& x = p.operand(0);
+  const Shape from = type_of(x).shape;
+  const std::uint8_t* reduced = p.node().attributes.axes;
+  std::uint8_t order[max_rank] = {};
+  int place = 0;
+  Dim inner = 1, outer = 1;
+  for (int pass = 0; pass < 2; ++pass)  // kept axes, then reduced ones
+    for (int i = 0; i < from.rank(); ++i)
+      if ((reduced[i] != 0) == (pass == 1)) {
+        order[place++] = static_cast<std::uint8_t>(i);
+        (pass ? inner : outer) = (pass ? inner : outer) * from[i];
+      }
+  auto n = static_cast<std::int64_t>(inner);
+  Tensor g = expanded(p.gradient(), from);
+  if (n > 1) {
+    Tensor ordered = permuted(x, order, false);
+    Tensor rows = reshaped(ordered, Shape::of(outer, n));
+    Tensor backwards = taken(rows, 1, n - 1, n, -1);
+    Tensor others = product_before(rows, outer, n) * taken(product_before(backwards, outer, n), 1, n - 1, n, -1);
+    g = g * permuted(reshaped(others, type_of(ordered).shape), order, true);
+  }
+  p.results[0] = g;
+}
+
+// Elements that tie for the extreme share its gradient evenly, as in PyTorch.
+void vjp_amax(const Pullback& p) {
+  const Tensor& x = p.operand(0);
+  const Shape& shape = type_of(x).shape;
+  Tensor ties = cast(x == expanded(p.value, shape), type_of(x).dtype);
+  Tensor share = p.gradient() / like(Op::sum, ties, p.node().attributes, {});
+  p.results[0] = ties * expanded(share, shape);
+}
+constexpr Rule vjp_amin = vjp_amax;
+
+void vjp_matmul(const Pullback& p) {
+  if (p.wanted[0]) p.results[0] = matmul(p.gradient(), transpose(p.operand(1)));
+  if (p.wanted[1]) p.results[1] = matmul(transpose(p.operand(0)), p.gradient());
+}
+
+void vjp_gather(const Pullback& p) {
+  if (p.wanted[0]) p.results[0] = record(Op::scatter_add, {p.operand(1), p.gradient()}, {}, type_of(p.operand(0)), {});
+}
+void vjp_scatter_add(const Pullback& p) {
+  if (p.wanted[1]) p.results[1] = record(Op::gather, {p.gradient(), p.operand(0)}, {}, {}, {});
+}
+
+// Nobody records calls: bodies are made by passes, which come after differentiation.
+void vjp_call(const Pullback&) { WEFT_CHECK(false, "a call is differentiated"); }
+
+void vjp_elementwise(const Pullback&) { WEFT_CHECK(false, "an elementwise expression is differentiated"); }
+
+}  // namespace
+
+Rule vector_jacobian_rule(Op op) {
+  static constexpr Rule table[] = {
+#define WEFT_POINTWISE(name, ...) vjp_##name,
+#define WEFT_STRUCTURAL(name, ...) vjp_##name,
+#include "weft/ops.def"
+  };
+  return table[static_cast<int>(op)];
+}
+
+}  // namespace weft
