@@ -1,0 +1,52 @@
+// From a traced graph to something that runs: the passes in order are in pipeline.cpp.
+#pragma once
+#include <memory>
+
+#include "graph/graph.hpp"
+#include "runtime/plan.hpp"
+
+namespace weft {
+
+// What explain() shows and tests look at.
+struct KernelReport {
+  std::string name;
+  std::string loop_text;
+  std::string source;
+  double bytes = 0;       // moved, at the traced sizes
+  double operations = 0;
+  std::vector<std::string> comments;
+};
+struct PassReport {
+  std::string name;
+  double milliseconds = 0;
+  std::size_t nodes = 0;
+};
+
+struct Executable {
+  runtime::Plan plan;
+  std::string traced_text;      // the graph as recorded
+  std::string graph_text;       // after the passes
+  std::string schedule_text;    // steps in order, and why neighbours were not fused
+  std::vector<KernelReport> kernels;
+  std::vector<PassReport> passes;
+  std::int64_t arena_bytes = 0;  // at the traced sizes
+};
+
+struct PipelineOptions {
+  Device device;
+  bool verify =
+#ifdef NDEBUG
+      false;
+#else
+      true;
+#endif
+  std::vector<std::string> skip;  // names of passes to leave out
+};
+
+// Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.
+std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptions& options);
+
+// The graph after the graph-level passes: what the schedule, the reference interpreter and the tests take.
+Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports = nullptr);
+
+}  // namespace weft

@@ -1,0 +1,482 @@
+#include "schedule/group.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "base/fail.hpp"
+
+namespace weft {
+
+IndexVector domain_index(const Group& group) {
+  IndexVector index;
+  for (int i = 0; i < group.domain.rank(); ++i) index.push_back(dims::axis(i, group.domain[i]));
+  return index;
+}
+
+namespace {
+
+// Matches the sizes of `shape` that are not 1, in order, with those axes of the domain that `use` admits.
+template <class Use>
+bool match(const Group& group, const Shape& shape, Use use, IndexVector& index) {
+  index.assign(static_cast<std::size_t>(shape.rank()), Dim(0));
+  int axis = 0;
+  auto skip = [&] {
+    while (axis < group.domain.rank() && (!use(axis) || group.domain[axis].same(Dim(1)))) ++axis;
+  };
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i].same(Dim(1))) continue;
+    skip();
+    if (axis == group.domain.rank() || !group.domain[axis].same(shape[i])) return false;
+    index[static_cast<std::size_t>(i)] = dims::axis(axis, group.domain[axis]);
+    ++axis;
+  }
+  skip();
+  return axis == group.domain.rank();
+}
+
+}  // namespace
+
+bool member_index(const Group& group, const Shape& shape, IndexVector& index) {
+  if (match(group, shape, [](int) { return true; }, index)) return true;
+  return group.reduces && match(group, shape, [&](int axis) { return !group.inner[axis]; }, index);
+}
+
+Tensor memory_base(const Tensor& value) {
+  Tensor base = value;
+  while (base.node()->op == Op::reshape || info(base.node()->op).kind == OpKind::identity) {
+    const Tensor& below = base.node()->input(0);
+    OpKind kind = info(below.node()->op).kind;
+    if (kind == OpKind::leaf || below.node()->layout) break;  // arguments are not results: a copy is due
+    base = below;
+  }
+  return base;
+}
+
+bool reduces_nothing(const Node& node) {
+  if (!is_reduce(node.op)) return false;
+  const Shape& shape = type_of(node.input(0)).shape;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (node.attributes.axes[i] && !shape[i].same(Dim(1))) return false;
+  return true;
+}
+
+namespace {
+
+constexpr std::size_t most_members = 96;
+
+class Grouper {
+ public:
+  explicit Grouper(const Graph& graph) : graph_(graph) { result_.nodes.resize(graph.nodes.size()); }
+
+  Grouping run() {
+    for (const Tensor& value : graph_.nodes) place(*value.node());
+    for (const Tensor& output : graph_.outputs) need_memory(memory_base(output));
+    merge_siblings();
+    finish();
+    realize();
+    return std::move(result_);
+  }
+
+ private:
+  struct Reads {
+    std::vector<int> groups;   // in which operands are computed, each once
+    int deepest_other = 0;     // the deepest library step or assembled value
+  };
+
+  Placement& at(const Node& node) { return result_.nodes[node.index]; }
+  Placement& at(const Tensor& value) { return result_.nodes[value.node()->index]; }
+  Group& group(int id) { return result_.groups[static_cast<std::size_t>(result_.find(id))]; }
+
+  void place(const Node& node) {
+    Placement& placement = at(node);
+    for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
+    switch (info(node.op).kind) {
+      case OpKind::leaf: placement.role = node.op == Op::input || node.op == Op::data ? Role::leaf : Role::inlined; return;
+      case OpKind::view:
+      case OpKind::identity: placement.role = Role::inlined; return;
+      case OpKind::contraction:
+      case OpKind::effect: return place_external(node, Role::external);
+      case OpKind::assemble: return place_external(node, Role::assembled);
+      case OpKind::index:
+        if (node.op == Op::scatter_add) return place_external(node, Role::external);
+        break;
+      default: break;
+    }
+    WEFT_CHECK(node.op != Op::call && node.op != Op::elementwise, info(node.op).name, " must be expanded before scheduling");
+    if (reduces_nothing(node)) {
+      placement.role = Role::inlined;
+      return;
+    }
+    Reads reads;
+    for (const Tensor& operand : node.inputs()) collect(operand, reads);
+    if (is_scalar(node) && operations(node) <= 24 && !joins_any(node, reads)) {
+      scalar_operations_[node.index] = operations(node);
+      placement.role = Role::inlined;
+      return;
+    }
+    join_or_open(node, reads);
+  }
+
+  // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel.
+  bool is_scalar(const Node& node) {
+    return (is_pointwise(node.op)) && node.type.shape.element_count().same(Dim(1));
+  }
+  bool joins_any(const Node& node, const Reads& reads) {
+    return std::any_of(reads.groups.begin(), reads.groups.end(), [&](int id) { return obstacle(id, node, reads).empty(); });
+  }
+  int operations(const Node& node) {
+    int count = 1;
+    for (const Tensor& operand : node.inputs()) {
+      const Node* below = operand.node();
+      for (int hops = 0; is_view(below->op) && hops < 64; ++hops) below = below->input(0).node();
+      if (auto found = scalar_operations_.find(below->index); found != scalar_operations_.end()) count += found->second;
+    }
+    return count;
+  }
+
+  void place_external(const Node& node, Role role) {
+    for (const Tensor& operand : node.inputs())
+      if (role == Role::external) need_operand_memory(node, operand);
+    Placement& placement = at(node);
+    placement.role = role;
+    placement.realized = true;
+    placement.depth = 0;
+    for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
+    ++placement.depth;
+  }
+
+  // Library steps read memory: through views where those are strides (matmul), else a copy is computed.
+  void need_operand_memory(const Node& node, const Tensor& operand) {
+    if (node.op == Op::matmul) {
+      Tensor base = operand;
+      while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
+      if (at(base).role != Role::inlined && is_strided(operand, base)) {
+        at(base).realized = true;
+        return;
+      }
+    }
+    need_memory(operand);
+  }
+
+  bool is_strided(const Tensor& operand, const Tensor& base) {
+    IndexVector index;
+    const Shape& shape = type_of(operand).shape;
+    for (int i = 0; i < shape.rank(); ++i) index.push_back(dims::axis(i, shape[i]));
+    IndexVector mapped = index;
+    for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node()) mapped = map_through_view(*view, mapped);
+    Dim offset = memory_index(*base.node(), mapped);
+    bool unit = false;
+    for (int i = 0; i < shape.rank(); ++i) {
+      auto [linear, stride] = dims::linear_in(offset, index[static_cast<std::size_t>(i)]);
+      if (!linear) return false;
+      if (i >= shape.rank() - 2) unit |= stride.same(Dim(1)) || shape[i].same(Dim(1));
+    }
+    return unit;
+  }
+
+  // Gives a value memory of its own; one that is inlined so far gets a group that computes it.
+  void need_memory(const Tensor& value) {
+    Placement& placement = at(value);
+    if (placement.role == Role::inlined) open(*value.node(), value.node()->type.shape, "its value is needed in memory");
+    at(value).realized = true;
+  }
+
+  void open(const Node& node, const Shape& domain, const char* reason) {
+    Placement& placement = at(node);
+    Group fresh;
+    fresh.domain = domain;
+    if (is_reduce(node.op) && !reduces_nothing(node)) {
+      fresh.reduces = true;
+      for (int i = 0; i < max_rank; ++i) fresh.inner[i] = node.attributes.axes[i];
+    }
+    fresh.members.push_back(node.index);
+    for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);
+    fresh.depth += 1;
+    placement.role = Role::grouped;
+    placement.group = static_cast<int>(result_.groups.size());
+    placement.depth = fresh.depth;
+    result_.groups.push_back(std::move(fresh));
+    if (reason) note(node, reason);
+  }
+
+  void note(const Node& node, const std::string& reason) {
+    std::string where = to_string(node.loc);
+    result_.decisions.push_back("%" + std::to_string(node.index) + " " + info(node.op).name +
+                                (where.empty() ? "" : " at " + where) + " starts a kernel: " + reason);
+  }
+
+  // What a node reads through views and inlined values.
+  void collect(const Tensor& value, Reads& reads, int budget = 64) {
+    const Placement& placement = at(value);
+    if (placement.role == Role::grouped) {
+      int id = result_.find(placement.group);
+      if (std::find(reads.groups.begin(), reads.groups.end(), id) == reads.groups.end()) reads.groups.push_back(id);
+    } else if (placement.role == Role::inlined) {
+      if (budget == 0) reads.deepest_other = std::max(reads.deepest_other, placement.depth);
+      else
+        for (const Tensor& operand : value.node()->inputs()) collect(operand, reads, budget - 1);
+    } else {
+      reads.deepest_other = std::max(reads.deepest_other, placement.depth);
+    }
+  }
+
+  // True when every operand that the group computes is read at the very index at which the group computes it.
+  bool aligned(int id, const Tensor& value, const IndexVector& index, int budget = 64) {
+    const Node& node = *value.node();
+    const Placement& placement = at(value);
+    if (placement.role == Role::grouped) {
+      if (result_.find(placement.group) != id) return true;
+      IndexVector own;
+      if (!member_index(group(id), node.type.shape, own)) return false;
+      for (std::size_t i = 0; i < own.size(); ++i)
+        if (!own[i].same(index[i])) return false;
+      return true;
+    }
+    if (placement.role != Role::inlined) return true;
+    if (budget == 0) return placement.depth < group(id).depth;
+    if (is_view(node.op)) return aligned(id, node.input(0), map_through_view(node, index), budget - 1);
+    for (const Tensor& operand : node.inputs())
+      if (!aligned(id, operand, index, budget - 1)) return false;
+    return true;
+  }
+
+  bool operands_aligned(int id, const Node& node, const IndexVector& index) {
+    if (node.op == Op::gather) {
+      Reads table;
+      collect(node.input(0), table);
+      if (std::find(table.groups.begin(), table.groups.end(), id) != table.groups.end()) return false;
+      auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
+      return aligned(id, node.input(1), IndexVector(index.begin(), index.begin() + lead));
+    }
+    if (node.op == Op::random_bits) {
+      for (const Tensor& operand : node.inputs())
+        if (!aligned(id, operand, {})) return false;
+      return true;
+    }
+    for (const Tensor& operand : node.inputs())
+      if (!aligned(id, operand, index)) return false;
+    return true;
+  }
+
+  // Empty when the node can join; else why not.
+  std::string obstacle(int id, const Node& node, const Reads& reads) {
+    Group& candidate = group(id);
+    if (candidate.members.size() >= most_members) return "the kernel is full";
+    if (reads.deepest_other >= candidate.depth) return "it also waits for a library step";
+    for (int other : reads.groups)
+      if (other != id && group(other).depth >= candidate.depth) return "it also waits for another kernel of the same depth or deeper";
+    IndexVector index;
+    if (is_reduce(node.op)) {
+      const Shape& from = type_of(node.input(0)).shape;
+      if (!member_index(candidate, from, index)) return "it reduces " + shape_text(from) + ", the kernel walks " + shape_text(candidate.domain);
+      bool inner[max_rank] = {};
+      for (int i = 0; i < from.rank(); ++i) {
+        if (!node.attributes.axes[i] || index[static_cast<std::size_t>(i)].is_constant()) continue;
+        inner[index[static_cast<std::size_t>(i)].node()->number] = true;
+      }
+      IndexVector whole;
+      if (candidate.reduces && !std::equal(inner, inner + max_rank, candidate.inner)) return "it reduces other axes than the kernel does";
+      if (!full(candidate, from)) return "it reduces a value that the kernel has already reduced";
+      if (!candidate.reduces && serial(candidate, inner)) return "its long reduction to few elements would make the kernel serial";
+    } else if (!member_index(candidate, node.type.shape, index)) {
+      return "it walks " + shape_text(node.type.shape) + ", the kernel " + shape_text(candidate.domain);
+    }
+    if (!operands_aligned(id, node, index)) return "it reads the kernel's value at another index";
+    return {};
+  }
+
+  static bool full(const Group& candidate, const Shape& shape) {
+    IndexVector index;
+    return match(candidate, shape, [](int) { return true; }, index);
+  }
+  // Few outer points, each long: only a kernel that stores nothing large may do that.
+  static bool serial(const Group& candidate, const bool* inner) {
+    Dim outer = 1, inside = 1;
+    for (int i = 0; i < candidate.domain.rank(); ++i) (inner[i] ? inside : outer) = (inner[i] ? inside : outer) * candidate.domain[i];
+    return outer.is_constant() && inside.is_constant() && outer.constant() < 8 && inside.constant() > 65536;
+  }
+  static std::string shape_text(const Shape& shape) {
+    std::string text = "[";
+    for (int i = 0; i < shape.rank(); ++i) text += (i ? "," : "") + dims::to_string(shape[i]);
+    return text + "]";
+  }
+
+  void join_or_open(const Node& node, Reads& reads) {
+    std::sort(reads.groups.begin(), reads.groups.end(), [&](int a, int b) {
+      return group(a).depth != group(b).depth ? group(a).depth > group(b).depth : a > b;
+    });
+    merge_deepest(node, reads);
+    std::string why;
+    for (int id : reads.groups) {
+      why = obstacle(id, node, reads);
+      if (why.empty()) return join(id, node);
+    }
+    open(node, is_reduce(node.op) ? type_of(node.input(0)).shape : node.type.shape, nullptr);
+    if (!reads.groups.empty()) note(node, why);
+    else note(node, reads.deepest_other ? "it reads a library step's result" : "it reads arguments only");
+  }
+
+  // Operands from two kernels of equal depth that walk the same space: one kernel computes both.
+  void merge_deepest(const Node& node, Reads& reads) {
+    while (reads.groups.size() >= 2) {
+      int a = reads.groups[0], b = reads.groups[1];
+      if (group(a).depth != group(b).depth || !same_space(group(a), group(b))) return;
+      if (group(a).members.size() + group(b).members.size() >= most_members) return;
+      Shape walked = is_reduce(node.op) ? type_of(node.input(0)).shape : node.type.shape;
+      IndexVector index;
+      if (!member_index(group(a), walked, index)) return;
+      merge(a, b);
+      reads.groups.erase(reads.groups.begin() + 1);
+      reads.groups[0] = result_.find(a);
+    }
+  }
+
+  static bool same_space(const Group& a, const Group& b) {
+    if (!a.domain.same(b.domain)) return false;
+    return !a.reduces || !b.reduces || std::equal(a.inner, a.inner + max_rank, b.inner);
+  }
+
+  void merge(int a, int b) {
+    if (group(a).members.size() < group(b).members.size()) std::swap(a, b);
+    Group &into = group(a), &from = group(b);
+    into.members.insert(into.members.end(), from.members.begin(), from.members.end());
+    if (from.reduces && !into.reduces) {
+      into.reduces = true;
+      std::copy(from.inner, from.inner + max_rank, into.inner);
+    }
+    from.members.clear();
+    from.merged_into = result_.find(a);
+  }
+
+  void join(int id, const Node& node) {
+    Group& target = group(id);
+    if (is_reduce(node.op) && !target.reduces) {
+      IndexVector index;
+      const Shape& from = type_of(node.input(0)).shape;
+      member_index(target, from, index);
+      for (int i = 0; i < from.rank(); ++i)
+        if (node.attributes.axes[i] && !index[static_cast<std::size_t>(i)].is_constant())
+          target.inner[index[static_cast<std::size_t>(i)].node()->number] = true;
+      target.reduces = true;
+    }
+    target.members.push_back(node.index);
+    Placement& placement = at(node);
+    placement.role = Role::grouped;
+    placement.group = id;
+    placement.depth = target.depth;
+  }
+
+  // Horizontal fusion: kernels of one depth over one space that read a common value.
+  void merge_siblings() {
+    std::map<std::pair<int, std::string>, std::vector<int>> buckets;
+    for (std::size_t id = 0; id < result_.groups.size(); ++id)
+      if (result_.groups[id].merged_into < 0)
+        buckets[{result_.groups[id].depth, shape_text(result_.groups[id].domain)}].push_back(static_cast<int>(id));
+    for (auto& [key, ids] : buckets) {
+      if (ids.size() < 2) continue;
+      std::map<std::uint32_t, int> reader;  // a value in memory -> the first kernel that reads it
+      for (int id : ids) {
+        std::vector<std::uint32_t> reads;
+        for (std::uint32_t member : group(id).members)
+          for (const Tensor& operand : graph_.nodes[member].node()->inputs()) collect_memory(operand, result_.find(id), reads);
+        for (std::uint32_t value : reads) {
+          auto [found, fresh] = reader.emplace(value, id);
+          if (fresh) continue;
+          int other = result_.find(found->second), self = result_.find(id);
+          if (other != self && same_space(group(other), group(self)) && !long_serial(group(other)) && !long_serial(group(self)) &&
+              group(other).members.size() + group(self).members.size() < most_members)
+            merge(other, self);
+        }
+      }
+    }
+  }
+  static bool long_serial(const Group& candidate) { return candidate.reduces && serial(candidate, candidate.inner); }
+
+  void collect_memory(const Tensor& value, int self, std::vector<std::uint32_t>& reads, int budget = 16) {
+    const Placement& placement = at(value);
+    if (placement.role == Role::grouped && result_.find(placement.group) == self) return;
+    if (placement.role == Role::inlined) {
+      if (budget > 0)
+        for (const Tensor& operand : value.node()->inputs()) collect_memory(operand, self, reads, budget - 1);
+      return;
+    }
+    if (!type_of(value).shape.element_count().same(Dim(1))) reads.push_back(value.node()->index);
+  }
+
+  void finish() {
+    for (Group& g : result_.groups) std::sort(g.members.begin(), g.members.end());
+    for (Placement& placement : result_.nodes)
+      if (placement.role == Role::grouped) placement.group = result_.find(placement.group);
+  }
+
+  // Which grouped values get memory: those that somebody outside their kernel reads, unless they are cheap to compute
+  // again there, or have one reader that can compute them instead.
+  void realize() {
+    constexpr int none = -1, several = -2;
+    std::vector<int> reader(graph_.nodes.size(), none);
+    auto add = [](int& seen, int more) {
+      if (more == none) return;
+      seen = seen == none || seen == more ? more : several;
+    };
+    std::vector<bool> stretched(graph_.nodes.size(), false);  // read more than once an element
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = *graph_.nodes[i].node();
+      const Placement& placement = at(node);
+      int self = placement.role == Role::grouped ? placement.group : placement.role == Role::inlined ? reader[i] : several;
+      bool again = placement.role == Role::inlined ? stretched[i] || node.op == Op::expand : node.op == Op::gather;
+      for (const Tensor& operand : node.inputs()) {
+        add(reader[operand.node()->index], self);
+        if (again) stretched[operand.node()->index] = true;
+      }
+    }
+    std::vector<Cheapness> cost(graph_.nodes.size());
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = *graph_.nodes[i].node();
+      Placement& placement = at(node);
+      Cheapness& own = cost[i];
+      if (placement.realized || placement.role == Role::leaf || placement.role == Role::external || placement.role == Role::assembled) {
+        own = {0, 1, false, false};
+        continue;
+      }
+      for (const Tensor& operand : node.inputs()) {
+        const Cheapness& below = cost[operand.node()->index];
+        own.operations += below.operations;
+        own.loads += below.loads;
+        own.slow |= below.slow;
+        own.reduces |= below.reduces;
+      }
+      if (!is_view(node.op) && info(node.op).kind != OpKind::leaf) ++own.operations;
+      own.slow |= is_slow(node);
+      own.reduces |= is_reduce(node.op) && !reduces_nothing(node);
+      if (placement.role != Role::grouped) continue;
+      bool outside = reader[i] != none && reader[i] != placement.group;
+      if (!outside) continue;
+      bool cheap = !own.slow && own.operations <= 3 && own.loads <= 2;
+      bool sole = reader[i] != several && !stretched[i] && own.operations <= 24 && own.loads <= 8;
+      if (own.reduces || !(cheap || sole)) {
+        placement.realized = true;
+        own = {0, 1, false, false};
+      }
+    }
+  }
+  struct Cheapness {
+    int operations = 0, loads = 0;
+    bool slow = false;
+    bool reduces = false;  // reads a reduction that only its own kernel holds
+  };
+  static bool is_slow(const Node& node) {
+    if (is_reduce(node.op) || node.op == Op::gather || node.op == Op::random_bits) return true;
+    return is_pointwise(node.op) && info(node.op).dtypes == DTypeClass::floating && node.op != Op::div && node.op != Op::sqrt &&
+           node.op != Op::reciprocal;
+  }
+
+  const Graph& graph_;
+  Grouping result_;
+  std::map<std::uint32_t, int> scalar_operations_;
+};
+
+}  // namespace
+
+Grouping group_nodes(const Graph& graph) { return Grouper(graph).run(); }
+
+}  // namespace weft

@@ -1,0 +1,75 @@
+#include "schedule/index_map.hpp"
+
+#include "base/fail.hpp"
+
+namespace weft {
+
+Dim linear_index(const Shape& shape, const IndexVector& index) {
+  Dim linear = 0;
+  for (int i = 0; i < shape.rank(); ++i) linear = linear * shape[i] + index[static_cast<std::size_t>(i)];
+  return linear;
+}
+
+Dim memory_index(const Node& node, const IndexVector& index) {
+  if (!node.layout) return linear_index(node.type.shape, index);
+  Dim offset = node.layout->offset;
+  for (std::size_t i = 0; i < index.size(); ++i) offset = offset + index[i] * Dim(node.layout->strides[i]);
+  return offset;
+}
+
+namespace {
+
+// Linear index out of the one shape, split into the other. Axes that both shapes have at the front and at the back are
+// passed on as they are, so that symbolic sizes need no division there.
+IndexVector reshape_index(const Shape& to, const Shape& from, const IndexVector& index) {
+  int front = 0;
+  while (front < to.rank() && front < from.rank() && to[front].same(from[front])) ++front;
+  int back = 0;
+  while (back < to.rank() - front && back < from.rank() - front &&
+         to[to.rank() - 1 - back].same(from[from.rank() - 1 - back]))
+    ++back;
+  IndexVector result(static_cast<std::size_t>(from.rank()), Dim(0));
+  for (int i = 0; i < front; ++i) result[static_cast<std::size_t>(i)] = index[static_cast<std::size_t>(i)];
+  for (int i = 0; i < back; ++i)
+    result[static_cast<std::size_t>(from.rank() - 1 - i)] = index[static_cast<std::size_t>(to.rank() - 1 - i)];
+  Dim linear = 0;
+  for (int i = front; i < to.rank() - back; ++i) linear = linear * to[i] + index[static_cast<std::size_t>(i)];
+  int first = front;
+  while (first < from.rank() - back && from[first].same(Dim(1))) ++first;
+  for (int i = from.rank() - back - 1; i >= front; --i) {
+    if (from[i].same(Dim(1))) continue;
+    if (from[i].same(Dim(0))) break;
+    result[static_cast<std::size_t>(i)] = i == first ? linear : linear % from[i];
+    if (i != first) linear = linear / from[i];
+  }
+  return result;
+}
+
+}  // namespace
+
+IndexVector map_through_view(const Node& view, const IndexVector& index) {
+  const Type& source = type_of(view.input(0));
+  auto rank = static_cast<std::size_t>(source.shape.rank());
+  IndexVector result(rank, Dim(0));
+  switch (view.op) {
+    case Op::permute:
+      for (std::size_t i = 0; i < rank; ++i) result[view.attributes.axes[i]] = index[i];
+      return result;
+    case Op::expand: {
+      std::size_t lead = index.size() - rank;
+      for (std::size_t i = 0; i < rank; ++i)
+        if (!source.shape[static_cast<int>(i)].same(Dim(1))) result[i] = index[i + lead];
+      return result;
+    }
+    case Op::slice: {
+      result = index;
+      std::size_t axis = view.attributes.axes[0];
+      result[axis] = view.attributes.start + index[axis] * Dim(view.attributes.value);
+      return result;
+    }
+    case Op::reshape: return reshape_index(view.type.shape, source.shape, index);
+    default: return index;  // identities
+  }
+}
+
+}  // namespace weft

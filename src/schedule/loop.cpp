@@ -1,0 +1,147 @@
+#include "schedule/loop.hpp"
+
+#include <charconv>
+
+#include "base/fail.hpp"
+
+namespace weft::loop {
+
+Dim Kernel::outer_count() const {
+  Dim count = 1;
+  for (const Axis& axis : axes)
+    if (!axis.inner) count = count * axis.extent;
+  return count;
+}
+Dim Kernel::inner_count() const {
+  Dim count = 1;
+  for (const Axis& axis : axes)
+    if (axis.inner) count = count * axis.extent;
+  return count;
+}
+
+Dim unit_count(const Kernel& kernel) {
+  Dim rows = 1;
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    if (!kernel.axes[a].inner && static_cast<int>(a) != kernel.vector_axis) rows = rows * kernel.axes[a].extent;
+  if (kernel.vector_axis < 0 || kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner) return rows;
+  Dim extent = kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent;
+  return rows * ((extent + Dim(block - 1)) / Dim(block));
+}
+
+// What an element of a transcendental primitive costs against an addition, roughly.
+static int weight(const Instruction& instruction) {
+  if (instruction.kind == Kind::random_bits) return 40;
+  if (instruction.kind != Kind::apply) return 1;
+  switch (instruction.op) {
+    case Op::exp: case Op::expm1: case Op::log: case Op::log1p: case Op::tanh: case Op::erf: case Op::sigmoid: return 16;
+    case Op::sin: case Op::cos: return 24;
+    case Op::pow: return 60;
+    case Op::div: case Op::sqrt: case Op::rsqrt: case Op::reciprocal: case Op::remainder: case Op::floor_divide: return 8;
+    default: return 1;
+  }
+}
+
+Cost cost(const Kernel& kernel) {
+  Cost total;
+  Dim outer = kernel.outer_count(), all = outer * kernel.inner_count();
+  for (const Instruction& instruction : kernel.body) {
+    Dim times = instruction.level == Level::inner ? all : instruction.level == Level::outer ? outer : Dim(1);
+    if (instruction.kind == Kind::reduce) times = all;
+    if (instruction.kind == Kind::load || instruction.kind == Kind::store)
+      total.bytes = total.bytes + times * Dim(info(kernel.buffers[static_cast<std::size_t>(instruction.buffer)].dtype).bits / 8);
+    else if (instruction.kind != Kind::constant && instruction.kind != Kind::index)
+      total.operations = total.operations + times * Dim(weight(instruction));
+  }
+  return total;
+}
+
+void verify(const Kernel& kernel) {
+  bool seen_inner = false;
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
+    WEFT_CHECK(!seen_inner || kernel.axes[a].inner || static_cast<int>(a) == kernel.vector_axis,
+               kernel.name, ": an outer axis stands behind inner ones");
+    seen_inner |= kernel.axes[a].inner;
+  }
+  std::vector<bool> stored(kernel.buffers.size(), false);
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Instruction& instruction = kernel.body[i];
+    Level level = Level::once;
+    std::uint16_t phase = 0;
+    for (std::int32_t arg : instruction.args) {
+      if (arg < 0) continue;
+      WEFT_CHECK(static_cast<std::size_t>(arg) < i, kernel.name, ": v", i, " reads v", arg);
+      const Instruction& operand = kernel.body[static_cast<std::size_t>(arg)];
+      WEFT_CHECK(operand.kind != Kind::store, kernel.name, ": v", i, " reads a store");
+      level = std::max(level, operand.level);
+      phase = std::max(phase, operand.phase);
+    }
+    if (instruction.kind == Kind::reduce) {
+      WEFT_CHECK(instruction.level == Level::outer && instruction.phase == phase + 1, kernel.name, ": v", i, " level of a reduction");
+    } else {
+      WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i, " stands above its operands");
+    }
+    if (instruction.kind == Kind::apply && info(instruction.op).arity > 0) {
+      std::size_t first = instruction.op == Op::where ? 1 : 0;
+      DType dtype = kernel.body[static_cast<std::size_t>(instruction.args[first])].dtype;
+      for (std::size_t a = first; a < static_cast<std::size_t>(info(instruction.op).arity); ++a)
+        WEFT_CHECK(kernel.body[static_cast<std::size_t>(instruction.args[a])].dtype == dtype, kernel.name, ": v", i, " mixes dtypes");
+    }
+    if (instruction.kind == Kind::load || instruction.kind == Kind::store) {
+      const Buffer& buffer = kernel.buffers.at(static_cast<std::size_t>(instruction.buffer));
+      WEFT_CHECK(buffer.dtype == instruction.dtype, kernel.name, ": v", i, " dtype of buffer ", instruction.buffer);
+      WEFT_CHECK(buffer.written == (instruction.kind == Kind::store), kernel.name, ": buffer ", instruction.buffer, " is read and written");
+      // Writing one element twice, or leaving one out, is a wrong answer that no type shows: the store must run over
+      // as many points as the buffer has elements, unless it fills part of an assembled buffer (concat, pad).
+      if (instruction.kind == Kind::store) stored[static_cast<std::size_t>(instruction.buffer)] = true;
+    }
+  }
+  for (std::size_t b = 0; b < stored.size(); ++b) WEFT_CHECK(stored[b] == kernel.buffers[b].written, kernel.name, ": buffer ", b, " is never stored");
+}
+
+std::string to_text(const Kernel& kernel) {
+  std::string text = kernel.name + "(";
+  for (std::size_t b = 0; b < kernel.buffers.size(); ++b) {
+    if (b) text += ", ";
+    text += std::string(kernel.buffers[b].written ? "out " : "") + info(kernel.buffers[b].dtype).name + "* p" + std::to_string(b);
+  }
+  text += ")";
+  for (std::size_t i = 0; i < kernel.parameters.size(); ++i)
+    text += (i ? ", s" : " where s") + std::to_string(i) + " = " + dims::to_string(kernel.parameters[i]);
+  text += "\n ";
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    text += std::string(kernel.axes[a].inner ? " inner" : " outer") + " i" + std::to_string(a) + "<" +
+            dims::to_string(kernel.axes[a].extent) + (static_cast<int>(a) == kernel.vector_axis ? " vector" : "");
+  text += "\n";
+  static constexpr const char* levels[] = {"once ", "outer", "inner"};
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Instruction& v = kernel.body[i];
+    text += "  " + std::string(levels[static_cast<int>(v.level)]) + std::to_string(v.phase) + " ";
+    std::string args;
+    for (std::int32_t arg : v.args)
+      if (arg >= 0) args += (args.empty() ? "v" : ", v") + std::to_string(arg);
+    std::string target = "v" + std::to_string(i) + " " + info(v.dtype).name + " = ";
+    std::string place = "p" + std::to_string(v.buffer) + "[" + dims::to_string(v.index) + "]";
+    switch (v.kind) {
+      case Kind::constant: {
+        double number;
+        std::memcpy(&number, &v.bits, sizeof number);
+        char buffer[40];
+        std::string digits(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
+        text += target + (is_floating(v.dtype) ? digits : std::to_string(static_cast<std::int64_t>(v.bits)));
+        break;
+      }
+      case Kind::index: text += target + dims::to_string(v.index); break;
+      case Kind::load: text += target + place; break;
+      case Kind::apply: text += target + info(v.op).name + "(" + args + ")"; break;
+      case Kind::cast: text += target + "cast(" + args + ")"; break;
+      case Kind::bitcast: text += target + "bitcast(" + args + ")"; break;
+      case Kind::random_bits: text += target + "random_bits(" + args + "; " + dims::to_string(v.index) + ")"; break;
+      case Kind::reduce: text += target + "reduce_" + info(v.op).name + "(" + args + ")"; break;
+      case Kind::store: text += place + " = " + args; break;
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace weft::loop

@@ -1,0 +1,30 @@
+// Lowering: a group of nodes as one kernel of the loop IR. In: values to store, each with the index space it is walked
+// in. Out: a kernel whose body computes every value on demand at the index where it is read: views vanish into index
+// expressions, what has memory is loaded, everything else is computed in place.
+#pragma once
+#include "schedule/group.hpp"
+#include "schedule/loop.hpp"
+
+namespace weft {
+
+// One store: `value` at `index` goes to element `target` of the value `memory` stands for.
+struct StorePoint {
+  Tensor value;
+  IndexVector index;
+  int buffer;            // the schedule's buffer
+  DType dtype;
+  Dim elements;
+  Dim target;
+};
+
+struct LoweringContext {
+  const Grouping& grouping;
+  std::function<int(const Node&)> buffer_of;        // the schedule's buffer of a value that has memory
+  std::function<Dim(const Node&)> elements_of;
+};
+
+// `group`: whose reductions and members are computed here (-1: none, the kernel of an assembled value), at `depth`.
+// Axes that all accesses walk as one are merged; sizes that only bound a loop become size slots.
+loop::Kernel lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores);
+
+}  // namespace weft

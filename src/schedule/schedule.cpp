@@ -1,0 +1,320 @@
+#include "schedule/schedule.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "base/fail.hpp"
+#include "schedule/lower.hpp"
+
+namespace weft {
+namespace {
+
+// Outputs that are arguments, or the same value twice, get an identity node of their own: a result is fresh memory.
+Graph with_fresh_outputs(Graph graph) {
+  std::vector<const Node*> taken;
+  for (Tensor& output : graph.outputs) {
+    const Node* base = memory_base(output).node();
+    bool fresh = base->op != Op::input && base->op != Op::data &&
+                 std::find(taken.begin(), taken.end(), base) == taken.end();
+    if (fresh) {
+      taken.push_back(base);
+      continue;
+    }
+    Tensor copy = build(Op::stop_gradient, {output}, {}, {}, *output.node());
+    copy.node()->index = static_cast<std::uint32_t>(graph.nodes.size());
+    graph.nodes.push_back(copy);
+    output = copy;
+    taken.push_back(copy.node());
+  }
+  return graph;
+}
+
+class Scheduler {
+ public:
+  explicit Scheduler(const Graph& graph) : graph_(graph), grouping_(group_nodes(graph)), buffer_(graph.nodes.size(), -1) {}
+
+  Schedule run() {
+    make_buffers();
+    struct Item {
+      int depth;
+      std::uint32_t node;  // first in recording order: a stable second key
+      int group;
+    };
+    std::vector<Item> items;
+    for (std::size_t g = 0; g < grouping_.groups.size(); ++g)
+      if (grouping_.groups[g].merged_into < 0 && has_stores(static_cast<int>(g)))
+        items.push_back({grouping_.groups[g].depth, grouping_.groups[g].members.front(), static_cast<int>(g)});
+    for (const Tensor& value : graph_.nodes) {
+      const Placement& placement = grouping_[value];
+      if (placement.role == Role::external || placement.role == Role::assembled)
+        items.push_back({placement.depth, value.node()->index, -1});
+    }
+    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+      return a.depth != b.depth ? a.depth < b.depth : a.node < b.node;
+    });
+    for (const Item& item : items) {
+      const Node& node = *graph_.nodes[item.node].node();
+      if (item.group >= 0) add_group(item.group);
+      else if (node.op == Op::matmul) add_matmul(node);
+      else if (node.op == Op::scatter_add) add_scatter(node);
+      else if (node.op == Op::check) add_check(node);
+      else add_assembled(node);
+    }
+    plan_memory(schedule_);
+    for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
+    return std::move(schedule_);
+  }
+
+ private:
+  bool has_stores(int group) const {
+    for (std::uint32_t member : grouping_.groups[static_cast<std::size_t>(group)].members)
+      if (grouping_.nodes[member].realized) return true;
+    return false;
+  }
+
+  void make_buffers() {
+    std::map<std::uint32_t, int> result_of;
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) result_of[memory_base(graph_.outputs[i]).node()->index] = static_cast<int>(i);
+    for (const Tensor& value : graph_.nodes) {
+      const Node& node = *value.node();
+      const Placement& placement = grouping_[value];
+      if (placement.role != Role::leaf && !placement.realized) continue;
+      if (node.op == Op::check) continue;
+      ScheduleBuffer buffer;
+      buffer.dtype = node.type.dtype;
+      buffer.elements = node.type.shape.element_count();
+      if (node.op == Op::input) {
+        buffer.kind = ScheduleBuffer::Kind::argument;
+        buffer.index = static_cast<int>(node.attributes.value);
+      } else if (node.op == Op::data) {
+        buffer.kind = ScheduleBuffer::Kind::constant;
+        buffer.constant = value;
+      } else if (auto found = result_of.find(node.index); found != result_of.end()) {
+        buffer.kind = ScheduleBuffer::Kind::result;
+        buffer.index = found->second;
+      }
+      buffer_[node.index] = static_cast<int>(schedule_.buffers.size());
+      schedule_.buffers.push_back(std::move(buffer));
+    }
+  }
+
+  int buffer_of(const Node& node) const {
+    int buffer = buffer_[node.index];
+    WEFT_CHECK(buffer >= 0, "%", node.index, " ", info(node.op).name, " has no memory");
+    return buffer;
+  }
+
+  LoweringContext context() const {
+    return {grouping_, [this](const Node& node) { return buffer_of(node); },
+            [](const Node& node) { return node.type.shape.element_count(); }};
+  }
+
+  // weft_k3_softmax_sum: what a person recognizes, made of our own words only.
+  std::string kernel_name(const std::vector<std::uint32_t>& members) {
+    std::vector<std::string> words;
+    for (std::uint32_t member : members) {
+      const Node& node = *graph_.nodes[member].node();
+      std::string word = node.scope ? interned_text(node.scope) : info(node.op).name;
+      std::string clean;
+      for (char c : word) clean += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+      if (std::find(words.begin(), words.end(), clean) == words.end()) words.push_back(clean);
+    }
+    std::string name = "weft_k" + std::to_string(kernels_++);
+    for (std::size_t i = 0; i < words.size() && i < 4; ++i) name += "_" + words[i];
+    return name;
+  }
+
+  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
+    kernel.name = kernel_name(members);
+    for (std::uint32_t member : members) {
+      const Node& node = *graph_.nodes[member].node();
+      std::string where = to_string(node.loc);
+      std::string comment = std::string(info(node.op).name) + " " + to_string(node.type);
+      if (node.scope) comment += " of " + interned_text(node.scope);
+      if (!where.empty()) comment += ", " + where;
+      kernel.comments.push_back(std::move(comment));
+    }
+    loop::verify(kernel);
+    Step step;
+    step.name = kernel.name;
+    for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
+    step.kernel = std::move(kernel);
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  void add_group(int id) {
+    const Group& group = grouping_.groups[static_cast<std::size_t>(id)];
+    std::vector<StorePoint> stores;
+    for (std::uint32_t member : group.members) {
+      if (!grouping_.nodes[member].realized) continue;
+      const Tensor& value = graph_.nodes[member];
+      const Node& node = *value.node();
+      StorePoint point{value, {}, buffer_of(node), node.type.dtype, node.type.shape.element_count(), 0};
+      WEFT_CHECK(member_index(group, node.type.shape, point.index));
+      point.target = linear_index(node.type.shape, point.index);
+      stores.push_back(std::move(point));
+    }
+    add_kernel(lower(context(), group, id, stores), group.members);
+  }
+
+  // A part (or the filling) of an assembled value: a kernel over the part's own index space.
+  void add_part(const Node& node, const Tensor& part, const std::function<Dim(const IndexVector&)>& target) {
+    Group walk;
+    walk.domain = type_of(part).shape;
+    walk.depth = grouping_.nodes[node.index].depth;
+    StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, node.type.shape.element_count(), 0};
+    point.target = target(point.index);
+    add_kernel(lower(context(), walk, -1, std::span(&point, 1)), {node.index});
+  }
+
+  void add_assembled(const Node& node) {
+    std::size_t axis = node.attributes.axes[0];
+    if (node.op == Op::concat) {
+      Dim start = 0;
+      for (const Tensor& part : node.inputs()) {
+        add_part(node, part, [&](IndexVector index) {
+          index[axis] = index[axis] + start;
+          return linear_index(node.type.shape, index);
+        });
+        start = start + type_of(part).shape[static_cast<int>(axis)];
+      }
+      return;
+    }
+    add_fill(node);
+    add_part(node, node.input(0), [&](IndexVector index) {
+      index[axis] = node.attributes.start + index[axis] * Dim(node.attributes.value + 1);
+      return linear_index(node.type.shape, index);
+    });
+  }
+
+  void add_fill(const Node& node) {
+    loop::Kernel kernel;
+    kernel.axes.push_back({node.type.shape.element_count(), false});
+    kernel.vector_axis = 0;
+    kernel.buffers.push_back({node.type.dtype, true, buffer_of(node), node.type.shape.element_count()});
+    loop::Instruction zero;
+    zero.dtype = node.type.dtype;
+    loop::Instruction store;
+    store.kind = loop::Kind::store;
+    store.dtype = node.type.dtype;
+    store.args[0] = 0;
+    store.buffer = 0;
+    store.level = loop::Level::outer;
+    store.index = dims::axis(0, kernel.axes[0].extent);
+    if (store.index.is_constant()) store.level = loop::Level::once;
+    kernel.body = {zero, store};
+    add_kernel(std::move(kernel), {node.index});
+  }
+
+  // The operand's strides over the memory below its views.
+  void read_operand(const Tensor& operand, int& buffer, Dim& offset, std::vector<Dim>& strides) {
+    const Shape& shape = type_of(operand).shape;
+    IndexVector axes, index;
+    for (int i = 0; i < shape.rank(); ++i) axes.push_back(dims::axis(i, shape[i]));
+    index = axes;
+    Tensor base = operand;
+    while (is_view(base.node()->op) && grouping_[base].role == Role::inlined) {
+      index = map_through_view(*base.node(), index);
+      base = base.node()->input(0);
+    }
+    buffer = buffer_of(*base.node());
+    Dim linear = memory_index(*base.node(), index);
+    offset = linear;
+    for (Dim axis : axes) {
+      dims::Linear part = dims::linear_in(linear, axis);
+      WEFT_CHECK(part.linear);
+      strides.push_back(part.coefficient);
+      if (!axis.is_constant())
+        offset = dims::substitute(offset, [&](const DimNode* atom) { return atom == axis.node() ? Dim(0) : Dim::from_node(atom); });
+    }
+  }
+
+  void add_matmul(const Node& node) {
+    Step step;
+    step.kind = Step::Kind::matmul;
+    step.name = "matmul";
+    Contraction& c = step.contraction;
+    const Shape& shape = node.type.shape;
+    int rank = shape.rank();
+    const Shape& left = type_of(node.input(0)).shape;
+    c.dtype = node.type.dtype;
+    for (int i = 0; i < rank - 2; ++i) c.batch.push_back(shape[i]);
+    c.m = shape[rank - 2], c.n = shape[rank - 1], c.k = left[rank - 1];
+    int a = 0, b = 0;
+    std::vector<Dim> sa, sb, sc(static_cast<std::size_t>(rank), Dim(1));
+    read_operand(node.input(0), a, c.a_offset, sa);
+    read_operand(node.input(1), b, c.b_offset, sb);
+    for (int i = rank - 2; i >= 0; --i) sc[static_cast<std::size_t>(i)] = sc[static_cast<std::size_t>(i) + 1] * shape[i + 1];
+    auto batch = [&](const std::vector<Dim>& s) { return std::vector<Dim>(s.begin(), s.end() - 2); };
+    c.a_batch = batch(sa), c.b_batch = batch(sb), c.c_batch = batch(sc);
+    auto r = static_cast<std::size_t>(rank);
+    c.a_row = sa[r - 2], c.a_column = sa[r - 1], c.b_row = sb[r - 2], c.b_column = sb[r - 1];
+    c.c_row = sc[r - 2], c.c_column = sc[r - 1];
+    step.buffers = {a, b, buffer_of(node)};
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  void add_scatter(const Node& node) {
+    Step step;
+    step.kind = Step::Kind::scatter_add;
+    step.name = "scatter_add";
+    const Shape& index = type_of(node.input(0)).shape;
+    step.rows = node.type.shape[0];
+    step.count = index.element_count();
+    step.width = 1;
+    for (int i = 1; i < node.type.shape.rank(); ++i) step.width = step.width * node.type.shape[i];
+    step.buffers = {buffer_of(*node.input(0).node()), buffer_of(*node.input(1).node()), buffer_of(node)};
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  void add_check(const Node& node) {
+    Step step;
+    step.kind = Step::Kind::check;
+    step.name = "check";
+    step.message = static_cast<std::uint32_t>(node.attributes.value);
+    step.buffers = {buffer_of(*node.input(0).node())};
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  const Graph& graph_;
+  Grouping grouping_;
+  std::vector<int> buffer_;
+  Schedule schedule_;
+  int kernels_ = 0;
+};
+
+}  // namespace
+
+Schedule make_schedule(const Graph& graph) {
+  Graph fresh = with_fresh_outputs(graph);
+  return Scheduler(fresh).run();
+}
+
+std::string to_text(const Schedule& schedule) {
+  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant"};
+  std::string text;
+  for (std::size_t b = 0; b < schedule.buffers.size(); ++b) {
+    const ScheduleBuffer& buffer = schedule.buffers[b];
+    text += "buffer " + std::to_string(b) + ": " + kinds[static_cast<int>(buffer.kind)];
+    text += buffer.kind == ScheduleBuffer::Kind::temporary ? " at " + dims::to_string(buffer.offset) : " " + std::to_string(buffer.index);
+    text += std::string(", ") + info(buffer.dtype).name + " x " + dims::to_string(buffer.elements) + "\n";
+  }
+  for (const Step& step : schedule.steps) {
+    if (step.kind == Step::Kind::kernel) {
+      text += loop::to_text(step.kernel);
+      continue;
+    }
+    text += step.name;
+    for (int buffer : step.buffers) text += " " + std::to_string(buffer);
+    if (step.kind == Step::Kind::matmul)
+      text += " [" + dims::to_string(step.contraction.m) + "," + dims::to_string(step.contraction.k) + "] x [" +
+              dims::to_string(step.contraction.k) + "," + dims::to_string(step.contraction.n) + "]";
+    text += "\n";
+  }
+  for (const Schedule::Donation& donation : schedule.donations)
+    text += "result " + std::to_string(donation.result) + " may take the memory of argument " + std::to_string(donation.argument) + "\n";
+  return text;
+}
+
+}  // namespace weft

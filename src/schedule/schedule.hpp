@@ -1,0 +1,50 @@
+// The schedule: a graph cut into steps. In: an optimized graph. Out: kernels in the loop IR, library calls and checks in
+// an order that respects every dependence, over numbered buffers whose memory is planned. The stages, in order:
+//   group_nodes   which nodes share a kernel (schedule/group)
+//   lower         each group as functions of indices (schedule/lower)
+//   plan_memory   where temporaries live, and what may be overwritten (schedule/memory)
+#pragma once
+#include "base/contraction.hpp"
+#include "graph/graph.hpp"
+#include "schedule/loop.hpp"
+
+namespace weft {
+
+struct ScheduleBuffer {
+  enum class Kind : std::uint8_t { argument, result, temporary, constant } kind = Kind::temporary;
+  int index = 0;          // argument, result: which one
+  DType dtype = DType::f32;
+  Dim elements = 0;
+  Dim offset = 0;         // temporary: bytes into the arena
+  Tensor constant;        // constant: the data node
+};
+
+struct Step {
+  enum class Kind : std::uint8_t { kernel, matmul, scatter_add, check } kind = Kind::kernel;
+  loop::Kernel kernel;          // kernel; `value` of its buffers is the schedule's buffer
+  Contraction contraction;      // matmul: buffers a, b, c
+  Dim rows = 0, count = 0, width = 0;  // scatter_add: buffers index, updates, result
+  std::uint32_t message = 0;    // check: interned text; buffer 0 is the bool
+  std::vector<int> buffers;     // as the step names them; kernels use kernel.buffers
+  std::string name;
+};
+
+struct Schedule {
+  std::vector<ScheduleBuffer> buffers;
+  std::vector<Step> steps;
+  struct Donation {
+    int argument, result;
+  };
+  std::vector<Donation> donations;
+  Dim arena_bytes = 0;
+  std::string decisions;  // why neighbours were not fused, a line each
+};
+
+Schedule make_schedule(const Graph& graph);
+
+// Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are placed.
+void plan_memory(Schedule& schedule);
+
+std::string to_text(const Schedule& schedule);
+
+}  // namespace weft
