@@ -87,6 +87,7 @@ struct Cost {
   Dim operations = 0;
 };
 Cost cost(const Kernel& kernel);
+int weight(const Instruction& instruction);  // one evaluation, against an addition
 
 void verify(const Kernel& kernel);
 std::string to_text(const Kernel& kernel);
