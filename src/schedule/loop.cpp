@@ -29,7 +29,7 @@ Dim unit_count(const Kernel& kernel) {
 }
 
 // What an element of a transcendental primitive costs against an addition, roughly.
-static int weight(const Instruction& instruction) {
+int weight(const Instruction& instruction) {
   if (instruction.kind == Kind::random_bits) return 40;
   if (instruction.kind != Kind::apply) return 1;
   switch (instruction.op) {
