@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -167,6 +168,12 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
 }
 
 }  // namespace
+
+std::size_t unit_count(std::size_t kernels) {
+  // A unit costs as much as two kernels before its first (docs/decisions/0001-compiler-driving.md).
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp(kernels / 2, std::size_t{1}, cores);
+}
 
 std::string source_text(const KernelSource& source) {
   const std::vector<std::string> units = distinct(source.units);

@@ -18,6 +18,9 @@ struct KernelSource {
   std::string extra_key = {};  // whatever else the code depends on and its text does not show
 };
 
+// Into how many units so many kernels are best divided for the soonest result: as many as cores, but not for a handful.
+std::size_t unit_count(std::size_t kernels);
+
 // Throws CompileError with the compiler's words, and says where the source was kept.
 std::shared_ptr<Library> jit(const KernelSource& source);
 

@@ -216,6 +216,7 @@ TEST_CASE("without descriptors: a typed error, and the next call works") {
     getrlimit(RLIMIT_NOFILE, &limit);
     const rlimit none{3, limit.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
+    const weft::test::CaptureLog quiet;
     const std::string error = compile_error([] { jit(source_answering(1)); });
     setrlimit(RLIMIT_NOFILE, &limit);
     _exit(has(error, "Too many open files") && answer(*jit(source_answering(1))) == 1 ? 0 : 1);

@@ -87,6 +87,35 @@ TEST_CASE("whatever makes the code is in the key") {
   CHECK(compiled() == start + (three ? 3 : 2));
 }
 
+TEST_CASE("kernels are divided into at most one unit a core") {
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  CHECK(weft::unit_count(0) == 1);
+  CHECK(weft::unit_count(3) == 1);
+  CHECK(weft::unit_count(100000) == cores);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+TEST_CASE("in a sanitized build kernels are watched too") {
+  Bench bench;
+  const std::string unit =
+      "extern \"C\" __attribute__((visibility(\"default\"))) int at(const int* p, long i) { return p[i]; }\n";
+  const auto library = jit({.units = {unit}});
+  const auto at = library->function<int(const int*, long)>("at");
+  const std::vector<int> values(4, 7);
+  CHECK(at(values.data(), 3) == 7);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(STDERR_FILENO);
+    volatile const int read_beyond = at(values.data(), 4);
+    static_cast<void>(read_beyond);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(status != 0);
+}
+#endif
+
 TEST_CASE("several units are one library; one that comes twice counts once") {
   Bench bench;
   const std::string one = unit_answering(1, "one"), two = unit_answering(2, "two"), three = unit_answering(3, "three");
