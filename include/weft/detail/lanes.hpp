@@ -13,6 +13,9 @@ inline namespace baseline {
 #endif
 #include "weft/detail/lanes.inc"
 #include "weft/detail/lanes_math.inc"
+#include "weft/detail/lanes_trig.inc"
+#include "weft/detail/lanes_power.inc"
+#include "weft/detail/lanes_random.inc"
 #include "weft/detail/reduce.inc"
 }  // namespace
 }  // namespace weft::lanes
