@@ -48,20 +48,20 @@ class Level {
 
 // Binds for the length of a block.
 template <class M>
-struct Bound {
+struct BoundLeaves {
   M& place;
   Level& level;
   LeafList& leaves;
-  Bound(M& place, Level& level, LeafList& leaves) : place(place), level(level), leaves(leaves) {
+  BoundLeaves(M& place, Level& level, LeafList& leaves) : place(place), level(level), leaves(leaves) {
     flatten(place, leaves);
     level.bind(leaves, Description<std::remove_const_t<M>>::value);
   }
-  ~Bound() {
+  ~BoundLeaves() {
     leaves.clear();
     flatten(place, leaves);
     level.restore(leaves);
   }
-  Bound(const Bound&) = delete;
+  BoundLeaves(const BoundLeaves&) = delete;
 };
 
 // `Argument` is M& where f may write buffers, const M& where it gets a copy.
@@ -81,7 +81,7 @@ auto differentiate(const char* operation, F& f, M& place, Loc loc) {
   Level level(operation, loc);
   LeafList leaves;
   auto run = [&]() -> Value {
-    Bound<M> bound(place, level, leaves);
+    BoundLeaves<M> bound(place, level, leaves);
     Value value = f(static_cast<Argument>(place));
     LeafList result;
     flatten(value, result);

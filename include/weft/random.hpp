@@ -1,0 +1,58 @@
+// Random tensors. A Generator's state is a value of the graph, so a compiled function that takes one by reference draws
+// other numbers on each call. Bits come from Philox (weft/detail/lanes_random.inc): a pure function of seed, offset and
+// position, the same on every device. A draw takes its offset when it is recorded: in program order, used or not.
+#pragma once
+#include <vector>
+
+#include "weft/members.hpp"
+#include "weft/tensor.hpp"
+
+namespace weft {
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed, Loc loc = Loc::current());
+  Generator(Generator&&) noexcept = default;
+  Generator& operator=(Generator&&) noexcept = default;
+
+  // Another generator, whose numbers have nothing to do with this one's from here on.
+  Generator fork(Loc loc = Loc::current());
+  // The same for a name: it does not depend on how many draws or other names came before.
+  Generator named(const char* name, Loc loc = Loc::current()) const;
+
+  // The next `sizes` words of 32 bits, as i32: one draw.
+  Tensor bits(Sizes sizes, Device device = {}, Loc loc = Loc::current());
+
+ private:
+  friend struct DefaultGenerator;
+  struct FromState {};
+  Generator(FromState, Tensor state) : state_(std::move(state)) {}
+  Tensor& state(Loc loc);
+
+  Buffer state_;  // i64[2]: seed, offset
+  WEFT_MEMBERS(state_)
+};
+
+// The process's own generator: what draws use that are given none. Inside a compiled function its state is a hidden
+// argument. Shared by all threads.
+Generator& default_generator();
+// Starts the default generator again. Not inside a compiled function.
+void seed(std::uint64_t value, Loc loc = Loc::current());
+
+// Uniform in [low, high): 24 bits of f32, 53 of f64, as many as the significand has of f16 and bf16.
+Tensor uniform(Sizes sizes, double low = 0, double high = 1, Generator& generator = default_generator(), Options options = {},
+               Loc loc = Loc::current());
+// Normal, by Box and Muller: two draws.
+Tensor normal(Sizes sizes, double mean = 0, double deviation = 1, Generator& generator = default_generator(),
+              Options options = {}, Loc loc = Loc::current());
+// i64, uniform in [low, high); high - low at most 2^31.
+Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator = default_generator(),
+               Loc loc = Loc::current());
+// bool, true with this probability.
+Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default_generator(), Loc loc = Loc::current());
+// Sets elements to zero with this probability and scales the others, so that the expectation stays.
+Tensor dropout(At x, double probability, Generator& generator = default_generator());
+// 0 ... count-1 in random order, on the host (not inside a compiled function).
+std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator = default_generator(), Loc loc = Loc::current());
+
+}  // namespace weft
