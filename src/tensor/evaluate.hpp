@@ -11,6 +11,10 @@ void evaluate(std::span<const Tensor> values, Loc loc);
 // The eager executor's step: computes every output of one node whose operands are computed.
 void execute_eagerly(Node* node);
 
+// Runs a whole graph with the eager executor, node by node: what a specialization does when it has no kernels. `inputs`
+// by slot, `symbols` by number. Checks throw the user's error. The graph stays as it is and can be run again.
+std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs, std::span<const std::int64_t> symbols, Loc loc);
+
 // Computed contents, contiguous: the storage itself when it is, else a copy. The caller owns a reference.
 struct Contiguous {
   Storage* storage;

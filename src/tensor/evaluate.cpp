@@ -1,0 +1,311 @@
+#include "tensor/evaluate.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/fail.hpp"
+#include "tensor/eager.hpp"
+#include "tensor/record.hpp"
+
+namespace weft {
+namespace {
+
+using eager::Value;
+
+// A value's memory appears at once, with its layout: other threads may be looking.
+Storage* computed(const Node* node) { return __atomic_load_n(&node->storage, __ATOMIC_ACQUIRE); }
+
+Value value_of(const Tensor& tensor) {
+  const Node* node = tensor.node();
+  Storage* storage = storage_of(tensor);
+  WEFT_CHECK(storage, info(node->op).name, " has not been computed");
+  retain(storage);
+  const Layout* layout = layout_of(tensor);
+  const Type& type = type_of(tensor);
+  return Value(type, storage, layout ? *layout : eager::contiguous_layout(eager::sizes_of(type)));
+}
+
+bool plain(const Value& value) { return value.layout.offset == 0 && value.contiguous(); }
+
+void set_computed(Node* node, Value value) {
+  if (!plain(value)) node->layout = new Layout(value.layout);
+  node->pending = 0;
+  __atomic_store_n(&node->storage, std::exchange(value.storage, nullptr), __ATOMIC_RELEASE);
+}
+
+// Outputs beyond the first have no layout of their own.
+Storage* plain_storage(const Value& value) {
+  Value result = value;
+  if (!plain(value)) {
+    result = eager::make_value(value.type);
+    eager::copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data, value.layout);
+  }
+  return std::exchange(result.storage, nullptr);
+}
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+struct Run {
+  const Graph& graph;
+  std::span<const Value> inputs;
+  std::span<const std::int64_t> symbols;
+  struct Slot {
+    Value first;
+    std::vector<Value> more;
+  };
+  std::vector<Slot> slots = {};
+
+  const Value& at(const Tensor& value) const {
+    const Slot& slot = slots[value.node()->index];
+    return value.output() == 0 ? slot.first : slot.more[value.output() - 1];
+  }
+  Dim number(Dim dim) const { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); }
+  Type concrete(Type type) const {
+    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape[axis] = number(type.shape[axis]);
+    return type;
+  }
+
+  void execute(const Node& node, std::vector<Value>& operands) {
+    Slot& slot = slots[node.index];
+    if (node.op == Op::input) {
+      auto place = static_cast<std::size_t>(node.attributes.value);
+      WEFT_CHECK(place < inputs.size(), "input ", place, " of ", inputs.size());
+      slot.first = inputs[place];
+    } else if (computed(&node)) {
+      slot.first = value_of(Tensor(const_cast<Node*>(&node)));
+    } else if (node.op == Op::call) {
+      Run body{*node.body, operands, symbols};
+      std::vector<Value> results = body.run();
+      slot.first = std::move(results[0]);
+      slot.more.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
+    } else {
+      Attributes attributes = node.attributes;
+      attributes.start = number(attributes.start);
+      attributes.stop = number(attributes.stop);
+      slot.first = eager::execute(node.op, attributes, concrete(node.type), operands, node.loc);
+    }
+  }
+
+  std::vector<Value> run() {
+    std::size_t count = graph.nodes.size();
+    slots.resize(count);
+    std::vector<std::size_t> last_use(count, 0);
+    for (std::size_t i = 0; i < count; ++i)
+      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
+    for (const Tensor& output : graph.outputs) last_use[output.node()->index] = count;
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Node& node = *graph.nodes[i].node();
+      operands.clear();
+      for (const Tensor& operand : node.inputs()) operands.push_back(at(operand));
+      execute(node, operands);
+      operands.clear();
+      for (const Tensor& operand : node.inputs())
+        if (last_use[operand.node()->index] == i) slots[operand.node()->index] = {};
+    }
+    std::vector<Value> results;
+    for (const Tensor& output : graph.outputs) results.push_back(at(output));
+    return results;
+  }
+};
+
+// ---- what is pending --------------------------------------------------------------------------------------------------
+
+// One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores.
+std::mutex& evaluation_mutex() {
+  static std::mutex& mutex = *new std::mutex;
+  return mutex;
+}
+
+// The uncomputed nodes below `roots`, in the order in which they were recorded. A node is known by its place in the
+// list, so nothing has to be cleaned up when something throws.
+std::vector<Node*> collect(std::span<const Tensor> roots, Loc loc) {
+  std::vector<Node*> order;
+  auto visit = [&](Node* node) {
+    if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
+    if (node->trace != 0)
+      fail("eval", loc, "the value of ", to_string(node->type), " (", info(node->op).name, ", ", to_string(node->loc),
+           ") is not known while a compiled function is traced");
+    if (node->type.device.type != Device::Type::cpu)
+      fail("eval", loc, info(node->op).name, " on cuda: operations there run in compiled functions");
+    node->index = static_cast<std::uint32_t>(order.size());
+    order.push_back(node);
+  };
+  for (const Tensor& root : roots) visit(root.node());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (const Tensor& operand : order[i]->inputs()) visit(operand.node());
+  if (order.size() > 1)
+    std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+  return order;
+}
+
+Loc outermost(Loc loc) { return recorder().loc.file ? recorder().loc : loc; }
+
+void require_defined(const Tensor& tensor, const char* operation, Loc loc) {
+  if (!tensor.defined()) fail(operation, outermost(loc), "of an undefined tensor");
+}
+
+// The value in the host's memory.
+Value read(const Tensor& tensor, const char* operation, Loc loc) {
+  require_defined(tensor, operation, loc);
+  evaluate(std::span(&tensor, 1), loc);
+  Value value = value_of(tensor);
+  if (value.type.device.type == Device::Type::cpu) return eager::make_contiguous(value);
+  WEFT_CHECK(value.contiguous(), "a strided value on a device");
+  Type type = value.type;
+  type.device = Device::cpu();
+  Value host = eager::make_value(type);
+  DeviceMemory& memory = device_memory(value.type.device.type);
+  memory.copy(host.data(), type.device, value.data(), value.type.device,
+              storage_bytes(type.dtype, value.sizes.count()), value.storage->queue);
+  memory.synchronize(value.type.device);
+  return host;
+}
+
+Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
+  require_defined(tensor, "item", loc);
+  if (!type_of(tensor).shape.element_count().same(Dim(1)))
+    fail("item", outermost(loc), "needs one element, the tensor is ", to_string(type_of(tensor)));
+  return eager::convert(read(tensor, "item", loc), dtype);
+}
+
+// A number whose value stands in its node, so that reading it computes nothing.
+const Node* number_node(const Tensor& tensor) {
+  const Node* node = tensor.node();
+  bool known = node && node->op == Op::constant && node->type.shape.rank() == 0 && node->attributes.start.same(Dim(0)) &&
+               (node->type.dtype == DType::f64 || node->type.dtype == DType::i64);
+  return known ? node : nullptr;
+}
+
+void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Loc loc) {
+  require_defined(tensor, operation, loc);
+  if (type_of(tensor).dtype != wanted)
+    fail(operation, outermost(loc), "as ", info(wanted).name, ", the tensor is ", to_string(type_of(tensor)),
+         ": cast it first");
+}
+
+}  // namespace
+
+void execute_eagerly(Node* node) {
+  if (computed(node)) return;
+  std::vector<Value> many;
+  Value few[3];
+  std::span<Value> operands(few, std::min<std::size_t>(node->operand_count, 3));
+  if (node->operand_count > 3) {
+    many.resize(node->operand_count);
+    operands = many;
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(node->input(i));
+  if (node->op == Op::call) {
+    std::vector<Value> results = Run{*node->body, operands, {}}.run();
+    for (std::size_t i = 1; i < results.size(); ++i) node->more_values.push_back({plain_storage(results[i])});
+    set_computed(node, std::move(results[0]));
+  } else {
+    set_computed(node, eager::execute(node->op, node->attributes, node->type, operands, node->loc));
+  }
+}
+
+void evaluate(std::span<const Tensor> values, Loc loc) {
+  bool pending = false;
+  for (const Tensor& value : values) pending = pending || !computed(value.node());
+  if (!pending) return;
+  std::lock_guard lock(evaluation_mutex());
+  // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
+  for (Node* node : collect(values, outermost(loc))) {
+    execute_eagerly(node);
+    if (node->operand_count == 0) continue;
+    if (node->sequence >= recorder().level_start) {
+      recorder().kept.emplace_back(node);
+      continue;
+    }
+    drop_operands(node);
+    node->severed = true;
+  }
+}
+
+std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs, std::span<const std::int64_t> symbols, Loc loc) {
+  evaluate(inputs, loc);
+  std::vector<Value> values;
+  for (const Tensor& input : inputs) values.push_back(value_of(input));
+  std::vector<Tensor> results;
+  for (Value& value : Run{graph, values, symbols}.run()) {
+    Layout layout = value.layout;
+    bool strided = !plain(value);
+    results.push_back(make_data(std::exchange(value.storage, nullptr), value.type, loc));
+    if (strided) results.back().node()->layout = new Layout(layout);
+  }
+  return results;
+}
+
+Contiguous contiguous(const Tensor& value, Loc loc) {
+  require_defined(value, "contiguous", loc);
+  evaluate(std::span(&value, 1), loc);
+  Value result = eager::make_contiguous(value_of(value));
+  std::int64_t offset = result.layout.offset;
+  return {std::exchange(result.storage, nullptr), offset};
+}
+
+Tensor make_data(Storage* storage, Type type, Loc loc) {
+  Tensor tensor = make_node(Op::data, {}, {}, type, loc);
+  tensor.node()->storage = storage;
+  return tensor;
+}
+
+Storage* storage_of(const Tensor& value) {
+  const Node* node = value.node();
+  Storage* first = computed(node);
+  if (value.output() == 0 || !first) return first;
+  return node->more_values[value.output() - 1].storage;
+}
+
+const Layout* layout_of(const Tensor& value) { return value.output() == 0 ? value.node()->layout : nullptr; }
+
+namespace detail {
+
+const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::int64_t* count, Loc loc) {
+  require_dtype(tensor, wanted, "data", loc);
+  Value value = read(tensor, "data", loc);
+  const void* elements = value.data();
+  *count = value.sizes.count();
+  *owner = std::exchange(value.storage, nullptr);
+  return elements;
+}
+
+double read_item(const Tensor& tensor, Loc loc) {
+  if (const Node* node = number_node(tensor)) return node->attributes.as_number(node->type.dtype);
+  return *read_one(tensor, DType::f64, loc).as<double>();
+}
+
+std::int64_t read_item_integer(const Tensor& tensor, Loc loc) {
+  if (const Node* node = number_node(tensor); node && node->type.dtype == DType::i64) return node->attributes.value;
+  return *read_one(tensor, DType::i64, loc).as<std::int64_t>();
+}
+
+void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc) {
+  require_dtype(tensor, wanted, "copy_to", loc);
+  Value value = read(tensor, "copy_to", loc);
+  if (static_cast<std::int64_t>(count) != value.sizes.count())
+    fail("copy_to", outermost(loc), "into ", count, " elements, the tensor is ", to_string(value.type));
+  if (count) std::memcpy(to, value.data(), storage_bytes(wanted, value.sizes.count()));
+}
+
+// Inside a trace the contents are part of what is compiled.
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, Loc loc) {
+  Type type{dtype, false, {}, shape};
+  loc = outermost(loc);
+  for (Dim size : shape)
+    if (!size.is_constant() || size.constant() < 0) fail("from_span", loc, "the sizes must be known: ", to_string(type));
+  Value value = eager::make_value(type);
+  if (static_cast<std::int64_t>(count) != value.sizes.count())
+    fail("from_span", loc, count, " elements do not fill ", to_string(type));
+  if (count) std::memcpy(value.data(), from, storage_bytes(dtype, value.sizes.count()));
+  Tensor tensor = make_data(std::exchange(value.storage, nullptr), type, loc);
+  if (Trace* trace = recorder().trace()) {
+    tensor.node()->trace = trace->id;
+    ++trace->recorded;
+  }
+  return tensor;
+}
+
+}  // namespace detail
+}  // namespace weft
