@@ -59,8 +59,8 @@ class Call {
   Call(const Call&) = delete;
 
   template <class T>
-  void argument(T& object, bool state) {
-    arguments_->state = state;
+  void argument(T& object, Access by) {
+    arguments_->access = by;
     arguments_->run(&object, sizeof object);
     flatten(object, *arguments_);
     ++arguments_->argument;
@@ -92,8 +92,8 @@ class Call {
 class Tracing {
  public:
   template <class T>
-  void argument(T& object, bool state) {
-    arguments.state = state;
+  void argument(T& object, Access by) {
+    arguments.access = by;
     flatten(object, arguments);
     ++arguments.argument;
   }
@@ -142,6 +142,8 @@ template <class P>
 using Value = std::remove_cvref_t<P>;
 template <class P>
 inline constexpr bool is_state = std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>;
+template <class P>
+inline constexpr Access access = is_state<P> ? Access::state : std::is_lvalue_reference_v<P> ? Access::input : Access::owned;
 
 // An argument as the traced function gets it: a copy where the type can be copied, so that the caller's stays untouched.
 template <class P, bool copied = copyable<Value<P>>()>
@@ -159,7 +161,7 @@ struct TracedArgument<P, false> {
 
 template <class R, class... P, class F>
 void trace_body(const F& f, Tracing& tracing, TracedArgument<P>... argument) {
-  (tracing.argument(argument.value, is_state<P>), ...);
+  (tracing.argument(argument.value, access<P>), ...);
   ([&] {
     if constexpr (!copyable<Value<P>>()) tracing.in_place(argument.value);
   }(), ...);
@@ -195,7 +197,7 @@ R call(const FunctionHandle& function, const F& f, Loc loc, Explanation* explana
   auto body = [&](Tracing& tracing) { trace_body<R, P...>(f, tracing, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracing& tracing) { (*static_cast<decltype(body)*>(context))(tracing); };
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
-  (call.argument(argument, is_state<P>), ...);
+  (call.argument(argument, access<P>), ...);
   const void* prototype = call.prepare();
   if (explanation) call.explain(*explanation);
   if constexpr (std::is_void_v<R>) {

@@ -22,6 +22,9 @@ enum class LeafKind : std::uint8_t {
 };
 inline constexpr bool holds_tensor(LeafKind kind) { return kind <= LeafKind::index; }
 
+// How the callee got the argument: by const reference, by value, or by reference: then it is written back.
+enum class Access : std::uint8_t { input, owned, state };
+
 // How a number is printed.
 enum class NumberKind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating, enumeration };
 
@@ -31,7 +34,7 @@ struct Leaf {
   LeafKind kind;
   NumberKind number;
   bool flag;               // param: frozen
-  bool state;              // reached through a non-const reference: written back
+  Access access;
   std::uint16_t argument;  // position
   Tensor& tensor() const { return *static_cast<Tensor*>(address); }
 };
@@ -41,7 +44,7 @@ struct LeafRun {
   const char* begin;
   const char* end;
   std::uint16_t argument;
-  bool state;
+  Access access;
 };
 
 template <class T>
@@ -81,17 +84,18 @@ struct LeafList {
   GrowingList<Leaf> leaves;
   GrowingList<LeafRun> runs;
   std::uint16_t argument = 0;
-  bool state = false;
+  Access access = Access::input;
 
   void push(LeafKind kind, const void* address, std::uint64_t size = 0, NumberKind number = {}, bool flag = false) {
-    leaves.push({const_cast<void*>(address), size, kind, number, flag, state, argument});
+    leaves.push({const_cast<void*>(address), size, kind, number, flag, access, argument});
   }
   void run(const void* begin, std::size_t bytes) {
-    runs.push({static_cast<const char*>(begin), static_cast<const char*>(begin) + bytes, argument, state});
+    runs.push({static_cast<const char*>(begin), static_cast<const char*>(begin) + bytes, argument, access});
   }
   void clear() {
     leaves.clear();
     runs.clear();
+    argument = 0;
   }
 };
 
@@ -305,9 +309,9 @@ void flatten(T& value, LeafList& list) {
   }
 }
 
-// Calls `visit(context, leaf, path)` for each leaf of a flattened value with the members and positions on the way to it:
-// blocks.3.attn.w. The path of a value that is a leaf itself is empty.
+// Calls `visit(context, leaf, path)` for each leaf of one flattened value with the members and positions on the way to
+// it: blocks.3.attn.w. The path of a value that is a leaf itself is empty. Returns the number of leaves.
 using LeafVisitor = void (*)(void* context, const Leaf& leaf, const char* path);
-void visit_paths(const TypeDescription& description, const Leaf* leaves, std::size_t count, void* context, LeafVisitor visit);
+std::size_t visit_paths(const TypeDescription& description, const Leaf* leaves, void* context, LeafVisitor visit);
 
 }  // namespace weft::detail

@@ -1,0 +1,62 @@
+// explain(f, args...): what a compiled function does for these arguments. Compiles where that has not happened yet, and
+// runs nothing: state stays as it is.
+//   std::cout << explain(step, model, x, y);
+#pragma once
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "weft/compile.hpp"
+
+namespace weft {
+
+struct Explanation {
+  std::string graph;                // as traced, an operation a line, with the user's lines
+  std::string optimized;            // after the passes
+  std::vector<std::string> guards;  // what must hold of the arguments
+  std::string schedule;             // steps in order, and why neighbours were not fused
+  struct Kernel {
+    std::string name;
+    double bytes = 0;               // moved, at the traced sizes
+    double operations = 0;
+    std::string loops;              // the loop nest
+    std::string source;
+  };
+  std::vector<Kernel> kernels;
+  std::string source_path;          // of the generated source
+  double arena_bytes = 0;           // temporary memory, at the traced sizes
+  std::vector<std::string> recompiles;  // why, oldest first
+  std::size_t specializations = 0;  // made so far
+  std::string fallback;             // why it runs eagerly; empty where it does not
+};
+std::string to_string(const Explanation& explanation);
+std::ostream& operator<<(std::ostream& out, const Explanation& explanation);
+
+template <class F, class R, class B, class... First, class... P, class... A>
+Explanation explain(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
+  Explanation explanation;
+  f.explain(explanation, std::forward<A>(argument)..., Loc());
+  return explanation;
+}
+template <class F, class B, class... A>
+Explanation explain(const Compiled<F, void, B, void, void>& f, A&&... argument) {
+  Explanation explanation;
+  f.explain(explanation, std::forward<A>(argument)...);
+  return explanation;
+}
+
+// How often a function was compiled, and why it was compiled again: the last reason, empty for none.
+namespace detail {
+std::size_t specialization_count(const Function* function);
+std::string last_recompile_reason(const Function* function);
+}  // namespace detail
+template <class... T>
+std::size_t specialization_count(const Compiled<T...>& f) {
+  return detail::specialization_count(f.function().get());
+}
+template <class... T>
+std::string last_recompile_reason(const Compiled<T...>& f) {
+  return detail::last_recompile_reason(f.function().get());
+}
+
+}  // namespace weft

@@ -1,0 +1,269 @@
+// One call, from leaves to results. The path of a call that has been seen allocates nothing but results, which come from
+// free lists, and takes no lock.
+#include <algorithm>
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "base/storage.hpp"
+#include "tensor/evaluate.hpp"
+#include "tensor/random.hpp"
+#include "tensor/record.hpp"
+#include "trace/function.hpp"
+#include "trace/names.hpp"
+#include "trace/replay.hpp"
+
+namespace weft::detail {
+namespace {
+
+struct ScratchStack {
+  std::vector<std::unique_ptr<Scratch>> all;
+  std::size_t depth = 0;
+};
+ScratchStack& scratch_stack() {
+  thread_local ScratchStack stack;
+  return stack;
+}
+
+bool overlap(const LeafRun& a, const LeafRun& b) { return a.begin < b.end && b.begin < a.end; }
+
+// State must not be reachable through another argument: the order of writes would decide.
+void refuse_overlap(const LeafList& arguments, Loc loc) {
+  const LeafRun* begin = arguments.runs.begin();
+  const LeafRun* end = arguments.runs.end();
+  for (const LeafRun* state = begin; state != end; ++state) {
+    if (state->access != Access::state) continue;
+    for (const LeafRun* other = begin; other != end; ++other)
+      if (other->argument != state->argument && overlap(*state, *other)) [[unlikely]]
+        fail("compile", loc, "argument ", state->argument, ", which is written, overlaps argument ", other->argument,
+             ": pass an object once");
+  }
+}
+
+// A number's value in memory: constants outside traces have none.
+void write_constant(const Node& node, void* to) {
+  switch (node.type.dtype) {
+#define WEFT_DTYPE(name, text, bits, kind, type)                                                               \
+  case DType::name:                                                                                            \
+    if constexpr (std::is_arithmetic_v<type>) {                                                                \
+      type value = is_floating(DType::name) ? static_cast<type>(node.attributes.as_number(DType::name))        \
+                                            : static_cast<type>(node.attributes.value);                        \
+      std::memcpy(to, &value, sizeof value);                                                                   \
+      return;                                                                                                  \
+    }                                                                                                          \
+    break;
+#include "weft/dtypes.def"
+#undef WEFT_DTYPE
+  }
+  WEFT_CHECK(false, "a constant of a dtype without C++ arithmetic");
+}
+bool is_plain_number(const Node& node) {
+  return node.op == Op::constant && node.type.shape.rank() == 0 && info(node.type.dtype).bits <= 64 &&
+         node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
+}
+
+class Execution {
+ public:
+  Execution(CallContext call, const Specialization& specialization)
+      : call_(call), s_(specialization), traced_(specialization.traced), scratch_(call.scratch) {}
+
+  void run() {
+    read_symbols();
+    compute_pending();
+    if (s_.executable) run_plan();
+    else run_graph();
+    hand_out();
+  }
+
+ private:
+  Tensor& argument(std::size_t input) {
+    std::uint32_t leaf = traced_.inputs[input];
+    return leaf == generator_leaf ? generator_ : scratch_.arguments.leaves[leaf].tensor();
+  }
+
+  void read_symbols() {
+    scratch_.symbols.clear();
+    for (std::size_t i = 0; i < s_.guards.symbols.size(); ++i)
+      scratch_.symbols.push_back(s_.guards.symbol_value(i, scratch_.words));
+    if (traced_.generator.kind != Source::Kind::undefined) generator_ = default_generator_state();
+  }
+
+  void compute_pending() {
+    scratch_.pending.clear();
+    for (std::size_t i = 0; i < traced_.inputs.size(); ++i) {
+      const Tensor& value = argument(i);
+      if (!storage_of(value) && !is_plain_number(*value.node())) scratch_.pending.push_back(value);
+    }
+    if (scratch_.pending.empty()) return;
+    evaluate(scratch_.pending, call_.loc);
+    scratch_.pending.clear();
+  }
+
+  Type output_type(std::size_t output) const {
+    Type type = s_.output_types[output];
+    if (s_.symbolic)
+      for (int axis = 0; axis < type.shape.rank(); ++axis)
+        if (!type.shape[axis].is_constant()) type.shape[axis] = dims::evaluate(type.shape[axis], scratch_.symbols);
+    return type;
+  }
+
+  void* pointer_to(const Tensor& value) {
+    const Node& node = *value.node();
+    Storage* storage = storage_of(value);
+    if (!storage) {
+      scratch_.numbers.push_back(0);
+      write_constant(node, &scratch_.numbers.back());
+      return &scratch_.numbers.back();
+    }
+    if (!layout_of(value)) return storage->data;
+    Contiguous copy = contiguous(value, call_.loc);
+    scratch_.held.push_back(copy.storage);
+    return static_cast<char*>(copy.storage->data) +
+           storage_bytes(type_of(value).dtype, copy.offset);
+  }
+
+  // The memory of an argument that dies with this call, where the plan lets this result be written into it.
+  Storage* donated(std::size_t output, std::size_t bytes) {
+    for (const runtime::Plan::Donation& donation : s_.executable->plan.donations) {
+      if (donation.result != static_cast<int>(output)) continue;
+      auto input = static_cast<std::size_t>(donation.argument);
+      std::uint32_t leaf = traced_.inputs[input];
+      if (leaf == generator_leaf || !s_.donatable[leaf]) continue;
+      const Tensor& value = scratch_.arguments.leaves[leaf].tensor();
+      const Node& node = *value.node();
+      Storage* storage = node.storage;
+      if (node.references != 1 || value.output() != 0 || !storage || node.layout || !unique(storage) || storage->bytes < bytes)
+        continue;
+      if (std::count(scratch_.result_pointers.begin(), scratch_.result_pointers.end(), storage->data)) continue;
+      weft::retain(storage);
+      return storage;
+    }
+    return nullptr;
+  }
+
+  void run_plan() {
+    const runtime::Plan& plan = s_.executable->plan;
+    std::size_t count = traced_.inputs.size();
+    scratch_.numbers.clear();
+    scratch_.numbers.reserve(count);  // pointers into it stay
+    scratch_.argument_pointers.clear();
+    scratch_.result_pointers.clear();
+    for (std::size_t i = 0; i < count; ++i) scratch_.argument_pointers.push_back(pointer_to(argument(i)));
+    std::size_t first_result = scratch_.held.size();
+    for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
+      Type type = output_type(i);
+      std::size_t bytes = storage_bytes(type.dtype, type.shape.element_count().constant());
+      Storage* storage = donated(i, bytes);
+      if (!storage) storage = allocate(type.device, bytes);
+      scratch_.held.push_back(storage);
+      scratch_.result_pointers.push_back(storage->data);
+    }
+    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols);
+    for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
+      Storage* storage = std::exchange(scratch_.held[first_result + i], nullptr);
+      scratch_.outputs.push_back(make_data(storage, output_type(i), call_.loc));
+    }
+  }
+
+  void run_graph() {
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < traced_.inputs.size(); ++i) inputs.push_back(argument(i));
+    scratch_.outputs = replay(traced_.graph, inputs, scratch_.symbols, s_.backend, call_.loc);
+  }
+
+  Tensor value_of(const Source& source) {
+    switch (source.kind) {
+      case Source::Kind::computed: return scratch_.outputs[source.index];
+      case Source::Kind::argument:
+        return source.index == generator_leaf ? generator_ : scratch_.arguments.leaves[source.index].tensor();
+      default: return Tensor();
+    }
+  }
+
+  // Results and state get their tensors: nothing here can fail.
+  void hand_out() {
+    scratch_.values.clear();
+    for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
+    for (const Traced::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
+    if (traced_.generator.kind != Source::Kind::undefined) set_default_generator_state(value_of(traced_.generator));
+    std::size_t next = 0;
+    for (const Leaf& leaf : scratch_.results.leaves)
+      if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
+    for (const Traced::State& state : traced_.states)
+      scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
+    for (const Traced::Numbers& numbers : traced_.numbers)
+      std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
+  }
+
+  CallContext call_;
+  const Specialization& s_;
+  const Traced& traced_;
+  Scratch& scratch_;
+  Tensor generator_;
+};
+
+bool due(Check check, std::uint64_t calls) {
+  if (check == Check::never || calls < 2) return false;
+  return check == Check::every_call || (calls & (calls - 1)) == 0;
+}
+
+}  // namespace
+
+void Scratch::clear() {
+  arguments.clear();
+  results.clear();
+  pending.clear();
+  values.clear();
+  outputs.clear();
+  for (Storage* storage : held)
+    if (storage) weft::release(storage);
+  held.clear();
+  temporary.reset();
+}
+
+Scratch* take_scratch() {
+  ScratchStack& stack = scratch_stack();
+  if (stack.depth == stack.all.size()) stack.all.push_back(std::make_unique<Scratch>());
+  return stack.all[stack.depth++].get();
+}
+void give_back(Scratch* scratch) noexcept {
+  scratch->clear();
+  --scratch_stack().depth;
+}
+
+bool joins_caller() {
+  const Recorder& r = recorder();
+  return !r.traces.empty() || r.level_start != UINT64_MAX;
+}
+
+void execute(CallContext call, const Specialization& specialization) { Execution(call, specialization).run(); }
+
+Call::Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc)
+    : function_(function), signature_(signature), body_(body), context_(context), loc_(loc), scratch_(take_scratch()),
+      arguments_(&scratch_->arguments), results_(&scratch_->results) {
+  function->calls_in_flight.fetch_add(1);
+}
+Call::~Call() {
+  give_back(scratch_);
+  function_->calls_in_flight.fetch_sub(1);
+}
+
+const void* Call::prepare() {
+  CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
+  if (arguments_->runs.size() > 1) refuse_overlap(*arguments_, loc_);
+  encode(signature_, *arguments_, scratch_->words, loc_);
+  specialization_ = function_->find(scratch_->words);
+  if (!specialization_) specialization_ = specialize(call);
+  return specialization_->traced.prototype.get();
+}
+
+void Call::run() {
+  CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
+  std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
+  specialization_->calls.store(calls, std::memory_order_relaxed);
+  specialization_->last_used.store(function_->tick.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  if (due(function_->options.check, calls) && !specialization_->structure.empty()) [[unlikely]]
+    check_again(call, *specialization_);
+  execute(call, *specialization_);
+}
+
+}  // namespace weft::detail

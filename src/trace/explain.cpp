@@ -1,0 +1,65 @@
+#include "weft/explain.hpp"
+
+#include <ostream>
+
+#include "base/fail.hpp"
+#include "trace/function.hpp"
+
+namespace weft {
+namespace detail {
+
+void Call::explain(Explanation& out) {
+  const Specialization& s = *specialization_;
+  out.graph = s.graph_text;
+  out.guards = s.guard_texts;
+  out.fallback = s.fallback;
+  std::lock_guard lock(function_->mutex);
+  out.recompiles = function_->recompile_reasons;
+  out.specializations = function_->compiled;
+  if (!s.executable) return;
+  out.optimized = s.executable->graph_text;
+  out.schedule = s.executable->schedule_text;
+  out.source_path = s.executable->plan.source_path;
+  out.arena_bytes = static_cast<double>(s.executable->arena_bytes);
+  for (const KernelReport& kernel : s.executable->kernels)
+    out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
+}
+
+std::size_t specialization_count(const Function* function) {
+  std::lock_guard lock(const_cast<Function*>(function)->mutex);
+  return function->compiled;
+}
+std::string last_recompile_reason(const Function* function) {
+  std::lock_guard lock(const_cast<Function*>(function)->mutex);
+  return function->recompile_reasons.empty() ? "" : function->recompile_reasons.back();
+}
+
+}  // namespace detail
+
+std::string to_string(const Explanation& e) {
+  std::string text;
+  auto section = [&](const char* title, const std::string& body) {
+    if (body.empty()) return;
+    text += concat_text("---- ", title, " ----\n", body, body.ends_with('\n') ? "" : "\n");
+  };
+  auto lines = [](const std::vector<std::string>& list) {
+    std::string joined;
+    for (const std::string& line : list) joined += line + "\n";
+    return joined;
+  };
+  section("guards", lines(e.guards));
+  section("graph, as traced", e.graph);
+  section("graph, optimized", e.optimized);
+  section("schedule", e.schedule);
+  std::string kernels;
+  for (const Explanation::Kernel& kernel : e.kernels)
+    kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");
+  section("kernels", kernels);
+  section("source", e.source_path);
+  section("recompiled because", lines(e.recompiles));
+  section("runs eagerly because", e.fallback);
+  return text;
+}
+std::ostream& operator<<(std::ostream& out, const Explanation& explanation) { return out << to_string(explanation); }
+
+}  // namespace weft

@@ -1,0 +1,189 @@
+#include "trace/function.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/log.hpp"
+#include "trace/names.hpp"
+#include "trace/tracing.hpp"
+
+namespace weft::detail {
+namespace {
+
+std::string title(const Function& function) {
+  std::string where = to_string(function.loc);
+  return "compile" + (where.empty() ? "" : " at " + where);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+Guards make_guards(const Traced& traced, const Words& words) {
+  Guards guards;
+  guards.words.assign(words.data(), words.data() + words.size);
+  if (traced.symbol_positions.empty()) return guards;
+  guards.mask.assign(words.size, ~0ull);
+  for (std::size_t i = 0; i < traced.symbol_positions.size(); ++i) {
+    const DimSymbol& symbol = traced.graph.symbols[i];
+    guards.symbols.push_back({traced.symbol_positions[i], symbol.lower, symbol.upper});
+    for (std::size_t position : traced.symbol_positions[i]) guards.mask[position] = 0;
+  }
+  guards.conditions = traced.graph.conditions;
+  return guards;
+}
+
+// A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
+std::vector<std::uint8_t> donatable_leaves(const Traced& traced, const LeafList& arguments) {
+  std::vector<std::uint8_t> donatable(arguments.leaves.size(), 0);
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i)
+    donatable[i] = arguments.leaves[i].access == Access::owned;
+  for (const Traced::State& state : traced.states) donatable[state.leaf] = 1;
+  auto keep = [&](const Source& source) {
+    if (source.kind == Source::Kind::argument && source.index < donatable.size()) donatable[source.index] = 0;
+  };
+  for (const Source& source : traced.results) keep(source);
+  for (const Traced::State& state : traced.states) keep(state.source);
+  return donatable;
+}
+
+void compile_kernels(Specialization& made, const Function& function) {
+  PipelineOptions options;
+  for (const Tensor& input : made.traced.graph.inputs)
+    if (type_of(input).device.type != Device::Type::cpu) options.device = type_of(input).device;
+  try {
+    made.executable = compile_graph(made.traced.graph, options);
+    made.traced.graph = {};
+  } catch (const CompileError& error) {
+    if (function.options.on_compile_error == OnFailure::raise) throw;
+    made.fallback = error.what();
+    made.backend = Backend::eager;
+    log::warn_once(title(function) + ": kernels could not be compiled; running eagerly from here on. " + error.what());
+  }
+}
+
+std::shared_ptr<Specialization> make_specialization(CallContext call, Backend backend) {
+  auto made = std::make_shared<Specialization>();
+  const Function& function = call.function;
+  made->traced = take_trace(call.signature, function.options.dynamic, call.body, call.body_context, call.loc);
+  const Graph& graph = made->traced.graph;
+  made->guards = make_guards(made->traced, call.scratch.words);
+  made->guard_texts = guard_texts(made->guards, call.signature, call.scratch.arguments);
+  made->symbolic = !made->traced.symbol_positions.empty();
+  for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
+  made->donatable = donatable_leaves(made->traced, call.scratch.arguments);
+  if (function.options.check != Check::never) made->structure = made->traced.structure();
+  made->graph_text = to_text(graph);
+  made->backend = backend;
+  if (backend == Backend::compiled) compile_kernels(*made, function);
+  return made;
+}
+
+// Why none of what is there fits: against what was used last.
+std::string recompile_reason(CallContext call, const Snapshot& snapshot) {
+  const Guards& guards = snapshot.list[std::min(snapshot.last.load(), snapshot.list.size() - 1)]->guards;
+  return difference(call.signature, call.scratch.arguments, guards.words.data(), guards.words.size(), call.scratch.words);
+}
+
+}  // namespace
+
+Function* make_function(const CompileOptions& options, Loc loc) {
+  auto* function = new Function;
+  function->options = options;
+  function->loc = loc;
+  return function;
+}
+void retain(Function* function) noexcept { function->references.fetch_add(1, std::memory_order_relaxed); }
+void release(Function* function) noexcept {
+  if (function->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete function;
+}
+
+const Specialization* Function::find(const Words& words) const {
+  const Snapshot* snapshot = current.load(std::memory_order_acquire);
+  if (!snapshot) return nullptr;
+  std::size_t last = snapshot->last.load(std::memory_order_relaxed);
+  if (snapshot->list[last]->guards.hold(words)) return snapshot->list[last].get();
+  for (std::size_t i = 0; i < snapshot->list.size(); ++i) {
+    if (i == last || !snapshot->list[i]->guards.hold(words)) continue;
+    snapshot->last.store(i, std::memory_order_relaxed);
+    return snapshot->list[i].get();
+  }
+  return nullptr;
+}
+
+void Function::publish(std::shared_ptr<const Specialization> made) {
+  auto next = std::make_unique<Snapshot>();
+  if (const Snapshot* old = current.load()) next->list = old->list;
+  auto capacity = static_cast<std::size_t>(std::max(options.cache_size, 1));
+  while (next->list.size() >= capacity)
+    next->list.erase(std::min_element(next->list.begin(), next->list.end(), [](const auto& a, const auto& b) {
+      return a->last_used.load() < b->last_used.load();
+    }));
+  next->list.push_back(std::move(made));
+  next->last = next->list.size() - 1;
+  current.store(next.get());
+  snapshots.push_back(std::move(next));
+  // Only this call is in flight: nobody reads the earlier lists.
+  if (calls_in_flight.load() == 1) snapshots.erase(snapshots.begin(), snapshots.end() - 1);
+}
+
+const Specialization* specialize(CallContext call) {
+  Function& function = call.function;
+  std::lock_guard lock(function.mutex);
+  if (const Specialization* found = function.find(call.scratch.words)) return found;
+  const Snapshot* snapshot = function.current.load();
+  bool beyond_limit = false;
+  if (snapshot) {
+    std::string reason = recompile_reason(call, *snapshot);
+    log::write(log::Channel::recompiles, title(function) + ": " + reason);
+    function.recompile_reasons.push_back(reason);
+    beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
+    if (beyond_limit) {
+      std::string text = concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason);
+      if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
+      log::warn_once(title(function) + ": " + text + ". Other arguments run eagerly, traced on each call");
+    }
+    if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
+  }
+  Backend backend = beyond_limit ? Backend::eager : function.options.backend;
+  std::shared_ptr<Specialization> made = make_specialization(call, backend);
+  made->number = function.compiled;
+  if (log::enabled(log::Channel::guards))
+    for (const std::string& line : made->guard_texts) log::write(log::Channel::guards, title(function) + ": " + line);
+  if (beyond_limit) {
+    call.scratch.temporary = made;
+    return made.get();
+  }
+  ++function.compiled;
+  made->last_used.store(function.tick.load());
+  const Specialization* result = made.get();
+  function.publish(std::move(made));
+  return result;
+}
+
+void check_again(CallContext call, const Specialization& specialization) {
+  std::lock_guard lock(call.function.mutex);
+  Traced again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc);
+  std::string structure = again.structure();
+  if (structure == specialization.structure) return;
+  std::vector<std::string> before = lines_of(specialization.structure), now = lines_of(structure);
+  std::size_t line = 0;
+  while (line < before.size() && line < now.size() && before[line] == now[line]) ++line;
+  std::string was = line < before.size() ? before[line] : "(nothing)", is = line < now.size() ? now[line] : "(nothing)";
+  // Lines of operations stand in the order of the nodes; a node with a body takes several.
+  Loc loc = call.loc;
+  std::string prefix = is.substr(0, is.find(' ') + 1);
+  for (const Tensor& node : again.graph.nodes)
+    if ("%" + std::to_string(node.node()->index) + " " == prefix && node.node()->op != Op::input) loc = node.node()->loc;
+  fail(title(call.function), loc, "the function does something else than when it was compiled: it reads what guards cannot "
+       "see (a global, a captured pointer). Pass it as an argument. The first operation that differs was `", was,
+       "`, is `", is, "`");
+}
+
+}  // namespace weft::detail

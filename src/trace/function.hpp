@@ -1,0 +1,68 @@
+// What the copies of one compiled function share: its specializations. In: a call's key. Out: the specialization whose
+// guards hold, or a new one. Invariant: a reader takes no lock; what it reads stays alive while its call is in flight.
+#pragma once
+#include <deque>
+#include <mutex>
+
+#include "trace/specialization.hpp"
+
+namespace weft::detail {
+
+// A list of specializations, never changed once published.
+struct Snapshot {
+  std::vector<std::shared_ptr<const Specialization>> list;
+  mutable std::atomic<std::size_t> last{0};  // the one that was used last
+};
+
+struct Function {
+  std::atomic<std::uint32_t> references{1};
+  CompileOptions options;
+  Loc loc;
+
+  std::atomic<const Snapshot*> current{nullptr};
+  std::atomic<std::uint64_t> calls_in_flight{0};
+  std::atomic<std::uint64_t> tick{0};        // counts calls, for the order of use
+
+  std::recursive_mutex mutex;                // of everything below, and of tracing
+  std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
+  std::size_t compiled = 0;                  // specializations made so far
+  std::vector<std::string> recompile_reasons;
+
+  const Specialization* find(const Words& words) const;
+  void publish(std::shared_ptr<const Specialization> made);
+};
+
+// A thread's buffers for one call; kept for the next one.
+struct Scratch {
+  LeafList arguments, results;
+  Words words;
+  std::vector<std::int64_t> symbols;
+  std::vector<Tensor> pending, values, outputs;
+  std::vector<void*> argument_pointers, result_pointers;
+  std::vector<std::uint64_t> numbers;        // constants that have no memory of their own
+  std::vector<Storage*> held;                // argument copies and results, released when the call ends
+  std::shared_ptr<const Specialization> temporary;  // beyond the recompile limit: for this call alone
+  void clear();
+};
+
+// Nested calls of a thread take one each.
+Scratch* take_scratch();
+void give_back(Scratch* scratch) noexcept;
+
+struct CallContext {
+  Function& function;
+  const CallSignature& signature;
+  TraceBody body;
+  void* body_context;
+  Loc loc;
+  Scratch& scratch;
+};
+
+// Traces and compiles for this call, under the function's mutex.
+const Specialization* specialize(CallContext call);
+// Traces again and throws where the function does something else than when it was compiled.
+void check_again(CallContext call, const Specialization& specialization);
+// Computes the results and hands out tensors.
+void execute(CallContext call, const Specialization& specialization);
+
+}  // namespace weft::detail

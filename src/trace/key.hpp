@@ -1,0 +1,41 @@
+// The key of a call: what guards compare, as 64-bit words. In: the leaves. Out: a word for the types of the call, then a
+// leaf after the other: a tensor's meta word and sizes, a number's bits, text and its length, a container's length.
+// Invariant: whatever tracing can see of an argument besides the tensors' elements is in the key. What is not, and why:
+// strides and offsets (a kernel gets contiguous memory), alignment (kernels load unaligned), threads (results do not
+// depend on their number).
+#pragma once
+#include <vector>
+
+#include "graph/node.hpp"
+#include "weft/compile.hpp"
+
+namespace weft::detail {
+
+// A list of words that keeps its memory. Grown by the caller before a leaf is written.
+struct Words {
+  std::vector<std::uint64_t> storage;
+  std::size_t size = 0;
+  std::uint64_t* room(std::size_t count) {
+    if (size + count > storage.size()) storage.resize((size + count) * 2);
+    return storage.data() + size;
+  }
+  const std::uint64_t* data() const { return storage.data(); }
+};
+
+// Throws where a tensor belongs to a trace.
+void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc);
+
+// Where each leaf's words begin.
+std::vector<std::size_t> word_positions(const LeafList& arguments);
+
+// What differs between an earlier call's words and these: `argument 0 (x): size of dimension 0 was 64, is 32`.
+std::string difference(const CallSignature& signature, const LeafList& arguments, const std::uint64_t* earlier,
+                       std::size_t earlier_size, const Words& words);
+
+// The guards in words, a line a leaf. Sizes are shown by `size_text`, which knows the symbols.
+std::string meta_text(std::uint64_t meta);
+
+inline std::size_t packed_words(std::uint64_t bytes) { return (bytes + 7) / 8; }
+inline int rank_of(std::uint64_t meta) { return static_cast<int>(meta >> 8 & 0xf); }
+
+}  // namespace weft::detail

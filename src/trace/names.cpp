@@ -1,0 +1,116 @@
+#include "trace/names.hpp"
+
+#include <charconv>
+#include <cstring>
+
+#include "base/fail.hpp"
+
+namespace weft::detail {
+namespace {
+
+struct PathWalk {
+  const Leaf* begin;
+  const Leaf* next;
+  void* context;
+  LeafVisitor visit;
+  std::string path;
+
+  void leaf() { visit(context, *next++, path.c_str()); }
+  void child(const TypeDescription& description, std::string_view name) {
+    std::size_t length = path.size();
+    if (length) path += '.';
+    path += name;
+    walk(description);
+    path.resize(length);
+  }
+  void elements(const TypeDescription& description, std::size_t count) {
+    if (description.packed) return leaf();
+    for (std::size_t i = 0; i < count; ++i) child(*description.children[0], std::to_string(i));
+  }
+  void walk(const TypeDescription& description) {
+    switch (description.kind) {
+      case TypeKind::list: {
+        auto count = static_cast<std::size_t>(next->size);
+        leaf();
+        return elements(description, count);
+      }
+      case TypeKind::array: return elements(description, description.repeat);
+      case TypeKind::optional:
+      case TypeKind::variant: {
+        std::uint64_t which = next->size;
+        leaf();
+        if (description.kind == TypeKind::variant) walk(*description.children[which]);
+        else if (which) walk(*description.children[0]);
+        return;
+      }
+      case TypeKind::tuple:
+      case TypeKind::structure:
+        for (int i = 0; i < description.child_count; ++i) {
+          const MemberName* name = description.names ? description.names + i : nullptr;
+          child(*description.children[i], name && name->text ? std::string(name->text, name->size) : std::to_string(i));
+        }
+        return;
+      case TypeKind::empty: return;
+      default: return leaf();
+    }
+  }
+};
+
+struct NameList {
+  std::string prefix;
+  std::vector<std::string> names;
+  static void add(void* context, const Leaf&, const char* path) {
+    auto& self = *static_cast<NameList*>(context);
+    self.names.push_back(*path ? self.prefix + " (" + path + ")" : self.prefix);
+  }
+};
+
+}  // namespace
+
+std::size_t visit_paths(const TypeDescription& description, const Leaf* leaves, void* context, LeafVisitor visit) {
+  PathWalk walk{leaves, leaves, context, visit, {}};
+  walk.walk(description);
+  return static_cast<std::size_t>(walk.next - walk.begin);
+}
+
+std::vector<std::string> argument_names(const CallSignature& signature, const LeafList& arguments) {
+  NameList list;
+  std::size_t position = 0;
+  for (int i = 0; i < signature.argument_count; ++i) {
+    list.prefix = "argument " + std::to_string(i);
+    position += visit_paths(*signature.arguments[i], arguments.leaves.begin() + position, &list, NameList::add);
+  }
+  WEFT_CHECK(position == arguments.leaves.size(), "names of leaves");
+  return list.names;
+}
+
+std::vector<std::string> result_names(const CallSignature& signature, const LeafList& results) {
+  NameList list{"the result", {}};
+  if (signature.result) visit_paths(*signature.result, results.leaves.begin(), &list, NameList::add);
+  return list.names;
+}
+
+std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size) {
+  char text[40];
+  auto written = [&](auto value) { return std::string(text, std::to_chars(text, text + sizeof text, value).ptr); };
+  switch (kind) {
+    case NumberKind::boolean: return bits ? "true" : "false";
+    case NumberKind::floating: {
+      if (size == 4) {
+        float value;
+        std::memcpy(&value, &bits, sizeof value);
+        return written(value);
+      }
+      double value;
+      std::memcpy(&value, &bits, sizeof value);
+      return written(value);
+    }
+    case NumberKind::unsigned_integer: return written(bits);
+    default: {
+      int shift = 64 - static_cast<int>(size) * 8;
+      return written(static_cast<std::int64_t>(bits << shift) >> shift);
+    }
+  }
+}
+
+}  // namespace weft::detail

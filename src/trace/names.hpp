@@ -1,0 +1,18 @@
+// Names of leaves, for messages. In: the types of a call and its leaves. Out: `argument 0`, `argument 0 (in.weight)`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "weft/compile.hpp"
+
+namespace weft::detail {
+
+// One a leaf, in order.
+std::vector<std::string> argument_names(const CallSignature& signature, const LeafList& arguments);
+// `the result`, `the result (loss)`.
+std::vector<std::string> result_names(const CallSignature& signature, const LeafList& results);
+
+// A number, text or length as a person writes it.
+std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size);
+
+}  // namespace weft::detail

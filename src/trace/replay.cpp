@@ -1,0 +1,77 @@
+#include "trace/replay.hpp"
+
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "base/storage.hpp"
+#include "graph/reference.hpp"
+#include "tensor/evaluate.hpp"
+#include "weft/ops.hpp"
+
+namespace weft::detail {
+namespace {
+
+// ---- the reference interpreter's values -----------------------------------------------------------------------------
+
+Literal to_literal(const Tensor& value, Loc loc) {
+  Literal literal{type_of(value), {}, {}};
+  auto count = static_cast<std::size_t>(literal.type.shape.element_count().constant());
+  auto read = [&]<class T>(T) {
+    std::vector<T> elements(count);
+    copy_out(value, dtype_of<T>, elements.data(), count, loc);
+    if constexpr (std::is_floating_point_v<T>) literal.reals.assign(elements.begin(), elements.end());
+    else literal.integers.assign(elements.begin(), elements.end());
+  };
+  switch (literal.type.dtype) {
+    case DType::f64: read(double()); break;
+    case DType::f32: read(float()); break;
+    case DType::i64: read(std::int64_t()); break;
+    case DType::i32: read(std::int32_t()); break;
+    case DType::u8: read(std::uint8_t()); break;
+    case DType::boolean: {
+      Tensor bytes = weft::cast(value, DType::u8);
+      std::vector<std::uint8_t> elements(count);
+      copy_out(bytes, DType::u8, elements.data(), count, loc);
+      literal.integers.assign(elements.begin(), elements.end());
+      break;
+    }
+    default: {
+      Tensor wide = weft::cast(value, DType::f64);
+      literal.reals.resize(count);
+      copy_out(wide, DType::f64, literal.reals.data(), count, loc);
+    }
+  }
+  return literal;
+}
+
+Tensor from_literal(const Literal& literal, Loc loc) {
+  auto count = static_cast<std::size_t>(literal.type.shape.element_count().constant());
+  bool floating = is_floating(literal.type.dtype);
+  Storage* storage = allocate(Device::cpu(), count * 8);
+  std::memcpy(storage->data, floating ? static_cast<const void*>(literal.reals.data()) : literal.integers.data(), count * 8);
+  Type wide = literal.type;
+  wide.dtype = floating ? DType::f64 : DType::i64;
+  Tensor value = make_data(storage, wide, loc);
+  if (wide.dtype != literal.type.dtype) value = weft::cast(value, literal.type.dtype);
+  value.eval(loc);
+  return value;
+}
+
+std::vector<Tensor> replay_reference(const Graph& graph, std::span<const Tensor> inputs,
+                                     std::span<const std::int64_t> symbols, Loc loc) {
+  std::vector<Literal> literals;
+  for (const Tensor& input : inputs) literals.push_back(to_literal(input, loc));
+  std::vector<Tensor> outputs;
+  for (const Literal& literal : interpret(graph, literals, symbols)) outputs.push_back(from_literal(literal, loc));
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> replay(const Graph& graph, std::span<const Tensor> inputs, std::span<const std::int64_t> symbols,
+                           Backend backend, Loc loc) {
+  return backend == Backend::reference ? replay_reference(graph, inputs, symbols, loc)
+                                       : run_eagerly(graph, inputs, symbols, loc);
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,80 @@
+// A specialization: what one kind of arguments was compiled to. Made by one traced call, read by many at once.
+// Invariant: it is run only for calls whose words and sizes satisfy its guards.
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "pipeline.hpp"
+#include "trace/key.hpp"
+
+namespace weft::detail {
+
+// Where a tensor of the result, or of changed state, comes from.
+struct Source {
+  enum class Kind : std::uint8_t { undefined, computed, argument } kind = Kind::undefined;
+  std::uint32_t index = 0;  // computed: output of the graph; argument: leaf
+};
+
+// Guards, as data: equal words where the mask has bits (no mask: everywhere), then conditions on sizes.
+struct Guards {
+  std::vector<std::uint64_t> words;
+  std::vector<std::uint64_t> mask;
+  struct Symbol {
+    std::vector<std::size_t> positions;  // the words of the sizes that this symbol stands for, equal to each other
+    std::int64_t lower, upper;
+  };
+  std::vector<Symbol> symbols;
+  std::vector<DimCondition> conditions;
+
+  bool hold(const Words& call) const;
+  std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
+    return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]) >> 1;
+  }
+};
+// A line a guard.
+std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
+
+// Stands for the default generator's state where a leaf is named.
+inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
+
+// What a trace gives.
+struct Traced {
+  Graph graph;
+  std::vector<std::uint32_t> inputs;  // the leaf of each input
+  std::vector<Source> results;        // a tensor leaf of the result each
+  struct State {
+    std::uint32_t leaf;
+    Source source;
+  };
+  std::vector<State> states;          // the tensors that the function changed
+  struct Numbers {
+    std::uint32_t leaf;
+    std::string bytes;
+  };
+  Source generator;                   // the default generator's next state, where the function draws from it
+  std::vector<Numbers> numbers;       // numbers in state that it changed, and their values
+  std::vector<std::vector<std::size_t>> symbol_positions;  // words that each symbol stands for
+  std::shared_ptr<void> prototype;    // the result with undefined tensors; null for void
+
+  // Equal for equal computations: what Check compares.
+  std::string structure() const;
+};
+
+struct Specialization {
+  Guards guards;
+  Traced traced;                                 // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;                // of the graph's outputs
+  std::vector<std::uint8_t> donatable;           // a leaf each: replaced by the call, so its memory may be used
+  std::string structure;                         // for Check
+  std::string graph_text;
+  std::vector<std::string> guard_texts;
+  std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
+  std::string fallback;                          // why, where kernels were asked for
+  Backend backend = Backend::compiled;
+  bool symbolic = false;
+  std::size_t number = 0;                        // the how-manieth of its function
+  mutable std::atomic<std::uint64_t> calls{0};
+  mutable std::atomic<std::uint64_t> last_used{0};
+};
+
+}  // namespace weft::detail

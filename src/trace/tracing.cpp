@@ -1,0 +1,223 @@
+#include "trace/tracing.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+#include "trace/names.hpp"
+
+namespace weft::detail {
+
+// What Tracing is behind its typed front: one for the length of a trace.
+class TracingSession final : public Tracing {
+ public:
+  TracingSession(const CallSignature& signature, bool dynamic, Loc loc) : signature_(signature), dynamic_(dynamic), loc_(loc) {}
+  ~TracingSession();
+
+  void begin_trace();
+  void end_trace();
+  struct InPlace {
+    void* object;
+    void (*list)(void*, LeafList&);
+    std::vector<Tensor> tensors;
+    std::vector<std::string> bytes;
+  };
+  std::vector<InPlace> in_place_objects;
+  std::shared_ptr<void> owned_result;
+  Traced take() { return std::move(traced_); }
+
+ private:
+  void restore();
+  void symbolize(Type& type, std::size_t size_word);
+  Source source_of(const Tensor& value, const std::string& name);
+  void collect_state();
+  Dim symbol_for(std::int64_t size);
+
+  const CallSignature& signature_;
+  bool dynamic_;
+  Loc loc_;
+  Trace trace_;
+  std::optional<TraceScope> scope_;
+  std::vector<Tensor> inputs_;           // by leaf; undefined where the leaf is no tensor
+  std::vector<std::string> bytes_;       // by leaf: numbers of state before the function ran
+  std::vector<Tensor> outputs_;
+  std::unordered_map<std::uint64_t, std::uint32_t> output_indices_;  // by handle
+  std::vector<std::pair<std::int64_t, Dim>> symbols_;  // equal hints share a symbol
+  Traced traced_;
+};
+
+namespace {
+
+TracingSession& session(Tracing* tracing) { return static_cast<TracingSession&>(*tracing); }
+
+bool holds_bytes(LeafKind kind) { return kind == LeafKind::number || kind == LeafKind::bytes || kind == LeafKind::text; }
+std::string bytes_of(const Leaf& leaf) { return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)}; }
+
+// A node of the graph that somebody besides the graph holds: a handle was kept in a global, say.
+void refuse_escaped(const Graph& graph, Loc loc) {
+  std::vector<std::uint32_t> expected(graph.nodes.size(), 1);
+  auto count = [&](const Tensor& value) { ++expected[value.node()->index]; };
+  for (const Tensor& value : graph.nodes)
+    for (const Tensor& operand : value.node()->inputs()) count(operand);
+  for (const auto* list : {&graph.inputs, &graph.outputs, &graph.effects})
+    for (const Tensor& value : *list) count(value);
+  for (auto value = graph.nodes.rbegin(); value != graph.nodes.rend(); ++value) {
+    const Node& node = *value->node();
+    if (node.op == Op::data || node.references <= expected[node.index]) continue;
+    fail("compile", node.op == Op::input ? loc : node.loc, "a tensor (", to_string(node.type),
+         ") of the compiled function, or one computed from it, is still held after the function returned: it has no "
+         "value outside the trace; return it instead");
+  }
+}
+
+}  // namespace
+
+void Tracing::remember(void* object, void (*list)(void*, LeafList&)) {
+  TracingSession::InPlace saved{object, list, {}, {}};
+  LeafList leaves;
+  list(object, leaves);
+  for (const Leaf& leaf : leaves.leaves) {
+    if (holds_tensor(leaf.kind)) saved.tensors.push_back(leaf.tensor());
+    else if (holds_bytes(leaf.kind)) saved.bytes.push_back(bytes_of(leaf));
+  }
+  session(this).in_place_objects.push_back(std::move(saved));
+}
+void Tracing::own(void* result, void (*destroy)(void*)) { session(this).owned_result = {result, destroy}; }
+void Tracing::begin() { session(this).begin_trace(); }
+void Tracing::end() { session(this).end_trace(); }
+
+TracingSession::~TracingSession() {
+  scope_.reset();
+  restore();
+}
+
+void TracingSession::restore() {
+  for (InPlace& saved : in_place_objects) {
+    LeafList leaves;
+    saved.list(saved.object, leaves);
+    std::size_t tensor = 0, bytes = 0;
+    for (const Leaf& leaf : leaves.leaves) {
+      if (holds_tensor(leaf.kind) && tensor < saved.tensors.size()) leaf.tensor() = saved.tensors[tensor++];
+      else if (holds_bytes(leaf.kind) && bytes < saved.bytes.size()) {
+        const std::string& from = saved.bytes[bytes++];
+        if (from.size() == leaf.size) std::copy(from.begin(), from.end(), static_cast<char*>(leaf.address));
+      }
+    }
+  }
+  in_place_objects.clear();
+}
+
+Dim TracingSession::symbol_for(std::int64_t size) {
+  for (const auto& [hint, symbol] : symbols_)
+    if (hint == size) return symbol;
+  symbols_.emplace_back(size, trace_.dims.new_symbol(size));
+  traced_.symbol_positions.emplace_back();
+  return symbols_.back().second;
+}
+
+void TracingSession::symbolize(Type& type, std::size_t size_word) {
+  for (int axis = 0; axis < type.shape.rank(); ++axis) {
+    std::int64_t size = type.shape[axis].constant();
+    if (size < 2) continue;
+    Dim symbol = symbol_for(size);
+    traced_.symbol_positions[static_cast<std::size_t>(symbol.node()->number)].push_back(size_word + static_cast<std::size_t>(axis));
+    type.shape[axis] = symbol;
+  }
+}
+
+void TracingSession::begin_trace() {
+  trace_.id = new_trace_id();
+  std::vector<std::size_t> positions = word_positions(arguments);
+  inputs_.resize(arguments.leaves.size());
+  bytes_.resize(arguments.leaves.size());
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+    const Leaf& leaf = arguments.leaves[i];
+    if (leaf.access == Access::state && holds_bytes(leaf.kind)) bytes_[i] = bytes_of(leaf);
+    if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
+    Type type = type_of(leaf.tensor());
+    if (dynamic_) symbolize(type, positions[i] + 1);
+    Attributes attributes;
+    attributes.value = static_cast<std::int64_t>(trace_.inputs.size());
+    Tensor input = make_node(Op::input, {}, attributes, type, loc_);
+    input.node()->trace = trace_.id;
+    trace_.inputs.push_back(input);
+    traced_.inputs.push_back(static_cast<std::uint32_t>(i));
+    inputs_[i] = input;
+    leaf.tensor() = std::move(input);
+  }
+  scope_.emplace(trace_);
+}
+
+Source TracingSession::source_of(const Tensor& value, const std::string& name) {
+  if (!value.defined()) return {};
+  const Node& node = *value.node();
+  if (node.trace != trace_.id)
+    fail("compile", node.loc.file ? node.loc : loc_, name, " is a tensor from outside the trace (", to_string(type_of(value)),
+         "): pass it as an argument, or use constant()");
+  if (node.op == Op::input)
+    return {Source::Kind::argument, traced_.inputs[static_cast<std::size_t>(node.attributes.value)]};
+  auto [found, added] = output_indices_.emplace(value.word(), static_cast<std::uint32_t>(outputs_.size()));
+  if (added) outputs_.push_back(value);
+  return {Source::Kind::computed, found->second};
+}
+
+// The state after the function, held against the state before it, leaf by leaf.
+void TracingSession::collect_state() {
+  std::vector<std::string> names = argument_names(signature_, arguments);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+    const Leaf& before = arguments.leaves[i];
+    if (before.access != Access::state) continue;
+    bool comparable = next < finals.leaves.size() && finals.leaves[next].kind == before.kind;
+    const Leaf after = comparable ? finals.leaves[next++] : before;
+    if (!comparable || (!holds_tensor(after.kind) && after.size != before.size))
+      fail("compile", loc_, names[i], ": a compiled function must not change lengths, presence or alternatives in its state (was ",
+           before.size, ", is ", after.size, ")");
+    if (holds_tensor(after.kind)) {
+      if (after.flag != before.flag) fail("compile", loc_, names[i], ": freeze and unfreeze outside the compiled function");
+      const Tensor& value = after.tensor();
+      if (value.same(inputs_[i])) continue;
+      traced_.states.push_back({static_cast<std::uint32_t>(i), source_of(value, names[i])});
+    } else if (holds_bytes(after.kind) && bytes_of(after) != bytes_[i]) {
+      traced_.numbers.push_back({static_cast<std::uint32_t>(i), bytes_of(after)});
+    }
+  }
+  if (next != finals.leaves.size())
+    fail("compile", loc_, "a compiled function must not change lengths, presence or alternatives in its state");
+}
+
+void TracingSession::end_trace() {
+  std::vector<std::string> names = result_names(signature_, results);
+  for (std::size_t i = 0; i < results.leaves.size(); ++i)
+    if (holds_tensor(results.leaves[i].kind)) traced_.results.push_back(source_of(results.leaves[i].tensor(), names[i]));
+  collect_state();
+  if (trace_.generator_input.defined()) {
+    trace_.generator_input.node()->attributes.value = static_cast<std::int64_t>(trace_.inputs.size());
+    trace_.inputs.push_back(trace_.generator_input);
+    traced_.inputs.push_back(generator_leaf);
+    traced_.generator = source_of(trace_.generator_value, "the default generator");
+  }
+  scope_.reset();
+  traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
+  traced_.graph.symbols = trace_.dims.symbols;
+  traced_.graph.conditions = trace_.dims.conditions;
+  inputs_.clear();
+  trace_.generator_input = trace_.generator_value = Tensor();
+  for (const Leaf& leaf : results.leaves)
+    if (holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
+  traced_.prototype = std::move(owned_result);
+  restore();
+}
+
+Traced take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc) {
+  WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
+  TracingSession tracing(signature, dynamic, loc);
+  body(context, tracing);
+  Traced traced = tracing.take();
+  refuse_escaped(traced.graph, loc);
+  return traced;
+}
+
+}  // namespace weft::detail

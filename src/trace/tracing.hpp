@@ -1,0 +1,13 @@
+// Taking a trace: the user's function runs once with its tensors bound to inputs. In: the call's leaves and a body that
+// runs the function. Out: a graph, and where results and changed state come from. Invariant: the caller's objects are as
+// they were, and so is the thread's state, also when the function throws.
+#pragma once
+#include "trace/specialization.hpp"
+
+namespace weft::detail {
+
+// Refuses what cannot be replayed (a tensor from outside, a handle that outlives the trace, a length that changed) with
+// the user's line.
+Traced take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc);
+
+}  // namespace weft::detail
