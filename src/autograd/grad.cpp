@@ -11,7 +11,15 @@ namespace weft::detail {
 
 Level::Level(const char* operation, Loc loc) : operation_(operation), loc_(loc), saved_start_(recorder().level_start) {}
 
-Level::~Level() { recorder().level_start = saved_start_; }
+Level::~Level() {
+  Recorder& r = recorder();
+  r.level_start = saved_start_;
+  if (saved_start_ != UINT64_MAX) return;
+  for (const Tensor& value : std::exchange(r.kept, {})) {
+    drop_operands(value.node());
+    value.node()->severed = true;
+  }
+}
 
 bool Level::trains(const Leaf& leaf) const { return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag); }
 

@@ -446,8 +446,6 @@ Tensor matmul(At left, At right) {
 
 // ---- indexing -----------------------------------------------------------------------------------------------------
 
-namespace {
-// Every element of `index` in [0, rows), or the user's error when the value is computed.
 void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc) {
   if (index.element_count().same(Dim(0))) return;
   Tensor fine = ~any((index < 0) | (index >= dim_value(rows, loc)));
@@ -456,7 +454,6 @@ void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc) 
   Tensor token = record(Op::check, {fine}, Attributes::integer(intern_text(message)), {}, loc);
   if (!recorder().trace()) token.eval(loc);
 }
-}  // namespace
 
 Tensor gather(At x, At index) {
   Composite call("gather", x.loc);

@@ -26,6 +26,7 @@ struct Recorder {
   std::uint32_t scope = 0;
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated
+  std::vector<Tensor> kept;                // those nodes: their operands are dropped when that level closes
   Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
 };
 Recorder& recorder();
@@ -70,6 +71,8 @@ Tensor pointwise(Op op, std::span<const At> operands);
 
 // A size as a value: a weak i64 of no axes.
 Tensor dim_value(Dim dim, Loc loc);
+// Every element of `index` in [0, rows), or the user's error when the value is computed.
+void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc);
 // A constant of any shape.
 Tensor constant_like(double value, const Type& type, Loc loc);
 
