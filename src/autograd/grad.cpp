@@ -29,7 +29,7 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
   for (LeafKind kind : {LeafKind::scalar, LeafKind::tensor, LeafKind::param})
     if (has[static_cast<int>(kind)]) trains_ = kind;
   // All are looked at before the first is bound, so that a refusal changes nothing.
-  visit_paths(description, leaves.leaves.begin(), leaves.leaves.size(), this,
+  visit_paths(description, leaves.leaves.begin(), this,
               [](void* context, const Leaf& leaf, const char* path) {
                 const Level& level = *static_cast<const Level*>(context);
                 if (!level.trains(leaf)) return;

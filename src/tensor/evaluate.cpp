@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/fail.hpp"
+#include "base/hash.hpp"
 #include "tensor/eager.hpp"
 #include "tensor/record.hpp"
 
@@ -289,19 +290,26 @@ void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, L
   if (count) std::memcpy(to, value.data(), storage_bytes(wanted, value.sizes.count()));
 }
 
-// Inside a trace the contents are part of what is compiled.
-Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, Loc loc) {
+// In a trace the contents are part of the graph: their digest is what tells two graphs apart.
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc) {
   Type type{dtype, false, {}, shape};
+  const char* operation = traced ? "constant" : "from_span";
   loc = outermost(loc);
+  Trace* trace = recorder().trace();
+  if (trace && !traced)
+    fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
   for (Dim size : shape)
-    if (!size.is_constant() || size.constant() < 0) fail("from_span", loc, "the sizes must be known: ", to_string(type));
+    if (!size.is_constant() || size.constant() < 0) fail(operation, loc, "the sizes must be known: ", to_string(type));
   Value value = eager::make_value(type);
+  std::size_t bytes = storage_bytes(dtype, value.sizes.count());
   if (static_cast<std::int64_t>(count) != value.sizes.count())
-    fail("from_span", loc, count, " elements do not fill ", to_string(type));
-  if (count) std::memcpy(value.data(), from, storage_bytes(dtype, value.sizes.count()));
+    fail(operation, loc, count, " elements do not fill ", to_string(type));
+  if (count) std::memcpy(value.data(), from, bytes);
   Tensor tensor = make_data(std::exchange(value.storage, nullptr), type, loc);
-  if (Trace* trace = recorder().trace()) {
-    tensor.node()->trace = trace->id;
+  if (trace) {
+    Node* node = tensor.node();
+    node->trace = trace->id;
+    node->attributes.value = static_cast<std::int64_t>(digest({static_cast<const char*>(from), bytes}).low);
     ++trace->recorded;
   }
   return tensor;
