@@ -18,6 +18,10 @@ struct ValueAndGrad {
 
 namespace detail {
 
+// What trains in a value of these leaves, unless it is frozen: parameters; where there is no parameter at all, plain
+// tensors; where there is neither, Scalars.
+LeafKind trainable_kind(const LeafList& leaves);
+
 // The erased half: opened with the leaves of `wrt`, closed on every path.
 class Level {
  public:
@@ -25,8 +29,7 @@ class Level {
   Level(const Level&) = delete;
   ~Level();
 
-  // Binds each leaf that trains to a fresh variable: parameters that are not frozen; where there is no parameter at all,
-  // the plain tensors; where there is neither, the Scalars.
+  // Binds each leaf that trains to a fresh variable.
   void bind(const LeafList& leaves, const TypeDescription& description);
   // Puts the values of before back. Leaves that f added or took away are left alone.
   void restore(const LeafList& leaves) noexcept;

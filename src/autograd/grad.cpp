@@ -3,11 +3,20 @@
 // values computed since its variables were made keep their operands.
 #include "weft/grad.hpp"
 
+#include <algorithm>
+
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
 #include "tensor/record.hpp"
 
 namespace weft::detail {
+
+LeafKind trainable_kind(const LeafList& leaves) {
+  auto holds = [&](LeafKind kind) {
+    return std::any_of(leaves.leaves.begin(), leaves.leaves.end(), [&](const Leaf& leaf) { return leaf.kind == kind; });
+  };
+  return holds(LeafKind::param) ? LeafKind::param : holds(LeafKind::tensor) ? LeafKind::tensor : LeafKind::scalar;
+}
 
 Level::Level(const char* operation, Loc loc) : operation_(operation), loc_(loc), saved_start_(recorder().level_start) {}
 
@@ -24,10 +33,7 @@ Level::~Level() {
 bool Level::trains(const Leaf& leaf) const { return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag); }
 
 void Level::bind(const LeafList& leaves, const TypeDescription& description) {
-  bool has[static_cast<int>(LeafKind::count) + 1] = {};
-  for (const Leaf& leaf : leaves.leaves) has[static_cast<int>(leaf.kind)] = true;
-  for (LeafKind kind : {LeafKind::scalar, LeafKind::tensor, LeafKind::param})
-    if (has[static_cast<int>(kind)]) trains_ = kind;
+  trains_ = trainable_kind(leaves);
   // All are looked at before the first is bound, so that a refusal changes nothing.
   visit_paths(description, leaves.leaves.begin(), this,
               [](void* context, const Leaf& leaf, const char* path) {

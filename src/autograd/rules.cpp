@@ -1,6 +1,7 @@
 #include "autograd/rules.hpp"
 
 #include "base/fail.hpp"
+#include "tensor/elementwise.hpp"
 #include "tensor/record.hpp"
 
 namespace weft {
@@ -204,7 +205,7 @@ void vjp_scatter_add(const Pullback& p) {
 // Nobody records calls: bodies are made by passes, which come after differentiation.
 void vjp_call(const Pullback&) { WEFT_CHECK(false, "a call is differentiated"); }
 
-void vjp_elementwise(const Pullback&) { WEFT_CHECK(false, "an elementwise expression is differentiated"); }
+void vjp_elementwise(const Pullback& p) { elementwise_gradients(p.value, p.gradients, p.results); }
 
 }  // namespace
 

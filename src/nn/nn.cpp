@@ -1,0 +1,146 @@
+// Layers, losses and initial values: short functions over tensors.
+#include "weft/nn.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+
+namespace weft::nn {
+namespace {
+
+struct Fans {
+  double in = 1, out = 1;
+};
+Fans fans(const char* operation, const Shape& sizes, Loc loc) {
+  if (sizes.rank() < 2) fail(operation, loc, "needs sizes [out, in, ...], it is given ", sizes.rank(), " of them");
+  Fans result;
+  for (int i = 0; i < sizes.rank(); ++i) {
+    auto size = static_cast<double>(static_cast<std::int64_t>(sizes[i]));
+    if (i != 0) result.in *= size;
+    if (i != 1) result.out *= size;
+  }
+  return result;
+}
+
+// Uniform numbers of this deviation.
+Tensor uniform_of(Sizes sizes, double deviation, Generator& generator, Options options, Loc loc) {
+  double bound = std::sqrt(3.0) * deviation;
+  return uniform(sizes, -bound, bound, generator, options, loc);
+}
+
+}  // namespace
+
+Tensor kaiming_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
+  Composite call("kaiming_uniform", loc);
+  return uniform_of(sizes, gain / std::sqrt(fans("kaiming_uniform", sizes.shape(), call.loc()).in), generator, options, loc);
+}
+Tensor kaiming_normal(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
+  Composite call("kaiming_normal", loc);
+  return normal(sizes, 0, gain / std::sqrt(fans("kaiming_normal", sizes.shape(), call.loc()).in), generator, options, loc);
+}
+Tensor xavier_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
+  Composite call("xavier_uniform", loc);
+  Fans f = fans("xavier_uniform", sizes.shape(), call.loc());
+  return uniform_of(sizes, gain * std::sqrt(2 / (f.in + f.out)), generator, options, loc);
+}
+Tensor xavier_normal(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
+  Composite call("xavier_normal", loc);
+  Fans f = fans("xavier_normal", sizes.shape(), call.loc());
+  return normal(sizes, 0, gain * std::sqrt(2 / (f.in + f.out)), generator, options, loc);
+}
+
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, Options options, Loc loc) {
+  Composite call("linear", loc);
+  if (in < 1 || out < 1) fail("linear", call.loc(), "sizes must be positive: ", in, " in, ", out, " out");
+  double bound = 1 / std::sqrt(static_cast<double>(in));
+  weight = uniform({out, in}, -bound, bound, default_generator(), options, loc);
+  if (with_bias) bias = uniform({out}, -bound, bound, default_generator(), options, loc);
+  else bias.frozen = true;
+}
+void Linear::initialize(Generator& generator) {
+  const Type type = type_of(weight.tensor());
+  double bound = 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(type.shape[1])));
+  Options options{type.dtype, type.device};
+  weight.tensor() = uniform(type.shape, -bound, bound, generator, options);
+  if (bias.tensor().defined()) bias.tensor() = uniform({type.shape[0]}, -bound, bound, generator, options);
+}
+
+Tensor Linear::operator()(At x) const {
+  Composite call("linear", x.loc);
+  Tensor value = resolve(x, "linear");
+  const Type &type = type_of(value), &weights = type_of(weight.tensor());
+  if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))
+    fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ", to_string(type));
+  Tensor y = matmul(value, transpose(weight));
+  return bias.tensor().defined() ? y + bias : y;
+}
+
+Tensor cross_entropy(At logits, At labels) {
+  Composite call("cross_entropy", logits.loc);
+  Tensor z = resolve(logits, "cross_entropy"), label = resolve(labels, "cross_entropy");
+  const Type zt = type_of(z), lt = type_of(label);
+  int rank = zt.shape.rank();
+  bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
+  for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
+  if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
+    fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt), " x ",
+         to_string(lt));
+  if (zt.shape.element_count() == Dim(0)) fail("cross_entropy", call.loc(), "the mean over nothing: ", to_string(zt));
+  label = cast(label, DType::i64);
+  Dim classes = zt.shape[rank - 1];
+  check_range(label, classes, "cross_entropy", call.loc());
+  // A select, not a product with zeros: logits may be -inf.
+  Tensor shifted = z - stop_gradient(amax(z, -1, true));
+  Tensor chosen = sum(where(unsqueeze(label, -1) == arange(classes), shifted, 0), -1);
+  return mean(log(sum(exp(shifted), -1)) - chosen);
+}
+
+Tensor mse_loss(At prediction, At target) {
+  Composite call("mse_loss", prediction.loc);
+  Tensor a = resolve(prediction, "mse_loss"), b = resolve(target, "mse_loss");
+  bool fits = type_of(a).shape.rank() == type_of(b).shape.rank();
+  for (int i = 0; fits && i < type_of(a).shape.rank(); ++i) fits = type_of(a).shape[i] == type_of(b).shape[i];
+  if (!fits) fail("mse_loss", call.loc(), "shapes differ: ", to_string(type_of(a)), " x ", to_string(type_of(b)));
+  return mean(square(a - b));
+}
+
+// ---- whole models -----------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+std::vector<NamedParameter> named_parameters(const LeafList& leaves, const TypeDescription& description) {
+  std::vector<NamedParameter> result;
+  weft::detail::visit_paths(description, leaves.leaves.begin(), &result,
+                            [](void* context, const Leaf& leaf, const char* path) {
+                              if (leaf.kind != weft::detail::LeafKind::param) return;
+                              const char* name = interned_text(intern_text(path)).c_str();
+                              static_cast<std::vector<NamedParameter>*>(context)->push_back({name, leaf.tensor(), leaf.flag});
+                            });
+  return result;
+}
+
+namespace {
+unsigned append(char* text, unsigned size, unsigned capacity, const char* part, unsigned length) {
+  int written = std::snprintf(text + size, capacity - size, "%s%.*s", size ? "." : "", static_cast<int>(length), part);
+  if (written < 0 || static_cast<unsigned>(written) >= capacity - size)
+    fail("initialize", {}, "the path of a parameter is longer than ", capacity, " characters: ", text);
+  return size + static_cast<unsigned>(written);
+}
+}  // namespace
+
+Path::Step::Step(Path& path, MemberName name) : path_(path), before_(path.size_) {
+  path.size_ = append(path.text_, path.size_, sizeof path.text_, name.text ? name.text : "", name.size);
+}
+Path::Step::Step(Path& path, std::size_t number) : path_(path), before_(path.size_) {
+  std::string text = std::to_string(number);
+  path.size_ = append(path.text_, path.size_, sizeof path.text_, text.c_str(), static_cast<unsigned>(text.size()));
+}
+Path::Step::~Step() {
+  path_.size_ = before_;
+  path_.text_[before_] = 0;
+}
+
+}  // namespace detail
+}  // namespace weft::nn

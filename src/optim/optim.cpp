@@ -1,0 +1,131 @@
+// The optimizers: one update of one parameter each, over tensors, and the walk over a model's parameters.
+#include "weft/optim.hpp"
+
+#include "base/fail.hpp"
+#include "tensor/evaluate.hpp"
+#include "tensor/record.hpp"
+#include "weft/grad.hpp"
+
+namespace weft::optim {
+namespace detail {
+
+using weft::detail::Leaf;
+using weft::detail::LeafKind;
+
+void Parameters::select() {
+  LeafKind kind = weft::detail::trainable_kind(leaves_);
+  for (std::size_t i = 0; i < leaves_.leaves.size(); ++i)
+    if (leaves_.leaves[i].kind == kind) positions_.push_back(i);
+}
+
+void Parameters::match_gradients(Loc loc) {
+  auto is_other = [loc] { fail("update", loc, "the gradients are of another model: other parameters or lengths"); };
+  if (gradient_leaves_.leaves.size() != leaves_.leaves.size()) is_other();
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Leaf &leaf = leaves_.leaves[positions_[i]], &other = gradient_leaves_.leaves[positions_[i]];
+    if (other.kind != leaf.kind) is_other();
+    if (!trains(i)) continue;
+    const Type &value = type_of(parameter(i)), &slope = type_of(gradient(i));
+    bool fits = value.dtype == slope.dtype && value.shape.rank() == slope.shape.rank();
+    for (int axis = 0; fits && axis < value.shape.rank(); ++axis) fits = value.shape[axis] == slope.shape[axis];
+    if (!fits) fail("update", loc, "parameter ", i, " is ", to_string(value), ", its gradient ", to_string(slope));
+  }
+}
+
+bool Parameters::trains(std::size_t i) const {
+  return !leaves_.leaves[positions_[i]].flag && parameter(i).defined() && gradient(i).defined();
+}
+
+std::vector<Buffer> Parameters::zeros(Loc loc) const {
+  std::vector<Buffer> result(size());
+  for (std::size_t i = 0; i < size(); ++i)
+    if (parameter(i).defined()) result[i] = zeros_like(parameter(i), loc);
+  return result;
+}
+
+namespace {
+
+// A step outside a trace is computed when it is taken: nothing of it stays pending.
+void compute(std::vector<Tensor> values, Loc loc) {
+  if (recorder().trace()) return;
+  std::erase_if(values, [](const Tensor& value) { return !value.defined(); });
+  evaluate(values, loc);
+}
+
+void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
+  if (made_for != given)
+    fail("update", loc, "the optimizer was made for a model of ", made_for, " parameters, this one has ", given);
+}
+
+}  // namespace
+}  // namespace detail
+
+// ---- SGD ------------------------------------------------------------------------------------------------------------
+
+SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Loc loc)
+    : lr(options.lr), momentum(options.momentum), weight_decay(options.weight_decay), nesterov_(options.nesterov) {
+  if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
+  if (options.momentum != 0) velocity_ = parameters.zeros(loc);
+}
+
+void SGD::step(const detail::Parameters& parameters, Loc loc) {
+  Composite call("sgd", loc);
+  if (!velocity_.empty()) detail::require_same_model(velocity_.size(), parameters.size(), call.loc());
+  std::vector<Tensor> computed;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters.trains(i)) continue;
+    Tensor& parameter = parameters.parameter(i);
+    Tensor change = parameters.gradient(i) + parameter * weight_decay;
+    if (!velocity_.empty()) {
+      Tensor& velocity = velocity_[i].tensor();
+      velocity = velocity * momentum + change;
+      change = nesterov_ ? change + velocity * momentum : velocity;
+      computed.push_back(velocity);
+    }
+    parameter = parameter - change * lr;
+    computed.push_back(parameter);
+  }
+  detail::compute(std::move(computed), call.loc());
+}
+
+// ---- Adam -------------------------------------------------------------------------------------------------------------
+
+AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
+                       const AdamStep& step, Loc loc) {
+  Composite call("adam", loc);
+  Tensor g = step.decoupled ? gradient : gradient + parameter * step.decay;
+  Tensor m = first + (g - first) * (1 - step.beta1);
+  Tensor v = second * step.beta2 + g * g * (1 - step.beta2);
+  Tensor kept = step.decoupled ? parameter * step.decay : parameter;
+  Tensor p = kept - m / (sqrt(v) / step.second_scale + step.eps) * step.step_size;
+  return {p, m, v};
+}
+
+template <bool decoupled>
+BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Options& options, Loc loc)
+    : lr(options.lr), beta1(options.beta1), beta2(options.beta2), eps(options.eps), weight_decay(options.weight_decay),
+      first_(parameters.zeros(loc)), second_(parameters.zeros(loc)) {}
+
+template <bool decoupled>
+void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
+  Composite call(decoupled ? "adamw" : "adam", loc);
+  detail::require_same_model(first_.size(), parameters.size(), call.loc());
+  steps = steps + 1;
+  const AdamStep step{lr / (1 - pow(beta1, steps)), sqrt(1 - pow(beta2, steps)), beta1, beta2, eps,
+                      decoupled, decoupled ? 1 - lr * weight_decay : weight_decay};
+  std::vector<Tensor> computed = {steps.tensor()};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters.trains(i)) continue;
+    AdamResult next = adam_update(parameters.parameter(i), parameters.gradient(i), first_[i], second_[i], step, call.loc());
+    computed.insert(computed.end(), {next.parameter, next.first, next.second});
+    parameters.parameter(i) = std::move(next.parameter);
+    first_[i].tensor() = std::move(next.first);
+    second_[i].tensor() = std::move(next.second);
+  }
+  detail::compute(std::move(computed), call.loc());
+}
+
+template class BasicAdam<false>;
+template class BasicAdam<true>;
+
+}  // namespace weft::optim
