@@ -6,18 +6,25 @@
 
 namespace weft::codegen {
 
+extern const char embedded_lanes_native[];
 extern const char embedded_lanes[];
+extern const char embedded_lanes_memory[];
+extern const char embedded_lanes_functions[];
 extern const char embedded_lanes_math[];
 extern const char embedded_lanes_trig[];
 extern const char embedded_lanes_power[];
 extern const char embedded_lanes_random[];
+extern const char embedded_lanes_half[];
 extern const char embedded_reduce[];
+extern const char embedded_kernel[];
 
 namespace {
 
 // The texts in the order in which they are pasted: a section needs only what stands before it.
-constexpr const char* const texts[] = {embedded_lanes,       embedded_lanes_math,   embedded_lanes_trig,
-                                 embedded_lanes_power, embedded_lanes_random, embedded_reduce};
+constexpr const char* const texts[] = {
+    embedded_lanes_native, embedded_lanes,       embedded_lanes_memory, embedded_lanes_functions,
+    embedded_lanes_math,   embedded_lanes_trig,  embedded_lanes_power,  embedded_lanes_random,
+    embedded_lanes_half,   embedded_reduce,      embedded_kernel};
 
 struct Section {
   std::string name;                // empty: always pasted

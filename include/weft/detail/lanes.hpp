@@ -11,7 +11,10 @@ inline namespace avx2 {
 #else
 inline namespace baseline {
 #endif
+#include "weft/detail/lanes_native.inc"
 #include "weft/detail/lanes.inc"
+#include "weft/detail/lanes_memory.inc"
+#include "weft/detail/lanes_functions.inc"
 #include "weft/detail/lanes_math.inc"
 #include "weft/detail/lanes_trig.inc"
 #include "weft/detail/lanes_power.inc"
