@@ -12,9 +12,11 @@
 #include "base/storage.hpp"
 #include "weft/dtype.hpp"
 
-namespace weft::runtime {
-
+namespace weft {
 class Library;
+}
+
+namespace weft::runtime {
 
 using KernelFunction = void (*)(void* const* buffers, const std::int64_t* parameters, std::int64_t begin, std::int64_t end);
 

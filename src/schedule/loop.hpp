@@ -60,7 +60,8 @@ struct Buffer {
 };
 
 struct Kernel {
-  std::string name;                   // weft_k0_softmax: derived from scopes and primitives, letters and digits only
+  std::string name;                   // softmax_sum: from scopes and primitives, letters, digits and _ only; the pipeline
+                                      // makes it a unique symbol, weft_k0_softmax_sum
   std::vector<Axis> axes;             // outer axes, then inner axes (Kernel::vector_axis may be an outer one)
   int vector_axis = -1;               // -1: a kernel of one element
   std::vector<Instruction> body;

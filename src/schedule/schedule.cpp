@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-// Outputs that are arguments, or the same value twice, get an identity node of their own: a result is fresh memory.
+// Outputs that are arguments, or the same value twice, get a node of their own, a cast to their dtype: a result is fresh
+// memory.
 Graph with_fresh_outputs(Graph graph) {
   std::vector<const Node*> taken;
   for (Tensor& output : graph.outputs) {
@@ -21,7 +22,7 @@ Graph with_fresh_outputs(Graph graph) {
       taken.push_back(base);
       continue;
     }
-    Tensor copy = build(Op::stop_gradient, {output}, {}, {}, *output.node());
+    Tensor copy = build(Op::cast, {output}, {}, type_of(output), *output.node());
     copy.node()->index = static_cast<std::uint32_t>(graph.nodes.size());
     graph.nodes.push_back(copy);
     output = copy;
@@ -110,7 +111,7 @@ class Scheduler {
             [](const Node& node) { return node.type.shape.element_count(); }};
   }
 
-  // weft_k3_softmax_sum: what a person recognizes, made of our own words only.
+  // softmax_sum: what a person recognizes, made of our own words only. The pipeline makes it a unique symbol.
   std::string kernel_name(const std::vector<std::uint32_t>& members) {
     std::vector<std::string> words;
     for (std::uint32_t member : members) {
@@ -120,8 +121,8 @@ class Scheduler {
       for (char c : word) clean += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
       if (std::find(words.begin(), words.end(), clean) == words.end()) words.push_back(clean);
     }
-    std::string name = "weft_k" + std::to_string(kernels_++);
-    for (std::size_t i = 0; i < words.size() && i < 4; ++i) name += "_" + words[i];
+    std::string name;
+    for (std::size_t i = 0; i < words.size() && i < 4; ++i) name += (i ? "_" : "") + words[i];
     return name;
   }
 
@@ -281,7 +282,6 @@ class Scheduler {
   Grouping grouping_;
   std::vector<int> buffer_;
   Schedule schedule_;
-  int kernels_ = 0;
 };
 
 }  // namespace

@@ -1,0 +1,248 @@
+// What is fused, in which kernels, over which axes; and what memory is reused or donated.
+#include "schedule/schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include "graph/algebra.hpp"
+#include "graph/cse.hpp"
+#include "graph/decompose.hpp"
+#include "graph/fold.hpp"
+#include "tensor/record.hpp"
+
+using namespace weft;
+
+namespace {
+
+// A trace with inputs, as compile() makes one.
+class Traced {
+ public:
+  Traced() : scope_(trace_) {}
+  Tensor input(DType dtype, Shape shape) {
+    Attributes slot = Attributes::integer(static_cast<std::int64_t>(trace_.inputs.size()));
+    trace_.inputs.push_back(record(Op::input, {}, slot, Type{dtype, false, {}, shape}, {}));
+    return trace_.inputs.back();
+  }
+  template <class... Sizes>
+  Tensor f32(Sizes... sizes) { return input(DType::f32, Shape::of(sizes...)); }
+  Dim symbol(std::int64_t hint) { return trace_.dims.new_symbol(hint); }
+  Schedule schedule(std::vector<Tensor> outputs) {
+    Graph graph = make_graph(trace_.inputs, std::move(outputs), trace_.effects);
+    graph.symbols = trace_.dims.symbols;
+    graph = decompose_matmul(common_subexpressions(simplify_algebra(fold_constants(graph))));
+    verify(graph);
+    return make_schedule(graph);
+  }
+
+ private:
+  static std::uint32_t fresh() { return new_trace_id(); }
+  Trace trace_{.id = fresh()};
+  TraceScope scope_;
+};
+
+int kernels(const Schedule& schedule) {
+  int count = 0;
+  for (const Step& step : schedule.steps) count += step.kind == Step::Kind::kernel;
+  return count;
+}
+
+const loop::Kernel& kernel(const Schedule& schedule, int which) {
+  for (const Step& step : schedule.steps)
+    if (step.kind == Step::Kind::kernel && which-- == 0) return step.kernel;
+  throw std::out_of_range("kernel");
+}
+
+}  // namespace
+
+TEST_CASE("a chain of pointwise operations is one flat kernel whose size is a slot") {
+  Traced t;
+  Tensor x = t.f32(64, 100), b = t.f32(64, 100);
+  Schedule schedule = t.schedule({gelu(x * b + 1) - tanh(x)});
+  REQUIRE(kernels(schedule) == 1);
+  const loop::Kernel& k = kernel(schedule, 0);
+  CHECK(k.axes.size() == 1);
+  CHECK(k.buffers.size() == 3);
+  REQUIRE(k.parameters.size() == 1);
+  CHECK(k.parameters[0].constant() == 6400);
+  CHECK(schedule.arena_bytes.same(Dim(0)));
+}
+
+TEST_CASE("a broadcast keeps the axes apart that it tells apart") {
+  Traced t;
+  Tensor x = t.f32(4, 8, 100), bias = t.f32(100);
+  const loop::Kernel k = kernel(t.schedule({x + bias}), 0);
+  REQUIRE(k.axes.size() == 2);
+  CHECK(k.axes[0].extent.same(Dim(32)));
+  CHECK(k.vector_axis == 1);
+}
+
+TEST_CASE("softmax, log softmax and layer normalization are one row kernel each") {
+  Traced t;
+  Tensor x = t.f32(64, 1000);
+  auto layer_norm = [](const Tensor& v) {
+    Tensor c = v - mean(v, -1, true);
+    return c * rsqrt(mean(c * c, -1, true) + 1e-5);
+  };
+  for (const Tensor& y : {softmax(x), log_softmax(x), layer_norm(x), softmax(gelu(x) * 2)}) {
+    Schedule schedule = t.schedule({y});
+    REQUIRE(kernels(schedule) == 1);
+    CHECK(kernel(schedule, 0).axes.size() == 2);
+    CHECK(kernel(schedule, 0).axes[1].inner);
+    CHECK(kernel(schedule, 0).vector_axis == 1);
+    CHECK(schedule.arena_bytes.same(Dim(0)));
+  }
+}
+
+TEST_CASE("a column reduction fuses with the pointwise values that it reads, which are stored on the way") {
+  Traced t;
+  Tensor x = t.f32(64, 100), g = t.f32(64, 100);
+  Tensor masked = where(x > 0, g, 0);
+  Schedule schedule = t.schedule({masked, sum(masked, 0)});
+  REQUIRE(kernels(schedule) == 1);
+  const loop::Kernel& k = kernel(schedule, 0);
+  CHECK_FALSE(k.axes[static_cast<std::size_t>(k.vector_axis)].inner);
+  CHECK(k.axes[1].inner);
+}
+
+TEST_CASE("row and column reductions of one value do not share a kernel, and the log says why") {
+  Traced t;
+  Tensor x = t.f32(64, 100);
+  Tensor y = exp(x);
+  Schedule schedule = t.schedule({sum(y, 0), sum(y, 1)});
+  CHECK(kernels(schedule) == 2);
+  CHECK(schedule.decisions.find("it reduces other axes than the kernel does") != std::string::npos);
+}
+
+TEST_CASE("siblings that read a common value share a kernel") {
+  Traced t;
+  Tensor x = t.f32(64, 100);
+  CHECK(kernels(t.schedule({sum(x, 1), amax(x, 1)})) == 1);
+  CHECK(kernels(t.schedule({sin(x), cos(x)})) == 1);
+}
+
+TEST_CASE("no kernel waits for itself through a library step") {
+  Traced t;
+  Tensor x = t.f32(32, 32), w = t.f32(32, 32);
+  Tensor a = tanh(x);
+  Tensor y = a + matmul(a, w);  // a is needed before the product, the sum after it
+  Schedule schedule = t.schedule({y});
+  REQUIRE(schedule.steps.size() == 3);
+  CHECK(schedule.steps[0].kind == Step::Kind::kernel);
+  CHECK(schedule.steps[1].kind == Step::Kind::matmul);
+  CHECK(schedule.steps[2].kind == Step::Kind::kernel);
+}
+
+TEST_CASE("matmul reads transposed and sliced operands where they lie") {
+  Traced t;
+  Tensor x = t.f32(32, 16), w = t.f32(48, 16);
+  Schedule schedule = t.schedule({matmul(slice(x, 0, 4, 20), transpose(w))});
+  REQUIRE(schedule.steps.size() == 1);
+  const Contraction& c = schedule.steps[0].contraction;
+  CHECK(c.a_offset.same(Dim(64)));
+  CHECK(c.b_row.same(Dim(1)));
+  CHECK(c.b_column.same(Dim(16)));
+  // Every second column has no unit stride in either axis: it is copied first.
+  CHECK(kernels(t.schedule({matmul(slice(transpose(x), 1, 0, slice_end, 2), x.size(0) == 32 ? slice(x, 0, 0, 16) : x)})) <= 1);
+}
+
+TEST_CASE("integer and 16-bit products become a product and a sum in one kernel") {
+  Traced t;
+  Tensor a = t.input(DType::i64, Shape::of(5, 7)), b = t.input(DType::i64, Shape::of(7, 3));
+  Schedule schedule = t.schedule({matmul(a, b)});
+  CHECK(schedule.steps.size() == 1);
+  CHECK(kernels(schedule) == 1);
+}
+
+TEST_CASE("views vanish: reshape, permute, slice, expand and flip cost no kernel of their own") {
+  Traced t;
+  Tensor x = t.f32(6, 4, 10);
+  Tensor y = flip(reshape(permute(x, {1, 0, 2}), {4, 60}), 1) * 2;
+  CHECK(kernels(t.schedule({slice(y, 1, 5, 50, 3)})) == 1);
+}
+
+TEST_CASE("outputs are fresh memory: arguments, repeated values and views of values are copied") {
+  Traced t;
+  Tensor x = t.f32(8, 8);
+  Tensor y = x + 1;
+  Schedule schedule = t.schedule({x, y, y, transpose(y)});
+  std::vector<bool> written(4, false);
+  for (const Step& step : schedule.steps)
+    for (std::size_t b = 0; b < step.kernel.buffers.size(); ++b)
+      if (step.kernel.buffers[b].written) {
+        const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(step.kernel.buffers[b].value)];
+        if (buffer.kind == ScheduleBuffer::Kind::result) written[static_cast<std::size_t>(buffer.index)] = true;
+      }
+  for (bool w : written) CHECK(w);
+}
+
+TEST_CASE("a result may take an argument's memory only when it is read at the same index and nobody reads it later") {
+  Traced t;
+  Tensor x = t.f32(64, 100), y = t.f32(64, 100);
+  CHECK(t.schedule({x * 2 + y}).donations.size() == 1);
+  CHECK(t.schedule({flip(x, 0) * 2}).donations.empty());
+  CHECK(t.schedule({x * 2, sum(matmul(x, transpose(x + 0 * y)))}).donations.size() <= 1);
+  Tensor z = t.f32(100);
+  CHECK(t.schedule({z + sum(x, 0)}).donations.size() == 1);
+  CHECK(t.schedule({softmax(x)}).donations.size() == 1);
+}
+
+TEST_CASE("nothing is donated to a step before a check has passed") {
+  Traced t;
+  Tensor x = t.f32(64), rows = t.input(DType::i64, Shape::of(5)), table = t.f32(10, 4);
+  Schedule schedule = t.schedule({x + 1, gather(table, rows)});
+  int check = -1, write = -1;
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
+    if (schedule.steps[s].kind == Step::Kind::check) check = static_cast<int>(s);
+    for (int b : schedule.steps[s].buffers)
+      if (schedule.buffers[static_cast<std::size_t>(b)].kind == ScheduleBuffer::Kind::result &&
+          schedule.buffers[static_cast<std::size_t>(b)].index == 0)
+        write = static_cast<int>(s);
+  }
+  REQUIRE(check >= 0);
+  if (write < check) CHECK(schedule.donations.empty());
+}
+
+TEST_CASE("temporaries share memory when their lives do not overlap, and only then") {
+  Traced t;
+  Tensor x = t.f32(64, 64);
+  Tensor y = x;
+  for (int i = 0; i < 6; ++i) y = matmul(tanh(y), x);
+  Schedule schedule = t.schedule({y});
+  REQUIRE(schedule.arena_bytes.is_constant());
+  CHECK(schedule.arena_bytes.constant() == 2 * 64 * 64 * 4);
+  std::vector<int> first(schedule.buffers.size(), -1), last(schedule.buffers.size(), -1);
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s)
+    for (int b : schedule.steps[s].buffers) {
+      if (first[static_cast<std::size_t>(b)] < 0) first[static_cast<std::size_t>(b)] = static_cast<int>(s);
+      last[static_cast<std::size_t>(b)] = static_cast<int>(s);
+    }
+  for (std::size_t a = 0; a < schedule.buffers.size(); ++a)
+    for (std::size_t b = a + 1; b < schedule.buffers.size(); ++b) {
+      const ScheduleBuffer &p = schedule.buffers[a], &q = schedule.buffers[b];
+      if (p.kind != ScheduleBuffer::Kind::temporary || q.kind != ScheduleBuffer::Kind::temporary) continue;
+      bool alive_together = first[a] <= last[b] && first[b] <= last[a];
+      bool overlap = p.offset.constant() < q.offset.constant() + q.elements.constant() * 4 &&
+                     q.offset.constant() < p.offset.constant() + p.elements.constant() * 4;
+      CHECK_FALSE((alive_together && overlap));
+    }
+}
+
+TEST_CASE("symbolic sizes: the same fusion, sizes in slots") {
+  Traced t;
+  Dim rows = t.symbol(64), columns = t.symbol(1000);
+  Tensor x = t.input(DType::f32, Shape::of(rows, columns));
+  Schedule schedule = t.schedule({softmax(x) + 1, matmul(x, transpose(x))});
+  CHECK(kernels(schedule) == 1);
+  CHECK(kernel(schedule, 0).parameters.size() == 2);
+  Schedule flat = t.schedule({x * 2});
+  CHECK(kernel(flat, 0).axes.size() == 1);
+}
+
+TEST_CASE("a wide and a deep graph are scheduled in linear time without recursion over the graph") {
+  Traced t;
+  Tensor x = t.f32(16);
+  Tensor y = x;
+  for (int i = 0; i < 3000; ++i) y = y * 1.0001 + x;
+  Schedule schedule = t.schedule({y});
+  CHECK(kernels(schedule) >= 6000 / 96);
+  CHECK(kernels(schedule) <= 200);
+}
