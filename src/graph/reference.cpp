@@ -462,7 +462,7 @@ struct Interpreter {
         return one(inputs[static_cast<std::size_t>(attributes.value)]);
       case OpKind::effect:
         if (!operands[0]->integers[0])
-          throw_error("", node.loc, interned_text(static_cast<std::uint32_t>(attributes.value)));
+          throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
         return one(Literal{type, {}, {1}});
       case OpKind::region: {
         WEFT_CHECK(node.body, info(node.op).name, " has no body to interpret");

@@ -127,8 +127,9 @@ Value execute_cast(Op op, const Type& type, const Value& operand) {
   return execute_pointwise(Op::cast, type, std::span(&operand, 1));  // any byte but 0 becomes true
 }
 
-Value execute_check(const Attributes& attributes, const Type& type, const Value& condition, Loc loc) {
-  if (!*condition.as<bool>()) throw_error("", loc, interned_text(static_cast<std::uint32_t>(attributes.value)));
+// The message was completed with its line when the check was recorded.
+Value execute_check(const Attributes& attributes, const Type& type, const Value& condition) {
+  if (!*condition.as<bool>()) throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
   Value token = make_value(type);
   *token.as<bool>() = true;
   return token;
@@ -144,7 +145,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::reduce: return execute_reduction(op, attributes, type, operands[0]);
     case OpKind::contraction: return execute_matmul(type, operands[0], operands[1]);
     case OpKind::random: return execute_random_bits(type, operands[0], operands[1]);
-    case OpKind::effect: return execute_check(attributes, type, operands[0], loc);
+    case OpKind::effect: return execute_check(attributes, type, operands[0]);
     case OpKind::assemble:
       return op == Op::pad ? execute_pad(attributes, type, operands[0]) : execute_concat(attributes, type, operands);
     case OpKind::index:

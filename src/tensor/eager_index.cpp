@@ -1,12 +1,12 @@
 // Rows by index, and random bits. Indices were checked when the operation was recorded; they are checked again here,
 // since nothing else keeps a wrong one from reaching memory.
-#include <array>
-#include <atomic>
+#include <algorithm>
 #include <cstring>
 
 #include "base/fail.hpp"
 #include "runtime/parallel.hpp"
 #include "tensor/eager.hpp"
+#include "tensor/eager_kernels.hpp"
 
 namespace weft::eager {
 namespace {
@@ -23,19 +23,6 @@ void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
   std::int64_t least = std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, elements_each));
   parallel_for(0, count, least,
                [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Body*>(context))(begin, end); }, &body);
-}
-
-// Philox4x32-10 (Salmon and others, SC 2011).
-std::array<std::uint32_t, 4> philox(std::uint64_t group, std::uint64_t offset, std::uint64_t seed) {
-  auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
-  auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
-  std::array<std::uint32_t, 4> c = {low(group), high(group), low(offset), high(offset)};
-  std::uint32_t key0 = low(seed), key1 = high(seed);
-  for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
-    std::uint64_t a = std::uint64_t{0xD2511F53} * c[0], b = std::uint64_t{0xCD9E8D57} * c[2];
-    c = {high(b) ^ c[1] ^ key0, low(b), high(a) ^ c[3] ^ key1, low(a)};
-  }
-  return c;
 }
 
 }  // namespace
@@ -78,19 +65,23 @@ Value execute_scatter_add(const Type& type, const Value& index, const Value& upd
   return convert(result, type.dtype);
 }
 
-// Element i is word i % 4 of counter {i / 4, offset} under key seed (weft/detail/lanes_math.inc states the convention).
 Value execute_random_bits(const Type& type, const Value& seed, const Value& offset) {
   Value result = make_value(type);
-  WEFT_CHECK(type.dtype == DType::i64, to_string(type));
-  auto key = static_cast<std::uint64_t>(*seed.as<std::int64_t>()), place = static_cast<std::uint64_t>(*offset.as<std::int64_t>());
-  std::int64_t count = result.sizes.count();
-  in_parallel((count + 3) / 4, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t group = begin; group < end; ++group) {
-      std::array<std::uint32_t, 4> words = philox(static_cast<std::uint64_t>(group), place, key);
-      for (std::int64_t i = 4 * group; i < std::min(4 * group + 4, count); ++i)
-        result.as<std::int64_t>()[i] = words[static_cast<std::size_t>(i % 4)];
-    }
+  RandomKernel kernel = kernels().random_bits[static_cast<int>(type.dtype)];
+  WEFT_CHECK(kernel, "no kernel draws ", to_string(type));
+  std::int64_t key = *seed.as<std::int64_t>(), place = *offset.as<std::int64_t>();
+  std::int64_t vectors = result.sizes.count() / vector_length, rest = result.sizes.count() % vector_length;
+  auto at = [&](std::int64_t vector) {
+    return result.as<std::byte>() + static_cast<std::size_t>(vector * vector_length) * result.element_bytes();
+  };
+  in_parallel(vectors, 8 * vector_length, [&](std::int64_t begin, std::int64_t end) {
+    kernel(at(begin), key, place, begin * vector_length, end - begin);
   });
+  if (rest) {
+    alignas(64) std::byte last[vector_length * 8];
+    kernel(last, key, place, vectors * vector_length, 1);
+    std::memcpy(at(vectors), last, static_cast<std::size_t>(rest) * result.element_bytes());
+  }
   return result;
 }
 

@@ -21,6 +21,9 @@ using PointwiseKernel = void (*)(void* result, const Operand* operands, std::int
 // Folds up to 4096 elements of a row into one (weft/detail/reduce.inc).
 using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* result);
 
+// Elements first .. first + 16 * vectors of a draw.
+using RandomKernel = void (*)(void* result, std::int64_t seed, std::int64_t offset, std::int64_t first, std::int64_t vectors);
+
 // Positions of the table's rows: those of Op.
 enum Row : int {
 #define WEFT_POINTWISE(name, ...) row_##name,
@@ -34,6 +37,7 @@ struct Kernels {
   PointwiseKernel pointwise[row_count][dtype_count];  // by the operands' dtype; `where`: of its values
   PointwiseKernel cast[dtype_count][dtype_count];     // from, to
   ReduceKernel reduce[row_count][dtype_count];        // f32, f64, i64
+  RandomKernel random_bits[dtype_count];              // i32, i64
 };
 
 // What each ISA's files put into its table.
@@ -44,6 +48,7 @@ struct Kernels {
   void put_logic(Kernels& kernels);         \
   void put_casts(Kernels& kernels);         \
   void put_reductions(Kernels& kernels);    \
+  void put_random(Kernels& kernels);        \
   }
 WEFT_KERNEL_FILES(baseline)
 WEFT_KERNEL_FILES(avx2)

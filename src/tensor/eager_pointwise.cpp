@@ -132,6 +132,7 @@ const Kernels& kernels() {
     isa::put_logic(kernels);      \
     isa::put_casts(kernels);      \
     isa::put_reductions(kernels); \
+    isa::put_random(kernels);     \
     break;
     switch (host_isa()) {
       WEFT_PUT_ALL(baseline)
