@@ -1,0 +1,10 @@
+// Everything: tensors and operations, random numbers, compile(), gradients, scalar expressions, layers, optimizers, data.
+#pragma once
+#include "weft/compile.hpp"
+#include "weft/explain.hpp"
+#include "weft/grad.hpp"
+#include "weft/nn.hpp"
+#include "weft/ops.hpp"
+#include "weft/optim.hpp"
+#include "weft/random.hpp"
+#include "weft/tensor.hpp"
