@@ -67,23 +67,39 @@ struct BoundLeaves {
   BoundLeaves(const BoundLeaves&) = delete;
 };
 
-// `Argument` is M& where f may write buffers, const M& where it gets a copy.
+enum class Misuse : std::uint8_t { none, unknown_type, not_copyable, no_parameter, not_callable, bad_result };
 template <class Argument, class F, class M>
-auto differentiate(const char* operation, F& f, M& place, Loc loc) {
-  static_assert(Flattenable<M>, "weft: value_and_grad(f, wrt): wrt holds a type that has no gradient and no meaning to Weft");
-  static_assert(copyable<M>(), "weft: value_and_grad(f, wrt): gradients have the type of wrt, which must be copyable: "
-                               "keep Generators outside the model and pass them to f");
-  static_assert(std::is_invocable_v<F&, Argument> || !std::is_invocable_v<F&>,
+consteval Misuse misuse() {
+  if constexpr (!Flattenable<M>) return Misuse::unknown_type;
+  else if constexpr (!copyable<M>()) return Misuse::not_copyable;
+  else if constexpr (!std::is_invocable_v<F&, Argument>) return std::is_invocable_v<F&> ? Misuse::no_parameter : Misuse::not_callable;
+  else if constexpr (!Flattenable<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>) return Misuse::bad_result;
+  else return Misuse::none;
+}
+template <Misuse found>
+consteval bool explain() {
+  static_assert(found != Misuse::unknown_type,
+                "weft: value_and_grad(f, wrt): wrt is or holds a type that has no meaning to Weft (a pointer, say)");
+  static_assert(found != Misuse::not_copyable,
+                "weft: value_and_grad(f, wrt): gradients have the type of wrt, which must be copyable: keep Generators "
+                "outside the model and pass them to f");
+  static_assert(found != Misuse::no_parameter,
                 "weft: value_and_grad(f, wrt) calls f(wrt): a closure with no parameter would use its own copy of the "
                 "parameters; write [&](const Model& m) { ... }");
-  static_assert(std::is_invocable_v<F&, Argument>, "weft: value_and_grad(f, wrt) calls f(wrt): f must take it, as in "
-                                                   "[&](const Model& m) { ... }");
+  static_assert(found != Misuse::not_callable,
+                "weft: value_and_grad(f, wrt) calls f(wrt): f must take it, as in [&](const Model& m) { ... }");
+  static_assert(found != Misuse::bad_result,
+                "weft: value_and_grad(f, wrt): f must return the loss, a Tensor, or a struct or tuple of tensors and numbers "
+                "whose first member is the loss");
+  return found == Misuse::none;
+}
+
+template <class Argument, class F, class M>
+auto run(const char* operation, F& f, M& place, Loc loc) {
   using Value = std::remove_cvref_t<std::invoke_result_t<F&, Argument>>;
-  static_assert(Flattenable<Value>, "weft: value_and_grad(f, wrt): f must return the loss, a Tensor, or a struct or tuple "
-                                    "of tensors and numbers whose first member is the loss");
   Level level(operation, loc);
   LeafList leaves;
-  auto run = [&]() -> Value {
+  auto bound_call = [&]() -> Value {
     BoundLeaves<M> bound(place, level, leaves);
     Value value = f(static_cast<Argument>(place));
     LeafList result;
@@ -91,12 +107,20 @@ auto differentiate(const char* operation, F& f, M& place, Loc loc) {
     level.differentiate(result);
     return value;
   };
-  Value value = run();
+  Value value = bound_call();
   M gradients = place;
   leaves.clear();
   flatten(gradients, leaves);
   level.place_gradients(leaves);
   return ValueAndGrad<Value, M>{std::move(value), std::move(gradients)};
+}
+
+// `Argument` is M& where f may write buffers, const M& where it gets a copy.
+template <class Argument, class F, class M>
+auto differentiate(const char* operation, F& f, M& place, Loc loc) {
+  constexpr Misuse found = misuse<Argument, F, M>();
+  if constexpr (found == Misuse::none) return run<Argument>(operation, f, place, loc);
+  else return explain<found>(), *static_cast<ValueAndGrad<Tensor, std::conditional_t<found == Misuse::not_copyable, Tensor, M>>*>(nullptr);
 }
 
 }  // namespace detail

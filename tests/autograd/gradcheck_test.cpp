@@ -1,11 +1,11 @@
 // Every rule of the table against central differences, and the rules' own derivatives too: pointwise rows are swept from
 // weft/ops.def, so a new row needs no edit here; a structural row that no case covers fails the test by name.
-#include <doctest.h>
+#include <doctest/doctest.h>
 
 #include <map>
 #include <set>
 
-#include "autograd/support.hpp"
+#include "tests/autograd/support.hpp"
 
 namespace weft::test {
 namespace {
