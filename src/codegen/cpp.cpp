@@ -1,0 +1,535 @@
+// One function a kernel: pointers and sizes, what depends on no axis, then a loop over the units in which each walk over
+// the inner axes is one loop over lanes. Every value is 16 lanes wide, the uniform ones too, and bears its number in the
+// loop IR, so that `explain` and the source can be read side by side.
+#include "codegen/cpp.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "base/fail.hpp"
+#include "codegen/cpp_expression.hpp"
+
+namespace weft::codegen {
+
+using loop::Instruction;
+using loop::Kernel;
+using loop::Kind;
+
+namespace {
+
+std::string v(int i) { return "v" + std::to_string(i); }
+
+class Generator {
+ public:
+  explicit Generator(const Kernel& kernel)
+      : kernel_(kernel), analysis_(analyze(kernel)), expressions_(kernel_, analysis_) {}
+
+  std::string run() {
+    find_scalar_values();
+    comments();
+    open("WEFT_KERNEL void " + sanitized_name() +
+         "(void* const* buffers, const long* sizes, long begin, long end) {");
+    addresses();
+    row_buffers();
+    level(0, 0);
+    open_units();
+    switch (analysis_.form) {
+      case Form::pointwise: pointwise(); break;
+      case Form::rows: rows(); break;
+      case Form::columns: analysis_.single_pass ? columns_at_once() : columns_by_strips(); break;
+    }
+    while (depth_ > 0) close();
+    return std::move(text_);
+  }
+
+ private:
+  // ---- text ---------------------------------------------------------------------------------------------------------
+  void line(const std::string& text) { text_.append(static_cast<std::size_t>(depth_) * 2, ' ').append(text) += '\n'; }
+  void open(const std::string& text, const char* end = "}") {
+    line(text);
+    ++depth_;
+    scopes_.push_back({end, pointers_.size(), known_axes_});
+  }
+  void close() {
+    --depth_;
+    line(scopes_.back().end);
+    pointers_.resize(scopes_.back().pointers);
+    known_axes_ = scopes_.back().axes;
+    scopes_.pop_back();
+  }
+
+  const Instruction& at(int i) const { return kernel_.body[static_cast<std::size_t>(i)]; }
+  const Facts& facts(int i) const { return analysis_.facts[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(kernel_.body.size()); }
+  Dim extent(int axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
+  std::string extent_text(int axis) const { return expressions_.scalar(extent(axis)); }
+  static std::string axis_name(int axis) { return "i" + std::to_string(axis); }
+  std::string buffer_name(int buffer) const {
+    return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
+  }
+  std::string sanitized_name() const {
+    std::string name;
+    for (const char c : kernel_.name) name += c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ? c : '_';
+    return name;
+  }
+
+  // ---- the head of the function --------------------------------------------------------------------------------------
+  void comments() {
+    for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
+    std::string axes = "//";
+    for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
+      axes += (a ? ", " : " ") + axis_name(a) + " < " + extent_text(a);
+      if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
+      if (a == kernel_.vector_axis) axes += " on the lanes";
+    }
+    line(kernel_.axes.empty() ? "// one element" : axes);
+  }
+
+  void addresses() {
+    for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
+      const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
+      const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
+      line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(buffers[" + std::to_string(b) + "]);");
+    }
+    std::set<int> symbols;
+    const auto visit = [&](Dim dim) {
+      dims::any_atom(dim, [&](const DimNode& node) {
+        if (node.kind == DimKind::symbol) symbols.insert(node.number);
+        return false;
+      });
+    };
+    for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
+    for (const Instruction& instruction : kernel_.body) visit(instruction.index);
+    for (const int s : symbols) line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
+  }
+
+  void row_buffers() {
+    for (const int i : analysis_.kept)
+      line("alignas(64) " + std::string(kept_type(i)) + " kept" + std::to_string(i) + "[" +
+           expressions_.scalar(kernel_.inner_count()) + "];");
+  }
+  const char* kept_type(int i) const {
+    return at(i).dtype == DType::boolean ? "bool" : element_type(at(i).dtype);
+  }
+
+  // Uniform values that indices read, as plain integers k<i>.
+  void find_scalar_values() {
+    scalar_values_.resize(kernel_.body.size());
+    for (const Instruction& instruction : kernel_.body)
+      for (const int value : values_in(instruction.index))
+        scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
+  }
+
+  // ---- statements ----------------------------------------------------------------------------------------------------
+  void declare(int i, const std::string& right) {
+    line("const " + lanes_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
+    if (scalar_values_[static_cast<std::size_t>(i)]) line("const long k" + std::to_string(i) + " = first_lane(" + v(i) + ");");
+  }
+
+  // The address of buffer[rest]: a pointer that stands ready, or the sum.
+  std::string place(int buffer, Dim rest) const {
+    for (const Pointer& pointer : pointers_)
+      if (pointer.buffer == buffer && pointer.rest.same(rest)) return pointer.name;
+    return buffer_name(buffer) + (rest.same(Dim(0)) ? "" : " + (" + expressions_.scalar(rest) + ")");
+  }
+  std::string place(int buffer, const Access& access) const {
+    return access.kind == Access::Kind::general ? buffer_name(buffer) : place(buffer, access.rest);
+  }
+  std::string load(Dim index, int buffer) const {
+    const Access access = expressions_.access(index);
+    return expressions_.load(access, place(buffer, access));
+  }
+
+  void statement(int i) {
+    const Instruction& it = at(i);
+    if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer));
+    if (it.kind != Kind::store) return declare(i, expressions_.value(it));
+    const Access access = expressions_.access(it.index);
+    line(expressions_.store(access, place(it.buffer, access), v(it.args[0])));
+  }
+
+  // Pointers for what the loops below read and write, as soon as all of their index but the lanes' part is known.
+  void prepare_pointers(int phase) {
+    for (int i = 0; i < size(); ++i) {
+      const Instruction& it = at(i);
+      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
+      const Access access = expressions_.access(it.index);
+      if (access.kind == Access::Kind::general || access.kind == Access::Kind::uniform) continue;
+      if (access.rest.same(Dim(0)) || place(it.buffer, access.rest).find(' ') == std::string::npos) continue;
+      bool known = true;
+      dims::any_atom(access.rest, [&](const DimNode& node) {
+        if (node.kind == DimKind::axis) known &= (known_axes_ >> node.number & 1) != 0;
+        if (node.kind == DimKind::value) {
+          const Facts& value = facts(node.number);
+          known &= value.phase <= phase && (value.axes & ~known_axes_) == 0;
+        }
+        return false;
+      });
+      if (!known) continue;
+      const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(it.buffer)];
+      const std::string base = buffer_name(it.buffer), name = base + "_" + std::to_string(pointer_count_++);
+      line(std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "* const " + name + " = " +
+           place(it.buffer, access.rest) + ";");
+      pointers_.push_back({it.buffer, access.rest, name});
+    }
+  }
+
+  // What stands outside of the walks and off the lanes: level 0 depends on no axis, 1 on the unit and on reductions.
+  void level(int which, int phase) {
+    for (int i = 0; i < size(); ++i) {
+      const Facts& f = facts(i);
+      const bool once = f.axes == 0 && f.phase == 0;
+      if (f.inner || f.vector || f.phase != phase || once != (which == 0)) continue;
+      at(i).kind == Kind::reduce ? row_result(i) : statement(i);
+    }
+    prepare_pointers(phase);
+  }
+
+  // ---- units ---------------------------------------------------------------------------------------------------------
+  // Opens the loop over units and names the outer axes; `first_` and `last_` are then the range of the vector axis.
+  void open_units() {
+    if (kernel_.vector_axis < 0) return;
+    const std::string whole = extent_text(kernel_.vector_axis), cut = std::to_string(loop::block);
+    const Dim size = extent(kernel_.vector_axis);
+    const bool in_blocks = analysis_.form != Form::rows && !(size.is_constant() && size.constant() <= loop::block);
+    first_ = "0";
+    last_ = whole;
+    std::string row = "unit";
+    if (analysis_.outer.empty() && in_blocks) {
+      first_ = "first";
+      last_ = "last";
+      line("const long first = begin * " + cut + ", last = lesser(end * " + cut + ", " + whole + ");");
+    } else if (in_blocks) {
+      open("for (long unit = begin; unit < end; ++unit) {");
+      line("const long blocks = (" + whole + " + " + std::to_string(loop::block - 1) + ") / " + cut + ";");
+      line("const long first = unit % blocks * " + cut + ", last = lesser(first + " + cut + ", " + whole + ");");
+      first_ = "first";
+      last_ = "last";
+      row = "unit / blocks";
+      if (analysis_.outer.size() > 1) {
+        line("const long row = unit / blocks;");
+        row = "row";
+      }
+    } else if (analysis_.outer.size() == 1) {
+      const std::string i = axis_name(analysis_.outer[0]);
+      open("for (long " + i + " = begin; " + i + " < end; ++" + i + ") {");
+      row.clear();
+    } else if (!analysis_.outer.empty()) {
+      open("for (long unit = begin; unit < end; ++unit) {");
+    }
+    if (!row.empty()) name_axes(analysis_.outer, row);
+    for (const int axis : analysis_.outer) known_axes_ |= 1u << axis;
+    level(1, 0);
+  }
+
+  // The axes of a flat count, the last one fastest.
+  void name_axes(const std::vector<int>& axes, const std::string& flat) {
+    Dim below = 1;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      std::string text = below.same(Dim(1)) ? flat : flat + " / (" + expressions_.scalar(below) + ")";
+      if (i > 0) text += " % (" + extent_text(axes[i]) + ")";
+      line("const long " + axis_name(axes[i]) + " = " + text + ";");
+      below = below * extent(axes[i]);
+    }
+  }
+
+  // ---- loops over lanes ----------------------------------------------------------------------------------------------
+  void open_lanes(const std::string& begin, const std::string& end) {
+    const Dim size = extent(kernel_.vector_axis);
+    const char* loop = "for_lanes";
+    if (size.is_constant()) loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
+    open(std::string(loop) + "(" + begin + ", " + end + ", [&](long " + axis_name(kernel_.vector_axis) +
+         ", auto n) WEFT_BODY {", "});");
+  }
+
+  // Vector values outside of the walks, at their phase; stores last, after everything that reads what they overwrite.
+  void lanes_level(int phase) {
+    for (const bool stores : {false, true})
+      for (int i = 0; i < size(); ++i) {
+        const Facts& f = facts(i);
+        if (f.inner || !f.vector || f.phase != phase || (at(i).kind == Kind::store) != stores) continue;
+        at(i).kind == Kind::reduce ? column_result(i, "") : statement(i);
+      }
+  }
+
+  void pointwise() {
+    if (kernel_.vector_axis < 0) return;
+    open_lanes(first_, last_);
+    lanes_level(0);
+    close();
+  }
+
+  // ---- reductions ----------------------------------------------------------------------------------------------------
+  static const char* reduction_name(Op op) {
+    return op == Op::sum ? "sum" : op == Op::prod ? "prod" : op == Op::amax ? "amax" : op == Op::amin ? "amin" : "argmax";
+  }
+  std::string reduction(int i) const { return reduction_name(at(i).op) + std::to_string(i); }
+  std::string accumulated(int i) const {
+    const DType operand = at(at(i).args[0]).dtype;
+    const bool adds = at(i).op == Op::sum || at(i).op == Op::prod;
+    return adds && !is_floating(operand) ? "long" : element_type(operand);
+  }
+  // <sum_operation, float> or, for argmax, <float>; `more` follows.
+  std::string template_arguments(int i, const std::string& more) const {
+    const std::string operation = at(i).op == Op::argmax ? "" : std::string(reduction_name(at(i).op)) + "_operation, ";
+    return "<" + operation + accumulated(i) + more + ">";
+  }
+  std::string declaration(int i, const char* walk, const std::string& more = "") const {
+    const bool argmax = at(i).op == Op::argmax;
+    const std::string kind = std::string(walk) == "lanes" ? (argmax ? "argmax_lanes" : "column_lanes")
+                                                          : std::string(walk) + (argmax ? "_argmax" : "_reduction");
+    return kind + template_arguments(i, more) + " " + reduction(i) + ";";
+  }
+  // `.add(x, ...)` of a reduction's state.
+  void accumulate(int i, const std::string& state, bool counted) {
+    const int operand = at(i).args[0];
+    std::string x = v(operand);
+    if (at(operand).dtype == DType::boolean || accumulated(i) != element_type(at(operand).dtype))
+      x = "convert<" + accumulated(i) + ">(" + x + ")";
+    if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
+    line(state + ".add(" + x + (counted ? ", n" : "") + ");");
+  }
+  std::string to_result(int i, const std::string& lanes) const {
+    const std::string from = at(i).op == Op::argmax ? "long" : accumulated(i);
+    if (at(i).dtype == DType::boolean) return "convert<bool>(" + lanes + ")";
+    return from == element_type(at(i).dtype) ? lanes : std::string("convert<") + element_type(at(i).dtype) + ">(" + lanes + ")";
+  }
+  void row_result(int i) {
+    const std::string type = at(i).op == Op::argmax ? "long" : accumulated(i);
+    const std::string result = at(i).op == Op::argmax ? reduction(i) + ".position()" : type + "(" + reduction(i) + ".result)";
+    declare(i, to_result(i, "lanes<" + type + ">(" + result + ")"));
+  }
+  void column_result(int i, const std::string& where) {
+    declare(i, to_result(i, reduction(i) + ".result" + where));
+  }
+  std::vector<int> reductions_of(int phase) const {
+    std::vector<int> found;
+    for (const Step& step : analysis_.walks[static_cast<std::size_t>(phase)])
+      if (at(step.instruction).kind == Kind::reduce) found.push_back(step.instruction);
+    return found;
+  }
+
+  // One step of a walk. Stores come last, after everything that reads what they overwrite.
+  void step(const Step& it) {
+    const int i = it.instruction;
+    const std::string kept = "kept" + std::to_string(i) + " + " + row_position();
+    switch (it.how) {
+      case Step::How::reload: return declare(i, load(at(it.from).index, at(it.from).buffer));
+      case Step::How::recall: return declare(i, facts(i).vector ? "load(" + kept + ", n)" : "load_one(" + kept + ")");
+      case Step::How::compute:
+      case Step::How::keep: statement(i);
+    }
+    if (it.how == Step::How::keep)
+      line(facts(i).vector ? "store(" + kept + ", " + v(i) + ", n);" : "store_one(" + kept + ", " + v(i) + ");");
+  }
+  // Where a walk stands among the elements of its row.
+  std::string row_position() const {
+    Dim position = 0;
+    for (const int axis : analysis_.inner) position = position * extent(axis) + dims::axis(axis, extent(axis));
+    if (analysis_.form == Form::rows)
+      position = position * extent(kernel_.vector_axis) + dims::axis(kernel_.vector_axis, extent(kernel_.vector_axis));
+    return expressions_.scalar(position);
+  }
+  // The innermost of the loops over inner axes that a step stands in: how many of them are around it.
+  int loop_of(int i) const {
+    for (std::size_t d = analysis_.inner.size(); d-- > 0;)
+      if (facts(i).axes >> analysis_.inner[d] & 1) return static_cast<int>(d) + 1;
+    return 0;
+  }
+  // Steps that stand in `loop` of the inner loops (any: -1), on the lanes or not.
+  void steps(int phase, int loop, bool on_lanes) {
+    for (const bool stores : {false, true})
+      for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)]) {
+        const int i = it.instruction;
+        if (at(i).kind == Kind::reduce || (at(i).kind == Kind::store) != stores) continue;
+        if (facts(i).vector == on_lanes && (loop < 0 || loop_of(i) == loop)) step(it);
+      }
+  }
+
+  // ---- rows ----------------------------------------------------------------------------------------------------------
+  void rows() {
+    for (int phase = 0; phase < analysis_.phases; ++phase) {
+      walk_row(phase);
+      level(1, phase + 1);
+    }
+  }
+
+  void walk_row(int phase) {
+    if (analysis_.walks[static_cast<std::size_t>(phase)].empty()) return;
+    const std::vector<int> reductions = reductions_of(phase);
+    std::string close_all;
+    for (const int i : reductions) {
+      line(declaration(i, "row"));
+      if (at(i).op != Op::argmax) close_all += (close_all.empty() ? "" : " ") + reduction(i) + ".close();";
+    }
+    const Dim run = extent(kernel_.vector_axis);
+    const bool single_run = analysis_.inner.empty(), one_chunk = run.is_constant() && run.constant() <= 4096;
+    if (!single_run && !close_all.empty()) line("long filled = 0;");
+    const std::size_t outside = scopes_.size();
+    for (std::size_t d = 0; d < analysis_.inner.size(); ++d) {
+      const std::string i = axis_name(analysis_.inner[d]);
+      open("for (long " + i + " = 0; " + i + " < " + extent_text(analysis_.inner[d]) + "; ++" + i + ") {");
+      known_axes_ |= 1u << analysis_.inner[d];
+      steps(phase, static_cast<int>(d) + 1, false);
+    }
+    prepare_pointers(phase);
+    const bool chunks = !close_all.empty() && !one_chunk;
+    std::string begin = "0", end = extent_text(kernel_.vector_axis);
+    if (chunks) {
+      open("for (long chunk = 0; chunk < " + end + "; chunk += reduce_row_chunk) {");
+      line("const long stop = lesser(chunk + reduce_row_chunk, " + end + ");");
+      begin = "chunk";
+      end = "stop";
+    }
+    open_lanes(begin, end);
+    steps(phase, -1, true);
+    for (const int i : reductions) accumulate(i, reduction(i), true);
+    close();
+    if (!close_all.empty() && !single_run) {
+      line("filled += " + end + " - " + begin + ";");
+      open("if (filled >= reduce_row_chunk) {");
+      line(close_all);
+      line("filled = 0;");
+      close();
+    } else if (chunks) {
+      line(close_all);
+    }
+    while (scopes_.size() > outside) close();
+    if (!close_all.empty() && (!single_run || !chunks)) line(close_all);
+  }
+
+  // ---- columns -------------------------------------------------------------------------------------------------------
+  // Few rows: 16 columns are walked from the first row to the last, with everything in registers.
+  void columns_at_once() {
+    open_lanes(first_, last_);
+    lanes_level(0);
+    for (int phase = 0; phase < analysis_.phases; ++phase) {
+      const std::vector<int> reductions = reductions_of(phase);
+      for (const int i : reductions) line(declaration(i, "lanes"));
+      const std::size_t outside = scopes_.size();
+      for (std::size_t d = 0; d < analysis_.inner.size(); ++d) {
+        const std::string i = axis_name(analysis_.inner[d]);
+        open("for (long " + i + " = 0; " + i + " < " + extent_text(analysis_.inner[d]) + "; ++" + i + ") {");
+        known_axes_ |= 1u << analysis_.inner[d];
+      }
+      steps(phase, -1, false);
+      steps(phase, -1, true);
+      for (const int i : reductions) accumulate(i, reduction(i), false);
+      while (scopes_.size() > outside) close();
+      lanes_level(phase + 1);
+    }
+    close();
+  }
+
+  // Many rows: strips of columns whose accumulators lie in the first-level cache, 8 rows at a time, so that memory is
+  // read in long runs.
+  void columns_by_strips() {
+    const std::string width = std::to_string(strip);
+    const std::string whole = expressions_.scalar(kernel_.inner_count());
+    for (int phase = 0; phase < analysis_.phases; ++phase)
+      for (const int i : reductions_of(phase)) line(declaration(i, "column", ", " + width));
+    open("for (long strip = " + first_ + "; strip < " + last_ + "; strip += " + width + ") {");
+    line("const long stop = lesser(strip + " + width + ", " + last_ + ");");
+    for (int phase = 0; phase <= analysis_.phases; ++phase) {
+      lanes_stores(phase);
+      if (phase < analysis_.phases && !analysis_.walks[static_cast<std::size_t>(phase)].empty()) walk_strip(phase, whole);
+    }
+    close();
+  }
+
+  void walk_strip(int phase, const std::string& whole) {
+    const std::vector<int> reductions = reductions_of(phase);
+    const bool flat = analysis_.inner.size() != 1;
+    const std::string row = flat ? "row" : axis_name(analysis_.inner[0]);
+    for (const int i : reductions) line(reduction(i) + ".clear();");
+    open("for (long group = 0; group < " + whole + "; group += 8) {");
+    line("const long group_end = lesser(group + 8, " + whole + ");");
+    open_lanes("strip", "stop");
+    lanes_operands(phase);
+    const std::string place = "(" + axis_name(kernel_.vector_axis) + " - strip";
+    for (const int i : reductions) line("auto " + reduction(i) + "_lanes = " + reduction(i) + ".open" + place + ");");
+    open("for (long " + row + " = group; " + row + " < group_end; ++" + row + ") {");
+    if (flat) name_axes(analysis_.inner, row);
+    steps(phase, -1, false);
+    steps(phase, -1, true);
+    for (const int i : reductions) accumulate(i, reduction(i) + "_lanes", false);
+    close();
+    for (const int i : reductions) line(reduction(i) + ".keep" + place + ", " + reduction(i) + "_lanes);");
+    close();
+    std::string close_all;
+    for (const int i : reductions) close_all += " " + reduction(i) + ".close(stop - strip);";
+    if (!reductions.empty())
+      line("if (group_end % reduce_column_chunk == 0 || group_end == " + whole + ") {" + close_all + " }");
+    close();
+  }
+
+  // The vector values outside of the walks that these instructions read, computed again in each loop over lanes.
+  void lanes_closure(std::vector<bool> needed) {
+    const auto need = [&](const Instruction& it) {
+      for (const std::int32_t arg : it.args)
+        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
+      for (const int value : values_in(it.index)) needed[static_cast<std::size_t>(value)] = true;
+    };
+    std::vector<int> order;
+    for (int i = size() - 1; i >= 0; --i) {
+      if (!needed[static_cast<std::size_t>(i)] || facts(i).inner || !facts(i).vector) continue;
+      order.push_back(i);
+      if (at(i).kind != Kind::reduce) need(at(i));
+    }
+    std::reverse(order.begin(), order.end());
+    for (const int i : order) {
+      if (at(i).kind == Kind::reduce)
+        column_result(i, "(" + axis_name(kernel_.vector_axis) + " - strip)");
+      else
+        statement(i);
+    }
+  }
+  void lanes_operands(int phase) {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)]) {
+      if (it.how != Step::How::compute) continue;
+      for (const std::int32_t arg : at(it.instruction).args)
+        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
+      for (const int value : values_in(at(it.instruction).index)) needed[static_cast<std::size_t>(value)] = true;
+    }
+    lanes_closure(needed);
+  }
+  void lanes_stores(int phase) {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    bool any = false;
+    for (int i = 0; i < size(); ++i)
+      if (at(i).kind == Kind::store && !facts(i).inner && facts(i).vector && facts(i).phase == phase) needed[static_cast<std::size_t>(i)] = any = true;
+    if (!any) return;
+    open_lanes("strip", "stop");
+    lanes_closure(needed);
+    close();
+  }
+
+  struct Pointer {
+    int buffer;
+    Dim rest;
+    std::string name;
+  };
+  struct Scope {
+    const char* end;
+    std::size_t pointers;
+    std::uint32_t axes;
+  };
+
+  const Kernel& kernel_;
+  const Analysis analysis_;
+  const Expressions expressions_;
+  std::vector<bool> scalar_values_;
+  std::string text_, first_, last_;
+  int depth_ = 0;
+  int pointer_count_ = 0;
+  std::uint32_t known_axes_ = 0;
+  std::vector<Pointer> pointers_;
+  std::vector<Scope> scopes_;
+};
+
+}  // namespace
+
+std::string generate_cpp(const Kernel& kernel) { return Generator(kernel).run(); }
+
+}  // namespace weft::codegen

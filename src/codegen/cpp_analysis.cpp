@@ -1,0 +1,187 @@
+#include "codegen/cpp_analysis.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+
+namespace weft::codegen {
+
+using loop::Instruction;
+using loop::Kernel;
+using loop::Kind;
+
+std::vector<int> values_in(Dim index) {
+  std::vector<int> values;
+  dims::any_atom(index, [&](const DimNode& node) {
+    if (node.kind == DimKind::value && std::find(values.begin(), values.end(), node.number) == values.end())
+      values.push_back(node.number);
+    return false;
+  });
+  return values;
+}
+
+namespace {
+
+std::uint32_t axes_in(Dim index) {
+  std::uint32_t axes = 0;
+  dims::any_atom(index, [&](const DimNode& node) {
+    if (node.kind == DimKind::axis) axes |= 1u << node.number;
+    return false;
+  });
+  return axes;
+}
+
+bool is_root(const Instruction& v) { return v.kind == Kind::store || v.kind == Kind::reduce; }
+
+class Analyzer {
+ public:
+  explicit Analyzer(const Kernel& kernel) : kernel_(kernel) {}
+
+  Analysis run() {
+    find_axes();
+    find_facts();
+    find_costs();
+    for (int phase = 0; phase < result_.phases; ++phase) find_walk(phase);
+    return std::move(result_);
+  }
+
+ private:
+  const Instruction& at(int i) const { return kernel_.body[static_cast<std::size_t>(i)]; }
+  Facts& facts(int i) { return result_.facts[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(kernel_.body.size()); }
+
+  void find_axes() {
+    WEFT_CHECK(kernel_.axes.size() <= 32, kernel_.name, ": more than 32 axes");
+    const bool vector_is_inner =
+        kernel_.vector_axis >= 0 && kernel_.axes[static_cast<std::size_t>(kernel_.vector_axis)].inner;
+    bool any_inner = false;
+    for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
+      const bool inner = kernel_.axes[static_cast<std::size_t>(a)].inner;
+      if (inner) inner_bits_ |= 1u << a;
+      any_inner |= inner;
+      if (a == kernel_.vector_axis) continue;
+      (inner ? result_.inner : result_.outer).push_back(a);
+    }
+    WEFT_CHECK(kernel_.vector_axis >= 0 || kernel_.axes.empty(), kernel_.name, ": axes, but none for the lanes");
+    result_.form = vector_is_inner ? Form::rows : any_inner ? Form::columns : Form::pointwise;
+    if (kernel_.vector_axis >= 0) vector_bit_ = 1u << kernel_.vector_axis;
+    const Dim rows = kernel_.inner_count();
+    result_.single_pass = result_.form == Form::columns && rows.is_constant() && rows.constant() <= 64;
+  }
+
+  void find_facts() {
+    result_.facts.resize(kernel_.body.size());
+    for (int i = 0; i < size(); ++i) {
+      const Instruction& v = at(i);
+      Facts& f = facts(i);
+      const auto read = [&](int operand) {
+        f.axes |= facts(operand).axes;
+        f.phase = std::max(f.phase, facts(operand).phase);
+      };
+      for (const std::int32_t arg : v.args)
+        if (arg >= 0) read(arg);
+      f.axes |= axes_in(v.index);
+      for (const int value : values_in(v.index)) read(value);
+      if (v.kind == Kind::reduce) {
+        f.axes &= ~inner_bits_;
+        if (result_.form == Form::columns) f.axes |= vector_bit_;
+        ++f.phase;
+        result_.phases = std::max(result_.phases, f.phase);
+      }
+      if (v.kind == Kind::store) f.phase = std::max(f.phase, static_cast<int>(v.phase));
+      f.inner = (f.axes & inner_bits_) != 0;
+      f.vector = (f.axes & vector_bit_) != 0;
+      if (f.inner) result_.phases = std::max(result_.phases, f.phase + 1);
+    }
+  }
+
+  // What it costs to have a value again, its inner operands included.
+  void find_costs() {
+    constexpr int enough = 1000;
+    costs_.resize(kernel_.body.size());
+    for (int i = 0; i < size(); ++i) {
+      if (!facts(i).inner) continue;
+      int cost = loop::weight(at(i));
+      for (const std::int32_t arg : at(i).args)
+        if (arg >= 0) cost += costs_[static_cast<std::size_t>(arg)];
+      for (const int value : values_in(at(i).index)) cost += costs_[static_cast<std::size_t>(value)] + 4;
+      costs_[static_cast<std::size_t>(i)] = std::min(cost, enough);
+    }
+  }
+
+  // A store of an earlier walk that holds value `i` unrounded.
+  int store_of(int i, int phase) {
+    for (int s = i + 1; s < size(); ++s)
+      if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).inner && facts(s).phase < phase) return s;
+    return -1;
+  }
+
+  bool can_keep() {
+    const Dim count = kernel_.inner_count();
+    return result_.form == Form::rows && count.is_constant() && count.constant() <= row_buffer_elements &&
+           static_cast<int>(result_.kept.size()) < row_buffers;
+  }
+
+  // Instructions are in SSA form, so one sweep from the end meets every user before its operands.
+  void find_walk(int phase) {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    std::vector<Step> walk;
+    const auto need = [&](const Instruction& v) {
+      for (const std::int32_t arg : v.args)
+        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
+      for (const int value : values_in(v.index)) needed[static_cast<std::size_t>(value)] = true;
+    };
+    for (int i = size() - 1; i >= 0; --i) {
+      const Instruction& v = at(i);
+      if (is_root(v)) {
+        const bool here = v.kind == Kind::reduce ? facts(i).phase == phase + 1 : facts(i).inner && facts(i).phase == phase;
+        if (here) {
+          walk.push_back({Step::How::compute, i, -1});
+          need(v);
+        }
+        continue;
+      }
+      if (!needed[static_cast<std::size_t>(i)] || !facts(i).inner) continue;
+      Step step{Step::How::compute, i, -1};
+      const bool known = seen_.size() > static_cast<std::size_t>(i) && seen_[static_cast<std::size_t>(i)];
+      if (known && v.kind != Kind::load) {
+        const bool kept = std::find(result_.kept.begin(), result_.kept.end(), i) != result_.kept.end();
+        if (const int store = store_of(i, phase); store >= 0) {
+          step = {Step::How::reload, i, store};
+        } else if (kept || (costs_[static_cast<std::size_t>(i)] >= 8 && can_keep())) {
+          if (!kept) keep(i);
+          step.how = Step::How::recall;
+        }
+      }
+      walk.push_back(step);
+      if (step.how == Step::How::compute) need(v);
+    }
+    seen_.resize(kernel_.body.size(), false);
+    for (const Step& step : walk) seen_[static_cast<std::size_t>(step.instruction)] = true;
+    std::reverse(walk.begin(), walk.end());
+    result_.walks.push_back(std::move(walk));
+  }
+
+  // The first walk that has the value stores it.
+  void keep(int i) {
+    result_.kept.push_back(i);
+    for (std::vector<Step>& walk : result_.walks)
+      for (Step& step : walk)
+        if (step.instruction == i && step.how == Step::How::compute) {
+          step.how = Step::How::keep;
+          return;
+        }
+  }
+
+  const Kernel& kernel_;
+  Analysis result_;
+  std::uint32_t inner_bits_ = 0, vector_bit_ = 0;
+  std::vector<int> costs_;
+  std::vector<bool> seen_;  // computed in an earlier walk
+};
+
+}  // namespace
+
+Analysis analyze(const Kernel& kernel) { return Analyzer(kernel).run(); }
+
+}  // namespace weft::codegen

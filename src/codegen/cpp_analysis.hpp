@@ -1,0 +1,57 @@
+// What the C++ generator decides before it writes: on which loops each instruction depends, and what each walk over the
+// inner axes computes, reads back or keeps. In: a kernel. Out: plain facts; the text follows from them.
+#pragma once
+#include <vector>
+
+#include "schedule/loop.hpp"
+
+namespace weft::codegen {
+
+enum class Form {
+  pointwise,  // no inner axis: a loop over the vector axis, if there is one
+  rows,       // the vector axis is the last inner axis; values after a reduction are uniform
+  columns,    // the vector axis is outer; reductions stay on their lanes
+};
+
+struct Facts {
+  std::uint32_t axes = 0;  // bit a: the value depends on axis a
+  int phase = 0;           // reductions that must be complete before
+  bool inner = false;      // depends on an inner axis
+  bool vector = false;     // differs from lane to lane
+};
+
+// One instruction of a walk over the inner axes.
+struct Step {
+  enum class How {
+    compute,
+    keep,     // compute, and store in the row buffer for later walks
+    recall,   // load from the row buffer
+    reload,   // load from the output where store `from` has put it in an earlier walk
+  } how = How::compute;
+  int instruction = 0;
+  int from = -1;
+};
+
+struct Analysis {
+  Form form = Form::pointwise;
+  bool single_pass = false;               // columns: the rows are few, so 16 columns at a time are walked to the end
+  std::vector<Facts> facts;               // by instruction
+  std::vector<int> outer;                 // outer axes without the vector axis
+  std::vector<int> inner;                 // inner axes without the vector axis
+  int phases = 0;                         // walks over the inner axes
+  std::vector<std::vector<Step>> walks;   // by phase, operands first
+  std::vector<int> kept;                  // instructions that have a row buffer
+};
+
+Analysis analyze(const loop::Kernel& kernel);
+
+// The instructions whose results an index reads.
+std::vector<int> values_in(Dim index);
+
+// Rows whose inner elements are at most this many may have row buffers.
+inline constexpr std::int64_t row_buffer_elements = 4096;
+inline constexpr int row_buffers = 4;
+// Columns that are walked together: their accumulators stay in the first-level cache.
+inline constexpr std::int64_t strip = 512;
+
+}  // namespace weft::codegen

@@ -1,0 +1,176 @@
+#include "codegen/cpp_expression.hpp"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+
+#include "base/fail.hpp"
+
+namespace weft::codegen {
+
+using loop::Instruction;
+using loop::Kernel;
+using loop::Kind;
+
+namespace {
+
+struct TypeText {
+  const char* memory;
+  const char* element;
+};
+TypeText type_text(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return {"bool", "uint8"};
+    case DType::u8: return {"uint8", "uint8"};
+    case DType::i32: return {"int", "int"};
+    case DType::i64: return {"long", "long"};
+    case DType::f16: return {"float16", "float"};
+    case DType::bf16: return {"bfloat16", "float"};
+    case DType::f32: return {"float", "float"};
+    case DType::f64: return {"double", "double"};
+  }
+  return {};
+}
+
+std::string v(std::int32_t i) { return "v" + std::to_string(i); }
+
+bool is_word(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+// The table's spelling with the operands a, b, c named.
+std::string spell(std::string_view lanes, const std::int32_t* args) {
+  std::string text;
+  for (std::size_t i = 0; i < lanes.size();) {
+    std::size_t end = i;
+    while (end < lanes.size() && is_word(lanes[end])) ++end;
+    if (end == i + 1 && lanes[i] >= 'a' && lanes[i] <= 'c')
+      text += v(args[lanes[i] - 'a']);
+    else
+      text += lanes.substr(i, end == i ? 1 : end - i);
+    i = end == i ? i + 1 : end;
+  }
+  return text;
+}
+
+template <class T>
+std::string hexadecimal(T value, const char* suffix) {
+  if (std::isnan(value)) return std::string("__builtin_nan") + suffix + "(\"\")";
+  if (std::isinf(value)) return std::string(value < 0 ? "-" : "") + "__builtin_inf" + suffix + "()";
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof digits, std::fabs(value), std::chars_format::hex).ptr;
+  return (std::signbit(value) ? "-0x" : "0x") + std::string(digits, end) + suffix;
+}
+
+}  // namespace
+
+const char* memory_type(DType dtype) { return type_text(dtype).memory; }
+const char* element_type(DType dtype) { return type_text(dtype).element; }
+std::string lanes_type(DType dtype) {
+  return dtype == DType::boolean ? "Mask" : std::string("lanes<") + element_type(dtype) + ">";
+}
+
+std::string literal(DType dtype, std::uint64_t bits) {
+  if (dtype == DType::f64) return hexadecimal(std::bit_cast<double>(bits), "");
+  if (is_floating(dtype)) return hexadecimal(static_cast<float>(std::bit_cast<double>(bits)), "f");
+  const auto integer = static_cast<std::int64_t>(bits);
+  switch (dtype) {
+    case DType::boolean: return integer ? "true" : "false";
+    case DType::u8: return "uint8(" + std::to_string(integer & 255) + ")";
+    case DType::i32: {
+      const auto narrow = static_cast<std::int32_t>(integer);
+      return narrow == INT32_MIN ? "(-2147483647 - 1)" : std::to_string(narrow);
+    }
+    default: return integer == INT64_MIN ? "(-9223372036854775807L - 1)" : std::to_string(integer) + "L";
+  }
+}
+
+std::string sanitize(std::string_view text) {
+  std::string clean;
+  for (const char c : text) clean += is_word(c) || std::string_view(" .,:;()[]<>=+-*%").find(c) != std::string_view::npos ? c : '_';
+  return clean;
+}
+
+bool Expressions::differs(const DimNode& atom) const {
+  if (atom.kind == DimKind::axis) return atom.number == kernel_.vector_axis;
+  return atom.kind == DimKind::value && analysis_.facts[static_cast<std::size_t>(atom.number)].vector;
+}
+
+Access Expressions::access(Dim index) const {
+  const auto by_lane = [&](const DimNode& atom) { return differs(atom); };
+  if (!dims::any_atom(index, by_lane)) return {Access::Kind::uniform, 0, index};
+  const Dim extent = kernel_.axes[static_cast<std::size_t>(kernel_.vector_axis)].extent;
+  const Dim axis = dims::axis(kernel_.vector_axis, extent);
+  const dims::Linear linear = dims::linear_in(index, axis);
+  if (!linear.linear || dims::any_atom(linear.coefficient, by_lane)) return {Access::Kind::general, 0, index};
+  const Dim rest = index - linear.coefficient * axis;
+  if (dims::any_atom(rest, by_lane)) return {Access::Kind::general, 0, index};
+  return {linear.coefficient.same(Dim(1)) ? Access::Kind::contiguous : Access::Kind::strided, linear.coefficient, rest};
+}
+
+std::string Expressions::scalar(Dim index) const {
+  return dims::to_text(index, [](const DimNode* atom) {
+    const char* name = atom->kind == DimKind::symbol ? "s" : atom->kind == DimKind::axis ? "i" : "k";
+    return name + std::to_string(atom->number);
+  });
+}
+
+std::string Expressions::on_lanes(Dim index) const {
+  if (access(index).kind == Access::Kind::uniform) return "lanes<long>(" + scalar(index) + ")";
+  const auto divides_by_lane = [&](const DimNode& atom) {
+    return (atom.kind == DimKind::floor_divide || atom.kind == DimKind::modulo) &&
+           dims::any_atom(Dim::from_node(&atom), [&](const DimNode& inside) { return differs(inside); });
+  };
+  const bool by_lane = dims::any_atom(index, divides_by_lane);
+  const std::string text = dims::to_text(index, [&](const DimNode* atom) {
+    if (atom->kind == DimKind::symbol) return "s" + std::to_string(atom->number);
+    if (!differs(*atom)) return (atom->kind == DimKind::axis ? "i" : "k") + std::to_string(atom->number);
+    if (atom->kind == DimKind::axis) return by_lane ? "(" + vector_axis() + " + lane)" : "iota<long>(" + vector_axis() + ")";
+    return by_lane ? "lane_of(" + v(atom->number) + ", lane)" : v(atom->number);
+  });
+  return by_lane ? "index_lanes(n, [&](long lane) WEFT_BODY { return " + text + "; })" : text;
+}
+
+std::string Expressions::value(const Instruction& it) const {
+  const auto argument_dtype = [&] { return kernel_.body[static_cast<std::size_t>(it.args[0])].dtype; };
+  switch (it.kind) {
+    case Kind::constant:
+      return it.dtype == DType::boolean ? "same_lanes(" + literal(it.dtype, it.bits) + ")" : literal(it.dtype, it.bits);
+    case Kind::index: return on_lanes(it.index);
+    case Kind::apply: return spell(info(it.op).lanes, it.args);
+    case Kind::cast:
+      if (argument_dtype() == it.dtype) return v(it.args[0]);
+      return std::string("convert<") + (it.dtype == DType::boolean ? "bool" : element_type(it.dtype)) + ">(" + v(it.args[0]) + ")";
+    case Kind::bitcast: return std::string("cast_bits<") + element_type(it.dtype) + ">(" + v(it.args[0]) + ")";
+    case Kind::random_bits: {
+      const bool in_order = access(it.index).kind == Access::Kind::contiguous;
+      return "random_bits(first_lane(" + v(it.args[0]) + "), first_lane(" + v(it.args[1]) + "), " +
+             (in_order ? scalar(it.index) : on_lanes(it.index)) + ")";
+    }
+    default: WEFT_CHECK(false, kernel_.name, ": no value");
+  }
+}
+
+std::string Expressions::load(const Access& access, const std::string& from) const {
+  switch (access.kind) {
+    case Access::Kind::uniform: return "load_one(" + from + ")";
+    case Access::Kind::contiguous: return "load(" + from + " + " + vector_axis() + ", n)";
+    case Access::Kind::strided: {
+      const std::string stride = scalar(access.stride);
+      return "load_strided(" + from + " + " + vector_axis() + "*(" + stride + "), " + stride + ", n)";
+    }
+    default: return "gather(" + from + ", " + on_lanes(access.rest) + ", n)";
+  }
+}
+
+std::string Expressions::store(const Access& access, const std::string& to, const std::string& value) const {
+  switch (access.kind) {
+    case Access::Kind::uniform: return "store_one(" + to + ", " + value + ");";
+    case Access::Kind::contiguous: return "store(" + to + " + " + vector_axis() + ", " + value + ", n);";
+    case Access::Kind::strided: {
+      const std::string stride = scalar(access.stride);
+      return "store_strided(" + to + " + " + vector_axis() + "*(" + stride + "), " + stride + ", " + value + ", n);";
+    }
+    default: return "scatter(" + to + ", " + on_lanes(access.rest) + ", " + value + ", n);";
+  }
+}
+
+}  // namespace weft::codegen

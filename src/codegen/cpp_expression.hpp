@@ -1,0 +1,52 @@
+// The text of single instructions and indices. In: a kernel and its facts. Out: C++ expressions over the lanes; where a
+// statement stands is the generator's business (cpp.cpp).
+#pragma once
+#include <string>
+
+#include "codegen/cpp_analysis.hpp"
+
+namespace weft::codegen {
+
+// The element type in memory, and the type of a value of 16 lanes: float, lanes<float>; bool, Mask.
+const char* memory_type(DType dtype);
+std::string lanes_type(DType dtype);
+// The type in which an element is computed: memory's own, float for the 16-bit floats, uint8 for bool.
+const char* element_type(DType dtype);
+
+// A number as the generated source writes it: hexadecimal floats, no locale, every bit.
+std::string literal(DType dtype, std::uint64_t bits);
+
+// Nothing but letters, digits and plain punctuation.
+std::string sanitize(std::string_view text);
+
+// How an index moves along the lanes.
+struct Access {
+  enum class Kind { uniform, contiguous, strided, general } kind = Kind::uniform;
+  Dim stride = 0;  // of the lanes
+  Dim rest = 0;    // the index of lane 0 at the vector axis's 0; general: the whole index
+};
+
+class Expressions {
+ public:
+  Expressions(const loop::Kernel& kernel, const Analysis& analysis) : kernel_(kernel), analysis_(analysis) {}
+
+  Access access(Dim index) const;
+  // An index on scalars: i0*784 + s0.
+  std::string scalar(Dim index) const;
+  // An index on lanes, of type lanes<long>, or a uniform one where `access` says so.
+  std::string on_lanes(Dim index) const;
+  // The right side of an instruction that reads no memory.
+  std::string value(const loop::Instruction& instruction) const;
+  // A loaded value; `from` is the pointer to which the lanes' part of the index is still to be added.
+  std::string load(const Access& access, const std::string& from) const;
+  std::string store(const Access& access, const std::string& to, const std::string& value) const;
+
+ private:
+  bool differs(const DimNode& atom) const;
+  std::string vector_axis() const { return "i" + std::to_string(kernel_.vector_axis); }
+
+  const loop::Kernel& kernel_;
+  const Analysis& analysis_;
+};
+
+}  // namespace weft::codegen
