@@ -1,6 +1,6 @@
 // Reflection: weft::members<T> says which members a struct has, in order, with their names. Three sources, the first
 // that applies: Boost.Hana's BOOST_HANA_ADAPT_STRUCT / DEFINE_STRUCT (with weft/hana.hpp), WEFT_MEMBERS(a, b, ...) inside
-// the class, and plain aggregates as they are. Invariant: no data member is left out. A list that forgets one, a class
+// the class, and plain aggregates as they are (one that holds a C array needs a list). Invariant: no data member is left out. A list that forgets one, a class
 // that derives from a listed one, and a base class with members do not compile.
 #pragma once
 #include <cstddef>

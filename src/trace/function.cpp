@@ -88,7 +88,7 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
 // Why none of what is there fits: against what was used last.
 std::string recompile_reason(CallContext call, const Snapshot& snapshot) {
   const Guards& guards = snapshot.list[std::min(snapshot.last.load(), snapshot.list.size() - 1)]->guards;
-  return difference(call.signature, call.scratch.arguments, guards.words.data(), guards.words.size(), call.scratch.words);
+  return violation(guards, call.signature, call.scratch.arguments, call.scratch.words);
 }
 
 }  // namespace
@@ -147,7 +147,8 @@ const Specialization* specialize(CallContext call) {
     if (beyond_limit) {
       std::string text = concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason);
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
-      log::warn_once(title(function) + ": " + text + ". Other arguments run eagerly, traced on each call");
+      if (!std::exchange(function.limit_reported, true))
+        log::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
     }
     if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
   }

@@ -27,6 +27,7 @@ struct Function {
   std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
   std::size_t compiled = 0;                  // specializations made so far
   std::vector<std::string> recompile_reasons;
+  bool limit_reported = false;
 
   const Specialization* find(const Words& words) const;
   void publish(std::shared_ptr<const Specialization> made);

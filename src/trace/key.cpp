@@ -1,5 +1,6 @@
 #include "trace/key.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fail.hpp"
@@ -115,17 +116,21 @@ std::vector<std::size_t> word_positions(const LeafList& arguments) {
   return positions;
 }
 
-std::string difference(const CallSignature& signature, const LeafList& arguments, const std::uint64_t* earlier,
-                       std::size_t earlier_size, const Words& words) {
+std::string difference(const CallSignature& signature, const LeafList& arguments, const std::vector<std::uint64_t>& earlier,
+                       const std::vector<std::uint64_t>& mask, const Words& words) {
   if (earlier[0] != words.data()[0]) return "the types of the arguments changed";
   std::vector<std::string> names = argument_names(signature, arguments);
+  // Words that may vary are taken to be as they were.
+  std::vector<std::uint64_t> before = earlier;
+  if (!mask.empty())
+    for (std::size_t i = 0; i < std::min(before.size(), words.size); ++i) before[i] ^= (before[i] ^ words.data()[i]) & ~mask[i];
   std::size_t at = 1;
-  for (std::size_t i = 0; i < arguments.leaves.size() && at < earlier_size; ++i) {
+  for (std::size_t i = 0; i < arguments.leaves.size() && at < before.size(); ++i) {
     const Leaf& leaf = arguments.leaves[i];
-    const std::uint64_t* was = earlier + at;
+    const std::uint64_t* was = before.data() + at;
     const std::uint64_t* is = words.data() + at;
     std::size_t count = word_count(leaf, is);
-    bool same = count == word_count(leaf, was) && at + count <= earlier_size && std::memcmp(was, is, count * 8) == 0;
+    bool same = count == word_count(leaf, was) && at + count <= before.size() && std::memcmp(was, is, count * 8) == 0;
     at += count;
     if (same) continue;
     if (holds_tensor(leaf.kind)) return names[i] + ": " + tensor_difference(was[0], is[0], was + 1, is + 1);
@@ -139,7 +144,14 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
       text += " (pass it as a weft::Index, which may vary without a recompilation)";
     return text;
   }
-  return "a relation between sizes no longer holds";
+  return {};
+}
+
+std::string size_name(const CallSignature& signature, const LeafList& arguments, std::size_t word) {
+  std::vector<std::size_t> positions = word_positions(arguments);
+  std::size_t leaf = 0;
+  while (leaf + 1 < positions.size() && positions[leaf + 1] <= word) ++leaf;
+  return concat_text(argument_names(signature, arguments)[leaf], ": size of dimension ", word - positions[leaf] - 1);
 }
 
 std::string meta_text(std::uint64_t meta) {

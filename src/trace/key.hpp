@@ -28,11 +28,14 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
 // Where each leaf's words begin.
 std::vector<std::size_t> word_positions(const LeafList& arguments);
 
-// What differs between an earlier call's words and these: `argument 0 (x): size of dimension 0 was 64, is 32`.
-std::string difference(const CallSignature& signature, const LeafList& arguments, const std::uint64_t* earlier,
-                       std::size_t earlier_size, const Words& words);
+// What differs between an earlier call's words and these, where the mask (none: everywhere) has bits:
+// `argument 0 (x): size of dimension 0 was 64, is 32`. Empty when nothing does.
+std::string difference(const CallSignature& signature, const LeafList& arguments, const std::vector<std::uint64_t>& earlier,
+                       const std::vector<std::uint64_t>& mask, const Words& words);
+// The size that a word holds: `argument 0 (x): size of dimension 0`.
+std::string size_name(const CallSignature& signature, const LeafList& arguments, std::size_t word);
 
-// The guards in words, a line a leaf. Sizes are shown by `size_text`, which knows the symbols.
+// dtype and what else a tensor's first word says, besides its rank.
 std::string meta_text(std::uint64_t meta);
 
 inline std::size_t packed_words(std::uint64_t bytes) { return (bytes + 7) / 8; }

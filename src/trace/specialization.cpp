@@ -20,16 +20,54 @@ bool Guards::hold(const Words& call) const {
     for (std::size_t position : symbol.positions)
       if (call.data()[position] != first) return false;
   }
-  for (const DimCondition& condition : conditions) {
-    auto value = [&](Dim dim) {
-      return dims::evaluate(dim, [&](const DimNode* atom) {
-        return symbol_value(static_cast<std::size_t>(atom->number), call);
-      });
-    };
-    std::int64_t left = value(condition.left), right = value(condition.right);
-    if ((condition.kind == DimCondition::Kind::equal ? left == right : left < right) != condition.holds) return false;
-  }
+  for (const DimCondition& condition : conditions)
+    if (!holds(condition, call)) return false;
   return true;
+}
+
+bool Guards::holds(const DimCondition& condition, const Words& call) const {
+  auto value = [&](Dim dim) {
+    return dims::evaluate(dim, [&](const DimNode* atom) {
+      return symbol_value(static_cast<std::size_t>(atom->number), call);
+    });
+  };
+  std::int64_t left = value(condition.left), right = value(condition.right);
+  return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+}
+
+namespace {
+std::string condition_text(const DimCondition& condition) {
+  const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
+                                                                     : (condition.holds ? " < " : " >= ");
+  return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
+}
+}  // namespace
+
+std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments, const Words& call) {
+  if (std::string text = difference(signature, arguments, guards.words, guards.mask, call); !text.empty()) return text;
+  auto size_at = [&](std::size_t word) { return static_cast<std::int64_t>(call.data()[word]) >> 1; };
+  for (const Guards::Symbol& symbol : guards.symbols) {
+    std::size_t first = symbol.positions[0];
+    for (std::size_t position : symbol.positions) {
+      std::int64_t size = size_at(position);
+      if (size < symbol.lower || size > symbol.upper)
+        return concat_text(size_name(signature, arguments, position), " is ", size,
+                           size < symbol.lower ? ", must be at least " : ", must be at most ",
+                           size < symbol.lower ? symbol.lower : symbol.upper);
+      if (size != size_at(first))
+        return concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first), " as of ",
+                           size_name(signature, arguments, first));
+    }
+  }
+  for (const DimCondition& condition : guards.conditions) {
+    if (guards.holds(condition, call)) continue;
+    std::string text = condition_text(condition) + " does not hold any more";
+    for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
+      text += concat_text(symbol ? ", " : " for ", "s", symbol, " = ", guards.symbol_value(symbol, call), " (",
+                          size_name(signature, arguments, guards.symbols[symbol].positions[0]), ")");
+    return text;
+  }
+  return {};
 }
 
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments) {
@@ -71,11 +109,8 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
                     (s.upper == INT64_MAX ? "" : concat_text(", <= ", s.upper)));
   }
   for (const DimCondition& condition : guards.conditions) {
-    const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
-                                                                       : (condition.holds ? " < " : " >= ");
     std::string where = to_string(condition.loc);
-    lines.push_back(dims::to_string(condition.left) + relation + dims::to_string(condition.right) +
-                    (where.empty() ? "" : "  # " + where));
+    lines.push_back(condition_text(condition) + (where.empty() ? "" : "  # " + where));
   }
   return lines;
 }

@@ -27,10 +27,13 @@ struct Guards {
   std::vector<DimCondition> conditions;
 
   bool hold(const Words& call) const;
+  bool holds(const DimCondition& condition, const Words& call) const;
   std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
     return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]) >> 1;
   }
 };
+// Why a call does not satisfy them: the first that fails.
+std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments, const Words& call);
 // A line a guard.
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
 

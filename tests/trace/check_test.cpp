@@ -1,0 +1,75 @@
+// Check: what guards cannot see (a global that is read) is found by tracing again.
+#include "tests/trace/support.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+double factor = 2;
+int traced = 0;
+bool flag = false;
+}  // namespace
+
+TEST_CASE("sampled: calls 2, 4, 8, 16 of a specialization run the function's own code again") {
+  auto f = compile([](const Tensor& x) {
+    ++traced;
+    return x * 2;
+  });
+  traced = 0;
+  std::vector<int> when;
+  for (int call = 1; call <= 20; ++call) {
+    int before = traced;
+    f(vector_of({1}));
+    if (traced != before) when.push_back(call);
+  }
+  CHECK(when == std::vector<int>{1, 2, 4, 8, 16});
+}
+
+TEST_CASE("every_call and never") {
+  auto every = compile([](const Tensor& x) { ++traced; return x * 2; }, {.check = Check::every_call});
+  auto never = compile([](const Tensor& x) { ++traced; return x * 2; }, {.check = Check::never});
+  traced = 0;
+  for (int i = 0; i < 5; ++i) every(vector_of({1}));
+  CHECK(traced == 5);
+  traced = 0;
+  for (int i = 0; i < 5; ++i) never(vector_of({1}));
+  CHECK(traced == 1);
+}
+
+TEST_CASE("a global that is read: the error names the first operation that differs, with its line") {
+  const int line = __LINE__ + 3;
+  auto f = compile([](const Tensor& x) {
+    Tensor y = x + 1;
+    return y * factor;
+  }, {.check = Check::every_call});
+  factor = 2;
+  Tensor x = vector_of({1});
+  CHECK(numbers_of(f(x)) == Numbers{4});
+  factor = 3;
+  std::string message = message_of([&] { f(x); });
+  CHECK(contains(message, "the function does something else than when it was compiled"));
+  CHECK(contains(message, "constant(2)`, is `"));
+  CHECK(contains(message, "constant(3)`"));
+  CHECK(contains(message, AT_LINE(line)));
+  factor = 2;
+  CHECK(numbers_of(f(x)) == Numbers{4});
+}
+
+TEST_CASE("another number of operations, another result, other state") {
+  auto more = compile([](const Tensor& x) { return flag ? relu(x + 1) : x + 1; }, {.check = Check::every_call});
+  auto state = compile([](Tensor& a, Tensor& b) { (flag ? a : b) = a * 2; }, {.check = Check::every_call});
+  auto number = compile([](const Tensor& x, int& n) { n = flag ? 3 : 2; return x; }, {.check = Check::every_call});
+  flag = false;
+  Tensor a = vector_of({1}), b = vector_of({2});
+  int n = 2;
+  more(a);
+  state(a, b);
+  number(a, n);
+  flag = true;
+  CHECK(contains(message_of([&] { more(a); }), "relu"));
+  Tensor b_before = b;
+  CHECK(contains(message_of([&] { state(a, b); }), "the function does something else"));
+  CHECK(b.same(b_before));
+  CHECK(contains(message_of([&] { number(a, n); }), "the function does something else"));
+  flag = false;
+}

@@ -1,0 +1,45 @@
+// explain(f, args...): what would run, without running it.
+#include <sstream>
+
+#include "tests/trace/support.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+struct Model {
+  Param weight;
+  float slope = 0.5f;
+};
+}  // namespace
+
+TEST_CASE("graph with lines, guards, recompiles; state stays as it is") {
+  const int line = __LINE__ + 2;
+  auto f = compile([](Model& m, const Tensor& x, Index shift) {
+    m.weight = m.weight * x;
+    return relu(m.weight.tensor() + shift);
+  });
+  Model model{vector_of({1, 2})};
+  Explanation e = explain(f, model, vector_of({3, 4}), 1);
+  CHECK(numbers_of(model.weight) == Numbers{1, 2});
+  CHECK(contains(e.graph, "relu"));
+  CHECK(contains(e.graph, "explain_test.cpp:" + std::to_string(line)));
+  CHECK(e.guards == std::vector<std::string>{"argument 0 (weight): f32[2]", "argument 0 (slope): == 0.5", "argument 1: f32[2]",
+                                             "argument 2: i64 number"});
+  CHECK(e.recompiles.empty());
+  CHECK(e.specializations == 1);
+  f(model, vector_of({3, 4}), 1);
+  CHECK(specialization_count(f) == 1);
+  e = explain(f, model, vector_of({3}), 1);
+  CHECK(e.recompiles == std::vector<std::string>{"argument 1: size of dimension 0 was 2, is 1"});
+  std::ostringstream text;
+  text << e;
+  CHECK(contains(text.str(), "---- guards ----"));
+  CHECK(contains(text.str(), "argument 1: size of dimension 0 was 2, is 1"));
+}
+
+TEST_CASE("symbolic sizes and what was decided on them are shown") {
+  auto f = compile([](const Tensor& x, const Tensor& y) { return x.size(0) < Dim(10) ? x + y : x; }, {.dynamic = true});
+  Explanation e = explain(f, ones({3, 4}), ones({4}));
+  CHECK(e.guards == std::vector<std::string>{"argument 0: f32[s0,s1]", "argument 1: f32[s1]", "s0 >= 2", "s1 >= 2", "s0 < 10"});
+}

@@ -1,0 +1,177 @@
+// When a function is compiled again: for each thing that guards hold, with its reason in words; and never for anything
+// else. Limits, eviction, symbolic sizes.
+#include <limits>
+#include <optional>
+#include <variant>
+
+#include "tests/trace/support.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+struct Inner {
+  Param weight;
+  Param bias;
+};
+struct Arguments {
+  Inner in;
+  float rate = 0.5f;
+  bool training = true;
+  unsigned char depth = 3;
+  std::string name = "relu";
+  std::vector<Tensor> list;
+  std::vector<int> sizes = {1, 2};
+  std::optional<Tensor> mask;
+};
+Arguments make() { return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, "relu", {zeros({4})}, {1, 2}, {}}; }
+
+Tensor ones_of(std::int64_t size) { return ones({size}); }
+}  // namespace
+
+TEST_CASE("each thing that a guard holds, changed alone, recompiles with its reason") {
+  auto f = compile([](const Arguments& a, Tensor x) { return a.in.weight.tensor().defined() ? x : x; }, {.recompile_limit = 100});
+  Arguments base = make();
+  f(base, ones({4}));
+  auto reason = [&](auto change, Tensor x = ones({4})) {
+    Arguments changed = make();
+    change(changed);
+    std::size_t before = specialization_count(f);
+    f(base, ones({4}));
+    f(changed, x);
+    CHECK(specialization_count(f) == before + 1);
+    return last_recompile_reason(f);
+  };
+  auto nothing = [](Arguments&) {};
+  CHECK(reason(nothing, ones({5})) == "argument 1: size of dimension 0 was 4, is 5");
+  CHECK(reason(nothing, ones({4, 1})) == "argument 1: number of dimensions was 1, is 2");
+  CHECK(reason(nothing, ones({4}, {DType::f64})) == "argument 1: dtype was f32, is f64");
+  CHECK(reason(nothing, Tensor()) == "argument 1: was defined, is undefined");
+  CHECK(reason([](Arguments& a) { a.in.weight = zeros({4, 8}); }) == "argument 0 (in.weight): size of dimension 1 was 4, is 8");
+  CHECK(reason([](Arguments& a) { a.in.bias.frozen = true; }) == "argument 0 (in.bias): was not frozen, is frozen");
+  CHECK(reason([](Arguments& a) { a.rate = 0.25f; }) ==
+        "argument 0 (rate): was 0.5, is 0.25 (pass it as a weft::Scalar, which may vary without a recompilation)");
+  CHECK(reason([](Arguments& a) { a.rate = -0.5f; }) ==
+        "argument 0 (rate): was 0.5, is -0.5 (pass it as a weft::Scalar, which may vary without a recompilation)");
+  CHECK(reason([](Arguments& a) { a.training = false; }) == "argument 0 (training): was true, is false");
+  CHECK(reason([](Arguments& a) { a.depth = 200; }) ==
+        "argument 0 (depth): was 3, is 200 (pass it as a weft::Index, which may vary without a recompilation)");
+  CHECK(reason([](Arguments& a) { a.name = "gelu"; }) == "argument 0 (name): was \"relu\", is \"gelu\"");
+  CHECK(reason([](Arguments& a) { a.list.push_back(zeros({4})); }) == "argument 0 (list): length was 1, is 2");
+  CHECK(reason([](Arguments& a) { a.sizes[1] = 3; }) == "argument 0 (sizes): its numbers changed");
+  CHECK(reason([](Arguments& a) { a.sizes.push_back(3); }) == "argument 0 (sizes): length was 2, is 3");
+  CHECK(reason([](Arguments& a) { a.mask = zeros({4}); }) == "argument 0 (mask): length was 0, is 1");
+}
+
+TEST_CASE("what is no guard does not recompile: values, strides, offsets, addresses, pending work") {
+  auto f = compile([](const Tensor& x) { return x * 2; });
+  Tensor base = from_list<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(numbers_of(f(base)) == Numbers{2, 4, 6, 8, 10, 12});
+  CHECK(numbers_of(f(base + 1)) == Numbers{4, 6, 8, 10, 12, 14});
+  CHECK(numbers_of(f(transpose(reshape(base, {3, 2})))) == Numbers{2, 6, 10, 4, 8, 12});
+  CHECK(numbers_of(f(slice(from_list<float>({0, 1, 2, 3, 4, 5, 6, 7, 8}, {3, 3}), 0, 1))) == Numbers{6, 8, 10, 12, 14, 16});
+  CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE("signed zeros and NaNs are told apart by their bits") {
+  auto f = compile([](const Tensor& x, double s) { return x * s; });
+  f(ones({1}), 0.0);
+  f(ones({1}), -0.0);
+  CHECK(specialization_count(f) == 2);
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  f(ones({1}), nan);
+  f(ones({1}), nan);
+  CHECK(specialization_count(f) == 3);
+}
+
+TEST_CASE("a weak number and a tensor of no axes promote differently and are told apart") {
+  auto f = compile([](const Tensor& x, const Tensor& y) { return x + y; });
+  Tensor half = ones({2}, {DType::f32});
+  CHECK(f(half, Scalar(1.5).tensor()).dtype() == DType::f32);
+  CHECK(f(full({}, 1, {DType::i64}), full({}, 1.5, {DType::f64})).dtype() == DType::f64);
+  CHECK(specialization_count(f) == 2);
+}
+
+TEST_CASE("a variant's alternative is guarded") {
+  using Choice = std::variant<Tensor, std::pair<Tensor, Tensor>>;
+  auto f = compile([](const Choice& c) {
+    return c.index() == 0 ? std::get<0>(c) * 1 : std::get<1>(c).first + std::get<1>(c).second;
+  });
+  CHECK(numbers_of(f(Choice(vector_of({1})))) == Numbers{1});
+  CHECK(numbers_of(f(Choice(std::pair{vector_of({1}), vector_of({2})}))) == Numbers{3});
+  CHECK(numbers_of(f(Choice(vector_of({4})))) == Numbers{4});
+  CHECK(specialization_count(f) == 2);
+}
+
+TEST_CASE("beyond the limit other arguments run eagerly, with right results, or are an error") {
+  auto f = compile([](const Tensor& x, Tensor& calls) { calls += 1; return x + 1; }, {.recompile_limit = 2});
+  Tensor calls = zeros({1});
+  for (int size = 1; size <= 6; ++size) {
+    Tensor y = f(ones_of(size), calls);
+    CHECK(numbers_of(y) == Numbers(static_cast<std::size_t>(size), 2.0f));
+  }
+  CHECK(specialization_count(f) == 3);
+  CHECK(numbers_of(calls) == Numbers{6});
+  CHECK(numbers_of(f(ones_of(1), calls)) == Numbers{2});
+  auto strict = compile([](const Tensor& x) { return x + 1; }, {.on_recompile_limit = OnFailure::raise, .recompile_limit = 1});
+  strict(ones_of(1));
+  strict(ones_of(2));
+  const int line = __LINE__ + 1;
+  std::string message = message_of([&] { strict(ones_of(3)); });
+  CHECK(contains(message, "recompiled 1 times, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3"));
+  CHECK(contains(message, AT_LINE(line)));
+  strict(ones_of(2));
+}
+
+TEST_CASE("the cache is bounded: what was used least recently goes first") {
+  auto f = compile([](const Tensor& x) { return x + 1; }, {.recompile_limit = 100, .cache_size = 2});
+  f(ones_of(1));
+  f(ones_of(2));
+  f(ones_of(1));
+  f(ones_of(3));  // 2 goes
+  CHECK(specialization_count(f) == 3);
+  f(ones_of(1));
+  CHECK(specialization_count(f) == 3);
+  f(ones_of(2));
+  CHECK(specialization_count(f) == 4);
+  CHECK(numbers_of(f(ones_of(3))) == Numbers{2, 2, 2});
+}
+
+TEST_CASE("dynamic: one specialization for all sizes of 2 and more") {
+  for (Backend backend : {Backend::compiled, Backend::eager, Backend::reference}) {
+    auto f = compile([](const Tensor& x, const Tensor& y) { return x * 2 + y; }, {.dynamic = true, .backend = backend});
+    for (std::int64_t rows : {2, 3, 17, 64})
+      for (std::int64_t columns : {5, 2, 33}) {
+        if (rows == columns) continue;
+        Tensor z = f(ones({rows, columns}), ones({columns}));
+        CHECK(z.shape().same(Shape::of(rows, columns)));
+        CHECK(numbers_of(z) == Numbers(static_cast<std::size_t>(rows * columns), 3.0f));
+      }
+    CHECK(specialization_count(f) == 1);
+    f(ones({1, 5}), ones({5}));  // 0 and 1 are special
+    CHECK(last_recompile_reason(f) == "argument 0: size of dimension 0 is 1, must be at least 2");
+  }
+}
+
+TEST_CASE("dynamic: sizes that were equal must stay equal, and what was decided on a size is guarded") {
+  auto f = compile([](const Tensor& x) {
+    return x.size(0) < Dim(10) ? x + 1 : x + 2;
+  }, {.dynamic = true});
+  CHECK(numbers_of(f(ones({3}))) == Numbers(3, 2.0f));
+  CHECK(numbers_of(f(ones({9}))) == Numbers(9, 2.0f));
+  CHECK(specialization_count(f) == 1);
+  CHECK(numbers_of(f(ones({10}))) == Numbers(10, 3.0f));
+  CHECK(numbers_of(f(ones({11}))) == Numbers(11, 3.0f));
+  CHECK(specialization_count(f) == 2);
+  CHECK(last_recompile_reason(f) == "s0 < 10 does not hold any more for s0 = 10 (argument 0: size of dimension 0)");
+  auto square = compile([](const Tensor& x) { return x + transpose(x); }, {.dynamic = true});
+  square(ones({3, 3}));
+  square(ones({4, 4}));
+  CHECK(specialization_count(square) == 1);
+  CHECK(contains(message_of([&] { square(ones({3, 4})); }), "[add] shapes do not broadcast"));
+  square(ones({5, 5}));
+  CHECK(specialization_count(square) == 1);
+  auto fixed = compile([](const Tensor& x) { return x * static_cast<double>(std::int64_t(x.size(0))); }, {.dynamic = true});
+  CHECK(numbers_of(fixed(ones({3}))) == Numbers(3, 3.0f));
+  CHECK(numbers_of(fixed(ones({4}))) == Numbers(4, 4.0f));
+}
