@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace weft::lanes_test {
+namespace lanes_test {
 
 template <class To, class... From>
 struct Function {
@@ -31,6 +31,11 @@ struct Functions {
   void (*mixed_masks)(double* to, const float* a, const float* b, const double* c, const double* d, long count);
   // convert: every pair of types, `from` and `to` by the letters f d i l u b (bool).
   void (*convert)(char from, char to, const void* source, void* target, long count);
+  // 16-bit floats as bits; count a multiple of 16 where they are read.
+  void (*widen_bf16)(float*, const std::uint16_t*, long);
+  void (*narrow_bf16)(std::uint16_t*, const float*, long);
+  void (*widen_f16)(float*, const std::uint16_t*, long);
+  void (*narrow_f16)(std::uint16_t*, const float*, long);
   // Sum, product, minimum and maximum of the first n <= 16 elements.
   void (*reduce_f32)(float to[4], const float* from, long n);
   void (*reduce_f64)(double to[4], const double* from, long n);
@@ -70,4 +75,4 @@ inline int supported(Isa (&isas)[3]) {
   return count;
 }
 
-}  // namespace weft::lanes_test
+}  // namespace lanes_test

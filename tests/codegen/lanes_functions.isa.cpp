@@ -2,11 +2,17 @@
 
 #include "weft/detail/lanes.hpp"
 
-namespace weft::lanes_test::WEFT_ISA_NAMESPACE {
+// What only generated code pastes.
+namespace weft::lanes::WEFT_ISA_NAMESPACE {
+#define WEFT_INLINE inline
+#include "weft/detail/lanes_half.inc"
+#undef WEFT_INLINE
+}  // namespace weft::lanes::WEFT_ISA_NAMESPACE
+
+namespace lanes_test::WEFT_ISA_NAMESPACE {
 namespace {
 
 using namespace weft::lanes;
-
 template <class F, class To, class... From>
 void apply(F f, long count, To* to, const From*... from) {
   for (long i = 0; i < count; i += lane_count) {
@@ -26,7 +32,7 @@ void apply(F f, long count, To* to, const From*... from) {
 #define BINARY(T, name, expression)                                                \
   Function<T, T, T> {                                                              \
     name, [](T* to, const T* left, const T* right, long count) {                   \
-      apply([](auto a, [[maybe_unused]] auto b) -> weft::lanes::lanes<T> { return expression; }, count, to, left, right); \
+      apply([](auto a, [[maybe_unused]] auto b) -> lanes<T> { return expression; }, count, to, left, right); \
     }                                                                              \
   }
 #define UNARIES(T)                                                                                              \
@@ -95,6 +101,19 @@ void convert_any(char from, char to, const void* source, void* target, long coun
   }
 }
 
+long at_most_lanes(long n) { return n < lane_count ? n : lane_count; }
+template <class Half>
+void widen_array(float* to, const std::uint16_t* from, long count) {
+  for (long i = 0; i < count; i += lane_count) store(to + i, load(reinterpret_cast<const Half*>(from + i)));
+}
+template <class Half>
+void narrow_array(std::uint16_t* to, const float* from, long count) {
+  for (long i = 0; i < count; i += lane_count) {
+    const long n = at_most_lanes(count - i);
+    store_n(reinterpret_cast<Half*>(to + i), load_n(from + i, n), n);
+  }
+}
+
 template <class T>
 void reduce(T to[4], const T* from, long n) {
   const auto x = load_n(from, n);
@@ -111,7 +130,8 @@ extern const Functions functions;
 const Functions functions = {
     f32_unary, f64_unary, f32_binary, f64_binary, i32_binary, i64_binary, u8_binary,
     compare<float>, compare<double>, compare<int>, compare<long>, compare<uint8>,
-    mixed_masks, convert_any, reduce<float>, reduce<double>, reduce<long>,
+    mixed_masks, convert_any, widen_array<bfloat16>, narrow_array<bfloat16>, widen_array<float16>, narrow_array<float16>,
+    reduce<float>, reduce<double>, reduce<long>,
     [](bool to[2], const bool* from, long n) {
       const auto m = load_n(from, n);
       to[0] = any(m, n), to[1] = all(m, n);
@@ -127,4 +147,4 @@ const Functions functions = {
     [](long* to, long seed, long offset, const long* at) { store(to, random_bits(seed, offset, load(at))); },
 };
 
-}  // namespace weft::lanes_test::WEFT_ISA_NAMESPACE
+}  // namespace lanes_test::WEFT_ISA_NAMESPACE

@@ -10,7 +10,7 @@
 #include "tests/codegen/lanes_functions.hpp"
 #include "tests/codegen/lanes_ulp.hpp"
 
-using namespace weft::lanes_test;
+using namespace lanes_test;
 
 TEST_CASE("every f32") {
   Isa isas[3];

@@ -11,7 +11,7 @@
 #include "tests/codegen/lanes_functions.hpp"
 #include "tests/codegen/lanes_ulp.hpp"
 
-using namespace weft::lanes_test;
+using namespace lanes_test;
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "tests/codegen/lanes_functions.hpp"
 #include "tests/codegen/lanes_ulp.hpp"
 
-using namespace weft::lanes_test;
+using namespace lanes_test;
 namespace reference = weft::reference;
 
 namespace {
@@ -276,6 +276,45 @@ TEST_CASE("conversions between all types") {
     check_converts<long>(f, 'l');
     check_converts<std::uint8_t>(f, 'u');
     check_converts<bool>(f, 'b');
+  });
+}
+
+// The value of a 16-bit float from its definition: sign, `exponent` bits, the rest.
+double half_value(std::uint16_t bits, int exponent_bits) {
+  const int mantissa_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = (bits & 0x7fff) >> mantissa_bits, mantissa = bits & ((1 << mantissa_bits) - 1);
+  double size = std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  if (exponent > 0) size = std::ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
+  if (exponent == (1 << exponent_bits) - 1) size = mantissa ? NAN : INFINITY;
+  return bits & 0x8000 ? -size : size;
+}
+void check_half(int exponent_bits, void (*widen)(float*, const std::uint16_t*, long),
+                void (*narrow)(std::uint16_t*, const float*, long)) {
+  std::vector<std::uint16_t> all(65536), back(65536);
+  for (int i = 0; i < 65536; ++i) all[i] = static_cast<std::uint16_t>(i);
+  std::vector<float> wide(65536);
+  widen(wide.data(), all.data(), 65536);
+  narrow(back.data(), wide.data(), 65536);
+  for (int i = 0; i < 65536; ++i) {
+    if (!same(wide[i], static_cast<float>(half_value(all[i], exponent_bits)))) FAIL_CHECK("widening " << i << " is " << wide[i]);
+    if (std::isnan(wide[i]) ? !std::isnan(half_value(back[i], exponent_bits)) : back[i] != all[i])
+      FAIL_CHECK("narrowing " << wide[i] << " is " << back[i]);
+  }
+  // Between neighbours: halves of the way go to the even one, others to the nearer one.
+  for (int i = 0; i < 0x7fff; ++i) {
+    const float low = wide[i], high = wide[i + 1], middle = low + (high - low) / 2;
+    if (!std::isfinite(high)) continue;
+    const float three[3] = {std::nextafter(middle, low), middle, std::nextafter(middle, high)};
+    std::uint16_t rounded[3];
+    narrow(rounded, three, 3);
+    if (rounded[0] != i || rounded[1] != i + i % 2 || rounded[2] != i + 1) FAIL_CHECK("between " << low << " and " << high);
+  }
+}
+
+TEST_CASE("16-bit floats widen exactly and round to nearest even") {
+  each_isa([](const Functions& f) {
+    check_half(8, f.widen_bf16, f.narrow_bf16);
+    check_half(5, f.widen_f16, f.narrow_f16);
   });
 }
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-namespace weft::lanes_test {
+namespace lanes_test {
 
 // Wrong is what no number of ULP excuses: NaN for a number or the reverse, or the wrong sign (of zero, too).
 constexpr double wrong = 1e30;
@@ -58,4 +58,4 @@ inline const Measured<long double> measured_f64[] = {
     {"cos", [](long double x) { return std::cos(x); }, {2.6, 2.6}},
 };
 
-}  // namespace weft::lanes_test
+}  // namespace lanes_test
