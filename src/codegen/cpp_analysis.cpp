@@ -35,7 +35,7 @@ bool is_root(const Instruction& v) { return v.kind == Kind::store || v.kind == K
 
 class Analyzer {
  public:
-  explicit Analyzer(const Kernel& kernel) : kernel_(kernel) {}
+  Analyzer(const Kernel& kernel, const KeepLimits& limits) : kernel_(kernel), limits_(limits) {}
 
   Analysis run() {
     find_axes();
@@ -118,8 +118,8 @@ class Analyzer {
 
   bool can_keep() {
     const Dim count = kernel_.inner_count();
-    return result_.form == Form::rows && count.is_constant() && count.constant() <= row_buffer_elements &&
-           static_cast<int>(result_.kept.size()) < row_buffers;
+    return result_.form == Form::rows && count.is_constant() && count.constant() <= limits_.elements &&
+           static_cast<int>(result_.kept.size()) < limits_.buffers;
   }
 
   // Instructions are in SSA form, so one sweep from the end meets every user before its operands.
@@ -144,11 +144,11 @@ class Analyzer {
       if (!needed[static_cast<std::size_t>(i)] || !facts(i).inner) continue;
       Step step{Step::How::compute, i, -1};
       const bool known = seen_.size() > static_cast<std::size_t>(i) && seen_[static_cast<std::size_t>(i)];
-      if (known && v.kind != Kind::load) {
+      if (known && (limits_.loads || v.kind != Kind::load)) {
         const bool kept = std::find(result_.kept.begin(), result_.kept.end(), i) != result_.kept.end();
         if (const int store = store_of(i, phase); store >= 0) {
           step = {Step::How::reload, i, store};
-        } else if (kept || (costs_[static_cast<std::size_t>(i)] >= 8 && can_keep())) {
+        } else if (kept || ((costs_[static_cast<std::size_t>(i)] >= 8 || v.kind == Kind::load) && can_keep())) {
           if (!kept) keep(i);
           step.how = Step::How::recall;
         }
@@ -174,6 +174,7 @@ class Analyzer {
   }
 
   const Kernel& kernel_;
+  const KeepLimits limits_;
   Analysis result_;
   std::uint32_t inner_bits_ = 0, vector_bit_ = 0;
   std::vector<int> costs_;
@@ -182,6 +183,6 @@ class Analyzer {
 
 }  // namespace
 
-Analysis analyze(const Kernel& kernel) { return Analyzer(kernel).run(); }
+Analysis analyze(const Kernel& kernel, const KeepLimits& limits) { return Analyzer(kernel, limits).run(); }
 
 }  // namespace weft::codegen

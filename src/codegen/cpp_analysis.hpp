@@ -43,14 +43,18 @@ struct Analysis {
   std::vector<int> kept;                  // instructions that have a row buffer
 };
 
-Analysis analyze(const loop::Kernel& kernel);
+// Which values may have row buffers: of rows with at most so many inner elements, at most so many at a time. Loads too,
+// where reading memory again costs more than keeping it.
+struct KeepLimits {
+  std::int64_t elements = 4096;
+  int buffers = 4;
+  bool loads = false;
+};
+Analysis analyze(const loop::Kernel& kernel, const KeepLimits& limits = {});
 
 // The instructions whose results an index reads.
 std::vector<int> values_in(Dim index);
 
-// Rows whose inner elements are at most this many may have row buffers.
-inline constexpr std::int64_t row_buffer_elements = 4096;
-inline constexpr int row_buffers = 4;
 // Columns that are walked together: their accumulators stay in the first-level cache.
 inline constexpr std::int64_t strip = 512;
 

@@ -36,7 +36,17 @@ std::string v(std::int32_t i) { return "v" + std::to_string(i); }
 
 bool is_word(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// The table's spelling with the operands a, b, c named.
+template <class T>
+std::string hexadecimal(T value, const char* suffix) {
+  if (std::isnan(value)) return std::string("__builtin_nan") + suffix + "(\"\")";
+  if (std::isinf(value)) return std::string(value < 0 ? "-" : "") + "__builtin_inf" + suffix + "()";
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof digits, std::fabs(value), std::chars_format::hex).ptr;
+  return (std::signbit(value) ? "-0x" : "0x") + std::string(digits, end) + suffix;
+}
+
+}  // namespace
+
 std::string spell(std::string_view lanes, const std::int32_t* args) {
   std::string text;
   for (std::size_t i = 0; i < lanes.size();) {
@@ -50,17 +60,6 @@ std::string spell(std::string_view lanes, const std::int32_t* args) {
   }
   return text;
 }
-
-template <class T>
-std::string hexadecimal(T value, const char* suffix) {
-  if (std::isnan(value)) return std::string("__builtin_nan") + suffix + "(\"\")";
-  if (std::isinf(value)) return std::string(value < 0 ? "-" : "") + "__builtin_inf" + suffix + "()";
-  char digits[64];
-  const auto end = std::to_chars(digits, digits + sizeof digits, std::fabs(value), std::chars_format::hex).ptr;
-  return (std::signbit(value) ? "-0x" : "0x") + std::string(digits, end) + suffix;
-}
-
-}  // namespace
 
 const char* memory_type(DType dtype) { return type_text(dtype).memory; }
 const char* element_type(DType dtype) { return type_text(dtype).element; }

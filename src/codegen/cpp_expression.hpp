@@ -16,6 +16,9 @@ const char* element_type(DType dtype);
 // A number as the generated source writes it: hexadecimal floats, no locale, every bit.
 std::string literal(DType dtype, std::uint64_t bits);
 
+// The table's spelling with the operands a, b, c named v<args>.
+std::string spell(std::string_view lanes, const std::int32_t* args);
+
 // Nothing but letters, digits and plain punctuation.
 std::string sanitize(std::string_view text);
 
