@@ -45,6 +45,8 @@ struct PipelineOptions {
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.
 std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptions& options);
+// The same for many graphs whose kernels are compiled together.
+std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs, const PipelineOptions& options);
 
 // The graph after the graph-level passes: what the schedule, the reference interpreter and the tests take.
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports = nullptr);

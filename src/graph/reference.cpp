@@ -477,6 +477,51 @@ struct Interpreter {
 
 }  // namespace
 
+namespace {
+
+double spacing(DType dtype) {
+  return dtype == DType::f64 ? 0x1p-52 : dtype == DType::f32 ? 0x1p-23 : dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
+}
+
+bool is_exact(const Node& node) {
+  switch (info(node.op).kind) {
+    case OpKind::pointwise:
+      switch (node.op) {
+        case Op::neg: case Op::abs: case Op::sign: case Op::relu: case Op::maximum: case Op::minimum:
+        case Op::floor: case Op::ceil: case Op::round: case Op::where: return true;
+        default: return false;
+      }
+    case OpKind::cast: return node.op == Op::bitcast;
+    case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
+    case OpKind::contraction: return false;
+    case OpKind::index: return node.op == Op::gather;
+    default: return true;
+  }
+}
+
+Literal magnitudes(const Literal& value) {
+  Literal result = value;
+  for (double& x : result.reals) x = std::fabs(x);
+  return result;
+}
+
+void perturb(const Node& node, std::span<const Literal* const> operands, Literal& value, Perturbation& by) {
+  if (!is_floating(value.type.dtype) || is_exact(node)) return;
+  // The roundings inside a sum are relative to its terms, not to what is left of them.
+  std::vector<double> scale = magnitudes(value).reals;
+  double roundings = by.roundings;
+  if (node.op == Op::sum) scale = interpret_reduce(Op::sum, node.attributes, value.type, magnitudes(*operands[0])).reals;
+  if (node.op == Op::matmul) scale = interpret_matmul(value.type, magnitudes(*operands[0]), magnitudes(*operands[1])).reals;
+  if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());
+  for (std::size_t i = 0; i < value.reals.size(); ++i) {
+    by.state ^= by.state << 13, by.state ^= by.state >> 7, by.state ^= by.state << 17;
+    double unit = static_cast<double>(by.state >> 11) * 0x1p-52 - 1;
+    value.reals[i] = round_to(value.type.dtype, value.reals[i] + unit * roundings * spacing(value.type.dtype) * scale[i]);
+  }
+}
+
+}  // namespace
+
 double round_to(DType dtype, long double value) {
   if (dtype == DType::f64) return static_cast<double>(value);
   if (dtype == DType::f32) return static_cast<float>(value);
@@ -490,7 +535,8 @@ double round_to(DType dtype, long double value) {
   return static_cast<double>(nearest);
 }
 
-std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inputs, std::span<const std::int64_t> symbols) {
+std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inputs, std::span<const std::int64_t> symbols,
+                               Perturbation* perturbation) {
   Interpreter interpreter{graph, inputs, symbols};
   std::size_t count = graph.nodes.size();
   // A value is dropped after its last user, so that long graphs don't hold all of theirs.
@@ -506,6 +552,7 @@ std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inpu
     operands.clear();
     for (const Tensor& operand : node.inputs()) operands.push_back(&values[operand.node()->index][operand.output()]);
     values[i] = interpreter.run(node, operands);
+    if (perturbation && values[i].size() == 1) perturb(node, operands, values[i].front(), *perturbation);
     for (const Tensor& operand : node.inputs())
       if (last_use[operand.node()->index] == i) values[operand.node()->index].clear();
   }

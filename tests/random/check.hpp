@@ -1,0 +1,30 @@
+// Holds the executors against each other on one program. In: programs. Out: for each, what differs, or nothing.
+// The bound is derived, not chosen: the reference is run again several times with every inexact result moved by a few
+// roundings; an executor may differ by a small multiple of how far that moves the outputs. Where moving flips a
+// comparison or makes a NaN, nothing can be said of that element.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+
+#include "random/program.hpp"
+
+namespace weft::testing {
+
+struct Statistics {
+  int programs = 0, reductions = 0, views = 0, gradients = 0, states = 0, symbolic_again = 0;
+  std::int64_t compared = 0, undecided = 0;
+  std::set<Op> ops;
+};
+
+// Empty where all executors agree: compiled with static sizes, with symbolic sizes, with donated memory; eager.
+// Kernels of all programs are compiled together.
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr);
+
+// The shortest program that still differs, found by leaving out instructions.
+Program shrink(Program program);
+
+// Makes and checks `count` programs from `seed` on; fails the running test with the shrunk program where one differs.
+Statistics check_random_programs(std::uint64_t seed, int count);
+
+}  // namespace weft::testing

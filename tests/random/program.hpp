@@ -1,0 +1,46 @@
+// Random programs over the public surface. In: a seed. Out: a list of instructions that can be replayed on any tensors of
+// the inputs' types (traced, symbolic, eager), and shortened while it still fails. Invariant: the same seed gives the
+// same program; an instruction that does not fit its operands' types is left out when the program is made, so a program
+// that lost instructions in shrinking still replays.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "weft/ops.hpp"
+
+namespace weft::testing {
+
+// A step: primitive or composite `what`, operands by position in the list of values so far, and small numbers.
+struct Instruction {
+  Op op;
+  std::vector<int> operands;   // negative: the literal -1 - i of the program
+  std::vector<std::int64_t> numbers;
+  DType dtype = DType::f32;
+};
+
+struct ProgramInput {
+  DType dtype;
+  std::vector<std::int64_t> sizes;
+};
+
+struct Program {
+  std::uint64_t seed = 0;
+  std::vector<ProgramInput> inputs;
+  std::vector<double> literals;
+  std::vector<Instruction> instructions;
+  bool gradient = false;        // also the gradients of the mean of all floating results
+  bool state = false;           // the first input is state: its new value is an output of its type
+};
+
+Program make_program(std::uint64_t seed, int instructions);
+
+// Replays on tensors: all results that nobody reads, gradients and the state's new value. Works traced and eagerly.
+std::vector<Tensor> replay(const Program& program, const std::vector<Tensor>& inputs);
+
+// Without the instruction at `position`: later operands that read it read its first operand, or another input.
+Program without(const Program& program, std::size_t position);
+std::string to_text(const Program& program);
+
+}  // namespace weft::testing
