@@ -43,6 +43,11 @@ Literal literal_as(const Tensor& tensor) {
     else literal.integers.push_back(static_cast<std::int64_t>(decode(x)));
   return literal;
 }
+// One element, in row-major order.
+template <class T>
+T element(const Tensor& tensor, std::size_t i) {
+  return tensor.data<T>()[i];
+}
 // The computed elements, read through data().
 inline Literal literal_of(const Tensor& tensor) {
   switch (type_of(tensor).dtype) {
