@@ -26,7 +26,7 @@ const Slice slices[] = {
     {"erf", "erf(lanes<float>(x))", std::erf(0.75)},
     {"sin", "sin(lanes<float>(x))", std::sin(0.75)},
     {"cos", "cos(lanes<float>(x))", std::cos(0.75)},
-    {"pow", "pow(lanes<float>(x), 3.0f)", 0.421875},
+    {"pow", "pow(lanes<float>(x), lanes<float>(3.0f))", 0.421875},
     {"floor_divide", "floor_divide(lanes<float>(x), lanes<float>(0.25f))", 3},
     {"remainder", "remainder(lanes<float>(x), lanes<float>(0.5f))", 0.25},
     {"random_bits", "convert<float>(random_bits(0, 0, 0L))", 0x6627e8d5},
