@@ -1,0 +1,102 @@
+// The allocator: alignment, reuse without the heap, bounds, threads, and running out of memory.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/storage.hpp"
+#include "weft/error.hpp"
+
+using namespace weft;
+
+TEST_CASE("blocks are aligned, as large as asked, writable, and unique until they are retained") {
+  for (std::size_t bytes : {0, 1, 63, 64, 65, 256, 257, 4096, 100000, 3 << 20}) {
+    Storage* storage = allocate(Device::cpu(), bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(storage->data) % 64 == 0);
+    CHECK(storage->bytes >= bytes);
+    CHECK(storage->bytes < bytes + 64);
+    std::memset(storage->data, 1, bytes);
+    CHECK(unique(storage));
+    retain(storage);
+    CHECK_FALSE(unique(storage));
+    release(storage);
+    CHECK(unique(storage));
+    storage->borrowed = true;
+    CHECK_FALSE(unique(storage));
+    storage->borrowed = false;
+    release(storage);
+  }
+}
+
+TEST_CASE("a freed block is the next one of its size, and forgets what it was") {
+  for (std::size_t bytes : {40, 5000, 8 << 20}) {
+    Storage* first = allocate(Device::cpu(), bytes);
+    void* data = first->data;
+    first->last_use = 9;
+    release(first);
+    Storage* second = allocate(Device::cpu(), bytes);
+    CHECK(second->data == data);
+    CHECK(second->last_use == 0);
+    CHECK(second->references == 1);
+    release(second);
+  }
+}
+
+TEST_CASE("live blocks do not overlap") {
+  std::mt19937 random(5);
+  struct Owned {
+    Storage* storage;
+    unsigned char mark;
+  };
+  std::vector<Owned> live;
+  auto intact = [](const Owned& owned) {
+    const auto* bytes = static_cast<const unsigned char*>(owned.storage->data);
+    for (std::size_t i = 0; i < owned.storage->bytes; ++i)
+      if (bytes[i] != owned.mark) return false;
+    return true;
+  };
+  for (int step = 0; step < 3000; ++step) {
+    if (live.size() > 60 || (!live.empty() && random() % 3 == 0)) {
+      std::size_t which = random() % live.size();
+      REQUIRE(intact(live[which]));
+      release(live[which].storage);
+      live[which] = live.back();
+      live.pop_back();
+    } else {
+      std::size_t bytes = (random() % 64 + 1) << (random() % 10);
+      Owned owned{allocate(Device::cpu(), bytes), static_cast<unsigned char>(random())};
+      std::memset(owned.storage->data, owned.mark, owned.storage->bytes);
+      live.push_back(owned);
+    }
+  }
+  for (const Owned& owned : live) {
+    CHECK(intact(owned));
+    release(owned.storage);
+  }
+}
+
+TEST_CASE("one thread allocates, others free, and threads end with blocks cached") {
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Storage*> blocks;
+    for (int i = 0; i < 400; ++i) blocks.push_back(allocate(Device::cpu(), static_cast<std::size_t>(i) * 37));
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = t; i < blocks.size(); i += 4) release(blocks[i]);
+        for (int i = 0; i < 1000; ++i) release(allocate(Device::cpu(), static_cast<std::size_t>(i)));
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  CHECK(true);
+}
+
+TEST_CASE("what can't be had is a typed error, and the next call works") {
+  for (std::size_t bytes : {SIZE_MAX, SIZE_MAX / 2, std::size_t{1} << 47})
+    CHECK_THROWS_AS(release(allocate(Device::cpu(), bytes)), OutOfMemory);
+  Storage* storage = allocate(Device::cpu(), 100);
+  CHECK(storage->data != nullptr);
+  release(storage);
+  CHECK_THROWS_WITH_AS(release(allocate(Device::cuda(), 100)), doctest::Contains("cuda"), Error);
+}
