@@ -126,13 +126,28 @@ class Tracing {
 
 // ---- what a signature may hold ---------------------------------------------------------------------------------------
 
-// An error here names the type that does not fit as `Offending`.
+enum class Problem : std::uint8_t { none, pointer, inherited_list, incomplete_list, other };
 template <class Offending>
+consteval Problem problem_of() {
+  if constexpr (std::is_void_v<Offending>) return Problem::none;
+  else if constexpr (std::is_pointer_v<Offending>) return Problem::pointer;
+  else if constexpr (requires { requires members<Offending>::inherited; }) return Problem::inherited_list;
+  else if constexpr (requires { requires !members<Offending>::complete; }) return Problem::incomplete_list;
+  else return Problem::other;
+}
+// An error here names the type that does not fit as `Offending`.
+template <class Offending, Problem problem = problem_of<Offending>()>
 consteval bool check_type() {
-  static_assert(!std::is_pointer_v<Offending>,
+  static_assert(problem != Problem::pointer,
                 "weft: a raw pointer is passed to or returned by a compiled function: what it points to cannot be guarded; "
                 "pass the object itself");
-  static_assert(std::is_void_v<Offending> || std::is_pointer_v<Offending>,
+  static_assert(problem != Problem::inherited_list,
+                "weft: this class derives from one with WEFT_MEMBERS and has no list of its own: its members would be "
+                "dropped; make the base a member, or list all members again");
+  static_assert(problem != Problem::incomplete_list,
+                "weft: WEFT_MEMBERS must list every data member, in the order of declaration; a base class with members "
+                "must become a member");
+  static_assert(problem != Problem::other,
                 "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
                 "numbers, enums, std::string, vector, array, optional, tuple, variant of those, and structs of those: "
                 "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
@@ -153,8 +168,6 @@ struct TracedArgument {
 };
 template <class P>
 struct TracedArgument<P, false> {
-  static_assert(is_state<P> || !std::is_lvalue_reference_v<P>,
-                "weft: a type that cannot be copied is taken by const& in a compiled function: take it by &");
   explicit TracedArgument(Value<P>& original) : value(original) {}
   Value<P>& value;
 };
@@ -255,9 +268,21 @@ template <int count, class... Taken, class Next, class... Rest>
   requires(count > 0)
 struct Split<count, TypeList<Taken...>, TypeList<Next, Rest...>> : Split<count - 1, TypeList<Taken..., Next>, TypeList<Rest...>> {};
 
+// What is taken by const& is copied for tracing.
+template <class P>
+constexpr bool can_be_traced() {
+  if constexpr (!Flattenable<Value<P>>) return false;
+  else return is_state<P> || !std::is_lvalue_reference_v<P> || copyable<Value<P>>();
+}
+template <class P>
+consteval bool check_parameter() {
+  static_assert(can_be_traced<P>() || !Flattenable<Value<P>>,
+                "weft: a type that cannot be copied is taken by const& in a compiled function: take it by &");
+  return true;
+}
 template <class... P>
 consteval bool check_types() {
-  return (check_type<typename FirstUnsupported<Value<P>>::type>() && ... && true);
+  return ((check_type<typename FirstUnsupported<Value<P>>::type>() && check_parameter<P>()) && ... && true);
 }
 template <class R>
 consteval bool check_result() {
@@ -265,7 +290,7 @@ consteval bool check_result() {
   else return check_types<R>();
 }
 template <class R, class... P>
-inline constexpr bool fits = (std::is_void_v<R> || Flattenable<std::conditional_t<std::is_void_v<R>, int, R>>) && (Flattenable<Value<P>> && ...);
+inline constexpr bool fits = (can_be_traced<std::conditional_t<std::is_void_v<R>, int, R>>() && ... && can_be_traced<P>());
 
 }  // namespace detail
 

@@ -150,7 +150,7 @@ consteval TypeKind type_kind() {
     else if constexpr (TupleLike<T>) {
       if constexpr (requires(T& array) { array.fill(*array.data()); }) return TypeKind::array;
       else return TypeKind::tuple;
-    } else if constexpr (Reflected<T>) return TypeKind::structure;
+    } else if constexpr (Reflected<T>) return members<T>::complete ? TypeKind::structure : TypeKind::unsupported;
     else if constexpr (std::is_empty_v<T>) return TypeKind::empty;
   }
   return TypeKind::unsupported;

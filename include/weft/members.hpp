@@ -208,7 +208,8 @@ concept PlainAggregate = std::is_aggregate_v<T> && std::is_class_v<T> && !Listed
 }  // namespace detail
 
 // The trait. `types` lists the members' types, `names` their names (text is null where the compiler cannot tell), and
-// visit(object, f) calls f(member...) with references, const where the object is.
+// visit(object, f) calls f(member...) with references, const where the object is. Where `complete` is false the list
+// leaves a member out (or `inherited`: it is the list of a base class), and whoever flattens refuses the type.
 template <class T>
 struct members {
   static constexpr bool reflected = false;
@@ -217,18 +218,14 @@ struct members {
 template <class T>
   requires(!detail::hana_adapted<T> && detail::Listed<T>)
 struct members<T> {
-  static_assert(std::is_same_v<detail::MemberAccess::Owner<T>, T>,
-                "weft: this class derives from one with WEFT_MEMBERS and has no list of its own: its members would be "
-                "dropped; make the base a member, or list all members again");
   static constexpr bool reflected = true;
+  static constexpr bool inherited = !std::is_same_v<detail::MemberAccess::Owner<T>, T>;
   template <class Object, class Visitor>
   static constexpr decltype(auto) visit(Object& object, Visitor&& visitor) {
     return detail::MemberAccess::visitor(object)(visitor);
   }
   using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
-  static_assert(detail::laid_out(types()) == sizeof(T),
-                "weft: WEFT_MEMBERS must list every data member, in the order of declaration; a base class with members "
-                "must become a member");
+  static constexpr bool complete = !inherited && detail::laid_out(types()) == sizeof(T);
   static constexpr int count = types::size;
   static constexpr detail::MemberNames<count> list{detail::MemberAccess::names<T>()};
   static constexpr const MemberName* names = list.names;
@@ -238,6 +235,7 @@ template <class T>
   requires(!detail::hana_adapted<T> && detail::PlainAggregate<T>)
 struct members<T> {
   static constexpr bool reflected = true;
+  static constexpr bool complete = true;
   static constexpr int count = detail::aggregate_size<T>();
   static_assert(count <= detail::max_aggregate_members,
                 "weft: a plain struct of more than 32 members: list them with WEFT_MEMBERS(a, b, ...) inside it");
