@@ -1,0 +1,229 @@
+// Files, batches and the progress bar.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "weft/data.hpp"
+#include "weft/ops.hpp"
+
+namespace weft {
+namespace {
+
+struct Folder {
+  std::string path = "/tmp/weft_data_XXXXXX";
+  Folder() { REQUIRE(mkdtemp(path.data())); }
+  ~Folder() {
+    for (const std::string& file : files) unlink(file.c_str());
+    rmdir(path.c_str());
+  }
+  std::string write(const std::string& name, const std::string& bytes, bool compress) {
+    std::string file = path + "/" + name;
+    gzFile out = gzopen(file.c_str(), compress ? "wb" : "wbT");
+    gzwrite(out, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(out);
+    files.insert(file);
+    return file;
+  }
+  std::string write_raw(const std::string& name, const std::string& bytes) {
+    std::string file = path + "/" + name;
+    std::ofstream(file, std::ios::binary) << bytes;
+    files.insert(file);
+    return file;
+  }
+  static std::string read(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::set<std::string> files;
+};
+
+std::string bytes(std::initializer_list<int> list) {
+  std::string text;
+  for (int byte : list) text += static_cast<char>(byte);
+  return text;
+}
+template <class T>
+std::vector<T> values(const Tensor& tensor) {
+  View<const T> view = tensor.data<T>();
+  return {view.begin(), view.end()};
+}
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("data_test.cpp:") != std::string::npos);
+    return error.what();
+  }
+  return "no error";
+}
+bool holds(const std::string& text, const std::string& part) {
+  bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE(text);
+  return found;
+}
+
+TEST_CASE("IDX files of every element type, compressed and not") {
+  Folder folder;
+  for (bool compress : {false, true}) {
+    auto read = [&](const std::string& text) { return data::read_idx(folder.write("a", text, compress).c_str()); };
+    Tensor u8 = read(bytes({0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 255}));
+    CHECK(u8.shape().same(Shape::of(2, 3)));
+    CHECK(values<std::uint8_t>(u8) == std::vector<std::uint8_t>{1, 2, 3, 4, 5, 255});
+    CHECK(values<std::int32_t>(read(bytes({0, 0, 9, 1, 0, 0, 0, 2, 5, 0xfe}))) == std::vector<std::int32_t>{5, -2});
+    CHECK(values<std::int32_t>(read(bytes({0, 0, 11, 1, 0, 0, 0, 2, 1, 2, 0xff, 0xfd}))) == std::vector<std::int32_t>{258, -3});
+    CHECK(values<std::int32_t>(read(bytes({0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfc}))) ==
+          std::vector<std::int32_t>{258, -4});
+    CHECK(values<float>(read(bytes({0, 0, 13, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0}))) == std::vector<float>{1.5f});
+    CHECK(values<double>(read(bytes({0, 0, 14, 1, 0, 0, 0, 1, 0xbf, 0xf8, 0, 0, 0, 0, 0, 0}))) == std::vector<double>{-1.5});
+    CHECK(read(bytes({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 3})).shape().same(Shape::of(0, 3)));
+  }
+}
+
+TEST_CASE("files that are missing, foreign, shortened, lengthened or damaged") {
+  Folder folder;
+  std::string header = bytes({0, 0, 8, 1, 0, 0, 0x10, 0}), content(4096, 'x');
+  for (int i = 0; i < 4096; ++i) content[static_cast<std::size_t>(i)] = static_cast<char>(i * 37 ^ i >> 3);
+  auto error = [](const std::string& file) { return error_of([&] { data::read_idx(file.c_str()); }); };
+  CHECK(holds(error(folder.path + "/none"), "[read_idx] " + folder.path + "/none cannot be opened: No such file"));
+  CHECK(holds(error(folder.path), "is damaged"));  // a folder
+  CHECK(holds(error(folder.write("a", "", false)), "is truncated"));
+  CHECK(holds(error(folder.write("a", "hello, this is text", false)), "is no IDX file"));
+  CHECK(holds(error(folder.write("a", bytes({0, 0, 7, 1, 0, 0, 0, 0}), false)), "unknown type, 7"));
+  CHECK(holds(error(folder.write("a", bytes({0, 0, 8, 9}), false)), "is no IDX file"));
+  for (bool compress : {false, true}) {
+    CHECK(holds(error(folder.write("a", header + content.substr(1), compress)), "is truncated: it ends within u8[4096]"));
+    CHECK(holds(error(folder.write("a", header + content + "y", compress)), "is longer than u8[4096]"));
+    CHECK(holds(error(folder.write("a", header.substr(0, 6), compress)), "it ends within its header"));
+  }
+  // Sizes that nobody can hold: refused or found short, and no memory is taken for them.
+  std::string huge = bytes({0, 0, 14, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255});
+  CHECK(holds(error(folder.write("a", huge, false)), "more elements than there can be"));
+  CHECK(holds(error(folder.write("a", bytes({0, 0, 8, 1, 255, 255, 255, 255}) + "abc", false)), "is truncated"));
+  std::string packed = Folder::read(folder.write("a", header + content, true));
+  CHECK(values<std::uint8_t>(data::read_idx(folder.write_raw("a", packed).c_str())).size() == 4096);
+  CHECK(holds(error(folder.write_raw("a", packed.substr(0, packed.size() / 2))), "is truncated"));
+  for (std::size_t at : {packed.size() / 2, packed.size() - 6}) {  // within the content, and in the checksum
+    std::string damaged = packed;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    CHECK(error(folder.write_raw("a", damaged)) != "no error");
+  }
+}
+
+TEST_CASE("Fashion-MNIST") {
+  data::Dataset test = data::fashion_mnist(data::Split::test);
+  CHECK(test.x.shape().same(Shape::of(10000, 784)));
+  CHECK(test.x.dtype() == DType::f32);
+  CHECK(test.y.dtype() == DType::i64);
+  CHECK(std::abs(mean(test.x).item()) < 0.02);
+  CHECK(std::abs(std::sqrt(var(test.x).item()) - 1) < 0.02);
+  CHECK(sum(cast(test.y == 9, DType::i64)).item<int>() == 1000);
+  CHECK(std::string(data::fashion_mnist_class(test.y.data<std::int64_t>()[0])) == "ankle boot");
+  CHECK(std::string(data::fashion_mnist_class(10)) == "?");
+}
+
+TEST_CASE("Fashion-MNIST elsewhere, missing, and of other sizes") {
+  Folder folder;
+  auto load = [&](const char* path) { return error_of([&] { data::fashion_mnist(data::Split::test, path); }); };
+  CHECK(holds(load(folder.path.c_str()), "there is no t10k-images-idx3-ubyte.gz in " + folder.path));
+  std::string image = bytes({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28}) + std::string(784, '\x80');
+  folder.write("t10k-images-idx3-ubyte", image, false);
+  folder.write("t10k-labels-idx1-ubyte.gz", bytes({0, 0, 8, 1, 0, 0, 0, 1, 3}), true);
+  setenv("WEFT_FASHION_MNIST", folder.path.c_str(), 1);
+  data::Dataset one = data::fashion_mnist(data::Split::test);
+  unsetenv("WEFT_FASHION_MNIST");
+  CHECK(one.y.item<int>() == 3);
+  CHECK(values<float>(one.x)[5] == doctest::Approx((128 / 255.0 - 0.28604) / 0.35302));
+  folder.write("t10k-labels-idx1-ubyte.gz", bytes({0, 0, 8, 1, 0, 0, 0, 1, 10}), true);
+  CHECK(holds(load(folder.path.c_str()), "label 0 is 10"));
+  folder.write("t10k-labels-idx1-ubyte.gz", bytes({0, 0, 8, 1, 0, 0, 0, 2, 1, 1}), true);
+  CHECK(holds(load(folder.path.c_str()), "holds images u8[1,28,28] and labels u8[2]"));
+}
+
+data::Dataset numbered(std::int64_t rows) {
+  Tensor y = arange(rows);
+  return {cast(reshape(y, {rows, 1}), DType::f32) + from_list<float>({0, 0.5}), y};
+}
+
+TEST_CASE("batches: every row once, with its label, in an order of the generator's") {
+  data::Dataset dataset = numbered(10);
+  Generator generator(1), same(1);
+  std::vector<std::int64_t> first, second, third;
+  for (auto [x, y] : data::batches(dataset, 3, generator)) {
+    CHECK(x.shape().same(Shape::of(3, 2)));
+    std::vector<std::int64_t> labels = values<std::int64_t>(y);
+    std::vector<float> rows = values<float>(x);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(rows[2 * i] == static_cast<float>(labels[i]));
+      CHECK(rows[2 * i + 1] == static_cast<float>(labels[i]) + 0.5f);
+    }
+    first.insert(first.end(), labels.begin(), labels.end());
+  }
+  CHECK(first.size() == 9);
+  CHECK(std::set<std::int64_t>(first.begin(), first.end()).size() == 9);
+  for (auto [x, y] : data::batches(dataset, 3, same))
+    for (std::int64_t label : values<std::int64_t>(y)) second.push_back(label);
+  CHECK(first == second);
+  for (auto [x, y] : data::batches(dataset, 3, same))
+    for (std::int64_t label : values<std::int64_t>(y)) third.push_back(label);
+  CHECK(first != third);  // the next pass has another order
+}
+
+TEST_CASE("batches in order, with the rest") {
+  data::Batches batches = data::batches(numbered(10), 4, default_generator(), {.shuffle = false, .keep_rest = true});
+  CHECK(batches.count() == 3);
+  std::vector<std::int64_t> sizes, labels;
+  for (auto [x, y] : batches) {
+    sizes.push_back(static_cast<std::int64_t>(x.size(0)));
+    for (std::int64_t label : values<std::int64_t>(y)) labels.push_back(label);
+  }
+  CHECK(sizes == std::vector<std::int64_t>{4, 4, 2});
+  CHECK(std::is_sorted(labels.begin(), labels.end()));
+  CHECK(labels.size() == 10);
+  // Of a view, and of more rows than there are.
+  data::Dataset odd = {slice(numbered(10).x, 0, 1, 10, 2), slice(arange(10), 0, 1, 10, 2)};
+  for (auto [x, y] : data::batches(odd, 5, default_generator(), {.shuffle = false}))
+    CHECK(values<std::int64_t>(y) == std::vector<std::int64_t>{1, 3, 5, 7, 9});
+  CHECK(data::batches(odd, 6).count() == 0);
+}
+
+TEST_CASE("batches refuse what does not fit") {
+  data::Dataset dataset = numbered(4);
+  CHECK(holds(error_of([&] { data::batches({dataset.x, arange(5)}, 2); }), "the numbers of rows differ: f32[4,2] and i64[5]"));
+  CHECK(holds(error_of([&] { data::batches(dataset, 0); }), "the size of a batch is 0"));
+  CHECK(holds(error_of([&] { data::batches({}, 2); }), "of an undefined tensor"));
+}
+
+TEST_CASE("progress writes plain lines where there is no terminal") {
+  Folder folder;
+  std::string file = folder.path + "/log";
+  folder.files.insert(file);
+  std::fflush(stderr);
+  int saved = dup(STDERR_FILENO);
+  REQUIRE(freopen(file.c_str(), "w", stderr));
+  {
+    Progress progress("epoch 1", 100);
+    for (int i = 0; i < 100; ++i) progress.tick(full({}, 0.25));
+  }
+  std::fflush(stderr);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  std::string text = Folder::read(file);
+  CAPTURE(text);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 10);
+  CHECK(holds(text, "epoch 1  10/100"));
+  CHECK(holds(text, "epoch 1  100/100"));
+  CHECK(holds(text, "0.2500"));
+  CHECK(text.find('\r') == std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

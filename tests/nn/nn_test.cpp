@@ -1,0 +1,175 @@
+// Layers, losses, and what is done to whole models.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "base/fail.hpp"
+#include "graph/node.hpp"
+#include "weft/grad.hpp"
+#include "weft/nn.hpp"
+
+namespace weft {
+namespace {
+
+std::vector<double> values(const Tensor& tensor) {
+  Tensor reals = cast(tensor, DType::f64);
+  View<const double> view = reals.data<double>();
+  return {view.begin(), view.end()};
+}
+template <class F>
+void refuses(F f, const char* words) {
+  try {
+    f();
+    FAIL("accepted");
+  } catch (const Error& error) {
+    std::string text = error.what();
+    CAPTURE(text);
+    CHECK(text.find(words) != std::string::npos);
+    CHECK(text.find("nn_test.cpp:") != std::string::npos);
+  }
+}
+
+TEST_CASE("Linear is x W^T + b over the last axis") {
+  nn::Linear linear(3, 2);
+  linear.weight = from_list<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  linear.bias = from_list<float>({10, 20});
+  Tensor x = from_list<float>({1, 0, -1, 2, 2, 2}, {2, 3});
+  CHECK(values(linear(x)) == std::vector<double>{8, 18, 22, 50});
+  CHECK(linear(ones({3})).shape().same(Shape::of(2)));
+  CHECK(linear(ones({4, 5, 3})).shape().same(Shape::of(4, 5, 2)));
+  refuses([&] { linear(ones({2, 4})); }, "[linear] takes 3 features, the input is f32[2,4]");
+  refuses([&] { nn::Linear(0, 2); }, "sizes must be positive");
+}
+
+TEST_CASE("Linear without a bias has nothing to train there") {
+  nn::Linear linear(3, 2, false);
+  CHECK(linear(ones({1, 3})).shape().same(Shape::of(1, 2)));
+  nn::Linear gradients = grad([](const nn::Linear& l) { return sum(l(ones({1, 3}))); }, linear);
+  CHECK(values(gradients.weight) == std::vector<double>(6, 1));
+  CHECK(!gradients.bias.tensor().defined());
+  nn::freeze(linear);
+  nn::freeze(linear, false);
+  CHECK(linear.bias.frozen);
+}
+
+TEST_CASE("initial values: PyTorch's bounds for Linear, deviations for the others") {
+  seed(1);
+  nn::Linear linear(400, 300);
+  auto deviation = [](const Tensor& x) { return std::sqrt(var(x, {}, 0).item()); };
+  auto largest = [](const Tensor& x) { return max(abs(x)).item(); };
+  CHECK(largest(linear.weight) <= 1 / 20.0);
+  CHECK(largest(linear.weight) > 0.9 / 20.0);
+  CHECK(largest(linear.bias) <= 1 / 20.0);
+  CHECK(deviation(linear.weight) == doctest::Approx(1 / 20.0 / std::sqrt(3)).epsilon(0.02));
+  CHECK(deviation(nn::kaiming_uniform({300, 400})) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.02));
+  CHECK(deviation(nn::kaiming_normal({300, 400})) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.02));
+  CHECK(deviation(nn::xavier_uniform({300, 400})) == doctest::Approx(std::sqrt(2.0 / 700)).epsilon(0.02));
+  CHECK(deviation(nn::xavier_normal({300, 400})) == doctest::Approx(std::sqrt(2.0 / 700)).epsilon(0.02));
+  CHECK(deviation(nn::kaiming_normal({30, 40, 10})) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.03));
+  refuses([] { nn::kaiming_normal({3}); }, "needs sizes [out, in, ...]");
+}
+
+TEST_CASE("cross entropy: values and gradients, worked out in float64") {
+  Tensor logits = from_list<double>({1, 2, 0.5, -1, 0, 3}, {2, 3}), labels = from_list<std::int64_t>({2, 0});
+  auto [loss, gradient] = value_and_grad([&](const Tensor& z) { return nn::cross_entropy(z, labels); }, logits);
+  CHECK(loss.rank() == 0);
+  CHECK(loss.item() == doctest::Approx(3.0151263439326872).epsilon(1e-14));
+  const double expected[] = {0.11561194881107453, 0.31426585960588121,  -0.42987780841695578,
+                             -0.49142608722723979, 0.023306311288986949, 0.46811977593825288};
+  std::vector<double> found = values(gradient);
+  for (std::size_t i = 0; i < 6; ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-13));
+  // Of any rank, of other label types, and one row alone.
+  CHECK(nn::cross_entropy(reshape(logits, {1, 2, 3}), reshape(labels, {1, 2})).item() == doctest::Approx(loss.item()));
+  CHECK(nn::cross_entropy(logits, cast(labels, DType::u8)).item() == doctest::Approx(loss.item()));
+  CHECK(nn::cross_entropy(from_list<double>({0, 0}), select(arange(2), 0, 1)).item() == doctest::Approx(std::log(2)));
+}
+
+TEST_CASE("cross entropy of large and of impossible logits") {
+  Tensor labels = from_list<std::int64_t>({0});
+  CHECK(nn::cross_entropy(from_list<float>({1000, -1000}, {1, 2}), labels).item() == 0);
+  CHECK(nn::cross_entropy(from_list<float>({-1000, 1000}, {1, 2}), labels).item() == 2000);
+  double infinity = std::numeric_limits<double>::infinity();
+  Tensor masked = from_list<double>({1, -infinity, 1}, {1, 3});
+  auto [loss, gradient] = value_and_grad([&](const Tensor& z) { return nn::cross_entropy(z, labels); }, masked);
+  CHECK(loss.item() == doctest::Approx(std::log(2)));
+  CHECK(values(gradient) == std::vector<double>{-0.5, 0, 0.5});
+}
+
+TEST_CASE("losses refuse what does not fit") {
+  Tensor logits = ones({2, 3});
+  auto labels = [](std::int64_t a, std::int64_t b) { return from_list<std::int64_t>({a, b}); };
+  refuses([&] { nn::cross_entropy(logits, labels(0, 3)).item(); }, "[cross_entropy] an index is out of range [0, 3)");
+  refuses([&] { nn::cross_entropy(logits, labels(-1, 0)).item(); }, "out of range [0, 3)");
+  refuses([&] { nn::cross_entropy(logits, ones({2})); }, "integer labels [...]: f32[2,3] x f32[2]");
+  refuses([&] { nn::cross_entropy(logits, arange(3)); }, "f32[2,3] x i64[3]");
+  refuses([&] { nn::cross_entropy(ones({0, 3}), arange(0)); }, "the mean over nothing");
+  refuses([&] { nn::mse_loss(logits, ones({3})); }, "shapes differ: f32[2,3] x f32[3]");
+  CHECK(nn::cross_entropy(logits, labels(0, 2)).item() == doctest::Approx(std::log(3)));  // and the next call works
+  CHECK(nn::mse_loss(logits, logits * 3).item() == 4);
+}
+
+struct Block {
+  nn::Linear first{4, 4}, second{4, 4};
+};
+struct Network {
+  std::vector<Block> blocks = std::vector<Block>(2);
+  std::optional<nn::Linear> head;
+  std::array<Param, 2> scales;
+  Buffer count;
+};
+
+TEST_CASE("parameters have the names of their places") {
+  Network network;
+  network.head.emplace(4, 2);
+  std::vector<nn::NamedParameter> found = nn::parameters(network);
+  REQUIRE(found.size() == 12);
+  CHECK(std::string(found[0].name) == "blocks.0.first.weight");
+  CHECK(std::string(found[7].name) == "blocks.1.second.bias");
+  CHECK(std::string(found[9].name) == "head.bias");
+  CHECK(std::string(found[11].name) == "scales.1");
+  CHECK(found[9].value.same(network.head->bias));
+}
+
+TEST_CASE("freezing a part") {
+  Network network;
+  nn::freeze(network.blocks[0]);
+  CHECK(network.blocks[0].second.bias.frozen);
+  CHECK(!network.blocks[1].second.bias.frozen);
+  nn::freeze(network.blocks[0], false);
+  CHECK(!network.blocks[0].second.bias.frozen);
+}
+
+struct Reordered {
+  nn::Linear other{7, 7};
+  std::vector<Block> blocks = std::vector<Block>(2);
+};
+TEST_CASE("initialize draws by name: independent of the order of construction and of other parts") {
+  Network a, b;
+  Reordered c;
+  Generator first(9), second(9), third(9), another(10);
+  nn::initialize(a, first);
+  nn::initialize(b, another);
+  nn::initialize(c, third);
+  std::vector<double> weight = values(a.blocks[1].first.weight);
+  CHECK(weight == values(c.blocks[1].first.weight));
+  CHECK(weight != values(b.blocks[1].first.weight));
+  CHECK(weight != values(a.blocks[0].first.weight));
+  CHECK(weight != values(a.blocks[1].second.weight));
+  nn::initialize(b, second);
+  CHECK(weight == values(b.blocks[1].first.weight));
+  nn::initialize(b, second);  // a second time: other numbers
+  CHECK(weight != values(b.blocks[1].first.weight));
+}
+
+TEST_CASE("the line of a layer's user stands at its operations") {
+  nn::Linear linear(3, 2);
+  Tensor y = linear(ones({1, 3}));
+  CHECK(to_string(y.node()->loc).rfind("nn_test.cpp:", 0) == 0);
+}
+
+}  // namespace
+}  // namespace weft

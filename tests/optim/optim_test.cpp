@@ -1,0 +1,138 @@
+// The optimizers against PyTorch's: three steps on two numbers, worked out in float64 from its documented formulas.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "base/fail.hpp"
+#include "graph/node.hpp"
+#include "weft/grad.hpp"
+#include "weft/optim.hpp"
+
+namespace weft {
+namespace {
+
+struct Model {
+  Param p;
+};
+Tensor vector(std::initializer_list<double> numbers) {
+  return from_list<double>(numbers, {static_cast<std::int64_t>(numbers.size())});
+}
+
+// Where three steps with these gradients lead from {1, -2}.
+template <class Optimizer>
+std::vector<double> three_steps(Optimizer make) {
+  Model model{vector({1, -2})};
+  auto optimizer = make(model);
+  for (const Tensor& gradient : {vector({0.5, -0.25}), vector({0.1, 0.3}), vector({-0.2, 0.05})})
+    optimizer.update(model, Model{gradient});
+  View<const double> view = model.p.tensor().data<double>();
+  return {view.begin(), view.end()};
+}
+
+void check(const std::vector<double>& found, double first, double second) {
+  CHECK(found[0] == doctest::Approx(first).epsilon(1e-12));
+  CHECK(found[1] == doctest::Approx(second).epsilon(1e-12));
+}
+
+TEST_CASE("as in PyTorch") {
+  using namespace optim;
+  check(three_steps([](Model& m) { return AdamW(m, {.lr = 0.1, .weight_decay = 0.01}); }), 0.78254373492710627, -1.9275647228722064);
+  check(three_steps([](Model& m) { return Adam(m, {.lr = 0.1}); }), 0.78526053183548894, -1.9333731193527501);
+  check(three_steps([](Model& m) { return Adam(m, {.lr = 0.1, .weight_decay = 0.05}); }), 0.77111071079538684, -1.8574042029281106);
+  check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1}); }), 0.96, -2.01);
+  check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); }), 0.86009474899999994,
+        -1.9831045730000001);
+  check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}); }),
+        0.83146555819099999, -1.988903780807);
+}
+
+TEST_CASE("defaults are PyTorch's") {
+  Model model{vector({1})};
+  optim::AdamW adamw(model);
+  CHECK(adamw.lr.item() == 1e-3);
+  CHECK(adamw.beta1.item() == 0.9);
+  CHECK(adamw.beta2.item() == 0.999);
+  CHECK(adamw.eps.item() == 1e-8);
+  CHECK(adamw.weight_decay.item() == 1e-2);
+  CHECK(optim::Adam(model).weight_decay.item() == 0);
+  CHECK(optim::SGD(model).momentum.item() == 0);
+}
+
+TEST_CASE("hyperparameters may change between steps, and the counter counts") {
+  Model model{vector({1})};
+  optim::AdamW optimizer(model, {.lr = 0.1, .weight_decay = 0});
+  optimizer.update(model, Model{vector({1})});
+  CHECK(model.p.tensor().item() == doctest::Approx(0.9));
+  optimizer.lr = 0;
+  optimizer.update(model, Model{vector({1})});
+  CHECK(model.p.tensor().item() == doctest::Approx(0.9));
+  CHECK(optimizer.steps.item() == 2);
+}
+
+struct Mixed {
+  Param trained, frozen, absent;
+  Buffer buffer;
+};
+TEST_CASE("frozen parameters, absent ones and buffers are left alone") {
+  Mixed model{vector({1}), vector({2}), {}, vector({3})};
+  model.frozen.frozen = true;
+  model.absent.frozen = true;
+  optim::AdamW optimizer(model);
+  Tensor frozen = model.frozen, buffer = model.buffer;
+  auto [loss, gradients] = value_and_grad([](const Mixed& m) { return sum(m.trained * m.frozen * m.buffer); }, model);
+  optimizer.update(model, gradients);
+  CHECK(model.frozen.tensor().same(frozen));
+  CHECK(model.buffer.tensor().same(buffer));
+  CHECK(model.trained.tensor().item() < 1);
+  CHECK(loss.item() == 6);
+}
+
+TEST_CASE("parameters keep their dtype") {
+  Model model{ones({3})};
+  optim::AdamW optimizer(model);
+  optimizer.update(model, Model{ones({3})});
+  CHECK(model.p.tensor().dtype() == DType::f32);
+}
+
+TEST_CASE("training outside compile leaves nothing pending and gets there") {
+  struct Line {
+    Param slope, offset;
+  };
+  Line line{ones({}), ones({})};
+  optim::SGD optimizer(line, {.lr = 0.1, .momentum = 0.5});
+  Tensor x = from_list<float>({-1, 0, 1, 2}), y = x * 3 - 2;
+  double last = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto [loss, gradients] = value_and_grad([&](const Line& l) { return mean(square(l.slope * x + l.offset - y)); }, line);
+    optimizer.update(line, gradients);
+    CHECK(line.slope.tensor().node()->operand_count == 0);
+    last = loss.item();
+  }
+  CHECK(last < 1e-6);
+  CHECK(line.slope.tensor().item() == doctest::Approx(3).epsilon(1e-3));
+  CHECK(line.offset.tensor().item() == doctest::Approx(-2).epsilon(1e-3));
+}
+
+TEST_CASE("what does not fit is refused, with the user's line") {
+  auto refuses = [](auto f, const char* words) {
+    try {
+      f();
+      FAIL("accepted");
+    } catch (const Error& error) {
+      std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find(words) != std::string::npos);
+      CHECK(text.find("optim_test.cpp:") != std::string::npos);
+    }
+  };
+  std::vector<Param> two = {vector({1}), vector({2})}, three = {vector({1}), vector({2}), vector({3})};
+  optim::AdamW optimizer(two);
+  refuses([&] { optimizer.update(three, three); }, "made for a model of 2 parameters, this one has 3");
+  refuses([&] { optimizer.update(two, three); }, "gradients are of another model");
+  std::vector<Param> longer = {vector({1, 2}), vector({2})};
+  refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
+  refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
+}
+
+}  // namespace
+}  // namespace weft
