@@ -64,6 +64,9 @@ Value execute_reduction(Op op, const Attributes& attributes, const Type& type, c
 Value execute_matmul(const Type& type, const Value& a, const Value& b);
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc);
 Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc);
+// The results of a scalar expression, of the given types.
+std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, std::span<const Type> types,
+                                       std::span<const Value> operands);
 Value execute_random_bits(const Type& type, const Value& seed, const Value& offset);
 
 // On contiguous memory: result[i] = op(a[i], b[i]), all of one dtype, and result[i] = a[i] in another dtype. f16 and bf16

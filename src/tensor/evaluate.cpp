@@ -44,6 +44,15 @@ Storage* plain_storage(const Value& value) {
   return std::exchange(result.storage, nullptr);
 }
 
+// The results of a region: a call or a scalar expression.
+std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
+                                  std::span<const std::int64_t> symbols);
+std::vector<Type> types_of(const Node& node) {
+  std::vector<Type> types{node.type};
+  types.insert(types.end(), node.more_types.begin(), node.more_types.end());
+  return types;
+}
+
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
 struct Run {
@@ -74,9 +83,10 @@ struct Run {
       slot.first = inputs[place];
     } else if (computed(&node)) {
       slot.first = value_of(Tensor(const_cast<Node*>(&node)));
-    } else if (node.op == Op::call) {
-      Run body{*node.body, operands, symbols};
-      std::vector<Value> results = body.run();
+    } else if (info(node.op).kind == OpKind::region) {
+      std::vector<Type> types = types_of(node);
+      for (Type& type : types) type = concrete(type);
+      std::vector<Value> results = execute_region(node, types, operands, symbols);
       slot.first = std::move(results[0]);
       slot.more.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
     } else {
@@ -109,6 +119,12 @@ struct Run {
     return results;
   }
 };
+
+std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
+                                  std::span<const std::int64_t> symbols) {
+  if (node.op == Op::elementwise) return eager::execute_elementwise(*node.definition, types, operands);
+  return Run{*node.body, operands, symbols}.run();
+}
 
 // ---- what is pending --------------------------------------------------------------------------------------------------
 
@@ -197,8 +213,8 @@ void execute_eagerly(Node* node) {
     operands = many;
   }
   for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(node->input(i));
-  if (node->op == Op::call) {
-    std::vector<Value> results = Run{*node->body, operands, {}}.run();
+  if (info(node->op).kind == OpKind::region) {
+    std::vector<Value> results = execute_region(*node, types_of(*node), operands, {});
     for (std::size_t i = 1; i < results.size(); ++i) node->more_values.push_back({plain_storage(results[i])});
     set_computed(node, std::move(results[0]));
   } else {

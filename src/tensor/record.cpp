@@ -48,7 +48,9 @@ Composite::~Composite() {
 }
 Loc Composite::loc() const { return recorder().loc; }
 
-Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+namespace {
+
+Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
   Trace* trace = r.trace();
@@ -77,7 +79,29 @@ Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attribu
     return value;
   }
   node->pending = std::min<std::uint64_t>(std::uint64_t{pending} + 1, UINT32_MAX / 64);
-  if (node->pending > pending_limit) evaluate(std::span(&value, 1), loc);
+  return value;
+}
+
+void bound_pending(const Tensor& value, Loc loc) {
+  if (value.node()->pending > pending_limit) evaluate(std::span(&value, 1), loc);
+}
+
+}  // namespace
+
+Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  Tensor value = record_pending(op, operands, attributes, wanted, loc);
+  bound_pending(value, loc);
+  return value;
+}
+
+Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
+                          std::span<const Type> results, Loc loc) {
+  Tensor value = record_pending(Op::elementwise, operands, {}, results[0], loc);
+  Node* node = value.node();
+  node->definition = &definition;
+  node->output_count = static_cast<std::uint8_t>(results.size());
+  node->more_types.assign(results.begin() + 1, results.end());
+  bound_pending(value, loc);
   return value;
 }
 
@@ -111,7 +135,15 @@ bool is_number(const Tensor& value) {
   return value.node()->op == Op::constant && value.node()->attributes.start.same(Dim(0));
 }
 
-// The operand in the computation's dtype and shape. A number becomes a constant of that type at once.
+Dim broadcast_size(Dim a, Dim b, bool& fits) {
+  if (a.same(b) || b.same(Dim(1))) return a;
+  if (a.same(Dim(1))) return b;
+  fits = fits && a == b;
+  return a.is_constant() ? a : b;
+}
+
+}  // namespace
+
 Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape, Device device, Loc loc) {
   const Type& type = type_of(operand);
   if (type.dtype == dtype && type.shape.same(shape) && (weak || !type.weak || shape.rank() > 0)) return operand;
@@ -127,14 +159,23 @@ Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape,
   return value;
 }
 
-Dim broadcast_size(Dim a, Dim b, bool& fits) {
-  if (a.same(b) || b.same(Dim(1))) return a;
-  if (a.same(Dim(1))) return b;
-  fits = fits && a == b;
-  return a.is_constant() ? a : b;
+Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc) {
+  Shape shape = type_of(operands[0]).shape;
+  bool fits = true;
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    const Shape& other = type_of(operands[i]).shape;
+    Shape merged;
+    merged.resize(std::max(shape.rank(), other.rank()));
+    for (int axis = 1; axis <= merged.rank(); ++axis) {
+      Dim a = axis <= shape.rank() ? shape[shape.rank() - axis] : Dim(1);
+      Dim b = axis <= other.rank() ? other[other.rank() - axis] : Dim(1);
+      merged[merged.rank() - axis] = broadcast_size(a, b, fits);
+    }
+    shape = merged;
+  }
+  if (!fits) fail(operation, loc, "shapes do not broadcast: ", describe_operands(operands));
+  return shape;
 }
-
-}  // namespace
 
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc) {
   std::size_t first = dtypes == DTypeClass::select ? 1 : 0;  // where()'s condition keeps its dtype
@@ -156,26 +197,10 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
     for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
     fail(operation, loc, "needs bool or integers: ", types);
   }
-  Shape shape = type_of(operands[0]).shape;
+  Shape shape = broadcast(operation, operands, loc);
   Device device = type_of(operands[0]).device;
-  bool fits = true;
-  for (std::size_t i = 1; i < operands.size(); ++i) {
-    const Shape& other = type_of(operands[i]).shape;
-    Shape merged;
-    merged.resize(std::max(shape.rank(), other.rank()));
-    for (int axis = 1; axis <= merged.rank(); ++axis) {
-      Dim a = axis <= shape.rank() ? shape[shape.rank() - axis] : Dim(1);
-      Dim b = axis <= other.rank() ? other[other.rank() - axis] : Dim(1);
-      merged[merged.rank() - axis] = broadcast_size(a, b, fits);
-    }
-    shape = merged;
-    if (type_of(operands[i]).device.type == Device::Type::cuda) device = type_of(operands[i]).device;
-  }
-  if (!fits) {
-    std::string types;
-    for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
-    fail(operation, loc, "shapes do not broadcast: ", types);
-  }
+  for (const Tensor& operand : operands)
+    if (type_of(operand).device.type == Device::Type::cuda) device = type_of(operand).device;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     bool condition = i < first;
     if (condition && type_of(operands[i]).dtype != DType::boolean)

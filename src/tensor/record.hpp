@@ -49,6 +49,10 @@ inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attrib
   return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
 }
 
+// The application of a scalar expression, with a result for each type (tensor/elementwise.cpp).
+Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
+                          std::span<const Type> results, Loc loc);
+
 // A public function opens one: inner operations carry the user's line and the composite's name.
 class Composite {
  public:
@@ -68,6 +72,10 @@ Tensor resolve(const At& operand, const char* operation);
 // Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
 Tensor pointwise(Op op, std::span<const At> operands);
+// The common shape; throws when there is none.
+Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc);
+// The operand in a computation's dtype and shape. A number becomes a constant of that type at once.
+Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape, Device device, Loc loc);
 
 // A size as a value: a weak i64 of no axes.
 Tensor dim_value(Dim dim, Loc loc);

@@ -1,0 +1,14 @@
+// Scalar expressions on tensors: applied, expanded into primitives, differentiated.
+#pragma once
+#include "graph/elementwise.hpp"
+
+namespace weft {
+
+// The expression as primitives of the table over `operands` (one for each argument, of one shape, numbers of one dtype).
+std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands, Loc loc);
+
+// The gradients of an elementwise node's operands from those of its results (undefined stands for zero): one more
+// application. Operands that are bool keep none.
+void elementwise_gradients(const Tensor& value, std::span<const Tensor> gradients, std::span<Tensor> results);
+
+}  // namespace weft
