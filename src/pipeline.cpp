@@ -212,7 +212,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   for (Graph& graph : graphs) executables.push_back(lower_graph(std::move(graph), options, kernels));
 
   Timer generate;
-  std::vector<std::string> units = codegen::cpp_units(kernels.kernels());
+  std::vector<std::string> units = codegen::cpp_units(kernels.kernels(), unit_count(kernels.kernels().size()));
   std::map<std::string, std::string> sources;
   for (const loop::Kernel& kernel : kernels.kernels()) sources[kernel.name] = codegen::generate_cpp(kernel);
   PassReport generated{"generate", generate.milliseconds(), units.size()};
@@ -223,6 +223,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
 
   for (std::shared_ptr<Executable>& executable : executables) {
     if (library) link(*executable, library);
+    runtime::prepare(executable->plan);
     for (KernelReport& kernel : executable->kernels) kernel.source = sources[kernel.name];
     executable->passes.push_back(generated);
     executable->passes.push_back(compiled);

@@ -17,7 +17,7 @@ namespace weft::codegen {
 // The function of one kernel, as a person would read it: comments, then `extern "C" void name(...)`.
 std::string generate_cpp(const loop::Kernel& kernel);
 
-// All kernels as translation units for parallel compilation, each with its prelude.
-std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels);
+// All kernels as at most `count` translation units of about equal length, each with its prelude.
+std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::size_t count);
 
 }  // namespace weft::codegen

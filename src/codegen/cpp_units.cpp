@@ -1,5 +1,4 @@
-// Kernels as translation units. A unit costs about 30 ms for its prelude, so small sets stay in few units; large ones
-// are cut so that no unit grows past what g++ compiles in good time.
+// Kernels as translation units. How many pay is the compiler driver's to say (runtime/jit.hpp); here they are made equal.
 #include <algorithm>
 #include <set>
 
@@ -33,19 +32,11 @@ int size_of(const loop::Kernel& kernel) {
   return has_rest ? 2 * size : size;
 }
 
-constexpr int worth_two = 400;   // below, a second prelude costs more than it saves
-constexpr int largest_unit = 6000;
-
 }  // namespace
 
-std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels) {
-  if (kernels.empty()) return {};
-  int total = 0;
-  for (const loop::Kernel& kernel : kernels) total += size_of(kernel);
-  std::size_t count = static_cast<std::size_t>(total / largest_unit + 1);
-  if (count % 2 == 1 && total > worth_two) ++count;
+std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::size_t count) {
   count = std::min(count, kernels.size());
-
+  if (count == 0) return {};
   // The largest first, each to the unit that is shortest so far; within a unit in the order in which they run.
   std::vector<std::size_t> order(kernels.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

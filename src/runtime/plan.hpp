@@ -46,6 +46,8 @@ struct Launch {
   std::string message;
 };
 
+class PreparedPlan;
+
 struct Plan {
   Device device;
   std::vector<PlanBuffer> buffers;
@@ -62,9 +64,14 @@ struct Plan {
   std::vector<Donation> donations;
   std::shared_ptr<Library> library;
   std::string source_path;
+  std::shared_ptr<PreparedPlan> prepared;  // made by prepare()
 };
 
-// Runs the plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded) memory.
+// Makes the plan ready to run, once everything else in it stands: sizes that are known are computed, the others become
+// small programs over the symbols, and arenas are kept for calls to come. Copies of the plan share them.
+void prepare(Plan& plan);
+
+// Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded) memory.
 // Everything that can fail (checks, the arena) comes before the first write into donated memory. Thread-safe: each call
 // in flight has its own arena.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,

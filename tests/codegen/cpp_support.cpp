@@ -380,7 +380,7 @@ std::vector<runtime::KernelFunction> compile_all(const std::vector<Trial>& trial
     const bool known = std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return kernel.name == trial.kernel.name; });
     if (!known) kernels.push_back(trial.kernel);
   }
-  library = jit({codegen::cpp_units(kernels), isa, {}});
+  library = jit({codegen::cpp_units(kernels, unit_count(kernels.size())), isa, {}});
   std::vector<runtime::KernelFunction> functions;
   for (const Trial& trial : trials)
     functions.push_back(library->function<void(void* const*, const Int*, Int, Int)>(trial.kernel.name.c_str()));

@@ -1,0 +1,253 @@
+// Launch plans: every kind of step, memory, symbols, threads, and that a call that repeats allocates nothing.
+#include "runtime/plan.hpp"
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <thread>
+
+#include "runtime/plan_number.hpp"
+#include "weft/error.hpp"
+
+using namespace weft;
+using namespace weft::runtime;
+
+static std::atomic<long> allocations = 0;
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+using Int = std::int64_t;
+
+// Stands for a compiled kernel: y[i] = 2 x[i] + parameters[0], a unit is 16 elements of parameters[1].
+void twice_plus(void* const* buffers, const Int* parameters, Int begin, Int end) {
+  const float* x = static_cast<const float*>(buffers[0]);
+  float* y = static_cast<float*>(buffers[1]);
+  for (Int i = begin * 16; i < end * 16 && i < parameters[1]; ++i) y[i] = 2 * x[i] + static_cast<float>(parameters[0]);
+}
+
+PlanBuffer argument(int index, DType dtype = DType::f32) { return {PlanBuffer::Kind::argument, index, dtype, 0, 0}; }
+PlanBuffer result(int index, DType dtype = DType::f32) { return {PlanBuffer::Kind::result, index, dtype, 0, 0}; }
+PlanBuffer temporary(Dim offset, DType dtype = DType::f32) { return {PlanBuffer::Kind::temporary, 0, dtype, 0, offset}; }
+
+Launch kernel(std::vector<int> buffers, Dim plus, Dim n, Dim work) {
+  Launch launch;
+  launch.name = "twice_plus";
+  launch.buffers = std::move(buffers);
+  launch.function = twice_plus;
+  launch.units = (n + Dim(15)) / Dim(16);
+  launch.parameters = {plus, n};
+  launch.work = work;
+  return launch;
+}
+
+// Two kernels in a row through a temporary: y = 2 (2 x + 1) + n.
+Plan chain(Dim n, Dim work) {
+  Plan plan;
+  plan.argument_count = plan.result_count = 1;
+  plan.symbol_count = n.is_constant() ? 0 : 1;
+  plan.buffers = {argument(0), temporary(64), result(0)};
+  plan.launches = {kernel({0, 1}, 1, n, work), kernel({1, 2}, n, n, work)};
+  plan.arena_bytes = n * Dim(4) + Dim(64);
+  prepare(plan);
+  return plan;
+}
+
+void check_chain(const Plan& plan, Int n, std::vector<Int> symbols) {
+  std::vector<float> x(static_cast<std::size_t>(n)), y(static_cast<std::size_t>(n), -1);
+  std::iota(x.begin(), x.end(), 0.0F);
+  void* const arguments[] = {x.data()};
+  void* const results[] = {y.data()};
+  run(plan, arguments, results, symbols);
+  Int wrong = 0;
+  for (Int i = 0; i < n; ++i) wrong += y[static_cast<std::size_t>(i)] != static_cast<float>(2 * (2 * i + 1) + n);
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("kernels, temporaries and slots, on one thread and on several") {
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2, 3, 7}) {
+    omp_set_num_threads(threads);
+    for (const Int n : {Int{0}, Int{1}, Int{100}, Int{100000}})
+      for (const Int work : {Int{0}, Int{1000}, Int{1000000}}) check_chain(chain(n, work), n, {});
+  }
+  omp_set_num_threads(before);
+}
+
+TEST_CASE("one plan serves sizes that grow and shrink") {
+  const Dim n = dims::symbol(0, 1);
+  const Plan plan = chain(n, n * Dim(100));
+  for (const Int size : {Int{10}, Int{1000}, Int{1000}, Int{3}, Int{50000}, Int{10}}) check_chain(plan, size, {size});
+}
+
+TEST_CASE("a call that repeats, or changes sizes, allocates nothing") {
+  const Dim n = dims::symbol(0, 1);
+  const Plan plan = chain(n, 0);
+  std::vector<float> x(100), y(100);
+  void* const arguments[] = {x.data()};
+  void* const results[] = {y.data()};
+  for (const Int size : {Int{100}, Int{50}}) run(plan, arguments, results, std::vector<Int>{size});
+  const Int sizes[] = {100, 50};
+  const long start = allocations;
+  for (int call = 0; call < 10; ++call) run(plan, arguments, results, std::span(sizes + call % 2, 1));
+  CHECK(allocations == start);
+}
+
+TEST_CASE("calls at once have arenas of their own") {
+  const Plan plan = chain(5000, 0);
+  std::vector<std::thread> threads;
+  std::atomic<Int> wrong = 0;
+  for (int t = 0; t < 12; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<float> x(5000, static_cast<float>(t)), y(5000);
+      void* const arguments[] = {x.data()};
+      void* const results[] = {y.data()};
+      for (int call = 0; call < 50; ++call) {
+        run(plan, arguments, results, {});
+        for (const float value : y) wrong += value != static_cast<float>(2 * (2 * t + 1) + 5000);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("matmul of arguments with offsets, batches and a transposed operand") {
+  const Dim m = dims::symbol(0, 1);
+  Plan plan;
+  plan.argument_count = 2;
+  plan.result_count = 1;
+  plan.symbol_count = 1;
+  plan.buffers = {argument(0), argument(1), result(0)};
+  Launch launch;
+  launch.kind = Launch::Kind::matmul;
+  launch.buffers = {0, 1, 2};
+  Contraction& c = launch.matmul;
+  c.batch = {Dim(2)};
+  c.m = m, c.n = 3, c.k = 4;
+  c.a_offset = 1, c.a_batch = {m * Dim(4)}, c.a_row = 4, c.a_column = 1;
+  c.b_batch = {Dim(0)}, c.b_row = 1, c.b_column = 4;  // one b for both, transposed
+  c.c_batch = {m * Dim(3)}, c.c_row = 3, c.c_column = 1;
+  plan.launches = {launch};
+  prepare(plan);
+  for (const Int rows : {Int{5}, Int{2}}) {
+    std::vector<float> a(static_cast<std::size_t>(8 * rows + 1)), b(12), y(static_cast<std::size_t>(6 * rows));
+    std::iota(a.begin(), a.end(), 0.0F);
+    std::iota(b.begin(), b.end(), -5.0F);
+    void* const arguments[] = {a.data(), b.data()};
+    void* const results[] = {y.data()};
+    run(plan, arguments, results, std::span(&rows, 1));
+    for (Int i = 0; i < 2 * rows; ++i)
+      for (Int j = 0; j < 3; ++j) {
+        float sum = 0;
+        for (Int l = 0; l < 4; ++l) sum += a[std::size_t(1 + i * 4 + l)] * b[std::size_t(j * 4 + l)];
+        CHECK(y[std::size_t(i * 3 + j)] == sum);
+      }
+  }
+}
+
+TEST_CASE("scatter_add takes indices that come twice, in order, on any number of threads") {
+  Plan plan;
+  plan.argument_count = 2;
+  plan.result_count = 1;
+  plan.buffers = {argument(0, DType::i64), argument(1), result(0)};
+  Launch launch;
+  launch.kind = Launch::Kind::scatter_add;
+  launch.buffers = {0, 1, 2};
+  const Int rows = 50, count = 3000, width = 37;
+  launch.rows = rows, launch.count = count, launch.width = width;
+  plan.launches = {launch};
+  prepare(plan);
+  std::vector<Int> index(count);
+  std::vector<float> updates(count * width), table(rows * width), wanted(rows * width, 0.0F);
+  for (Int i = 0; i < count; ++i) index[std::size_t(i)] = i * i % 49;  // row 49 gets nothing
+  for (std::size_t i = 0; i < updates.size(); ++i) updates[i] = 0.1F * static_cast<float>(i % 1001);
+  for (Int i = 0; i < count; ++i)
+    for (Int j = 0; j < width; ++j) wanted[std::size_t(index[std::size_t(i)] * width + j)] += updates[std::size_t(i * width + j)];
+  void* const arguments[] = {index.data(), updates.data()};
+  void* const results[] = {table.data()};
+  const int before = omp_get_max_threads();
+  for (const int threads : {1, 2, 3, 7}) {
+    omp_set_num_threads(threads);
+    std::fill(table.begin(), table.end(), -1.0F);
+    run(plan, arguments, results, {});
+    CHECK(table == wanted);
+  }
+  omp_set_num_threads(before);
+}
+
+TEST_CASE("a check that fails stops the call with the user's words, and the next call works") {
+  Plan plan;
+  plan.argument_count = 2;
+  plan.result_count = 1;
+  plan.buffers = {argument(0, DType::boolean), argument(1), result(0)};
+  Launch check;
+  check.kind = Launch::Kind::check;
+  check.buffers = {0};
+  check.message = "[gather] index out of range, at model.cpp:7";
+  plan.launches = {check, kernel({1, 2}, 0, 16, 0)};
+  prepare(plan);
+  bool holds = false;
+  std::vector<float> x(16, 1), y(16, -1);
+  void* const arguments[] = {&holds, x.data()};
+  void* const results[] = {y.data()};
+  CHECK_THROWS_WITH_AS(run(plan, arguments, results, {}), "[gather] index out of range, at model.cpp:7", Error);
+  CHECK(y[0] == -1);
+  holds = true;
+  run(plan, arguments, results, {});
+  CHECK(y[0] == 2);
+}
+
+TEST_CASE("constants are the plan's own memory, whatever becomes of the plan") {
+  Plan copy;
+  {
+    Plan plan;
+    plan.result_count = 1;
+    plan.buffers = {{PlanBuffer::Kind::constant, 0, DType::f32, 16, 0}, result(0)};
+    const std::vector<float> numbers(16, 3);
+    plan.constants.emplace_back(reinterpret_cast<const std::byte*>(numbers.data()), reinterpret_cast<const std::byte*>(numbers.data() + 16));
+    plan.launches = {kernel({0, 1}, 1, 16, 0)};
+    prepare(plan);
+    copy = plan;
+  }
+  std::vector<float> y(16);
+  void* const results[] = {y.data()};
+  run(copy, {}, results, {});
+  CHECK(y[15] == 7);
+}
+
+TEST_CASE("a plan that does not fit its call, or is not prepared, is refused") {
+  Plan plan = chain(16, 0);
+  CHECK_THROWS_AS(run(plan, {}, {}, {}), InternalError);
+  plan.prepared = nullptr;
+  CHECK_THROWS_AS(run(plan, {}, {}, {}), InternalError);
+  plan.launches[0].function = nullptr;
+  CHECK_THROWS_AS(prepare(plan), InternalError);
+}
+
+TEST_CASE("numbers over symbols equal the expressions") {
+  const Dim s = dims::symbol(0, 1), t = dims::symbol(1, 1);
+  const std::vector<Dim> dims = {Dim(7), s, s * t * Dim(3) - t + Dim(5), (s + Dim(15)) / Dim(16), (s * t - Dim(100)) % Dim(7),
+                                 ((s + t) / Dim(3)) * ((s - t) / Dim(4)) % Dim(11), Dim(0) - s};
+  NumberTable table;
+  const NumberTable::Range range = table.add(dims);
+  std::vector<Int> numbers = table.constants();
+  CHECK(numbers[0] == 7);
+  for (const auto& [a, b] : {std::pair<Int, Int>{1, 1}, {64, 784}, {13, 1000000007}, {100, 3}}) {
+    const Int symbols[] = {a, b};
+    table.evaluate(symbols, numbers);
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      CHECK(numbers[range.begin + i] == dims::evaluate(dims[i], std::span(symbols)));
+  }
+}
