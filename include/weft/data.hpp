@@ -32,7 +32,8 @@ struct Batch {
 };
 struct BatchOptions {
   bool shuffle = true;
-  bool keep_rest = false;  // whether rows that do not fill a batch make a last, smaller one: another shape to compile for
+  bool keep_rest =
+      false;  // whether rows that do not fill a batch make a last, smaller one: another shape to compile for
 };
 
 // One pass over a dataset, in an order that is drawn when the pass begins.

@@ -1,5 +1,5 @@
-// Differentiation: value_and_grad(f, wrt), grad(f, wrt). Lexical: f is called with every trainable leaf of `wrt` bound to
-// a variable, and gradients flow to these variables only. The same eagerly and inside compile; levels nest, so the
+// Differentiation: value_and_grad(f, wrt), grad(f, wrt). Lexical: f is called with every trainable leaf of `wrt` bound
+// to a variable, and gradients flow to these variables only. The same eagerly and inside compile; levels nest, so the
 // gradient of a gradient is the second derivative.
 #pragma once
 #include <vector>
@@ -70,11 +70,16 @@ struct BoundLeaves {
 enum class Misuse : std::uint8_t { none, unknown_type, not_copyable, no_parameter, not_callable, bad_result };
 template <class Argument, class F, class M>
 consteval Misuse misuse() {
-  if constexpr (!Flattenable<M>) return Misuse::unknown_type;
-  else if constexpr (!copyable<M>()) return Misuse::not_copyable;
-  else if constexpr (!std::is_invocable_v<F&, Argument>) return std::is_invocable_v<F&> ? Misuse::no_parameter : Misuse::not_callable;
-  else if constexpr (!Flattenable<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>) return Misuse::bad_result;
-  else return Misuse::none;
+  if constexpr (!Flattenable<M>)
+    return Misuse::unknown_type;
+  else if constexpr (!copyable<M>())
+    return Misuse::not_copyable;
+  else if constexpr (!std::is_invocable_v<F&, Argument>)
+    return std::is_invocable_v<F&> ? Misuse::no_parameter : Misuse::not_callable;
+  else if constexpr (!Flattenable<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>)
+    return Misuse::bad_result;
+  else
+    return Misuse::none;
 }
 template <Misuse found>
 consteval bool explain() {
@@ -88,9 +93,10 @@ consteval bool explain() {
                 "parameters; write [&](const Model& m) { ... }");
   static_assert(found != Misuse::not_callable,
                 "weft: value_and_grad(f, wrt) calls f(wrt): f must take it, as in [&](const Model& m) { ... }");
-  static_assert(found != Misuse::bad_result,
-                "weft: value_and_grad(f, wrt): f must return the loss, a Tensor, or a struct or tuple of tensors and numbers "
-                "whose first member is the loss");
+  static_assert(
+      found != Misuse::bad_result,
+      "weft: value_and_grad(f, wrt): f must return the loss, a Tensor, or a struct or tuple of tensors and numbers "
+      "whose first member is the loss");
   return found == Misuse::none;
 }
 
@@ -119,17 +125,20 @@ auto run(const char* operation, F& f, M& place, Loc loc) {
 template <class Argument, class F, class M>
 auto differentiate(const char* operation, F& f, M& place, Loc loc) {
   constexpr Misuse found = misuse<Argument, F, M>();
-  if constexpr (found == Misuse::none) return run<Argument>(operation, f, place, loc);
-  else return explain<found>(), *static_cast<ValueAndGrad<Tensor, std::conditional_t<found == Misuse::not_copyable, Tensor, M>>*>(nullptr);
+  if constexpr (found == Misuse::none)
+    return run<Argument>(operation, f, place, loc);
+  else
+    return explain<found>(),
+           *static_cast<ValueAndGrad<Tensor, std::conditional_t<found == Misuse::not_copyable, Tensor, M>>*>(nullptr);
 }
 
 }  // namespace detail
 
-// Calls f(wrt) and differentiates what it returns: a number of one element, or a struct or tuple whose first leaf is it.
-// `wrt` is a Tensor, a Param, or anything of them: a model, a vector, a tuple. Returns [value, gradients]. Values in
-// `wrt` are as before afterwards, also when f throws; what f writes to the Buffers of a model that is not const stays.
-// Throws Error when the loss is no floating number of one element, when a leaf is an integer, when no leaf reaches the
-// loss, and when a value on the way was computed where no level was open.
+// Calls f(wrt) and differentiates what it returns: a number of one element, or a struct or tuple whose first leaf is
+// it. `wrt` is a Tensor, a Param, or anything of them: a model, a vector, a tuple. Returns [value, gradients]. Values
+// in `wrt` are as before afterwards, also when f throws; what f writes to the Buffers of a model that is not const
+// stays. Throws Error when the loss is no floating number of one element, when a leaf is an integer, when no leaf
+// reaches the loss, and when a value on the way was computed where no level was open.
 template <class F, class M>
 auto value_and_grad(F&& f, M&& wrt, Loc loc = Loc::current()) {
   if constexpr (std::is_lvalue_reference_v<M> && !std::is_const_v<std::remove_reference_t<M>>) {

@@ -23,7 +23,7 @@ Tensor xavier_uniform(Sizes sizes, Generator& generator = default_generator(), d
 Tensor xavier_normal(Sizes sizes, Generator& generator = default_generator(), double gain = 1, Options options = {},
                      Loc loc = Loc::current());
 
-// ---- layers -----------------------------------------------------------------------------------------------------------
+// ---- layers --------------------------------------------------------------------------------------------------------
 
 // y = x W^T + b over the last axis: x [..., in] to y [..., out]. Both start uniform within 1 / sqrt(in), as in PyTorch.
 struct Linear {
@@ -49,7 +49,7 @@ using weft::relu;
 using weft::silu;
 using weft::softmax;
 
-// ---- whole models -----------------------------------------------------------------------------------------------------
+// ---- whole models --------------------------------------------------------------------------------------------------
 
 struct NamedParameter {
   const char* name;  // blocks.3.attn.weight; lives as long as the process
@@ -102,12 +102,17 @@ void walk(T& value, Visit& visit, Path& path) {
   } else if constexpr (kind == TypeKind::tuple) {
     [&]<int... index>(std::integer_sequence<int, index...>) {
       (step(get<index>(value), static_cast<std::size_t>(index)), ...);
-    }(std::make_integer_sequence<int, std::tuple_size<T>::value>());
+    }
+    (std::make_integer_sequence<int, std::tuple_size<T>::value>());
   } else if constexpr (kind == TypeKind::optional) {
     if (value.has_value()) walk(*value, visit, path);
   } else if constexpr (kind == TypeKind::variant) {
     [&]<class... Alternative>(weft::detail::TypeList<Alternative...>) {
-      ([&] { if (auto* held = get_if<Alternative>(&value)) walk(*held, visit, path); }(), ...);
+      (
+          [&] {
+            if (auto* held = get_if<Alternative>(&value)) walk(*held, visit, path);
+          }(),
+          ...);
     }(weft::detail::child_types<T>());
   } else if constexpr (kind == TypeKind::structure) {
     const MemberName* name = members<T>::names;
@@ -135,14 +140,14 @@ void freeze(M& model, bool frozen = true) {
   detail::walk(model, visit, path);
 }
 
-// Draws initial values anew: every part that has initialize(Generator&) gets a generator of its path, so a layer's values
-// depend on the seed and its name, not on what else the model holds or in which order it was made.
+// Draws initial values anew: every part that has initialize(Generator&) gets a generator of its path, so a layer's
+// values depend on the seed and its name, not on what else the model holds or in which order it was made.
 template <class M>
 void initialize(M& model, Generator& generator, Loc loc = Loc::current()) {
   detail::Path path;
   Generator base = generator.fork(loc);
   auto visit = [&]<class T>(T& part, detail::Path& path) {
-    if constexpr (requires(Generator& own) { part.initialize(own); }) {
+    if constexpr (requires(Generator & own) { part.initialize(own); }) {
       Generator own = base.named(path.text(), loc);
       part.initialize(own);
       return true;

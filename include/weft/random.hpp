@@ -40,8 +40,8 @@ Generator& default_generator();
 void seed(std::uint64_t value, Loc loc = Loc::current());
 
 // Uniform in [low, high): 24 bits of f32, 53 of f64, as many as the significand has of f16 and bf16.
-Tensor uniform(Sizes sizes, double low = 0, double high = 1, Generator& generator = default_generator(), Options options = {},
-               Loc loc = Loc::current());
+Tensor uniform(Sizes sizes, double low = 0, double high = 1, Generator& generator = default_generator(),
+               Options options = {}, Loc loc = Loc::current());
 // Normal, by Box and Muller: two draws.
 Tensor normal(Sizes sizes, double mean = 0, double deviation = 1, Generator& generator = default_generator(),
               Options options = {}, Loc loc = Loc::current());
@@ -53,6 +53,7 @@ Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default
 // Sets elements to zero with this probability and scales the others, so that the expectation stays.
 Tensor dropout(At x, double probability, Generator& generator = default_generator());
 // 0 ... count-1 in random order, on the host (not inside a compiled function).
-std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator = default_generator(), Loc loc = Loc::current());
+std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator = default_generator(),
+                                      Loc loc = Loc::current());
 
 }  // namespace weft

@@ -85,8 +85,8 @@ class Backward {
       if (node->sequence < start_ || entry_of(value)) return;
       bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
       if (hides_operands && !is_variable(node))
-        fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)), " (",
-             info(node->op).name, "): it was computed apart from what is differentiated");
+        fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
+             " (", info(node->op).name, "): it was computed apart from what is differentiated");
       node->index = static_cast<std::uint32_t>(entries_.size());
       entries_.push_back({node});
     };
@@ -144,7 +144,8 @@ class Backward {
   }
 
   [[noreturn]] void no_path() {
-    fail(operation_, loc_, "the loss does not depend on what it is differentiated with respect to: use the argument that "
+    fail(operation_, loc_,
+         "the loss does not depend on what it is differentiated with respect to: use the argument that "
          "the function is called with, not a copy of it");
   }
 
@@ -163,9 +164,11 @@ class Backward {
 std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc) {
   if (!loss.defined()) fail(operation, loc, "the loss is an undefined tensor");
   Loc where = loss.node()->loc.file ? loss.node()->loc : loc;
-  if (!is_differentiable(loss)) fail(operation, where, "the loss must be a floating number, it is ", to_string(type_of(loss)));
+  if (!is_differentiable(loss))
+    fail(operation, where, "the loss must be a floating number, it is ", to_string(type_of(loss)));
   if (!(type_of(loss).shape.element_count() == Dim(1)))
-    fail(operation, where, "the loss must be one number, it is ", to_string(type_of(loss)), ": reduce it with sum or mean");
+    fail(operation, where, "the loss must be one number, it is ", to_string(type_of(loss)),
+         ": reduce it with sum or mean");
   return Backward(variables, operation, loc).run(loss);
 }
 

@@ -30,21 +30,22 @@ Level::~Level() {
   }
 }
 
-bool Level::trains(const Leaf& leaf) const { return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag); }
+bool Level::trains(const Leaf& leaf) const {
+  return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag);
+}
 
 void Level::bind(const LeafList& leaves, const TypeDescription& description) {
   trains_ = trainable_kind(leaves);
   // All are looked at before the first is bound, so that a refusal changes nothing.
-  visit_paths(description, leaves.leaves.begin(), this,
-              [](void* context, const Leaf& leaf, const char* path) {
-                const Level& level = *static_cast<const Level*>(context);
-                if (!level.trains(leaf)) return;
-                const char* name = *path ? path : "the argument";
-                if (!leaf.tensor().defined()) fail(level.operation_, level.loc_, name, " is an undefined tensor");
-                if (!is_floating(type_of(leaf.tensor()).dtype))
-                  fail(level.operation_, level.loc_, name, " is ", to_string(type_of(leaf.tensor())),
-                       ": only floating values have gradients");
-              });
+  visit_paths(description, leaves.leaves.begin(), this, [](void* context, const Leaf& leaf, const char* path) {
+    const Level& level = *static_cast<const Level*>(context);
+    if (!level.trains(leaf)) return;
+    const char* name = *path ? path : "the argument";
+    if (!leaf.tensor().defined()) fail(level.operation_, level.loc_, name, " is an undefined tensor");
+    if (!is_floating(type_of(leaf.tensor()).dtype))
+      fail(level.operation_, level.loc_, name, " is ", to_string(type_of(leaf.tensor())),
+           ": only floating values have gradients");
+  });
   Composite call(nullptr, loc_);
   for (std::size_t i = 0; i < leaves.leaves.size(); ++i) {
     const Leaf& leaf = leaves.leaves[i];
@@ -54,7 +55,8 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
     positions_.push_back(i);
     variables_.push_back(std::move(variable));
   }
-  if (variables_.empty()) fail(operation_, loc_, "there is nothing to differentiate with respect to: no parameter trains");
+  if (variables_.empty())
+    fail(operation_, loc_, "there is nothing to differentiate with respect to: no parameter trains");
   for (std::size_t i = 0; i < positions_.size(); ++i)
     before_.push_back(std::exchange(leaves.leaves[positions_[i]].tensor(), variables_[i]));
 }
@@ -77,7 +79,8 @@ void Level::place_gradients(const LeafList& leaves) {
       leaf.tensor() = Tensor();
   for (std::size_t i = 0; i < positions_.size(); ++i) {
     if (positions_[i] >= leaves.leaves.size() || !trains(leaves.leaves[positions_[i]]))
-      fail(operation_, loc_, "the function added, removed or froze parameters of what it is differentiated with respect to");
+      fail(operation_, loc_,
+           "the function added, removed or froze parameters of what it is differentiated with respect to");
     leaves.leaves[positions_[i]].tensor() = std::move(gradients_[i]);
   }
 }

@@ -24,11 +24,11 @@ Tensor operand_or_none(const Pullback& p, std::size_t i) {
 #define WEFT_DERIVATIVES_1(da) WEFT_DERIVATIVE(0, da)
 #define WEFT_DERIVATIVES_2(da, db) WEFT_DERIVATIVE(0, da) WEFT_DERIVATIVE(1, db)
 #define WEFT_DERIVATIVES_3(da, db, dc) WEFT_DERIVATIVE(0, da) WEFT_DERIVATIVE(1, db) WEFT_DERIVATIVE(2, dc)
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                         \
-  void vjp_##name(const Pullback& p) {                                                                     \
-    [[maybe_unused]] const Tensor &g = p.gradient(), &y = p.value;                                         \
-    [[maybe_unused]] const Tensor a = p.operand(0), b = operand_or_none(p, 1), c = operand_or_none(p, 2);  \
-    WEFT_DERIVATIVES_##arity(__VA_ARGS__)                                                                  \
+#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                        \
+  void vjp_##name(const Pullback& p) {                                                                    \
+    [[maybe_unused]] const Tensor &g = p.gradient(), &y = p.value;                                        \
+    [[maybe_unused]] const Tensor a = p.operand(0), b = operand_or_none(p, 1), c = operand_or_none(p, 2); \
+    WEFT_DERIVATIVES_##arity(__VA_ARGS__)                                                                 \
   }
 #include "weft/ops.def"
 #undef WEFT_DERIVATIVES_1
@@ -81,8 +81,10 @@ void vjp_reshape(const Pullback& p) { p.results[0] = reshaped(p.gradient(), type
 Tensor permuted(const Tensor& value, const std::uint8_t* axes, bool inverse) {
   Attributes attributes;
   for (int i = 0; i < type_of(value).shape.rank(); ++i) {
-    if (inverse) attributes.axes[axes[i]] = static_cast<std::uint8_t>(i);
-    else attributes.axes[i] = axes[i];
+    if (inverse)
+      attributes.axes[axes[i]] = static_cast<std::uint8_t>(i);
+    else
+      attributes.axes[i] = axes[i];
   }
   return view_as(Op::permute, value, attributes, {});
 }

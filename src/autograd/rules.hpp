@@ -8,10 +8,10 @@ namespace weft {
 
 // What a rule is given, and where it puts its results. Undefined stands for zero on both sides.
 struct Pullback {
-  Tensor value;                          // output 0 of the node
-  std::span<const Tensor> gradients;     // of the node's outputs
+  Tensor value;                           // output 0 of the node
+  std::span<const Tensor> gradients;      // of the node's outputs
   std::span<const unsigned char> wanted;  // operands whose gradient is needed: the others get no work
-  std::span<Tensor> results;             // of the node's operands
+  std::span<Tensor> results;              // of the node's operands
 
   const Node& node() const { return *value.node(); }
   const Tensor& gradient() const { return gradients[0]; }

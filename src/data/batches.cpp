@@ -11,7 +11,8 @@ namespace weft::data {
 namespace {
 
 // Rows order[from], order[from + 1], ... of a value, or rows from, from + 1, ... where there is no order.
-Tensor rows_of(const Tensor& value, std::span<const std::int64_t> order, std::int64_t from, std::int64_t count, Loc loc) {
+Tensor rows_of(const Tensor& value, std::span<const std::int64_t> order, std::int64_t from, std::int64_t count,
+               Loc loc) {
   Type type = type_of(value);
   std::int64_t elements = 1;
   for (int i = 1; i < type.shape.rank(); ++i) elements *= type.shape[i].constant();

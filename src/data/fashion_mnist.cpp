@@ -44,16 +44,20 @@ Dataset fashion_mnist(Split split, const char* folder, Loc loc) {
   if (!fits) fail("fashion_mnist", call.loc(), where, " holds images ", to_string(it), " and labels ", to_string(lt));
 
   float table[256];
-  for (int value = 0; value < 256; ++value) table[value] = static_cast<float>((value / 255.0 - pixel_mean) / pixel_deviation);
+  for (int value = 0; value < 256; ++value)
+    table[value] = static_cast<float>((value / 255.0 - pixel_mean) / pixel_deviation);
   View<const std::uint8_t> pixels = images.data<std::uint8_t>(), numbers = labels.data<std::uint8_t>();
   std::int64_t count = lt.shape[0].constant();
-  Tensor x = make_data(allocate({}, pixels.size() * sizeof(float)), {DType::f32, false, {}, Shape::of(count, 784)}, call.loc());
-  Tensor y = make_data(allocate({}, numbers.size() * sizeof(std::int64_t)), {DType::i64, false, {}, Shape::of(count)}, call.loc());
+  Tensor x = make_data(allocate({}, pixels.size() * sizeof(float)), {DType::f32, false, {}, Shape::of(count, 784)},
+                       call.loc());
+  Tensor y = make_data(allocate({}, numbers.size() * sizeof(std::int64_t)), {DType::i64, false, {}, Shape::of(count)},
+                       call.loc());
   auto* to_x = static_cast<float*>(storage_of(x)->data);
   auto* to_y = static_cast<std::int64_t*>(storage_of(y)->data);
   for (std::size_t i = 0; i < pixels.size(); ++i) to_x[i] = table[pixels[i]];
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i] >= std::size(classes)) fail("fashion_mnist", call.loc(), label_path, ": label ", i, " is ", int{numbers[i]});
+    if (numbers[i] >= std::size(classes))
+      fail("fashion_mnist", call.loc(), label_path, ": label ", i, " is ", int{numbers[i]});
     to_y[i] = numbers[i];
   }
   return {x, y};

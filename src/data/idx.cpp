@@ -49,7 +49,8 @@ class IdxFile {
     for (int i = 0; i < magic[3]; ++i) {
       std::uint8_t size[4];
       take(size, sizeof size, "its header");
-      std::uint32_t number = std::uint32_t{size[0]} << 24 | std::uint32_t{size[1]} << 16 | std::uint32_t{size[2]} << 8 | size[3];
+      std::uint32_t number =
+          std::uint32_t{size[0]} << 24 | std::uint32_t{size[1]} << 16 | std::uint32_t{size[2]} << 8 | size[3];
       type.shape.push_back(static_cast<std::int64_t>(number));
       if (__builtin_mul_overflow(count, std::uint64_t{number}, &count) || count > std::uint64_t{1} << 40)
         refuse("says that it holds more elements than there can be");
@@ -96,7 +97,8 @@ class IdxFile {
       return result;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      std::uint64_t word = static_cast<std::int8_t>(bytes[i * element.bytes]) < 0 && element.bytes < 4 ? ~std::uint64_t{0} : 0;
+      std::uint64_t word =
+          static_cast<std::int8_t>(bytes[i * element.bytes]) < 0 && element.bytes < 4 ? ~std::uint64_t{0} : 0;
       for (std::size_t b = 0; b < element.bytes; ++b) word = word << 8 | bytes[i * element.bytes + b];
       std::memcpy(to + i * width, &word, width);  // the low bytes: little-endian, as every CPU that Weft runs on
     }

@@ -49,7 +49,8 @@ void Progress::draw(bool last) {
   double seconds = drawn_ - start_, rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   char text[160];
   int length = std::snprintf(text, sizeof text, "%lld/%lld  %.0f/s  %.1f s", static_cast<long long>(done_),
-                             static_cast<long long>(total_), rate, last || rate <= 0 ? seconds : static_cast<double>(total_ - done_) / rate);
+                             static_cast<long long>(total_), rate,
+                             last || rate <= 0 ? seconds : static_cast<double>(total_ - done_) / rate);
   std::string line(text, static_cast<std::size_t>(length));
   line += last || done_ >= total_ ? "" : " left";
   if (number_.defined()) {
@@ -62,7 +63,8 @@ void Progress::draw(bool last) {
   }
   int room = columns() - static_cast<int>(std::char_traits<char>::length(label_) + line.size()) - 6;
   std::string bar(static_cast<std::size_t>(std::clamp(room, 0, 40)), '.');
-  std::fill_n(bar.begin(), static_cast<std::size_t>(std::min(done_, total_)) * bar.size() / static_cast<std::size_t>(total_), '#');
+  std::fill_n(bar.begin(),
+              static_cast<std::size_t>(std::min(done_, total_)) * bar.size() / static_cast<std::size_t>(total_), '#');
   std::fprintf(stderr, "\r\033[K%s [%s] %s%s", label_, bar.c_str(), line.c_str(), last ? "\n" : "");
   std::fflush(stderr);
 }

@@ -34,11 +34,13 @@ Tensor uniform_of(Sizes sizes, double deviation, Generator& generator, Options o
 
 Tensor kaiming_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
   Composite call("kaiming_uniform", loc);
-  return uniform_of(sizes, gain / std::sqrt(fans("kaiming_uniform", sizes.shape(), call.loc()).in), generator, options, loc);
+  return uniform_of(sizes, gain / std::sqrt(fans("kaiming_uniform", sizes.shape(), call.loc()).in), generator, options,
+                    loc);
 }
 Tensor kaiming_normal(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
   Composite call("kaiming_normal", loc);
-  return normal(sizes, 0, gain / std::sqrt(fans("kaiming_normal", sizes.shape(), call.loc()).in), generator, options, loc);
+  return normal(sizes, 0, gain / std::sqrt(fans("kaiming_normal", sizes.shape(), call.loc()).in), generator, options,
+                loc);
 }
 Tensor xavier_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
   Composite call("xavier_uniform", loc);
@@ -56,8 +58,10 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, Options option
   if (in < 1 || out < 1) fail("linear", call.loc(), "sizes must be positive: ", in, " in, ", out, " out");
   double bound = 1 / std::sqrt(static_cast<double>(in));
   weight = uniform({out, in}, -bound, bound, default_generator(), options, loc);
-  if (with_bias) bias = uniform({out}, -bound, bound, default_generator(), options, loc);
-  else bias.frozen = true;
+  if (with_bias)
+    bias = uniform({out}, -bound, bound, default_generator(), options, loc);
+  else
+    bias.frozen = true;
 }
 void Linear::initialize(Generator& generator) {
   const Type type = type_of(weight.tensor());
@@ -72,7 +76,8 @@ Tensor Linear::operator()(At x) const {
   Tensor value = resolve(x, "linear");
   const Type &type = type_of(value), &weights = type_of(weight.tensor());
   if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))
-    fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ", to_string(type));
+    fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ",
+         to_string(type));
   Tensor y = matmul(value, transpose(weight));
   return bias.tensor().defined() ? y + bias : y;
 }
@@ -85,8 +90,8 @@ Tensor cross_entropy(At logits, At labels) {
   bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
   for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
-    fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt), " x ",
-         to_string(lt));
+    fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt),
+         " x ", to_string(lt));
   if (zt.shape.element_count() == Dim(0)) fail("cross_entropy", call.loc(), "the mean over nothing: ", to_string(zt));
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
@@ -106,18 +111,18 @@ Tensor mse_loss(At prediction, At target) {
   return mean(square(a - b));
 }
 
-// ---- whole models -----------------------------------------------------------------------------------------------------
+// ---- whole models --------------------------------------------------------------------------------------------------
 
 namespace detail {
 
 std::vector<NamedParameter> named_parameters(const LeafList& leaves, const TypeDescription& description) {
   std::vector<NamedParameter> result;
-  weft::detail::visit_paths(description, leaves.leaves.begin(), &result,
-                            [](void* context, const Leaf& leaf, const char* path) {
-                              if (leaf.kind != weft::detail::LeafKind::param) return;
-                              const char* name = interned_text(intern_text(path)).c_str();
-                              static_cast<std::vector<NamedParameter>*>(context)->push_back({name, leaf.tensor(), leaf.flag});
-                            });
+  weft::detail::visit_paths(
+      description, leaves.leaves.begin(), &result, [](void* context, const Leaf& leaf, const char* path) {
+        if (leaf.kind != weft::detail::LeafKind::param) return;
+        const char* name = interned_text(intern_text(path)).c_str();
+        static_cast<std::vector<NamedParameter>*>(context)->push_back({name, leaf.tensor(), leaf.flag});
+      });
   return result;
 }
 

@@ -2,7 +2,9 @@
 #include "weft/optim.hpp"
 
 #include "base/fail.hpp"
+#include "tensor/elementwise.hpp"
 #include "tensor/evaluate.hpp"
+#include "tensor/expressions.hpp"
 #include "tensor/record.hpp"
 #include "weft/grad.hpp"
 
@@ -88,35 +90,47 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
   detail::compute(std::move(computed), call.loc());
 }
 
-// ---- Adam -------------------------------------------------------------------------------------------------------------
+// ---- Adam ----------------------------------------------------------------------------------------------------------
 
 AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
                        const AdamStep& step, Loc loc) {
   Composite call("adam", loc);
-  Tensor g = step.decoupled ? gradient : gradient + parameter * step.decay;
-  Tensor m = first + (g - first) * (1 - step.beta1);
-  Tensor v = second * step.beta2 + g * g * (1 - step.beta2);
-  Tensor kept = step.decoupled ? parameter * step.decay : parameter;
-  Tensor p = kept - m / (sqrt(v) / step.second_scale + step.eps) * step.step_size;
-  return {p, m, v};
+  const Scalar one_minus_beta1 = 1 - step.beta1, one_minus_beta2 = 1 - step.beta2;
+  const At operands[] = {parameter,       gradient,   first,           second,   step.step_size, step.second_scale,
+                         one_minus_beta1, step.beta2, one_minus_beta2, step.eps, step.decay};
+  Tensor results[3];
+  const OwnExpressions& own = own_expressions();
+  weft::detail::apply_elementwise(step.decoupled ? *own.adamw : *own.adam, operands, results);
+  return {results[0], results[1], results[2]};
 }
 
 template <bool decoupled>
 BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Options& options, Loc loc)
-    : lr(options.lr), beta1(options.beta1), beta2(options.beta2), eps(options.eps), weight_decay(options.weight_decay),
-      first_(parameters.zeros(loc)), second_(parameters.zeros(loc)) {}
+    : lr(options.lr),
+      beta1(options.beta1),
+      beta2(options.beta2),
+      eps(options.eps),
+      weight_decay(options.weight_decay),
+      first_(parameters.zeros(loc)),
+      second_(parameters.zeros(loc)) {}
 
 template <bool decoupled>
 void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   Composite call(decoupled ? "adamw" : "adam", loc);
   detail::require_same_model(first_.size(), parameters.size(), call.loc());
   steps = steps + 1;
-  const AdamStep step{lr / (1 - pow(beta1, steps)), sqrt(1 - pow(beta2, steps)), beta1, beta2, eps,
-                      decoupled, decoupled ? 1 - lr * weight_decay : weight_decay};
+  const AdamStep step{lr / (1 - pow(beta1, steps)),
+                      sqrt(1 - pow(beta2, steps)),
+                      beta1,
+                      beta2,
+                      eps,
+                      decoupled,
+                      decoupled ? 1 - lr * weight_decay : weight_decay};
   std::vector<Tensor> computed = {steps.tensor()};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters.trains(i)) continue;
-    AdamResult next = adam_update(parameters.parameter(i), parameters.gradient(i), first_[i], second_[i], step, call.loc());
+    AdamResult next =
+        adam_update(parameters.parameter(i), parameters.gradient(i), first_[i], second_[i], step, call.loc());
     computed.insert(computed.end(), {next.parameter, next.first, next.second});
     parameters.parameter(i) = std::move(next.parameter);
     first_[i].tensor() = std::move(next.first);

@@ -34,7 +34,8 @@ Tensor computed_state(std::uint64_t seed, Loc loc) {
   return make_data(storage, state_type(), loc);
 }
 Tensor integer(std::uint64_t value, Loc loc) {
-  return record(Op::constant, {}, Attributes::integer(static_cast<std::int64_t>(value)), Type{DType::i64, false, {}, {}}, loc);
+  return record(Op::constant, {}, Attributes::integer(static_cast<std::int64_t>(value)),
+                Type{DType::i64, false, {}, {}}, loc);
 }
 Tensor state_of(const Tensor& seed, const Tensor& offset) {
   Tensor parts[] = {seed, offset};
@@ -137,7 +138,8 @@ Generator Generator::named(const char* name, Loc loc) const {
   Tensor own = const_cast<Generator*>(this)->state(call.loc());
   // The offsets of a draw count from 0: the name's bits, with the top one set, are no draw's.
   Tensor place = integer(hash_of(name) | 1ull << 63, call.loc());
-  Tensor words = record(Op::random_bits, {word(own, 0), place}, {}, Type{DType::i32, false, {}, Shape::of(2)}, call.loc());
+  Tensor words =
+      record(Op::random_bits, {word(own, 0), place}, {}, Type{DType::i32, false, {}, Shape::of(2)}, call.loc());
   return Generator(FromState(), state_of(wide(words), integer(0, call.loc())));
 }
 
@@ -183,7 +185,8 @@ Tensor dropout(At x, double probability, Generator& generator) {
   check_probability("dropout", probability, call.loc());
   Tensor value = resolve(x, "dropout");
   if (probability == 0) return value;
-  Tensor kept = unit_interval(type_of(value).shape, DType::f32, generator, type_of(value).device, call.loc()) >= probability;
+  Tensor kept =
+      unit_interval(type_of(value).shape, DType::f32, generator, type_of(value).device, call.loc()) >= probability;
   return where(kept, probability == 1 ? value : value / (1 - probability), 0);
 }
 

@@ -1,6 +1,6 @@
 // The default generator as compile() sees it. A trace that draws from it gets a hidden input, Trace::generator_input
-// (i64[2]: seed, offset), whose value at the end is Trace::generator_value: each call takes the state, runs, and puts the
-// new one back.
+// (i64[2]: seed, offset), whose value at the end is Trace::generator_value: each call takes the state, runs, and puts
+// the new one back.
 #pragma once
 #include "weft/tensor.hpp"
 

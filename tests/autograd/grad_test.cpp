@@ -40,11 +40,10 @@ struct Model {
   Tensor scale;
 };
 Model make_model() {
-  return {{vector({1, 2}), vector({3, 4})}, {vector({5, 6}), vector({7, 8})}, full({}, 0, {DType::f64}), vector({2, 2})};
+  return {
+      {vector({1, 2}), vector({3, 4})}, {vector({5, 6}), vector({7, 8})}, full({}, 0, {DType::f64}), vector({2, 2})};
 }
-Tensor loss_of(const Model& m) {
-  return sum(m.first.weight * m.second.weight * m.scale) + sum(square(m.first.bias));
-}
+Tensor loss_of(const Model& m) { return sum(m.first.weight * m.second.weight * m.scale) + sum(square(m.first.bias)); }
 
 TEST_CASE("gradients have the model's own type") {
   Model model = make_model();
@@ -106,7 +105,8 @@ TEST_CASE("tensors, parameters, scalars, vectors and tuples") {
   std::vector<Tensor> gradients = grad([](const std::vector<Tensor>& v) { return sum(v[0] * v[1]); }, several);
   CHECK(values(gradients[0]) == Numbers{2, 4, 6});
   CHECK(values(gradients[1]) == Numbers{1, 2, 3});
-  auto [a, b] = grad([](const std::tuple<Tensor, Tensor>& t) { return sum(get<0>(t) * get<1>(t)); }, std::tuple(x, x * 3));
+  auto [a, b] =
+      grad([](const std::tuple<Tensor, Tensor>& t) { return sum(get<0>(t) * get<1>(t)); }, std::tuple(x, x * 3));
   CHECK(values(a) == Numbers{3, 6, 9});
   CHECK(values(b) == Numbers{1, 2, 3});
 }
@@ -234,7 +234,8 @@ TEST_CASE("empty tensors") {
 
 TEST_CASE("dtypes: gradients come back in the dtype of what they belong to") {
   Tensor single = from_list<float>({1, 2}), real = vector({3, 4});
-  auto [a, b] = grad([](const std::tuple<Tensor, Tensor>& t) { return sum(get<0>(t) * get<1>(t)); }, std::tuple(single, real));
+  auto [a, b] =
+      grad([](const std::tuple<Tensor, Tensor>& t) { return sum(get<0>(t) * get<1>(t)); }, std::tuple(single, real));
   CHECK(a.dtype() == DType::f32);
   CHECK(b.dtype() == DType::f64);
   CHECK(values(a) == Numbers{3, 4});
@@ -250,14 +251,18 @@ TEST_CASE("what is refused, with the user's line") {
     CHECK(text.find("grad_test.cpp:") != std::string::npos);
   };
   contains(error_of([&] { grad([](const Tensor& v) { return v * 2; }, x); }), "must be one number, it is f64[3]");
-  contains(error_of([&] { grad([](const Tensor& v) { return sum(cast(v, DType::i64)); }, x); }), "must be a floating number, it is i64[]");
-  contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, arange(3)); }), "the argument is i64[3]: only floating");
+  contains(error_of([&] { grad([](const Tensor& v) { return sum(cast(v, DType::i64)); }, x); }),
+           "must be a floating number, it is i64[]");
+  contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, arange(3)); }),
+           "the argument is i64[3]: only floating");
   const Tensor copy = x;
-  contains(error_of([&] { grad([&](const Tensor&) { return sum(copy); }, x); }), "does not depend on what it is differentiated");
+  contains(error_of([&] { grad([&](const Tensor&) { return sum(copy); }, x); }),
+           "does not depend on what it is differentiated");
   CHECK(values(grad([&](const Tensor&) { return sum(x); }, x)) == Numbers{1, 1, 1});  // the place itself is bound
   contains(error_of([&] { grad([&](const Tensor& v) { return sum(stop_gradient(v)); }, x); }), "does not depend");
   contains(error_of([&] { grad([](const Tensor&) { return Tensor(); }, x); }), "the loss is an undefined tensor");
-  contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, Tensor()); }), "the argument is an undefined tensor");
+  contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, Tensor()); }),
+           "the argument is an undefined tensor");
   contains(error_of([&] { grad([](const Tensor& v) { return std::tuple{1, v}; }, x); }), "must be the loss");
   std::vector<Param> grown = {x};
   auto grows = [](std::vector<Param>& v) {
@@ -270,7 +275,8 @@ TEST_CASE("what is refused, with the user's line") {
   contains(error_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, layer); }), "bias is i64[3]");
   Layer frozen{x, x};
   frozen.weight.frozen = frozen.bias.frozen = true;
-  contains(error_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, frozen); }), "nothing to differentiate");
+  contains(error_of([&] { grad([](const Layer& l) { return sum(l.weight.tensor()); }, frozen); }),
+           "nothing to differentiate");
 }
 
 TEST_CASE("the gradient of a severed value is an error, never zero") {
@@ -294,7 +300,8 @@ TEST_CASE("backward work stays with what depends, and stands at the user's lines
   auto f = [](const std::vector<Tensor>& v) {
     Tensor independent = exp(sin(v[1]));
     Tensor loss = sum(v[0] * independent);
-    return std::vector<Tensor>{grad([&](const Tensor& variable) { return sum(gelu(variable) * independent); }, v[0]), loss};
+    return std::vector<Tensor>{grad([&](const Tensor& variable) { return sum(gelu(variable) * independent); }, v[0]),
+                               loss};
   };
   std::vector<Literal> inputs = {x, constant};
   Graph graph = trace(f, inputs);

@@ -91,7 +91,8 @@ inline double gradient_error(const Function& f, std::vector<Literal> inputs, dou
       input.reals[i] = at - step;
       double below = interpret(value, inputs, {})[0].reals[0];
       input.reals[i] = at;
-      double quotient = (above - below) / (2 * step), error = std::abs(gradient.reals[i] - quotient) / (1 + std::abs(quotient));
+      double quotient = (above - below) / (2 * step),
+             error = std::abs(gradient.reals[i] - quotient) / (1 + std::abs(quotient));
       worst = std::isnan(error) ? HUGE_VAL : std::max(worst, error);
     }
   }

@@ -79,11 +79,13 @@ TEST_CASE("IDX files of every element type, compressed and not") {
     CHECK(u8.shape().same(Shape::of(2, 3)));
     CHECK(values<std::uint8_t>(u8) == std::vector<std::uint8_t>{1, 2, 3, 4, 5, 255});
     CHECK(values<std::int32_t>(read(bytes({0, 0, 9, 1, 0, 0, 0, 2, 5, 0xfe}))) == std::vector<std::int32_t>{5, -2});
-    CHECK(values<std::int32_t>(read(bytes({0, 0, 11, 1, 0, 0, 0, 2, 1, 2, 0xff, 0xfd}))) == std::vector<std::int32_t>{258, -3});
+    CHECK(values<std::int32_t>(read(bytes({0, 0, 11, 1, 0, 0, 0, 2, 1, 2, 0xff, 0xfd}))) ==
+          std::vector<std::int32_t>{258, -3});
     CHECK(values<std::int32_t>(read(bytes({0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 1, 2, 0xff, 0xff, 0xff, 0xfc}))) ==
           std::vector<std::int32_t>{258, -4});
     CHECK(values<float>(read(bytes({0, 0, 13, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0}))) == std::vector<float>{1.5f});
-    CHECK(values<double>(read(bytes({0, 0, 14, 1, 0, 0, 0, 1, 0xbf, 0xf8, 0, 0, 0, 0, 0, 0}))) == std::vector<double>{-1.5});
+    CHECK(values<double>(read(bytes({0, 0, 14, 1, 0, 0, 0, 1, 0xbf, 0xf8, 0, 0, 0, 0, 0, 0}))) ==
+          std::vector<double>{-1.5});
     CHECK(read(bytes({0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 3})).shape().same(Shape::of(0, 3)));
   }
 }
@@ -100,7 +102,8 @@ TEST_CASE("files that are missing, foreign, shortened, lengthened or damaged") {
   CHECK(holds(error(folder.write("a", bytes({0, 0, 7, 1, 0, 0, 0, 0}), false)), "unknown type, 7"));
   CHECK(holds(error(folder.write("a", bytes({0, 0, 8, 9}), false)), "is no IDX file"));
   for (bool compress : {false, true}) {
-    CHECK(holds(error(folder.write("a", header + content.substr(1), compress)), "is truncated: it ends within u8[4096]"));
+    CHECK(
+        holds(error(folder.write("a", header + content.substr(1), compress)), "is truncated: it ends within u8[4096]"));
     CHECK(holds(error(folder.write("a", header + content + "y", compress)), "is longer than u8[4096]"));
     CHECK(holds(error(folder.write("a", header.substr(0, 6), compress)), "it ends within its header"));
   }
@@ -197,7 +200,10 @@ TEST_CASE("batches in order, with the rest") {
 
 TEST_CASE("batches refuse what does not fit") {
   data::Dataset dataset = numbered(4);
-  CHECK(holds(error_of([&] { data::batches({dataset.x, arange(5)}, 2); }), "the numbers of rows differ: f32[4,2] and i64[5]"));
+  CHECK(holds(error_of([&] {
+                data::batches({dataset.x, arange(5)}, 2);
+              }),
+              "the numbers of rows differ: f32[4,2] and i64[5]"));
   CHECK(holds(error_of([&] { data::batches(dataset, 0); }), "the size of a batch is 0"));
   CHECK(holds(error_of([&] { data::batches({}, 2); }), "of an undefined tensor"));
 }

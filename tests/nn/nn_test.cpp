@@ -78,7 +78,7 @@ TEST_CASE("cross entropy: values and gradients, worked out in float64") {
   auto [loss, gradient] = value_and_grad([&](const Tensor& z) { return nn::cross_entropy(z, labels); }, logits);
   CHECK(loss.rank() == 0);
   CHECK(loss.item() == doctest::Approx(3.0151263439326872).epsilon(1e-14));
-  const double expected[] = {0.11561194881107453, 0.31426585960588121,  -0.42987780841695578,
+  const double expected[] = {0.11561194881107453,  0.31426585960588121,  -0.42987780841695578,
                              -0.49142608722723979, 0.023306311288986949, 0.46811977593825288};
   std::vector<double> found = values(gradient);
   for (std::size_t i = 0; i < 6; ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-13));

@@ -36,13 +36,16 @@ void check(const std::vector<double>& found, double first, double second) {
 
 TEST_CASE("as in PyTorch") {
   using namespace optim;
-  check(three_steps([](Model& m) { return AdamW(m, {.lr = 0.1, .weight_decay = 0.01}); }), 0.78254373492710627, -1.9275647228722064);
+  check(three_steps([](Model& m) { return AdamW(m, {.lr = 0.1, .weight_decay = 0.01}); }), 0.78254373492710627,
+        -1.9275647228722064);
   check(three_steps([](Model& m) { return Adam(m, {.lr = 0.1}); }), 0.78526053183548894, -1.9333731193527501);
-  check(three_steps([](Model& m) { return Adam(m, {.lr = 0.1, .weight_decay = 0.05}); }), 0.77111071079538684, -1.8574042029281106);
+  check(three_steps([](Model& m) { return Adam(m, {.lr = 0.1, .weight_decay = 0.05}); }), 0.77111071079538684,
+        -1.8574042029281106);
   check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1}); }), 0.96, -2.01);
-  check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); }), 0.86009474899999994,
-        -1.9831045730000001);
-  check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}); }),
+  check(three_steps([](Model& m) { return SGD(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); }),
+        0.86009474899999994, -1.9831045730000001);
+  check(three_steps(
+            [](Model& m) { return SGD(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}); }),
         0.83146555819099999, -1.988903780807);
 }
 
@@ -103,7 +106,8 @@ TEST_CASE("training outside compile leaves nothing pending and gets there") {
   Tensor x = from_list<float>({-1, 0, 1, 2}), y = x * 3 - 2;
   double last = 0;
   for (int i = 0; i < 100; ++i) {
-    auto [loss, gradients] = value_and_grad([&](const Line& l) { return mean(square(l.slope * x + l.offset - y)); }, line);
+    auto [loss, gradients] =
+        value_and_grad([&](const Line& l) { return mean(square(l.slope * x + l.offset - y)); }, line);
     optimizer.update(line, gradients);
     CHECK(line.slope.tensor().node()->operand_count == 0);
     last = loss.item();

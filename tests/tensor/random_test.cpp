@@ -59,7 +59,8 @@ TEST_CASE("forks and names give generators of their own") {
   CHECK(values<std::int32_t>(a.fork().bits({64})) != forked);
 
   Generator left(1), right(1);
-  Bits weight = values<std::int32_t>(left.named("weight").bits({8})), bias = values<std::int32_t>(left.named("bias").bits({8}));
+  Bits weight = values<std::int32_t>(left.named("weight").bits({8})),
+       bias = values<std::int32_t>(left.named("bias").bits({8}));
   CHECK(weight != bias);
   CHECK(bias == values<std::int32_t>(right.named("bias").bits({8})));
   CHECK(weight == values<std::int32_t>(right.named("weight").bits({8})));
@@ -78,7 +79,8 @@ TEST_CASE("the default generator: seeded, and shared by threads") {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&drawn, t] {
-      for (int i = 0; i < 2; ++i) drawn[static_cast<std::size_t>(2 * t + i)] = values<std::int32_t>(default_generator().bits({4}));
+      for (int i = 0; i < 2; ++i)
+        drawn[static_cast<std::size_t>(2 * t + i)] = values<std::int32_t>(default_generator().bits({4}));
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(std::set<Bits>(drawn.begin(), drawn.end()).size() == 8);  // no draw twice
