@@ -23,16 +23,22 @@ namespace {
 
 // One element of memory, however large the shape.
 Value execute_constant(const Attributes& attributes, const Type& type) {
-  Type one{DType::f64, false, type.device, {}};
-  std::int64_t integer = attributes.start.same(Dim(0)) ? attributes.value : attributes.start.constant();
-  double real = attributes.as_number(DType::f64);
-  if (!attributes.start.same(Dim(0))) real = static_cast<double>(integer);
-  if (!is_floating(type.dtype)) one.dtype = DType::i64;
-  Value number = make_value(one);
-  if (is_floating(type.dtype)) *number.as<double>() = real;
-  else *number.as<std::int64_t>() = integer;
-  Value element = convert(number, type.dtype);
-  Value result = element;
+  bool size = !attributes.start.same(Dim(0));
+  std::int64_t integer = size ? attributes.start.constant() : attributes.value;
+  double real = size ? static_cast<double>(integer) : attributes.as_number(DType::f64);
+  Type one = type;
+  one.shape = {};
+  if (type.dtype == DType::f16 || type.dtype == DType::bf16) one.dtype = DType::f64;
+  Value result = make_value(one);
+  switch (one.dtype) {
+    case DType::boolean: *result.as<bool>() = integer != 0; break;
+    case DType::u8: *result.as<std::uint8_t>() = static_cast<std::uint8_t>(integer); break;
+    case DType::i32: *result.as<std::int32_t>() = static_cast<std::int32_t>(integer); break;
+    case DType::i64: *result.as<std::int64_t>() = integer; break;
+    case DType::f32: *result.as<float>() = static_cast<float>(real); break;
+    default: *result.as<double>() = real; break;
+  }
+  result = convert(result, type.dtype);
   result.type = type;
   result.sizes = sizes_of(type);
   std::fill_n(result.layout.strides, max_rank, 0);

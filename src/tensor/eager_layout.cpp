@@ -165,37 +165,91 @@ void copy_as(const CopyWalk& walk, void* to, const void* from, std::int64_t begi
 }
 
 constexpr std::int64_t copy_grain = 1 << 16;  // elements that one thread copies at least
+constexpr std::int64_t tile = 32;
+
+// The axis along which the source is contiguous where the target is so along the last one: copied row by row, every
+// element would touch a cache line of its own. -1: none.
+int transposed_axis(const Walk& to, const Walk& from) {
+  int last = to.sizes.rank - 1;
+  if (last < 1 || to.strides[last] != 1 || from.strides[last] <= 1 || to.sizes.size[last] < 8) return -1;
+  for (int axis = 0; axis < last; ++axis)
+    if (from.strides[axis] == 1 && to.sizes.size[axis] >= 8) return axis;
+  return -1;
+}
+
+// Units `begin` to `end` of: every other axis, times bands of `tile` along `across`.
+template <class T>
+void copy_tiles(const CopyWalk& walk, int across, T* to, const T* from, std::int64_t begin, std::int64_t end) {
+  const Sizes& sizes = walk.to.sizes;
+  int last = sizes.rank - 1;
+  std::int64_t bands = (sizes.size[across] + tile - 1) / tile;
+  std::int64_t step = walk.to.strides[across], jump = walk.from.strides[last], length = sizes.size[last];
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    std::int64_t rest = unit / bands, target = walk.to.offset, source = walk.from.offset;
+    for (int axis = last - 1; axis >= 0; --axis) {
+      if (axis == across) continue;
+      target += rest % sizes.size[axis] * walk.to.strides[axis];
+      source += rest % sizes.size[axis] * walk.from.strides[axis];
+      rest /= sizes.size[axis];
+    }
+    std::int64_t first = unit % bands * tile, stop = std::min(first + tile, sizes.size[across]);
+    for (std::int64_t column = 0; column < length; column += tile) {
+      std::int64_t width = std::min(tile, length - column);
+      for (std::int64_t row = first; row < stop; ++row) {
+        T* out = to + target + row * step + column;
+        const T* in = from + source + row + column * jump;
+        for (std::int64_t i = 0; i < width; ++i) out[i] = in[i * jump];
+      }
+    }
+  }
+}
+
+// Calls f with a pointer type of the element's width.
+template <class Function>
+auto with_element(std::size_t bytes, Function f) {
+  switch (bytes) {
+    case 1: return f(std::uint8_t{});
+    case 2: return f(std::uint16_t{});
+    case 4: return f(std::uint32_t{});
+    default: return f(std::uint64_t{});
+  }
+}
 
 }  // namespace
 
 const void* gather_block(const Walk& walk, const void* data, std::size_t element, std::int64_t begin, std::int64_t count,
                          void* scratch) {
-  switch (element) {
-    case 1: return gather_as<std::uint8_t>(walk, data, begin, count, scratch);
-    case 2: return gather_as<std::uint16_t>(walk, data, begin, count, scratch);
-    case 4: return gather_as<std::uint32_t>(walk, data, begin, count, scratch);
-    default: return gather_as<std::uint64_t>(walk, data, begin, count, scratch);
-  }
+  return with_element(element, [&]<class T>(T) { return gather_as<T>(walk, data, begin, count, scratch); });
 }
 
 void copy_elements(const Sizes& sizes, std::size_t element, void* to, const Layout& to_layout, const void* from,
                    const Layout& from_layout) {
   struct Job {
     CopyWalk walk;
+    int across;
     std::size_t element;
     void* to;
     const void* from;
-  } job{make_copy_walk(sizes, to_layout, from_layout), element, to, from};
+  } job{make_copy_walk(sizes, to_layout, from_layout), -1, element, to, from};
+  const Walk& walk = job.walk.to;
+  job.across = transposed_axis(walk, job.walk.from);
   auto body = [](void* context, std::int64_t begin, std::int64_t end) {
     const Job& job = *static_cast<Job*>(context);
-    switch (job.element) {
-      case 1: return copy_as<std::uint8_t>(job.walk, job.to, job.from, begin, end);
-      case 2: return copy_as<std::uint16_t>(job.walk, job.to, job.from, begin, end);
-      case 4: return copy_as<std::uint32_t>(job.walk, job.to, job.from, begin, end);
-      default: return copy_as<std::uint64_t>(job.walk, job.to, job.from, begin, end);
-    }
+    with_element(job.element, [&]<class T>(T) {
+      if (job.across < 0) copy_as<T>(job.walk, job.to, job.from, begin, end);
+      else copy_tiles(job.walk, job.across, static_cast<T*>(job.to), static_cast<const T*>(job.from), begin, end);
+    });
   };
-  parallel_for(0, job.walk.to.count, copy_grain, body, &job);
+  if (job.across < 0 || walk.count == 0) return parallel_for(0, walk.count, copy_grain, body, &job);
+  std::int64_t size = walk.sizes.size[job.across], length = walk.sizes.size[walk.sizes.rank - 1];
+  std::int64_t units = walk.count / size / length * ((size + tile - 1) / tile);
+  parallel_for(0, units, std::max<std::int64_t>(1, copy_grain / (tile * length)), body, &job);
+}
+
+bool walks_badly(const Walk& walk) {
+  int last = walk.sizes.rank - 1;
+  if (walk.count < 4096 || last < 1 || walk.strides[last] < 8) return false;
+  return std::find(walk.strides, walk.strides + last, 1) != walk.strides + last;
 }
 
 std::optional<Layout> reshape_layout(const Sizes& from, const Layout& layout, const Sizes& to) {

@@ -43,6 +43,10 @@ const void* gather_block(const Walk& walk, const void* data, std::size_t element
 void copy_elements(const Sizes& sizes, std::size_t element, void* to, const Layout& to_layout, const void* from,
                    const Layout& from_layout);
 
+// True for a large transposed operand: walked as it lies, each element would touch a cache line of its own. A
+// contiguous copy, which is made in tiles, costs less.
+bool walks_badly(const Walk& walk);
+
 // The layout of the same memory under other sizes; empty where only a copy can give them.
 std::optional<Layout> reshape_layout(const Sizes& from, const Layout& layout, const Sizes& to);
 

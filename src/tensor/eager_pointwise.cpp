@@ -68,9 +68,16 @@ struct Source {
   bool repeated = false;
   alignas(64) std::byte value[vector_length * 8];  // of an operand of one value
 
+  std::optional<Value> copy;
+
   void open(const Value& operand) {
     walk = make_walk(operand.sizes, operand.layout);
     data = operand.storage->data;
+    if (walks_badly(walk)) {
+      copy = make_contiguous(operand);
+      walk = make_walk(copy->sizes, copy->layout);
+      data = copy->storage->data;
+    }
     stored = operand.type.dtype;
     wanted = computed_in(stored);
     repeated = walk.uniform() && walk.count > 0;
