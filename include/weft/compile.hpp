@@ -68,6 +68,8 @@ class Call {
   // Finds what was compiled for these arguments, or traces and compiles. Returns the result's prototype: a value of the
   // result type with undefined tensors; null for void.
   const void* prepare();
+  // Whether the guards of something hold: nothing is compiled.
+  bool known();
   template <class T>
   void result(T& object) {
     flatten(object, *results_);
@@ -198,12 +200,12 @@ struct SignatureOfCall {
   static constexpr CallSignature value{ChildDescriptions<Value<P>...>::list, sizeof...(P), describe_result<R>()};
 };
 
-// The whole call. With an explanation: what would run is described, and nothing runs.
+// The whole call.
 template <class R, class... P, class F>
-R call(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation, std::remove_reference_t<P>&... argument) {
+R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
   static_assert(std::is_void_v<R> || std::is_copy_constructible_v<R>,
                 "weft: the result of a compiled function must be copyable");
-  if (!explanation && joins_caller()) {
+  if (joins_caller()) {
     F callable = f;
     return callable(static_cast<P&&>(argument)...);
   }
@@ -212,17 +214,27 @@ R call(const FunctionHandle& function, const F& f, Loc loc, Explanation* explana
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
   const void* prototype = call.prepare();
-  if (explanation) call.explain(*explanation);
   if constexpr (std::is_void_v<R>) {
-    if (!explanation) call.run();
+    call.run();
   } else {
     R result = *static_cast<const R*>(prototype);
-    if (!explanation) {
-      call.result(result);
-      call.run();
-    }
+    call.result(result);
+    call.run();
     return result;
   }
+}
+
+// What a call would do, without doing it: described, or only whether it is compiled.
+template <class R, class... P, class F>
+bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation, std::remove_reference_t<P>&... argument) {
+  auto body = [&](Tracing& tracing) { trace_body<R, P...>(f, tracing, TracedArgument<P>(argument)...); };
+  TraceBody erased = [](void* context, Tracing& tracing) { (*static_cast<decltype(body)*>(context))(tracing); };
+  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
+  (call.argument(argument, access<P>), ...);
+  if (!explanation) return call.known();
+  call.prepare();
+  call.explain(*explanation);
+  return true;
 }
 
 template <class F>
@@ -326,18 +338,21 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
  public:
   Compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc loc)
       : f_(std::move(f)), bound_(bound), function_(detail::make_function(options, loc)) {}
-  R operator()(P... argument, Loc loc = Loc::current()) const { return call(loc, nullptr, argument...); }
-  void explain(Explanation& explanation, P... argument, Loc loc) const { call(loc, &explanation, argument...); }
-  const detail::FunctionHandle& function() const { return function_; }
-
- private:
-  R call(Loc loc, Explanation* explanation, std::remove_reference_t<P>&... argument) const {
+  R operator()(P... argument, Loc loc = Loc::current()) const {
     if constexpr (detail::fits<R, First..., P...>)
       return bound_.apply([&](T&... bound) -> R {
-        return detail::call<R, First..., P...>(function_, f_, loc, explanation, bound..., argument...);
+        return detail::call<R, First..., P...>(function_, f_, loc, bound..., argument...);
       });
     else __builtin_unreachable();
   }
+  bool inspect(Explanation* explanation, P... argument, Loc loc) const {
+    return bound_.apply([&](T&... bound) {
+      return detail::inspect<R, First..., P...>(function_, f_, loc, explanation, bound..., argument...);
+    });
+  }
+  const detail::FunctionHandle& function() const { return function_; }
+
+ private:
   [[no_unique_address]] F f_;
   [[no_unique_address]] Bound<T...> bound_;
   detail::FunctionHandle function_;
@@ -351,11 +366,18 @@ class Compiled<F, void, Bound<T...>, void, void> {
       : f_(std::move(f)), bound_(bound), loc_(loc), function_(detail::make_function(options, loc)) {}
   template <class... A>
   auto operator()(A&&... argument) const {
-    return call<Plain<A>...>(nullptr, argument...);
+    using R = Result<Plain<A>...>;
+    static_assert(detail::check_types<T..., Plain<A>...>() && detail::check_result<R>());
+    if constexpr (detail::fits<R, T..., Plain<A>...>)
+      return bound_.apply([&](T&... bound) -> R {
+        return detail::call<R, T&..., Plain<A>...>(function_, f_, loc_, bound..., argument...);
+      });
   }
   template <class... A>
-  void explain(Explanation& explanation, A&&... argument) const {
-    call<Plain<A>...>(&explanation, argument...);
+  bool inspect(Explanation* explanation, A&&... argument) const {
+    return bound_.apply([&](T&... bound) {
+      return detail::inspect<Result<Plain<A>...>, T&..., Plain<A>...>(function_, f_, loc_, explanation, bound..., argument...);
+    });
   }
   const detail::FunctionHandle& function() const { return function_; }
 
@@ -363,14 +385,7 @@ class Compiled<F, void, Bound<T...>, void, void> {
   template <class A>
   using Plain = std::conditional_t<std::is_lvalue_reference_v<A>, A, std::remove_cvref_t<A>>;
   template <class... P>
-  auto call(Explanation* explanation, std::remove_reference_t<P>&... argument) const {
-    using R = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<P>()...))>;
-    static_assert(detail::check_types<T..., P...>() && detail::check_result<R>());
-    if constexpr (detail::fits<R, T..., P...>)
-      return bound_.apply([&](T&... bound) -> R {
-        return detail::call<R, T&..., P...>(function_, f_, loc_, explanation, bound..., argument...);
-      });
-  }
+  using Result = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<P>()...))>;
   [[no_unique_address]] F f_;
   [[no_unique_address]] Bound<T...> bound_;
   Loc loc_;

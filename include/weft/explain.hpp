@@ -35,14 +35,24 @@ std::ostream& operator<<(std::ostream& out, const Explanation& explanation);
 template <class F, class R, class B, class... First, class... P, class... A>
 Explanation explain(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
   Explanation explanation;
-  f.explain(explanation, std::forward<A>(argument)..., Loc());
+  f.inspect(&explanation, std::forward<A>(argument)..., Loc());
   return explanation;
 }
 template <class F, class B, class... A>
 Explanation explain(const Compiled<F, void, B, void, void>& f, A&&... argument) {
   Explanation explanation;
-  f.explain(explanation, std::forward<A>(argument)...);
+  f.inspect(&explanation, std::forward<A>(argument)...);
   return explanation;
+}
+
+// Whether a call with these arguments would run without compiling: the check of guards alone.
+template <class F, class R, class B, class... First, class... P, class... A>
+bool is_compiled(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
+  return f.inspect(nullptr, std::forward<A>(argument)..., Loc());
+}
+template <class F, class B, class... A>
+bool is_compiled(const Compiled<F, void, B, void, void>& f, A&&... argument) {
+  return f.inspect(nullptr, std::forward<A>(argument)...);
 }
 
 // How often a function was compiled, and why it was compiled again: the last reason, empty for none.

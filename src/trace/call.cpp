@@ -247,6 +247,11 @@ Call::~Call() {
   function_->calls_in_flight.fetch_sub(1);
 }
 
+bool Call::known() {
+  encode(signature_, *arguments_, scratch_->words, loc_);
+  return function_->find(scratch_->words) != nullptr;
+}
+
 const void* Call::prepare() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
   if (arguments_->runs.size() > 1) refuse_overlap(*arguments_, loc_);

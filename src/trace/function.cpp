@@ -105,7 +105,7 @@ void release(Function* function) noexcept {
 }
 
 const Specialization* Function::find(const Words& words) const {
-  const Snapshot* snapshot = current.load(std::memory_order_acquire);
+  const Snapshot* snapshot = current.load();  // after calls_in_flight was raised: see publish
   if (!snapshot) return nullptr;
   std::size_t last = snapshot->last.load(std::memory_order_relaxed);
   if (snapshot->list[last]->guards.hold(words)) return snapshot->list[last].get();

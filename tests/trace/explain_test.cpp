@@ -30,6 +30,8 @@ TEST_CASE("graph with lines, guards, recompiles; state stays as it is") {
   CHECK(e.specializations == 1);
   f(model, vector_of({3, 4}), 1);
   CHECK(specialization_count(f) == 1);
+  CHECK(is_compiled(f, model, vector_of({5, 6}), 7));
+  CHECK_FALSE(is_compiled(f, model, vector_of({5}), 7));
   e = explain(f, model, vector_of({3}), 1);
   CHECK(e.recompiles == std::vector<std::string>{"argument 1: size of dimension 0 was 2, is 1"});
   std::ostringstream text;
