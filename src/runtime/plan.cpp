@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "runtime/cuda/plan.hpp"
 #include "runtime/matmul.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/plan_number.hpp"
@@ -54,11 +55,9 @@ struct Frame {
   }
 };
 
-}  // namespace
-
-class PreparedPlan {
+class HostPlan final : public PreparedPlan {
  public:
-  explicit PreparedPlan(const Plan& plan) {
+  explicit HostPlan(const Plan& plan) {
     // A copy: the plan may move, and its launches are read on every call.
     launches_ = plan.launches;
     constants_ = plan.constants;
@@ -72,13 +71,13 @@ class PreparedPlan {
     for (const PlanBuffer& buffer : buffers_) offsets_.push_back(numbers_.add({buffer.offset}));
     for (const Launch& launch : launches_) prepare(launch);
   }
-  PreparedPlan(const PreparedPlan&) = delete;
-  PreparedPlan& operator=(const PreparedPlan&) = delete;
-  ~PreparedPlan() {
+  HostPlan(const HostPlan&) = delete;
+  HostPlan& operator=(const HostPlan&) = delete;
+  ~HostPlan() override {
     for (std::atomic<Frame*>& spare : spares_) delete spare.load();
   }
 
-  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols) {
+  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols) override {
     WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
                "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
                " symbols");
@@ -94,9 +93,9 @@ class PreparedPlan {
  private:
   // A frame for one call, given back when it ends, also by an exception.
   struct Loan {
-    PreparedPlan& plan;
+    HostPlan& plan;
     Frame* frame;
-    explicit Loan(PreparedPlan& owner) : plan(owner), frame(owner.take()) {}
+    explicit Loan(HostPlan& owner) : plan(owner), frame(owner.take()) {}
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
     ~Loan() { plan.give_back(frame); }
@@ -221,9 +220,9 @@ class PreparedPlan {
     if (!*static_cast<const unsigned char*>(frame.pointers[step.table])) throw Error(step.launch->message.c_str());
   }
 
-  using Run = void (PreparedPlan::*)(const PreparedLaunch&, Frame&);
-  static constexpr Run steps[] = {&PreparedPlan::run_kernel, &PreparedPlan::run_matmul, &PreparedPlan::run_scatter_add,
-                                  &PreparedPlan::run_check};  // by Launch::Kind
+  using Run = void (HostPlan::*)(const PreparedLaunch&, Frame&);
+  static constexpr Run steps[] = {&HostPlan::run_kernel, &HostPlan::run_matmul, &HostPlan::run_scatter_add,
+                                  &HostPlan::run_check};  // by Launch::Kind
 
   std::vector<Launch> launches_;
   std::vector<std::vector<std::byte>> constants_;
@@ -240,7 +239,12 @@ class PreparedPlan {
   std::atomic<Frame*> spares_[8] = {};  // frames of calls that have ended; more calls at once make and drop their own
 };
 
-void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
+}  // namespace
+
+void prepare(Plan& plan) {
+  if (plan.device.type == Device::Type::cuda) plan.prepared = cuda::prepare(plan);
+  else plan.prepared = std::make_shared<HostPlan>(plan);
+}
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols) {

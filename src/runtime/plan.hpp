@@ -15,6 +15,9 @@
 namespace weft {
 class Library;
 }
+namespace weft::runtime::cuda {
+class Code;
+}
 
 namespace weft::runtime {
 
@@ -26,6 +29,7 @@ struct PlanBuffer {
   DType dtype = DType::f32;
   Dim elements = 0;
   Dim offset = 0;        // temporary: bytes into the arena
+  bool host = false;     // argument, result: in the host's memory though the plan runs on a device
 };
 
 // One step. `buffers` are indices into Plan::buffers, in the order of the kernel's own list.
@@ -34,9 +38,9 @@ struct Launch {
   std::string name;
   std::vector<int> buffers;
   // kernel
-  int device_function = -1;
-  KernelFunction function = nullptr;
-  Dim units = 1;
+  KernelFunction function = nullptr;  // on the host; on a device it is found by name in the plan's device_code
+  Dim units = 1;         // on a device: blocks
+  int threads = 0;       // on a device: of a block
   std::vector<Dim> parameters;  // the kernel's size slots, over the plan's symbols: what `parameters` points at
   Dim work = 0;          // estimated nanoseconds on one thread: small steps stay on one
   Contraction matmul;    // matmul: buffers a, b, c
@@ -46,7 +50,12 @@ struct Launch {
   std::string message;
 };
 
-class PreparedPlan;
+// A plan made ready for its device.
+class PreparedPlan {
+ public:
+  virtual ~PreparedPlan() = default;
+  virtual void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols) = 0;
+};
 
 struct Plan {
   Device device;
@@ -62,7 +71,8 @@ struct Plan {
     int result;          // this result may be written into
   };
   std::vector<Donation> donations;
-  std::shared_ptr<Library> library;
+  std::shared_ptr<Library> library;          // where the host's kernels are
+  std::shared_ptr<cuda::Code> device_code;   // where the device's are
   std::string source_path;
   std::shared_ptr<PreparedPlan> prepared;  // made by prepare()
 };

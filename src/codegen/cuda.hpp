@@ -1,0 +1,37 @@
+// CUDA C++ for the GPU: the loop IR's second handler. In: kernels of the loop IR. Out: self-contained source text for
+// NVRTC: the prelude (weft/detail/cuda.inc) and one `extern "C" __global__` function a kernel, with the grid that it
+// wants. The analysis (phases, walks over the inner axes, kinds of indices) is the C++ generator's own.
+//
+// How a kernel is laid on the grid, by its form:
+//   pointwise  a thread has up to 8 neighbouring elements of the vector axis, moved in 16-byte words
+//   rows       a team of threads a row (a warp for short rows, a block for long ones), joined by shuffles and shared
+//              memory in a fixed order; values that several phases need stay in registers where a row's share fits
+//   columns    neighbouring threads have neighbouring columns; the rows are dealt to the block's members
+// Every loop over units strides by the grid, so any grid is right. Indices have 32 bits where bounds prove that they
+// fit, else 64. Numerics: as the head of cuda.inc says; the order of roundings depends on sizes and text alone.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schedule/loop.hpp"
+
+namespace weft::codegen {
+
+struct CudaKernel {
+  std::string text;
+  int threads = 1;  // of a block
+  Dim blocks = 1;   // as many as there is work for, over the kernel's size slots
+};
+CudaKernel generate_cuda(const loop::Kernel& kernel);
+
+// Steps that are library calls on the host and small kernels here. Their names are the functions' names.
+std::string cuda_scatter_add_name(DType dtype);
+std::string cuda_scatter_add(DType dtype);
+std::string cuda_product_name(DType dtype);
+std::string cuda_product(DType dtype);
+
+// Functions as programs for parallel compilation, each with its prelude.
+std::vector<std::string> cuda_units(std::span<const std::string> functions);
+
+}  // namespace weft::codegen

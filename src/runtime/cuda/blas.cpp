@@ -1,0 +1,213 @@
+// The library thinks in columns: an operand is a stored matrix with unit stride down its columns, taken as it is or
+// transposed, and a result by rows is computed as its transpose.
+#include "runtime/cuda/blas.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/fail.hpp"
+
+namespace weft::runtime::cuda {
+namespace {
+
+// Numbers of cublasLt.h and library_types.h.
+constexpr int type_f32 = 0, type_f64 = 1, compute_f32 = 68, compute_f64 = 70;
+constexpr int description_transpose_a = 3, description_transpose_b = 4;
+constexpr int layout_batch_count = 5, layout_batch_stride = 6;
+constexpr int preference_workspace = 1, preference_alignment_a = 5;
+
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+struct Operand {
+  std::int64_t rows = 1, columns = 1, leading = 1;  // as stored
+  bool transposed = false;
+  std::int64_t batch_stride = 0;
+};
+
+// rows x columns with strides row and column.
+std::optional<Operand> operand(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
+  if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) return Operand{rows, columns, std::max(column, rows), false, 0};
+  if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) return Operand{columns, rows, std::max(row, columns), true, 0};
+  return std::nullopt;
+}
+
+struct BatchAxis {
+  std::int64_t size, a, b, c;
+};
+// Axes that one stride continues are one. The last may be a strided batch of the library's; the others are walked here.
+std::vector<BatchAxis> batch_axes(const Matmul& product) {
+  std::vector<BatchAxis> axes;
+  for (std::size_t i = 0; i < product.batch.size(); ++i) {
+    const BatchAxis axis{product.batch[i], product.a_batch[i], product.b_batch[i], product.c_batch[i]};
+    if (axis.size == 1) continue;
+    if (!axes.empty()) {
+      BatchAxis& last = axes.back();
+      if (last.a == axis.a * axis.size && last.b == axis.b * axis.size && last.c == axis.c * axis.size) {
+        last = {last.size * axis.size, axis.a, axis.b, axis.c};
+        continue;
+      }
+    }
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+// A product as the library is asked for it: result = left right, by columns.
+struct Request {
+  Operand left, right, result;
+  bool swapped = false;  // left is b
+  BatchAxis strided{1, 0, 0, 0};
+};
+
+std::optional<Request> request_for(const Matmul& p) {
+  if (p.m == 0 || p.n == 0 || p.k == 0) return std::nullopt;
+  std::optional<Operand> a = operand(p.m, p.k, p.a_row, p.a_column), b = operand(p.k, p.n, p.b_row, p.b_column);
+  std::optional<Operand> c = operand(p.m, p.n, p.c_row, p.c_column);
+  if (!a || !b || !c) return std::nullopt;
+  Request request{*a, *b, *c, false, {}};
+  if (c->transposed) {
+    request = {*b, *a, *c, true, {}};
+    request.left.transposed = !request.left.transposed;
+    request.right.transposed = !request.right.transposed;
+    request.result.transposed = false;
+  }
+  return request;
+}
+
+using Key = std::array<std::int64_t, 20>;
+
+// Descriptions are kept for the life of the process: as many as there are shapes.
+struct Choice {
+  BlasDescription* description = nullptr;
+  BlasLayout *left = nullptr, *right = nullptr, *result = nullptr;
+  BlasAlgorithm algorithm;
+};
+
+BlasLayout* make_layout(int type, const Operand& it, std::int64_t batches, std::int64_t stride) {
+  BlasLayout* layout = nullptr;
+  check_blas(blas().cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(it.rows),
+                                               static_cast<std::uint64_t>(it.columns), it.leading), "cublasLtMatrixLayoutCreate");
+  if (batches > 1) {
+    const auto count = static_cast<std::int32_t>(batches);
+    check_blas(blas().cublasLtMatrixLayoutSetAttribute(layout, layout_batch_count, &count, sizeof count), "batch count");
+    check_blas(blas().cublasLtMatrixLayoutSetAttribute(layout, layout_batch_stride, &stride, sizeof stride), "batch stride");
+  }
+  return layout;
+}
+
+struct Library {
+  std::mutex mutex;
+  BlasHandle* handle = nullptr;
+  Storage* workspace = nullptr;
+  std::map<Key, Choice> choices;
+
+  static Library& of(const DeviceState& device) {
+    static auto& all = *new std::array<Library, 64>;
+    return all[device.device.index];
+  }
+
+  const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment) {
+    const std::lock_guard lock(mutex);
+    auto [found, fresh] = choices.emplace(key, Choice());
+    if (!fresh) return found->second;
+    try {
+      found->second = make(dtype, request, alignment);
+    } catch (...) {
+      choices.erase(found);
+      throw;
+    }
+    return found->second;
+  }
+
+ private:
+  Choice make(DType dtype, const Request& request, std::uint32_t alignment) {
+    if (!handle) check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
+    const int type = dtype == DType::f64 ? type_f64 : type_f32, compute = dtype == DType::f64 ? compute_f64 : compute_f32;
+    Choice choice;
+    check_blas(blas().cublasLtMatmulDescCreate(&choice.description, compute, type), "cublasLtMatmulDescCreate");
+    const std::int32_t left = request.left.transposed, right = request.right.transposed;  // CUBLAS_OP_N is 0, _T 1
+    check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_a, &left, sizeof left), "transpose a");
+    check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_b, &right, sizeof right), "transpose b");
+    const BatchAxis& batch = request.strided;
+    choice.left = make_layout(type, request.left, batch.size, request.swapped ? batch.b : batch.a);
+    choice.right = make_layout(type, request.right, batch.size, request.swapped ? batch.a : batch.b);
+    choice.result = make_layout(type, request.result, batch.size, batch.c);
+    BlasPreference* preference = nullptr;
+    check_blas(blas().cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+    const std::uint64_t bytes = workspace_bytes;
+    blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_workspace, &bytes, sizeof bytes);
+    for (int i = 0; i < 4; ++i)
+      blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_alignment_a + i, &alignment, sizeof alignment);
+    BlasHeuristic best{};
+    int count = 0;
+    const int status = blas().cublasLtMatmulAlgoGetHeuristic(handle, choice.description, choice.left, choice.right, choice.result,
+                                                             choice.result, preference, 1, &best, &count);
+    blas().cublasLtMatmulPreferenceDestroy(preference);
+    check_blas(status != 0 ? status : count == 0 ? 15 : best.state, "cublasLtMatmulAlgoGetHeuristic");
+    choice.algorithm = best.algorithm;
+    return choice;
+  }
+};
+
+std::uint32_t alignment_of(const void* a, const void* b, const void* c, std::size_t element) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c);
+  return bits % 16 == 0 ? 16 : static_cast<std::uint32_t>(element);
+}
+
+}  // namespace
+
+bool library_takes(const Matmul& product) { return request_for(product).has_value(); }
+
+bool library_product(DeviceState& device, const Matmul& product, const void* a, const void* b, void* c) {
+  std::optional<Request> request = request_for(product);
+  if (!request) return false;
+  std::vector<BatchAxis> axes = batch_axes(product);
+  if (!axes.empty()) {
+    request->strided = axes.back();
+    axes.pop_back();
+  }
+  const std::size_t element = storage_bytes(product.dtype, 1);
+  const std::uint32_t alignment = axes.empty() ? alignment_of(a, b, c, element) : static_cast<std::uint32_t>(element);
+  const Request& r = *request;
+  const Key key{product.dtype == DType::f64, alignment, r.swapped, r.left.rows, r.left.columns, r.left.leading, r.left.transposed,
+                r.right.rows, r.right.columns, r.right.leading, r.right.transposed, r.result.rows, r.result.columns,
+                r.result.leading, r.strided.size, r.strided.a, r.strided.b, r.strided.c};
+  Library& library = Library::of(device);
+  const Choice& choice = library.choose(key, product.dtype, r, alignment);
+  if (!library.workspace) {
+    const std::lock_guard lock(library.mutex);
+    if (!library.workspace) library.workspace = allocate(device.device, workspace_bytes);
+  }
+  const double one = 1, zero = 0;
+  const float one_f32 = 1, zero_f32 = 0;
+  const bool wide = product.dtype == DType::f64;
+  const void* alpha = wide ? static_cast<const void*>(&one) : &one_f32;
+  const void* beta = wide ? static_cast<const void*>(&zero) : &zero_f32;
+  std::int64_t batches = 1;
+  for (const BatchAxis& axis : axes) batches *= axis.size;
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    std::int64_t left = batch, a_at = 0, b_at = 0, c_at = 0;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      const std::int64_t at = left % axes[i].size;
+      left /= axes[i].size;
+      a_at += at * axes[i].a;
+      b_at += at * axes[i].b;
+      c_at += at * axes[i].c;
+    }
+    const auto bytes = [&](std::int64_t elements) { return elements * static_cast<std::int64_t>(element); };
+    const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at);
+    const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at);
+    void* c_batch = static_cast<std::byte*>(c) + bytes(c_at);
+    check_blas(blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch, choice.left,
+                                     r.swapped ? a_batch : b_batch, choice.right, beta, c_batch, choice.result, c_batch,
+                                     choice.result, &choice.algorithm, library.workspace->data, workspace_bytes, device.queue.stream),
+               "cublasLtMatmul");
+  }
+  return true;
+}
+
+}  // namespace weft::runtime::cuda

@@ -1,0 +1,145 @@
+#include "runtime/cuda/code.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/fail.hpp"
+#include "base/log.hpp"
+#include "base/version.hpp"
+#include "runtime/cache.hpp"
+
+namespace weft::runtime::cuda {
+namespace {
+
+// Contraction as on the host: off. Everything else that would change results is off by default.
+
+std::vector<std::string> options_for(const std::string& architecture) {
+  return {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"};
+}
+
+class ProgramHolder {
+ public:
+  explicit ProgramHolder(const std::string& source) {
+    const int result = nvrtc().nvrtcCreateProgram(&program, source.c_str(), "weft.cu", 0, nullptr, nullptr);
+    if (result != 0) throw CompileError(concat_text("[cuda] nvrtcCreateProgram: ", nvrtc().nvrtcGetErrorString(result)).c_str());
+  }
+  ProgramHolder(const ProgramHolder&) = delete;
+  ~ProgramHolder() { nvrtc().nvrtcDestroyProgram(&program); }
+  Program* program = nullptr;
+};
+
+Digest key_of(const std::string& source, const std::string& architecture) {
+  int major = 0, minor = 0;
+  nvrtc().nvrtcVersion(&major, &minor);
+  Hasher hasher;
+  hasher.add("cuda").add(version).add(static_cast<std::uint64_t>(major)).add(static_cast<std::uint64_t>(minor));
+  for (const std::string& option : options_for(architecture)) hasher.add(option);
+  return hasher.add(source).digest();
+}
+
+std::string keep_source(const std::string& source, const std::string& architecture) {
+  return disk_cache()->keep_text(key_of(source, architecture), ".cu", source);
+}
+
+std::string cached_or_compiled(const std::string& source, const std::string& architecture) {
+  const Digest key = key_of(source, architecture);
+  if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
+  const auto start = std::chrono::steady_clock::now();
+  std::string cubin = compile(source, architecture);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (log::enabled(log::Channel::cache))
+    log::write(log::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ", cubin.size(), " bytes, ", seconds * 1e3, " ms"));
+  const nlohmann::json metadata = {{"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture)}, {"compile_seconds", seconds}};
+  disk_cache()->store(key, metadata.dump(2), cubin);
+  return cubin;
+}
+
+}  // namespace
+
+std::string compile(const std::string& source, const std::string& architecture) {
+  const Nvrtc& call = nvrtc();
+  ProgramHolder holder(source);
+  std::vector<const char*> arguments;
+  const std::vector<std::string> options = options_for(architecture);
+  for (const std::string& option : options) arguments.push_back(option.c_str());
+  const int result = call.nvrtcCompileProgram(holder.program, static_cast<int>(arguments.size()), arguments.data());
+  if (result != 0) {
+    std::size_t size = 0;
+    call.nvrtcGetProgramLogSize(holder.program, &size);
+    std::string log(size, '\0');
+    if (size) call.nvrtcGetProgramLog(holder.program, log.data());
+    const std::string path = keep_source(source, architecture);
+    throw CompileError(concat_text("[cuda] NVRTC: ", call.nvrtcGetErrorString(result), "\n", log.c_str(), "\n  source: ",
+                                   path.empty() ? "could not be kept" : path).c_str());
+  }
+  std::size_t size = 0;
+  if (call.nvrtcGetCUBINSize(holder.program, &size) != 0 || size == 0)
+    throw CompileError(concat_text("[cuda] NVRTC made no code for ", architecture).c_str());
+  std::string cubin(size, '\0');
+  if (call.nvrtcGetCUBIN(holder.program, cubin.data()) != 0)
+    throw CompileError(concat_text("[cuda] NVRTC gave no code for ", architecture).c_str());
+  return cubin;
+}
+
+std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture) {
+  std::vector<std::string> cubins(units.size());
+  std::vector<std::exception_ptr> errors(units.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < units.size(); i = next++) {
+      try {
+        cubins[i] = cached_or_compiled(units[i], architecture);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> helpers;
+  for (std::size_t i = 1; i < std::min(units.size(), cores); ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return cubins;
+}
+
+Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) : device_(device) {
+  const DeviceState& state = use(device);
+  const std::vector<std::string> cubins = compile_units(units, state.architecture);
+  for (const std::string& cubin : cubins) {
+    Module* module = nullptr;
+    check(driver().cuModuleLoadData(&module, cubin.data()), "cuModuleLoadData");
+    modules_.push_back(module);
+  }
+  for (const std::string& name : functions) {
+    Function* function = nullptr;
+    for (Module* module : modules_)
+      if (!function && driver().cuModuleGetFunction(&function, module, name.c_str()) != 0) function = nullptr;
+    WEFT_CHECK(function, "no function ", name, " in the compiled program");
+    functions_[name] = function;
+  }
+  std::string text;
+  for (const std::string& unit : units) text += unit;
+  source_path_ = keep_source(text, state.architecture);
+}
+
+Code::~Code() {
+  try {
+    synchronize(device_);
+    for (Module* module : modules_) driver().cuModuleUnload(module);
+  } catch (const std::exception&) {  // the device is lost, and its modules with it
+  }
+}
+
+Function* Code::function(const std::string& name) const {
+  const auto found = functions_.find(name);
+  WEFT_CHECK(found != functions_.end(), "function ", name, " was not loaded");
+  return found->second;
+}
+
+}  // namespace weft::runtime::cuda

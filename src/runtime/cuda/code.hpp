@@ -1,0 +1,39 @@
+// From CUDA source to functions on a device: NVRTC, the disk cache, the driver's loader. In: programs. Out: cubins, and
+// loaded code whose functions are found by name. A cubin is cached under a digest of the source, NVRTC's version, the
+// architecture and the flags; compiling needs no GPU.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/device.hpp"
+
+namespace weft::runtime::cuda {
+
+// Throws CompileError with NVRTC's words, and says where the source was kept.
+std::string compile(const std::string& source, const std::string& architecture);
+// Several at once, from the cache where it has them.
+std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture);
+
+// Modules on one device, as long as a plan needs them.
+class Code {
+ public:
+  // Compiles and loads.
+  Code(std::span<const std::string> units, std::span<const std::string> functions, Device device);
+  Code(const Code&) = delete;
+  Code& operator=(const Code&) = delete;
+  ~Code();
+
+  Function* function(const std::string& name) const;
+  const std::string& source_path() const { return source_path_; }
+
+ private:
+  Device device_;
+  std::vector<Module*> modules_;
+  std::map<std::string, Function*> functions_;
+  std::string source_path_;
+};
+
+}  // namespace weft::runtime::cuda

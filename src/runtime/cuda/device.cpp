@@ -1,0 +1,189 @@
+#include "runtime/cuda/device.hpp"
+
+#include <array>
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "base/fail.hpp"
+
+namespace weft::runtime::cuda {
+namespace {
+
+constexpr int most_devices = 64;
+constexpr std::size_t smallest = 512;  // the driver's own granularity of alignment
+
+// Four classes an octave, as on the host.
+std::size_t size_class(std::size_t bytes) {
+  if (bytes <= smallest) return smallest;
+  const int shift = std::bit_width(bytes - 1) - 3;
+  return (((bytes - 1) >> shift) + 1) << shift;
+}
+
+// Freed blocks by size. Blocks of one stream can be reused at once: what is queued later runs later.
+struct FreeLists {
+  std::mutex mutex;
+  std::map<std::size_t, std::vector<void*>> blocks;
+  std::size_t in_use = 0, cached = 0;
+
+  void* take(std::size_t bytes) {
+    const std::lock_guard lock(mutex);
+    auto found = blocks.find(bytes);
+    if (found == blocks.end() || found->second.empty()) return nullptr;
+    void* data = found->second.back();
+    found->second.pop_back();
+    cached -= bytes;
+    in_use += bytes;
+    return data;
+  }
+  void give(void* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex);
+    blocks[bytes].push_back(data);
+    in_use -= bytes;
+    cached += bytes;
+  }
+  void count(std::size_t bytes) {
+    const std::lock_guard lock(mutex);
+    in_use += bytes;
+  }
+  // All cached blocks, to be given back to the driver.
+  std::vector<void*> clear() {
+    const std::lock_guard lock(mutex);
+    std::vector<void*> all;
+    for (auto& [bytes, list] : blocks) {
+      all.insert(all.end(), list.begin(), list.end());
+      list.clear();
+    }
+    cached = 0;
+    return all;
+  }
+};
+
+struct Slot {
+  std::once_flag once;
+  DeviceState state;
+  FreeLists lists;
+};
+
+// Never destroyed: values in static variables are freed after everything else.
+std::array<Slot, most_devices>& slots() {
+  static auto& all = *new std::array<Slot, most_devices>;
+  return all;
+}
+
+Pointer address(const void* data) { return reinterpret_cast<Pointer>(data); }
+
+struct Block : Storage {
+  std::size_t capacity = 0;
+};
+
+void free_block(Storage* storage) {
+  auto* block = static_cast<Block*>(storage);
+  slots()[block->device.index].lists.give(block->data, block->capacity);
+  delete block;
+}
+
+void* device_allocate(Slot& slot, std::size_t capacity) {
+  if (void* data = slot.lists.take(capacity)) return data;
+  Pointer pointer = 0;
+  int result = driver().cuMemAlloc_v2(&pointer, capacity);
+  if (result == error_out_of_memory) {  // what other sizes have cached may be what is missing
+    check(driver().cuStreamSynchronize(slot.state.queue.stream), "cuStreamSynchronize");
+    for (void* cached : slot.lists.clear()) driver().cuMemFree_v2(address(cached));
+    result = driver().cuMemAlloc_v2(&pointer, capacity);
+  }
+  if (result == error_out_of_memory) {
+    std::size_t free = 0, total = 0;
+    driver().cuMemGetInfo_v2(&free, &total);
+    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on cuda:", slot.state.queue.device.index,
+                                  ", which has ", free, " of ", total, " bytes left").c_str());
+  }
+  check(result, "cuMemAlloc");
+  slot.lists.count(capacity);
+  return reinterpret_cast<void*>(pointer);
+}
+
+Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
+  DeviceState& state = use(device);
+  auto block = std::make_unique<Block>();
+  block->capacity = size_class(bytes);
+  block->data = device_allocate(slots()[device.index], block->capacity);
+  block->device = device;
+  block->bytes = block->capacity;
+  block->queue = queue ? queue : &state.queue;
+  block->free = free_block;
+  return block.release();
+}
+
+void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue*) {
+  if (bytes == 0) return;
+  const bool down = to_device.type == Device::Type::cpu, up = from_device.type == Device::Type::cpu;
+  Stream* stream = use(down ? from_device : to_device).queue.stream;
+  if (up) {
+    check(driver().cuMemcpyHtoDAsync_v2(address(to), from, bytes, stream), "cuMemcpyHtoDAsync");
+  } else if (down) {
+    check(driver().cuMemcpyDtoHAsync_v2(to, address(from), bytes, stream), "cuMemcpyDtoHAsync");
+  } else {
+    if (to_device != from_device) synchronize(from_device);
+    check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
+    if (to_device != from_device) synchronize(to_device);
+  }
+}
+
+void open(Slot& slot, Device device) {
+  const Driver& call = driver();
+  const int count = device_count();
+  if (device.index >= count)
+    fail("cuda", {}, "there is no device cuda:", static_cast<int>(device.index), ": the driver finds ", count,
+         count == 1 ? " device" : " devices");
+  DeviceState& state = slot.state;
+  int ordinal = 0;
+  check(call.cuDeviceGet(&ordinal, device.index), "cuDeviceGet");
+  char name[256] = {};
+  check(call.cuDeviceGetName(name, sizeof name, ordinal), "cuDeviceGetName");
+  check(call.cuDeviceGetAttribute(&state.multiprocessors, attribute_multiprocessors, ordinal), "cuDeviceGetAttribute");
+  check(call.cuDeviceGetAttribute(&state.major, attribute_major, ordinal), "cuDeviceGetAttribute");
+  check(call.cuDeviceGetAttribute(&state.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
+  if (state.major < 7) fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 7.0");
+  check(call.cuDevicePrimaryCtxRetain(&state.context, ordinal), "cuDevicePrimaryCtxRetain");
+  check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
+  constexpr unsigned non_blocking = 1;
+  check(call.cuStreamCreate(&state.queue.stream, non_blocking), "cuStreamCreate");
+  state.device = state.queue.device = device;
+  state.name = name;
+  state.architecture = concat_text("sm_", state.major, state.minor);
+  device_memory(Device::Type::cuda) = {allocate, copy, synchronize};
+}
+
+}  // namespace
+
+int device_count() {
+  int count = 0;
+  check(driver().cuDeviceGetCount(&count), "cuDeviceGetCount");
+  return count;
+}
+
+DeviceState& use(Device device) {
+  WEFT_CHECK(device.type == Device::Type::cuda && device.index < most_devices);
+  Slot& slot = slots()[device.index];
+  std::call_once(slot.once, open, std::ref(slot), device);
+  thread_local Context* current = nullptr;
+  if (current != slot.state.context) {
+    check(driver().cuCtxSetCurrent(slot.state.context), "cuCtxSetCurrent");
+    current = slot.state.context;
+  }
+  return slot.state;
+}
+
+void synchronize(Device device) { check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize"); }
+
+MemoryUse memory_use(Device device) {
+  FreeLists& lists = slots()[device.index].lists;
+  const std::lock_guard lock(lists.mutex);
+  return {lists.in_use, lists.cached};
+}
+
+}  // namespace weft::runtime::cuda

@@ -1,0 +1,45 @@
+// CUDA devices: the primary context, a queue (one stream, on which all threads' work of a device is ordered), memory from
+// free lists that follow the stream's order. In: a Device. Out: its state, made at the first use. Invariant: a block is
+// given out again while work that reads it may still be queued, which the one stream makes right.
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "base/storage.hpp"
+#include "runtime/cuda/libraries.hpp"
+
+namespace weft {
+struct Queue {
+  runtime::cuda::Stream* stream = nullptr;
+  Device device;
+};
+}  // namespace weft
+
+namespace weft::runtime::cuda {
+
+struct DeviceState {
+  Device device;
+  Context* context = nullptr;
+  Queue queue;
+  std::string name;
+  int multiprocessors = 0;
+  int major = 0, minor = 0;  // compute capability
+  std::string architecture;  // sm_90
+};
+
+// How many there are. Throws Error where there is no driver.
+int device_count();
+
+// The device's state, its context current on this thread. Throws Error that says what is missing.
+DeviceState& use(Device device);
+
+// Waits until everything that was queued on the device is done; errors of kernels come out here.
+void synchronize(Device device);
+
+struct MemoryUse {
+  std::size_t in_use = 0;   // bytes that somebody holds
+  std::size_t cached = 0;   // bytes that wait for the next request
+};
+MemoryUse memory_use(Device device);
+
+}  // namespace weft::runtime::cuda

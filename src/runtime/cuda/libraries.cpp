@@ -1,0 +1,127 @@
+#include "runtime/cuda/libraries.hpp"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <initializer_list>
+#include <vector>
+
+#include "base/fail.hpp"
+
+namespace weft::runtime::cuda {
+namespace {
+
+struct Symbol {
+  const char* name;
+  void** place;
+};
+
+// A library under the first of its names that the loader finds. Throws with all names that were tried.
+class Loader {
+ public:
+  Loader(const char* what, std::initializer_list<const char*> names) : what_(what) {
+    // The toolkit's own folder is not always on the loader's path.
+    for (const char* folder : {"", "/usr/local/cuda/lib64/"})
+      for (const char* name : names) {
+        const std::string path = std::string(folder) + name;
+        if (!handle_) handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (handle_ && found_.empty()) found_ = path;
+        tried_ += (tried_.empty() ? "" : ", ") + path;
+      }
+    if (!handle_) fail("cuda", {}, what, " was not found: looked for ", tried_);
+  }
+  void read(std::initializer_list<Symbol> symbols) const {
+    for (const Symbol& symbol : symbols) {
+      void* address = dlsym(handle_, symbol.name);
+      if (!address) fail("cuda", {}, what_, " (", found_, ") is too old: it has no ", symbol.name);
+      std::memcpy(symbol.place, &address, sizeof address);
+    }
+  }
+
+ private:
+  const char* what_;
+  void* handle_ = nullptr;
+  std::string found_, tried_;
+};
+
+}  // namespace
+
+#define WEFT_SYMBOL(name) \
+  Symbol { #name, reinterpret_cast<void**>(&table.name) }
+
+const Driver& driver() {
+  static const Driver table = [] {
+    Loader library("the NVIDIA driver", {"libcuda.so.1"});
+    Driver table;
+    library.read({WEFT_SYMBOL(cuInit), WEFT_SYMBOL(cuDriverGetVersion), WEFT_SYMBOL(cuDeviceGetCount), WEFT_SYMBOL(cuDeviceGet),
+                  WEFT_SYMBOL(cuDeviceGetName), WEFT_SYMBOL(cuDeviceGetAttribute), WEFT_SYMBOL(cuDevicePrimaryCtxRetain),
+                  WEFT_SYMBOL(cuCtxSetCurrent), WEFT_SYMBOL(cuStreamCreate), WEFT_SYMBOL(cuStreamSynchronize),
+                  WEFT_SYMBOL(cuMemAlloc_v2), WEFT_SYMBOL(cuMemFree_v2), WEFT_SYMBOL(cuMemGetInfo_v2),
+                  WEFT_SYMBOL(cuMemcpyHtoDAsync_v2), WEFT_SYMBOL(cuMemcpyDtoHAsync_v2), WEFT_SYMBOL(cuMemcpyDtoDAsync_v2),
+                  WEFT_SYMBOL(cuModuleLoadData), WEFT_SYMBOL(cuModuleUnload), WEFT_SYMBOL(cuModuleGetFunction),
+                  WEFT_SYMBOL(cuLaunchKernel), WEFT_SYMBOL(cuGetErrorString), WEFT_SYMBOL(cuGetErrorName)});
+    const int result = table.cuInit(0);
+    if (result != 0) {
+      const char* text = nullptr;
+      table.cuGetErrorString(result, &text);
+      fail("cuda", {}, "the NVIDIA driver finds no device to use: ", text ? text : "unknown error", " (", result, ")");
+    }
+    return table;
+  }();
+  return table;
+}
+
+void check(int result, const char* call) {
+  if (result == 0) [[likely]] return;
+  const char *name = nullptr, *text = nullptr;
+  driver().cuGetErrorName(result, &name);
+  driver().cuGetErrorString(result, &text);
+  const std::string message = concat_text("[cuda] ", call, ": ", text ? text : "unknown error", " (", name ? name : "", " ", result, ")");
+  if (result == error_out_of_memory) throw OutOfMemory(message.c_str());
+  throw Error(message.c_str());
+}
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc table = [] {
+    Loader library("NVRTC, the CUDA compiler,", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+    Nvrtc table;
+    library.read({WEFT_SYMBOL(nvrtcVersion), WEFT_SYMBOL(nvrtcCreateProgram), WEFT_SYMBOL(nvrtcDestroyProgram),
+                  WEFT_SYMBOL(nvrtcCompileProgram), WEFT_SYMBOL(nvrtcGetProgramLogSize), WEFT_SYMBOL(nvrtcGetProgramLog),
+                  WEFT_SYMBOL(nvrtcGetCUBINSize), WEFT_SYMBOL(nvrtcGetCUBIN), WEFT_SYMBOL(nvrtcGetErrorString)});
+    return table;
+  }();
+  return table;
+}
+
+bool nvrtc_available(std::string* why) {
+  try {
+    nvrtc();
+    return true;
+  } catch (const Error& error) {
+    if (why) *why = error.what();
+    return false;
+  }
+}
+
+const BlasLt& blas() {
+  static const BlasLt table = [] {
+    Loader library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+    BlasLt table;
+    library.read({WEFT_SYMBOL(cublasLtCreate), WEFT_SYMBOL(cublasLtMatmulDescCreate), WEFT_SYMBOL(cublasLtMatmulDescDestroy),
+                  WEFT_SYMBOL(cublasLtMatmulDescSetAttribute), WEFT_SYMBOL(cublasLtMatrixLayoutCreate),
+                  WEFT_SYMBOL(cublasLtMatrixLayoutDestroy), WEFT_SYMBOL(cublasLtMatrixLayoutSetAttribute),
+                  WEFT_SYMBOL(cublasLtMatmulPreferenceCreate), WEFT_SYMBOL(cublasLtMatmulPreferenceDestroy),
+                  WEFT_SYMBOL(cublasLtMatmulPreferenceSetAttribute), WEFT_SYMBOL(cublasLtMatmulAlgoGetHeuristic),
+                  WEFT_SYMBOL(cublasLtMatmul)});
+    return table;
+  }();
+  return table;
+}
+
+void check_blas(int result, const char* call) {
+  if (result != 0) fail("cuda", {}, call, ": cuBLASLt's status ", result);
+}
+
+#undef WEFT_SYMBOL
+
+}  // namespace weft::runtime::cuda

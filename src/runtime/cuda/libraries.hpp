@@ -1,0 +1,109 @@
+// The CUDA libraries that Weft calls, found by dlopen at the first use: nothing links them, no header of the toolkit is
+// needed, and the same binary runs where they are absent. In: nothing. Out: tables of functions. Each table throws a
+// weft::Error that says what was looked for when its library is missing or too old. The declarations are ours, of the
+// few functions and numbers that are used.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace weft::runtime::cuda {
+
+using Pointer = std::uint64_t;  // CUdeviceptr
+struct Context;
+struct Stream;
+struct Module;
+struct Function;
+
+// libcuda.so.1: the driver.
+struct Driver {
+  int (*cuInit)(unsigned flags);
+  int (*cuDriverGetVersion)(int* version);
+  int (*cuDeviceGetCount)(int* count);
+  int (*cuDeviceGet)(int* device, int ordinal);
+  int (*cuDeviceGetName)(char* name, int length, int device);
+  int (*cuDeviceGetAttribute)(int* value, int attribute, int device);
+  int (*cuDevicePrimaryCtxRetain)(Context** context, int device);
+  int (*cuCtxSetCurrent)(Context* context);
+  int (*cuStreamCreate)(Stream** stream, unsigned flags);
+  int (*cuStreamSynchronize)(Stream* stream);
+  int (*cuMemAlloc_v2)(Pointer* pointer, std::size_t bytes);
+  int (*cuMemFree_v2)(Pointer pointer);
+  int (*cuMemGetInfo_v2)(std::size_t* free, std::size_t* total);
+  int (*cuMemcpyHtoDAsync_v2)(Pointer to, const void* from, std::size_t bytes, Stream* stream);
+  int (*cuMemcpyDtoHAsync_v2)(void* to, Pointer from, std::size_t bytes, Stream* stream);
+  int (*cuMemcpyDtoDAsync_v2)(Pointer to, Pointer from, std::size_t bytes, Stream* stream);
+  int (*cuModuleLoadData)(Module** module, const void* image);
+  int (*cuModuleUnload)(Module* module);
+  int (*cuModuleGetFunction)(Function** function, Module* module, const char* name);
+  int (*cuLaunchKernel)(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
+                        void** extra);
+  int (*cuGetErrorString)(int error, const char** text);
+  int (*cuGetErrorName)(int error, const char** text);
+};
+const Driver& driver();
+
+inline constexpr int error_out_of_memory = 2;
+inline constexpr int attribute_multiprocessors = 16;
+inline constexpr int attribute_major = 75, attribute_minor = 76;
+
+// Throws Error with the driver's words, OutOfMemory where it says so.
+void check(int result, const char* call);
+
+// libnvrtc.so.*: the compiler.
+struct Program;
+struct Nvrtc {
+  int (*nvrtcVersion)(int* major, int* minor);
+  int (*nvrtcCreateProgram)(Program** program, const char* source, const char* name, int headers, const char* const* texts,
+                            const char* const* names);
+  int (*nvrtcDestroyProgram)(Program** program);
+  int (*nvrtcCompileProgram)(Program* program, int count, const char* const* options);
+  int (*nvrtcGetProgramLogSize)(Program* program, std::size_t* size);
+  int (*nvrtcGetProgramLog)(Program* program, char* log);
+  int (*nvrtcGetCUBINSize)(Program* program, std::size_t* size);
+  int (*nvrtcGetCUBIN)(Program* program, char* cubin);
+  const char* (*nvrtcGetErrorString)(int result);
+};
+const Nvrtc& nvrtc();
+// False, with the reason, where there is none.
+bool nvrtc_available(std::string* why = nullptr);
+
+// libcublasLt.so.*: matrix products.
+struct BlasHandle;
+struct BlasDescription;
+struct BlasLayout;
+struct BlasPreference;
+struct BlasAlgorithm {
+  std::uint64_t data[8];
+};
+struct BlasHeuristic {
+  BlasAlgorithm algorithm;
+  std::size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+};
+struct BlasLt {
+  int (*cublasLtCreate)(BlasHandle** handle);
+  int (*cublasLtMatmulDescCreate)(BlasDescription** description, int compute, int scale);
+  int (*cublasLtMatmulDescDestroy)(BlasDescription* description);
+  int (*cublasLtMatmulDescSetAttribute)(BlasDescription* description, int attribute, const void* value, std::size_t bytes);
+  int (*cublasLtMatrixLayoutCreate)(BlasLayout** layout, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t leading);
+  int (*cublasLtMatrixLayoutDestroy)(BlasLayout* layout);
+  int (*cublasLtMatrixLayoutSetAttribute)(BlasLayout* layout, int attribute, const void* value, std::size_t bytes);
+  int (*cublasLtMatmulPreferenceCreate)(BlasPreference** preference);
+  int (*cublasLtMatmulPreferenceDestroy)(BlasPreference* preference);
+  int (*cublasLtMatmulPreferenceSetAttribute)(BlasPreference* preference, int attribute, const void* value, std::size_t bytes);
+  int (*cublasLtMatmulAlgoGetHeuristic)(BlasHandle* handle, BlasDescription* description, BlasLayout* a, BlasLayout* b,
+                                        BlasLayout* c, BlasLayout* d, BlasPreference* preference, int count,
+                                        BlasHeuristic* results, int* found);
+  int (*cublasLtMatmul)(BlasHandle* handle, BlasDescription* description, const void* alpha, const void* a, BlasLayout* a_layout,
+                        const void* b, BlasLayout* b_layout, const void* beta, const void* c, BlasLayout* c_layout, void* d,
+                        BlasLayout* d_layout, const BlasAlgorithm* algorithm, void* workspace, std::size_t workspace_bytes,
+                        Stream* stream);
+};
+const BlasLt& blas();
+void check_blas(int result, const char* call);
+
+}  // namespace weft::runtime::cuda
