@@ -29,8 +29,8 @@ T number(const char* name, T fallback, T least, T most) {
 
 }  // namespace
 
-Options read_options() {
-  Options options;
+ProcessOptions read_options() {
+  ProcessOptions options;
   options.cache_directory = environment("WEFT_CACHE_DIR");
   options.cache = number("WEFT_CACHE", 1, 0, 1) != 0;
   options.compiler = environment("WEFT_CXX");
@@ -44,8 +44,8 @@ Options read_options() {
   return options;
 }
 
-Options& options() {
-  static Options& instance = *new Options(read_options());
+ProcessOptions& options() {
+  static ProcessOptions& instance = *new ProcessOptions(read_options());
   return instance;
 }
 

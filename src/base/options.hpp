@@ -11,7 +11,7 @@
 
 namespace weft {
 
-struct Options {
+struct ProcessOptions {
   std::string cache_directory;  // empty: the default
   bool cache = true;
   std::string compiler;  // empty: searched for
@@ -21,9 +21,9 @@ struct Options {
 };
 
 // Reads the environment now. A value that makes no sense is warned about and ignored.
-Options read_options();
+ProcessOptions read_options();
 
 // The options of this process. Written by tests alone, while no other thread of Weft runs.
-Options& options();
+ProcessOptions& options();
 
 }  // namespace weft

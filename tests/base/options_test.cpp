@@ -11,7 +11,7 @@ using weft::test::KeepVariable;
 TEST_CASE("options come from the environment") {
   const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
   const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
-  const weft::Options options = read_options();
+  const weft::ProcessOptions options = read_options();
   CHECK(options.cache_directory == "/somewhere");
   CHECK_FALSE(options.cache);
   CHECK(options.compiler == "clang++");
@@ -21,7 +21,7 @@ TEST_CASE("options come from the environment") {
 }
 
 TEST_CASE("a value that makes no sense is warned about and ignored") {
-  const weft::Options usual;
+  const weft::ProcessOptions usual;
   for (const auto& [name, value] : {std::pair{"WEFT_COMPILE_TIMEOUT", "soon"},
                                     {"WEFT_COMPILE_TIMEOUT", "-1"},
                                     {"WEFT_NUM_THREADS", "2x"},
@@ -32,7 +32,7 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
     CAPTURE(value);
     CaptureLog capture;
     const KeepVariable variable(name, value);
-    const weft::Options options = read_options();
+    const weft::ProcessOptions options = read_options();
     CHECK(options.compile_timeout == usual.compile_timeout);
     CHECK(options.num_threads == usual.num_threads);
     CHECK(options.isa == usual.isa);

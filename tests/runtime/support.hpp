@@ -59,7 +59,7 @@ class KeepOptions {
   ~KeepOptions() { options() = before_; }
 
  private:
-  Options before_;
+  ProcessOptions before_;
 };
 
 // Sets an environment variable for a while; null removes it.
