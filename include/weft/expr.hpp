@@ -97,6 +97,8 @@ struct ScalarFunction<F> {
   using Arguments = typename MakePlaces<scalar_arity<F>()>::type;
   static constexpr auto long_tape = write_tape<F>(Arguments());
   static constexpr auto tape = shorten<long_tape.entry_count>(long_tape);
+  // Without a compiled gradient: one is put together at run time when it is asked for.
+  static constexpr ElementwiseDefinition plain = compiled_definition<tape>(nullptr);
   static constexpr auto long_gradient = gradient_tape(tape);
   static constexpr auto gradient = shorten<long_gradient.entry_count>(long_gradient);
   static constexpr ElementwiseDefinition gradient_definition = compiled_definition<gradient>(nullptr);

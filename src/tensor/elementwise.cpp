@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "base/fail.hpp"
+#include "runtime/isa.hpp"
+#include "tensor/expressions.hpp"
 #include "tensor/record.hpp"
 #include "weft/detail/expr_tape.hpp"
 
@@ -125,6 +127,13 @@ void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Lo
 }
 
 }  // namespace
+
+const OwnExpressions& own_expressions() {
+  static const OwnExpressions table = host_isa() == Isa::avx512 ? avx512::expressions()
+                                      : host_isa() == Isa::avx2 ? avx2::expressions()
+                                                                : baseline::expressions();
+  return table;
+}
 
 std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands, Loc loc) {
   Type number = type_of(operands[0]);

@@ -11,4 +11,10 @@ std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, 
 // application. Operands that are bool keep none.
 void elementwise_gradients(const Tensor& value, std::span<const Tensor> gradients, std::span<Tensor> results);
 
+namespace detail {
+// What a call of an expression does (weft/expr.hpp): promotes and broadcasts the operands, then records one node outside a
+// trace, and the primitives inside.
+void apply_elementwise(const ElementwiseDefinition& definition, const At* operands, Tensor* results);
+}  // namespace detail
+
 }  // namespace weft

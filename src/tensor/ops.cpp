@@ -2,6 +2,8 @@
 #include "weft/ops.hpp"
 
 #include "base/fail.hpp"
+#include "tensor/elementwise.hpp"
+#include "tensor/expressions.hpp"
 #include "tensor/record.hpp"
 
 namespace weft {
@@ -483,9 +485,9 @@ Tensor square(At x) {
 }
 Tensor gelu(At x, Gelu form) {
   Composite call("gelu", x.loc);
-  Tensor value = resolve(x, "gelu");
-  if (form == Gelu::exact) return value * 0.5 * (erf(value * 0.7071067811865476) + 1);
-  return value * 0.5 * (tanh(0.7978845608028654 * (value + 0.044715 * value * value * value)) + 1);
+  Tensor result;
+  detail::apply_elementwise(form == Gelu::exact ? *own_expressions().gelu : *own_expressions().gelu_tanh, &x, &result);
+  return result;
 }
 Tensor silu(At x) {
   Composite call("silu", x.loc);

@@ -7,17 +7,9 @@ namespace {
 
 using namespace weft;
 
-// An expression without its gradient, which would double the compiler's work.
-template <class F>
-struct Alone {
-  using Arguments = typename detail::ScalarFunction<F>::Arguments;
-  static constexpr auto long_tape = detail::write_tape<F>(Arguments());
-  static constexpr auto tape = detail::shorten<long_tape.entry_count>(long_tape);
-  static constexpr ElementwiseDefinition definition = detail::compiled_definition<tape>(nullptr);
-};
 template <class F>
 constexpr const ElementwiseDefinition* alone(F) {
-  return &Alone<F>::definition;
+  return &detail::ScalarFunction<F>::plain;
 }
 template <class F>
 constexpr const ElementwiseDefinition* whole(F) {

@@ -60,10 +60,12 @@ class Sym {
   explicit constexpr operator T() const {
     static_assert(detail::never<T>,
                   "a scalar expression has no value to branch on: write where(condition, a, b), minimum or maximum");
+    return T();
   }
   template <std::same_as<double> T>
   constexpr operator T() const {
     static_assert(detail::never<T>, "a scalar expression is not a number: call weft's functions (exp, not std::exp)");
+    return T();
   }
 
   constexpr detail::ScalarProgram* program() const { return program_; }
@@ -97,6 +99,14 @@ template <class T>
 concept SymOperand = std::same_as<T, Sym> || Arithmetic<T>;
 template <class... T>
 concept SymOperands = (SymOperand<T> && ...) && (std::same_as<T, Sym> || ...);
+
+template <class A, class B>
+concept SymAndOther = (std::same_as<A, Sym> && !SymOperand<B>) || (std::same_as<B, Sym> && !SymOperand<A>);
+template <class A>
+constexpr Sym refuse_operand() {
+  static_assert(never<A>, "a scalar expression works on its own values and on numbers: make everything else an operand");
+  return {};
+}
 
 // An operation on literals alone, as C++ would compute it.
 constexpr Sym fold_literals(ScalarOp op, Sym a, Sym b) {
@@ -187,6 +197,20 @@ WEFT_SCALAR_OPERATOR(&, bitwise_and(a, b))
 WEFT_SCALAR_OPERATOR(|, bitwise_or(a, b))
 WEFT_SCALAR_OPERATOR(^, bitwise_xor(a, b))
 #undef WEFT_SCALAR_OPERATOR
+// A tensor, a string: one sentence instead of every operator there is.
+#define WEFT_SCALAR_OPERATOR(op)                    \
+  template <class A, class B>                       \
+    requires detail::SymAndOther<A, B>              \
+  constexpr Sym operator op(const A&, const B&) {   \
+    return detail::refuse_operand<A>();             \
+  }
+WEFT_SCALAR_OPERATOR(+)
+WEFT_SCALAR_OPERATOR(-)
+WEFT_SCALAR_OPERATOR(*)
+WEFT_SCALAR_OPERATOR(/)
+WEFT_SCALAR_OPERATOR(<)
+WEFT_SCALAR_OPERATOR(>)
+#undef WEFT_SCALAR_OPERATOR
 constexpr Sym operator-(Sym a) { return neg(a); }
 constexpr Sym operator+(Sym a) { return a; }
 constexpr Sym operator~(Sym a) { return bitwise_not(a); }
@@ -195,16 +219,18 @@ constexpr Sym& operator-=(Sym& a, std::type_identity_t<Sym> b) { return a = deta
 constexpr Sym& operator*=(Sym& a, std::type_identity_t<Sym> b) { return a = detail::scalar_apply(detail::ScalarOp::mul, a, b); }
 constexpr Sym& operator/=(Sym& a, std::type_identity_t<Sym> b) { return a = detail::scalar_apply(detail::ScalarOp::div, a, b); }
 
-#define WEFT_SCALAR_REFUSED(op)                                                                     \
-  template <class A, class B>                                                                       \
-    requires detail::SymOperands<A, B>                                                              \
-  constexpr Sym operator op(A a, B) {                                                               \
-    static_assert(detail::never<A>, "in a scalar expression write & for &&, | for || and ~ for !"); \
-    return a;                                                                                       \
-  }
-WEFT_SCALAR_REFUSED(&&)
-WEFT_SCALAR_REFUSED(||)
-#undef WEFT_SCALAR_REFUSED
+template <class A, class B>
+  requires detail::SymOperands<A, B>
+constexpr Sym operator&&(A, B) {
+  static_assert(detail::never<A>, "in a scalar expression write & for &&, | for || and ~ for !");
+  return {};
+}
+template <class A, class B>
+  requires detail::SymOperands<A, B>
+constexpr Sym operator||(A, B) {
+  static_assert(detail::never<A>, "in a scalar expression write & for &&, | for || and ~ for !");
+  return {};
+}
 template <std::same_as<Sym> A>
 constexpr Sym operator!(A a) {
   static_assert(detail::never<A>, "in a scalar expression write & for &&, | for || and ~ for !");

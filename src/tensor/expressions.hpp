@@ -1,0 +1,30 @@
+// The library's own scalar expressions, compiled once for each ISA. Plain data: expressions.isa.cpp reads it too.
+#pragma once
+
+namespace weft {
+
+struct ElementwiseDefinition;
+
+struct OwnExpressions {
+  const ElementwiseDefinition* gelu;
+  const ElementwiseDefinition* gelu_tanh;
+  // (parameter, gradient, first, second, step size, second scale, 1 - beta1, beta2, 1 - beta2, eps, decay) to (parameter,
+  // first, second), as optim::AdamStep names them.
+  const ElementwiseDefinition* adam;
+  const ElementwiseDefinition* adamw;
+};
+
+namespace baseline {
+OwnExpressions expressions();
+}
+namespace avx2 {
+OwnExpressions expressions();
+}
+namespace avx512 {
+OwnExpressions expressions();
+}
+
+// Those of the CPU that the process runs on.
+const OwnExpressions& own_expressions();
+
+}  // namespace weft
