@@ -8,6 +8,13 @@
 namespace weft::detail {
 
 #define WEFT_INLINE __attribute__((always_inline)) static inline
+// A product and a sum stay two roundings, as they are on tensors: g++ would contract them by default where there is FMA,
+// clang does so only inside one expression.
+#if defined(__clang__)
+#define WEFT_TWO_ROUNDINGS
+#else
+#define WEFT_TWO_ROUNDINGS __attribute__((optimize("fp-contract=off")))
+#endif
 
 template <ScalarOp Op>
 struct LaneOperation;
@@ -111,12 +118,13 @@ struct LaneKernel {
     lanes::store(static_cast<Element*>(result) + vector * lanes::lane_count, value);
   }
 
-  static void run(void* const* results, const ScalarOperand* operands, std::int64_t vectors) {
+  WEFT_TWO_ROUNDINGS static void run(void* const* results, const ScalarOperand* operands, std::int64_t vectors) {
     run_all(results, operands, vectors, typename MakePlaces<program.entry_count>::type(),
             typename MakePlaces<program.argument_count>::type(), typename MakePlaces<program.result_count>::type());
   }
 };
 
 #undef WEFT_INLINE
+#undef WEFT_TWO_ROUNDINGS
 
 }  // namespace weft::detail
