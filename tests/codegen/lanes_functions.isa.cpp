@@ -3,11 +3,13 @@
 #include "weft/detail/lanes.hpp"
 
 // What only generated code pastes.
-namespace weft::lanes::WEFT_ISA_NAMESPACE {
+namespace weft::lanes {
+inline namespace WEFT_ISA_NAMESPACE {
 #define WEFT_INLINE inline
 #include "weft/detail/lanes_half.inc"
 #undef WEFT_INLINE
-}  // namespace weft::lanes::WEFT_ISA_NAMESPACE
+}  // namespace WEFT_ISA_NAMESPACE
+}  // namespace weft::lanes
 
 namespace lanes_test::WEFT_ISA_NAMESPACE {
 namespace {
@@ -70,7 +72,8 @@ void compare(uint8* to, const T* left, const T* right, long count) {
 
 void mixed_masks(double* to, const float* a, const float* b, const double* c, const double* d, long count) {
   apply([](auto a, auto b, auto c, auto d) {
-    const auto m = (a < b) | (c < d), n = (c < d) ^ (a < b);
+    const auto m = (a < b) | (c < d);
+    const auto n = (c < d) ^ (a < b);
     return select(m & ~n, c, select(n, d, convert<double>(m == (a < b))));
   }, count, to, a, b, c, d);
 }
