@@ -36,30 +36,31 @@ class Backward {
 
   std::vector<Tensor> run(const Tensor& loss) {
     collect(loss);
-    find_dependents();
-    if (!entry_of(loss) || !entry_of(loss)->depends) no_path();
-    entry_of(loss)->reached = true;
+    if (loss_entry_ == none || !entries_[loss_entry_].depends) no_path();
+    entries_[loss_entry_].reached = true;
     {
       InPlaceOf scope(*loss.node(), loc_);
-      gradient_of(loss) = constant_like(1, type_of(loss), loc_);
+      gradients_[entries_[loss_entry_].first_gradient + loss.output()] = constant_like(1, type_of(loss), loc_);
     }
     for (std::size_t i = entries_.size(); i-- > 0;)
       if (entries_[i].reached && !is_variable(entries_[i].node)) pull_back(entries_[i]);
     std::vector<Tensor> results;
     bool any = false;
-    for (const Tensor& variable : variables_) {
-      const Entry* entry = entry_of(variable);
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const Entry* entry = variable_entries_[i] == none ? nullptr : &entries_[variable_entries_[i]];
       any |= entry && entry->reached;
-      Tensor gradient = entry ? std::move(gradient_of(variable)) : Tensor();
-      results.push_back(gradient.defined() ? std::move(gradient) : constant_like(0, type_of(variable), loc_));
+      Tensor gradient = entry ? std::move(gradients_[entry->first_gradient]) : Tensor();
+      results.push_back(gradient.defined() ? std::move(gradient) : constant_like(0, type_of(variables_[i]), loc_));
     }
     if (!any) no_path();
     return results;
   }
 
  private:
+  static constexpr std::uint32_t none = UINT32_MAX;
   struct Entry {
     Node* node;
+    std::uint32_t first_operand = 0;   // in operand_entries_
     std::uint32_t first_gradient = 0;  // of its outputs, in gradients_
     bool depends = false;              // on a variable
     bool reached = false;              // the loss depends on it
@@ -71,18 +72,19 @@ class Backward {
                                   [](const Tensor& v, std::uint64_t at) { return v.node()->sequence < at; });
     return found != variables_.end() && found->node() == node;
   }
-  // Node::index says where a node's entry is, if it has one.
-  Entry* entry_of(const Tensor& value) {
-    Node* node = value.node();
-    return node->index < entries_.size() && entries_[node->index].node == node ? &entries_[node->index] : nullptr;
+  // Node::index says where a node's entry is, if it has one: until something is recorded, which may evaluate what is
+  // pending, and evaluation numbers nodes too. So it is asked in collect() alone.
+  std::uint32_t find(const Tensor& value) const {
+    const Node* node = value.node();
+    return node->index < entries_.size() && entries_[node->index].node == node ? node->index : none;
   }
-  Tensor& gradient_of(const Tensor& value) { return gradients_[entry_of(value)->first_gradient + value.output()]; }
 
-  // What the loss needs and was recorded since the variables; nothing older can depend on them.
+  // What the loss needs and was recorded since the variables (nothing older can depend on them), and what of it
+  // depends.
   void collect(const Tensor& loss) {
     auto visit = [&](const Tensor& value) {
       Node* node = value.node();
-      if (node->sequence < start_ || entry_of(value)) return;
+      if (node->sequence < start_ || find(value) != none) return;
       bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
       if (hides_operands && !is_variable(node))
         fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
@@ -98,36 +100,38 @@ class Backward {
     }
     std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return a.node->sequence < b.node->sequence; });
+    for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].node->index = static_cast<std::uint32_t>(i);
     std::uint32_t outputs = 0;
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      entries_[i].node->index = static_cast<std::uint32_t>(i);
-      entries_[i].first_gradient = outputs;
-      outputs += entries_[i].node->output_count;
+    for (Entry& entry : entries_) {
+      entry.first_gradient = outputs;
+      outputs += entry.node->output_count;
+      entry.first_operand = static_cast<std::uint32_t>(operand_entries_.size());
+      entry.depends = is_variable(entry.node);
+      if (entry.depends) continue;
+      for (const Tensor& operand : entry.node->inputs()) {
+        operand_entries_.push_back(find(operand));
+        if (entry.node->op != Op::stop_gradient) entry.depends |= depends(operand_entries_.back(), operand);
+      }
     }
     gradients_.resize(outputs);
+    loss_entry_ = find(loss);
+    for (const Tensor& variable : variables_) variable_entries_.push_back(find(variable));
   }
 
-  bool depends(const Tensor& value) {
-    const Entry* entry = entry_of(value);
-    return entry && entry->depends && is_differentiable(value);
-  }
-  void find_dependents() {
-    for (Entry& entry : entries_) {
-      entry.depends = is_variable(entry.node);
-      if (entry.depends || entry.node->op == Op::stop_gradient) continue;
-      for (const Tensor& operand : entry.node->inputs()) entry.depends |= depends(operand);
-    }
+  bool depends(std::uint32_t entry, const Tensor& value) const {
+    return entry != none && entries_[entry].depends && is_differentiable(value);
   }
 
   void pull_back(const Entry& entry) {
     const Node& node = *entry.node;
+    const std::uint32_t* operands = operand_entries_.data() + entry.first_operand;
     std::span<Tensor> outputs(gradients_.data() + entry.first_gradient, node.output_count);
     bool nonzero = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& g) { return g.defined(); });
     wanted_.assign(node.operand_count, 0);
     results_.assign(node.operand_count, Tensor());
     for (std::size_t i = 0; i < node.operand_count; ++i) {
-      wanted_[i] = depends(node.operands[i]);
-      if (wanted_[i]) entry_of(node.operands[i])->reached = true;
+      wanted_[i] = depends(operands[i], node.operands[i]);
+      if (wanted_[i]) entries_[operands[i]].reached = true;
     }
     if (!nonzero) return;
     InPlaceOf scope(node, loc_);
@@ -138,7 +142,7 @@ class Backward {
       const Type &type = type_of(results_[i]), &expected = type_of(node.operands[i]);
       WEFT_CHECK(type.dtype == expected.dtype && type.shape.rank() == expected.shape.rank(), "gradient of operand ", i,
                  " of ", info(node.op).name, " is ", to_string(type), ", not ", to_string(expected));
-      Tensor& total = gradient_of(node.operands[i]);
+      Tensor& total = gradients_[entries_[operands[i]].first_gradient + node.operands[i].output()];
       total = total.defined() ? add(total, results_[i]) : std::move(results_[i]);
     }
   }
@@ -153,7 +157,10 @@ class Backward {
   const char* operation_;
   Loc loc_;
   std::uint64_t start_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;                  // in recording order
+  std::vector<std::uint32_t> operand_entries_;  // of each entry's operands; none for what cannot depend
+  std::vector<std::uint32_t> variable_entries_;
+  std::uint32_t loss_entry_ = none;
   std::vector<Tensor> gradients_;
   std::vector<unsigned char> wanted_;
   std::vector<Tensor> results_;

@@ -72,6 +72,8 @@ constexpr Rule vjp_constant = no_gradient, vjp_input = no_gradient, vjp_data = n
 
 void vjp_variable(const Pullback& p) { p.results[0] = p.gradient(); }
 
+void vjp_transfer(const Pullback& p) { p.results[0] = like(Op::transfer, p.gradient(), {}, type_of(p.operand(0))); }
+
 void vjp_cast(const Pullback& p) { p.results[0] = like(Op::cast, p.gradient(), {}, type_of(p.operand(0))); }
 
 void vjp_bitcast(const Pullback& p) { fail("bitcast", p.node().loc, "has no derivative: use stop_gradient or cast"); }

@@ -317,6 +317,23 @@ TEST_CASE("backward work stays with what depends, and stands at the user's lines
   CHECK(forward_lines > 8);  // forward and backward of gelu are both named after it
 }
 
+TEST_CASE("what is pending may be evaluated while the backward pass records") {
+  Tensor x = vector({0.5});
+  for (int length : {100, 500, 1000, 1500, 2000, 4000}) {
+    auto f = [&](const Tensor& v) {
+      Tensor h = v;
+      for (int i = 0; i < length; ++i) h = sin(h) + h * 0.1;
+      return sum(h);
+    };
+    double value = 0.5, slope = 1;
+    for (int i = 0; i < length; ++i) {
+      slope *= std::cos(value) + 0.1;
+      value = std::sin(value) + value * 0.1;
+    }
+    CHECK(values(grad(f, x))[0] == doctest::Approx(slope).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("deep graphs: iterative, and linear in time") {
   Tensor x = vector({1});
   auto chain = [](const Tensor& v) {

@@ -1,0 +1,159 @@
+#include "tests/autograd/cases.hpp"
+
+#include <map>
+
+namespace weft::test {
+namespace {
+
+struct Domain {
+  double low = -2, high = 2;
+};
+// Where an operand of a primitive may lie; elsewhere (-2, 2).
+Domain domain(const std::string& name, std::size_t operand) {
+  static const std::map<std::string, std::vector<Domain>> domains = {
+      {"log", {{0.3, 3}}},
+      {"log1p", {{-0.7, 3}}},
+      {"sqrt", {{0.3, 3}}},
+      {"rsqrt", {{0.3, 3}}},
+      {"reciprocal", {{0.4, 3}}},
+      {"pow", {{0.4, 2}, {-2, 2}}},
+      {"div", {{-2, 2}, {0.5, 2}}},
+      {"remainder", {{-2, 2}, {0.6, 2}}},
+      {"floor_divide", {{-2, 2}, {0.6, 2}}},
+  };
+  auto found = domains.find(name);
+  return found == domains.end() ? Domain{} : found->second[std::min(operand, found->second.size() - 1)];
+}
+
+// The primitive of real operands; a select's condition is made from operand 0.
+Function primitive(Op op) {
+  return [op](const std::vector<Tensor>& x) {
+    Tensor condition;
+    std::vector<At> operands(x.begin(), x.end());
+    if (info(op).dtypes == DTypeClass::select) {
+      condition = x[0] < 0.25;
+      operands[0] = At(condition);
+    }
+    return pointwise(op, operands);
+  };
+}
+
+}  // namespace
+
+bool is_real_function(Op op) {
+  DTypeClass dtypes = info(op).dtypes;
+  return info(op).kind == OpKind::pointwise &&
+         (dtypes == DTypeClass::arithmetic || dtypes == DTypeClass::floating || dtypes == DTypeClass::select);
+}
+
+Case pointwise_case(Op op, std::span<const Shape> shapes) {
+  Case result{info(op).name, {}, primitive(op)};
+  for (int i = 0; i < info(op).arity; ++i) {
+    Domain d = domain(info(op).name, static_cast<std::size_t>(i));
+    result.inputs.push_back(
+        numbers(shapes[static_cast<std::size_t>(i)], d.low, d.high, static_cast<unsigned>(7 * i + 3)));
+  }
+  // A select's condition passes no gradient: keep another way to it.
+  if (info(op).dtypes == DTypeClass::select)
+    result.f = [f = result.f](const std::vector<Tensor>& x) { return f(x) + sum(x[0]); };
+  return result;
+}
+
+std::vector<Case> structural_cases() {
+  Literal m = numbers(Shape::of(3, 4), -2, 2, 1), v = numbers(Shape::of(5), -2, 2, 2),
+          cube = numbers(Shape::of(2, 3, 4), -2, 2, 4);
+  Literal rows = integers(Shape::of(2, 2), {2, 0, 2, 2});
+  using X = const std::vector<Tensor>&;
+  return {
+      {"cast to f64", {m}, [](X x) { return cast(cast(x[0], DType::f64) * x[0], DType::f64); }},
+      {"reshape",
+       {m},
+       [](X x) {
+         return square(reshape(x[0], {2, 6}));
+       }},
+      {"permute",
+       {cube},
+       [](X x) {
+         return square(permute(x[0], {2, 0, 1}));
+       }},
+      {"expand",
+       {v},
+       [](X x) {
+         return square(expand(x[0], {2, 3, 5}));
+       }},
+      {"expand of size 1",
+       {numbers(Shape::of(2, 1, 3), -2, 2, 3)},
+       [](X x) {
+         return square(expand(x[0], {4, 2, 5, 3}));
+       }},
+      {"slice", {m}, [](X x) { return square(slice(x[0], 1, 1, 3)); }},
+      {"slice by steps", {v}, [](X x) { return square(slice(x[0], 0, 0, 5, 2)); }},
+      {"slice by steps that leave a rest", {v}, [](X x) { return square(slice(x[0], 0, 0, 4, 3)); }},
+      {"slice backwards", {v}, [](X x) { return square(slice(x[0], 0, 3, 0, -2)); }},
+      {"flip", {m}, [](X x) { return square(flip(x[0], 0)) * x[0]; }},
+      {"slice of nothing",
+       {v},
+       [](X x) {
+         return concat({square(slice(x[0], 0, 3, 3)), square(x[0])});
+       }},
+      {"concat",
+       {m, numbers(Shape::of(3, 2), -2, 2, 5)},
+       [](X x) {
+         return square(concat({x[0], x[1], x[0]}, 1));
+       }},
+      {"pad", {m}, [](X x) { return square(pad(x[0], 1, 2, 1)); }},
+      {"pad inside", {m}, [](X x) { return square(pad(x[0], 0, 1, 0, 2)); }},
+      {"sum",
+       {cube},
+       [](X x) {
+         return square(sum(x[0], {0, 2}));
+       }},
+      {"sum of all", {cube}, [](X x) { return square(sum(x[0])); }},
+      {"mean", {cube}, [](X x) { return square(mean(x[0], 1, true)); }},
+      {"var",
+       {cube},
+       [](X x) {
+         return square(var(x[0], {1, 2}));
+       }},
+      {"prod",
+       {cube},
+       [](X x) {
+         return prod(x[0], {0, 1});
+       }},
+      {"prod of all", {m}, [](X x) { return prod(x[0]); }},
+      {"prod of one",
+       {v},
+       [](X x) {
+         return square(prod(reshape(x[0], {5, 1}), 1));
+       }},
+      {"prod with one zero", {literal(Shape::of(2, 3), {1, 0, 3, 4, 5, 6})}, [](X x) { return prod(x[0], 1); }},
+      {"prod with two zeros", {literal(Shape::of(4), {1.5, 0, 3, 0})}, [](X x) { return prod(x[0]); }},
+      {"amax",
+       {cube},
+       [](X x) {
+         return square(amax(x[0], {0, 2}));
+       }},
+      {"amin", {cube}, [](X x) { return square(amin(x[0], 1, true)); }},
+      {"matmul", {m, numbers(Shape::of(4, 2), -2, 2, 6)}, [](X x) { return square(matmul(x[0], x[1])); }},
+      {"matmul of batches", {cube, numbers(Shape::of(4, 2), -2, 2, 6)}, [](X x) { return square(matmul(x[0], x[1])); }},
+      {"matmul of vectors", {v, v}, [](X x) { return square(matmul(x[0], x[1])); }},
+      {"gather", {m, rows}, [](X x) { return square(gather(x[0], x[1])); }},
+      {"scatter_add",
+       {cube, integers(Shape::of(2), {4, 4})},
+       [](X x) {
+         return square(record(Op::scatter_add, {x[1], x[0]}, {}, Type{DType::f64, false, {}, Shape::of(5, 3, 4)}, {}));
+       }},
+      {"variable", {v}, [](X x) { return square(record(Op::variable, {x[0]}, {}, {}, {})); }},
+      {"stop_gradient", {v}, [](X x) { return square(x[0]) - stop_gradient(x[0]) + x[0]; }},
+      {"transfer", {v}, [](X x) { return square(record(Op::transfer, {x[0]}, {}, type_of(x[0]), {})); }},
+      {"iota", {v}, [](X x) { return square(x[0]) * arange(5); }},
+      {"argmax", {m}, [](X x) { return square(x[0]) * cast(argmax(x[0], 1, true), DType::f64); }},
+      {"softmax", {m}, [](X x) { return softmax(x[0]); }},
+      {"log_softmax", {m}, [](X x) { return log_softmax(x[0], 0); }},
+      {"logsumexp", {cube}, [](X x) { return logsumexp(x[0], 1); }},
+      {"gelu", {m}, [](X x) { return gelu(x[0]) + gelu(x[0], Gelu::tanh); }},
+      {"silu", {m}, [](X x) { return silu(x[0]); }},
+  };
+}
+
+}  // namespace weft::test
