@@ -15,13 +15,19 @@ namespace lanes_test::WEFT_ISA_NAMESPACE {
 namespace {
 
 using namespace weft::lanes;
+// f stands once, for whole vectors and the rest.
+template <class T>
+auto load_up_to(const T* from, long n) {
+  return n < lane_count ? load_n(from, n) : load(from);
+}
 template <class F, class To, class... From>
 void apply(F f, long count, To* to, const From*... from) {
   for (long i = 0; i < count; i += lane_count) {
-    if (count - i >= lane_count)
-      store(to + i, f(load(from + i)...));
+    const auto result = f(load_up_to(from + i, count - i)...);
+    if (count - i < lane_count)
+      store_n(to + i, result, count - i);
     else
-      store_n(to + i, f(load_n(from + i, count - i)...), count - i);
+      store(to + i, result);
   }
 }
 
