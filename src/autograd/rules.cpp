@@ -194,9 +194,21 @@ void vjp_amax(const Pullback& p) {
 }
 constexpr Rule vjp_amin = vjp_amax;
 
+// Whether a value is another one with its last two axes swapped.
+bool is_transposed(const Tensor& value) {
+  const Node& node = *value.node();
+  int rank = node.type.shape.rank();
+  if (node.op != Op::permute || rank < 2) return false;
+  for (int i = 0; i < rank - 2; ++i)
+    if (node.attributes.axes[i] != i) return false;
+  return node.attributes.axes[rank - 1] == rank - 2;
+}
+// a b: g b^T and a^T g. The gradient of a transposed operand is computed as the transposed product, so that what stands
+// behind the transposition (a layer's weights) gets its own layout.
 void vjp_matmul(const Pullback& p) {
-  if (p.wanted[0]) p.results[0] = matmul(p.gradient(), transpose(p.operand(1)));
-  if (p.wanted[1]) p.results[1] = matmul(transpose(p.operand(0)), p.gradient());
+  const Tensor &a = p.operand(0), &b = p.operand(1), &g = p.gradient();
+  if (p.wanted[0]) p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g))) : matmul(g, transpose(b));
+  if (p.wanted[1]) p.results[1] = is_transposed(b) ? transpose(matmul(transpose(g), a)) : matmul(transpose(a), g);
 }
 
 void vjp_gather(const Pullback& p) {
