@@ -7,13 +7,17 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/options.hpp"
 #include "codegen/cpp.hpp"
+#include "codegen/cuda.hpp"
 #include "graph/algebra.hpp"
 #include "graph/cse.hpp"
 #include "graph/dead_code.hpp"
 #include "graph/decompose.hpp"
 #include "graph/fold.hpp"
 #include "graph/regions.hpp"
+#include "runtime/cuda/blas.hpp"
+#include "runtime/cuda/code.hpp"
 #include "runtime/jit.hpp"
 #include "schedule/schedule.hpp"
 
@@ -83,6 +87,13 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   return result;
 }
 
+// A kernel's expression over its size slots, over the plan's symbols.
+Dim over_symbols(Dim dim, const runtime::Launch& launch) {
+  return dims::substitute(dim, [&](const DimNode* atom) {
+    return atom->kind == DimKind::symbol ? launch.parameters[static_cast<std::size_t>(atom->number)] : Dim::from_node(atom);
+  });
+}
+
 runtime::Launch launch_of(const Step& step) {
   runtime::Launch launch;
   launch.name = step.name;
@@ -108,14 +119,9 @@ runtime::Launch launch_of(const Step& step) {
   }
   // Units and work are over the kernel's own size slots; the plan evaluates over the graph's symbols.
   if (step.kind == Step::Kind::kernel && !step.kernel.parameters.empty()) {
-    auto global = [&](Dim dim) {
-      return dims::substitute(dim, [&](const DimNode* atom) {
-        return atom->kind == DimKind::symbol ? step.kernel.parameters[static_cast<std::size_t>(atom->number)] : Dim::from_node(atom);
-      });
-    };
-    launch.units = global(launch.units);
-    launch.work = global(launch.work);
     launch.parameters = step.kernel.parameters;
+    launch.units = over_symbols(launch.units, launch);
+    launch.work = over_symbols(launch.work, launch);
   }
   return launch;
 }
@@ -151,6 +157,33 @@ KernelReport report(const loop::Kernel& kernel, const std::string& symbol, const
           static_cast<double>(dims::evaluate(cost.operations, slots)), kernel.comments};
 }
 
+// Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
+// it is then marked in the plan.
+Device device_of(const Graph& graph) {
+  Device device;
+  for (const Tensor& value : graph.nodes) {
+    const Device there = value.node()->type.device;
+    if (there.type == Device::Type::cpu) continue;
+    if (device.type != Device::Type::cpu && device != there)
+      fail("compile", value.node()->loc, "values live on cuda:", static_cast<int>(device.index), " and cuda:", static_cast<int>(there.index));
+    device = there;
+  }
+  return device;
+}
+void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
+  if (plan.device.type == Device::Type::cpu) return;
+  const auto on_host = [](const Tensor& value) { return type_of(value).device.type == Device::Type::cpu; };
+  for (runtime::PlanBuffer& buffer : plan.buffers) {
+    const auto index = static_cast<std::size_t>(buffer.index);
+    if (buffer.kind == runtime::PlanBuffer::Kind::argument) buffer.host = on_host(graph.inputs[index]);
+    if (buffer.kind == runtime::PlanBuffer::Kind::result) buffer.host = on_host(graph.outputs[index]);
+  }
+  std::erase_if(plan.donations, [&](const runtime::Plan::Donation& donation) {
+    return on_host(graph.inputs[static_cast<std::size_t>(donation.argument)]) ||
+           on_host(graph.outputs[static_cast<std::size_t>(donation.result)]);
+  });
+}
+
 // Everything of one graph up to the compiler.
 std::shared_ptr<Executable> lower_graph(Graph graph, const PipelineOptions& options, KernelSet& kernels) {
   auto executable = std::make_shared<Executable>();
@@ -165,7 +198,7 @@ std::shared_ptr<Executable> lower_graph(Graph graph, const PipelineOptions& opti
   if (log::enabled(log::Channel::fusion)) log::write(log::Channel::fusion, executable->schedule_text);
 
   runtime::Plan& plan = executable->plan;
-  plan.device = options.device;
+  plan.device = device_of(graph);
   for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
   for (Step& step : schedule.steps) {
     if (step.kind == Step::Kind::kernel) {
@@ -179,17 +212,111 @@ std::shared_ptr<Executable> lower_graph(Graph graph, const PipelineOptions& opti
   plan.symbol_count = static_cast<int>(graph.symbols.size());
   plan.arena_bytes = schedule.arena_bytes;
   for (const Schedule::Donation& donation : schedule.donations) plan.donations.push_back({donation.argument, donation.result});
+  mark_host_buffers(plan, graph);
   executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
   return executable;
 }
 
-void link(Executable& executable, const std::shared_ptr<Library>& library) {
-  runtime::Plan& plan = executable.plan;
-  plan.library = library;
-  plan.source_path = library->source_path();
-  for (runtime::Launch& launch : plan.launches)
-    if (launch.kind == runtime::Launch::Kind::kernel)
-      launch.function = library->function<void(void* const*, const std::int64_t*, std::int64_t, std::int64_t)>(launch.name.c_str());
+// Kernels as source, compiled and found: what `compile_graphs` asks of a target.
+struct Compiled {
+  std::map<std::string, std::string> sources;  // by symbol, for people
+  double generate_milliseconds = 0, compile_milliseconds = 0;
+  std::size_t units = 0;
+};
+using Executables = std::vector<std::shared_ptr<Executable>>;
+
+Compiled compile_for_host(const std::vector<loop::Kernel>& kernels, Executables& executables) {
+  Compiled result;
+  Timer generate;
+  std::vector<std::string> units = codegen::cpp_units(kernels, unit_count(kernels.size()));
+  for (const loop::Kernel& kernel : kernels) result.sources[kernel.name] = codegen::generate_cpp(kernel);
+  result.generate_milliseconds = generate.milliseconds();
+  result.units = units.size();
+
+  Timer compile;
+  if (units.empty()) return result;
+  std::shared_ptr<Library> library = jit({std::move(units), host_isa(), {}});
+  result.compile_milliseconds = compile.milliseconds();
+  for (std::shared_ptr<Executable>& executable : executables) {
+    runtime::Plan& plan = executable->plan;
+    plan.library = library;
+    plan.source_path = library->source_path();
+    for (runtime::Launch& launch : plan.launches)
+      if (launch.kind == runtime::Launch::Kind::kernel)
+        launch.function = library->function<void(void* const*, const std::int64_t*, std::int64_t, std::int64_t)>(launch.name.c_str());
+  }
+  return result;
+}
+
+// The functions of a program for the device, by name: kernels, and what stands in for library calls.
+std::map<std::string, std::string> device_functions(const std::vector<loop::Kernel>& kernels, Executables& executables) {
+  std::map<std::string, std::string> functions;
+  std::map<std::string, codegen::CudaKernel> generated;
+  for (const loop::Kernel& kernel : kernels) {
+    generated[kernel.name] = codegen::generate_cuda(kernel);
+    functions[kernel.name] = generated[kernel.name].text;
+  }
+  for (std::shared_ptr<Executable>& executable : executables)
+    for (runtime::Launch& launch : executable->plan.launches) {
+      switch (launch.kind) {
+        case runtime::Launch::Kind::kernel: {
+          const codegen::CudaKernel& kernel = generated[launch.name];
+          launch.units = over_symbols(kernel.blocks, launch);
+          launch.threads = kernel.threads;
+          break;
+        }
+        case runtime::Launch::Kind::scatter_add: {
+          const DType dtype = executable->plan.buffers[static_cast<std::size_t>(launch.buffers[2])].dtype;
+          launch.name = codegen::cuda_scatter_add_name(dtype);
+          functions[launch.name] = codegen::cuda_scatter_add(dtype);
+          break;
+        }
+        case runtime::Launch::Kind::matmul: {
+          const bool library = runtime::cuda::library_takes(launch.matmul);
+          launch.name = library ? "" : codegen::cuda_product_name(launch.matmul.dtype);
+          if (!library) functions[launch.name] = codegen::cuda_product(launch.matmul.dtype);
+          break;
+        }
+        case runtime::Launch::Kind::check: break;
+      }
+    }
+  return functions;
+}
+
+Compiled compile_for_device(const std::vector<loop::Kernel>& kernels, Executables& executables, Device device) {
+  Compiled result;
+  Timer generate;
+  result.sources = device_functions(kernels, executables);
+  std::vector<std::string> names, texts;
+  for (const auto& [name, text] : result.sources) names.push_back(name), texts.push_back(text);
+  std::vector<std::string> units = codegen::cuda_units(texts);
+  result.generate_milliseconds = generate.milliseconds();
+  result.units = units.size();
+
+  Timer compile;
+  auto code = std::make_shared<runtime::cuda::Code>(units, names, device);
+  result.compile_milliseconds = compile.milliseconds();
+  for (std::shared_ptr<Executable>& executable : executables) {
+    executable->plan.device_code = code;
+    executable->plan.source_path = code->source_path();
+  }
+  return result;
+}
+
+// With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite then is a test of
+// the CUDA generator, without a GPU.
+void check_device_code(const std::vector<loop::Kernel>& kernels, const Executables& executables) {
+  std::string why;
+  if (!runtime::cuda::nvrtc_available(&why)) return log::warn_once("WEFT_NVRTC_CHECK: " + why);
+  Executables copies;
+  for (const std::shared_ptr<Executable>& executable : executables) copies.push_back(std::make_shared<Executable>(*executable));
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : device_functions(kernels, copies)) texts.push_back(text);
+  try {
+    runtime::cuda::compile_units(codegen::cuda_units(texts), "sm_90");
+  } catch (const CompileError& error) {  // which would be no more than a warning
+    throw_internal(Loc::current(), error.what());
+  }
 }
 
 }  // namespace
@@ -211,22 +338,19 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   std::vector<std::shared_ptr<Executable>> executables;
   for (Graph& graph : graphs) executables.push_back(lower_graph(std::move(graph), options, kernels));
 
-  Timer generate;
-  std::vector<std::string> units = codegen::cpp_units(kernels.kernels(), unit_count(kernels.kernels().size()));
-  std::map<std::string, std::string> sources;
-  for (const loop::Kernel& kernel : kernels.kernels()) sources[kernel.name] = codegen::generate_cpp(kernel);
-  PassReport generated{"generate", generate.milliseconds(), units.size()};
-
-  Timer compile;
-  std::shared_ptr<Library> library = units.empty() ? nullptr : jit({std::move(units), host_isa(), {}});
-  PassReport compiled{"compile", compile.milliseconds(), kernels.kernels().size()};
+  Device device;
+  for (const std::shared_ptr<Executable>& executable : executables)
+    if (executable->plan.device.type != Device::Type::cpu) device = executable->plan.device;
+  if (device.type == Device::Type::cpu && weft::options().nvrtc_check) check_device_code(kernels.kernels(), executables);
+  const Compiled made = device.type == Device::Type::cpu ? compile_for_host(kernels.kernels(), executables)
+                                                         : compile_for_device(kernels.kernels(), executables, device);
 
   for (std::shared_ptr<Executable>& executable : executables) {
-    if (library) link(*executable, library);
+    WEFT_CHECK(executable->plan.device == device, "graphs for several devices at once");
     runtime::prepare(executable->plan);
-    for (KernelReport& kernel : executable->kernels) kernel.source = sources[kernel.name];
-    executable->passes.push_back(generated);
-    executable->passes.push_back(compiled);
+    for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
+    executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
+    executable->passes.push_back({"compile", made.compile_milliseconds, kernels.kernels().size()});
     if (log::enabled(log::Channel::passes))
       for (const PassReport& pass : executable->passes)
         log::write(log::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));

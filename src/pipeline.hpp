@@ -33,7 +33,6 @@ struct Executable {
 };
 
 struct PipelineOptions {
-  Device device;
   bool verify =
 #ifdef NDEBUG
       false;

@@ -40,6 +40,7 @@ ProcessOptions read_options() {
     log::warn_once("WEFT_ISA='" + isa + "' is none of baseline, avx2, avx512 and is ignored");
     options.isa.clear();
   }
+  options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;
   options.num_threads = number("WEFT_NUM_THREADS", 0, 0, 4096);
   return options;
 }

@@ -5,6 +5,7 @@
 //   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
 //   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
+//   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
 #pragma once
 #include <string>
@@ -17,6 +18,7 @@ struct ProcessOptions {
   std::string compiler;  // empty: searched for
   double compile_timeout = 120;
   std::string isa;      // empty: the widest that the CPU has
+  bool nvrtc_check = false;
   int num_threads = 0;  // 0: OpenMP's default
 };
 

@@ -197,7 +197,7 @@ class Generator {
     const std::int64_t count = inner.is_constant() ? inner.constant() : 256 * share;
     const std::int64_t wanted = (count + share - 1) / share;
     shape_.team = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(2 * wanted - 1, 1)), 32, 1024));
-    shape_.threads = rows.same(Dim(1)) ? shape_.team : std::max(shape_.team, 256);
+    shape_.threads = shape_.team == 32 && !rows.same(Dim(1)) ? 256 : shape_.team;
     if (!inner.is_constant()) return;
     // Kept values are registers: all turns of a row's walk are written out.
     const std::int64_t packs = positions().constant();

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "tensor/eager_device.hpp"
 
 namespace weft::eager {
 
@@ -144,6 +145,8 @@ Value execute_check(const Attributes& attributes, const Type& type, const Value&
 }  // namespace
 
 Value execute(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands, Loc loc) {
+  if (op == Op::transfer) return execute_transfer(type, operands[0]);
+  if (type.device.type != Device::Type::cpu) return execute_on_device(op, attributes, type, operands, loc);
   switch (info(op).kind) {
     case OpKind::pointwise: return execute_pointwise(op, type, operands);
     case OpKind::cast: return execute_cast(op, type, operands[0]);

@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "base/hash.hpp"
 #include "tensor/eager.hpp"
+#include "tensor/eager_device.hpp"
 #include "tensor/record.hpp"
 
 namespace weft {
@@ -122,6 +123,7 @@ struct Run {
 
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
+  if (types[0].device.type != Device::Type::cpu) return eager::execute_region_on_device(node, types, operands);
   if (node.op == Op::elementwise) return eager::execute_elementwise(*node.definition, types, operands);
   return Run{*node.body, operands, symbols}.run();
 }
@@ -143,8 +145,6 @@ std::vector<Node*> collect(std::span<const Tensor> roots, Loc loc) {
     if (node->trace != 0)
       fail("eval", loc, "the value of ", to_string(node->type), " (", info(node->op).name, ", ", to_string(node->loc),
            ") is not known while a compiled function is traced");
-    if (node->type.device.type != Device::Type::cpu)
-      fail("eval", loc, info(node->op).name, " on cuda: operations there run in compiled functions");
     node->index = static_cast<std::uint32_t>(order.size());
     order.push_back(node);
   };

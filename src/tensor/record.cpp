@@ -144,7 +144,19 @@ Dim broadcast_size(Dim a, Dim b, bool& fits) {
 
 }  // namespace
 
-Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape, Device device, Loc loc) {
+// What has no memory is made where it is needed, a 0-d value of the host goes there, all else stays where it is.
+static Tensor on_device(const Tensor& operand, Device device, Loc loc) {
+  const Node& node = *operand.node();
+  Type type = type_of(operand);
+  if (type.device == device) return operand;
+  const bool from_host = type.device.type == Device::Type::cpu;
+  type.device = device;
+  if (node.op == Op::iota || is_number(operand)) return record(node.op, {}, node.attributes, type, loc);
+  return from_host && type.shape.rank() == 0 ? record(Op::transfer, {operand}, {}, type, loc) : operand;
+}
+
+Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, Device device, Loc loc) {
+  Tensor operand = on_device(given, device, loc);
   const Type& type = type_of(operand);
   if (type.dtype == dtype && type.shape.same(shape) && (weak || !type.weak || shape.rank() > 0)) return operand;
   if (is_number(operand) && type.shape.rank() == 0) {

@@ -57,7 +57,7 @@ void write_constant(const Node& node, void* to) {
   WEFT_CHECK(false, "a constant of a dtype without C++ arithmetic");
 }
 bool is_plain_number(const Node& node) {
-  return node.op == Op::constant && node.type.shape.rank() == 0 && info(node.type.dtype).bits <= 64 &&
+  return node.op == Op::constant && node.type.device.type == Device::Type::cpu && node.type.shape.rank() == 0 && info(node.type.dtype).bits <= 64 &&
          node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
 }
 

@@ -55,8 +55,6 @@ std::vector<std::uint8_t> donatable_leaves(const Traced& traced, const LeafList&
 
 void compile_kernels(Specialization& made, const Function& function) {
   PipelineOptions options;
-  for (const Tensor& input : made.traced.graph.inputs)
-    if (type_of(input).device.type != Device::Type::cpu) options.device = type_of(input).device;
   try {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};

@@ -51,8 +51,10 @@ Tensor from_literal(const Literal& literal, Loc loc) {
   std::memcpy(storage->data, floating ? static_cast<const void*>(literal.reals.data()) : literal.integers.data(), count * 8);
   Type wide = literal.type;
   wide.dtype = floating ? DType::f64 : DType::i64;
+  wide.device = Device::cpu();
   Tensor value = make_data(storage, wide, loc);
   if (wide.dtype != literal.type.dtype) value = weft::cast(value, literal.type.dtype);
+  value = to(value, literal.type.device, loc);
   value.eval(loc);
   return value;
 }

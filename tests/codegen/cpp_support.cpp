@@ -9,9 +9,12 @@
 #include <random>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "codegen/cpp.hpp"
 #include "graph/reference_math.hpp"
 #include "runtime/jit.hpp"
+#include "tests/codegen/cuda_support.hpp"
+#include "tests/cuda/device.hpp"
 
 namespace weft::test {
 
@@ -395,6 +398,8 @@ void check_all(std::vector<Trial>& trials) {
     const std::string difference = trials[i].compare();
     CHECK_MESSAGE(difference.empty(), difference);
   }
+  if (options().nvrtc_check) check_cuda_compiles(trials);
+  if (on_device()) check_on_device(trials);
 }
 
 }  // namespace weft::test

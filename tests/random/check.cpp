@@ -10,6 +10,7 @@
 #include "pipeline.hpp"
 #include "tensor/evaluate.hpp"
 #include "tensor/record.hpp"
+#include "tests/cuda/device.hpp"
 
 namespace weft::testing {
 namespace {
@@ -81,7 +82,7 @@ Literal random_input(const ProgramInput& input, std::mt19937_64& random) {
 }
 
 // The program as a graph; sizes of 2 and more as symbols when asked, equal sizes as one.
-Graph trace(const Program& program, bool symbolic) {
+Graph trace(const Program& program, bool symbolic, Device device = {}) {
   Trace trace;
   trace.id = new_trace_id();
   TraceScope scope(trace);
@@ -99,7 +100,7 @@ Graph trace(const Program& program, bool symbolic) {
       shape.push_back(found->second);
     }
     inputs.push_back(record(Op::input, {}, Attributes::integer(static_cast<std::int64_t>(inputs.size())),
-                            Type{input.dtype, false, {}, shape}, {}));
+                            Type{input.dtype, false, device, shape}, {}));
   }
   std::vector<Tensor> outputs = replay(program, inputs);
   Graph graph = make_graph(inputs, outputs, trace.effects);
@@ -186,6 +187,37 @@ std::string compare(const char* executor, const Expected& expected, const std::v
   return {};
 }
 
+// The plan of a device, between copies: what is no host buffer of the plan has memory there for the call.
+void run_on_device(const runtime::Plan& plan, std::vector<Bytes>& arguments, std::vector<Bytes>& results,
+                   std::vector<void*> argument_pointers, std::vector<void*> result_pointers, std::span<const std::int64_t> symbols) {
+  const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  const auto on_host = [&](runtime::PlanBuffer::Kind kind, std::size_t index) {
+    for (const runtime::PlanBuffer& buffer : plan.buffers)
+      if (buffer.kind == kind && buffer.index == static_cast<int>(index)) return buffer.host;
+    return false;
+  };
+  std::vector<Storage*> storages;
+  std::map<void*, void*> moved;  // the host's memory: the device's
+  const auto move = [&](Bytes& bytes, void*& pointer, runtime::PlanBuffer::Kind kind, std::size_t index) {
+    if (on_host(kind, index)) return;
+    if (!moved.contains(pointer)) {
+      storages.push_back(allocate(plan.device, bytes.size()));
+      memory.copy(storages.back()->data, plan.device, bytes.data(), Device::cpu(), bytes.size(), nullptr);
+      moved[pointer] = storages.back()->data;
+    }
+    pointer = moved[pointer];
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) move(arguments[i], argument_pointers[i], runtime::PlanBuffer::Kind::argument, i);
+  const std::vector<void*> host_results = result_pointers;
+  for (std::size_t i = 0; i < results.size(); ++i) move(results[i], result_pointers[i], runtime::PlanBuffer::Kind::result, i);
+  runtime::run(plan, argument_pointers, result_pointers, symbols);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (result_pointers[i] != host_results[i])
+      memory.copy(host_results[i], Device::cpu(), result_pointers[i], plan.device, results[i].size(), nullptr);
+  memory.synchronize(plan.device);
+  for (Storage* storage : storages) release(storage);
+}
+
 // `donate`: results that may take an argument's memory do.
 std::vector<Literal> run_plan(const Executable& executable, const std::vector<Literal>& outputs, std::span<const Literal> inputs,
                               std::span<const std::int64_t> symbols, bool donate) {
@@ -205,7 +237,11 @@ std::vector<Literal> run_plan(const Executable& executable, const std::vector<Li
   if (donate)
     for (const runtime::Plan::Donation& donation : executable.plan.donations)
       result_pointers[static_cast<std::size_t>(donation.result)] = argument_pointers[static_cast<std::size_t>(donation.argument)];
-  runtime::run(executable.plan, argument_pointers, result_pointers, symbols);
+  if (test::on_device()) {
+    run_on_device(executable.plan, arguments, results, argument_pointers, result_pointers, symbols);
+  } else {
+    runtime::run(executable.plan, argument_pointers, result_pointers, symbols);
+  }
   std::vector<Literal> values;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     Bytes bytes(sizes[o]);
@@ -220,7 +256,7 @@ std::vector<Literal> run_eagerly(const Program& program, const std::vector<Liter
   for (const Literal& input : inputs) {
     Bytes bytes = encode(input);
     auto count = static_cast<std::size_t>(std::max(input.reals.size(), input.integers.size()));
-    tensors.push_back(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, false, {}));
+    tensors.push_back(to(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, false, {}), test::test_device()));
   }
   std::vector<Tensor> results = replay(program, tensors);
   evaluate(results, {});
@@ -262,8 +298,8 @@ Prepared prepare(const Program& program) {
   Prepared prepared;
   std::mt19937_64 random(program.seed * 77 + 1);
   for (const ProgramInput& input : program.inputs) prepared.inputs.push_back(random_input(input, random));
-  prepared.fixed = trace(program, false);
-  prepared.symbolic = trace(program, true);
+  prepared.fixed = trace(program, false, test::test_device());
+  prepared.symbolic = trace(program, true, test::test_device());
   return prepared;
 }
 

@@ -160,7 +160,16 @@ std::uint32_t alignment_of(const void* a, const void* b, const void* c, std::siz
 
 }  // namespace
 
-bool library_takes(const Matmul& product) { return request_for(product).has_value(); }
+bool library_takes(const Contraction& c) {
+  const Dim all[] = {c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column};
+  std::int64_t known[std::size(all)];
+  for (std::size_t i = 0; i < std::size(all); ++i) {
+    if (!all[i].is_constant()) return false;
+    known[i] = all[i].constant();
+  }
+  return request_for({c.dtype, known[0], known[1], known[2], known[3], known[4], known[5], known[6], known[7], known[8], {}, {}, {}, {}})
+      .has_value();
+}
 
 bool library_product(DeviceState& device, const Matmul& product, const void* a, const void* b, void* c) {
   std::optional<Request> request = request_for(product);

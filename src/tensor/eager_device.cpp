@@ -1,0 +1,142 @@
+#include "tensor/eager_device.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "base/fail.hpp"
+#include "pipeline.hpp"
+#include "runtime/cuda/device.hpp"
+
+namespace weft::eager {
+namespace {
+
+// Executables by the structure of their graph. Emptied when full: what is in use comes back from the disk cache.
+class Table {
+ public:
+  std::shared_ptr<const Executable> find_or_compile(Graph graph) {
+    std::string key = structure_text(graph);
+    const std::lock_guard lock(mutex_);
+    if (const auto found = executables_.find(key); found != executables_.end()) return found->second;
+    if (executables_.size() >= capacity) executables_.clear();
+    return executables_[std::move(key)] = compile_graph(std::move(graph), {});
+  }
+
+  // Never destroyed: values in static variables may be computed late.
+  static Table& instance() {
+    static Table& table = *new Table;
+    return table;
+  }
+
+ private:
+  static constexpr std::size_t capacity = 4096;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Executable>> executables_;
+};
+
+// An input for each operand; the caller adds the node over them.
+std::vector<Tensor> inputs_for(std::span<const Value> operands, Loc loc) {
+  std::vector<Tensor> inputs;
+  for (const Value& operand : operands) {
+    Attributes slot;
+    slot.value = static_cast<std::int64_t>(inputs.size());
+    inputs.push_back(make_node(Op::input, {}, slot, operand.type, loc));
+  }
+  return inputs;
+}
+
+std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const Value> operands) {
+  const std::shared_ptr<const Executable> executable = Table::instance().find_or_compile(std::move(graph));
+  std::vector<Value> contiguous, results;
+  std::vector<void*> arguments, pointers;
+  for (const Value& operand : operands) {
+    contiguous.push_back(operand.type.device.type == Device::Type::cpu ? make_contiguous(operand) : operand);
+    WEFT_CHECK(contiguous.back().contiguous(), "a strided value on a device");
+    arguments.push_back(contiguous.back().data());
+  }
+  for (const Type& type : types) {
+    results.push_back(make_value(type));
+    pointers.push_back(results.back().data());
+  }
+  runtime::run(executable->plan, arguments, pointers, {});
+  return results;
+}
+
+Graph graph_of(std::vector<Tensor> inputs, const Tensor& node, std::size_t outputs) {
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < outputs; ++i) results.emplace_back(node.node(), static_cast<unsigned>(i));
+  return make_graph(std::move(inputs), std::move(results), {});
+}
+
+// One kernel for all numbers of a dtype and shape: the number comes from the host.
+Value fill(const Attributes& attributes, const Type& type, Loc loc) {
+  Type number = type, element = type;
+  number.shape = element.shape = {};
+  number.device = Device::cpu();
+  const Value one = execute(Op::constant, attributes, number, {}, loc);
+  if (type.shape.rank() == 0) return execute_transfer(type, one);
+  std::vector<Tensor> inputs = inputs_for(std::span(&one, 1), loc);
+  const Tensor moved = make_node(Op::transfer, inputs, {}, element, loc);
+  const Tensor node = make_node(Op::expand, std::span(&moved, 1), {}, type, loc);
+  return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), std::span(&one, 1))[0];
+}
+
+}  // namespace
+
+void require_device(Device device, const char* operation, Loc loc) {
+  if (device.type == Device::Type::cpu) return;
+  try {
+    runtime::cuda::use(device);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
+    fail(operation, loc, "cuda:", static_cast<int>(device.index), " can't be used: ", error.what());
+  }
+}
+
+Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands, Loc loc) {
+  require_device(type.device, info(op).name, loc);
+  if (info(op).kind == OpKind::identity || op == Op::reshape) {
+    Value result = operands[0];
+    result.type = type;
+    result.sizes = sizes_of(type);
+    result.layout = contiguous_layout(result.sizes);
+    return result;
+  }
+  if (op == Op::constant) return fill(attributes, type, loc);
+  std::vector<Tensor> inputs = inputs_for(operands, loc);
+  const Tensor node = make_node(op, inputs, attributes, type, loc);
+  if (info(op).kind == OpKind::effect) {  // its token holds what was checked
+    run(make_graph(std::move(inputs), {}, {node}), {}, operands);
+    return operands[0];
+  }
+  return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
+}
+
+std::vector<Value> execute_region_on_device(const Node& region, std::span<const Type> types, std::span<const Value> operands) {
+  require_device(types[0].device, info(region.op).name, region.loc);
+  std::vector<Tensor> inputs = inputs_for(operands, region.loc);
+  const Tensor value = make_node(region.op, inputs, region.attributes, types[0], region.loc);
+  Node* node = value.node();
+  node->output_count = region.output_count;
+  node->more_types.assign(types.begin() + 1, types.end());
+  node->body = region.body;
+  node->definition = region.definition;
+  return run(graph_of(std::move(inputs), value, types.size()), types, operands);
+}
+
+Value execute_transfer(const Type& type, const Value& operand) {
+  const Device from = operand.type.device;
+  require_device(type.device, "to", {});
+  Value source = from.type == Device::Type::cpu ? make_contiguous(operand) : operand;
+  if (from == type.device) {
+    source.type = type;
+    return source;
+  }
+  Value result = make_value(type);
+  const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()), source.storage->queue);
+  if (type.device.type == Device::Type::cpu) memory.synchronize(from);
+  return result;
+}
+
+}  // namespace weft::eager

@@ -1,0 +1,138 @@
+// The CUDA generator without a GPU: what it writes compiles for sm_90 with NVRTC, where that is installed; the text
+// depends on the kernel alone; indices are as wide as bounds ask. Every test of tests/codegen/cpp_test.cpp also goes
+// through NVRTC with WEFT_NVRTC_CHECK=1, and through a GPU with WEFT_TEST_DEVICE=cuda.
+#include "codegen/cuda.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/options.hpp"
+#include "runtime/cuda/code.hpp"
+#include "tests/codegen/cuda_support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+bool no_nvrtc() {
+  std::string why;
+  if (runtime::cuda::nvrtc_available(&why)) return false;
+  MESSAGE("left out: ", why);
+  return true;
+}
+
+// Compiles for the host and, with NVRTC, for a GPU while it lives.
+class NvrtcCheck {
+ public:
+  NvrtcCheck() { weft::options().nvrtc_check = true; }
+  ~NvrtcCheck() { weft::options().nvrtc_check = before_; }
+
+ private:
+  bool before_ = weft::options().nvrtc_check;
+};
+
+loop::Kernel scale(Dim rows, Dim columns, const std::string& name) {
+  KernelBuilder b(name);
+  const Dim r = b.outer(rows), c = b.lanes(b.outer(columns)), at = r * columns + c;
+  const int x = b.input(DType::f32, rows * columns), bias = b.input(DType::f32, rows), y = b.output(DType::f32, rows * columns);
+  b.store(y, at, b.apply(Op::tanh, b.apply(Op::add, b.load(x, at), b.load(bias, r))));
+  b.comment("tanh at \"model\".cpp:3 */ #include <x>");
+  return b.kernel();
+}
+
+loop::Kernel row_sum(Dim rows, Dim columns, DType dtype, Op op, const std::string& name) {
+  KernelBuilder b(name);
+  const Dim r = b.outer(rows), c = b.lanes(b.inner(columns)), at = r * columns + c;
+  const int x = b.input(dtype, rows * columns), y = b.output(op == Op::argmax ? DType::i64 : dtype, rows);
+  b.store(y, r, b.reduce(op, b.load(x, at), op == Op::argmax ? c : Dim(0)));
+  return b.kernel();
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+struct Net {
+  Param in, out;
+  Tensor operator()(const Tensor& x) const { return matmul(gelu(matmul(x, in)), out); }
+  WEFT_MEMBERS(in, out)
+};
+
+}  // namespace
+
+TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {
+  const std::string small = codegen::generate_cuda(scale(10, 64, "small")).text;
+  CHECK(contains(small, "using index = int;"));
+  CHECK(contains(small, "Pack<float, 4>"));
+  CHECK(contains(codegen::generate_cuda(scale(1 << 16, 1 << 16, "large")).text, "using index = long;"));
+  KernelBuilder b("symbolic");
+  const Dim n = b.size(), i = b.lanes(b.outer(n));
+  const int x = b.input(DType::bf16, n), y = b.output(DType::bf16, n);
+  b.store(y, i, b.apply(Op::neg, b.load(x, i)));
+  const std::string symbolic = codegen::generate_cuda(b.kernel()).text;
+  CHECK(contains(symbolic, "using index = long;"));
+  CHECK(contains(symbolic, "Pack<bfloat16, 8>"));
+}
+
+TEST_CASE("the text depends on the kernel alone, and holds nothing of the user's but names and numbers") {
+  const std::string text = codegen::generate_cuda(scale(10, 64, "same")).text;
+  CHECK(text == codegen::generate_cuda(scale(10, 64, "same")).text);
+  CHECK_FALSE(contains(text, "#include"));
+  CHECK_FALSE(contains(text, "*/"));
+  CHECK(contains(text, "model_.cpp:3"));
+}
+
+TEST_CASE("the grid has a team for each row and a thread for each pack") {
+  CHECK(codegen::generate_cuda(row_sum(100, 8192, DType::f32, Op::sum, "long_rows")).blocks.same(Dim(100)));
+  const codegen::CudaKernel rows = codegen::generate_cuda(row_sum(1000, 64, DType::f32, Op::sum, "short_rows"));
+  CHECK(rows.threads == 256);
+  CHECK(rows.blocks.same(Dim(125)));  // eight warps a block
+  CHECK(codegen::generate_cuda(scale(1, 4096, "flat")).blocks.same(Dim(4)));
+}
+
+TEST_CASE("NVRTC's words come with the source's place, and the next program compiles") {
+  if (no_nvrtc()) return;
+  std::string text;
+  try {
+    runtime::cuda::compile("extern \"C\" __global__ void k() { not_a_function(); }", "sm_90");
+  } catch (const CompileError& error) {
+    text = error.what();
+  }
+  CHECK(contains(text, "not_a_function"));
+  CHECK(contains(text, "source:"));
+  CHECK_FALSE(runtime::cuda::compile("extern \"C\" __global__ void k() {}", "sm_90").empty());
+}
+
+TEST_CASE("kernels of each form and reduction compile for sm_90") {
+  if (no_nvrtc()) return;
+  std::vector<Trial> trials;
+  trials.emplace_back(scale(3, 5, "scale"));
+  for (const Op op : {Op::sum, Op::prod, Op::amax, Op::amin, Op::argmax})
+    for (const DType dtype : {DType::f32, DType::f64, DType::i64})
+      trials.emplace_back(row_sum(4, 100, dtype, op, std::string("row_") + info(op).name + "_" + info(dtype).name));
+  check_cuda_compiles(trials);
+  std::vector<std::string> stand_ins;
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8}) stand_ins.push_back(codegen::cuda_scatter_add(dtype));
+  for (const DType dtype : {DType::f32, DType::f64}) stand_ins.push_back(codegen::cuda_product(dtype));
+  CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
+}
+
+TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a training step") {
+  if (no_nvrtc()) return;
+  const NvrtcCheck check;
+  const Tensor x = ones({16, 300});
+  CHECK_NOTHROW(compile([](const Tensor& x) { return softmax(x * 2, -1); })(x).eval());
+  CHECK_NOTHROW(compile([](const Tensor& x) {
+    const Tensor centered = x - mean(x, -1, true);
+    return centered / sqrt(mean(square(centered), -1, true) + 1e-5);
+  })(x).eval());
+  CHECK_NOTHROW(compile([](const Tensor& x) { return sum(x, 0) + amax(x, 0); })(x).eval());
+  CHECK_NOTHROW(compile([](const Tensor& x, const Tensor& index) { return argmax(gather(x, index), -1); })(x, arange(5)).eval());
+  auto step = compile([](Net& net, const Tensor& x, Scalar rate) {
+    auto [loss, gradients] = value_and_grad([&](const Net& n) { return mean(square(n(x))); }, net);
+    net.in = net.in.tensor() - gradients.in.tensor() * rate;
+    net.out = net.out.tensor() - gradients.out.tensor() * rate;
+    return loss;
+  });
+  Net net{ones({300, 40}), ones({40, 3})};
+  CHECK_NOTHROW(step(net, x, Scalar(0.1)).eval());
+}

@@ -1,0 +1,197 @@
+// A CUDA device through the public functions: moving tensors, eager operations, compiled steps, errors. On a machine
+// without a GPU what is held is that the absence is a clear error; everything else says that it was left out.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "runtime/cuda/blas.hpp"
+#include "runtime/cuda/device.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+
+namespace {
+
+std::string why_not() {
+  try {
+    runtime::cuda::use(Device::cuda());
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+bool no_device() {
+  static const std::string reason = why_not();
+  if (!reason.empty()) MESSAGE("left out: ", reason);
+  return !reason.empty();
+}
+
+Tensor sample(Sizes sizes, std::uint64_t seed) {
+  Generator generator(seed);
+  return normal(sizes, 0, 1, generator);
+}
+
+template <class T = float>
+std::vector<T> values(const Tensor& tensor) {
+  View<const T> data = tensor.data<T>();
+  return {data.begin(), data.end()};
+}
+
+// The largest difference, relative to the largest value.
+double distance(const Tensor& a, const Tensor& b) {
+  const std::vector<float> x = values(a), y = values(b);
+  REQUIRE(x.size() == y.size());
+  double worst = 0, scale = 1e-30;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i]) != std::isnan(y[i])) return INFINITY;
+    if (std::isnan(x[i])) continue;
+    worst = std::max(worst, std::fabs(double{x[i]} - double{y[i]}));
+    scale = std::max(scale, std::fabs(double{y[i]}));
+  }
+  return worst / scale;
+}
+
+struct Net {
+  Param in, out;
+  Tensor operator()(const Tensor& x) const { return matmul(gelu(matmul(x, in)), out); }
+  WEFT_MEMBERS(in, out)
+};
+
+}  // namespace
+
+TEST_CASE("a machine without a driver says what was looked for, with the user's line") {
+  if (why_not().empty()) {
+    MESSAGE("left out: there is a device");
+    return;
+  }
+  std::string text;
+  try {
+    to(ones({2, 2}), Device::cuda());
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  CHECK(text.find("[to] cuda:0 can't be used") != std::string::npos);
+  CHECK(text.find("device_test.cpp:") != std::string::npos);
+  const bool says = text.find("libcuda.so.1") != std::string::npos || text.find("finds no device") != std::string::npos;
+  CHECK_MESSAGE(says, text);
+  CHECK(values(ones({2}) + 1) == std::vector<float>{2, 2});  // the next call works
+}
+
+TEST_CASE("tensors move to the device and back unchanged") {
+  if (no_device()) return;
+  Tensor x = sample({37, 5}, 1);
+  Tensor there = to(x, Device::cuda());
+  CHECK(there.device() == Device::cuda());
+  CHECK(values(there) == values(x));
+  CHECK(values(to(there, Device::cpu())) == values(x));
+  CHECK(values(to(permute(x, {1, 0}), Device::cuda())) == values(permute(x, {1, 0})));
+  CHECK(values(zeros({3}, {DType::f32, Device::cuda()}) + 2) == std::vector<float>{2, 2, 2});
+  CHECK(to(ones({}), Device::cuda()).item() == 1);
+  CHECK_THROWS_AS(to(x, Device::cuda(63)), Error);
+}
+
+TEST_CASE("eager operations on the device agree with the host's") {
+  if (no_device()) return;
+  Tensor x = sample({33, 65}, 2), y = sample({33, 65}, 3);
+  Tensor dx = to(x, Device::cuda()), dy = to(y, Device::cuda());
+  const auto agree = [](const char* name, const Tensor& device, const Tensor& host) {
+    INFO(name);
+    CHECK(device.device() == Device::cuda());
+    CHECK(distance(device, host) < 2e-6);
+  };
+  agree("chain", tanh(dx * dy + 1) - exp(-dx), tanh(x * y + 1) - exp(-x));
+  agree("softmax", softmax(dx, -1), softmax(x, -1));
+  agree("softmax of columns", softmax(dx, 0), softmax(x, 0));
+  agree("sum", sum(dx, 0), sum(x, 0));
+  agree("all", sum(dx), sum(x));
+  agree("gelu", gelu(dx), gelu(x));
+  agree("transposed", permute(dx, {1, 0}) * 2, permute(x, {1, 0}) * 2);
+  agree("product", matmul(dx, permute(dy, {1, 0})), matmul(x, permute(y, {1, 0})));
+  agree("slice", slice(dx, 1, 3, 20), slice(x, 1, 3, 20));
+  CHECK(values<std::int64_t>(argmax(dx, 1)) == values<std::int64_t>(argmax(x, 1)));
+  CHECK_THROWS_AS((dx + y).eval(), Error);  // operands on two devices
+  agree("with a scalar of the host", dx * Scalar(0.5), x * 0.5);
+}
+
+TEST_CASE("random numbers have the host's bits") {
+  if (no_device()) return;
+  Generator a(7), b(7);
+  const Tensor host = uniform({1001}, 0, 1, a), there = uniform({1001}, 0, 1, b, {DType::f32, Device::cuda()});
+  CHECK(values(there) == values(host));
+}
+
+TEST_CASE("products of all layouts and batches go through the library or its stand-in") {
+  if (no_device()) return;
+  for (const int m : {1, 3, 64})
+    for (const int n : {1, 5, 128})
+      for (const int k : {1, 7, 96}) {
+        INFO(m, " ", n, " ", k);
+        Tensor a = sample({m, k}, 1), b = sample({k, n}, 2), at = sample({k, m}, 3), bt = sample({n, k}, 4);
+        const auto there = [](const Tensor& t) { return to(t, Device::cuda()); };
+        auto product = compile([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
+        auto turned = compile([](const Tensor& a, const Tensor& b) { return matmul(permute(a, {1, 0}), permute(b, {1, 0})); });
+        CHECK(distance(product(there(a), there(b)), matmul(a, b)) < 1e-5);
+        CHECK(distance(turned(there(at), there(bt)), matmul(permute(at, {1, 0}), permute(bt, {1, 0}))) < 1e-5);
+      }
+  Tensor a = sample({2, 3, 8, 16}, 5), b = sample({2, 3, 16, 4}, 6);
+  CHECK(distance(matmul(to(a, Device::cuda()), to(b, Device::cuda())), matmul(a, b)) < 1e-5);
+}
+
+TEST_CASE("a compiled training step on the device gives the host's parameters") {
+  if (no_device()) return;
+  const auto step = [](Net& net, const Tensor& x, const Tensor& y, Scalar rate) {
+    auto [loss, gradients] = value_and_grad([&](const Net& n) { return mean(square(n(x) - y)); }, net);
+    net.in = net.in.tensor() - gradients.in.tensor() * rate;
+    net.out = net.out.tensor() - gradients.out.tensor() * rate;
+    return loss;
+  };
+  auto compiled = compile(step);
+  Net host{sample({12, 40}, 1), sample({40, 3}, 2)};
+  Net there{to(host.in, Device::cuda()), to(host.out, Device::cuda())};
+  double first = 0, last = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Tensor x = sample({16, 12}, 100 + static_cast<std::uint64_t>(i)), y = sample({16, 3}, 200);
+    const double expected = compiled(host, x, y, Scalar(0.01)).item();
+    const double got = compiled(there, to(x, Device::cuda()), to(y, Device::cuda()), Scalar(0.01)).item();
+    CHECK(got == doctest::Approx(expected).epsilon(1e-4));
+    if (i == 0) first = got;
+    last = got;
+  }
+  CHECK(last < first);
+  CHECK(distance(there.in, host.in) < 1e-4);
+  CHECK(there.in.tensor().device() == Device::cuda());
+}
+
+TEST_CASE("no memory is a typed error, and the next call works") {
+  if (no_device()) return;
+  CHECK_THROWS_AS(allocate(Device::cuda(), std::size_t{1} << 42), OutOfMemory);
+  CHECK(values(to(ones({4}), Device::cuda()) + 1) == std::vector<float>{2, 2, 2, 2});
+}
+
+TEST_CASE("an index out of range is the user's error, and state stays") {
+  if (no_device()) return;
+  const std::int64_t rows[] = {0, 9};
+  Tensor index = to(from_span(std::span(rows), {2}), Device::cuda());
+  Tensor table = to(sample({4, 3}, 1), Device::cuda());
+  auto look_up = compile([](const Tensor& table, const Tensor& index) { return gather(table, index); });
+  CHECK_THROWS_AS(look_up(table, index).eval(), Error);
+  const std::int64_t good[] = {3, 1};
+  CHECK(values(look_up(table, to(from_span(std::span(good), {2}), Device::cuda()))).size() == 6);
+}
+
+TEST_CASE("two threads call one function at once") {
+  if (no_device()) return;
+  auto f = compile([](const Tensor& x) { return softmax(x * 2, -1); });
+  const Tensor x = sample({64, 300}, 1), there = to(x, Device::cuda());
+  const std::vector<float> expected = values(f(there));
+  bool same[2] = {true, true};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) same[t] = same[t] && values(f(there)) == expected;
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(same[0]);
+  CHECK(same[1]);
+}
