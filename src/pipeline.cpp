@@ -15,6 +15,7 @@
 #include "graph/dead_code.hpp"
 #include "graph/decompose.hpp"
 #include "graph/fold.hpp"
+#include "graph/orient.hpp"
 #include "graph/regions.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/code.hpp"
@@ -30,12 +31,15 @@ struct NamedPass {
 };
 
 // Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates after
-// algebra, which makes equal things look equal; decomposition last, since its products and sums only blur the above.
+// algebra, which makes equal things look equal; orientation before decomposition, while products still are products, and
+// algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
     {"inline_calls", inline_calls},
     {"fold_constants", fold_constants},
     {"simplify_algebra", simplify_algebra},
     {"common_subexpressions", common_subexpressions},
+    {"orient_matmul", orient_matmul},
+    {"simplify_algebra", simplify_algebra},
     {"decompose_matmul", decompose_matmul},
     {"dead_code", dead_code},
 };

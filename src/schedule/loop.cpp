@@ -25,7 +25,14 @@ Dim unit_count(const Kernel& kernel) {
     if (!kernel.axes[a].inner && static_cast<int>(a) != kernel.vector_axis) rows = rows * kernel.axes[a].extent;
   if (kernel.vector_axis < 0 || kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner) return rows;
   Dim extent = kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent;
-  return rows * ((extent + Dim(block - 1)) / Dim(block));
+  std::int64_t size = block_of(kernel);
+  return rows * ((extent + Dim(size - 1)) / Dim(size));
+}
+
+std::int64_t block_of(const Kernel& kernel) {
+  for (const Axis& axis : kernel.axes)
+    if (axis.inner) return column_block;
+  return block;
 }
 
 // What an element of a transcendental primitive costs against an addition, roughly.

@@ -355,4 +355,23 @@ Kernel lower(const LoweringContext& context, const Group& walked, int group, std
   return kernel;
 }
 
+Kernel lower_zeros(DType dtype, int buffer, Dim elements) {
+  Kernel kernel;
+  kernel.axes.push_back({elements, false});
+  kernel.vector_axis = 0;
+  kernel.buffers.push_back({dtype, true, buffer, elements});
+  Instruction zero;
+  zero.dtype = dtype;
+  Instruction store;
+  store.kind = Kind::store;
+  store.dtype = dtype;
+  store.args[0] = 0;
+  store.buffer = 0;
+  store.index = axis_dim(kernel, 0);
+  store.level = store.index.is_constant() ? Level::once : Level::outer;
+  kernel.body = {zero, store};
+  parametrize(kernel);
+  return kernel;
+}
+
 }  // namespace weft

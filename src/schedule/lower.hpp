@@ -27,4 +27,7 @@ struct LoweringContext {
 // Axes that all accesses walk as one are merged; sizes that only bound a loop become size slots.
 loop::Kernel lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores);
 
+// Zeros into all of a buffer: what padding is written over.
+loop::Kernel lower_zeros(DType dtype, int buffer, Dim elements);
+
 }  // namespace weft

@@ -182,30 +182,11 @@ class Scheduler {
       }
       return;
     }
-    add_fill(node);
+    add_kernel(lower_zeros(node.type.dtype, buffer_of(node), node.type.shape.element_count()), {node.index});
     add_part(node, node.input(0), [&](IndexVector index) {
       index[axis] = node.attributes.start + index[axis] * Dim(node.attributes.value + 1);
       return linear_index(node.type.shape, index);
     });
-  }
-
-  void add_fill(const Node& node) {
-    loop::Kernel kernel;
-    kernel.axes.push_back({node.type.shape.element_count(), false});
-    kernel.vector_axis = 0;
-    kernel.buffers.push_back({node.type.dtype, true, buffer_of(node), node.type.shape.element_count()});
-    loop::Instruction zero;
-    zero.dtype = node.type.dtype;
-    loop::Instruction store;
-    store.kind = loop::Kind::store;
-    store.dtype = node.type.dtype;
-    store.args[0] = 0;
-    store.buffer = 0;
-    store.level = loop::Level::outer;
-    store.index = dims::axis(0, kernel.axes[0].extent);
-    if (store.index.is_constant()) store.level = loop::Level::once;
-    kernel.body = {zero, store};
-    add_kernel(std::move(kernel), {node.index});
   }
 
   // The operand's strides over the memory below its views.
