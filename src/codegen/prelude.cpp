@@ -21,13 +21,13 @@ extern const char embedded_kernel[];
 namespace {
 
 // The texts in the order in which they are pasted: a section needs only what stands before it.
-constexpr const char* const texts[] = {
-    embedded_lanes_native, embedded_lanes,       embedded_lanes_memory, embedded_lanes_functions,
-    embedded_lanes_math,   embedded_lanes_trig,  embedded_lanes_power,  embedded_lanes_random,
-    embedded_lanes_half,   embedded_reduce,      embedded_kernel};
+constexpr const char* const texts[] = {embedded_lanes_native,    embedded_lanes,        embedded_lanes_memory,
+                                       embedded_lanes_functions, embedded_lanes_math,   embedded_lanes_trig,
+                                       embedded_lanes_power,     embedded_lanes_random, embedded_lanes_half,
+                                       embedded_reduce,          embedded_kernel};
 
 struct Section {
-  std::string name;                // empty: always pasted
+  std::string name;  // empty: always pasted
   std::vector<std::string> needs;
   std::string_view text;
 };

@@ -31,6 +31,7 @@ void apply(F f, long count, To* to, const From*... from) {
   }
 }
 
+// clang-format off
 #define UNARY(T, name)                                                             \
   Function<T, T> {                                                                 \
     #name, [](T* to, const T* from, long count) {                                  \
@@ -59,6 +60,7 @@ void apply(F f, long count, To* to, const From*... from) {
   {SHARED_BINARIES(T), BINARY(T, "and", a & b), BINARY(T, "or", a | b), BINARY(T, "xor", a ^ b),                \
    BINARY(T, "not", ~a), BINARY(T, "neg", -a), BINARY(T, "abs", abs(a)), BINARY(T, "sign", sign(a)),            \
    {nullptr, nullptr}}
+// clang-format on
 
 const Function<float, float> f32_unary[] = UNARIES(float);
 const Function<double, double> f64_unary[] = UNARIES(double);
@@ -71,17 +73,21 @@ const Function<uint8, uint8, uint8> u8_binary[] = INTEGER_BINARIES(uint8);
 template <class T>
 void compare(uint8* to, const T* left, const T* right, long count) {
   const auto bit = [](auto m, int n) { return convert<uint8>(m) << n; };
-  apply([&](auto a, auto b) {
-    return bit(a == b, 0) | bit(a < b, 1) | bit(a <= b, 2) | bit(a != b, 3) | bit(a > b, 4) | bit(a >= b, 5);
-  }, count, to, left, right);
+  apply(
+      [&](auto a, auto b) {
+        return bit(a == b, 0) | bit(a < b, 1) | bit(a <= b, 2) | bit(a != b, 3) | bit(a > b, 4) | bit(a >= b, 5);
+      },
+      count, to, left, right);
 }
 
 void mixed_masks(double* to, const float* a, const float* b, const double* c, const double* d, long count) {
-  apply([](auto a, auto b, auto c, auto d) {
-    const auto m = (a < b) | (c < d);
-    const auto n = (c < d) ^ (a < b);
-    return select(m & ~n, c, select(n, d, convert<double>(m == (a < b))));
-  }, count, to, a, b, c, d);
+  apply(
+      [](auto a, auto b, auto c, auto d) {
+        const auto m = (a < b) | (c < d);
+        const auto n = (c < d) ^ (a < b);
+        return select(m & ~n, c, select(n, d, convert<double>(m == (a < b))));
+      },
+      count, to, a, b, c, d);
 }
 
 template <class To, class From>
@@ -137,10 +143,27 @@ void reduce(T to[4], const T* from, long n) {
 
 extern const Functions functions;
 const Functions functions = {
-    f32_unary, f64_unary, f32_binary, f64_binary, i32_binary, i64_binary, u8_binary,
-    compare<float>, compare<double>, compare<int>, compare<long>, compare<uint8>,
-    mixed_masks, convert_any, widen_array<bfloat16>, narrow_array<bfloat16>, widen_array<float16>, narrow_array<float16>,
-    reduce<float>, reduce<double>, reduce<long>,
+    f32_unary,
+    f64_unary,
+    f32_binary,
+    f64_binary,
+    i32_binary,
+    i64_binary,
+    u8_binary,
+    compare<float>,
+    compare<double>,
+    compare<int>,
+    compare<long>,
+    compare<uint8>,
+    mixed_masks,
+    convert_any,
+    widen_array<bfloat16>,
+    narrow_array<bfloat16>,
+    widen_array<float16>,
+    narrow_array<float16>,
+    reduce<float>,
+    reduce<double>,
+    reduce<long>,
     [](bool to[2], const bool* from, long n) {
       const auto m = load_n(from, n);
       to[0] = any(m, n), to[1] = all(m, n);

@@ -19,11 +19,13 @@ template <class T>
 std::vector<T> edges() {
   using limits = std::numeric_limits<T>;
   std::vector<T> values;
-  for (double x : {0.0, 1.0, 0.5, 2.0, 3.0, 4.0, 0.1, 0.69314718, 9.01, 9.02, 88.72, 88.73, 87.3, 103.97, 104.0, 709.78, 709.79,
-                   745.13, 745.14, 3.92, 3.93, 5.92, 1e5, 1e6, 1048576.0, 1e10, 1e22, 0.78539816, 1.57079633, 3.14159265})
+  for (double x : {0.0,   1.0,   0.5,  2.0,    3.0,       4.0,    0.1,    0.69314718, 9.01,       9.02,
+                   88.72, 88.73, 87.3, 103.97, 104.0,     709.78, 709.79, 745.13,     745.14,     3.92,
+                   3.93,  5.92,  1e5,  1e6,    1048576.0, 1e10,   1e22,   0.78539816, 1.57079633, 3.14159265})
     values.push_back(static_cast<T>(x));
-  for (T x : {limits::min(), limits::denorm_min(), limits::max(), limits::infinity(), limits::quiet_NaN(), limits::epsilon(),
-              T(1) + limits::epsilon(), T(1) - limits::epsilon() / 2, limits::min() - limits::denorm_min()})
+  for (T x :
+       {limits::min(), limits::denorm_min(), limits::max(), limits::infinity(), limits::quiet_NaN(), limits::epsilon(),
+        T(1) + limits::epsilon(), T(1) - limits::epsilon() / 2, limits::min() - limits::denorm_min()})
     values.push_back(x);
   for (std::size_t i = 0, n = values.size(); i < n; ++i) values.push_back(-values[i]);
   return values;
@@ -142,12 +144,14 @@ TEST_CASE("pow") {
     apply(isas[isa].functions->f64_binary, y64, a64, b64);
     double near = 0, far = 0;
     for (std::size_t i = 0; i < a64.size(); ++i) {
-      const double error = ulp_error(y64[i], std::pow(static_cast<long double>(a64[i]), static_cast<long double>(b64[i])));
+      const double error =
+          ulp_error(y64[i], std::pow(static_cast<long double>(a64[i]), static_cast<long double>(b64[i])));
       const double product = std::fabs(b64[i] * std::log(std::fabs(a64[i])));
       const double allowed = std::isfinite(product) ? 1.5 + product / 20 : 0;
       if (product < 20 && error > near) near = error;
       if (error > far) far = error;
-      if (error > allowed) FAIL_CHECK("pow(" << a64[i] << ", " << b64[i] << ") is " << y64[i] << ": " << error << " ULP");
+      if (error > allowed)
+        FAIL_CHECK("pow(" << a64[i] << ", " << b64[i] << ") is " << y64[i] << ": " << error << " ULP");
     }
     MESSAGE("pow f64 " << isas[isa].name << ": " << near << " ULP near, " << far << " in all");
   }

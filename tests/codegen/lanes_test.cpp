@@ -31,15 +31,46 @@ template <class T>
 std::vector<T> special() {
   using limits = std::numeric_limits<T>;
   if constexpr (limits::is_integer) {
-    std::vector<T> values = {0, 1, 2, 3, 7, 16, 100, limits::max(), limits::min(), limits::max() - 1, limits::min() + 1};
+    std::vector<T> values = {
+        0, 1, 2, 3, 7, 16, 100, limits::max(), limits::min(), limits::max() - 1, limits::min() + 1};
     if constexpr (limits::is_signed)
       for (T x : {-1, -2, -3, -7, -100}) values.push_back(x);
     return values;
   } else {
     const T infinity = limits::infinity();
-    return {0.0f, -0.0f, 0.25f, 0.5f, -0.5f, 1.0f, -1.0f, 1.5f, -1.5f, 2.5f, 3.0f, -3.0f, 7.0f, 0.1f, 1e10f, -1e10f, 3e9f,
-            -3e9f, 1e20f, 255.0f, 256.0f, 300.5f, 2147483648.0f, -2147483648.0f, 9223372036854775808.0f, 8388607.5f,
-            4503599627370495.5f, limits::min(), limits::denorm_min(), limits::max(), -limits::max(), infinity, -infinity,
+    return {0.0f,
+            -0.0f,
+            0.25f,
+            0.5f,
+            -0.5f,
+            1.0f,
+            -1.0f,
+            1.5f,
+            -1.5f,
+            2.5f,
+            3.0f,
+            -3.0f,
+            7.0f,
+            0.1f,
+            1e10f,
+            -1e10f,
+            3e9f,
+            -3e9f,
+            1e20f,
+            255.0f,
+            256.0f,
+            300.5f,
+            2147483648.0f,
+            -2147483648.0f,
+            9223372036854775808.0f,
+            8388607.5f,
+            4503599627370495.5f,
+            limits::min(),
+            limits::denorm_min(),
+            limits::max(),
+            -limits::max(),
+            infinity,
+            -infinity,
             limits::quiet_NaN()};
   }
 }
@@ -54,7 +85,8 @@ void pairs(std::vector<T>& a, std::vector<T>& b) {
       a.push_back(static_cast<T>(random() >> random() % 64)), b.push_back(static_cast<T>(random() >> random() % 64));
     } else {
       const auto draw = [&] {
-        return std::ldexp(static_cast<T>(static_cast<int>(random() % 200001) - 100000), static_cast<int>(random() % 50) - 30);
+        return std::ldexp(static_cast<T>(static_cast<int>(random() % 200001) - 100000),
+                          static_cast<int>(random() % 50) - 30);
       };
       a.push_back(draw()), b.push_back(draw());
     }
@@ -153,7 +185,8 @@ void check_compare(void (*compare)(std::uint8_t*, const T*, const T*, long)) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     const int expected = (a[i] == b[i]) | (a[i] < b[i]) << 1 | (a[i] <= b[i]) << 2 | (a[i] != b[i]) << 3 |
                          (a[i] > b[i]) << 4 | (a[i] >= b[i]) << 5;
-    if (y[i] != expected) FAIL_CHECK("comparing " << +a[i] << " and " << +b[i] << ": " << +y[i] << ", not " << expected);
+    if (y[i] != expected)
+      FAIL_CHECK("comparing " << +a[i] << " and " << +b[i] << ": " << +y[i] << ", not " << expected);
   }
 }
 
@@ -208,12 +241,14 @@ template <class T>
 void check_reduce(void (*reduce)(T*, const T*, long)) {
   using U = std::conditional_t<std::numeric_limits<T>::is_integer, unsigned long, T>;
   using limits = std::numeric_limits<T>;
-  const T top = limits::is_integer ? limits::max() : limits::infinity(), bottom = limits::is_integer ? limits::min() : -top;
+  const T top = limits::is_integer ? limits::max() : limits::infinity(),
+          bottom = limits::is_integer ? limits::min() : -top;
   std::mt19937_64 random(5);
   for (long n = 1; n <= 16; ++n)
     for (int repeat = 0; repeat < 20; ++repeat) {
       std::vector<T> x(16);
-      for (T& value : x) value = static_cast<T>(static_cast<double>(random() % 2000001) / 1e6 - 1) * (limits::is_integer ? 1e9 : 1);
+      for (T& value : x)
+        value = static_cast<T>(static_cast<double>(random() % 2000001) / 1e6 - 1) * (limits::is_integer ? 1e9 : 1);
       const auto padded = [&](T identity) {
         std::vector<T> all(16, identity);
         std::copy(x.begin(), x.begin() + n, all.begin());
@@ -296,7 +331,8 @@ void check_half(int exponent_bits, void (*widen)(float*, const std::uint16_t*, l
   widen(wide.data(), all.data(), 65536);
   narrow(back.data(), wide.data(), 65536);
   for (int i = 0; i < 65536; ++i) {
-    if (!same(wide[i], static_cast<float>(half_value(all[i], exponent_bits)))) FAIL_CHECK("widening " << i << " is " << wide[i]);
+    if (!same(wide[i], static_cast<float>(half_value(all[i], exponent_bits))))
+      FAIL_CHECK("widening " << i << " is " << wide[i]);
     if (std::isnan(wide[i]) ? !std::isnan(half_value(back[i], exponent_bits)) : back[i] != all[i])
       FAIL_CHECK("narrowing " << wide[i] << " is " << back[i]);
   }
@@ -307,7 +343,8 @@ void check_half(int exponent_bits, void (*widen)(float*, const std::uint16_t*, l
     const float three[3] = {std::nextafter(middle, low), middle, std::nextafter(middle, high)};
     std::uint16_t rounded[3];
     narrow(rounded, three, 3);
-    if (rounded[0] != i || rounded[1] != i + i % 2 || rounded[2] != i + 1) FAIL_CHECK("between " << low << " and " << high);
+    if (rounded[0] != i || rounded[1] != i + i % 2 || rounded[2] != i + 1)
+      FAIL_CHECK("between " << low << " and " << high);
   }
 }
 

@@ -9,8 +9,8 @@ namespace lanes_test {
 // Wrong is what no number of ULP excuses: NaN for a number or the reverse, or the wrong sign (of zero, too).
 constexpr double wrong = 1e30;
 
-// `exact` is that of wider type, so that its rounding does not count. Overflow counts as 2^(max exponent), which is what
-// rounding would give next.
+// `exact` is that of wider type, so that its rounding does not count. Overflow counts as 2^(max exponent), which is
+// what rounding would give next.
 template <class T, class Wide>
 double ulp_error(T result, Wide exact) {
   using limits = std::numeric_limits<T>;

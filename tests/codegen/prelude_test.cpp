@@ -35,8 +35,10 @@ const Slice slices[] = {
     {"", "sqrt(lanes<float>(x))", std::sqrt(0.75)},
 };
 std::string kernel(const Slice& slice) {
-  return std::string("\nextern \"C\" __attribute__((visibility(\"default\"))) void probe(float* to, const float* from) {\n"
-                     "  const float x = from[16];\n  store(to, ") + slice.body + ");\n}\n";
+  return std::string(
+             "\nextern \"C\" __attribute__((visibility(\"default\"))) void probe(float* to, const float* from) {\n"
+             "  const float x = from[16];\n  store(to, ") +
+         slice.body + ");\n}\n";
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ inline namespace avx2 {
 #else
 inline namespace baseline {
 #endif
+// Each needs those before it.
+// clang-format off
 #include "weft/detail/lanes_native.inc"
 #include "weft/detail/lanes.inc"
 #include "weft/detail/lanes_memory.inc"
@@ -20,6 +22,7 @@ inline namespace baseline {
 #include "weft/detail/lanes_power.inc"
 #include "weft/detail/lanes_random.inc"
 #include "weft/detail/reduce.inc"
+// clang-format on
 }  // namespace
 }  // namespace weft::lanes
 
