@@ -74,12 +74,18 @@ void Linear::initialize(Generator& generator) {
 Tensor Linear::operator()(At x) const {
   Composite call("linear", x.loc);
   Tensor value = resolve(x, "linear");
-  const Type &type = type_of(value), &weights = type_of(weight.tensor());
+  const Type type = type_of(value), weights = type_of(weight.tensor());
   if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))
     fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ",
          to_string(type));
-  Tensor y = matmul(value, transpose(weight));
-  return bias.tensor().defined() ? y + bias : y;
+  // All leading axes are rows of one product: so are those of the gradients.
+  bool batched = type.shape.rank() > 2;
+  Tensor y = matmul(batched ? flatten(value, 0, -2) : value, transpose(weight));
+  if (bias.tensor().defined()) y = y + bias;
+  if (!batched) return y;
+  Shape shape = type.shape;
+  shape[shape.rank() - 1] = weights.shape[0];
+  return reshape(y, shape);
 }
 
 Tensor cross_entropy(At logits, At labels) {

@@ -41,6 +41,8 @@ TEST_CASE("Linear is x W^T + b over the last axis") {
   CHECK(values(linear(x)) == std::vector<double>{8, 18, 22, 50});
   CHECK(linear(ones({3})).shape().same(Shape::of(2)));
   CHECK(linear(ones({4, 5, 3})).shape().same(Shape::of(4, 5, 2)));
+  CHECK(values(linear(reshape(x, {1, 2, 3}))) == values(linear(x)));
+  CHECK(linear(ones({0, 5, 3})).shape().same(Shape::of(0, 5, 2)));
   refuses([&] { linear(ones({2, 4})); }, "[linear] takes 3 features, the input is f32[2,4]");
   refuses([&] { nn::Linear(0, 2); }, "sizes must be positive");
 }
