@@ -63,6 +63,9 @@ class Generator {
   int size() const { return static_cast<int>(kernel_.body.size()); }
   Dim extent(int axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
   std::string extent_text(int axis) const { return expressions_.scalar(extent(axis)); }
+  static std::string grouped(const std::string& text) {
+    return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+  }
   static std::string axis_name(int axis) { return "i" + std::to_string(axis); }
   std::string buffer_name(int buffer) const {
     return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
@@ -130,7 +133,7 @@ class Generator {
   std::string place(int buffer, Dim rest) const {
     for (const Pointer& pointer : pointers_)
       if (pointer.buffer == buffer && pointer.rest.same(rest)) return pointer.name;
-    return buffer_name(buffer) + (rest.same(Dim(0)) ? "" : " + (" + expressions_.scalar(rest) + ")");
+    return buffer_name(buffer) + (rest.same(Dim(0)) ? "" : " + " + grouped(expressions_.scalar(rest)));
   }
   std::string place(int buffer, const Access& access) const {
     return access.kind == Access::Kind::general ? buffer_name(buffer) : place(buffer, access.rest);
@@ -149,9 +152,10 @@ class Generator {
   }
 
   // Pointers for what the loops below read and write, as soon as all of their index but the lanes' part is known.
-  void prepare_pointers(int phase) {
+  void prepare_pointers(int phase, bool of_walk) {
     for (int i = 0; i < size(); ++i) {
       const Instruction& it = at(i);
+      if (of_walk && !touches(phase, i)) continue;
       if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
       const Access access = expressions_.access(it.index);
       if (access.kind == Access::Kind::general || access.kind == Access::Kind::uniform) continue;
@@ -174,6 +178,13 @@ class Generator {
     }
   }
 
+  // Whether a walk executes this load or store, or reloads from where the store has put its value.
+  bool touches(int phase, int i) const {
+    for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])
+      if ((it.how == Step::How::reload ? it.from : it.instruction) == i) return it.how != Step::How::recall;
+    return false;
+  }
+
   // What stands outside of the walks and off the lanes: level 0 depends on no axis, 1 on the unit and on reductions.
   void level(int which, int phase) {
     for (int i = 0; i < size(); ++i) {
@@ -182,16 +193,17 @@ class Generator {
       if (f.inner || f.vector || f.phase != phase || once != (which == 0)) continue;
       at(i).kind == Kind::reduce ? row_result(i) : statement(i);
     }
-    prepare_pointers(phase);
+    prepare_pointers(phase, false);
   }
 
   // ---- units ---------------------------------------------------------------------------------------------------------
   // Opens the loop over units and names the outer axes; `first_` and `last_` are then the range of the vector axis.
   void open_units() {
     if (kernel_.vector_axis < 0) return;
-    const std::string whole = extent_text(kernel_.vector_axis), cut = std::to_string(loop::block);
+    const std::int64_t block = loop::block_of(kernel_);
+    const std::string whole = extent_text(kernel_.vector_axis), cut = std::to_string(block);
     const Dim size = extent(kernel_.vector_axis);
-    const bool in_blocks = analysis_.form != Form::rows && !(size.is_constant() && size.constant() <= loop::block);
+    const bool in_blocks = analysis_.form != Form::rows && !(size.is_constant() && size.constant() <= block);
     first_ = "0";
     last_ = whole;
     std::string row = "unit";
@@ -201,7 +213,7 @@ class Generator {
       line("const long first = begin * " + cut + ", last = lesser(end * " + cut + ", " + whole + ");");
     } else if (in_blocks) {
       open("for (long unit = begin; unit < end; ++unit) {");
-      line("const long blocks = (" + whole + " + " + std::to_string(loop::block - 1) + ") / " + cut + ";");
+      line("const long blocks = (" + whole + " + " + std::to_string(block - 1) + ") / " + cut + ";");
       line("const long first = unit % blocks * " + cut + ", last = lesser(first + " + cut + ", " + whole + ");");
       first_ = "first";
       last_ = "last";
@@ -222,12 +234,16 @@ class Generator {
     level(1, 0);
   }
 
+  std::string divisor(Dim dim) const {
+    return dim.is_constant() ? std::to_string(dim.constant()) : "(" + expressions_.scalar(dim) + ")";
+  }
   // The axes of a flat count, the last one fastest.
   void name_axes(const std::vector<int>& axes, const std::string& flat) {
     Dim below = 1;
     for (std::size_t i = axes.size(); i-- > 0;) {
-      std::string text = below.same(Dim(1)) ? flat : flat + " / (" + expressions_.scalar(below) + ")";
-      if (i > 0) text += " % (" + extent_text(axes[i]) + ")";
+      std::string text = flat;
+      if (!below.same(Dim(1))) text += " / " + divisor(below);
+      if (i > 0) text += " % " + divisor(extent(axes[i]));
       line("const long " + axis_name(axes[i]) + " = " + text + ";");
       below = below * extent(axes[i]);
     }
@@ -289,15 +305,15 @@ class Generator {
     if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
     line(state + ".add(" + x + (counted ? ", n" : "") + ");");
   }
+  std::string result_type(int i) const { return at(i).op == Op::argmax ? "long" : accumulated(i); }
   std::string to_result(int i, const std::string& lanes) const {
-    const std::string from = at(i).op == Op::argmax ? "long" : accumulated(i);
+    if (result_type(i) == element_type(at(i).dtype) && at(i).dtype != DType::boolean) return lanes;
     if (at(i).dtype == DType::boolean) return "convert<bool>(" + lanes + ")";
-    return from == element_type(at(i).dtype) ? lanes : std::string("convert<") + element_type(at(i).dtype) + ">(" + lanes + ")";
+    return std::string("convert<") + element_type(at(i).dtype) + ">(" + lanes + ")";
   }
   void row_result(int i) {
-    const std::string type = at(i).op == Op::argmax ? "long" : accumulated(i);
-    const std::string result = at(i).op == Op::argmax ? reduction(i) + ".position()" : type + "(" + reduction(i) + ".result)";
-    declare(i, to_result(i, "lanes<" + type + ">(" + result + ")"));
+    const std::string result = at(i).op == Op::argmax ? reduction(i) + ".position()" : reduction(i) + ".result";
+    declare(i, to_result(i, "lanes<" + result_type(i) + ">(" + result + ")"));
   }
   void column_result(int i, const std::string& where) {
     declare(i, to_result(i, reduction(i) + ".result" + where));
@@ -364,7 +380,8 @@ class Generator {
     }
     const Dim run = extent(kernel_.vector_axis);
     const bool single_run = analysis_.inner.empty(), one_chunk = run.is_constant() && run.constant() <= 4096;
-    if (!single_run && !close_all.empty()) line("long filled = 0;");
+    const std::string filled = "filled" + (phase ? std::to_string(phase) : std::string());
+    if (!single_run && !close_all.empty()) line("long " + filled + " = 0;");
     const std::size_t outside = scopes_.size();
     for (std::size_t d = 0; d < analysis_.inner.size(); ++d) {
       const std::string i = axis_name(analysis_.inner[d]);
@@ -372,7 +389,7 @@ class Generator {
       known_axes_ |= 1u << analysis_.inner[d];
       steps(phase, static_cast<int>(d) + 1, false);
     }
-    prepare_pointers(phase);
+    if (!single_run) prepare_pointers(phase, true);
     const bool chunks = !close_all.empty() && !one_chunk;
     std::string begin = "0", end = extent_text(kernel_.vector_axis);
     if (chunks) {
@@ -386,10 +403,10 @@ class Generator {
     for (const int i : reductions) accumulate(i, reduction(i), true);
     close();
     if (!close_all.empty() && !single_run) {
-      line("filled += " + end + " - " + begin + ";");
-      open("if (filled >= reduce_row_chunk) {");
+      line(filled + " += " + end + " - " + begin + ";");
+      open("if (" + filled + " >= reduce_row_chunk) {");
       line(close_all);
-      line("filled = 0;");
+      line(filled + " = 0;");
       close();
     } else if (chunks) {
       line(close_all);
@@ -424,7 +441,7 @@ class Generator {
   // Many rows: strips of columns whose accumulators lie in the first-level cache, 8 rows at a time, so that memory is
   // read in long runs.
   void columns_by_strips() {
-    const std::string width = std::to_string(strip);
+    const std::string width = std::to_string(loop::column_block);
     const std::string whole = expressions_.scalar(kernel_.inner_count());
     for (int phase = 0; phase < analysis_.phases; ++phase)
       for (const int i : reductions_of(phase)) line(declaration(i, "column", ", " + width));

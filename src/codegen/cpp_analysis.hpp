@@ -55,7 +55,4 @@ Analysis analyze(const loop::Kernel& kernel, const KeepLimits& limits = {});
 // The instructions whose results an index reads.
 std::vector<int> values_in(Dim index);
 
-// Columns that are walked together: their accumulators stay in the first-level cache.
-inline constexpr std::int64_t strip = 512;
-
 }  // namespace weft::codegen

@@ -79,7 +79,7 @@ struct Kernel {
 // vector axis is outer, each unit is further cut into blocks of `block` elements of it. A kernel is called as
 //   extern "C" void name(void* const* buffers, const std::int64_t* parameters, std::int64_t begin, std::int64_t end)
 // for units begin <= u < end: u = row * blocks + block_index.
-inline constexpr std::int64_t block = 4096, column_block = 256;
+inline constexpr std::int64_t block = 4096, column_block = 128;
 std::int64_t block_of(const Kernel& kernel);  // column_block where there are inner axes: columns are few, rows are many
 Dim unit_count(const Kernel& kernel);
 
