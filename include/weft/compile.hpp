@@ -1,10 +1,10 @@
 // compile(f): a function over tensors that is traced once for each kind of arguments and replayed as generated kernels.
 //   auto step = compile([](Mlp& model, const Tensor& x, const Tensor& y) { ...; return loss; });
 //   Tensor loss = step(model, x, y);
-// Non-const references are state: written back after the call, untouched if it throws. Everything else is input. Tensors,
-// Scalar and Index may change freely; numbers, enums, text and lengths are part of the guards. In: the typed call. Out:
-// leaves and results as plain data for src/trace, which does the rest. Invariant: the path of a call that has been seen
-// allocates nothing, takes no lock and runs none of the user's code.
+// Non-const references are state: written back after the call, untouched if it throws. Everything else is input.
+// Tensors, Scalar and Index may change freely; numbers, enums, text and lengths are part of the guards. In: the typed
+// call. Out: leaves and results as plain data for src/trace, which does the rest. Invariant: the path of a call that
+// has been seen allocates nothing, takes no lock and runs none of the user's code.
 #pragma once
 #include "weft/compile_options.hpp"
 #include "weft/flatten.hpp"
@@ -114,7 +114,7 @@ class Tracing {
   void final_state(T& object) {
     flatten(object, finals);
   }
-  void end();    // collects results and state, and puts back what was traced in place
+  void end();  // collects results and state, and puts back what was traced in place
 
  protected:
   Tracing() = default;
@@ -126,33 +126,42 @@ class Tracing {
   void own(void* result, void (*destroy)(void*));
 };
 
-// ---- what a signature may hold ---------------------------------------------------------------------------------------
+// ---- what a signature may hold
+// ---------------------------------------------------------------------------------------
 
 enum class Problem : std::uint8_t { none, pointer, inherited_list, incomplete_list, other };
 template <class Offending>
 consteval Problem problem_of() {
-  if constexpr (std::is_void_v<Offending>) return Problem::none;
-  else if constexpr (std::is_pointer_v<Offending>) return Problem::pointer;
-  else if constexpr (requires { requires members<Offending>::inherited; }) return Problem::inherited_list;
-  else if constexpr (requires { requires !members<Offending>::complete; }) return Problem::incomplete_list;
-  else return Problem::other;
+  if constexpr (std::is_void_v<Offending>)
+    return Problem::none;
+  else if constexpr (std::is_pointer_v<Offending>)
+    return Problem::pointer;
+  else if constexpr (requires { requires members<Offending>::inherited; })
+    return Problem::inherited_list;
+  else if constexpr (requires { requires !members<Offending>::complete; })
+    return Problem::incomplete_list;
+  else
+    return Problem::other;
 }
 // An error here names the type that does not fit as `Offending`.
 template <class Offending, Problem problem = problem_of<Offending>()>
 consteval bool check_type() {
-  static_assert(problem != Problem::pointer,
-                "weft: a raw pointer is passed to or returned by a compiled function: what it points to cannot be guarded; "
-                "pass the object itself");
+  static_assert(
+      problem != Problem::pointer,
+      "weft: a raw pointer is passed to or returned by a compiled function: what it points to cannot be guarded; "
+      "pass the object itself");
   static_assert(problem != Problem::inherited_list,
                 "weft: this class derives from one with WEFT_MEMBERS and has no list of its own: its members would be "
                 "dropped; make the base a member, or list all members again");
-  static_assert(problem != Problem::incomplete_list,
-                "weft: WEFT_MEMBERS must list every data member, in the order of declaration; a base class with members "
-                "must become a member");
-  static_assert(problem != Problem::other,
-                "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
-                "numbers, enums, std::string, vector, array, optional, tuple, variant of those, and structs of those: "
-                "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
+  static_assert(
+      problem != Problem::incomplete_list,
+      "weft: WEFT_MEMBERS must list every data member, in the order of declaration; a base class with members "
+      "must become a member");
+  static_assert(
+      problem != Problem::other,
+      "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
+      "numbers, enums, std::string, vector, array, optional, tuple, variant of those, and structs of those: "
+      "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
   return true;
 }
 template <class P>
@@ -160,9 +169,12 @@ using Value = std::remove_cvref_t<P>;
 template <class P>
 inline constexpr bool is_state = std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>;
 template <class P>
-inline constexpr Access access = is_state<P> ? Access::state : std::is_lvalue_reference_v<P> ? Access::input : Access::owned;
+inline constexpr Access access = is_state<P>                     ? Access::state
+                                 : std::is_lvalue_reference_v<P> ? Access::input
+                                                                 : Access::owned;
 
-// An argument as the traced function gets it: a copy where the type can be copied, so that the caller's stays untouched.
+// An argument as the traced function gets it: a copy where the type can be copied, so that the caller's stays
+// untouched.
 template <class P, bool copied = copyable<Value<P>>()>
 struct TracedArgument {
   explicit TracedArgument(const Value<P>& original) : value(original) {}
@@ -177,23 +189,31 @@ struct TracedArgument<P, false> {
 template <class R, class... P, class F>
 void trace_body(const F& f, Tracing& tracing, TracedArgument<P>... argument) {
   (tracing.argument(argument.value, access<P>), ...);
-  ([&] {
-    if constexpr (!copyable<Value<P>>()) tracing.in_place(argument.value);
-  }(), ...);
+  (
+      [&] {
+        if constexpr (!copyable<Value<P>>()) tracing.in_place(argument.value);
+      }(),
+      ...);
   tracing.begin();
   F callable = f;
-  if constexpr (std::is_void_v<R>) callable(static_cast<P&&>(argument.value)...);
-  else tracing.result(new R(callable(static_cast<P&&>(argument.value)...)));
-  ([&] {
-    if constexpr (is_state<P>) tracing.final_state(argument.value);
-  }(), ...);
+  if constexpr (std::is_void_v<R>)
+    callable(static_cast<P&&>(argument.value)...);
+  else
+    tracing.result(new R(callable(static_cast<P&&>(argument.value)...)));
+  (
+      [&] {
+        if constexpr (is_state<P>) tracing.final_state(argument.value);
+      }(),
+      ...);
   tracing.end();
 }
 
 template <class R>
 constexpr const TypeDescription* describe_result() {
-  if constexpr (std::is_void_v<R>) return nullptr;
-  else return &Description<R>::value;
+  if constexpr (std::is_void_v<R>)
+    return nullptr;
+  else
+    return &Description<R>::value;
 }
 template <class R, class... P>
 struct SignatureOfCall {
@@ -226,7 +246,8 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
 
 // What a call would do, without doing it: described, or only whether it is compiled.
 template <class R, class... P, class F>
-bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation, std::remove_reference_t<P>&... argument) {
+bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation,
+             std::remove_reference_t<P>&... argument) {
   auto body = [&](Tracing& tracing) { trace_body<R, P...>(f, tracing, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracing& tracing) { (*static_cast<decltype(body)*>(context))(tracing); };
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
@@ -239,11 +260,11 @@ bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* e
 
 template <class F>
 struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
-#define WEFT_SIGNATURE(...)                    \
-  template <class R, class C, class... P>      \
+#define WEFT_SIGNATURE(...)                        \
+  template <class R, class C, class... P>          \
   struct SignatureOf<R (C::*)(P...) __VA_ARGS__> { \
-    using Result = std::remove_cvref_t<R>;     \
-    using Parameters = TypeList<P...>;         \
+    using Result = std::remove_cvref_t<R>;         \
+    using Parameters = TypeList<P...>;             \
   };
 WEFT_SIGNATURE()
 WEFT_SIGNATURE(const)
@@ -261,12 +282,16 @@ struct SignatureOf<R (*)(P...) noexcept> : SignatureOf<R (*)(P...)> {};
 template <class F>
 concept FunctionPointer = std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>;
 template <class F>
-concept Stateless = FunctionPointer<F> || (std::is_class_v<F> && std::is_empty_v<F>);
+concept Stateless = FunctionPointer<F> ||(std::is_class_v<F>&& std::is_empty_v<F>);
 template <class F>
-concept HasSignature = FunctionPointer<F> || requires { &F::operator(); };
+concept HasSignature = FunctionPointer<F> || requires {
+  &F::operator();
+};
 // A struct of leaves that can be called: a model.
 template <class M>
-concept CallableModel = !Stateless<M> && Flattenable<M> && requires { &M::operator(); };
+concept CallableModel = !Stateless<M> && Flattenable<M> && requires {
+  &M::operator();
+};
 
 // The first `count` types, and the others.
 template <int count, class Taken, class Rest>
@@ -277,14 +302,17 @@ struct Split<0, TypeList<Taken...>, TypeList<Rest...>> {
   using Others = TypeList<Rest...>;
 };
 template <int count, class... Taken, class Next, class... Rest>
-  requires(count > 0)
-struct Split<count, TypeList<Taken...>, TypeList<Next, Rest...>> : Split<count - 1, TypeList<Taken..., Next>, TypeList<Rest...>> {};
+requires(count > 0) struct Split<count, TypeList<Taken...>, TypeList<Next, Rest...>>
+    : Split<count - 1, TypeList<Taken..., Next>, TypeList<Rest...>> {
+};
 
 // What is taken by const& is copied for tracing.
 template <class P>
 constexpr bool can_be_traced() {
-  if constexpr (!Flattenable<Value<P>>) return false;
-  else return is_state<P> || !std::is_lvalue_reference_v<P> || copyable<Value<P>>();
+  if constexpr (!Flattenable<Value<P>>)
+    return false;
+  else
+    return is_state<P> || !std::is_lvalue_reference_v<P> || copyable<Value<P>>();
 }
 template <class P>
 consteval bool check_parameter() {
@@ -298,11 +326,14 @@ consteval bool check_types() {
 }
 template <class R>
 consteval bool check_result() {
-  if constexpr (std::is_void_v<R>) return true;
-  else return check_types<R>();
+  if constexpr (std::is_void_v<R>)
+    return true;
+  else
+    return check_types<R>();
 }
 template <class R, class... P>
-inline constexpr bool fits = (can_be_traced<std::conditional_t<std::is_void_v<R>, int, R>>() && ... && can_be_traced<P>());
+inline constexpr bool fits = (can_be_traced<std::conditional_t<std::is_void_v<R>, int, R>>() && ... &&
+                              can_be_traced<P>());
 
 }  // namespace detail
 
@@ -313,9 +344,10 @@ class Bound {
   explicit Bound(T&... objects) : objects_{&objects..., nullptr} {}
   template <class F>
   decltype(auto) apply(F&& f) const {
-    return [&]<std::size_t... index>(std::index_sequence<index...>) -> decltype(auto) {
+    return [&]<std::size_t... index>(std::index_sequence<index...>)->decltype(auto) {
       return f(*static_cast<T*>(const_cast<void*>(objects_[index]))...);
-    }(std::index_sequence_for<T...>());
+    }
+    (std::index_sequence_for<T...>());
   }
 
  private:
@@ -340,10 +372,10 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
       : f_(std::move(f)), bound_(bound), function_(detail::make_function(options, loc)) {}
   R operator()(P... argument, Loc loc = Loc::current()) const {
     if constexpr (detail::fits<R, First..., P...>)
-      return bound_.apply([&](T&... bound) -> R {
-        return detail::call<R, First..., P...>(function_, f_, loc, bound..., argument...);
-      });
-    else __builtin_unreachable();
+      return bound_.apply(
+          [&](T&... bound) -> R { return detail::call<R, First..., P...>(function_, f_, loc, bound..., argument...); });
+    else
+      __builtin_unreachable();
   }
   bool inspect(Explanation* explanation, P... argument, Loc loc) const {
     return bound_.apply([&](T&... bound) {
@@ -376,7 +408,8 @@ class Compiled<F, void, Bound<T...>, void, void> {
   template <class... A>
   bool inspect(Explanation* explanation, A&&... argument) const {
     return bound_.apply([&](T&... bound) {
-      return detail::inspect<Result<Plain<A>...>, T&..., Plain<A>...>(function_, f_, loc_, explanation, bound..., argument...);
+      return detail::inspect<Result<Plain<A>...>, T&..., Plain<A>...>(function_, f_, loc_, explanation, bound...,
+                                                                      argument...);
     });
   }
   const detail::FunctionHandle& function() const { return function_; }
@@ -414,18 +447,18 @@ struct ModelCall<M, R, TypeList<P...>> {
 }  // namespace detail
 
 template <class F>
-  requires detail::Stateless<F>
+requires detail::Stateless<F>
 auto compile(F f, const CompileOptions& options = {}, Loc loc = Loc::current()) {
   return detail::make_compiled(std::move(f), Bound<>(), options, loc);
 }
 template <class F, class... T>
-  requires detail::Stateless<F>
+requires detail::Stateless<F>
 auto compile(F f, Bound<T...> bound, const CompileOptions& options = {}, Loc loc = Loc::current()) {
   return detail::make_compiled(std::move(f), bound, options, loc);
 }
 // A model: its members are leaves, bound by reference. A non-const model is state, as its operator() may change it.
 template <class M>
-  requires detail::CallableModel<std::remove_const_t<M>>
+requires detail::CallableModel<std::remove_const_t<M>>
 auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::current()) {
   using Signature = detail::SignatureOf<std::remove_const_t<M>>;
   using F = detail::ModelCall<M, typename Signature::Result, typename Signature::Parameters>;
@@ -433,12 +466,14 @@ auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::curren
 }
 // Everything else is refused with a sentence.
 template <class F, class... Rest>
-  requires(!detail::Stateless<std::remove_cvref_t<F>> && !detail::CallableModel<std::remove_cvref_t<F>>)
-void compile(F&&, Rest&&...) {
-  static_assert(!std::is_class_v<std::remove_cvref_t<F>>,
-                "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
-                "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call");
-  static_assert(std::is_class_v<std::remove_cvref_t<F>>, "weft: compile() takes a lambda without captures, a function, or a model");
+requires(!detail::Stateless<std::remove_cvref_t<F>> &&
+         !detail::CallableModel<std::remove_cvref_t<F>>) void compile(F&&, Rest&&...) {
+  static_assert(
+      !std::is_class_v<std::remove_cvref_t<F>>,
+      "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
+      "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call");
+  static_assert(std::is_class_v<std::remove_cvref_t<F>>,
+                "weft: compile() takes a lambda without captures, a function, or a model");
 }
 
 }  // namespace weft

@@ -14,7 +14,9 @@ namespace weft::detail {
 enum class LeafKind : std::uint8_t {
   tensor,  // of a Tensor: `address` is the Tensor*
   param,   // the Tensor* inside; `flag`: frozen
-  buffer, scalar, index,
+  buffer,
+  scalar,
+  index,
   number,  // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
   bytes,   // `size` bytes at `address`: the elements of a list of numbers
   text,    // `size` characters at `address`
@@ -33,7 +35,7 @@ struct Leaf {
   std::uint64_t size;
   LeafKind kind;
   NumberKind number;
-  bool flag;               // param: frozen
+  bool flag;  // param: frozen
   Access access;
   std::uint16_t argument;  // position
   Tensor& tensor() const { return *static_cast<Tensor*>(address); }
@@ -55,7 +57,8 @@ class GrowingList {
   GrowingList& operator=(const GrowingList&) = delete;
   ~GrowingList() { delete[] begin_; }
   void push(const T& element) {
-    if (size_ == capacity_) [[unlikely]] grow();
+    if (size_ == capacity_) [[unlikely]]
+      grow();
     begin_[size_++] = element;
   }
   void clear() { size_ = 0; }
@@ -99,18 +102,24 @@ struct LeafList {
   }
 };
 
-// ---- which types ------------------------------------------------------------------------------------------------------
+// ---- which types
+// ------------------------------------------------------------------------------------------------------
 
 enum class TypeKind : std::uint8_t {
-  tensor, param, buffer, scalar, index,
-  number, text,
-  list,         // std::vector: a count, then the elements
-  array,        // std::array, T[n]: the elements
-  tuple,        // std::tuple, std::pair
-  optional,     // a count (0, 1), then the value
-  variant,      // a count (the alternative), then its value
-  structure,    // a reflected struct
-  empty,        // a class without data: nothing
+  tensor,
+  param,
+  buffer,
+  scalar,
+  index,
+  number,
+  text,
+  list,       // std::vector: a count, then the elements
+  array,      // std::array, T[n]: the elements
+  tuple,      // std::tuple, std::pair
+  optional,   // a count (0, 1), then the value
+  variant,    // a count (the alternative), then its value
+  structure,  // a reflected struct
+  empty,      // a class without data: nothing
   unsupported,
 };
 
@@ -130,7 +139,7 @@ concept OptionalLike = requires(T& value) {
 template <class T>
 inline constexpr bool is_variant = false;
 template <template <class...> class Variant, class... T>
-  requires requires(const Variant<T...>& variant) { variant.valueless_by_exception(); }
+requires requires(const Variant<T...>& variant) { variant.valueless_by_exception(); }
 inline constexpr bool is_variant<Variant<T...>> = true;
 
 template <class T>
@@ -140,18 +149,26 @@ consteval TypeKind type_kind() {
   if (std::is_same_v<T, Buffer>) return TypeKind::buffer;
   if (std::is_same_v<T, Scalar>) return TypeKind::scalar;
   if (std::is_same_v<T, Index>) return TypeKind::index;
-  if (std::is_enum_v<T> || (std::is_arithmetic_v<T> && sizeof(T) <= 8)) return TypeKind::number;
+  if (std::is_enum_v<T> || (std::is_arithmetic_v<T> && !std::is_same_v<T, long double>)) return TypeKind::number;
   if (std::is_same_v<T, std::basic_string<char>>) return TypeKind::text;
-  if constexpr (std::is_bounded_array_v<T>) return TypeKind::array;
+  if constexpr (std::is_bounded_array_v<T>)
+    return TypeKind::array;
   else if constexpr (std::is_class_v<T>) {
-    if constexpr (ListLike<T>) return TypeKind::list;
-    else if constexpr (OptionalLike<T>) return TypeKind::optional;
-    else if constexpr (is_variant<T>) return TypeKind::variant;
+    if constexpr (ListLike<T>)
+      return TypeKind::list;
+    else if constexpr (OptionalLike<T>)
+      return TypeKind::optional;
+    else if constexpr (is_variant<T>)
+      return TypeKind::variant;
     else if constexpr (TupleLike<T>) {
-      if constexpr (requires(T& array) { array.fill(*array.data()); }) return TypeKind::array;
-      else return TypeKind::tuple;
-    } else if constexpr (Reflected<T>) return members<T>::complete ? TypeKind::structure : TypeKind::unsupported;
-    else if constexpr (std::is_empty_v<T>) return TypeKind::empty;
+      if constexpr (requires(T & array) { array.fill(*array.data()); })
+        return TypeKind::array;
+      else
+        return TypeKind::tuple;
+    } else if constexpr (Reflected<T>)
+      return members<T>::complete ? TypeKind::structure : TypeKind::unsupported;
+    else if constexpr (std::is_empty_v<T>)
+      return TypeKind::empty;
   }
   return TypeKind::unsupported;
 }
@@ -165,22 +182,28 @@ constexpr auto variant_types(const Variant<T...>&) -> TypeList<T...>;
 template <class T>
 constexpr auto child_types() {
   constexpr TypeKind kind = type_kind<T>();
-  if constexpr (std::is_bounded_array_v<T>) return TypeList<std::remove_extent_t<T>>();
+  if constexpr (std::is_bounded_array_v<T>)
+    return TypeList<std::remove_extent_t<T>>();
   else if constexpr (kind == TypeKind::list || kind == TypeKind::optional || kind == TypeKind::array)
     return TypeList<typename T::value_type>();
   else if constexpr (kind == TypeKind::tuple)
     return decltype(tuple_types<T>(std::make_integer_sequence<int, std::tuple_size<T>::value>()))();
-  else if constexpr (kind == TypeKind::variant) return decltype(variant_types(std::declval<T&>()))();
-  else if constexpr (kind == TypeKind::structure) return typename members<T>::types();
-  else return TypeList<>();
+  else if constexpr (kind == TypeKind::variant)
+    return decltype(variant_types(std::declval<T&>()))();
+  else if constexpr (kind == TypeKind::structure)
+    return typename members<T>::types();
+  else
+    return TypeList<>();
 }
 
 template <class T>
 struct Found {
   template <class Next>
   friend constexpr auto operator||(Found, Found<Next>) {
-    if constexpr (std::is_void_v<T>) return Found<Next>();
-    else return Found();
+    if constexpr (std::is_void_v<T>)
+      return Found<Next>();
+    else
+      return Found();
   }
   using type = T;
 };
@@ -194,9 +217,12 @@ struct FirstUnsupported {
     return (Found<void>() || ... || Found<typename FirstUnsupported<Child, T, Open...>::type>());
   }
   static constexpr auto find() {
-    if constexpr ((std::is_same_v<T, Open> || ...)) return Found<void>();
-    else if constexpr (type_kind<T>() == TypeKind::unsupported) return Found<T>();
-    else return first(child_types<T>());
+    if constexpr ((std::is_same_v<T, Open> || ...))
+      return Found<void>();
+    else if constexpr (type_kind<T>() == TypeKind::unsupported)
+      return Found<T>();
+    else
+      return first(child_types<T>());
   }
   using type = typename decltype(find())::type;
 };
@@ -206,21 +232,23 @@ concept Flattenable = std::is_void_v<typename FirstUnsupported<std::remove_cv_t<
 // Whether a copy can be made of it and of everything inside.
 template <class T, class... Open>
 constexpr bool copyable() {
-  if constexpr ((std::is_same_v<T, Open> || ...)) return true;
-  else if constexpr (!std::is_copy_constructible_v<T>) return false;
-  else return []<class... Child>(TypeList<Child...>) {
-    return (copyable<Child, T, Open...>() && ...);
-  }(child_types<T>());
+  if constexpr ((std::is_same_v<T, Open> || ...))
+    return true;
+  else if constexpr (!std::is_copy_constructible_v<T>)
+    return false;
+  else
+    return []<class... Child>(TypeList<Child...>) { return (copyable<Child, T, Open...>() && ...); }(child_types<T>());
 }
 
-// ---- a type's description, for the names of leaves ----------------------------------------------------------------------
+// ---- a type's description, for the names of leaves
+// ----------------------------------------------------------------------
 
 struct TypeDescription {
   TypeKind kind;
-  int child_count;            // array: one, repeated `repeat` times
+  int child_count;  // array: one, repeated `repeat` times
   std::size_t repeat;
-  bool packed;                // list, array: of numbers, one `bytes` leaf
-  const MemberName* names;    // structure
+  bool packed;              // list, array: of numbers, one `bytes` leaf
+  const MemberName* names;  // structure
   const TypeDescription* const* children;
 };
 
@@ -240,10 +268,12 @@ struct ChildDescriptions {
 template <class T>
 constexpr TypeDescription make_description() {
   return []<class... Child>(TypeList<Child...>) {
-    TypeDescription description{type_kind<T>(), sizeof...(Child), 1, (packs<Child> && ... && true), nullptr,
-                                ChildDescriptions<Child...>::list};
-    if constexpr (std::is_bounded_array_v<T>) description.repeat = std::extent_v<T>;
-    else if constexpr (type_kind<T>() == TypeKind::array) description.repeat = std::tuple_size<T>::value;
+    TypeDescription description{
+        type_kind<T>(), sizeof...(Child), 1, (packs<Child> && ... && true), nullptr, ChildDescriptions<Child...>::list};
+    if constexpr (std::is_bounded_array_v<T>)
+      description.repeat = std::extent_v<T>;
+    else if constexpr (type_kind<T>() == TypeKind::array)
+      description.repeat = std::tuple_size<T>::value;
     if constexpr (type_kind<T>() == TypeKind::structure) description.names = members<T>::names;
     return description;
   }(child_types<T>());
@@ -251,7 +281,8 @@ constexpr TypeDescription make_description() {
 template <class T>
 constexpr TypeDescription Description<T>::value = make_description<T>();
 
-// ---- the visit ------------------------------------------------------------------------------------------------------------
+// ---- the visit
+// ------------------------------------------------------------------------------------------------------------
 
 template <class T>
 constexpr NumberKind number_kind() {
@@ -279,23 +310,31 @@ void flatten(T& value, LeafList& list) {
   using Value = std::remove_const_t<T>;
   constexpr TypeKind kind = type_kind<Value>();
   static_assert(kind != TypeKind::unsupported);
-  if constexpr (kind == TypeKind::tensor) list.push(LeafKind::tensor, &value);
-  else if constexpr (kind == TypeKind::param) list.push(LeafKind::param, &value.tensor(), 0, {}, value.frozen);
-  else if constexpr (kind == TypeKind::buffer) list.push(LeafKind::buffer, &value.tensor());
-  else if constexpr (kind == TypeKind::scalar) list.push(LeafKind::scalar, &value.tensor());
-  else if constexpr (kind == TypeKind::index) list.push(LeafKind::index, &value.tensor());
-  else if constexpr (kind == TypeKind::number) list.push(LeafKind::number, &value, sizeof value, number_kind<Value>());
-  else if constexpr (kind == TypeKind::text) list.push(LeafKind::text, value.data(), value.size());
+  if constexpr (kind == TypeKind::tensor)
+    list.push(LeafKind::tensor, &value);
+  else if constexpr (kind == TypeKind::param)
+    list.push(LeafKind::param, &value.tensor(), 0, {}, value.frozen);
+  else if constexpr (kind == TypeKind::buffer)
+    list.push(LeafKind::buffer, &value.tensor());
+  else if constexpr (kind == TypeKind::scalar)
+    list.push(LeafKind::scalar, &value.tensor());
+  else if constexpr (kind == TypeKind::index)
+    list.push(LeafKind::index, &value.tensor());
+  else if constexpr (kind == TypeKind::number)
+    list.push(LeafKind::number, &value, sizeof value, number_kind<Value>());
+  else if constexpr (kind == TypeKind::text)
+    list.push(LeafKind::text, value.data(), value.size());
   else if constexpr (kind == TypeKind::list) {
     list.push(LeafKind::count, nullptr, value.size());
     list.run(value.data(), value.size() * sizeof *value.data());
     flatten_elements(value.data(), value.size(), list);
-  } else if constexpr (std::is_bounded_array_v<Value>) flatten_elements(&value[0], std::extent_v<Value>, list);
-  else if constexpr (kind == TypeKind::array) flatten_elements(value.data(), value.size(), list);
+  } else if constexpr (std::is_bounded_array_v<Value>)
+    flatten_elements(&value[0], std::extent_v<Value>, list);
+  else if constexpr (kind == TypeKind::array)
+    flatten_elements(value.data(), value.size(), list);
   else if constexpr (kind == TypeKind::tuple) {
-    [&]<int... index>(std::integer_sequence<int, index...>) {
-      (flatten(get<index>(value), list), ...);
-    }(std::make_integer_sequence<int, std::tuple_size<Value>::value>());
+    [&]<int... index>(std::integer_sequence<int, index...>) { (flatten(get<index>(value), list), ...); }
+    (std::make_integer_sequence<int, std::tuple_size<Value>::value>());
   } else if constexpr (kind == TypeKind::optional) {
     list.push(LeafKind::count, nullptr, value.has_value());
     if (value.has_value()) flatten(*value, list);
@@ -303,7 +342,8 @@ void flatten(T& value, LeafList& list) {
     list.push(LeafKind::count, nullptr, value.index());
     [&]<int... index, class... Alternative>(std::integer_sequence<int, index...>, TypeList<Alternative...>) {
       ((value.index() == index ? flatten(*get_if<index>(&value), list) : void()), ...);
-    }(std::make_integer_sequence<int, decltype(child_types<Value>())::size>(), child_types<Value>());
+    }
+    (std::make_integer_sequence<int, decltype(child_types<Value>())::size>(), child_types<Value>());
   } else if constexpr (kind == TypeKind::structure) {
     members<Value>::visit(value, [&list](auto&... member) { (flatten(member, list), ...); });
   }

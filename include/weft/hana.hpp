@@ -1,6 +1,6 @@
 // Boost.Hana and Weft's reflection see the same structs: what BOOST_HANA_DEFINE_STRUCT or ADAPT_STRUCT declares has
-// weft::members, and what WEFT_MEMBERS lists is a hana::Struct, so that hana::keys, members, for_each, fold and printing
-// work on models. Include before the first use of such a type.
+// weft::members, and what WEFT_MEMBERS lists is a hana::Struct, so that hana::keys, members, for_each, fold and
+// printing work on models. Include before the first use of such a type.
 #pragma once
 #include <boost/hana/accessors.hpp>
 #include <boost/hana/adapt_struct.hpp>
@@ -19,8 +19,7 @@ namespace weft {
 namespace detail {
 
 template <class T>
-  requires(!Listed<T> && boost::hana::Struct<T>::value)
-inline constexpr bool hana_adapted<T> = true;
+requires(!Listed<T> && boost::hana::Struct<T>::value) inline constexpr bool hana_adapted<T> = true;
 
 template <int count>
 struct NameList {
@@ -29,9 +28,10 @@ struct NameList {
 struct CollectNames {
   template <class... Accessor>
   constexpr auto operator()(const Accessor&...) const {
-    return NameList<sizeof...(Accessor)>{{{std::remove_cvref_t<decltype(boost::hana::first(std::declval<Accessor>()))>::c_str(),
-                                           static_cast<unsigned>(decltype(boost::hana::length(
-                                               boost::hana::first(std::declval<Accessor>())))::value)}...}};
+    return NameList<sizeof...(Accessor)>{
+        {{std::remove_cvref_t<decltype(boost::hana::first(std::declval<Accessor>()))>::c_str(),
+          static_cast<unsigned>(
+              decltype(boost::hana::length(boost::hana::first(std::declval<Accessor>())))::value)}...}};
   }
 };
 
@@ -40,8 +40,10 @@ template <int index>
 struct MemberAt {
   template <class First, class... Rest>
   constexpr auto& operator()(First& first, Rest&... rest) const {
-    if constexpr (index == 0) return first;
-    else return MemberAt<index - 1>()(rest...);
+    if constexpr (index == 0)
+      return first;
+    else
+      return MemberAt<index - 1>()(rest...);
   }
 };
 template <class T, int index>
@@ -64,7 +66,7 @@ constexpr auto hana_accessor() {
 }  // namespace detail
 
 template <class T>
-  requires detail::hana_adapted<T>
+requires detail::hana_adapted<T>
 struct members<T> {
   static constexpr bool reflected = true;
   template <class Object, class Visitor>
@@ -76,8 +78,10 @@ struct members<T> {
   using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
   // A class that derives from one with DEFINE_STRUCT would drop its own members. Foreign types are taken as adapted.
   static constexpr bool complete = [] {
-    if constexpr (requires { typename T::hana_accessors_impl; }) return detail::laid_out(types()) == sizeof(T);
-    else return true;
+    if constexpr (requires { typename T::hana_accessors_impl; })
+      return detail::laid_out(types()) == sizeof(T);
+    else
+      return true;
   }();
   static constexpr int count = types::size;
   static constexpr auto list = boost::hana::unpack(boost::hana::accessors<T>(), detail::CollectNames());
@@ -92,7 +96,8 @@ struct accessors_impl<T, when<weft::detail::Listed<T>>> {
   static constexpr auto apply() {
     return []<int... index>(std::integer_sequence<int, index...>) {
       return make_tuple(weft::detail::hana_accessor<T, index>()...);
-    }(std::make_integer_sequence<int, weft::members<T>::count>());
+    }
+    (std::make_integer_sequence<int, weft::members<T>::count>());
   }
 };
 }  // namespace boost::hana

@@ -1,7 +1,8 @@
 // Reflection: weft::members<T> says which members a struct has, in order, with their names. Three sources, the first
-// that applies: Boost.Hana's BOOST_HANA_ADAPT_STRUCT / DEFINE_STRUCT (with weft/hana.hpp), WEFT_MEMBERS(a, b, ...) inside
-// the class, and plain aggregates as they are (one that holds a C array needs a list). Invariant: no data member is left out. A list that forgets one, a class
-// that derives from a listed one, and a base class with members do not compile.
+// that applies: Boost.Hana's BOOST_HANA_ADAPT_STRUCT / DEFINE_STRUCT (with weft/hana.hpp), WEFT_MEMBERS(a, b, ...)
+// inside the class, and plain aggregates as they are (one that holds a C array needs a list). Invariant: no data member
+// is left out. A list that forgets one, a class that derives from a listed one, and a base class with members do not
+// compile.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,9 @@ struct MemberAccess {
   using Owner = decltype(owner(&T::weft_member_owner));
 };
 template <class T>
-concept Listed = requires { MemberAccess::names<T>(); };
+concept Listed = requires {
+  MemberAccess::names<T>();
+};
 
 // "a, b, c" at commas outside brackets, without spaces and `this->`.
 template <int count>
@@ -76,24 +79,28 @@ inline constexpr int max_aggregate_members = 32;
 template <class Owner>
 struct AnyMember {
   template <class T>
-    requires(!std::is_same_v<T, Owner>)
-  operator T() const;
+  requires(!std::is_same_v<T, Owner>) operator T() const;
 };
 template <class T, class... Any>
-concept TakesBraces = requires { T{Any{}...}; };
+concept TakesBraces = requires {
+  T{Any{}...};
+};
 
 // How many members an aggregate has: as many initializers as it takes. More than max_aggregate_members: that plus one.
 template <class T, class... Any>
 constexpr int aggregate_size() {
-  if constexpr (sizeof...(Any) > max_aggregate_members) return static_cast<int>(sizeof...(Any));
-  else if constexpr (TakesBraces<T, Any...> && !TakesBraces<T, Any..., AnyMember<T>>) return static_cast<int>(sizeof...(Any));
-  else return aggregate_size<T, Any..., AnyMember<T>>();
+  if constexpr (sizeof...(Any) > max_aggregate_members)
+    return static_cast<int>(sizeof...(Any));
+  else if constexpr (TakesBraces<T, Any...> && !TakesBraces<T, Any..., AnyMember<T>>)
+    return static_cast<int>(sizeof...(Any));
+  else
+    return aggregate_size<T, Any..., AnyMember<T>>();
 }
 
-#define WEFT_BIND(n, ...)           \
-  else if constexpr (count == n) {  \
-    auto& [__VA_ARGS__] = object;   \
-    return visitor(__VA_ARGS__);    \
+#define WEFT_BIND(n, ...)          \
+  else if constexpr (count == n) { \
+    auto& [__VA_ARGS__] = object;  \
+    return visitor(__VA_ARGS__);   \
   }
 template <int count, class T, class Visitor>
 constexpr decltype(auto) visit_aggregate(T& object, Visitor&& visitor) {
@@ -160,8 +167,10 @@ template <int index>
 struct AddressOf {
   template <class First, class... Rest>
   constexpr auto operator()(First& first, Rest&... rest) const {
-    if constexpr (index == 0) return &first;
-    else return AddressOf<index - 1>()(rest...);
+    if constexpr (index == 0)
+      return &first;
+    else
+      return AddressOf<index - 1>()(rest...);
   }
 };
 template <class T, int count, int... index>
@@ -181,7 +190,8 @@ constexpr auto aggregate_names(std::integer_sequence<int, index...>) {
 }
 #endif
 
-// ---- what all sources share -------------------------------------------------------------------------------------------
+// ---- what all sources share
+// -------------------------------------------------------------------------------------------
 
 struct CollectTypes {
   template <class... T>
@@ -194,14 +204,17 @@ template <class... T>
 constexpr std::size_t laid_out(TypeList<T...>) {
   std::size_t offset = 0, alignment = 1;
   ((offset = (offset + alignof(T) - 1) / alignof(T) * alignof(T) + sizeof(T),
-    alignment = alignof(T) > alignment ? alignof(T) : alignment), ...);
+    alignment = alignof(T) > alignment ? alignof(T) : alignment),
+   ...);
   offset = (offset + alignment - 1) / alignment * alignment;
   return offset ? offset : 1;
 }
 template <class T>
 inline constexpr bool hana_adapted = false;  // weft/hana.hpp
 template <class T>
-concept TupleLike = requires { std::tuple_size<T>::value; };
+concept TupleLike = requires {
+  std::tuple_size<T>::value;
+};
 template <class T>
 concept PlainAggregate = std::is_aggregate_v<T> && std::is_class_v<T> && !Listed<T> && !TupleLike<T>;
 
@@ -216,8 +229,7 @@ struct members {
 };
 
 template <class T>
-  requires(!detail::hana_adapted<T> && detail::Listed<T>)
-struct members<T> {
+requires(!detail::hana_adapted<T> && detail::Listed<T>) struct members<T> {
   static constexpr bool reflected = true;
   static constexpr bool inherited = !std::is_same_v<detail::MemberAccess::Owner<T>, T>;
   template <class Object, class Visitor>
@@ -232,8 +244,7 @@ struct members<T> {
 };
 
 template <class T>
-  requires(!detail::hana_adapted<T> && detail::PlainAggregate<T>)
-struct members<T> {
+requires(!detail::hana_adapted<T> && detail::PlainAggregate<T>) struct members<T> {
   static constexpr bool reflected = true;
   static constexpr bool complete = true;
   static constexpr int count = detail::aggregate_size<T>();
@@ -255,13 +266,13 @@ concept Reflected = members<T>::reflected;
 
 // Lists a class's data members, all of them, in the order of declaration; anywhere in the class.
 //   class Linear { Param weight_, bias_;  WEFT_MEMBERS(weight_, bias_) };
-#define WEFT_MEMBERS(...)                                                                                          \
-  friend struct ::weft::detail::MemberAccess;                                                                      \
-  constexpr auto weft_members() {                                                                                  \
-    return [this](auto&& weft_visitor) -> decltype(auto) { return weft_visitor(__VA_ARGS__); };                    \
-  }                                                                                                                \
-  constexpr auto weft_members() const {                                                                            \
-    return [this](auto&& weft_visitor) -> decltype(auto) { return weft_visitor(__VA_ARGS__); };                    \
-  }                                                                                                                \
-  void weft_member_owner() const {}                                                                                \
+#define WEFT_MEMBERS(...)                                                                       \
+  friend struct ::weft::detail::MemberAccess;                                                   \
+  constexpr auto weft_members() {                                                               \
+    return [this](auto&& weft_visitor) -> decltype(auto) { return weft_visitor(__VA_ARGS__); }; \
+  }                                                                                             \
+  constexpr auto weft_members() const {                                                         \
+    return [this](auto&& weft_visitor) -> decltype(auto) { return weft_visitor(__VA_ARGS__); }; \
+  }                                                                                             \
+  void weft_member_owner() const {}                                                             \
   static constexpr const char* weft_member_names() { return #__VA_ARGS__; }

@@ -1,5 +1,5 @@
-// One call, from leaves to results. The path of a call that has been seen allocates nothing but results, which come from
-// free lists, and takes no lock.
+// One call, from leaves to results. The path of a call that has been seen allocates nothing but results, which come
+// from free lists, and takes no lock.
 #include <algorithm>
 #include <cstring>
 
@@ -42,14 +42,14 @@ void refuse_overlap(const LeafList& arguments, Loc loc) {
 // A number's value in memory: constants outside traces have none.
 void write_constant(const Node& node, void* to) {
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, kind, type)                                                               \
-  case DType::name:                                                                                            \
-    if constexpr (std::is_arithmetic_v<type>) {                                                                \
-      type value = is_floating(DType::name) ? static_cast<type>(node.attributes.as_number(DType::name))        \
-                                            : static_cast<type>(node.attributes.value);                        \
-      std::memcpy(to, &value, sizeof value);                                                                   \
-      return;                                                                                                  \
-    }                                                                                                          \
+#define WEFT_DTYPE(name, text, bits, kind, type)                                                        \
+  case DType::name:                                                                                     \
+    if constexpr (std::is_arithmetic_v<type>) {                                                         \
+      type value = is_floating(DType::name) ? static_cast<type>(node.attributes.as_number(DType::name)) \
+                                            : static_cast<type>(node.attributes.value);                 \
+      std::memcpy(to, &value, sizeof value);                                                            \
+      return;                                                                                           \
+    }                                                                                                   \
     break;
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
@@ -57,8 +57,8 @@ void write_constant(const Node& node, void* to) {
   WEFT_CHECK(false, "a constant of a dtype without C++ arithmetic");
 }
 bool is_plain_number(const Node& node) {
-  return node.op == Op::constant && node.type.device.type == Device::Type::cpu && node.type.shape.rank() == 0 && info(node.type.dtype).bits <= 64 &&
-         node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
+  return node.op == Op::constant && node.type.device.type == Device::Type::cpu && node.type.shape.rank() == 0 &&
+         info(node.type.dtype).bits <= 64 && node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
 }
 
 class Execution {
@@ -69,8 +69,10 @@ class Execution {
   void run() {
     read_symbols();
     compute_pending();
-    if (s_.executable) run_plan();
-    else run_graph();
+    if (s_.executable)
+      run_plan();
+    else
+      run_graph();
     hand_out();
   }
 
@@ -117,8 +119,7 @@ class Execution {
     if (!layout_of(value)) return storage->data;
     Contiguous copy = contiguous(value, call_.loc);
     scratch_.held.push_back(copy.storage);
-    return static_cast<char*>(copy.storage->data) +
-           storage_bytes(type_of(value).dtype, copy.offset);
+    return static_cast<char*>(copy.storage->data) + storage_bytes(type_of(value).dtype, copy.offset);
   }
 
   // The memory of an argument that dies with this call, where the plan lets this result be written into it.
@@ -131,7 +132,8 @@ class Execution {
       const Tensor& value = scratch_.arguments.leaves[leaf].tensor();
       const Node& node = *value.node();
       Storage* storage = node.storage;
-      if (node.references != 1 || value.output() != 0 || !storage || node.layout || !unique(storage) || storage->bytes < bytes)
+      if (node.references != 1 || value.output() != 0 || !storage || node.layout || !unique(storage) ||
+          storage->bytes < bytes)
         continue;
       if (std::count(scratch_.result_pointers.begin(), scratch_.result_pointers.end(), storage->data)) continue;
       weft::retain(storage);
@@ -238,8 +240,14 @@ bool joins_caller() {
 void execute(CallContext call, const Specialization& specialization) { Execution(call, specialization).run(); }
 
 Call::Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc)
-    : function_(function), signature_(signature), body_(body), context_(context), loc_(loc), scratch_(take_scratch()),
-      arguments_(&scratch_->arguments), results_(&scratch_->results) {
+    : function_(function),
+      signature_(signature),
+      body_(body),
+      context_(context),
+      loc_(loc),
+      scratch_(take_scratch()),
+      arguments_(&scratch_->arguments),
+      results_(&scratch_->results) {
   function->calls_in_flight.fetch_add(1);
 }
 Call::~Call() {

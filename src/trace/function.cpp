@@ -42,8 +42,7 @@ Guards make_guards(const Traced& traced, const Words& words) {
 // A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
 std::vector<std::uint8_t> donatable_leaves(const Traced& traced, const LeafList& arguments) {
   std::vector<std::uint8_t> donatable(arguments.leaves.size(), 0);
-  for (std::size_t i = 0; i < arguments.leaves.size(); ++i)
-    donatable[i] = arguments.leaves[i].access == Access::owned;
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) donatable[i] = arguments.leaves[i].access == Access::owned;
   for (const Traced::State& state : traced.states) donatable[state.leaf] = 1;
   auto keep = [&](const Source& source) {
     if (source.kind == Source::Kind::argument && source.index < donatable.size()) donatable[source.index] = 0;
@@ -77,9 +76,9 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
   for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
   made->donatable = donatable_leaves(made->traced, call.scratch.arguments);
   if (function.options.check != Check::never) made->structure = made->traced.structure();
-  made->graph_text = to_text(graph);
   made->backend = backend;
   if (backend == Backend::compiled) compile_kernels(*made, function);
+  made->graph_text = made->executable ? made->executable->traced_text : to_text(made->traced.graph);
   return made;
 }
 
@@ -143,7 +142,8 @@ const Specialization* specialize(CallContext call) {
     function.recompile_reasons.push_back(reason);
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
-      std::string text = concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason);
+      std::string text =
+          concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason);
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
       if (!std::exchange(function.limit_reported, true))
         log::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
@@ -179,10 +179,12 @@ void check_again(CallContext call, const Specialization& specialization) {
   Loc loc = call.loc;
   std::string prefix = is.substr(0, is.find(' ') + 1);
   for (const Tensor& node : again.graph.nodes)
-    if ("%" + std::to_string(node.node()->index) + " " == prefix && node.node()->op != Op::input) loc = node.node()->loc;
-  fail(title(call.function), loc, "the function does something else than when it was compiled: it reads what guards cannot "
-       "see (a global, a captured pointer). Pass it as an argument. The first operation that differs was `", was,
-       "`, is `", is, "`");
+    if ("%" + std::to_string(node.node()->index) + " " == prefix && node.node()->op != Op::input)
+      loc = node.node()->loc;
+  fail(title(call.function), loc,
+       "the function does something else than when it was compiled: it reads what guards cannot "
+       "see (a global, a captured pointer). Pass it as an argument. The first operation that differs was `",
+       was, "`, is `", is, "`");
 }
 
 }  // namespace weft::detail

@@ -21,11 +21,11 @@ struct Function {
 
   std::atomic<const Snapshot*> current{nullptr};
   std::atomic<std::uint64_t> calls_in_flight{0};
-  std::atomic<std::uint64_t> tick{0};        // counts calls, for the order of use
+  std::atomic<std::uint64_t> tick{0};  // counts calls, for the order of use
 
-  std::recursive_mutex mutex;                // of everything below, and of tracing
+  std::recursive_mutex mutex;                             // of everything below, and of tracing
   std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
-  std::size_t compiled = 0;                  // specializations made so far
+  std::size_t compiled = 0;                               // specializations made so far
   std::vector<std::string> recompile_reasons;
   bool limit_reported = false;
 
@@ -40,8 +40,8 @@ struct Scratch {
   std::vector<std::int64_t> symbols;
   std::vector<Tensor> pending, values, outputs;
   std::vector<void*> argument_pointers, result_pointers;
-  std::vector<std::uint64_t> numbers;        // constants that have no memory of their own
-  std::vector<Storage*> held;                // argument copies and results, released when the call ends
+  std::vector<std::uint64_t> numbers;               // constants that have no memory of their own
+  std::vector<Storage*> held;                       // argument copies and results, released when the call ends
   std::shared_ptr<const Specialization> temporary;  // beyond the recompile limit: for this call alone
   void clear();
 };

@@ -36,13 +36,15 @@ std::size_t word_count(const Leaf& leaf, const std::uint64_t* words) {
        "): it has no value outside it; return it from the compiled function instead");
 }
 
-std::string tensor_difference(std::uint64_t was, std::uint64_t is, const std::uint64_t* old_sizes, const std::uint64_t* sizes) {
+std::string tensor_difference(std::uint64_t was, std::uint64_t is, const std::uint64_t* old_sizes,
+                              const std::uint64_t* sizes) {
   auto state = [](std::uint64_t meta) { return is_defined(meta) ? "defined" : "undefined"; };
   if (is_defined(was) != is_defined(is)) return concat_text("was ", state(was), ", is ", state(is));
   if (dtype_in(was) != dtype_in(is))
     return concat_text("dtype was ", info(dtype_in(was)).name, ", is ", info(dtype_in(is)).name);
   if (rank_of(was) != rank_of(is)) return concat_text("number of dimensions was ", rank_of(was), ", is ", rank_of(is));
-  if (device_text(was) != device_text(is)) return concat_text("device was ", device_text(was), ", is ", device_text(is));
+  if (device_text(was) != device_text(is))
+    return concat_text("device was ", device_text(was), ", is ", device_text(is));
   if ((was ^ is) >> 14 & 1) return is >> 14 & 1 ? "was not frozen, is frozen" : "was frozen, is not frozen";
   if (was != is) return is >> 12 & 1 ? "was a tensor, is a number (weak)" : "was a number (weak), is a tensor";
   for (int axis = 0; axis < rank_of(is); ++axis)
@@ -93,7 +95,8 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
           ++words.size;
           break;
         }
-        if (value.node()->trace != 0) [[unlikely]] refuse_traced(signature, arguments, leaf, loc);
+        if (value.node()->trace != 0) [[unlikely]]
+          refuse_traced(signature, arguments, leaf, loc);
         const Type& type = type_of(value);
         to[0] = meta_word(type, leaf.flag);
         int rank = type.shape.rank();
@@ -110,20 +113,24 @@ std::vector<std::size_t> word_positions(const LeafList& arguments) {
   for (const Leaf& leaf : arguments.leaves) {
     positions.push_back(at);
     at += 1;
-    if (holds_tensor(leaf.kind)) at += leaf.tensor().defined() ? static_cast<std::size_t>(type_of(leaf.tensor()).shape.rank()) : 0;
-    else if (leaf.kind == LeafKind::bytes || leaf.kind == LeafKind::text) at += packed_words(leaf.size);
+    if (holds_tensor(leaf.kind))
+      at += leaf.tensor().defined() ? static_cast<std::size_t>(type_of(leaf.tensor()).shape.rank()) : 0;
+    else if (leaf.kind == LeafKind::bytes || leaf.kind == LeafKind::text)
+      at += packed_words(leaf.size);
   }
   return positions;
 }
 
-std::string difference(const CallSignature& signature, const LeafList& arguments, const std::vector<std::uint64_t>& earlier,
-                       const std::vector<std::uint64_t>& mask, const Words& words) {
+std::string difference(const CallSignature& signature, const LeafList& arguments,
+                       const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
+                       const Words& words) {
   if (earlier[0] != words.data()[0]) return "the types of the arguments changed";
   std::vector<std::string> names = argument_names(signature, arguments);
   // Words that may vary are taken to be as they were.
   std::vector<std::uint64_t> before = earlier;
   if (!mask.empty())
-    for (std::size_t i = 0; i < std::min(before.size(), words.size); ++i) before[i] ^= (before[i] ^ words.data()[i]) & ~mask[i];
+    for (std::size_t i = 0; i < std::min(before.size(), words.size); ++i)
+      before[i] ^= (before[i] ^ words.data()[i]) & ~mask[i];
   std::size_t at = 1;
   for (std::size_t i = 0; i < arguments.leaves.size() && at < before.size(); ++i) {
     const Leaf& leaf = arguments.leaves[i];
@@ -139,7 +146,8 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
     if (leaf.kind == LeafKind::bytes) return names[i] + ": its numbers changed";
     std::string text = names[i] + ": was " + value_text(leaf.number, was[0], leaf.size) + ", is " +
                        value_text(leaf.number, is[0], leaf.size);
-    if (leaf.number == NumberKind::floating) text += " (pass it as a weft::Scalar, which may vary without a recompilation)";
+    if (leaf.number == NumberKind::floating)
+      text += " (pass it as a weft::Scalar, which may vary without a recompilation)";
     if (leaf.number == NumberKind::signed_integer || leaf.number == NumberKind::unsigned_integer)
       text += " (pass it as a weft::Index, which may vary without a recompilation)";
     return text;

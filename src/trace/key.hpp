@@ -1,5 +1,5 @@
-// The key of a call: what guards compare, as 64-bit words. In: the leaves. Out: a word for the types of the call, then a
-// leaf after the other: a tensor's meta word and sizes, a number's bits, text and its length, a container's length.
+// The key of a call: what guards compare, as 64-bit words. In: the leaves. Out: a word for the types of the call, then
+// a leaf after the other: a tensor's meta word and sizes, a number's bits, text and its length, a container's length.
 // Invariant: whatever tracing can see of an argument besides the tensors' elements is in the key. What is not, and why:
 // strides and offsets (a kernel gets contiguous memory), alignment (kernels load unaligned), threads (results do not
 // depend on their number).
@@ -30,8 +30,9 @@ std::vector<std::size_t> word_positions(const LeafList& arguments);
 
 // What differs between an earlier call's words and these, where the mask (none: everywhere) has bits:
 // `argument 0 (x): size of dimension 0 was 64, is 32`. Empty when nothing does.
-std::string difference(const CallSignature& signature, const LeafList& arguments, const std::vector<std::uint64_t>& earlier,
-                       const std::vector<std::uint64_t>& mask, const Words& words);
+std::string difference(const CallSignature& signature, const LeafList& arguments,
+                       const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
+                       const Words& words);
 // The size that a word holds: `argument 0 (x): size of dimension 0`.
 std::string size_name(const CallSignature& signature, const LeafList& arguments, std::size_t word);
 

@@ -39,8 +39,10 @@ struct PathWalk {
       case TypeKind::variant: {
         std::uint64_t which = next->size;
         leaf();
-        if (description.kind == TypeKind::variant) walk(*description.children[which]);
-        else if (which) walk(*description.children[0]);
+        if (description.kind == TypeKind::variant)
+          walk(*description.children[which]);
+        else if (which)
+          walk(*description.children[0]);
         return;
       }
       case TypeKind::tuple:

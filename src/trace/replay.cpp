@@ -19,8 +19,10 @@ Literal to_literal(const Tensor& value, Loc loc) {
   auto read = [&]<class T>(T) {
     std::vector<T> elements(count);
     copy_out(value, dtype_of<T>, elements.data(), count, loc);
-    if constexpr (std::is_floating_point_v<T>) literal.reals.assign(elements.begin(), elements.end());
-    else literal.integers.assign(elements.begin(), elements.end());
+    if constexpr (std::is_floating_point_v<T>)
+      literal.reals.assign(elements.begin(), elements.end());
+    else
+      literal.integers.assign(elements.begin(), elements.end());
   };
   switch (literal.type.dtype) {
     case DType::f64: read(double()); break;
@@ -48,7 +50,9 @@ Tensor from_literal(const Literal& literal, Loc loc) {
   auto count = static_cast<std::size_t>(literal.type.shape.element_count().constant());
   bool floating = is_floating(literal.type.dtype);
   Storage* storage = allocate(Device::cpu(), count * 8);
-  std::memcpy(storage->data, floating ? static_cast<const void*>(literal.reals.data()) : literal.integers.data(), count * 8);
+  if (count)
+    std::memcpy(storage->data, floating ? static_cast<const void*>(literal.reals.data()) : literal.integers.data(),
+                count * 8);
   Type wide = literal.type;
   wide.dtype = floating ? DType::f64 : DType::i64;
   wide.device = Device::cpu();

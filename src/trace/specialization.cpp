@@ -27,9 +27,8 @@ bool Guards::hold(const Words& call) const {
 
 bool Guards::holds(const DimCondition& condition, const Words& call) const {
   auto value = [&](Dim dim) {
-    return dims::evaluate(dim, [&](const DimNode* atom) {
-      return symbol_value(static_cast<std::size_t>(atom->number), call);
-    });
+    return dims::evaluate(
+        dim, [&](const DimNode* atom) { return symbol_value(static_cast<std::size_t>(atom->number), call); });
   };
   std::int64_t left = value(condition.left), right = value(condition.right);
   return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
@@ -43,7 +42,8 @@ std::string condition_text(const DimCondition& condition) {
 }
 }  // namespace
 
-std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments, const Words& call) {
+std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
+                      const Words& call) {
   if (std::string text = difference(signature, arguments, guards.words, guards.mask, call); !text.empty()) return text;
   auto size_at = [&](std::size_t word) { return static_cast<std::int64_t>(call.data()[word]) >> 1; };
   for (const Guards::Symbol& symbol : guards.symbols) {
@@ -55,8 +55,8 @@ std::string violation(const Guards& guards, const CallSignature& signature, cons
                            size < symbol.lower ? ", must be at least " : ", must be at most ",
                            size < symbol.lower ? symbol.lower : symbol.upper);
       if (size != size_at(first))
-        return concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first), " as of ",
-                           size_name(signature, arguments, first));
+        return concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first),
+                           " as of ", size_name(signature, arguments, first));
     }
   }
   for (const DimCondition& condition : guards.conditions) {
@@ -119,10 +119,12 @@ std::string Traced::structure() const {
   std::string text = structure_text(graph);
   auto source_text = [](Source source) {
     const char* kinds[] = {"undefined", "output ", "argument "};
-    return kinds[static_cast<int>(source.kind)] + (source.kind == Source::Kind::undefined ? "" : std::to_string(source.index));
+    return kinds[static_cast<int>(source.kind)] +
+           (source.kind == Source::Kind::undefined ? "" : std::to_string(source.index));
   };
   for (const Source& source : results) text += "result " + source_text(source) + "\n";
-  for (const State& state : states) text += "state of leaf " + std::to_string(state.leaf) + " " + source_text(state.source) + "\n";
+  for (const State& state : states)
+    text += "state of leaf " + std::to_string(state.leaf) + " " + source_text(state.source) + "\n";
   for (const Numbers& number : numbers) {
     text += "number of leaf " + std::to_string(number.leaf) + " ";
     for (char byte : number.bytes) text += std::to_string(static_cast<unsigned char>(byte)) + " ";

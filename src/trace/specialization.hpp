@@ -33,7 +33,8 @@ struct Guards {
   }
 };
 // Why a call does not satisfy them: the first that fails.
-std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments, const Words& call);
+std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
+                      const Words& call);
 // A line a guard.
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
 
@@ -49,15 +50,15 @@ struct Traced {
     std::uint32_t leaf;
     Source source;
   };
-  std::vector<State> states;          // the tensors that the function changed
+  std::vector<State> states;  // the tensors that the function changed
   struct Numbers {
     std::uint32_t leaf;
     std::string bytes;
   };
-  Source generator;                   // the default generator's next state, where the function draws from it
-  std::vector<Numbers> numbers;       // numbers in state that it changed, and their values
+  Source generator;              // the default generator's next state, where the function draws from it
+  std::vector<Numbers> numbers;  // numbers in state that it changed, and their values
   std::vector<std::vector<std::size_t>> symbol_positions;  // words that each symbol stands for
-  std::shared_ptr<void> prototype;    // the result with undefined tensors; null for void
+  std::shared_ptr<void> prototype;                         // the result with undefined tensors; null for void
 
   // Equal for equal computations: what Check compares.
   std::string structure() const;
@@ -65,17 +66,17 @@ struct Traced {
 
 struct Specialization {
   Guards guards;
-  Traced traced;                                 // the graph's nodes are kept only where it is replayed
-  std::vector<Type> output_types;                // of the graph's outputs
-  std::vector<std::uint8_t> donatable;           // a leaf each: replaced by the call, so its memory may be used
-  std::string structure;                         // for Check
+  Traced traced;                        // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;       // of the graph's outputs
+  std::vector<std::uint8_t> donatable;  // a leaf each: replaced by the call, so its memory may be used
+  std::string structure;                // for Check
   std::string graph_text;
   std::vector<std::string> guard_texts;
   std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
   std::string fallback;                          // why, where kernels were asked for
   Backend backend = Backend::compiled;
   bool symbolic = false;
-  std::size_t number = 0;                        // the how-manieth of its function
+  std::size_t number = 0;  // the how-manieth of its function
   mutable std::atomic<std::uint64_t> calls{0};
   mutable std::atomic<std::uint64_t> last_used{0};
 };

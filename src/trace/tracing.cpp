@@ -13,7 +13,8 @@ namespace weft::detail {
 // What Tracing is behind its typed front: one for the length of a trace.
 class TracingSession final : public Tracing {
  public:
-  TracingSession(const CallSignature& signature, bool dynamic, Loc loc) : signature_(signature), dynamic_(dynamic), loc_(loc) {}
+  TracingSession(const CallSignature& signature, bool dynamic, Loc loc)
+      : signature_(signature), dynamic_(dynamic), loc_(loc) {}
   ~TracingSession();
 
   void begin_trace();
@@ -40,11 +41,11 @@ class TracingSession final : public Tracing {
   Loc loc_;
   Trace trace_;
   std::optional<TraceScope> scope_;
-  std::vector<Tensor> inputs_;           // by leaf; undefined where the leaf is no tensor
-  std::vector<std::string> bytes_;       // by leaf: numbers of state before the function ran
+  std::vector<Tensor> inputs_;      // by leaf; undefined where the leaf is no tensor
+  std::vector<std::string> bytes_;  // by leaf: numbers of state before the function ran
   std::vector<Tensor> outputs_;
   std::unordered_map<std::uint64_t, std::uint32_t> output_indices_;  // by handle
-  std::vector<std::pair<std::int64_t, Dim>> symbols_;  // equal hints share a symbol
+  std::vector<std::pair<std::int64_t, Dim>> symbols_;                // equal hints share a symbol
   Traced traced_;
 };
 
@@ -52,8 +53,12 @@ namespace {
 
 TracingSession& session(Tracing* tracing) { return static_cast<TracingSession&>(*tracing); }
 
-bool holds_bytes(LeafKind kind) { return kind == LeafKind::number || kind == LeafKind::bytes || kind == LeafKind::text; }
-std::string bytes_of(const Leaf& leaf) { return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)}; }
+bool holds_bytes(LeafKind kind) {
+  return kind == LeafKind::number || kind == LeafKind::bytes || kind == LeafKind::text;
+}
+std::string bytes_of(const Leaf& leaf) {
+  return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
+}
 
 // A node of the graph that somebody besides the graph holds: a handle was kept in a global, say.
 void refuse_escaped(const Graph& graph, Loc loc) {
@@ -79,8 +84,10 @@ void Tracing::remember(void* object, void (*list)(void*, LeafList&)) {
   LeafList leaves;
   list(object, leaves);
   for (const Leaf& leaf : leaves.leaves) {
-    if (holds_tensor(leaf.kind)) saved.tensors.push_back(leaf.tensor());
-    else if (holds_bytes(leaf.kind)) saved.bytes.push_back(bytes_of(leaf));
+    if (holds_tensor(leaf.kind))
+      saved.tensors.push_back(leaf.tensor());
+    else if (holds_bytes(leaf.kind))
+      saved.bytes.push_back(bytes_of(leaf));
   }
   session(this).in_place_objects.push_back(std::move(saved));
 }
@@ -99,7 +106,8 @@ void TracingSession::restore() {
     saved.list(saved.object, leaves);
     std::size_t tensor = 0, bytes = 0;
     for (const Leaf& leaf : leaves.leaves) {
-      if (holds_tensor(leaf.kind) && tensor < saved.tensors.size()) leaf.tensor() = saved.tensors[tensor++];
+      if (holds_tensor(leaf.kind) && tensor < saved.tensors.size())
+        leaf.tensor() = saved.tensors[tensor++];
       else if (holds_bytes(leaf.kind) && bytes < saved.bytes.size()) {
         const std::string& from = saved.bytes[bytes++];
         if (from.size() == leaf.size) std::copy(from.begin(), from.end(), static_cast<char*>(leaf.address));
@@ -122,7 +130,8 @@ void TracingSession::symbolize(Type& type, std::size_t size_word) {
     std::int64_t size = type.shape[axis].constant();
     if (size < 2) continue;
     Dim symbol = symbol_for(size);
-    traced_.symbol_positions[static_cast<std::size_t>(symbol.node()->number)].push_back(size_word + static_cast<std::size_t>(axis));
+    traced_.symbol_positions[static_cast<std::size_t>(symbol.node()->number)].push_back(size_word +
+                                                                                        static_cast<std::size_t>(axis));
     type.shape[axis] = symbol;
   }
 }
@@ -154,8 +163,8 @@ Source TracingSession::source_of(const Tensor& value, const std::string& name) {
   if (!value.defined()) return {};
   const Node& node = *value.node();
   if (node.trace != trace_.id)
-    fail("compile", node.loc.file ? node.loc : loc_, name, " is a tensor from outside the trace (", to_string(type_of(value)),
-         "): pass it as an argument, or use constant()");
+    fail("compile", node.loc.file ? node.loc : loc_, name, " is a tensor from outside the trace (",
+         to_string(type_of(value)), "): pass it as an argument, or use constant()");
   if (node.op == Op::input)
     return {Source::Kind::argument, traced_.inputs[static_cast<std::size_t>(node.attributes.value)]};
   auto [found, added] = output_indices_.emplace(value.word(), static_cast<std::uint32_t>(outputs_.size()));
@@ -173,10 +182,12 @@ void TracingSession::collect_state() {
     bool comparable = next < finals.leaves.size() && finals.leaves[next].kind == before.kind;
     const Leaf after = comparable ? finals.leaves[next++] : before;
     if (!comparable || (!holds_tensor(after.kind) && after.size != before.size))
-      fail("compile", loc_, names[i], ": a compiled function must not change lengths, presence or alternatives in its state (was ",
-           before.size, ", is ", after.size, ")");
+      fail("compile", loc_, names[i],
+           ": a compiled function must not change lengths, presence or alternatives in its state (was ", before.size,
+           ", is ", after.size, ")");
     if (holds_tensor(after.kind)) {
-      if (after.flag != before.flag) fail("compile", loc_, names[i], ": freeze and unfreeze outside the compiled function");
+      if (after.flag != before.flag)
+        fail("compile", loc_, names[i], ": freeze and unfreeze outside the compiled function");
       const Tensor& value = after.tensor();
       if (value.same(inputs_[i])) continue;
       traced_.states.push_back({static_cast<std::uint32_t>(i), source_of(value, names[i])});
@@ -191,7 +202,8 @@ void TracingSession::collect_state() {
 void TracingSession::end_trace() {
   std::vector<std::string> names = result_names(signature_, results);
   for (std::size_t i = 0; i < results.leaves.size(); ++i)
-    if (holds_tensor(results.leaves[i].kind)) traced_.results.push_back(source_of(results.leaves[i].tensor(), names[i]));
+    if (holds_tensor(results.leaves[i].kind))
+      traced_.results.push_back(source_of(results.leaves[i].tensor(), names[i]));
   collect_state();
   if (trace_.generator_input.defined()) {
     trace_.generator_input.node()->attributes.value = static_cast<std::int64_t>(trace_.inputs.size());

@@ -1,6 +1,6 @@
 // Taking a trace: the user's function runs once with its tensors bound to inputs. In: the call's leaves and a body that
-// runs the function. Out: a graph, and where results and changed state come from. Invariant: the caller's objects are as
-// they were, and so is the thread's state, also when the function throws.
+// runs the function. Out: a graph, and where results and changed state come from. Invariant: the caller's objects are
+// as they were, and so is the thread's state, also when the function throws.
 #pragma once
 #include "trace/specialization.hpp"
 

@@ -15,7 +15,9 @@ void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   if (allocations >= 0) ++allocations;
-  return std::aligned_alloc(static_cast<std::size_t>(alignment), (size + static_cast<std::size_t>(alignment) - 1) / static_cast<std::size_t>(alignment) * static_cast<std::size_t>(alignment));
+  return std::aligned_alloc(static_cast<std::size_t>(alignment), (size + static_cast<std::size_t>(alignment) - 1) /
+                                                                     static_cast<std::size_t>(alignment) *
+                                                                     static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -59,10 +61,12 @@ TEST_CASE("no heap allocation in a call of a small function") {
 }
 
 TEST_CASE("nor with state, Scalars, text and a hundred leaves") {
-  auto f = compile([](Model& m, const Tensor& x, Scalar rate) {
-    for (Linear& layer : m.layers) layer.bias = layer.bias + x * rate;
-    return m.layers[0].bias.tensor() * 2;
-  }, {.check = Check::never});
+  auto f = compile(
+      [](Model& m, const Tensor& x, Scalar rate) {
+        for (Linear& layer : m.layers) layer.bias = layer.bias + x * rate;
+        return m.layers[0].bias.tensor() * 2;
+      },
+      {.check = Check::never});
   Model model;
   for (int i = 0; i < 50; ++i) model.layers.push_back({ones({16}).eval(), ones({16}).eval()});
   Tensor x = ones({16});

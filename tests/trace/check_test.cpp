@@ -26,8 +26,18 @@ TEST_CASE("sampled: calls 2, 4, 8, 16 of a specialization run the function's own
 }
 
 TEST_CASE("every_call and never") {
-  auto every = compile([](const Tensor& x) { ++traced; return x * 2; }, {.check = Check::every_call});
-  auto never = compile([](const Tensor& x) { ++traced; return x * 2; }, {.check = Check::never});
+  auto every = compile(
+      [](const Tensor& x) {
+        ++traced;
+        return x * 2;
+      },
+      {.check = Check::every_call});
+  auto never = compile(
+      [](const Tensor& x) {
+        ++traced;
+        return x * 2;
+      },
+      {.check = Check::never});
   traced = 0;
   for (int i = 0; i < 5; ++i) every(vector_of({1}));
   CHECK(traced == 5);
@@ -37,11 +47,13 @@ TEST_CASE("every_call and never") {
 }
 
 TEST_CASE("a global that is read: the error names the first operation that differs, with its line") {
-  const int line = __LINE__ + 3;
-  auto f = compile([](const Tensor& x) {
-    Tensor y = x + 1;
-    return y * factor;
-  }, {.check = Check::every_call});
+  const int line = __LINE__ + 4;
+  auto f = compile(
+      [](const Tensor& x) {
+        Tensor y = x + 1;
+        return y * factor;
+      },
+      {.check = Check::every_call});
   factor = 2;
   Tensor x = vector_of({1});
   CHECK(numbers_of(f(x)) == Numbers{4});
@@ -58,7 +70,12 @@ TEST_CASE("a global that is read: the error names the first operation that diffe
 TEST_CASE("another number of operations, another result, other state") {
   auto more = compile([](const Tensor& x) { return flag ? relu(x + 1) : x + 1; }, {.check = Check::every_call});
   auto state = compile([](Tensor& a, Tensor& b) { (flag ? a : b) = a * 2; }, {.check = Check::every_call});
-  auto number = compile([](const Tensor& x, int& n) { n = flag ? 3 : 2; return x; }, {.check = Check::every_call});
+  auto number = compile(
+      [](const Tensor& x, int& n) {
+        n = flag ? 3 : 2;
+        return x;
+      },
+      {.check = Check::every_call});
   flag = false;
   Tensor a = vector_of({1}), b = vector_of({2});
   int n = 2;

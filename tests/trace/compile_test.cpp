@@ -56,7 +56,8 @@ TEST_CASE("tensors in, a tensor out; called again with other numbers") {
   }
 }
 
-TEST_CASE("a model by const reference, a function pointer, numbers, enums and text as constants of the specialization") {
+TEST_CASE(
+    "a model by const reference, a function pointer, numbers, enums and text as constants of the specialization") {
   for (Backend backend : backends) {
     Model model = make_model();
     auto f = compile([](const Model& m, const Tensor& x) { return m(x); }, {.backend = backend});
@@ -66,9 +67,11 @@ TEST_CASE("a model by const reference, a function pointer, numbers, enums and te
     CHECK(specialization_count(f) == 1);
     auto g = compile(&free_function, {.backend = backend});
     CHECK(numbers_of(g(vector_of({1, 2}), 3)) == Numbers{3, 6});
-    auto h = compile([](const Tensor& x, Mode mode, const std::string& name) {
-      return mode == Mode::add ? x + static_cast<int>(name.size()) : x * static_cast<int>(name.size());
-    }, {.backend = backend});
+    auto h = compile(
+        [](const Tensor& x, Mode mode, const std::string& name) {
+          return mode == Mode::add ? x + static_cast<int>(name.size()) : x * static_cast<int>(name.size());
+        },
+        {.backend = backend});
     CHECK(numbers_of(h(vector_of({1, 2}), Mode::add, "abc")) == Numbers{4, 5});
     CHECK(numbers_of(h(vector_of({1, 2}), Mode::multiply, "abc")) == Numbers{3, 6});
     CHECK(numbers_of(h(vector_of({1, 2}), Mode::multiply, "ab")) == Numbers{2, 4});
@@ -78,7 +81,8 @@ TEST_CASE("a model by const reference, a function pointer, numbers, enums and te
 
 TEST_CASE("a Scalar and an Index vary without a compilation") {
   for (Backend backend : backends) {
-    auto f = compile([](const Tensor& x, Scalar rate, Index offset) { return x * rate + offset; }, {.backend = backend});
+    auto f =
+        compile([](const Tensor& x, Scalar rate, Index offset) { return x * rate + offset; }, {.backend = backend});
     for (int i = 0; i < 5; ++i)
       CHECK(numbers_of(f(vector_of({1, 2}), i * 0.5, i)) == Numbers{i * 0.5f + i, i * 1.0f + i});
     CHECK(specialization_count(f) == 1);
@@ -90,13 +94,15 @@ TEST_CASE("state by reference is written back, on the call that traces and on th
   for (Backend backend : backends) {
     Model model = make_model();
     Tensor sum = vector_of({0, 0});
-    auto step = compile([](Model& m, Tensor& sum, const Tensor& x) {
-      Tensor y = m.in(x);
-      sum += y;
-      m.in.bias = m.in.bias + 1;
-      m.calls = Buffer(*m.calls + 1);
-      return y;
-    }, {.backend = backend});
+    auto step = compile(
+        [](Model& m, Tensor& sum, const Tensor& x) {
+          Tensor y = m.in(x);
+          sum += y;
+          m.in.bias = m.in.bias + 1;
+          m.calls = Buffer(*m.calls + 1);
+          return y;
+        },
+        {.backend = backend});
     CHECK(numbers_of(step(model, sum, vector_of({1, 2}))) == Numbers{3, 5});
     CHECK(numbers_of(sum) == Numbers{3, 5});
     CHECK(numbers_of(model.in.bias) == Numbers{2, 2});
@@ -118,12 +124,14 @@ TEST_CASE("plain numbers in state are guarded, and written back") {
   };
   for (Backend backend : backends) {
     Counter counter{vector_of({0})};
-    auto f = compile([](Counter& c) {
-      c.value += c.even ? 1 : 10;
-      c.even = !c.even;
-      c.steps = 7;
-      c.history[1] = 2.5f;
-    }, {.backend = backend});
+    auto f = compile(
+        [](Counter& c) {
+          c.value += c.even ? 1 : 10;
+          c.even = !c.even;
+          c.steps = 7;
+          c.history[1] = 2.5f;
+        },
+        {.backend = backend});
     for (int i = 0; i < 4; ++i) f(counter);
     CHECK(numbers_of(counter.value) == Numbers{22});
     CHECK(counter.even);
@@ -135,9 +143,11 @@ TEST_CASE("plain numbers in state are guarded, and written back") {
 
 TEST_CASE("results: structs, vectors, tuples, Scalars, numbers, nothing, and arguments handed back") {
   for (Backend backend : backends) {
-    auto f = compile([](const Tensor& x, Scalar rate) {
-      return Out{sum(x), {x + 1, x, x + 2}, rate * 2, 7};
-    }, {.backend = backend});
+    auto f = compile(
+        [](const Tensor& x, Scalar rate) {
+          return Out{sum(x), {x + 1, x, x + 2}, rate * 2, 7};
+        },
+        {.backend = backend});
     for (int i = 0; i < 2; ++i) {
       Tensor x = vector_of({1, 2});
       Out out = f(x, 0.25);
@@ -159,19 +169,23 @@ TEST_CASE("results: structs, vectors, tuples, Scalars, numbers, nothing, and arg
 
 TEST_CASE("outputs that are inputs, other outputs, constants, and swapped state") {
   for (Backend backend : backends) {
-    auto swap_state = compile([](Tensor& a, Tensor& b) {
-      std::swap(a, b);
-      return a;
-    }, {.backend = backend});
+    auto swap_state = compile(
+        [](Tensor& a, Tensor& b) {
+          std::swap(a, b);
+          return a;
+        },
+        {.backend = backend});
     Tensor a = vector_of({1}), b = vector_of({2});
     Tensor a_before = a, b_before = b;
     CHECK(swap_state(a, b).same(b_before));
     CHECK(a.same(b_before));
     CHECK(b.same(a_before));
-    auto twice = compile([](const Tensor& x) {
-      Tensor y = x + 1;
-      return std::tuple{y, y, full({2}, 3.0)};
-    }, {.backend = backend});
+    auto twice = compile(
+        [](const Tensor& x) {
+          Tensor y = x + 1;
+          return std::tuple{y, y, full({2}, 3.0)};
+        },
+        {.backend = backend});
     for (int i = 0; i < 2; ++i) {
       auto [y, z, three] = twice(vector_of({1, 2}));
       CHECK(numbers_of(y) == Numbers{2, 3});
@@ -183,7 +197,12 @@ TEST_CASE("outputs that are inputs, other outputs, constants, and swapped state"
 
 TEST_CASE("the same tensor passed twice is two inputs, and old values stay when state moves on") {
   for (Backend backend : backends) {
-    auto f = compile([](Tensor& state, const Tensor& x, const Tensor& y) { state = state * 2; return x + y; }, {.backend = backend});
+    auto f = compile(
+        [](Tensor& state, const Tensor& x, const Tensor& y) {
+          state = state * 2;
+          return x + y;
+        },
+        {.backend = backend});
     Tensor x = vector_of({1, 2});
     Tensor state = x;  // the same value: must not be overwritten
     std::vector<Tensor> history = {state};
@@ -227,12 +246,14 @@ TEST_CASE("compiled functions nest, and are plain functions inside a differentia
 TEST_CASE("a training step: gradients inside compile") {
   for (Backend backend : backends) {
     Linear model{vector_of({2, 2}), vector_of({1, 1})};
-    auto step = compile([](Linear& m, const Tensor& x, Scalar rate) {
-      auto [loss, g] = value_and_grad([&](const Linear& m) { return sum(m(x)); }, m);
-      m.weight = m.weight - g.weight.tensor() * rate;
-      m.bias = m.bias - g.bias.tensor() * rate;
-      return loss;
-    }, {.backend = backend});
+    auto step = compile(
+        [](Linear& m, const Tensor& x, Scalar rate) {
+          auto [loss, g] = value_and_grad([&](const Linear& m) { return sum(m(x)); }, m);
+          m.weight = m.weight - g.weight.tensor() * rate;
+          m.bias = m.bias - g.bias.tensor() * rate;
+          return loss;
+        },
+        {.backend = backend});
     CHECK(step(model, vector_of({3, 4}), 0.5).item() == 16);
     CHECK(numbers_of(model.weight) == Numbers{0.5, 0});
     CHECK(step(model, vector_of({3, 4}), 1).item() == 2.5);
@@ -243,7 +264,12 @@ TEST_CASE("a training step: gradients inside compile") {
 
 TEST_CASE("bound arguments are read again on each call; a model compiles by itself") {
   Tensor shift = vector_of({1, 1});
-  auto f = compile([](Tensor& shift, const Tensor& x) { shift = shift * 2; return x + shift; }, bind(shift));
+  auto f = compile(
+      [](Tensor& shift, const Tensor& x) {
+        shift = shift * 2;
+        return x + shift;
+      },
+      bind(shift));
   CHECK(numbers_of(f(vector_of({0, 0}))) == Numbers{2, 2});
   shift = vector_of({5, 5});
   CHECK(numbers_of(f(vector_of({0, 0}))) == Numbers{10, 10});

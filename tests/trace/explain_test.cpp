@@ -24,8 +24,8 @@ TEST_CASE("graph with lines, guards, recompiles; state stays as it is") {
   CHECK(numbers_of(model.weight) == Numbers{1, 2});
   CHECK(contains(e.graph, "relu"));
   CHECK(contains(e.graph, "explain_test.cpp:" + std::to_string(line)));
-  CHECK(e.guards == std::vector<std::string>{"argument 0 (weight): f32[2]", "argument 0 (slope): == 0.5", "argument 1: f32[2]",
-                                             "argument 2: i64 number"});
+  CHECK(e.guards == std::vector<std::string>{"argument 0 (weight): f32[2]", "argument 0 (slope): == 0.5",
+                                             "argument 1: f32[2]", "argument 2: i64 number"});
   CHECK(e.recompiles.empty());
   CHECK(e.specializations == 1);
   f(model, vector_of({3, 4}), 1);
@@ -43,5 +43,6 @@ TEST_CASE("graph with lines, guards, recompiles; state stays as it is") {
 TEST_CASE("symbolic sizes and what was decided on them are shown") {
   auto f = compile([](const Tensor& x, const Tensor& y) { return x.size(0) < Dim(10) ? x + y : x; }, {.dynamic = true});
   Explanation e = explain(f, ones({3, 4}), ones({4}));
-  CHECK(e.guards == std::vector<std::string>{"argument 0: f32[s0,s1]", "argument 1: f32[s1]", "s0 >= 2", "s1 >= 2", "s0 < 10"});
+  CHECK(e.guards ==
+        std::vector<std::string>{"argument 0: f32[s0,s1]", "argument 1: f32[s1]", "s0 >= 2", "s1 >= 2", "s0 < 10"});
 }

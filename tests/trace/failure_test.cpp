@@ -1,8 +1,8 @@
 // Kernels that cannot be compiled, checks that fail while a plan runs, and memory that is used again.
 #include <cmath>
 
-#include "tests/trace/support.hpp"
 #include "base/options.hpp"
+#include "tests/trace/support.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -37,7 +37,8 @@ TEST_CASE("no compiler: the specialization runs eagerly, or throws where that is
   CHECK(contains(e.fallback, "/nowhere/c++"));
   CHECK(specialization_count(f) == 1);
 
-  auto strict = compile([](Tensor& sum, const Tensor& x) { sum = sum - x * 7.25; }, {.on_compile_error = OnFailure::raise});
+  auto strict =
+      compile([](Tensor& sum, const Tensor& x) { sum = sum - x * 7.25; }, {.on_compile_error = OnFailure::raise});
   CHECK_THROWS_AS(strict(sum, vector_of({1, 2})), CompileError);
   CHECK(numbers_of(sum) == Numbers{-3.5, 14});
   options().compiler.clear();
@@ -47,10 +48,12 @@ TEST_CASE("no compiler: the specialization runs eagerly, or throws where that is
 
 TEST_CASE("an index out of range in a compiled function: the user's error; state is untouched; the next call works") {
   for (Backend backend : {Backend::compiled, Backend::eager, Backend::reference}) {
-    auto f = compile([](Tensor& state, const Tensor& rows, const Tensor& index) {
-      state = state * 2;
-      return gather(rows, index);
-    }, {.backend = backend});
+    auto f = compile(
+        [](Tensor& state, const Tensor& rows, const Tensor& index) {
+          state = state * 2;
+          return gather(rows, index);
+        },
+        {.backend = backend});
     Tensor state = vector_of({1, 2}), rows = from_list<float>({1, 2, 3, 4}, {2, 2});
     CHECK(numbers_of(f(state, rows, from_list<std::int64_t>({1}))) == Numbers{3, 4});
     CHECK_THROWS_AS(f(state, rows, from_list<std::int64_t>({2})), Error);

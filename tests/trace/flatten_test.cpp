@@ -56,10 +56,16 @@ TEST_CASE("leaves come in the order of members, with the way to them") {
   Model model;
   model.blocks.resize(2);
   model.mean = Buffer();
-  CHECK(paths_of(model) ==
-        std::vector<std::string>{"in.weight", "in.bias", "blocks", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight",
-                                 "blocks.1.bias", "mean", "mean", "head", "head.weight", "head.bias", "pair.0", "pair.1",
-                                 "both.0", "both.1", "name", "sizes", "sizes", "mode"});
+  CHECK(paths_of(model) == std::vector<std::string>{"in.weight",     "in.bias",
+                                                    "blocks",        "blocks.0.weight",
+                                                    "blocks.0.bias", "blocks.1.weight",
+                                                    "blocks.1.bias", "mean",
+                                                    "mean",          "head",
+                                                    "head.weight",   "head.bias",
+                                                    "pair.0",        "pair.1",
+                                                    "both.0",        "both.1",
+                                                    "name",          "sizes",
+                                                    "sizes",         "mode"});
   model.head = Scalar();
   model.mean.reset();
   model.blocks.clear();

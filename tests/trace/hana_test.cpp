@@ -3,11 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <boost/hana/equal.hpp>
+#include <boost/hana/for_each.hpp>
 #include <boost/hana/keys.hpp>
 #include <boost/hana/members.hpp>
-#include <boost/hana/for_each.hpp>
 #include <boost/hana/not_equal.hpp>
-#include <boost/hana/equal.hpp>
 #include <string>
 
 #include "tests/trace/support.hpp"
@@ -64,7 +64,8 @@ TEST_CASE("hana's algorithms work on listed structs") {
   CHECK(std::string(hana::keys(Listed())[hana::size_c<1>].c_str()) == "depth");
   CHECK(hana::members(Listed())[hana::size_c<1>] == 2);
   std::string names;
-  hana::for_each(hana::accessors<Listed>(), [&](const auto& accessor) { names += hana::first(accessor).c_str() + std::string(" "); });
+  hana::for_each(hana::accessors<Listed>(),
+                 [&](const auto& accessor) { names += hana::first(accessor).c_str() + std::string(" "); });
   CHECK(names == "weight depth ");
   Listed listed;
   hana::second(hana::accessors<Listed>()[hana::size_c<1>])(listed) = 5;

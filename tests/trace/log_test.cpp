@@ -13,7 +13,9 @@ using namespace weft;
 
 TEST_CASE("each recompilation is logged with its reason") {
   std::vector<std::string> lines;
-  log::set_sink([](void* context, std::string_view line) { static_cast<std::vector<std::string>*>(context)->emplace_back(line); }, &lines);
+  log::set_sink(
+      [](void* context, std::string_view line) { static_cast<std::vector<std::string>*>(context)->emplace_back(line); },
+      &lines);
   log::set_channels("recompiles,guards");
   const int line = __LINE__ + 1;
   auto f = compile([](const Tensor& x) { return x; });
@@ -23,5 +25,6 @@ TEST_CASE("each recompilation is logged with its reason") {
   log::set_sink(nullptr, nullptr);
   std::string where = "compile at log_test.cpp:" + std::to_string(line) + ": ";
   CHECK(std::count(lines.begin(), lines.end(), "[weft:guards] " + where + "argument 0: f32[64]") == 1);
-  CHECK(std::count(lines.begin(), lines.end(), "[weft:recompiles] " + where + "argument 0: size of dimension 0 was 64, is 32") == 1);
+  CHECK(std::count(lines.begin(), lines.end(),
+                   "[weft:recompiles] " + where + "argument 0: size of dimension 0 was 64, is 32") == 1);
 }

@@ -30,7 +30,8 @@ Tensor ones_of(std::int64_t size) { return ones({size}); }
 }  // namespace
 
 TEST_CASE("each thing that a guard holds, changed alone, recompiles with its reason") {
-  auto f = compile([](const Arguments& a, Tensor x) { return a.in.weight.tensor().defined() ? x : x; }, {.recompile_limit = 100});
+  auto f = compile([](const Arguments& a, Tensor x) { return a.in.weight.tensor().defined() ? x : x; },
+                   {.recompile_limit = 100});
   Arguments base = make();
   f(base, ones({4}));
   auto reason = [&](auto change, Tensor x = ones({4})) {
@@ -47,7 +48,9 @@ TEST_CASE("each thing that a guard holds, changed alone, recompiles with its rea
   CHECK(reason(nothing, ones({4, 1})) == "argument 1: number of dimensions was 1, is 2");
   CHECK(reason(nothing, ones({4}, {DType::f64})) == "argument 1: dtype was f32, is f64");
   CHECK(reason(nothing, Tensor()) == "argument 1: was defined, is undefined");
-  CHECK(reason([](Arguments& a) { a.in.weight = zeros({4, 8}); }) == "argument 0 (in.weight): size of dimension 1 was 4, is 8");
+  CHECK(reason([](Arguments& a) {
+          a.in.weight = zeros({4, 8});
+        }) == "argument 0 (in.weight): size of dimension 1 was 4, is 8");
   CHECK(reason([](Arguments& a) { a.in.bias.frozen = true; }) == "argument 0 (in.bias): was not frozen, is frozen");
   CHECK(reason([](Arguments& a) { a.rate = 0.25f; }) ==
         "argument 0 (rate): was 0.5, is 0.25 (pass it as a weft::Scalar, which may vary without a recompilation)");
@@ -69,7 +72,8 @@ TEST_CASE("what is no guard does not recompile: values, strides, offsets, addres
   CHECK(numbers_of(f(base)) == Numbers{2, 4, 6, 8, 10, 12});
   CHECK(numbers_of(f(base + 1)) == Numbers{4, 6, 8, 10, 12, 14});
   CHECK(numbers_of(f(transpose(reshape(base, {3, 2})))) == Numbers{2, 6, 10, 4, 8, 12});
-  CHECK(numbers_of(f(slice(from_list<float>({0, 1, 2, 3, 4, 5, 6, 7, 8}, {3, 3}), 0, 1))) == Numbers{6, 8, 10, 12, 14, 16});
+  CHECK(numbers_of(f(slice(from_list<float>({0, 1, 2, 3, 4, 5, 6, 7, 8}, {3, 3}), 0, 1))) ==
+        Numbers{6, 8, 10, 12, 14, 16});
   CHECK(specialization_count(f) == 1);
 }
 
@@ -104,7 +108,12 @@ TEST_CASE("a variant's alternative is guarded") {
 }
 
 TEST_CASE("beyond the limit other arguments run eagerly, with right results, or are an error") {
-  auto f = compile([](const Tensor& x, Tensor& calls) { calls += 1; return x + 1; }, {.recompile_limit = 2});
+  auto f = compile(
+      [](const Tensor& x, Tensor& calls) {
+        calls += 1;
+        return x + 1;
+      },
+      {.recompile_limit = 2});
   Tensor calls = zeros({1});
   for (int size = 1; size <= 6; ++size) {
     Tensor y = f(ones_of(size), calls);
@@ -113,12 +122,14 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
   CHECK(specialization_count(f) == 3);
   CHECK(numbers_of(calls) == Numbers{6});
   CHECK(numbers_of(f(ones_of(1), calls)) == Numbers{2});
-  auto strict = compile([](const Tensor& x) { return x + 1; }, {.on_recompile_limit = OnFailure::raise, .recompile_limit = 1});
+  auto strict =
+      compile([](const Tensor& x) { return x + 1; }, {.on_recompile_limit = OnFailure::raise, .recompile_limit = 1});
   strict(ones_of(1));
   strict(ones_of(2));
   const int line = __LINE__ + 1;
   std::string message = message_of([&] { strict(ones_of(3)); });
-  CHECK(contains(message, "recompiled 1 times, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3"));
+  CHECK(
+      contains(message, "recompiled 1 times, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3"));
   CHECK(contains(message, AT_LINE(line)));
   strict(ones_of(2));
 }
@@ -154,9 +165,7 @@ TEST_CASE("dynamic: one specialization for all sizes of 2 and more") {
 }
 
 TEST_CASE("dynamic: sizes that were equal must stay equal, and what was decided on a size is guarded") {
-  auto f = compile([](const Tensor& x) {
-    return x.size(0) < Dim(10) ? x + 1 : x + 2;
-  }, {.dynamic = true});
+  auto f = compile([](const Tensor& x) { return x.size(0) < Dim(10) ? x + 1 : x + 2; }, {.dynamic = true});
   CHECK(numbers_of(f(ones({3}))) == Numbers(3, 2.0f));
   CHECK(numbers_of(f(ones({9}))) == Numbers(9, 2.0f));
   CHECK(specialization_count(f) == 1);
@@ -171,7 +180,8 @@ TEST_CASE("dynamic: sizes that were equal must stay equal, and what was decided 
   CHECK(contains(message_of([&] { square(ones({3, 4})); }), "[add] shapes do not broadcast"));
   square(ones({5, 5}));
   CHECK(specialization_count(square) == 1);
-  auto fixed = compile([](const Tensor& x) { return x * static_cast<double>(std::int64_t(x.size(0))); }, {.dynamic = true});
+  auto fixed =
+      compile([](const Tensor& x) { return x * static_cast<double>(std::int64_t(x.size(0))); }, {.dynamic = true});
   CHECK(numbers_of(fixed(ones({3}))) == Numbers(3, 3.0f));
   CHECK(numbers_of(fixed(ones({4}))) == Numbers(4, 4.0f));
 }

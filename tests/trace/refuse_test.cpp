@@ -68,7 +68,8 @@ TEST_CASE("a handle that outlives the trace is refused when the function returns
   CHECK(contains(message, AT_LINE(use)));
   auto g = compile([](const Tensor& x) { return x + 1; });
   message = message_of([&] { g(global_tensor); });
-  CHECK(contains(message, "argument 0 is a tensor of a finished trace (f32[1], made at refuse_test.cpp:" + std::to_string(line)));
+  CHECK(contains(
+      message, "argument 0 is a tensor of a finished trace (f32[1], made at refuse_test.cpp:" + std::to_string(line)));
   global_tensor = Tensor();
 }
 
@@ -114,8 +115,9 @@ TEST_CASE("lengths, presence, text and frozen flags must not change inside") {
   Cache cache;
   cache.list = {vector_of({1})};
   auto grow = compile([](Cache& c) { c.list.push_back(c.list[0] + 1); });
-  CHECK(contains(message_of([&] { grow(cache); }), "argument 0 (list): a compiled function must not change lengths, presence or "
-                                                   "alternatives in its state (was 1, is 2)"));
+  CHECK(contains(message_of([&] { grow(cache); }),
+                 "argument 0 (list): a compiled function must not change lengths, presence or "
+                 "alternatives in its state (was 1, is 2)"));
   auto appear = compile([](Cache& c) { c.maybe = c.list[0] + 1; });
   CHECK(contains(message_of([&] { appear(cache); }), "argument 0 (maybe): a compiled function must not change"));
   auto rename = compile([](Cache& c) { c.name += "x"; });
@@ -143,7 +145,9 @@ TEST_CASE("an exception in a traced function leaves state untouched, and the nex
   CHECK(numbers_of(cache.weight) == Numbers{1});
   CHECK(numbers_of(cache.list[0]) == Numbers{2});
   const int line = __LINE__ + 1;
-  CHECK(contains(message_of([&] { compile([](const Tensor& x) { return x + from_list<float>({1}); })(vector_of({1})); }), AT_LINE(line)));
+  CHECK(
+      contains(message_of([&] { compile([](const Tensor& x) { return x + from_list<float>({1}); })(vector_of({1})); }),
+               AT_LINE(line)));
   fail_now = false;
   CHECK(numbers_of(f(cache, vector_of({1}))) == Numbers{2});
   CHECK(numbers_of(cache.weight) == Numbers{2});

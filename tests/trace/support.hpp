@@ -9,7 +9,6 @@
 #include "weft/explain.hpp"
 #include "weft/ops.hpp"
 
-
 namespace trace_test {
 
 inline weft::Tensor vector_of(std::initializer_list<float> numbers) { return weft::from_list<float>(numbers); }
