@@ -69,6 +69,8 @@ constexpr ElementwiseDefinition compiled_definition(const ElementwiseDefinition*
     made.f32 = LaneKernel<tape, float>::run;
     made.f64 = LaneKernel<tape, double>::run;
     made.isa = LaneKernel<tape, float>::isa;
+    made.alike = true;
+    for (int i = 0; i < tape.entry_count; ++i) made.alike = made.alike && rounds_alike(tape.entries[i].op);
   }
   made.gradient = gradient;
   return made;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "base/fail.hpp"
@@ -97,11 +98,12 @@ struct Plan {
 // Runs the entries over at most `block` elements in whole vectors.
 struct Interpreter {
   const Plan& plan;
-  std::vector<std::byte> memory;
-  Interpreter(const Plan& plan) : plan(plan), memory(static_cast<std::size_t>(plan.places + 3) * block * 8 + 64) {}
+  std::unique_ptr<std::byte[]> memory;
+  Interpreter(const Plan& plan)
+      : plan(plan), memory(new std::byte[static_cast<std::size_t>(plan.places + 3) * block * 8 + 64]) {}
 
   std::byte* scratch(int place) {
-    auto start = (reinterpret_cast<std::uintptr_t>(memory.data()) + 63) & ~std::uintptr_t{63};
+    auto start = (reinterpret_cast<std::uintptr_t>(memory.get()) + 63) & ~std::uintptr_t{63};
     return reinterpret_cast<std::byte*>(start) + static_cast<std::size_t>(place) * block * 8;
   }
   Operand operand(std::size_t i, const ScalarOperand* arguments) {
@@ -159,7 +161,7 @@ struct Job {
   bool direct = true;
 
   void run(std::int64_t begin, std::int64_t end) const {
-    std::vector<std::byte> packed(sources.size() * block * 8);
+    std::unique_ptr<std::byte[]> packed(direct ? nullptr : new std::byte[sources.size() * block * 8]);
     std::optional<Interpreter> interpreter;
     if (!kernel) interpreter.emplace(*plan);
     std::vector<ScalarOperand> operands(sources.size());
@@ -171,7 +173,7 @@ struct Job {
         const Source& source = sources[i];
         operands[i] = source.repeated ? ScalarOperand{source.value.data(), 0}
                                       : ScalarOperand{gather_block(source.walk, source.data, source.element, at, count,
-                                                                   packed.data() + i * block * 8), vector_length};
+                                                                   direct ? nullptr : packed.get() + i * block * 8), vector_length};
       }
       for (std::size_t i = 0; i < results.size(); ++i) out[i] = results[i] + static_cast<std::size_t>(at) * result_bytes[i];
       if (vectors) run_vectors(interpreter, out.data(), operands.data(), vectors);
@@ -215,7 +217,8 @@ std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, 
   for (const Type& type : types) dtype = type.dtype == DType::boolean ? dtype : type.dtype;
   for (const Value& operand : operands) dtype = operand.type.dtype == DType::boolean ? dtype : operand.type.dtype;
   Job job{definition, nullptr, {}, {}, {}, {}};
-  if (definition.isa == static_cast<int>(host_isa())) job.kernel = dtype == DType::f32 ? definition.f32 : definition.f64;
+  int isa = static_cast<int>(host_isa());
+  if (definition.isa == isa || (definition.isa < isa && definition.alike)) job.kernel = dtype == DType::f32 ? definition.f32 : definition.f64;
   if (!job.kernel) job.plan.emplace(definition, dtype);
   job.sources.resize(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {

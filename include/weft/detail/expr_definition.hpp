@@ -20,6 +20,32 @@ enum class ScalarOp : std::uint8_t {
 // or integers.
 enum class ScalarKind : std::uint8_t { unknown, boolean, number };
 
+// Primitives that round to the same bits on every ISA, since they have no FMA inside.
+constexpr bool rounds_alike(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::add:
+    case ScalarOp::sub:
+    case ScalarOp::mul:
+    case ScalarOp::div:
+    case ScalarOp::neg:
+    case ScalarOp::abs:
+    case ScalarOp::relu:
+    case ScalarOp::sqrt:
+    case ScalarOp::maximum:
+    case ScalarOp::minimum:
+    case ScalarOp::less:
+    case ScalarOp::less_equal:
+    case ScalarOp::equal:
+    case ScalarOp::bitwise_and:
+    case ScalarOp::bitwise_or:
+    case ScalarOp::bitwise_not:
+    case ScalarOp::where:
+    case ScalarOp::argument:
+    case ScalarOp::literal: return true;
+    default: return false;
+  }
+}
+
 struct ScalarEntry {
   ScalarOp op = ScalarOp::argument;
   ScalarKind kind = ScalarKind::unknown;
@@ -49,10 +75,12 @@ struct ElementwiseDefinition {
   std::uint16_t results[detail::max_scalar_results] = {};
   bool typed = true;  // every kind is known and no integer is needed: it runs on lanes of f32 or f64
   // One pass over memory by the host compiler's code, for the ISA (0 baseline, 1 AVX2, 2 AVX-512) that its file was
-  // compiled for; null where the expression was made at run time. On a CPU with a wider one, and where these are null,
-  // the library's own kernels run it block by block: results are those of the functions on tensors, to the last bit.
+  // compiled for; null where the expression was made at run time. Results are those of the functions on tensors, to the
+  // last bit: where the CPU's ISA is wider, and the expression is not `alike` on all of them, and where these are null,
+  // the library's own kernels run it block by block.
   detail::ScalarKernel f32 = nullptr, f64 = nullptr;
   int isa = 0;
+  bool alike = false;
   // Of arguments, then one gradient for each number among the results, to one gradient for each number among the
   // arguments. Null: made when it is asked for (derivatives of derivatives).
   const ElementwiseDefinition* gradient = nullptr;
