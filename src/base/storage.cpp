@@ -181,7 +181,7 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue*) {
   }
   block->references.store(1, std::memory_order_relaxed);
   block->device = device;
-  block->bytes = (bytes + alignment - 1) / alignment * alignment;
+  block->bytes = bytes;
   block->last_use = 0;
   ASAN_UNPOISON_MEMORY_REGION(block->data, bytes);
   return block;
