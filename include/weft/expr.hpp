@@ -3,12 +3,12 @@
 //   constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
 //   Tensor y = mish(x);
 //
-// The lambda is called on Syms. Its type gives the graph (inside a trace: the primitives of weft/ops.def, recorded at the
-// user's line), the host kernel (outside: one pass over memory, compiled with the program), and the derivative (another
-// expression). Operands that are not bool are promoted to one dtype and broadcast to one shape first; literals are weak.
-// A lambda that the compiler can't evaluate at compile time works too; its kernel is put together at run time. Loops
-// accumulate in a Sym: `Sym sum = 0; for (double c : coefficients) sum = sum * x + c;`.
-// Several results are returned as a std::tuple, or as pack(a, b, ...); the call gives a std::tuple of Tensors.
+// The lambda is called on Syms. Its type gives the graph (inside a trace: the primitives of weft/ops.def, recorded at
+// the user's line), the host kernel (outside: one pass over memory, compiled with the program), and the derivative
+// (another expression). Operands that are not bool are promoted to one dtype and broadcast to one shape first; literals
+// are weak. A lambda that the compiler can't evaluate at compile time works too; its kernel is put together at run
+// time. Loops accumulate in a Sym: `Sym sum = 0; for (double c : coefficients) sum = sum * x + c;`. Several results are
+// returned as a std::tuple, or as pack(a, b, ...); the call gives a std::tuple of Tensors.
 #pragma once
 #include <tuple>
 
@@ -37,9 +37,12 @@ constexpr bool takes_syms(Places<I...>) {
 // How many values the lambda takes; 0 when it is none of 1 ... 16.
 template <class F, int N = 1>
 constexpr int scalar_arity() {
-  if constexpr (N > max_scalar_arguments) return 0;
-  else if constexpr (takes_syms<F>(typename MakePlaces<N>::type())) return N;
-  else return scalar_arity<F, N + 1>();
+  if constexpr (N > max_scalar_arguments)
+    return 0;
+  else if constexpr (takes_syms<F>(typename MakePlaces<N>::type()))
+    return N;
+  else
+    return scalar_arity<F, N + 1>();
 }
 
 template <class R>
@@ -55,17 +58,22 @@ constexpr ScalarTape<scalar_capacity> write_tape(Places<I...>) {
   const std::uint16_t places[] = {(static_cast<void>(I), program.add({}))...};
   auto put = [&](Sym result) { tape.results[tape.result_count++] = result.entry_in(program); };
   auto result = F()(Sym(program, places[I])...);
-  if constexpr (is_tuple<decltype(result)>) std::apply([&](auto... parts) { (put(parts), ...); }, result);
-  else put(result);
+  if constexpr (is_tuple<decltype(result)>)
+    std::apply([&](auto... parts) { (put(parts), ...); }, result);
+  else
+    put(result);
   tape.argument_count = sizeof...(I);
   tape.entry_count = program.count;
   tape.finish();
   return tape;
 }
+// Longer ones are left to the library's kernels: the host compiler takes about 20 ms an entry for the two dtypes.
+inline constexpr int compiled_entries = 96;
+
 template <const auto& tape>
 constexpr ElementwiseDefinition compiled_definition(const ElementwiseDefinition* gradient) {
   ElementwiseDefinition made = tape.definition();
-  if constexpr (tape.typed) {
+  if constexpr (tape.typed && tape.entry_count <= compiled_entries) {
     made.f32 = LaneKernel<tape, float>::run;
     made.f64 = LaneKernel<tape, double>::run;
     made.isa = LaneKernel<tape, float>::isa;
@@ -79,7 +87,9 @@ constexpr ElementwiseDefinition compiled_definition(const ElementwiseDefinition*
 template <auto>
 struct Constant {};
 template <class F, class P>
-concept WrittenAtCompileTime = requires { typename Constant<(write_tape<F>(P()), 0)>; };
+concept WrittenAtCompileTime = requires {
+  typename Constant<(write_tape<F>(P()), 0)>;
+};
 
 // What the library needs to know of a lambda.
 template <class F>
@@ -94,8 +104,8 @@ struct ScalarFunction {
   }
 };
 template <class F>
-  requires WrittenAtCompileTime<F, typename MakePlaces<scalar_arity<F>()>::type>
-struct ScalarFunction<F> {
+requires WrittenAtCompileTime < F, typename MakePlaces < scalar_arity<F>()
+> ::type > struct ScalarFunction<F> {
   using Arguments = typename MakePlaces<scalar_arity<F>()>::type;
   static constexpr auto long_tape = write_tape<F>(Arguments());
   static constexpr auto tape = shorten<long_tape.entry_count>(long_tape);

@@ -39,8 +39,9 @@ Tensor add_nothing(const Match& m) {
   return is_nothing_to_add(m, m[1]) ? m[0] : is_nothing_to_add(m, m[0]) ? m[1] : Tensor();
 }
 Tensor add_negated(const Match& m) {
-  return is(m[1], Op::neg) ? like(m, Op::sub, {m[0], inner(m[1])})
-         : is(m[0], Op::neg) ? like(m, Op::sub, {m[1], inner(m[0])}) : Tensor();
+  return is(m[1], Op::neg)   ? like(m, Op::sub, {m[0], inner(m[1])})
+         : is(m[0], Op::neg) ? like(m, Op::sub, {m[1], inner(m[0])})
+                             : Tensor();
 }
 Tensor subtract_nothing(const Match& m) { return is_number(m[1], 0.0) ? m[0] : Tensor(); }
 Tensor subtract_negated(const Match& m) { return is(m[1], Op::neg) ? like(m, Op::add, {m[0], inner(m[1])}) : Tensor(); }
@@ -96,20 +97,17 @@ bool is_exact(DType from, DType to) {
 Tensor cast_to_same(const Match& m) { return type_of(m[0]).dtype == m.node.type.dtype ? m[0] : Tensor(); }
 Tensor cast_of_exact_cast(const Match& m) {
   return is(m[0], Op::cast) && is_exact(type_of(inner(m[0])).dtype, type_of(m[0]).dtype)
-             ? like(m, Op::cast, {inner(m[0])}) : Tensor();
+             ? like(m, Op::cast, {inner(m[0])})
+             : Tensor();
 }
 
 // ---- views --------------------------------------------------------------------------------------------------------
 
-Tensor view_of_same_shape(const Match& m) {
-  return type_of(m[0]).shape.same(m.node.type.shape) ? m[0] : Tensor();
-}
+Tensor view_of_same_shape(const Match& m) { return type_of(m[0]).shape.same(m.node.type.shape) ? m[0] : Tensor(); }
 Tensor reshape_of_reshape(const Match& m) {
   return is(m[0], Op::reshape) ? like(m, Op::reshape, {inner(m[0])}) : Tensor();
 }
-Tensor expand_of_expand(const Match& m) {
-  return is(m[0], Op::expand) ? like(m, Op::expand, {inner(m[0])}) : Tensor();
-}
+Tensor expand_of_expand(const Match& m) { return is(m[0], Op::expand) ? like(m, Op::expand, {inner(m[0])}) : Tensor(); }
 Tensor identity_permutation(const Match& m) {
   for (int i = 0; i < m.node.type.shape.rank(); ++i)
     if (m.node.attributes.axes[i] != i) return {};
@@ -162,8 +160,8 @@ constexpr Rule rules[] = {
     {Op::stop_gradient, same_value},
 };
 
-// The first rule that gives a value of the same type; a rule that would change the type (a weak number in the place of a
-// tensor) does not hold.
+// The first rule that gives a value of the same type; a rule that would change the type (a weak number in the place of
+// a tensor) does not hold.
 Tensor apply_first(const Match& match) {
   for (const Rule& rule : rules) {
     if (rule.op != match.node.op) continue;

@@ -37,8 +37,7 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
   key.words.reserve(operands.size() + node.type.shape.rank() + 6);
   const Type& type = node.type;
   key.words.push_back(static_cast<std::uint64_t>(node.op) | static_cast<std::uint64_t>(type.dtype) << 8 |
-                      static_cast<std::uint64_t>(type.weak) << 16 |
-                      static_cast<std::uint64_t>(type.device.type) << 24 |
+                      static_cast<std::uint64_t>(type.weak) << 16 | static_cast<std::uint64_t>(type.device.type) << 24 |
                       static_cast<std::uint64_t>(type.device.index) << 32 |
                       static_cast<std::uint64_t>(type.shape.rank()) << 40);
   for (Dim dim : type.shape) key.words.push_back(dim.word());

@@ -24,7 +24,8 @@ Tensor number(const Tensor& value) {
 bool keeps_value(const Node& node) { return is_view(node.op); }
 
 Tensor fold_node(const Node& node, std::span<const Tensor> operands) {
-  if (keeps_value(node) && operands[0].node()->op == Op::constant) return constant(operands[0].node()->attributes, node);
+  if (keeps_value(node) && operands[0].node()->op == Op::constant)
+    return constant(operands[0].node()->attributes, node);
   if (!is_pointwise(node.op) || !std::all_of(operands.begin(), operands.end(), is_uniform)) return {};
   Tensor numbers[3];
   for (std::size_t i = 0; i < operands.size(); ++i) numbers[i] = number(operands[i]);

@@ -1,5 +1,5 @@
-// Scalar expressions run eagerly: the host compiler's kernel of the whole expression in one pass over memory where it was
-// compiled for this CPU's ISA, else the table's kernels over blocks that stay in cache. The same bits either way.
+// Scalar expressions run eagerly: the host compiler's kernel of the whole expression in one pass over memory where it
+// was compiled for this CPU's ISA, else the table's kernels over blocks that stay in cache. The same bits either way.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,8 +20,8 @@ using detail::ScalarEntry;
 using detail::ScalarOp;
 using detail::ScalarOperand;
 
-constexpr std::int64_t block = 1024;            // elements that are packed, or go through all primitives, at once
-constexpr std::int64_t grain = 1 << 14;         // elements that pay for another thread
+constexpr std::int64_t block = 1024;     // elements that are packed, or go through all primitives, at once
+constexpr std::int64_t grain = 1 << 14;  // elements that pay for another thread
 constexpr std::size_t vector_bytes = vector_length * 8;
 
 using Vector = std::array<std::byte, vector_bytes>;
@@ -41,18 +41,20 @@ struct Source {
     repeated = walk.uniform();
     if (!repeated) return;
     const auto* first = static_cast<const std::byte*>(operand.data());
-    for (std::int64_t i = 0; i < vector_length; ++i) std::memcpy(value.data() + static_cast<std::size_t>(i) * element, first, element);
+    for (std::int64_t i = 0; i < vector_length; ++i)
+      std::memcpy(value.data() + static_cast<std::size_t>(i) * element, first, element);
   }
   bool direct() const { return repeated || walk.contiguous(); }
 };
 
-// ---- the table's kernels, entry by entry --------------------------------------------------------------------------------
+// ---- the table's kernels, entry by entry
+// --------------------------------------------------------------------------------
 
 // Which block of scratch memory each entry's values take: one is used again after the last use of its values.
 struct Plan {
   const ElementwiseDefinition& definition;
   DType dtype;
-  std::vector<int> place;    // of each entry; -1 for arguments
+  std::vector<int> place;  // of each entry; -1 for arguments
   std::vector<Vector> literals;
   int places = 0;
 
@@ -61,8 +63,7 @@ struct Plan {
     place.assign(count, -1);
     literals.resize(count);
     std::vector<std::size_t> last_use(count, 0);
-    for (std::size_t i = 0; i < count; ++i)
-      each_operand(i, [&](std::size_t operand) { last_use[operand] = i; });
+    for (std::size_t i = 0; i < count; ++i) each_operand(i, [&](std::size_t operand) { last_use[operand] = i; });
     for (int i = 0; i < definition.result_count; ++i) last_use[definition.results[i]] = count;
     std::vector<int> free;
     for (std::size_t i = 0; i < count; ++i) {
@@ -88,9 +89,12 @@ struct Plan {
   void set_literal(const ScalarEntry& entry, Vector& values) const {
     for (std::size_t i = 0; i < vector_length; ++i) {
       auto single = static_cast<float>(entry.number);
-      if (entry.kind == detail::ScalarKind::boolean) values[i] = static_cast<std::byte>(entry.integer != 0);
-      else if (dtype == DType::f32) std::memcpy(values.data() + i * 4, &single, 4);
-      else std::memcpy(values.data() + i * 8, &entry.number, 8);
+      if (entry.kind == detail::ScalarKind::boolean)
+        values[i] = static_cast<std::byte>(entry.integer != 0);
+      else if (dtype == DType::f32)
+        std::memcpy(values.data() + i * 4, &single, 4);
+      else
+        std::memcpy(values.data() + i * 8, &entry.number, 8);
     }
   }
 };
@@ -138,7 +142,8 @@ struct Interpreter {
       std::size_t bytes = storage_bytes(plan.dtype_of(definition.results[i]), vector_length);
       for (std::int64_t v = 0; v < vectors; ++v)
         std::memcpy(static_cast<std::byte*>(results[i]) + static_cast<std::size_t>(v) * bytes,
-                    static_cast<const std::byte*>(value.data) + (value.step ? static_cast<std::size_t>(v) * bytes : 0), bytes);
+                    static_cast<const std::byte*>(value.data) + (value.step ? static_cast<std::size_t>(v) * bytes : 0),
+                    bytes);
     }
   }
   Operand as_number(Operand flags, int k, std::int64_t vectors) {
@@ -149,7 +154,8 @@ struct Interpreter {
   }
 };
 
-// ---- the pass over memory -----------------------------------------------------------------------------------------------
+// ---- the pass over memory
+// -----------------------------------------------------------------------------------------------
 
 struct Job {
   const ElementwiseDefinition& definition;
@@ -173,26 +179,32 @@ struct Job {
         const Source& source = sources[i];
         operands[i] = source.repeated ? ScalarOperand{source.value.data(), 0}
                                       : ScalarOperand{gather_block(source.walk, source.data, source.element, at, count,
-                                                                   direct ? nullptr : packed.get() + i * block * 8), vector_length};
+                                                                   direct ? nullptr : packed.get() + i * block * 8),
+                                                      vector_length};
       }
-      for (std::size_t i = 0; i < results.size(); ++i) out[i] = results[i] + static_cast<std::size_t>(at) * result_bytes[i];
+      for (std::size_t i = 0; i < results.size(); ++i)
+        out[i] = results[i] + static_cast<std::size_t>(at) * result_bytes[i];
       if (vectors) run_vectors(interpreter, out.data(), operands.data(), vectors);
       if (rest) run_rest(interpreter, out.data(), operands.data(), vectors * vector_length, rest);
     }
   }
-  void run_vectors(std::optional<Interpreter>& interpreter, void* const* out, const ScalarOperand* operands, std::int64_t vectors) const {
-    if (kernel) kernel(out, operands, vectors);
-    else interpreter->run(out, operands, vectors);
+  void run_vectors(std::optional<Interpreter>& interpreter, void* const* out, const ScalarOperand* operands,
+                   std::int64_t vectors) const {
+    if (kernel)
+      kernel(out, operands, vectors);
+    else
+      interpreter->run(out, operands, vectors);
   }
   // The last elements, fewer than a vector, through padded copies.
-  void run_rest(std::optional<Interpreter>& interpreter, void* const* out, const ScalarOperand* operands, std::int64_t from,
-                std::int64_t rest) const {
+  void run_rest(std::optional<Interpreter>& interpreter, void* const* out, const ScalarOperand* operands,
+                std::int64_t from, std::int64_t rest) const {
     std::vector<Vector> in(sources.size()), made(results.size());
     std::vector<ScalarOperand> padded(operands, operands + sources.size());
     for (std::size_t i = 0; i < sources.size(); ++i) {
       if (operands[i].step == 0) continue;
       std::size_t element = sources[i].element;
-      std::memcpy(in[i].data(), static_cast<const std::byte*>(operands[i].data) + static_cast<std::size_t>(from) * element,
+      std::memcpy(in[i].data(),
+                  static_cast<const std::byte*>(operands[i].data) + static_cast<std::size_t>(from) * element,
                   static_cast<std::size_t>(rest) * element);
       padded[i].data = in[i].data();
     }
@@ -218,7 +230,8 @@ std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, 
   for (const Value& operand : operands) dtype = operand.type.dtype == DType::boolean ? dtype : operand.type.dtype;
   Job job{definition, nullptr, {}, {}, {}, {}};
   int isa = static_cast<int>(host_isa());
-  if (definition.isa == isa || (definition.isa < isa && definition.alike)) job.kernel = dtype == DType::f32 ? definition.f32 : definition.f64;
+  if (definition.isa == isa || (definition.isa < isa && definition.alike))
+    job.kernel = dtype == DType::f32 ? definition.f32 : definition.f64;
   if (!job.kernel) job.plan.emplace(definition, dtype);
   job.sources.resize(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -229,8 +242,10 @@ std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, 
     job.results.push_back(static_cast<std::byte*>(result.data()));
     job.result_bytes.push_back(result.element_bytes());
   }
-  parallel_for(0, count, grain,
-               [](void* context, std::int64_t begin, std::int64_t end) { static_cast<const Job*>(context)->run(begin, end); }, &job);
+  parallel_for(
+      0, count, grain,
+      [](void* context, std::int64_t begin, std::int64_t end) { static_cast<const Job*>(context)->run(begin, end); },
+      &job);
   return results;
 }
 

@@ -47,9 +47,10 @@ Definitions& definitions() {
   return definitions;
 }
 
-// The gradient of those results that have one (a bit for each). The others take no part: zeros in their place would turn
-// their infinite derivatives into NaN.
-const ElementwiseDefinition& gradient_of(const ElementwiseDefinition& definition, std::uint64_t defined, bool all_defined) {
+// The gradient of those results that have one (a bit for each). The others take no part: zeros in their place would
+// turn their infinite derivatives into NaN.
+const ElementwiseDefinition& gradient_of(const ElementwiseDefinition& definition, std::uint64_t defined,
+                                         bool all_defined) {
   if (definition.gradient && all_defined) return *definition.gradient;
   Definitions& all = definitions();
   std::lock_guard lock(all.mutex);
@@ -95,7 +96,8 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
     }
     if (type.device.type != Device::Type::cpu) result.number.device = type.device;
     Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
-    common = common ? Promotable{promote(*common, next), common->scalar && next.scalar, common->weak && next.weak} : next;
+    common =
+        common ? Promotable{promote(*common, next), common->scalar && next.scalar, common->weak && next.weak} : next;
   }
   result.number.dtype = common ? common->dtype : DType::f32;
   result.number.weak = weak;
@@ -103,14 +105,15 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
   for (int i = 0; i < definition.argument_count; ++i) {
     bool boolean = definition.entries[i].kind == ScalarKind::boolean;
     Tensor& operand = result.operands[static_cast<std::size_t>(i)];
-    operand = coerce(operand, boolean ? DType::boolean : result.number.dtype, weak, result.number.shape, result.number.device, loc);
+    operand = coerce(operand, boolean ? DType::boolean : result.number.dtype, weak, result.number.shape,
+                     result.number.device, loc);
   }
   return result;
 }
 
 bool has_kernel(const ElementwiseDefinition& definition, const Type& type) {
-  return definition.typed && (type.dtype == DType::f32 || type.dtype == DType::f64) && type.device.type == Device::Type::cpu &&
-         !recorder().trace();
+  return definition.typed && (type.dtype == DType::f32 || type.dtype == DType::f64) &&
+         type.device.type == Device::Type::cpu && !recorder().trace();
 }
 
 void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Loc loc, std::span<Tensor> results) {
@@ -135,7 +138,8 @@ const OwnExpressions& own_expressions() {
   return table;
 }
 
-std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands, Loc loc) {
+std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
+                                       Loc loc) {
   Type number = type_of(operands[0]);
   number.dtype = DType::boolean;
   for (std::size_t i = 0; i < operands.size(); ++i)
@@ -146,10 +150,14 @@ std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, 
     const ScalarEntry& entry = definition.entries[i];
     Type type = number;
     type.shape = shape;
-    if (!definition.is_number(i)) type.dtype = DType::boolean;
-    else if (entry.literal == DTypeKind::floating && !is_floating(type.dtype)) type.dtype = DType::f32;
-    return record(Op::constant, {}, is_floating(type.dtype) ? Attributes::number(type.dtype, entry.number)
-                                                            : Attributes::integer(entry.integer), type, loc);
+    if (!definition.is_number(i))
+      type.dtype = DType::boolean;
+    else if (entry.literal == DTypeKind::floating && !is_floating(type.dtype))
+      type.dtype = DType::f32;
+    return record(
+        Op::constant, {},
+        is_floating(type.dtype) ? Attributes::number(type.dtype, entry.number) : Attributes::integer(entry.integer),
+        type, loc);
   };
   for (int i = definition.argument_count; i < definition.entry_count; ++i) {
     const ScalarEntry& entry = definition.entries[i];
@@ -161,14 +169,16 @@ std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, 
     for (int k = 0; k < row.arity; ++k) {
       int operand = entry.operands[k];
       // A bool that is taken as a number is 0 or 1 of the common dtype; so are two literals to choose from.
-      bool as_number = row.dtypes != DTypeClass::bits && !(row.dtypes == DTypeClass::select && (k == 0 || !definition.is_number(i)));
+      bool as_number =
+          row.dtypes != DTypeClass::bits && !(row.dtypes == DTypeClass::select && (k == 0 || !definition.is_number(i)));
       bool chosen = row.dtypes == DTypeClass::select && k == 1 && is_literal(operand) && is_literal(entry.operands[2]);
       if (is_literal(operand) && !(chosen && as_number && is_floating(number.dtype))) {
         list.push_back(literal(definition.entries[operand], as_number, loc));
         continue;
       }
       held[k] = is_literal(operand) ? constant(operand, {}) : values[static_cast<std::size_t>(operand)];
-      if (as_number && !definition.is_number(operand) && number.dtype != DType::boolean) held[k] = cast(held[k], number.dtype);
+      if (as_number && !definition.is_number(operand) && number.dtype != DType::boolean)
+        held[k] = cast(held[k], number.dtype);
       list.emplace_back(held[k], loc);
     }
     result = pointwise(op_of(entry), list);

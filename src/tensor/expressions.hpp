@@ -8,8 +8,8 @@ struct ElementwiseDefinition;
 struct OwnExpressions {
   const ElementwiseDefinition* gelu;
   const ElementwiseDefinition* gelu_tanh;
-  // (parameter, gradient, first, second, step size, second scale, 1 - beta1, beta2, 1 - beta2, eps, decay) to (parameter,
-  // first, second), as optim::AdamStep names them.
+  // (parameter, gradient, first, second, step size, second scale, 1 - beta1, beta2, 1 - beta2, eps, decay) to
+  // (parameter, first, second), as optim::AdamStep names them.
   const ElementwiseDefinition* adam;
   const ElementwiseDefinition* adamw;
 };

@@ -73,13 +73,15 @@ TEST_CASE("algebra: products and quotients") {
   CHECK(after(r, simplify_algebra, constant(1) * x) == is_x);
   CHECK(after(r, simplify_algebra, x / constant(1)) == is_x);
   CHECK(after(r, simplify_algebra, x * constant(-1)) == "%1 f32[2,3] = neg(%0)\nreturn %1\n");
-  CHECK(after(r, simplify_algebra, x * constant(0)) == "%1 f32[2,3] = constant(0)\n%2 f32[2,3] = mul(%0, %1)\nreturn %2\n");
+  CHECK(after(r, simplify_algebra, x * constant(0)) ==
+        "%1 f32[2,3] = constant(0)\n%2 f32[2,3] = mul(%0, %1)\nreturn %2\n");
   CHECK(after(r, simplify_algebra, x / constant(8)) ==
         "%1 f32[2,3] = constant(0.125)\n%2 f32[2,3] = mul(%0, %1)\nreturn %2\n");
   CHECK(after(r, simplify_algebra, x / constant(-2)) ==
         "%1 f32[2,3] = constant(-0.5)\n%2 f32[2,3] = mul(%0, %1)\nreturn %2\n");
   CHECK(after(r, simplify_algebra, x / constant(3)).find("div") != std::string::npos);
-  CHECK(after(r, simplify_algebra, x / constant(0x1p127)).find("div") != std::string::npos);  // 2^-127 is denormal in f32
+  CHECK(after(r, simplify_algebra, x / constant(0x1p127)).find("div") !=
+        std::string::npos);  // 2^-127 is denormal in f32
   CHECK(after(r, simplify_algebra, x / constant(0)).find("div") != std::string::npos);
   CHECK(after(r, simplify_algebra, x / constant(INFINITY)).find("div") != std::string::npos);
 }
@@ -120,12 +122,14 @@ TEST_CASE("algebra: casts") {
   CHECK(after(r, simplify_algebra, cast(cast(x, DType::f64), DType::i64)) == "%1 i64[2,3] = cast(%0)\nreturn %1\n");
   CHECK(after(r, simplify_algebra, cast(cast(x, DType::bf16), DType::f32)) != is_x);
   CHECK(after(r, simplify_algebra, cast(cast(x, DType::i64), DType::f32)) != is_x);
-  struct { DType from, over; bool exact; } table[] = {
-      {DType::boolean, DType::f16, true}, {DType::u8, DType::bf16, true}, {DType::u8, DType::i32, true},
-      {DType::i32, DType::f64, true},     {DType::i32, DType::f32, false}, {DType::i64, DType::f64, false},
-      {DType::i32, DType::i64, true},     {DType::i64, DType::i32, false}, {DType::i32, DType::u8, false},
-      {DType::f16, DType::bf16, false},   {DType::bf16, DType::f16, false}, {DType::f16, DType::f32, true},
-      {DType::u8, DType::boolean, false}, {DType::f32, DType::f64, true}};
+  struct {
+    DType from, over;
+    bool exact;
+  } table[] = {{DType::boolean, DType::f16, true}, {DType::u8, DType::bf16, true},   {DType::u8, DType::i32, true},
+               {DType::i32, DType::f64, true},     {DType::i32, DType::f32, false},  {DType::i64, DType::f64, false},
+               {DType::i32, DType::i64, true},     {DType::i64, DType::i32, false},  {DType::i32, DType::u8, false},
+               {DType::f16, DType::bf16, false},   {DType::bf16, DType::f16, false}, {DType::f16, DType::f32, true},
+               {DType::u8, DType::boolean, false}, {DType::f32, DType::f64, true}};
   for (auto [from, over, exact] : table) {
     Recording again;
     Tensor value = again.input(from, Shape::of(2, 3));
@@ -171,7 +175,8 @@ TEST_CASE("constants are folded, rounded to their dtype") {
         "%1 u8[2,3] = constant(44)\nreturn %1\n");
   CHECK(after(r, fold_constants, exp(constant(0))) == "%1 f32[2,3] = constant(1)\nreturn %1\n");
   Tensor view = slice(transpose(expand(constant(5), {4, 2, 3})), 0, 1);
-  CHECK(after(r, fold_constants, reshape(view, {-1}) * 2).find("f32[18] = constant(10)\nreturn %1") != std::string::npos);
+  CHECK(after(r, fold_constants, reshape(view, {-1}) * 2).find("f32[18] = constant(10)\nreturn %1") !=
+        std::string::npos);
 }
 
 TEST_CASE("a symbolic size is a constant without a number") {
@@ -201,7 +206,8 @@ TEST_CASE("equal computations are one; draws, effects and places are not merged"
   };
   Graph draws = common_subexpressions(r.graph({bits(), bits()}));
   CHECK_FALSE(draws.outputs[0].same(draws.outputs[1]));
-  Graph places = common_subexpressions(r.graph({record(Op::variable, {x}, {}, {}, {}), record(Op::variable, {x}, {}, {}, {})}));
+  Graph places =
+      common_subexpressions(r.graph({record(Op::variable, {x}, {}, {}, {}), record(Op::variable, {x}, {}, {}, {})}));
   CHECK_FALSE(places.outputs[0].same(places.outputs[1]));
 }
 
@@ -230,7 +236,8 @@ TEST_CASE("calls are inlined, with several results, nested, and with their effec
     Tensor value = record(Op::call, {a, b}, {}, type_of(a), {});
     value.node()->body = graph;
     value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
-    for (std::size_t i = 1; i < graph->outputs.size(); ++i) value.node()->more_types.push_back(type_of(graph->outputs[i]));
+    for (std::size_t i = 1; i < graph->outputs.size(); ++i)
+      value.node()->more_types.push_back(type_of(graph->outputs[i]));
     return value;
   };
   auto inside = body([](Recording&, Tensor a, Tensor b) { return std::vector{a - b, a * (b + b)}; });
@@ -247,9 +254,10 @@ TEST_CASE("calls are inlined, with several results, nested, and with their effec
   Graph flat = inline_calls(before);
   verify(flat);
   CHECK(flat.effects.size() == 1);
-  CHECK(structure_text(dead_code(flat)).find("%2 f32[2,3] = sub(%1, %0)\n%3 f32[2,3] = add(%0, %0)\n"
-                                             "%4 f32[2,3] = mul(%1, %3)\n%5 f32[2,3] = add(%4, %2)\n"
-                                             "%6 f32[2,3] = exp(%5)\nreturn %6") != std::string::npos);
+  CHECK(structure_text(dead_code(flat))
+            .find("%2 f32[2,3] = sub(%1, %0)\n%3 f32[2,3] = add(%0, %0)\n"
+                  "%4 f32[2,3] = mul(%1, %3)\n%5 f32[2,3] = add(%4, %2)\n"
+                  "%6 f32[2,3] = exp(%5)\nreturn %6") != std::string::npos);
   // Passes reach bodies that are not inlined.
   auto foldable = body([](Recording&, Tensor a, Tensor) { return std::vector{a + (constant(1) + constant(1))}; });
   Graph deep = fold_constants(r.graph({call(foldable, x, y)}));
@@ -259,7 +267,8 @@ TEST_CASE("calls are inlined, with several results, nested, and with their effec
 
 TEST_CASE("passes keep what a graph means") {
   // Values where shortcuts go wrong.
-  std::vector<double> edges = {0.0, -0.0, 1.5, -2.5, INFINITY, -INFINITY, NAN, std::numeric_limits<float>::denorm_min(), 3e38};
+  std::vector<double> edges = {0.0, -0.0, 1.5, -2.5, INFINITY, -INFINITY, NAN, std::numeric_limits<float>::denorm_min(),
+                               3e38};
   auto shape = Shape::of(9);
   auto number = [&](double value) { return full({9}, value); };
   using Make = std::function<Tensor(Tensor, Tensor)>;
@@ -273,7 +282,9 @@ TEST_CASE("passes keep what a graph means") {
       [&](Tensor x, Tensor) { return pow(x, number(2)) + pow(x, number(1)); },
       [&](Tensor x, Tensor) { return x * number(-1) + cast(cast(x, DType::f64), DType::f32); },
       [&](Tensor x, Tensor y) { return where(~~(x < y), x, x) + exp(number(1)); },
-      [&](Tensor x, Tensor y) { return reshape(transpose(transpose(reshape(x * y, {3, 3}))), {9}) * (x * y); },
+      [&](Tensor x, Tensor y) {
+        return reshape(transpose(transpose(reshape(x * y, {3, 3}))), {9}) * (x * y);
+      },
   };
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     INFO("graph ", g);

@@ -23,7 +23,8 @@ constexpr const ElementwiseDefinition* gradient(F) {
 constexpr auto mish = [](auto x) { return x * tanh(log1p(exp(x))); };
 constexpr auto mixed = [](auto a, auto b) { return sqrt(abs(a)) / (b - 1) + maximum(a, b * 0.1) - erf(-a); };
 constexpr auto conditions = [](auto x, auto y, auto c) {
-  return pack(where(((x > 0) & ~(y > 1)) | isnan(x), x, y) * (x > 0), where(c, x == y, y <= 1), where(c & (x < 0), 1, 0));
+  return pack(where(((x > 0) & ~(y > 1)) | isnan(x), x, y) * (x > 0), where(c, x == y, y <= 1),
+              where(c & (x < 0), 1, 0));
 };
 constexpr auto moments = [](auto p, auto g, auto m, auto v) {
   Sym mean = m * 0.9 + g * 0.1, square = v * 0.999 + g * g * 0.001;
@@ -41,10 +42,14 @@ constexpr auto power = [](auto x) {
 constexpr CompiledExpression expressions[] = {
 #define WEFT_POINTWISE(name, arity, ...) {#name, WEFT_ROW_##arity(name)},
 #include "weft/ops.def"
-    {"mish", whole(mish)},           {"gradient of mish", gradient(mish)},
-    {"mixed", whole(mixed)},         {"gradient of mixed", gradient(mixed)},
-    {"conditions", whole(conditions)}, {"gradient of conditions", gradient(conditions)},
-    {"moments", whole(moments)},     {"power", whole(power)},
+    {"mish", whole(mish)},
+    {"gradient of mish", gradient(mish)},
+    {"mixed", whole(mixed)},
+    {"gradient of mixed", gradient(mixed)},
+    {"conditions", whole(conditions)},
+    {"gradient of conditions", gradient(conditions)},
+    {"moments", whole(moments)},
+    {"power", whole(power)},
 };
 
 }  // namespace

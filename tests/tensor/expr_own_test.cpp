@@ -1,5 +1,5 @@
-// The library's own scalar expressions: gelu and the Adam update are the formulas they stand for, to the last bit, eager in
-// one node; and compiled functions that hold expressions agree with what they do eagerly.
+// The library's own scalar expressions: gelu and the Adam update are the formulas they stand for, to the last bit,
+// eager in one node; and compiled functions that hold expressions agree with what they do eagerly.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Scalar expressions: the same values as the functions on tensors, to the last bit; derivatives, several results, loops,
-// literals, conditions, layouts, and what they are inside a trace.
+// Scalar expressions: the same values as the functions on tensors, to the last bit; derivatives, several results,
+// loops, literals, conditions, layouts, and what they are inside a trace.
 #include "weft/expr.hpp"
 
 #include <doctest/doctest.h>
@@ -62,13 +62,15 @@ TEST_CASE_TEMPLATE("one pass gives the bits of the functions on tensors", T, flo
     Tensor z = mish(x);
     CHECK(is_elementwise(z));
     CHECK(same_bits<T>(z, x * tanh(log1p(exp(x)))));
-    constexpr auto mixed = elementwise([](auto a, auto b) { return sqrt(abs(a)) / (b - 1) + maximum(a, b * 0.1) - erf(-a); });
+    constexpr auto mixed =
+        elementwise([](auto a, auto b) { return sqrt(abs(a)) / (b - 1) + maximum(a, b * 0.1) - erf(-a); });
     CHECK(same_bits<T>(mixed(x, y), sqrt(abs(x)) / (y - 1) + maximum(x, y * 0.1) - erf(-x)));
   }
 }
 
 TEST_CASE_TEMPLATE("every row of the table, compiled for each ISA", T, float, double) {
-  for (CompiledExpressions list : {baseline::compiled_expressions(), avx2::compiled_expressions(), avx512::compiled_expressions()})
+  for (CompiledExpressions list :
+       {baseline::compiled_expressions(), avx2::compiled_expressions(), avx512::compiled_expressions()})
     for (std::size_t i = 0; i < list.count; ++i) {
       const ElementwiseDefinition& definition = *list.first[i].definition;
       INFO(std::string(list.first[i].name), ", ISA ", definition.isa);
@@ -87,8 +89,10 @@ TEST_CASE_TEMPLATE("every row of the table, compiled for each ISA", T, float, do
         std::vector<Tensor> expected = expand_elementwise(definition, operands, {});
         for (std::size_t r = 0; r < results.size(); ++r) {
           INFO("result ", r);
-          if (results[r].dtype() == DType::boolean) CHECK(same_bits<bool>(results[r], expected[r]));
-          else CHECK(same_bits<T>(results[r], expected[r]));
+          if (results[r].dtype() == DType::boolean)
+            CHECK(same_bits<bool>(results[r], expected[r]));
+          else
+            CHECK(same_bits<T>(results[r], expected[r]));
         }
       }
     }
@@ -112,10 +116,14 @@ TEST_CASE("operands are promoted and broadcast first") {
   CHECK(same_bits<float>(fused(matrix, row, 2.5), matrix * row + 2.5));
   CHECK(same_bits<double>(fused(matrix, row, reshape(wide, {3, 1})),
                           cast(matrix, DType::f64) * cast(row, DType::f64) + reshape(wide, {3, 1})));
-  CHECK(same_bits<float>(fused(transpose(matrix), reshape(row, {4, 1}), Scalar(2)), transpose(matrix) * reshape(row, {4, 1}) + 2));
-  CHECK(same_bits<float>(fused(flip(row, 0), slice(matrix, 1, 0, 4, 1), expand(from_list<float>({1}), {3, 4})), flip(row, 0) * matrix + 1));
+  CHECK(same_bits<float>(fused(transpose(matrix), reshape(row, {4, 1}), Scalar(2)),
+                         transpose(matrix) * reshape(row, {4, 1}) + 2));
+  CHECK(same_bits<float>(fused(flip(row, 0), slice(matrix, 1, 0, 4, 1), expand(from_list<float>({1}), {3, 4})),
+                         flip(row, 0) * matrix + 1));
   CHECK(fused(cast(matrix, DType::bf16), 2, 1).dtype() == DType::bf16);
-  CHECK_THROWS_WITH_AS(fused(matrix, tensor<float>(3), 1), (std::string("[elementwise] shapes do not broadcast: f32[3,4] x f32[3] x i64[]', at expr_test.cpp:") + std::to_string(__LINE__)).c_str(), Error);
+  const std::string expected = "[elementwise] shapes do not broadcast: f32[3,4] x f32[3] x i64[]', at expr_test.cpp:" +
+                               std::to_string(__LINE__ + 1);
+  CHECK_THROWS_WITH_AS(fused(matrix, tensor<float>(3), 1), expected.c_str(), Error);
 }
 
 TEST_CASE("conditions") {
@@ -123,7 +131,8 @@ TEST_CASE("conditions") {
   Tensor a = tensor<float>(100, 1), b = tensor<float>(100, 2), c = a < b;
   CHECK(same_bits<float>(choose(c, a, b), where(c, a, b)));
   CHECK(is_elementwise(choose(c, a, b)));
-  constexpr auto inside = elementwise([](auto x, auto y) { return where(((x > 0) & ~(y > 1)) | isnan(x), x, y) * (x > 0); });
+  constexpr auto inside =
+      elementwise([](auto x, auto y) { return where(((x > 0) & ~(y > 1)) | isnan(x), x, y) * (x > 0); });
   CHECK(same_bits<float>(inside(a, b), where(((a > 0) & ~(b > 1)) | isnan(a), a, b) * (a > 0)));
   constexpr auto flags = elementwise([](auto x, auto y) { return where(x > 0, x == y, y <= 1); });
   CHECK(same_bits<bool>(flags(a, b), where(a > 0, a == b, b <= 1)));
@@ -195,7 +204,8 @@ std::vector<double> central_difference(auto f, std::vector<double> x) {
     auto at = [&](double step) {
       std::vector<double> moved = x;
       moved[i] += step;
-      return sum(f(from_span(std::span<const double>(moved), {static_cast<std::int64_t>(x.size())}))).template item<double>();
+      return sum(f(from_span(std::span<const double>(moved), {static_cast<std::int64_t>(x.size())})))
+          .template item<double>();
     };
     result.push_back((at(1e-5) - at(-1e-5)) / 2e-5);
   }
@@ -207,7 +217,8 @@ void check_gradient(auto f) {
   Tensor x = from_span(std::span<const double>(values), {5});
   Tensor g = grad([&](const Tensor& a) { return sum(f(a)); }, x);
   std::vector<double> expected = central_difference(f, values);
-  for (std::size_t i = 0; i < values.size(); ++i) CHECK(g.data<double>()[i] == doctest::Approx(expected[i]).epsilon(1e-6));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    CHECK(g.data<double>()[i] == doctest::Approx(expected[i]).epsilon(1e-6));
   auto first = [&](const Tensor& a) { return grad([&](const Tensor& b) { return sum(f(b)); }, a); };
   Tensor second = grad([&](const Tensor& a) { return sum(first(a)); }, x);
   expected = central_difference(first, values);
@@ -234,8 +245,11 @@ TEST_CASE("derivatives against differences, first and second") {
 }
 
 TEST_CASE("derivatives are those of the primitives, to the last bit, for every operand") {
-  constexpr auto f = elementwise([](auto x, auto y, auto z) { return pack(x * tanh(y) / z, where(x < y, maximum(x, z), y) * x); });
-  auto on_tensors = [](Tensor x, Tensor y, Tensor z) { return std::tuple(x * tanh(y) / z, where(x < y, maximum(x, z), y) * x); };
+  constexpr auto f =
+      elementwise([](auto x, auto y, auto z) { return pack(x * tanh(y) / z, where(x < y, maximum(x, z), y) * x); });
+  auto on_tensors = [](Tensor x, Tensor y, Tensor z) {
+    return std::tuple(x * tanh(y) / z, where(x < y, maximum(x, z), y) * x);
+  };
   std::vector<Tensor> in = {tensor<float>(33, 1), tensor<float>(33, 2), tensor<float>(33, 3)};
   for (int which = 0; which < 3; ++which) {
     INFO("operand ", which);

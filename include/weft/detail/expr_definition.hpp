@@ -1,6 +1,6 @@
-// What a scalar expression is to the library: plain data, made at compile time by weft/expr.hpp. In: rows of weft/ops.def
-// over arguments and literals. Out: nothing; it is read. Invariant: an entry's operands stand before it, and the first
-// `argument_count` entries are the arguments.
+// What a scalar expression is to the library: plain data, made at compile time by weft/expr.hpp. In: rows of
+// weft/ops.def over arguments and literals. Out: nothing; it is read. Invariant: an entry's operands stand before it,
+// and the first `argument_count` entries are the arguments.
 #pragma once
 #include <cstdint>
 
@@ -49,7 +49,8 @@ constexpr bool rounds_alike(ScalarOp op) {
 struct ScalarEntry {
   ScalarOp op = ScalarOp::argument;
   ScalarKind kind = ScalarKind::unknown;
-  DTypeKind literal = DTypeKind::floating;  // which of the two numbers below holds a literal; bools are integers 0 and 1
+  DTypeKind literal =
+      DTypeKind::floating;  // which of the two numbers below holds a literal; bools are integers 0 and 1
   std::uint16_t operands[3] = {};
   double number = 0;
   std::int64_t integer = 0;

@@ -1,6 +1,7 @@
-// The gradient of a scalar expression is another one. In: the entries of an expression. Out: those of its vector-Jacobian
-// product, by the derivative column of weft/ops.def. Contributions to one value are added in the reverse order of its
-// uses, as the backward pass over tensors does it. At compile time for what a user writes, at run time for the rest.
+// The gradient of a scalar expression is another one. In: the entries of an expression. Out: those of its
+// vector-Jacobian product, by the derivative column of weft/ops.def. Contributions to one value are added in the
+// reverse order of its uses, as the backward pass over tensors does it. At compile time for what a user writes, at run
+// time for the rest.
 #pragma once
 #include "weft/detail/expr_symbol.hpp"
 
@@ -31,10 +32,11 @@ constexpr void scalar_pull_back(ScalarOp op, Sym g, const Sym* x, Sym y, Cotange
 #define WEFT_PULL_BACK_2(da, db) WEFT_PART(0, da) WEFT_PART(1, db)
 #define WEFT_PULL_BACK_3(da, db, dc) WEFT_PART(0, da) WEFT_PART(1, db) WEFT_PART(2, dc)
   switch (op) {
+// clang-format off
 #define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...) \
-  case ScalarOp::name:                                             \
-    WEFT_PULL_BACK_##arity(__VA_ARGS__) break;
+  case ScalarOp::name: WEFT_PULL_BACK_##arity(__VA_ARGS__) break;
 #include "weft/ops.def"
+    // clang-format on
     default: break;
   }
 #undef WEFT_PART
@@ -46,8 +48,8 @@ constexpr void scalar_pull_back(ScalarOp op, Sym g, const Sym* x, Sym y, Cotange
 
 // Writes the gradient into `program` (empty) and its results into `results`; returns how many there are. `values` and
 // `cotangents` are scratch of as many elements as there are entries.
-constexpr int scalar_gradient(const ElementwiseDefinition& of, ScalarProgram& program, std::uint16_t* results, Sym* values,
-                              Cotangent* cotangents) {
+constexpr int scalar_gradient(const ElementwiseDefinition& of, ScalarProgram& program, std::uint16_t* results,
+                              Sym* values, Cotangent* cotangents) {
   for (int i = 0; i < of.argument_count; ++i) {
     ScalarEntry argument;
     argument.kind = of.entries[i].kind;

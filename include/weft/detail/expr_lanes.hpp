@@ -1,6 +1,6 @@
-// The host kernel of a scalar expression: the host compiler's instantiation of its entries over 16 vector lanes, one pass
-// over memory. In: whole vectors of contiguous or repeated operands. Out: contiguous results. Each primitive is spelled as
-// in every other CPU kernel (the `lanes` column of weft/ops.def), literals have the dtype of the lanes.
+// The host kernel of a scalar expression: the host compiler's instantiation of its entries over 16 vector lanes, one
+// pass over memory. In: whole vectors of contiguous or repeated operands. Out: contiguous results. Each primitive is
+// spelled as in every other CPU kernel (the `lanes` column of weft/ops.def), literals have the dtype of the lanes.
 #pragma once
 #include "weft/detail/expr_symbol.hpp"
 #include "weft/detail/lanes.hpp"
@@ -8,8 +8,8 @@
 namespace weft::detail {
 
 #define WEFT_INLINE __attribute__((always_inline)) static inline
-// A product and a sum stay two roundings, as they are on tensors: g++ would contract them by default where there is FMA,
-// clang does so only inside one expression.
+// A product and a sum stay two roundings, as they are on tensors: g++ would contract them by default where there is
+// FMA, clang does so only inside one expression.
 #if defined(__clang__)
 #define WEFT_TWO_ROUNDINGS
 #else
@@ -18,13 +18,13 @@ namespace weft::detail {
 
 template <ScalarOp Op>
 struct LaneOperation;
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, ...)                                        \
-  template <>                                                                                  \
-  struct LaneOperation<ScalarOp::name> {                                                       \
-    template <class A, class B, class C>                                                       \
-    WEFT_INLINE auto run([[maybe_unused]] A a, [[maybe_unused]] B b, [[maybe_unused]] C c) {   \
-      return lanes;                                                                            \
-    }                                                                                          \
+#define WEFT_POINTWISE(name, arity, dtypes, lanes, ...)                                      \
+  template <>                                                                                \
+  struct LaneOperation<ScalarOp::name> {                                                     \
+    template <class A, class B, class C>                                                     \
+    WEFT_INLINE auto run([[maybe_unused]] A a, [[maybe_unused]] B b, [[maybe_unused]] C c) { \
+      return lanes;                                                                          \
+    }                                                                                        \
   };
 #include "weft/ops.def"
 
@@ -75,16 +75,20 @@ struct LaneKernel {
   template <int... I>
   struct Frame<Places<I...>> : Slot<I>... {};
 
-  template <int I>
-  WEFT_INLINE auto& value(auto& frame) {
-    return static_cast<std::conditional_t<std::is_const_v<std::remove_reference_t<decltype(frame)>>, const Slot<I>, Slot<I>>&>(frame).value;
+  template <int I, class F>
+  WEFT_INLINE auto& value(F& frame) {
+    using Place = std::conditional_t<std::is_const_v<F>, const Slot<I>, Slot<I>>;
+    return static_cast<Place&>(frame).value;
   }
   template <int I, int K>
   WEFT_INLINE Operand<I, K> operand(const auto& frame) {
     constexpr int at = program.entries[I].operands[K];
-    if constexpr (K >= scalar_arities[static_cast<int>(program.entries[I].op)]) return {};
-    else if constexpr (is_boolean(at) && !takes_boolean(I, K)) return select(value<at>(frame), Lane(T(1)), Lane(T(0)));
-    else return value<at>(frame);
+    if constexpr (K >= scalar_arities[static_cast<int>(program.entries[I].op)])
+      return {};
+    else if constexpr (is_boolean(at) && !takes_boolean(I, K))
+      return select(value<at>(frame), Lane(T(1)), Lane(T(0)));
+    else
+      return value<at>(frame);
   }
   template <int I>
   WEFT_INLINE typename Value<I>::type compute(const auto& frame, const void* const* data) {
@@ -93,8 +97,10 @@ struct LaneKernel {
     if constexpr (entry.op == ScalarOp::argument) {
       return lanes::load(static_cast<const Element*>(data[I]));
     } else if constexpr (entry.op == ScalarOp::literal) {
-      if constexpr (is_boolean(I)) return Lane(T(entry.integer)) != Lane(T(0));
-      else return Lane(T(entry.number));
+      if constexpr (is_boolean(I))
+        return Lane(T(entry.integer)) != Lane(T(0));
+      else
+        return Lane(T(entry.number));
     } else {
       return LaneOperation<entry.op>::run(operand<I, 0>(frame), operand<I, 1>(frame), operand<I, 2>(frame));
     }
@@ -109,7 +115,9 @@ struct LaneKernel {
       Frame<Places<Entry...>> frame;
       ((value<Entry>(frame) = compute<Entry>(frame, data)), ...);
       (write<program.results[Result]>(results[Result], v, value<program.results[Result]>(frame)), ...);
-      ((data[Argument] = static_cast<const std::conditional_t<is_boolean(Argument), bool, T>*>(data[Argument]) + steps[Argument]), ...);
+      ((data[Argument] =
+            static_cast<const std::conditional_t<is_boolean(Argument), bool, T>*>(data[Argument]) + steps[Argument]),
+       ...);
     }
   }
   template <int I>

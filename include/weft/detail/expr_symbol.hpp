@@ -1,6 +1,6 @@
-// Sym: a value of a scalar expression while it is written down. A lambda that is called on Syms leaves its operations in
-// a ScalarProgram, at compile time where the lambda allows it. In: operators and the functions of weft/ops.def, literals.
-// Out: entries. Literals are weak: they take the dtype of what they meet.
+// Sym: a value of a scalar expression while it is written down. A lambda that is called on Syms leaves its operations
+// in a ScalarProgram, at compile time where the lambda allows it. In: operators and the functions of weft/ops.def,
+// literals. Out: entries. Literals are weak: they take the dtype of what they meet.
 #pragma once
 #include <concepts>
 #include <type_traits>
@@ -30,7 +30,8 @@ struct ScalarProgram {
   int count = 0;
 
   constexpr std::uint16_t add(const ScalarEntry& entry) {
-    if (count == capacity) scalar_error("a scalar expression has too many operations: split it, or write it on tensors");
+    if (count == capacity)
+      scalar_error("a scalar expression has too many operations: split it, or write it on tensors");
     entries[count] = entry;
     return static_cast<std::uint16_t>(count++);
   }
@@ -48,9 +49,10 @@ class Sym {
  public:
   constexpr Sym() = default;  // the literal 0.0
   template <Arithmetic T>
-  constexpr Sym(T value) : kind_(std::is_same_v<T, bool>  ? DTypeKind::boolean
-                                 : std::is_integral_v<T> ? DTypeKind::integer
-                                                         : DTypeKind::floating) {
+  constexpr Sym(T value)
+      : kind_(std::is_same_v<T, bool> ? DTypeKind::boolean
+              : std::is_integral_v<T> ? DTypeKind::integer
+                                      : DTypeKind::floating) {
     if constexpr (std::is_integral_v<T>) integer_ = static_cast<std::int64_t>(value);
     number_ = static_cast<double>(value);
   }
@@ -104,7 +106,8 @@ template <class A, class B>
 concept SymAndOther = (std::same_as<A, Sym> && !SymOperand<B>) || (std::same_as<B, Sym> && !SymOperand<A>);
 template <class A>
 constexpr Sym refuse_operand() {
-  static_assert(never<A>, "a scalar expression works on its own values and on numbers: make everything else an operand");
+  static_assert(never<A>,
+                "a scalar expression works on its own values and on numbers: make everything else an operand");
   return {};
 }
 
@@ -165,13 +168,13 @@ constexpr Sym scalar_apply(ScalarOp op, Sym a, Sym b = 0, Sym c = 0) {
 // ---- the functions of the table, on Syms ----------------------------------------------------------------------------
 #define WEFT_SCALAR_1(name) \
   constexpr Sym name(Sym a) { return detail::scalar_apply(detail::ScalarOp::name, a); }
-#define WEFT_SCALAR_2(name)                                                                           \
-  template <class A, class B>                                                                         \
-    requires detail::SymOperands<A, B>                                                                \
+#define WEFT_SCALAR_2(name)          \
+  template <class A, class B>        \
+  requires detail::SymOperands<A, B> \
   constexpr Sym name(A a, B b) { return detail::scalar_apply(detail::ScalarOp::name, a, b); }
-#define WEFT_SCALAR_3(name)                                                                           \
-  template <class A, class B, class C>                                                                \
-    requires detail::SymOperands<A, B, C>                                                             \
+#define WEFT_SCALAR_3(name)             \
+  template <class A, class B, class C>  \
+  requires detail::SymOperands<A, B, C> \
   constexpr Sym name(A a, B b, C c) { return detail::scalar_apply(detail::ScalarOp::name, a, b, c); }
 #define WEFT_POINTWISE(name, arity, ...) WEFT_SCALAR_##arity(name)
 #include "weft/ops.def"
@@ -179,9 +182,9 @@ constexpr Sym scalar_apply(ScalarOp op, Sym a, Sym b = 0, Sym c = 0) {
 #undef WEFT_SCALAR_2
 #undef WEFT_SCALAR_3
 
-#define WEFT_SCALAR_OPERATOR(op, result)             \
-  template <class A, class B>                        \
-    requires detail::SymOperands<A, B>               \
+#define WEFT_SCALAR_OPERATOR(op, result) \
+  template <class A, class B>            \
+  requires detail::SymOperands<A, B>     \
   constexpr Sym operator op(A a, B b) { return result; }
 WEFT_SCALAR_OPERATOR(+, add(a, b))
 WEFT_SCALAR_OPERATOR(-, sub(a, b))
@@ -198,12 +201,10 @@ WEFT_SCALAR_OPERATOR(|, bitwise_or(a, b))
 WEFT_SCALAR_OPERATOR(^, bitwise_xor(a, b))
 #undef WEFT_SCALAR_OPERATOR
 // A tensor, a string: one sentence instead of every operator there is.
-#define WEFT_SCALAR_OPERATOR(op)                    \
-  template <class A, class B>                       \
-    requires detail::SymAndOther<A, B>              \
-  constexpr Sym operator op(const A&, const B&) {   \
-    return detail::refuse_operand<A>();             \
-  }
+#define WEFT_SCALAR_OPERATOR(op)     \
+  template <class A, class B>        \
+  requires detail::SymAndOther<A, B> \
+  constexpr Sym operator op(const A&, const B&) { return detail::refuse_operand<A>(); }
 WEFT_SCALAR_OPERATOR(+)
 WEFT_SCALAR_OPERATOR(-)
 WEFT_SCALAR_OPERATOR(*)
@@ -214,19 +215,27 @@ WEFT_SCALAR_OPERATOR(>)
 constexpr Sym operator-(Sym a) { return neg(a); }
 constexpr Sym operator+(Sym a) { return a; }
 constexpr Sym operator~(Sym a) { return bitwise_not(a); }
-constexpr Sym& operator+=(Sym& a, std::type_identity_t<Sym> b) { return a = detail::scalar_apply(detail::ScalarOp::add, a, b); }
-constexpr Sym& operator-=(Sym& a, std::type_identity_t<Sym> b) { return a = detail::scalar_apply(detail::ScalarOp::sub, a, b); }
-constexpr Sym& operator*=(Sym& a, std::type_identity_t<Sym> b) { return a = detail::scalar_apply(detail::ScalarOp::mul, a, b); }
-constexpr Sym& operator/=(Sym& a, std::type_identity_t<Sym> b) { return a = detail::scalar_apply(detail::ScalarOp::div, a, b); }
+constexpr Sym& operator+=(Sym& a, std::type_identity_t<Sym> b) {
+  return a = detail::scalar_apply(detail::ScalarOp::add, a, b);
+}
+constexpr Sym& operator-=(Sym& a, std::type_identity_t<Sym> b) {
+  return a = detail::scalar_apply(detail::ScalarOp::sub, a, b);
+}
+constexpr Sym& operator*=(Sym& a, std::type_identity_t<Sym> b) {
+  return a = detail::scalar_apply(detail::ScalarOp::mul, a, b);
+}
+constexpr Sym& operator/=(Sym& a, std::type_identity_t<Sym> b) {
+  return a = detail::scalar_apply(detail::ScalarOp::div, a, b);
+}
 
 template <class A, class B>
-  requires detail::SymOperands<A, B>
+requires detail::SymOperands<A, B>
 constexpr Sym operator&&(A, B) {
   static_assert(detail::never<A>, "in a scalar expression write & for &&, | for || and ~ for !");
   return {};
 }
 template <class A, class B>
-  requires detail::SymOperands<A, B>
+requires detail::SymOperands<A, B>
 constexpr Sym operator||(A, B) {
   static_assert(detail::never<A>, "in a scalar expression write & for &&, | for || and ~ for !");
   return {};

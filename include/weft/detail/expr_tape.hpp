@@ -38,7 +38,8 @@ struct ScalarTape {
       bool argument = entry.op == ScalarOp::argument;
       if (argument && entry.kind == ScalarKind::unknown) entry.kind = ScalarKind::number;
       if (entry.op < ScalarOp::argument) {
-        for (int k = 0; k < scalar_arities[static_cast<int>(entry.op)]; ++k) entry.operands[k] = place[entry.operands[k]];
+        for (int k = 0; k < scalar_arities[static_cast<int>(entry.op)]; ++k)
+          entry.operands[k] = place[entry.operands[k]];
         bool bits = scalar_classes[static_cast<int>(entry.op)] == ScalarClass::bits;
         typed = typed && !(bits && entry.kind != ScalarKind::boolean);
       }
@@ -64,10 +65,12 @@ constexpr ScalarTape<Capacity> shorten(const ScalarTape<From>& tape) {
 
 // Fills an empty tape with the gradient of an expression; the scratch has an element for each of its entries.
 template <int Capacity>
-constexpr void fill_gradient(ScalarTape<Capacity>& tape, const ElementwiseDefinition& of, Sym* values, Cotangent* cotangents) {
+constexpr void fill_gradient(ScalarTape<Capacity>& tape, const ElementwiseDefinition& of, Sym* values,
+                             Cotangent* cotangents) {
   ScalarProgram program{tape.entries, Capacity};
   tape.result_count = scalar_gradient(of, program, tape.results, values, cotangents);
-  while (tape.argument_count < program.count && tape.entries[tape.argument_count].op == ScalarOp::argument) ++tape.argument_count;
+  while (tape.argument_count < program.count && tape.entries[tape.argument_count].op == ScalarOp::argument)
+    ++tape.argument_count;
   tape.entry_count = program.count;
   tape.typed = of.typed;
   tape.finish();
