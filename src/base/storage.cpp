@@ -1,8 +1,8 @@
 // The CPU's memory: blocks in size classes (four an octave, so at most a quarter is wasted), freed into a list of the
-// thread, then into one of the process, then to the system. In: bytes. Out: a Storage with its header from the same list,
-// so the common path is a few instructions: no lock, no system call, no heap. Invariants: data is 64-byte aligned; what
-// is cached is bounded (`local_limit` a thread, `shared_limit` in all). With AddressSanitizer a cached block is poisoned,
-// and so is what lies beyond the asked bytes.
+// thread, then into one of the process, then to the system. In: bytes. Out: a Storage with its header from the same
+// list, so the common path is a few instructions: no lock, no system call, no heap. Invariants: data is 64-byte
+// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all). With AddressSanitizer a cached
+// block is poisoned, and so is what lies beyond the asked bytes.
 #include "base/storage.hpp"
 
 #include <sys/mman.h>
@@ -88,8 +88,10 @@ void* system_allocate(std::size_t capacity) {
 
 void system_free(Block* block) {
   ASAN_UNPOISON_MEMORY_REGION(block->data, block->capacity);
-  if (block->capacity < huge_page) std::free(block->data);
-  else munmap(block->data, block->capacity);
+  if (block->capacity < huge_page)
+    std::free(block->data);
+  else
+    munmap(block->data, block->capacity);
   delete block;
 }
 
@@ -143,8 +145,10 @@ void cpu_free(Storage* storage) {
   auto* block = static_cast<Block*>(storage);
   ASAN_POISON_MEMORY_REGION(block->data, block->capacity);
   FreeLists* local = local_lists();
-  if (local && local->bytes + block->capacity <= local_limit) local->push(block);
-  else SharedLists::instance().push(block);
+  if (local && local->bytes + block->capacity <= local_limit)
+    local->push(block);
+  else
+    SharedLists::instance().push(block);
 }
 
 Block* new_block(SizeClass wanted) {
@@ -198,7 +202,8 @@ DeviceMemory& device_memory(Device::Type type) {
 }
 
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
-  if (device.type == Device::Type::cpu) [[likely]] return cpu_allocate(device, bytes, queue);
+  if (device.type == Device::Type::cpu) [[likely]]
+    return cpu_allocate(device, bytes, queue);
   DeviceMemory& memory = device_memory(device.type);
   if (!memory.allocate) throw Error("[allocate] device cuda is not available: its libraries have not been loaded");
   return memory.allocate(device, bytes, queue);

@@ -70,10 +70,11 @@ Number apply(Function f, DType dtype, const Number* x) {
 // `dtype` is the operands' (of `where`: of the values).
 Number pointwise(Op op, DType dtype, const Number* x) {
   switch (op) {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                            \
-  case Op::name:                                                                                              \
-    return apply<DTypeClass::dtypes>(                                                                         \
-        []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) { return reference; }, dtype, x);
+#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                                  \
+  case Op::name:                                                                                                    \
+    return apply<DTypeClass::dtypes>(                                                                               \
+        []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) { return reference; }, dtype, \
+        x);
 #include "weft/ops.def"
     default: break;
   }
@@ -104,9 +105,9 @@ double decode_half(std::uint64_t bits, int exponent_bits, int fraction_bits) {
   int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
   auto fraction = static_cast<double>(bits & ((1u << fraction_bits) - 1));
   double scale = std::ldexp(1.0, -fraction_bits);
-  double size = exponent == 0                            ? std::ldexp(fraction * scale, 1 - bias)
+  double size = exponent == 0                          ? std::ldexp(fraction * scale, 1 - bias)
                 : exponent == (1 << exponent_bits) - 1 ? (fraction != 0 ? NAN : INFINITY)
-                                                         : std::ldexp(1 + fraction * scale, exponent - bias);
+                                                       : std::ldexp(1 + fraction * scale, exponent - bias);
   return bits >> 15 & 1 ? -size : size;
 }
 std::uint64_t encode_half(double value, int exponent_bits, int fraction_bits) {
@@ -177,8 +178,10 @@ Sizes sizes_of(const Type& type) {
 Literal make_literal(const Type& type) {
   Literal literal{type};
   auto count = static_cast<std::size_t>(sizes_of(type).count());
-  if (is_floating(type.dtype)) literal.reals.resize(count);
-  else literal.integers.resize(count);
+  if (is_floating(type.dtype))
+    literal.reals.resize(count);
+  else
+    literal.integers.resize(count);
   return literal;
 }
 Number get(const Literal& value, std::int64_t i) {
@@ -187,8 +190,10 @@ Number get(const Literal& value, std::int64_t i) {
 }
 void set(Literal& value, std::int64_t i, Number x) {
   auto at = static_cast<std::size_t>(i);
-  if (is_floating(value.type.dtype)) value.reals[at] = round_to(value.type.dtype, x.real);
-  else value.integers[at] = wrap(value.type.dtype, x.integer);
+  if (is_floating(value.type.dtype))
+    value.reals[at] = round_to(value.type.dtype, x.real);
+  else
+    value.integers[at] = wrap(value.type.dtype, x.integer);
 }
 
 using Operands = std::span<const Literal* const>;
@@ -203,7 +208,8 @@ Literal read(const Node& node, const Type& type) {
     std::int64_t element = node.layout ? node.layout->offset : i;
     for (int axis = 0; node.layout && axis < sizes.rank; ++axis) element += index[axis] * node.layout->strides[axis];
     std::uint64_t bits = 0;
-    std::memcpy(&bits, static_cast<const std::byte*>(node.storage->data) + element * bytes, static_cast<std::size_t>(bytes));
+    std::memcpy(&bits, static_cast<const std::byte*>(node.storage->data) + element * bytes,
+                static_cast<std::size_t>(bytes));
     set(result, i, decode(type.dtype, bits));
   });
   return result;
@@ -423,9 +429,12 @@ struct Interpreter {
     for (std::int64_t i = 0, n = sizes_of(type).count(); i < n; ++i) {
       Number x[3];
       for (std::size_t k = 0; k < operands.size(); ++k) x[k] = get(*operands[k], i);
-      if (op == Op::cast) set(result, i, cast(type.dtype, from, x[0]));
-      else if (op == Op::bitcast) set(result, i, decode(type.dtype, encode(from, x[0])));
-      else set(result, i, weft::pointwise(op, from, x));
+      if (op == Op::cast)
+        set(result, i, cast(type.dtype, from, x[0]));
+      else if (op == Op::bitcast)
+        set(result, i, decode(type.dtype, encode(from, x[0])));
+      else
+        set(result, i, weft::pointwise(op, from, x));
     }
     return result;
   }
@@ -461,8 +470,7 @@ struct Interpreter {
         WEFT_CHECK(static_cast<std::size_t>(attributes.value) < inputs.size(), "input ", attributes.value);
         return one(inputs[static_cast<std::size_t>(attributes.value)]);
       case OpKind::effect:
-        if (!operands[0]->integers[0])
-          throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
+        if (!operands[0]->integers[0]) throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
         return one(Literal{type, {}, {1}});
       case OpKind::region: {
         WEFT_CHECK(node.body, info(node.op).name, " has no body to interpret");
@@ -487,8 +495,16 @@ bool is_exact(const Node& node) {
   switch (info(node.op).kind) {
     case OpKind::pointwise:
       switch (node.op) {
-        case Op::neg: case Op::abs: case Op::sign: case Op::relu: case Op::maximum: case Op::minimum:
-        case Op::floor: case Op::ceil: case Op::round: case Op::where: return true;
+        case Op::neg:
+        case Op::abs:
+        case Op::sign:
+        case Op::relu:
+        case Op::maximum:
+        case Op::minimum:
+        case Op::floor:
+        case Op::ceil:
+        case Op::round:
+        case Op::where: return true;
         default: return false;
       }
     case OpKind::cast: return node.op == Op::bitcast;
@@ -510,13 +526,16 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
   // The roundings inside a sum are relative to its terms, not to what is left of them.
   std::vector<double> scale = magnitudes(value).reals;
   double roundings = by.roundings;
-  if (node.op == Op::sum) scale = interpret_reduce(Op::sum, node.attributes, value.type, magnitudes(*operands[0])).reals;
-  if (node.op == Op::matmul) scale = interpret_matmul(value.type, magnitudes(*operands[0]), magnitudes(*operands[1])).reals;
+  if (node.op == Op::sum)
+    scale = interpret_reduce(Op::sum, node.attributes, value.type, magnitudes(*operands[0])).reals;
+  if (node.op == Op::matmul)
+    scale = interpret_matmul(value.type, magnitudes(*operands[0]), magnitudes(*operands[1])).reals;
   if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());
   for (std::size_t i = 0; i < value.reals.size(); ++i) {
     by.state ^= by.state << 13, by.state ^= by.state >> 7, by.state ^= by.state << 17;
     double unit = static_cast<double>(by.state >> 11) * 0x1p-52 - 1;
-    value.reals[i] = round_to(value.type.dtype, value.reals[i] + unit * roundings * spacing(value.type.dtype) * scale[i]);
+    value.reals[i] =
+        round_to(value.type.dtype, value.reals[i] + unit * roundings * spacing(value.type.dtype) * scale[i]);
   }
 }
 
@@ -531,12 +550,13 @@ double round_to(DType dtype, long double value) {
   if (!std::isfinite(value) || value == 0) return static_cast<double>(value);
   int unit = std::max(std::ilogb(value) - digits + 1, smallest);
   long double nearest = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  if (std::fabs(nearest) > largest) return std::copysign(std::numeric_limits<double>::infinity(), static_cast<double>(value));
+  if (std::fabs(nearest) > largest)
+    return std::copysign(std::numeric_limits<double>::infinity(), static_cast<double>(value));
   return static_cast<double>(nearest);
 }
 
-std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inputs, std::span<const std::int64_t> symbols,
-                               Perturbation* perturbation) {
+std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inputs,
+                               std::span<const std::int64_t> symbols, Perturbation* perturbation) {
   Interpreter interpreter{graph, inputs, symbols};
   std::size_t count = graph.nodes.size();
   // A value is dropped after its last user, so that long graphs don't hold all of theirs.

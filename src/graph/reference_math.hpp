@@ -1,6 +1,6 @@
 // The functions that the `reference` column of weft/ops.def names, on doubles and on exact integers. In: numbers that
-// already have their dtype's precision. Out: the exact or double result, rounded to the dtype by the caller. Written from
-// the definitions (PyTorch's), scalar and obvious; shares nothing with the vector spelling.
+// already have their dtype's precision. Out: the exact or double result, rounded to the dtype by the caller. Written
+// from the definitions (PyTorch's), scalar and obvious; shares nothing with the vector spelling.
 #pragma once
 #include <cmath>
 

@@ -16,7 +16,8 @@ Value make_value(const Type& type) {
 Value make_contiguous(const Value& value) {
   if (value.contiguous()) return value;
   Value result = make_value(value.type);
-  copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data, value.layout);
+  copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
+                value.layout);
   return result;
 }
 

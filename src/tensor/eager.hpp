@@ -39,7 +39,9 @@ struct Value {
 
   std::size_t element_bytes() const { return storage_bytes(type.dtype, 1); }
   // The first element.
-  void* data() const { return static_cast<std::byte*>(storage->data) + static_cast<std::size_t>(layout.offset) * element_bytes(); }
+  void* data() const {
+    return static_cast<std::byte*>(storage->data) + static_cast<std::size_t>(layout.offset) * element_bytes();
+  }
   template <class T>
   T* as() const {
     return static_cast<T*>(data());
@@ -57,7 +59,8 @@ Value convert(const Value& value, DType dtype);
 // Computes a primitive other than a leaf of a graph (input, data) or a region. `type` and `attributes` have no symbols.
 Value execute(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands, Loc loc);
 
-// ---- the parts of it, by kind of primitive ----------------------------------------------------------------------------
+// ---- the parts of it, by kind of primitive
+// ----------------------------------------------------------------------------
 
 Value execute_pointwise(Op op, const Type& type, std::span<const Value> operands);
 Value execute_reduction(Op op, const Attributes& attributes, const Type& type, const Value& operand);
@@ -69,8 +72,8 @@ std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, 
                                        std::span<const Value> operands);
 Value execute_random_bits(const Type& type, const Value& seed, const Value& offset);
 
-// On contiguous memory: result[i] = op(a[i], b[i]), all of one dtype, and result[i] = a[i] in another dtype. f16 and bf16
-// convert to f32 and from f32, f64, i32 and i64.
+// On contiguous memory: result[i] = op(a[i], b[i]), all of one dtype, and result[i] = a[i] in another dtype. f16 and
+// bf16 convert to f32 and from f32, f64, i32 and i64.
 void combine(Op op, DType dtype, void* result, const void* a, const void* b, std::int64_t count);
 void cast_elements(DType from, DType to, void* result, const void* data, std::int64_t count);
 

@@ -8,11 +8,11 @@ using namespace weft::lanes;
 #include "tensor/eager_loop.inc"
 }  // namespace
 
-#define WEFT_PUT_arithmetic(name, arity, expression)                     \
-  WEFT_PUT(name, f32, arity, float, float, float, expression)            \
-  WEFT_PUT(name, f64, arity, double, double, double, expression)         \
-  WEFT_PUT(name, i32, arity, int, int, int, expression)                  \
-  WEFT_PUT(name, i64, arity, long, long, long, expression)               \
+#define WEFT_PUT_arithmetic(name, arity, expression)             \
+  WEFT_PUT(name, f32, arity, float, float, float, expression)    \
+  WEFT_PUT(name, f64, arity, double, double, double, expression) \
+  WEFT_PUT(name, i32, arity, int, int, int, expression)          \
+  WEFT_PUT(name, i64, arity, long, long, long, expression)       \
   WEFT_PUT(name, u8, arity, unsigned char, unsigned char, unsigned char, expression)
 #define WEFT_PUT_floating(...)
 #define WEFT_PUT_comparison(...)

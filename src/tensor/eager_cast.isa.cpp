@@ -1,5 +1,5 @@
-// Eager kernels that convert between dtypes. f16 and bf16 are converted from and to f32 exactly as the lanes do not hold
-// them; from types wider than f32 they round once, through a float rounded to odd (Boldo and Melquiond, 2008).
+// Eager kernels that convert between dtypes. f16 and bf16 are converted from and to f32 exactly as the lanes do not
+// hold them; from types wider than f32 they round once, through a float rounded to odd (Boldo and Melquiond, 2008).
 #include "tensor/eager_kernels.hpp"
 #include "weft/detail/lanes.hpp"
 
@@ -11,13 +11,17 @@ using namespace weft::lanes;
 // What a storage type is on lanes: bool as the bytes 0 and 1.
 template <class To, class From>
 void cast_vectors(void* result, const Operand* operands, std::int64_t vectors) {
-  each_vector<1, From, From, To>(result, operands, vectors, [](auto a, auto, auto) __attribute__((always_inline)) {
-    if constexpr (same_type<From, bool>) return convert<To>(convert<unsigned char>(a));
-    else return convert<To>(a);
-  });
+  each_vector<1, From, From, To>(
+      result, operands, vectors, [](auto a, auto, auto) __attribute__((always_inline)) {
+        if constexpr (same_type<From, bool>)
+          return convert<To>(convert<unsigned char>(a));
+        else
+          return convert<To>(a);
+      });
 }
 
-// ---- 16-bit floats: plain loops over bits, which the compiler turns into vectors -------------------------------------
+// ---- 16-bit floats: plain loops over bits, which the compiler turns into vectors
+// -------------------------------------
 
 inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 inline float from_bits(std::uint32_t x) { return __builtin_bit_cast(float, x); }
@@ -58,8 +62,8 @@ inline float odd_float(double x) {
 inline double odd_double(std::int64_t x) {
   std::int64_t high = x >> 11 << 11;
   return static_cast<double>(x >= -(std::int64_t{1} << 53) && x <= (std::int64_t{1} << 53) ? x
-                             : high == x                                                       ? x
-                                                                                               : high | 1 << 10);
+                             : high == x                                                   ? x
+                                                                                           : high | 1 << 10);
 }
 
 template <class To, class From, class Function>
@@ -73,22 +77,22 @@ void each_element(void* result, const Operand* operands, std::int64_t vectors, F
 
 #define WEFT_CAST(from, From, to, To) \
   kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = cast_vectors<To, From>;
-#define WEFT_CASTS_FROM(from, From)             \
-  WEFT_CAST(from, From, boolean, bool)          \
-  WEFT_CAST(from, From, u8, unsigned char)      \
-  WEFT_CAST(from, From, i32, int)               \
-  WEFT_CAST(from, From, i64, long)              \
-  WEFT_CAST(from, From, f32, float)             \
+#define WEFT_CASTS_FROM(from, From)        \
+  WEFT_CAST(from, From, boolean, bool)     \
+  WEFT_CAST(from, From, u8, unsigned char) \
+  WEFT_CAST(from, From, i32, int)          \
+  WEFT_CAST(from, From, i64, long)         \
+  WEFT_CAST(from, From, f32, float)        \
   WEFT_CAST(from, From, f64, double)
-#define WEFT_CAST_HALF(from, From, to, To, expression)                                                  \
-  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] =                            \
-      [](void* result, const Operand* operands, std::int64_t vectors) {                                 \
-        each_element<To, From>(result, operands, vectors, [](From x) { return expression; });           \
-      };
-#define WEFT_CASTS_TO_HALF(half, narrow)                                                                \
-  WEFT_CAST_HALF(f32, float, half, std::uint16_t, narrow(x))                                            \
-  WEFT_CAST_HALF(f64, double, half, std::uint16_t, narrow(odd_float(x)))                                \
-  WEFT_CAST_HALF(i32, std::int32_t, half, std::uint16_t, narrow(odd_float(x)))                          \
+#define WEFT_CAST_HALF(from, From, to, To, expression)                                                                 \
+  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = [](void* result, const Operand* operands, \
+                                                                                std::int64_t vectors) {                \
+    each_element<To, From>(result, operands, vectors, [](From x) { return expression; });                              \
+  };
+#define WEFT_CASTS_TO_HALF(half, narrow)                                       \
+  WEFT_CAST_HALF(f32, float, half, std::uint16_t, narrow(x))                   \
+  WEFT_CAST_HALF(f64, double, half, std::uint16_t, narrow(odd_float(x)))       \
+  WEFT_CAST_HALF(i32, std::int32_t, half, std::uint16_t, narrow(odd_float(x))) \
   WEFT_CAST_HALF(i64, std::int64_t, half, std::uint16_t, narrow(odd_float(odd_double(x))))
 
 void put_casts(Kernels& kernels) {

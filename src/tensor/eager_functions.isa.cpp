@@ -8,8 +8,8 @@ using namespace weft::lanes;
 #include "tensor/eager_loop.inc"
 }  // namespace
 
-#define WEFT_PUT_floating(name, arity, expression)             \
-  WEFT_PUT(name, f32, arity, float, float, float, expression)  \
+#define WEFT_PUT_floating(name, arity, expression)            \
+  WEFT_PUT(name, f32, arity, float, float, float, expression) \
   WEFT_PUT(name, f64, arity, double, double, double, expression)
 #define WEFT_PUT_arithmetic(...)
 #define WEFT_PUT_comparison(...)

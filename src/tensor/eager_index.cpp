@@ -21,8 +21,9 @@ void check_rows(const char* operation, const std::int64_t* index, std::int64_t c
 template <class Body>
 void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
   std::int64_t least = std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, elements_each));
-  parallel_for(0, count, least,
-               [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Body*>(context))(begin, end); }, &body);
+  parallel_for(
+      0, count, least,
+      [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Body*>(context))(begin, end); }, &body);
 }
 
 }  // namespace
@@ -48,7 +49,8 @@ Value execute_scatter_add(const Type& type, const Value& index, const Value& upd
   Type summed = type;
   summed.dtype = dtype;
   Value picks = make_contiguous(index), from = make_contiguous(convert(updates, dtype)), result = make_value(summed);
-  std::int64_t rows = result.sizes.rank ? result.sizes.size[0] : 1, count = picks.sizes.count(), total = result.sizes.count();
+  std::int64_t rows = result.sizes.rank ? result.sizes.size[0] : 1, count = picks.sizes.count(),
+               total = result.sizes.count();
   if (total == 0) return convert(result, type.dtype);
   std::memset(result.data(), 0, static_cast<std::size_t>(total) * result.element_bytes());
   check_rows("scatter_add", picks.as<std::int64_t>(), count, rows, loc);

@@ -22,7 +22,8 @@ using PointwiseKernel = void (*)(void* result, const Operand* operands, std::int
 using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* result);
 
 // Elements first .. first + 16 * vectors of a draw.
-using RandomKernel = void (*)(void* result, std::int64_t seed, std::int64_t offset, std::int64_t first, std::int64_t vectors);
+using RandomKernel = void (*)(void* result, std::int64_t seed, std::int64_t offset, std::int64_t first,
+                              std::int64_t vectors);
 
 // Positions of the table's rows: those of Op.
 enum Row : int {
@@ -41,14 +42,14 @@ struct Kernels {
 };
 
 // What each ISA's files put into its table.
-#define WEFT_KERNEL_FILES(isa)              \
-  namespace isa {                           \
-  void put_arithmetic(Kernels& kernels);    \
-  void put_functions(Kernels& kernels);     \
-  void put_logic(Kernels& kernels);         \
-  void put_casts(Kernels& kernels);         \
-  void put_reductions(Kernels& kernels);    \
-  void put_random(Kernels& kernels);        \
+#define WEFT_KERNEL_FILES(isa)           \
+  namespace isa {                        \
+  void put_arithmetic(Kernels& kernels); \
+  void put_functions(Kernels& kernels);  \
+  void put_logic(Kernels& kernels);      \
+  void put_casts(Kernels& kernels);      \
+  void put_reductions(Kernels& kernels); \
+  void put_random(Kernels& kernels);     \
   }
 WEFT_KERNEL_FILES(baseline)
 WEFT_KERNEL_FILES(avx2)

@@ -67,8 +67,10 @@ namespace {
 
 template <class T>
 void copy_run(T* to, const T* from, std::int64_t to_stride, std::int64_t from_stride, std::int64_t count) {
-  if (to_stride == 1 && from_stride == 1) std::copy_n(from, count, to);
-  else if (to_stride == 1 && from_stride == 0) std::fill_n(to, count, *from);
+  if (to_stride == 1 && from_stride == 1)
+    std::copy_n(from, count, to);
+  else if (to_stride == 1 && from_stride == 0)
+    std::fill_n(to, count, *from);
   else if (to_stride == 1)
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * from_stride];
   else
@@ -157,7 +159,8 @@ void copy_as(const CopyWalk& walk, void* to, const void* from, std::int64_t begi
   }
   for (std::int64_t left = end - begin; left > 0;) {
     std::int64_t run = std::min(target.run(), left);
-    copy_run(static_cast<T*>(to) + target.element, static_cast<const T*>(from) + source.element, to_stride, from_stride, run);
+    copy_run(static_cast<T*>(to) + target.element, static_cast<const T*>(from) + source.element, to_stride, from_stride,
+             run);
     target.advance(run);
     source.advance(run);
     left -= run;
@@ -217,8 +220,8 @@ auto with_element(std::size_t bytes, Function f) {
 
 }  // namespace
 
-const void* gather_block(const Walk& walk, const void* data, std::size_t element, std::int64_t begin, std::int64_t count,
-                         void* scratch) {
+const void* gather_block(const Walk& walk, const void* data, std::size_t element, std::int64_t begin,
+                         std::int64_t count, void* scratch) {
   return with_element(element, [&]<class T>(T) { return gather_as<T>(walk, data, begin, count, scratch); });
 }
 
@@ -236,8 +239,10 @@ void copy_elements(const Sizes& sizes, std::size_t element, void* to, const Layo
   auto body = [](void* context, std::int64_t begin, std::int64_t end) {
     const Job& job = *static_cast<Job*>(context);
     with_element(job.element, [&]<class T>(T) {
-      if (job.across < 0) copy_as<T>(job.walk, job.to, job.from, begin, end);
-      else copy_tiles(job.walk, job.across, static_cast<T*>(job.to), static_cast<const T*>(job.from), begin, end);
+      if (job.across < 0)
+        copy_as<T>(job.walk, job.to, job.from, begin, end);
+      else
+        copy_tiles(job.walk, job.across, static_cast<T*>(job.to), static_cast<const T*>(job.from), begin, end);
     });
   };
   if (job.across < 0 || walk.count == 0) return parallel_for(0, walk.count, copy_grain, body, &job);

@@ -34,10 +34,10 @@ struct Walk {
 };
 Walk make_walk(const Sizes& sizes, const Layout& layout);
 
-// Elements begin .. begin + count of the walk as contiguous memory: `data` itself where they lie so, else `scratch` after
-// copying. Element sizes are 1, 2, 4 or 8 bytes.
-const void* gather_block(const Walk& walk, const void* data, std::size_t element, std::int64_t begin, std::int64_t count,
-                         void* scratch);
+// Elements begin .. begin + count of the walk as contiguous memory: `data` itself where they lie so, else `scratch`
+// after copying. Element sizes are 1, 2, 4 or 8 bytes.
+const void* gather_block(const Walk& walk, const void* data, std::size_t element, std::int64_t begin,
+                         std::int64_t count, void* scratch);
 
 // Copies every element of `sizes` from one layout to another, in parallel where it pays.
 void copy_elements(const Sizes& sizes, std::size_t element, void* to, const Layout& to_layout, const void* from,

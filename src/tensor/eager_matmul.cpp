@@ -1,5 +1,5 @@
-// Matrix products: f32 and f64 where they lie, through runtime/matmul; f16 and bf16 as f32, rounded at the end; integers
-// by a plain loop that wraps.
+// Matrix products: f32 and f64 where they lie, through runtime/matmul; f16 and bf16 as f32, rounded at the end;
+// integers by a plain loop that wraps.
 #include <algorithm>
 #include <cstring>
 
@@ -72,10 +72,13 @@ Value execute_matmul(const Type& type, const Value& a, const Value& b) {
   product.c_batch = {c.layout.strides, batch};
   if (c.sizes.count() == 0) return c;
   bool floats = is_floating(type.dtype);
-  if (product.k == 0 || !floats) std::memset(c.data(), 0, static_cast<std::size_t>(c.sizes.count()) * c.element_bytes());
+  if (product.k == 0 || !floats)
+    std::memset(c.data(), 0, static_cast<std::size_t>(c.sizes.count()) * c.element_bytes());
   if (product.k == 0) return c;
-  if (floats) runtime::matmul(product, a.data(), b.data(), c.data());
-  else multiply_integers(product, a, b, c);
+  if (floats)
+    runtime::matmul(product, a.data(), b.data(), c.data());
+  else
+    multiply_integers(product, a, b, c);
   return c;
 }
 

@@ -13,9 +13,10 @@
 namespace weft::eager {
 namespace {
 
-static_assert(row_count == op_count && row_add == static_cast<int>(Op::add) && row_elementwise == static_cast<int>(Op::elementwise));
+static_assert(row_count == op_count && row_add == static_cast<int>(Op::add) &&
+              row_elementwise == static_cast<int>(Op::elementwise));
 
-constexpr std::int64_t block = 1024;            // elements that are packed or converted at once
+constexpr std::int64_t block = 1024;               // elements that are packed or converted at once
 constexpr std::int64_t pointwise_grain = 1 << 15;  // elements that pay for another thread
 
 struct alignas(64) Scratch {
@@ -86,8 +87,10 @@ struct Source {
     Walk first = walk;
     first.sizes.size[0] = vector_length;
     const void* copies = gather_block(first, data, storage_bytes(stored, 1), 0, vector_length, packed);
-    if (stored == wanted) std::memcpy(value, copies, sizeof value);
-    else cast_elements(stored, wanted, value, copies, vector_length);
+    if (stored == wanted)
+      std::memcpy(value, copies, sizeof value);
+    else
+      cast_elements(stored, wanted, value, copies, vector_length);
   }
   bool direct() const { return repeated || (stored == wanted && walk.contiguous()); }
   Operand fetch(std::int64_t begin, std::int64_t count, Scratch* scratch) const {
@@ -115,7 +118,8 @@ struct Job {
     for (std::int64_t at = begin; at < end; at += step) {
       std::int64_t count = std::min(step, end - at);
       Operand operands[3];
-      for (int i = 0; i < arity; ++i) operands[i] = sources[static_cast<std::size_t>(i)].fetch(at, count, scratch + 2 * i);
+      for (int i = 0; i < arity; ++i)
+        operands[i] = sources[static_cast<std::size_t>(i)].fetch(at, count, scratch + 2 * i);
       std::byte* out = static_cast<std::byte*>(result) + static_cast<std::size_t>(at) * bytes;
       if (computed == stored) {
         run_kernel(kernel, out, bytes, operands, operand_bytes, arity, count);
@@ -185,8 +189,10 @@ Value execute_pointwise(Op op, const Type& type, std::span<const Value> operands
     WEFT_CHECK(job.kernel, "no kernel for ", info(op).name, " on ", info(from).name);
   }
   job.direct = job.direct && job.computed == job.stored;
-  parallel_for(0, count, pointwise_grain,
-               [](void* context, std::int64_t begin, std::int64_t end) { static_cast<const Job*>(context)->run(begin, end); }, &job);
+  parallel_for(
+      0, count, pointwise_grain,
+      [](void* context, std::int64_t begin, std::int64_t end) { static_cast<const Job*>(context)->run(begin, end); },
+      &job);
   return result;
 }
 

@@ -1,6 +1,6 @@
-// Reductions, in the order of weft/detail/reduce.inc. The operand's axes are taken in the order kept, reduced and, where
-// the last axis is kept, its run of kept axes behind: [outer, length] are rows, [outer, length, inner] columns. Work is cut
-// into chunks by the shape alone; partial results are joined in order.
+// Reductions, in the order of weft/detail/reduce.inc. The operand's axes are taken in the order kept, reduced and,
+// where the last axis is kept, its run of kept axes behind: [outer, length] are rows, [outer, length, inner] columns.
+// Work is cut into chunks by the shape alone; partial results are joined in order.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,7 +17,9 @@ constexpr std::int64_t row_chunk = 4096, column_chunk = 64, column_block = 1024;
 constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
 
 // The dtype in which a reduction accumulates.
-DType accumulated_in(DType dtype) { return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType accumulated_in(DType dtype) {
+  return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
+}
 
 struct Plan {
   std::int64_t outer = 1, length = 1, inner = 1;
@@ -97,17 +99,19 @@ template <class Total>
 Total start(Op op) {
   if (op == Op::sum) return 0;
   if (op == Op::prod) return 1;
-  if constexpr (std::is_integral_v<Total>) return op == Op::amax ? INT64_MIN : INT64_MAX;
-  else return op == Op::amax ? -INFINITY : INFINITY;
+  if constexpr (std::is_integral_v<Total>)
+    return op == Op::amax ? INT64_MIN : INT64_MAX;
+  else
+    return op == Op::amax ? -INFINITY : INFINITY;
 }
 
 struct Job {
   Op op;
   Plan plan;
   Blocks blocks;
-  DType dtype;             // of partial results
+  DType dtype;              // of partial results
   std::int64_t chunks = 1;  // a row or column
-  std::byte* partial;      // [outer, chunks, inner]
+  std::byte* partial;       // [outer, chunks, inner]
 };
 
 void fold_rows(const Job& job, std::int64_t begin, std::int64_t end) {
@@ -136,11 +140,15 @@ void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
     std::int64_t outer = unit / columns / job.chunks;
     std::int64_t count = std::min(column_block, plan.inner - column);
     std::int64_t first = chunk * column_chunk, last = std::min(first + column_chunk, plan.length);
-    std::byte* total = job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * plan.inner + column) * bytes;
+    std::byte* total =
+        job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * plan.inner + column) * bytes;
     auto fill = [&]<class T>(T value) { std::fill_n(reinterpret_cast<T*>(total), count, value); };
-    if (job.dtype == DType::f32) fill(start<float>(job.op));
-    else if (job.dtype == DType::f64) fill(start<double>(job.op));
-    else fill(start<std::int64_t>(job.op));
+    if (job.dtype == DType::f32)
+      fill(start<float>(job.op));
+    else if (job.dtype == DType::f64)
+      fill(start<double>(job.op));
+    else
+      fill(start<std::int64_t>(job.op));
     for (std::int64_t row = first; row < last; ++row) {
       const void* elements = job.blocks.fetch((outer * plan.length + row) * plan.inner + column, count, scratch);
       combine(combining(job.op), job.dtype, total, total, elements, count);
@@ -193,18 +201,20 @@ void run_parallel(const Job& job, std::int64_t units, std::int64_t unit_elements
     const Job& job;
     void (*body)(const Job& job, std::int64_t begin, std::int64_t end);
   } context{job, body};
-  parallel_for(0, units, std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, unit_elements)),
-               [](void* context, std::int64_t begin, std::int64_t end) {
-                 const Context& c = *static_cast<Context*>(context);
-                 c.body(c.job, begin, end);
-               },
-               &context);
+  parallel_for(
+      0, units, std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, unit_elements)),
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        const Context& c = *static_cast<Context*>(context);
+        c.body(c.job, begin, end);
+      },
+      &context);
 }
 
 Value execute_argmax(const Type& type, const Value& operand, const Attributes& attributes) {
   // Rows, also where the last axis is kept: the walk gathers each.
   Value result = make_value(type);
-  Job job{Op::argmax, make_plan(operand, attributes), {}, accumulated_in(operand.type.dtype), 1, result.as<std::byte>()};
+  Job job{Op::argmax, make_plan(operand, attributes), {}, accumulated_in(operand.type.dtype),
+          1,          result.as<std::byte>()};
   Plan& plan = job.plan;
   if (plan.inner != 1) {  // [outer, length, inner] becomes [outer, inner, length]
     Sizes sizes;
@@ -238,7 +248,8 @@ Value execute_reduction(Op op, const Attributes& attributes, const Type& type, c
   Value total = make_value(accumulated);
   if (plan.outer * plan.inner == 0) return convert(total, type.dtype);
 
-  Job job{op, plan, {plan.walk, operand.storage->data, operand.type.dtype, accumulated.dtype}, accumulated.dtype, 1, nullptr};
+  Job job{op, plan,   {plan.walk, operand.storage->data, operand.type.dtype, accumulated.dtype}, accumulated.dtype,
+          1,  nullptr};
   bool rows = plan.inner == 1;
   std::int64_t chunk = rows ? row_chunk : column_chunk;
   job.chunks = (plan.length + chunk - 1) / chunk;
@@ -246,14 +257,18 @@ Value execute_reduction(Op op, const Attributes& attributes, const Type& type, c
   partial_type.shape = Shape::of(plan.outer * job.chunks * plan.inner);
   Value partial = job.chunks == 1 ? total : make_value(partial_type);
   job.partial = partial.as<std::byte>();
-  if (rows) run_parallel(job, plan.outer * job.chunks, std::min(chunk, plan.length), fold_rows);
+  if (rows)
+    run_parallel(job, plan.outer * job.chunks, std::min(chunk, plan.length), fold_rows);
   else
     run_parallel(job, plan.outer * job.chunks * ((plan.inner - 1) / column_block + 1),
                  std::min(chunk, plan.length) * std::min(plan.inner, column_block), fold_columns);
   if (job.chunks != 1) {
-    if (accumulated.dtype == DType::f32) join_partials(job, total.as<float>());
-    else if (accumulated.dtype == DType::f64) join_partials(job, total.as<double>());
-    else join_partials(job, total.as<std::int64_t>());
+    if (accumulated.dtype == DType::f32)
+      join_partials(job, total.as<float>());
+    else if (accumulated.dtype == DType::f64)
+      join_partials(job, total.as<double>());
+    else
+      join_partials(job, total.as<std::int64_t>());
   }
   return convert(total, type.dtype);
 }

@@ -9,9 +9,9 @@ using namespace weft::lanes;
 template <class Operation, class T>
 void fold_chunk(const void* elements, std::int64_t count, void* result) {
   const auto* row = static_cast<const T*>(elements);
-  *static_cast<T*>(result) = reduce_row<Operation, T>(count, [row](long i, long n) __attribute__((always_inline)) {
-    return n == lane_count ? load(row + i) : load_n(row + i, n);
-  });
+  *static_cast<T*>(result) = reduce_row<Operation, T>(
+      count, [row](long i, long n)
+                 __attribute__((always_inline)) { return n == lane_count ? load(row + i) : load_n(row + i, n); });
 }
 
 }  // namespace

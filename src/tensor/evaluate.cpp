@@ -40,7 +40,8 @@ Storage* plain_storage(const Value& value) {
   Value result = value;
   if (!plain(value)) {
     result = eager::make_value(value.type);
-    eager::copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data, value.layout);
+    eager::copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
+                         value.layout);
   }
   return std::exchange(result.storage, nullptr);
 }
@@ -128,7 +129,8 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
   return Run{*node.body, operands, symbols}.run();
 }
 
-// ---- what is pending --------------------------------------------------------------------------------------------------
+// ---- what is pending
+// --------------------------------------------------------------------------------------------------
 
 // One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores.
 std::mutex& evaluation_mutex() {
@@ -173,8 +175,8 @@ Value read(const Tensor& tensor, const char* operation, Loc loc) {
   type.device = Device::cpu();
   Value host = eager::make_value(type);
   DeviceMemory& memory = device_memory(value.type.device.type);
-  memory.copy(host.data(), type.device, value.data(), value.type.device,
-              storage_bytes(type.dtype, value.sizes.count()), value.storage->queue);
+  memory.copy(host.data(), type.device, value.data(), value.type.device, storage_bytes(type.dtype, value.sizes.count()),
+              value.storage->queue);
   memory.synchronize(value.type.device);
   return host;
 }
@@ -189,7 +191,8 @@ Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
 // A number whose value stands in its node, so that reading it computes nothing.
 const Node* number_node(const Tensor& tensor) {
   const Node* node = tensor.node();
-  bool known = node && node->op == Op::constant && node->type.shape.rank() == 0 && node->attributes.start.same(Dim(0)) &&
+  bool known = node && node->op == Op::constant && node->type.shape.rank() == 0 &&
+               node->attributes.start.same(Dim(0)) &&
                (node->type.dtype == DType::f64 || node->type.dtype == DType::i64);
   return known ? node : nullptr;
 }
@@ -240,7 +243,8 @@ void evaluate(std::span<const Tensor> values, Loc loc) {
   }
 }
 
-std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs, std::span<const std::int64_t> symbols, Loc loc) {
+std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> symbols, Loc loc) {
   evaluate(inputs, loc);
   std::vector<Value> values;
   for (const Tensor& input : inputs) values.push_back(value_of(input));

@@ -1,4 +1,5 @@
-// The reference interpreter against answers that are known: what every other executor is held to has to be right itself.
+// The reference interpreter against answers that are known: what every other executor is held to has to be right
+// itself.
 #include "graph/reference.hpp"
 
 #include <doctest/doctest.h>
@@ -24,10 +25,12 @@ std::vector<double> binary(Op op, DType dtype, std::vector<double> a, std::vecto
   Tensor x = input(0, type), y = input(1, type);
   return run({x, y}, node(op, {x, y}, type), {Literal{type, std::move(a), {}}, Literal{type, std::move(b), {}}}).reals;
 }
-std::vector<std::int64_t> binary_integers(Op op, DType dtype, std::vector<std::int64_t> a, std::vector<std::int64_t> b) {
+std::vector<std::int64_t> binary_integers(Op op, DType dtype, std::vector<std::int64_t> a,
+                                          std::vector<std::int64_t> b) {
   Type type = type_of_vector(dtype, static_cast<std::int64_t>(a.size()));
   Tensor x = input(0, type), y = input(1, type);
-  return run({x, y}, node(op, {x, y}, type), {Literal{type, {}, std::move(a)}, Literal{type, {}, std::move(b)}}).integers;
+  return run({x, y}, node(op, {x, y}, type), {Literal{type, {}, std::move(a)}, Literal{type, {}, std::move(b)}})
+      .integers;
 }
 using Reals = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
@@ -39,7 +42,7 @@ TEST_CASE("every node is rounded to its dtype, ties to even") {
   CHECK(round_to(DType::f32, 0x1.000001p0L) == 1.0);
   CHECK(round_to(DType::f32, 0x1.000003p0L) == 0x1.000004p0);
   CHECK(round_to(DType::f32, 1e39L) == INFINITY);
-  CHECK(round_to(DType::bf16, 1.00390625L) == 1.0);      // 1 + 2^-8: a tie
+  CHECK(round_to(DType::bf16, 1.00390625L) == 1.0);       // 1 + 2^-8: a tie
   CHECK(round_to(DType::bf16, 1.01171875L) == 1.015625);  // 1 + 3 * 2^-8: a tie, upwards
   CHECK(round_to(DType::bf16, 0x1.FEFp127L) == 0x1.FEp127);
   CHECK(round_to(DType::bf16, 0x1.FFp127L) == INFINITY);
@@ -66,7 +69,8 @@ TEST_CASE("integers wrap, divide downwards and never trap") {
         Integers{-4, -4, 3, 3, 0, INT64_MIN});
   CHECK(binary_integers(Op::remainder, DType::i64, {-7, 7, -7, 7, 5, INT64_MIN}, {2, -2, -2, 2, 0, -1}) ==
         Integers{1, -1, -1, 1, 0, 0});
-  CHECK(binary_integers(Op::pow, DType::i32, {3, -2, 2, 0, -1, 7}, {4, 3, 40, 0, -3, -1}) == Integers{81, -8, 0, 1, -1, 0});
+  CHECK(binary_integers(Op::pow, DType::i32, {3, -2, 2, 0, -1, 7}, {4, 3, 40, 0, -3, -1}) ==
+        Integers{81, -8, 0, 1, -1, 0});
   CHECK(binary_integers(Op::bitwise_xor, DType::u8, {255}, {15}) == Integers{240});
 }
 
@@ -95,7 +99,8 @@ TEST_CASE("casts truncate, saturate and wrap") {
   CHECK(cast(DType::f32, {{}, {-5, 300, 7.99}, {}}, DType::u8).integers == Integers{0, 255, 7});
   CHECK(cast(DType::f64, {{}, {9.3e18, -9.3e18}, {}}, DType::i64).integers == Integers{INT64_MAX, INT64_MIN});
   CHECK(cast(DType::i64, {{}, {}, {300, -1}}, DType::u8).integers == Integers{44, 255});
-  CHECK(cast(DType::i64, {{}, {}, {(1LL << 54) + (1LL << 30) + 1}}, DType::f32).reals == Reals{0x1.000002p54});  // not through f64
+  CHECK(cast(DType::i64, {{}, {}, {(1LL << 54) + (1LL << 30) + 1}}, DType::f32).reals ==
+        Reals{0x1.000002p54});  // not through f64
   CHECK(cast(DType::f64, {{}, {0.5, -0.0, NAN}, {}}, DType::boolean).integers == Integers{1, 0, 1});
 }
 
@@ -119,7 +124,8 @@ TEST_CASE("reductions, products, indices and draws") {
   Type index_type = type_of_vector(DType::i64, 3), picked{DType::f32, false, {}, Shape::of(3, 3)};
   Tensor index = input(1, index_type), rows = node(Op::gather, {x, index}, picked);
   CHECK(run({x, index}, rows, {values, Literal{index_type, {}, {1, 0, 1}}}).reals == Reals{4, 5, 6, 1, 2, 3, 4, 5, 6});
-  CHECK_THROWS_WITH_AS(run({x, index}, rows, {values, Literal{index_type, {}, {1, 2, 1}}}), doctest::Contains("model.cpp:41"), Error);
+  CHECK_THROWS_WITH_AS(run({x, index}, rows, {values, Literal{index_type, {}, {1, 2, 1}}}),
+                       doctest::Contains("model.cpp:41"), Error);
   Tensor added = node(Op::scatter_add, {index, rows}, matrix);
   CHECK(run({x, index}, added, {values, Literal{index_type, {}, {1, 0, 1}}}).reals == Reals{1, 2, 3, 8, 10, 12});
   Type number{DType::i64, false, {}, {}};
@@ -139,7 +145,8 @@ TEST_CASE("sizes may be symbols, and a called body is entered") {
   auto body = std::make_shared<Graph>();
   Tensor parameter = input(0, vector);
   *body = make_graph({parameter}, {node(Op::neg, {parameter}, vector)}, {});
-  Tensor x = input(0, vector), numbers = node(Op::iota, {}, vector), called = node(Op::call, {node(Op::add, {x, numbers}, vector)}, vector);
+  Tensor x = input(0, vector), numbers = node(Op::iota, {}, vector),
+         called = node(Op::call, {node(Op::add, {x, numbers}, vector)}, vector);
   called.node()->body = body;
   Attributes size;
   size.start = dims::symbol(0);

@@ -29,18 +29,17 @@ using Function = std::function<Tensor(std::span<const Tensor>)>;
 inline double decode(float16 x) { return static_cast<double>(std::bit_cast<_Float16>(x.bits)); }
 inline double decode(bfloat16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
 template <class T>
-  requires std::is_arithmetic_v<T>
-T decode(T x) {
-  return x;
-}
+requires std::is_arithmetic_v<T> T decode(T x) { return x; }
 
 template <class T>
 Literal literal_as(const Tensor& tensor) {
   Literal literal{type_of(tensor)};
   View<const T> data = tensor.data<T>();
   for (T x : data)
-    if (is_floating(literal.type.dtype)) literal.reals.push_back(static_cast<double>(decode(x)));
-    else literal.integers.push_back(static_cast<std::int64_t>(decode(x)));
+    if (is_floating(literal.type.dtype))
+      literal.reals.push_back(static_cast<double>(decode(x)));
+    else
+      literal.integers.push_back(static_cast<std::int64_t>(decode(x)));
   return literal;
 }
 // One element, in row-major order.
@@ -52,7 +51,8 @@ T element(const Tensor& tensor, std::size_t i) {
 inline Literal literal_of(const Tensor& tensor) {
   switch (type_of(tensor).dtype) {
 #define WEFT_DTYPE(name, text, bits, kind, type) \
-  case DType::name: return literal_as<type>(tensor);
+  case DType::name:                              \
+    return literal_as<type>(tensor);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
   }
@@ -64,24 +64,24 @@ inline bfloat16 encode(double x, bfloat16) {  // x has no more digits than a bf1
   return {static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16)};
 }
 template <class T>
-  requires std::is_arithmetic_v<T>
-T encode(double x, T) {
-  return static_cast<T>(x);
-}
+requires std::is_arithmetic_v<T> T encode(double x, T) { return static_cast<T>(x); }
 template <class T>
 Tensor tensor_as(const Literal& literal) {
   std::size_t count = std::max(literal.reals.size(), literal.integers.size());
   std::unique_ptr<T[]> values(new T[count]);
   for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (std::is_integral_v<T>) values[i] = static_cast<T>(literal.integers[i]);
-    else values[i] = encode(literal.reals[i], T{});
+    if constexpr (std::is_integral_v<T>)
+      values[i] = static_cast<T>(literal.integers[i]);
+    else
+      values[i] = encode(literal.reals[i], T{});
   }
   return from_span(std::span<const T>(values.get(), count), literal.type.shape);
 }
 inline Tensor tensor_of(const Literal& literal) {
   switch (literal.type.dtype) {
 #define WEFT_DTYPE(name, text, bits, kind, type) \
-  case DType::name: return tensor_as<type>(literal);
+  case DType::name:                              \
+    return tensor_as<type>(literal);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
   }
@@ -153,7 +153,8 @@ inline void check(const Function& function, std::span<const Literal> inputs, con
   CHECK_MESSAGE(wrong.empty(), wrong);
 }
 
-// ---- inputs -----------------------------------------------------------------------------------------------------------
+// ---- inputs
+// -----------------------------------------------------------------------------------------------------------
 
 // Values that break things, then ordinary ones of several magnitudes; the same for the same seed.
 class Values {
@@ -162,20 +163,27 @@ class Values {
   Literal make(DType dtype, const Shape& shape, bool specials = true) {
     Literal literal{Type{dtype, false, {}, shape}};
     for (std::int64_t i = 0, n = shape.element_count().constant(); i < n; ++i) {
-      if (is_floating(dtype)) literal.reals.push_back(real(dtype, specials));
-      else literal.integers.push_back(integer(dtype, specials));
+      if (is_floating(dtype))
+        literal.reals.push_back(real(dtype, specials));
+      else
+        literal.integers.push_back(integer(dtype, specials));
     }
     return literal;
   }
-  std::int64_t below(std::int64_t limit) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(limit)); }
+  std::int64_t below(std::int64_t limit) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(limit));
+  }
 
  private:
   double real(DType dtype, bool specials) {
-    static const double edges[] = {0.0,  -0.0, 1.0,      -1.0,     0.5,  2.0,   -2.5,   3.0,    INFINITY,
-                                   -INFINITY, NAN,  1e-45,    -1e-40,   1e38, -3e38, 1e-8, 88.72, -87.4};
+    static const double edges[] = {0.0,       -0.0, 1.0,   -1.0,   0.5,  2.0,   -2.5, 3.0,   INFINITY,
+                                   -INFINITY, NAN,  1e-45, -1e-40, 1e38, -3e38, 1e-8, 88.72, -87.4};
     double x;
-    if (specials && below(4) == 0) x = edges[below(std::size(edges))];
-    else x = std::ldexp(static_cast<double>(below(1 << 20)) / (1 << 19) - 1, static_cast<int>(specials ? below(12) - 6 : 0));
+    if (specials && below(4) == 0)
+      x = edges[below(std::size(edges))];
+    else
+      x = std::ldexp(static_cast<double>(below(1 << 20)) / (1 << 19) - 1,
+                     static_cast<int>(specials ? below(12) - 6 : 0));
     return round_to(dtype, x);
   }
   std::int64_t integer(DType dtype, bool specials) {
@@ -205,11 +213,17 @@ inline constexpr Placement placements[] = {
     {"reversed", [](std::int64_t r, std::int64_t c) { return Shape::of(r, c); },
      [](const Tensor& x, std::int64_t, std::int64_t) { return flip(flip(x, 1), 0); }},
     {"one row repeated", [](std::int64_t, std::int64_t c) { return Shape::of(1, c); },
-     [](const Tensor& x, std::int64_t r, std::int64_t c) { return expand(x, {r, c}); }},
+     [](const Tensor& x, std::int64_t r, std::int64_t c) {
+       return expand(x, {r, c});
+     }},
     {"one column repeated", [](std::int64_t r, std::int64_t) { return Shape::of(r, 1); },
-     [](const Tensor& x, std::int64_t r, std::int64_t c) { return expand(x, {r, c}); }},
+     [](const Tensor& x, std::int64_t r, std::int64_t c) {
+       return expand(x, {r, c});
+     }},
     {"one value repeated", [](std::int64_t, std::int64_t) { return Shape(); },
-     [](const Tensor& x, std::int64_t r, std::int64_t c) { return expand(x, {r, c}); }},
+     [](const Tensor& x, std::int64_t r, std::int64_t c) {
+       return expand(x, {r, c});
+     }},
 };
 
 }  // namespace weft::test

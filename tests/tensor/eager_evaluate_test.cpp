@@ -28,7 +28,8 @@ void on_small_stack(Body body) {
 
 // A pending node, beside the bound that recording keeps.
 Tensor pending(Op op, std::initializer_list<Tensor> operands) {
-  Tensor node = make_node(op, std::span<const Tensor>(operands.begin(), operands.size()), {}, type_of(*operands.begin()), {});
+  Tensor node =
+      make_node(op, std::span<const Tensor>(operands.begin(), operands.size()), {}, type_of(*operands.begin()), {});
   node.node()->pending = 1;
   return node;
 }
@@ -116,7 +117,9 @@ TEST_CASE("a traced value is not computed") {
 TEST_CASE("data from host memory in a trace is told apart by its contents, and needs constant()") {
   auto text_of = [](float value) {
     const float numbers[] = {value, 2};
-    Function function = [&](std::span<const Tensor> x) { return x[0] + constant(std::span<const float>(numbers), {2}); };
+    Function function = [&](std::span<const Tensor> x) {
+      return x[0] + constant(std::span<const float>(numbers), {2});
+    };
     Type type{DType::f32, false, {}, Shape::of(2)};
     return structure_text(graph_of(function, std::span(&type, 1)));
   };

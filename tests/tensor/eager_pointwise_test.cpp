@@ -63,7 +63,8 @@ TEST_CASE("pointwise primitives: every dtype and placement agrees with the refer
             for (std::size_t i = 0; i < x.size(); ++i) operands.push_back(places[i]->view(x[i], rows, columns));
             return record(row.op, operands, {}, {}, {});
           };
-          INFO(row.name, " on ", text(dtype), "[", rows, ",", columns, "], ", std::string(places[0]->name), ", seed ", seed);
+          INFO(row.name, " on ", text(dtype), "[", rows, ",", columns, "], ", std::string(places[0]->name), ", seed ",
+               seed);
           check(function, inputs, {bound_of(row, dtype)});
           ++combinations;
         }
@@ -72,8 +73,9 @@ TEST_CASE("pointwise primitives: every dtype and placement agrees with the refer
 }
 
 TEST_CASE("pointwise primitives: every pair of edge values") {
-  std::vector<double> edges = {0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 0.1, 7, -7, 1.5, 2.5, -2.5, 1e-45, -1e-42, 1e-30,
-                               1e30, -1e30, 3.4e38, 1e-308, 1e300, 100, -100, 1e6, INFINITY, -INFINITY, NAN};
+  std::vector<double> edges = {0.0,   -0.0,   1,      -1,    2,   -2,   3,     -3,       0.5,       -0.5,
+                               0.1,   7,      -7,     1.5,   2.5, -2.5, 1e-45, -1e-42,   1e-30,     1e30,
+                               -1e30, 3.4e38, 1e-308, 1e300, 100, -100, 1e6,   INFINITY, -INFINITY, NAN};
   for (const Case& row : cases)
     for (DType dtype : all_dtypes) {
       if (!takes(row.dtypes, dtype) || row.arity > 2) continue;
@@ -83,14 +85,19 @@ TEST_CASE("pointwise primitives: every pair of edge values") {
           std::size_t i = 0;
           for (double x : {a, b}) {
             Literal& input = inputs[i++];
-            if (is_floating(dtype)) input.reals.push_back(round_to(dtype, x));
-            else if (dtype == DType::boolean) input.integers.push_back(x != 0);
-            else if (!std::isfinite(x)) input.integers.push_back(x > 0 ? INT32_MAX : INT32_MIN);
-            else input.integers.push_back(static_cast<std::int64_t>(std::fmin(std::fmax(x, -100), 100)));
+            if (is_floating(dtype))
+              input.reals.push_back(round_to(dtype, x));
+            else if (dtype == DType::boolean)
+              input.integers.push_back(x != 0);
+            else if (!std::isfinite(x))
+              input.integers.push_back(x > 0 ? INT32_MAX : INT32_MIN);
+            else
+              input.integers.push_back(static_cast<std::int64_t>(std::fmin(std::fmax(x, -100), 100)));
             if (dtype == DType::u8) input.integers.back() &= 255;
           }
         }
-      for (Literal& input : inputs) input.type.shape = Shape::of(static_cast<std::int64_t>(edges.size() * edges.size()));
+      for (Literal& input : inputs)
+        input.type.shape = Shape::of(static_cast<std::int64_t>(edges.size() * edges.size()));
       inputs.resize(static_cast<std::size_t>(row.arity));
       INFO(row.name, " on ", text(dtype));
       check([&](std::span<const Tensor> x) { return record(row.op, x, {}, {}, {}); }, inputs, {bound_of(row, dtype)});
@@ -102,7 +109,8 @@ TEST_CASE("pointwise primitives: more elements than one block and one thread tak
   for (DType dtype : {DType::f32, DType::bf16, DType::i64})
     for (const Placement& place : placements) {
       constexpr std::int64_t rows = 61, columns = 1091;
-      std::vector<Literal> inputs = {values.make(dtype, place.base(rows, columns)), values.make(dtype, Shape::of(columns))};
+      std::vector<Literal> inputs = {values.make(dtype, place.base(rows, columns)),
+                                     values.make(dtype, Shape::of(columns))};
       INFO(text(dtype), " ", std::string(place.name));
       check([&](std::span<const Tensor> x) { return place.view(x[0], rows, columns) * 3 - x[1]; }, inputs);
     }
@@ -149,8 +157,12 @@ TEST_CASE("casts: all 16-bit floats, and the halves between them") {
 
 TEST_CASE("bitcast keeps the bits") {
   Values values(13);
-  for (auto [from, to] : {std::pair{DType::f32, DType::i32}, {DType::i32, DType::f32}, {DType::f64, DType::i64},
-                          {DType::u8, DType::boolean}, {DType::boolean, DType::u8}, {DType::f16, DType::bf16}}) {
+  for (auto [from, to] : {std::pair{DType::f32, DType::i32},
+                          {DType::i32, DType::f32},
+                          {DType::f64, DType::i64},
+                          {DType::u8, DType::boolean},
+                          {DType::boolean, DType::u8},
+                          {DType::f16, DType::bf16}}) {
     Literal input = values.make(from, Shape::of(37), from == DType::i32);
     INFO(text(from), " as ", text(to));
     check([to = to](std::span<const Tensor> x) { return bitcast(x[0], to); }, std::span(&input, 1));

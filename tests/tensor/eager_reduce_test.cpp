@@ -17,8 +17,11 @@ struct Reduction {
   std::string name;
   bool orders;  // gives an element, or its position: exact
 };
-const Reduction reductions[] = {{Op::sum, "sum", false},  {Op::prod, "prod", false},    {Op::amax, "amax", true},
-                                {Op::amin, "amin", true}, {Op::argmax, "argmax", true}};
+const Reduction reductions[] = {{Op::sum, "sum", false},
+                                {Op::prod, "prod", false},
+                                {Op::amax, "amax", true},
+                                {Op::amin, "amin", true},
+                                {Op::argmax, "argmax", true}};
 
 // At most 64 vectors of a chunk and 64 rows follow each other in one accumulator, then 2 + 4 steps fold it; what
 // remains is double. Each step rounds once: half an ULP of a partial sum, which the sum of sizes bounds.
@@ -42,12 +45,14 @@ Bound bound_of(const Reduction& reduction, const Attributes& attributes, const F
     if (reduction.op == Op::prod) bound.absolute.push_back(std::fabs(expected.reals[i]));
     // A product may have lost digits to denormals on the way; the last rounding is to the dtype.
     double denormal = reduction.op == Op::prod ? roundings * ulp(dtype == DType::f64 ? dtype : DType::f32, 0) : 0;
-    bound.absolute[i] = bound.absolute[i] * relative + ulp(dtype, expected.reals[i]) / (info(dtype).bits == 16 ? 1 : 2) + denormal;
+    bound.absolute[i] =
+        bound.absolute[i] * relative + ulp(dtype, expected.reals[i]) / (info(dtype).bits == 16 ? 1 : 2) + denormal;
   }
   return bound;
 }
 
-void check_reduction(const Reduction& reduction, const Attributes& attributes, const Function& view, const Literal& input) {
+void check_reduction(const Reduction& reduction, const Attributes& attributes, const Function& view,
+                     const Literal& input) {
   Function function = [&](std::span<const Tensor> x) { return record(reduction.op, {view(x)}, attributes, {}, {}); };
   Literal expected = reference_of(function, std::span(&input, 1));
   Bound bound = bound_of(reduction, attributes, view, input, expected);
@@ -67,10 +72,14 @@ TEST_CASE("reductions: rows and columns of every dtype at every placement") {
           for (auto axes : {std::initializer_list<int>{0}, {1}, {0, 1}}) {
             Values values(++seed);
             Literal input = values.make(dtype, place.base(rows, columns), reduction.orders || !is_floating(dtype));
-            INFO(reduction.name, " of ", text(dtype), "[", rows, ",", columns, "] ", std::string(place.name), ", seed ", seed);
-            check_reduction(reduction, axes_of(axes),
-                            [&, rows = rows, columns = columns](std::span<const Tensor> x) { return place.view(x[0], rows, columns); },
-                            input);
+            INFO(reduction.name, " of ", text(dtype), "[", rows, ",", columns, "] ", std::string(place.name), ", seed ",
+                 seed);
+            check_reduction(
+                reduction, axes_of(axes),
+                [&, rows = rows, columns = columns](std::span<const Tensor> x) {
+                  return place.view(x[0], rows, columns);
+                },
+                input);
           }
     }
 }
@@ -84,7 +93,8 @@ TEST_CASE("reductions: lengths around vectors, groups of vectors and chunks") {
         for (bool rows : {true, false}) {
           Literal input = values.make(dtype, rows ? Shape::of(3, length) : Shape::of(length, 3), false);
           INFO(reduction.name, " of ", length, " ", text(dtype), rows ? " in rows" : " in columns");
-          check_reduction(reduction, axes_of({rows ? 1 : 0}), [](std::span<const Tensor> x) { return x[0]; }, input);
+          check_reduction(
+              reduction, axes_of({rows ? 1 : 0}), [](std::span<const Tensor> x) { return x[0]; }, input);
         }
       }
 }
@@ -98,8 +108,12 @@ TEST_CASE("reductions: any set of axes, also permuted") {
       for (bool permuted : {false, true}) {
         Literal input = values.make(DType::f32, Shape::of(3, 4, 5, 6), reduction.orders);
         INFO(reduction.name, ", set ", set, permuted ? ", permuted" : "");
-        check_reduction(reduction, attributes,
-                        [&](std::span<const Tensor> x) { return permuted ? permute(x[0], {2, 0, 3, 1}) : x[0]; }, input);
+        check_reduction(
+            reduction, attributes,
+            [&](std::span<const Tensor> x) {
+              return permuted ? permute(x[0], {2, 0, 3, 1}) : x[0];
+            },
+            input);
       }
     }
 }
@@ -118,7 +132,8 @@ TEST_CASE("infinities and NaN reach sums and products") {
   for (int axis : {0, 1})
     for (Op op : {Op::sum, Op::prod}) {
       Literal input = literal_of(x);
-      check([&](std::span<const Tensor> v) { return record(op, {v[0]}, axes_of({axis}), {}, {}); }, std::span(&input, 1));
+      check([&](std::span<const Tensor> v) { return record(op, {v[0]}, axes_of({axis}), {}, {}); },
+            std::span(&input, 1));
     }
 }
 
@@ -127,7 +142,8 @@ TEST_CASE("reductions do not depend on the number of threads: a long row equals 
   Literal input = values.make(DType::f32, Shape::of(300000), false);
   Tensor x = tensor_of(input);
   double total = 0;
-  for (std::int64_t begin = 0; begin < 300000; begin += 4096) total += static_cast<double>(sum(slice(x, 0, begin, begin + 4096)).item<float>());
+  for (std::int64_t begin = 0; begin < 300000; begin += 4096)
+    total += static_cast<double>(sum(slice(x, 0, begin, begin + 4096)).item<float>());
   CHECK(sum(x).item<float>() == static_cast<float>(total));
 }
 
@@ -142,10 +158,17 @@ TEST_CASE("matmul: every dtype, transposed and strided operands, batches, odd an
   Values values(500);
   for (DType dtype : all_dtypes) {
     if (dtype == DType::boolean) continue;
-    for (auto [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {1, 40, 30}, {40, 1, 30}, {4, 4, 0}, {0, 4, 3}})
+    for (auto [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                           {3, 5, 7},
+                           {17, 33, 65},
+                           {1, 40, 30},
+                           {40, 1, 30},
+                           {4, 4, 0},
+                           {0, 4, 3}})
       for (int left = 0; left < 7; ++left) {
         const Placement &a = placements[left], &b = placements[(3 * left + 1) % 7];
-        std::vector<Literal> inputs = {values.make(dtype, a.base(m, k), false), values.make(dtype, b.base(k, n), false)};
+        std::vector<Literal> inputs = {values.make(dtype, a.base(m, k), false),
+                                       values.make(dtype, b.base(k, n), false)};
         auto product = [&, m = m, n = n, k = k](bool sizes) {
           return [&, sizes, m, n, k](std::span<const Tensor> x) {
             Tensor p = a.view(x[0], m, k), q = b.view(x[1], k, n);
@@ -167,10 +190,15 @@ TEST_CASE("matmul: every dtype, transposed and strided operands, batches, odd an
       }
   }
   for (DType dtype : {DType::f64, DType::i64}) {
-    std::vector<Literal> inputs = {values.make(dtype, Shape::of(2, 3, 4, 5), false), values.make(dtype, Shape::of(3, 5, 2), false)};
+    std::vector<Literal> inputs = {values.make(dtype, Shape::of(2, 3, 4, 5), false),
+                                   values.make(dtype, Shape::of(3, 5, 2), false)};
     Bound bound;
     if (dtype == DType::f64) bound.absolute.assign(48, 1e-13);
     check([](std::span<const Tensor> x) { return matmul(x[0], x[1]); }, inputs, bound);
-    check([](std::span<const Tensor> x) { return matmul(permute(x[0], {1, 0, 2, 3}), reshape(x[1], {3, 1, 5, 2})); }, inputs, bound);
+    check(
+        [](std::span<const Tensor> x) {
+          return matmul(permute(x[0], {1, 0, 2, 3}), reshape(x[1], {3, 1, 5, 2}));
+        },
+        inputs, bound);
   }
 }

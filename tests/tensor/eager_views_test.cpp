@@ -6,7 +6,9 @@ using namespace weft;
 using namespace weft::test;
 
 namespace {
-Tensor counting(std::initializer_list<Dim> sizes) { return reshape(arange(Sizes(sizes).shape().element_count()), Sizes(sizes)).eval(); }
+Tensor counting(std::initializer_list<Dim> sizes) {
+  return reshape(arange(Sizes(sizes).shape().element_count()), Sizes(sizes)).eval();
+}
 bool shares(const Tensor& view, const Tensor& base) { return storage_of(view.eval()) == storage_of(base.eval()); }
 }  // namespace
 
@@ -27,14 +29,26 @@ TEST_CASE("views of computed values copy nothing") {
 TEST_CASE("chains of views agree with the reference") {
   Values values(1);
   const Function views[] = {
-      [](std::span<const Tensor> x) { return reshape(transpose(x[0], 0, 2), {6, -1}); },
-      [](std::span<const Tensor> x) { return flip(slice(permute(x[0], {2, 0, 1}), 1, 3, 0, -2), 2); },
+      [](std::span<const Tensor> x) {
+        return reshape(transpose(x[0], 0, 2), {6, -1});
+      },
+      [](std::span<const Tensor> x) {
+        return flip(slice(permute(x[0], {2, 0, 1}), 1, 3, 0, -2), 2);
+      },
       [](std::span<const Tensor> x) { return reshape(flip(x[0], 1), {-1}); },
-      [](std::span<const Tensor> x) { return expand(slice(x[0], 1, 2, 3), {2, 4, 5, 6}); },
-      [](std::span<const Tensor> x) { return reshape(expand(slice(x[0], 0, 1, 2), {4, 5, 6}), {20, 6}); },
+      [](std::span<const Tensor> x) {
+        return expand(slice(x[0], 1, 2, 3), {2, 4, 5, 6});
+      },
+      [](std::span<const Tensor> x) {
+        return reshape(expand(slice(x[0], 0, 1, 2), {4, 5, 6}), {20, 6});
+      },
       [](std::span<const Tensor> x) { return slice(slice(x[0], 2, 1, 6, 2), 2, 1, 3); },
-      [](std::span<const Tensor> x) { return reshape(slice(x[0], 1, 2, 2), {4, 0, 6}); },
-      [](std::span<const Tensor> x) { return transpose(reshape(slice(x[0], 2, 5, slice_end, -1), {5, 24})); },
+      [](std::span<const Tensor> x) {
+        return reshape(slice(x[0], 1, 2, 2), {4, 0, 6});
+      },
+      [](std::span<const Tensor> x) {
+        return transpose(reshape(slice(x[0], 2, 5, slice_end, -1), {5, 24}));
+      },
   };
   for (DType dtype : all_dtypes)
     for (const Function& view : views) {
@@ -50,10 +64,16 @@ TEST_CASE("concat and pad agree with the reference") {
     for (int axis = 0; axis < 3; ++axis) {
       Literal input = values.make(dtype, Shape::of(2, 3, 4));
       INFO(text(dtype), " axis ", axis);
-      check([&](std::span<const Tensor> x) {
-        return concat({x[0], flip(x[0], axis), slice(x[0], axis, 1, 1), slice(x[0], axis, 1, 2)}, axis);
-      }, std::span(&input, 1));
-      check([&](std::span<const Tensor> x) { return concat({transpose(x[0], 0, 2), transpose(x[0], 0, 2)}, axis); }, std::span(&input, 1));
+      check(
+          [&](std::span<const Tensor> x) {
+            return concat({x[0], flip(x[0], axis), slice(x[0], axis, 1, 1), slice(x[0], axis, 1, 2)}, axis);
+          },
+          std::span(&input, 1));
+      check(
+          [&](std::span<const Tensor> x) {
+            return concat({transpose(x[0], 0, 2), transpose(x[0], 0, 2)}, axis);
+          },
+          std::span(&input, 1));
       check([&](std::span<const Tensor> x) { return pad(x[0], axis, 2, 1, 2); }, std::span(&input, 1));
       check([&](std::span<const Tensor> x) { return pad(permute(x[0], {1, 2, 0}), axis, 0, 3); }, std::span(&input, 1));
     }
@@ -67,14 +87,23 @@ TEST_CASE("gather takes rows of any table; scatter_add adds up duplicates in ord
     std::vector<Literal> inputs = {values.make(dtype, Shape::of(5, 7, 2)), index};
     INFO(text(dtype));
     check([](std::span<const Tensor> x) { return record(Op::gather, {x[0], x[1]}, {}, {}, {}); }, inputs);
-    check([](std::span<const Tensor> x) { return record(Op::gather, {flip(transpose(x[0], 1, 2), 0), transpose(x[1])}, {}, {}, {}); }, inputs);
+    check(
+        [](std::span<const Tensor> x) {
+          return record(Op::gather, {flip(transpose(x[0], 1, 2), 0), transpose(x[1])}, {}, {}, {});
+        },
+        inputs);
     if (dtype == DType::boolean) continue;
     std::vector<Literal> updates = {index, values.make(dtype, Shape::of(3, 40, 9), false)};
     Type rows{dtype, false, {}, Shape::of(6)};
     Bound bound;
     double unit = ulp(dtype == DType::f64 ? DType::f64 : DType::f32, 1.0) / 2;
-    if (is_floating(dtype)) bound.absolute.assign(54, 120 * 120 * unit + (info(dtype).bits == 16 ? ulp(dtype, 120) : 0));
-    check([&](std::span<const Tensor> x) { return record(Op::scatter_add, {x[0], x[1]}, {}, rows, {}); }, updates, bound);
+    if (is_floating(dtype))
+      bound.absolute.assign(54, 120 * 120 * unit + (info(dtype).bits == 16 ? ulp(dtype, 120) : 0));
+    check(
+        [&](std::span<const Tensor> x) {
+          return record(Op::scatter_add, {x[0], x[1]}, {}, rows, {});
+        },
+        updates, bound);
   }
 }
 
@@ -93,12 +122,15 @@ TEST_CASE("random bits agree with the reference, for every length and far offset
   for (DType dtype : {DType::i32, DType::i64})
     for (std::int64_t count : {0, 1, 3, 4, 15, 16, 17, 1000}) {
       std::vector<Literal> inputs(2, Literal{Type{DType::i64, false, {}, {}}});
-      for (auto [seed, offset] : {std::pair<std::int64_t, std::int64_t>{0, 0}, {-1, INT64_MIN}, {INT64_C(0x123456789abcdef), 1 << 20}}) {
+      for (auto [seed, offset] :
+           {std::pair<std::int64_t, std::int64_t>{0, 0}, {-1, INT64_MIN}, {INT64_C(0x123456789abcdef), 1 << 20}}) {
         inputs[0].integers = {seed};
         inputs[1].integers = {offset};
-        check([&](std::span<const Tensor> x) {
-          return record(Op::random_bits, {x[0], x[1]}, {}, Type{dtype, false, {}, Shape::of(count)}, {});
-        }, inputs);
+        check(
+            [&](std::span<const Tensor> x) {
+              return record(Op::random_bits, {x[0], x[1]}, {}, Type{dtype, false, {}, Shape::of(count)}, {});
+            },
+            inputs);
       }
     }
   // The published answer for a zero counter and key.
@@ -114,7 +146,8 @@ TEST_CASE("reading: dtypes, counts and element numbers are checked") {
   CHECK_THROWS_WITH_AS(x.item(), doctest::Contains("needs one element"), Error);
   std::int64_t few[5];
   CHECK_THROWS_WITH_AS(x.copy_to(std::span<std::int64_t>(few)), doctest::Contains("into 5 elements"), Error);
-  CHECK_THROWS_WITH_AS(from_list<float>({1, 2, 3}, {2, 2}), doctest::Contains("3 elements do not fill f32[2,2]"), Error);
+  CHECK_THROWS_WITH_AS(from_list<float>({1, 2, 3}, {2, 2}), doctest::Contains("3 elements do not fill f32[2,2]"),
+                       Error);
   CHECK_THROWS_AS(Tensor().eval(), Error);
   CHECK(select(select(x, 0, 1), 0, 2).item<int>() == 5);
   CHECK(element<float>(full({2}, 3.5), 1) == 3.5f);
