@@ -200,6 +200,9 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
     Promotable next = promotable(operands[i]);
     common = {promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
   }
+  // Two numbers chosen by a tensor are a tensor: of the default dtype.
+  if (first == 1 && common.weak && !type_of(operands[0]).weak)
+    common = {common.dtype == DType::f64 ? DType::f32 : common.dtype, false, false};
   if (dtypes == DTypeClass::floating && !is_floating(common.dtype)) common.dtype = common.weak ? DType::f64 : DType::f32;
   if (dtypes == DTypeClass::predicate && !is_floating(common.dtype)) common.dtype = DType::f32;
   if (dtypes == DTypeClass::arithmetic && common.dtype == DType::boolean)
