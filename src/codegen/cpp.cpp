@@ -4,6 +4,7 @@
 #include "codegen/cpp.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "base/fail.hpp"
@@ -32,6 +33,11 @@ class Generator {
     addresses();
     row_buffers();
     level(0, 0);
+    if (reads_across_rows()) {
+      pointwise_by_tiles();
+      while (depth_ > 0) close();
+      return std::move(text_);
+    }
     open_units();
     switch (analysis_.form) {
       case Form::pointwise: pointwise(); break;
@@ -272,6 +278,52 @@ class Generator {
     if (kernel_.vector_axis < 0) return;
     open_lanes(first_, last_);
     lanes_level(0);
+    close();
+  }
+
+  // Whether the lanes stride over memory that the rows walk closely, as in a transposed operand: then a cache line serves
+  // neighbouring rows, and not the next vector of the same row.
+  bool reads_across_rows() const {
+    if (analysis_.form != Form::pointwise || analysis_.outer.empty()) return false;
+    const int row = analysis_.outer.back();
+    for (int i = 0; i < size(); ++i) {
+      const Instruction& it = at(i);
+      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
+      const Access access = expressions_.access(it.index);
+      const dims::Linear along = dims::linear_in(it.index, dims::axis(row, extent(row)));
+      if (access.kind != Access::Kind::strided || !along.linear || !along.coefficient.is_constant()) continue;
+      const std::int64_t step = std::abs(along.coefficient.constant());
+      if (step > 0 && step <= 8 && (!access.stride.is_constant() || std::abs(access.stride.constant()) > 2 * step)) return true;
+    }
+    return false;
+  }
+
+  // 16 rows at a time, vector by vector. A unit is a row within a block, so that neighbouring units are neighbouring rows.
+  void pointwise_by_tiles() {
+    const int row = analysis_.outer.back();
+    const std::vector<int> others(analysis_.outer.begin(), analysis_.outer.end() - 1);
+    const std::string i = axis_name(row), rows = divisor(extent(row)), cut = std::to_string(loop::block);
+    const Dim size = extent(kernel_.vector_axis);
+    const bool in_blocks = !(size.is_constant() && size.constant() <= loop::block);
+    std::string first = "0", last = extent_text(kernel_.vector_axis);
+    open("for (long tile = begin, tile_end; tile < end; tile = tile_end) {");
+    line("const long above = tile / " + rows + ", base = above * " + rows + ";");
+    line("tile_end = lesser(lesser(tile + 16, base + " + rows + "), end);");
+    std::string rest = "above";
+    if (in_blocks) {
+      line("const long blocks = (" + last + " + " + std::to_string(loop::block - 1) + ") / " + cut + ";");
+      line("const long first = above % blocks * " + cut + ", last = lesser(first + " + cut + ", " + last + ");");
+      first = "first";
+      last = "last";
+      rest = "(above / blocks)";
+    }
+    name_axes(others, rest);
+    for (const int axis : analysis_.outer) known_axes_ |= 1u << axis;
+    open_lanes(first, last);
+    open("for (long " + i + " = tile - base; " + i + " < tile_end - base; ++" + i + ") {");
+    level(1, 0);
+    lanes_level(0);
+    close();
     close();
   }
 

@@ -129,6 +129,13 @@ std::string Expressions::on_lanes(Dim index) const {
 }
 
 std::string Expressions::value(const Instruction& it) const {
+  const std::string exact = unrounded(it);
+  if (it.dtype != DType::bf16 && it.dtype != DType::f16) return exact;
+  const std::string type = memory_type(it.dtype);
+  return "widen(" + type + "(), narrow(" + type + "(), " + (it.kind == Kind::constant ? "lanes<float>(" + exact + ")" : exact) + "))";
+}
+
+std::string Expressions::unrounded(const Instruction& it) const {
   const auto argument_dtype = [&] { return kernel_.body[static_cast<std::size_t>(it.args[0])].dtype; };
   switch (it.kind) {
     case Kind::constant:
@@ -148,13 +155,18 @@ std::string Expressions::value(const Instruction& it) const {
   }
 }
 
+// As far as lane 0 of a vector is from the vector axis's 0.
+std::string Expressions::steps(const std::string& stride) const {
+  return (stride.find(' ') == std::string::npos ? stride : "(" + stride + ")") + "*" + vector_axis();
+}
+
 std::string Expressions::load(const Access& access, const std::string& from) const {
   switch (access.kind) {
     case Access::Kind::uniform: return "load_one(" + from + ")";
     case Access::Kind::contiguous: return "load(" + from + " + " + vector_axis() + ", n)";
     case Access::Kind::strided: {
       const std::string stride = scalar(access.stride);
-      return "load_strided(" + from + " + " + vector_axis() + "*(" + stride + "), " + stride + ", n)";
+      return "load_strided(" + from + " + " + steps(stride) + ", " + stride + ", n)";
     }
     default: return "gather(" + from + ", " + on_lanes(access.rest) + ", n)";
   }
@@ -166,7 +178,7 @@ std::string Expressions::store(const Access& access, const std::string& to, cons
     case Access::Kind::contiguous: return "store(" + to + " + " + vector_axis() + ", " + value + ", n);";
     case Access::Kind::strided: {
       const std::string stride = scalar(access.stride);
-      return "store_strided(" + to + " + " + vector_axis() + "*(" + stride + "), " + stride + ", " + value + ", n);";
+      return "store_strided(" + to + " + " + steps(stride) + ", " + stride + ", " + value + ", n);";
     }
     default: return "scatter(" + to + ", " + on_lanes(access.rest) + ", " + value + ", n);";
   }

@@ -38,14 +38,16 @@ class Expressions {
   std::string scalar(Dim index) const;
   // An index on lanes, of type lanes<long>, or a uniform one where `access` says so.
   std::string on_lanes(Dim index) const;
-  // The right side of an instruction that reads no memory.
+  // The right side of an instruction that reads no memory. 16-bit floats live as f32 lanes and are rounded each time.
   std::string value(const loop::Instruction& instruction) const;
   // A loaded value; `from` is the pointer to which the lanes' part of the index is still to be added.
   std::string load(const Access& access, const std::string& from) const;
   std::string store(const Access& access, const std::string& to, const std::string& value) const;
 
  private:
+  std::string unrounded(const loop::Instruction& instruction) const;
   bool differs(const DimNode& atom) const;
+  std::string steps(const std::string& stride) const;
   std::string vector_axis() const { return "i" + std::to_string(kernel_.vector_axis); }
 
   const loop::Kernel& kernel_;

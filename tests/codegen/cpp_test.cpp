@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -123,6 +124,21 @@ TEST_CASE("broadcast, transposed, strided, reversed and divided indices") {
     v = b.apply(Op::mul, v, b.load(one, 0));
     b.store(y, at, v);
     b.store(z, r * Dim(columns) + (Dim(columns - 1) - c), b.apply(Op::add, v, b.load(whole, r * Dim(columns) + (c * Dim(3) + Dim(2)) % Dim(columns))));
+    trials.emplace_back(b.kernel());
+  }
+  check_all(trials);
+}
+
+TEST_CASE("transposed operands under further axes and over several blocks") {
+  std::vector<Trial> trials;
+  for (const auto& [batch, rows, columns] : {std::array<Int, 3>{1, 40, 33}, {3, 17, 20}, {2, 3, 5000}, {2, 16, 9000}}) {
+    KernelBuilder b("turned_" + std::to_string(rows) + "_" + std::to_string(columns));
+    const Dim i = b.outer(batch), r = b.outer(rows), c = b.lanes(b.outer(columns));
+    const Int all = batch * rows * columns;
+    const int x = b.input(DType::f32, all), per_row = b.input(DType::f32, rows), y = b.output(DType::f32, all), z = b.output(DType::f32, all);
+    const int v = b.apply(Op::add, b.load(x, i * Dim(rows * columns) + c * Dim(rows) + r), b.load(per_row, r));
+    b.store(y, (i * Dim(rows) + r) * Dim(columns) + c, v);
+    b.store(z, (i * Dim(columns) + c) * Dim(rows) + r, b.apply(Op::neg, v));
     trials.emplace_back(b.kernel());
   }
   check_all(trials);
@@ -359,6 +375,60 @@ TEST_CASE("the bits do not depend on how units are shared out, nor, for + and *,
         if (first.size() <= t) first.push_back(trials[t].buffers);
         CHECK_MESSAGE(first[t] == trials[t].buffers, trials[t].kernel.name, " on ", name(isa), " in ", pieces);
       }
+  }
+}
+
+TEST_CASE("16-bit floats are rounded at every operation, stored or not") {
+  KernelBuilder b("half");
+  const Int n = 35;
+  const Dim i = b.lanes(b.outer(n));
+  const int x = b.input(DType::bf16, n), half = b.input(DType::f16, n);
+  const int sum = b.apply(Op::add, b.load(x, i), b.constant(DType::bf16, 0.1));
+  b.store(b.output(DType::bf16, n), i, sum);
+  b.store(b.output(DType::f32, n), i, b.cast(DType::f32, sum));
+  b.store(b.output(DType::f16, n), i, b.apply(Op::mul, b.load(half, i), b.load(half, i)));
+  std::vector<Trial> trials;
+  trials.emplace_back(b.kernel());
+  std::shared_ptr<Library> library;
+  const std::vector<runtime::KernelFunction> functions = compile_all(trials, host_isa(), library);
+  Trial& trial = trials[0];
+  for (Int k = 0; k < n; ++k) {
+    trial.data<std::uint16_t>(x)[k] = static_cast<std::uint16_t>(0x3f80 + k);     // 1 + k / 128
+    trial.data<std::uint16_t>(half)[k] = static_cast<std::uint16_t>(0x3c00 + k);  // 1 + k / 1024
+  }
+  trial.run(functions[0]);
+  for (Int k = 0; k < n; ++k) {
+    // 0.1 is 0x3dcd, 205 / 2048; a sum in [1, 2) is a multiple of 1 / 128, ties to even.
+    const double exact = 1 + static_cast<double>(k) / 128 + 205.0 / 2048;
+    const auto rounded = static_cast<float>(std::nearbyint(exact * 128) / 128);
+    CHECK(trial.data<float>(3)[k] == rounded);
+    std::uint32_t bits;
+    std::memcpy(&bits, &rounded, sizeof bits);
+    CHECK(trial.data<std::uint16_t>(2)[k] == bits >> 16);
+    const double square = (1 + static_cast<double>(k) / 1024) * (1 + static_cast<double>(k) / 1024);
+    CHECK(trial.data<std::uint16_t>(4)[k] == 0x3c00 + static_cast<int>(std::nearbyint((square - 1) * 1024)));
+  }
+}
+
+TEST_CASE("a result may lie where the argument was") {
+  std::vector<Trial> trials;
+  trials.emplace_back(softmax(3, 1000, "in_place_softmax"));
+  {
+    KernelBuilder b("in_place_chain");
+    const Dim i = b.lanes(b.outer(5001));
+    const int v = b.load(b.input(DType::f32, 5001), i);
+    b.store(b.output(DType::f32, 5001), i, b.apply(Op::add, b.apply(Op::exp, v), v));
+    trials.emplace_back(b.kernel());
+  }
+  std::shared_ptr<Library> library;
+  const std::vector<runtime::KernelFunction> functions = compile_all(trials, host_isa(), library);
+  for (std::size_t t = 0; t < trials.size(); ++t) {
+    Trial& trial = trials[t];
+    trial.run(functions[t]);
+    std::vector<std::byte> memory = trial.buffers[0];
+    void* const pointers[] = {memory.data(), memory.data()};
+    functions[t](pointers, nullptr, 0, trial.units());
+    CHECK(std::memcmp(memory.data(), trial.buffers[1].data(), memory.size() - 1) == 0);
   }
 }
 
