@@ -305,7 +305,8 @@ void parametrize(Kernel& kernel) {
     Dim size = kernel.axes[0].extent, slot = dims::symbol(0, 2);
     bool plain = size.constant() >= 2;
     for (const Instruction& instruction : kernel.body)
-      plain = plain && dims::linear_in(instruction.index, axis_dim(kernel, 0)).linear;
+      plain = plain && dims::linear_in(instruction.index, axis_dim(kernel, 0)).linear &&
+              !dims::any_atom(instruction.index, [](const DimNode& atom) { return atom.kind == DimKind::symbol; });
     if (plain) {
       kernel.parameters = {size};
       replace_axes(kernel, {{slot, false}}, {dims::axis(0, slot)});
