@@ -262,7 +262,7 @@ void order_axes(Kernel& kernel) {
 
 // Axes a and a+1 are one when every access steps through them as through one.
 bool mergeable(const Kernel& kernel, std::size_t a) {
-  if (kernel.axes[a].inner != kernel.axes[a + 1].inner) return false;
+  if (kernel.axes[a].inner != kernel.axes[a + 1].inner || kernel.axes[a + 1].extent.same(Dim(0))) return false;
   Dim first = axis_dim(kernel, a), second = axis_dim(kernel, a + 1), extent = kernel.axes[a + 1].extent;
   for (const Instruction& instruction : kernel.body) {
     if (instruction.index.is_constant()) continue;

@@ -152,17 +152,19 @@ class Scheduler {
       const Tensor& value = graph_.nodes[member];
       const Node& node = *value.node();
       StorePoint point{value, {}, buffer_of(node), node.type.dtype, node.type.shape.element_count(), 0};
+      if (point.elements.same(Dim(0))) continue;  // nothing to write
       WEFT_CHECK(member_index(group, node.type.shape, point.index));
       point.target = linear_index(node.type.shape, point.index);
       stores.push_back(std::move(point));
     }
-    add_kernel(lower(context(), group, id, stores), group.members);
+    if (!stores.empty()) add_kernel(lower(context(), group, id, stores), group.members);
   }
 
   // A part (or the filling) of an assembled value: a kernel over the part's own index space.
   void add_part(const Node& node, const Tensor& part, const std::function<Dim(const IndexVector&)>& target) {
     Group walk;
     walk.domain = type_of(part).shape;
+    if (walk.domain.element_count().same(Dim(0))) return;
     walk.depth = grouping_.nodes[node.index].depth;
     StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, node.type.shape.element_count(), 0};
     point.target = target(point.index);
@@ -182,6 +184,7 @@ class Scheduler {
       }
       return;
     }
+    if (node.type.shape.element_count().same(Dim(0))) return;
     add_kernel(lower_zeros(node.type.dtype, buffer_of(node), node.type.shape.element_count()), {node.index});
     add_part(node, node.input(0), [&](IndexVector index) {
       index[axis] = node.attributes.start + index[axis] * Dim(node.attributes.value + 1);

@@ -149,7 +149,7 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       return number(step, 1) % 2 ? matmul(x, transpose(x)) : matmul(transpose(x), x);
     }
     case Op::gather: {
-      if (rank == 0) return {};
+      if (rank == 0 || shape[0].same(Dim(0))) return {};
       const Tensor& other = values[static_cast<std::size_t>(step.operands[1] < 0 ? 0 : step.operands[1]) % values.size()];
       Tensor index = other.dtype() == DType::boolean ? cast(other, DType::i64)
                      : is_floating(other.dtype())    ? cast(floor(tamed(other)), DType::i64)
