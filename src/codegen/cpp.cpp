@@ -27,6 +27,7 @@ class Generator {
 
   std::string run() {
     find_scalar_values();
+    masked_ = all_contiguous();
     comments();
     open("WEFT_KERNEL void " + sanitized_name() +
          "(void* const* buffers, const long* sizes, long begin, long end) {");
@@ -127,6 +128,16 @@ class Generator {
     for (const Instruction& instruction : kernel_.body)
       for (const int value : values_in(instruction.index))
         scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
+  }
+
+  // Whether masks serve all memory that is read and written on the lanes.
+  bool all_contiguous() const {
+    for (int i = 0; i < size(); ++i) {
+      const Instruction& it = at(i);
+      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
+      if (expressions_.access(it.index).kind != Access::Kind::contiguous || info(it.dtype).bits < 32) return false;
+    }
+    return std::none_of(analysis_.kept.begin(), analysis_.kept.end(), [&](int i) { return at(i).dtype == DType::boolean; });
   }
 
   // ---- statements ----------------------------------------------------------------------------------------------------
@@ -258,7 +269,7 @@ class Generator {
   // ---- loops over lanes ----------------------------------------------------------------------------------------------
   void open_lanes(const std::string& begin, const std::string& end) {
     const Dim size = extent(kernel_.vector_axis);
-    const char* loop = "for_lanes";
+    const char* loop = masked_ ? "for_masked_lanes" : "for_lanes";
     if (size.is_constant()) loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
     open(std::string(loop) + "(" + begin + ", " + end + ", [&](long " + axis_name(kernel_.vector_axis) +
          ", auto n) WEFT_BODY {", "});");
@@ -592,6 +603,7 @@ class Generator {
   std::string text_, first_, last_;
   int depth_ = 0;
   int pointer_count_ = 0;
+  bool masked_ = false;
   std::uint32_t known_axes_ = 0;
   std::vector<Pointer> pointers_;
   std::vector<Scope> scopes_;
