@@ -61,8 +61,9 @@ constexpr Int tile_work = 1 << 19;  // multiplications: about 10 us
 
 Int count_of(Int size, Int tile) { return (size + tile - 1) / tile; }
 
-Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count) {
-  if (columns == 1) return {std::max<Int>(64, (1 << 17) / std::max<Int>(depth, 1) / 64 * 64), 1};
+Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by_rows) {
+  // A matrix times a vector: memory is read in runs along a row, or of as many rows as the tile has.
+  if (columns == 1) return {std::max<Int>(left_by_rows ? 64 : 1024, (1 << 17) / std::max<Int>(depth, 1) / 64 * 64), 1};
   Tiling tiling{256, 256};
   for (;;) {
     const Int height = std::min(tiling.rows, rows), width = std::min(tiling.columns, columns);
@@ -139,7 +140,7 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c) {
     return true;
   };
   const bool left_by_rows = arrange(left, rows, product.k), right_by_rows = arrange(right, product.k, columns);
-  const Tiling tiling = tiling_of(rows, columns, product.k, batch_count);
+  const Tiling tiling = tiling_of(rows, columns, product.k, batch_count, left_by_rows);
   const Task task{product, left, right, static_cast<std::byte*>(c), rows, columns, result_step,
                   is_double ? Int{8} : Int{4}, left_by_rows, right_by_rows, tiling,
                   is_double ? host_kernels().f64 : host_kernels().f32};
