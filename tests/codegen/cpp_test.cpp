@@ -207,6 +207,30 @@ TEST_CASE("each reduction over rows, columns and everything") {
   check_all(trials);
 }
 
+TEST_CASE("NaN, infinities and ties in reductions by row and by column") {
+  std::vector<Trial> trials;
+  const Int n = 70, kept = 20;
+  for (const bool by_columns : {false, true})
+    for (const Op op : {Op::amax, Op::amin, Op::argmax, Op::sum}) {
+      KernelBuilder b(std::string(by_columns ? "special_columns_" : "special_rows_") + info(op).name);
+      const Dim first = by_columns ? b.inner(n) : b.outer(kept);
+      const Dim second = b.lanes(by_columns ? b.outer(kept) : b.inner(n));
+      const Dim along = by_columns ? first : second, other = by_columns ? second : first;
+      const int x = b.input(DType::f32, n * kept);
+      const int v = b.load(x, first * Dim(by_columns ? kept : n) + second);
+      b.store(b.output(op == Op::argmax ? DType::i64 : DType::f32, kept), other, b.reduce(op, v, along));
+      trials.emplace_back(b.kernel());
+      float* data = trials.back().data<float>(x);
+      const auto at = [&](Int k, Int i) -> float& { return data[by_columns ? i * kept + k : k * n + i]; };
+      at(0, 69) = NAN;
+      at(1, 3) = at(1, 40) = NAN;
+      at(2, 17) = at(2, 33) = at(2, 65) = 5;   // ties on one lane and on different ones
+      at(3, 20) = INFINITY, at(3, 4) = -INFINITY;
+      for (Int i = 0; i < n; ++i) at(4, i) = -INFINITY, at(5, i) = i % 2 ? -0.0F : 0.0F, at(6, i) = -1;
+    }
+  check_all(trials);
+}
+
 TEST_CASE("a reduction over nothing") {
   std::vector<Trial> trials;
   for (const bool by_columns : {false, true}) {
