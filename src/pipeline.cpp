@@ -189,8 +189,9 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
 }
 
 // Everything of one graph up to the compiler.
-std::shared_ptr<Executable> lower_graph(Graph graph, const PipelineOptions& options, KernelSet& kernels) {
+std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const PipelineOptions& options, KernelSet& kernels) {
   auto executable = std::make_shared<Executable>();
+  DecidedSizes sizes(graph);
   executable->traced_text = to_text(graph);
   graph = optimize(std::move(graph), options, &executable->passes);
   executable->graph_text = to_text(graph);
@@ -198,11 +199,12 @@ std::shared_ptr<Executable> lower_graph(Graph graph, const PipelineOptions& opti
   Timer timer;
   Schedule schedule = make_schedule(graph);
   executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
+  sizes.close();
   executable->schedule_text = to_text(schedule) + schedule.decisions;
   if (log::enabled(log::Channel::fusion)) log::write(log::Channel::fusion, executable->schedule_text);
 
   runtime::Plan& plan = executable->plan;
-  plan.device = device_of(graph);
+  plan.device = device;
   for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
   for (Step& step : schedule.steps) {
     if (step.kind == Step::Kind::kernel) {
@@ -338,28 +340,38 @@ Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassRepo
 }
 
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs, const PipelineOptions& options) {
-  KernelSet kernels;
-  std::vector<std::shared_ptr<Executable>> executables;
-  for (Graph& graph : graphs) executables.push_back(lower_graph(std::move(graph), options, kernels));
-
-  Device device;
-  for (const std::shared_ptr<Executable>& executable : executables)
-    if (executable->plan.device.type != Device::Type::cpu) device = executable->plan.device;
-  if (device.type == Device::Type::cpu && weft::options().nvrtc_check) check_device_code(kernels.kernels(), executables);
-  const Compiled made = device.type == Device::Type::cpu ? compile_for_host(kernels.kernels(), executables)
-                                                         : compile_for_device(kernels.kernels(), executables, device);
-
-  for (std::shared_ptr<Executable>& executable : executables) {
-    WEFT_CHECK(executable->plan.device == device, "graphs for several devices at once");
-    runtime::prepare(executable->plan);
-    for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
-    executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
-    executable->passes.push_back({"compile", made.compile_milliseconds, kernels.kernels().size()});
-    if (log::enabled(log::Channel::passes))
-      for (const PassReport& pass : executable->passes)
-        log::write(log::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+  struct Target {
+    Device device;
+    KernelSet kernels;
+    Executables executables;
+  };
+  std::vector<Target> targets;  // nearly always one
+  std::vector<std::shared_ptr<const Executable>> all;
+  for (Graph& graph : graphs) {
+    const Device device = device_of(graph);
+    auto target = std::find_if(targets.begin(), targets.end(), [&](const Target& each) { return each.device == device; });
+    if (target == targets.end()) target = targets.insert(target, Target{device, {}, {}});
+    target->executables.push_back(lower_graph(std::move(graph), device, options, target->kernels));
+    all.push_back(target->executables.back());
   }
-  return {executables.begin(), executables.end()};
+
+  for (Target& target : targets) {
+    const std::vector<loop::Kernel>& kernels = target.kernels.kernels();
+    const bool on_host = target.device.type == Device::Type::cpu;
+    if (on_host && weft::options().nvrtc_check) check_device_code(kernels, target.executables);
+    const Compiled made = on_host ? compile_for_host(kernels, target.executables)
+                                  : compile_for_device(kernels, target.executables, target.device);
+    for (std::shared_ptr<Executable>& executable : target.executables) {
+      runtime::prepare(executable->plan);
+      for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
+      executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
+      executable->passes.push_back({"compile", made.compile_milliseconds, kernels.size()});
+      if (log::enabled(log::Channel::passes))
+        for (const PassReport& pass : executable->passes)
+          log::write(log::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+    }
+  }
+  return all;
 }
 
 std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptions& options) {

@@ -99,7 +99,7 @@ void vjp_expand(const Pullback& p) {
   Attributes attributes;
   bool repeated = false;
   for (int i = 0; i < to.rank(); ++i) {
-    attributes.axes[i] = i < lead || !from[i - lead].same(to[i]);
+    attributes.axes[i] = i < lead || (from[i - lead].same(Dim(1)) && !to[i].same(Dim(1)));
     repeated |= attributes.axes[i] != 0;
   }
   Tensor total = repeated ? like(Op::sum, p.gradient(), attributes, {}) : p.gradient();

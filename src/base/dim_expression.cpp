@@ -480,8 +480,12 @@ std::int64_t DimEnvironment::hint(Dim dim) const {
 }
 
 void DimEnvironment::record(DimCondition condition) {
-  for (const DimCondition& known : conditions)
-    if (known.kind == condition.kind && known.left.same(condition.left) && known.right.same(condition.right)) return;
+  for (const DimCondition& known : conditions) {
+    if (known.kind != condition.kind) continue;
+    if (known.left.same(condition.left) && known.right.same(condition.right)) return;
+    bool symmetric = condition.kind == DimCondition::Kind::equal;
+    if (symmetric && known.left.same(condition.right) && known.right.same(condition.left)) return;
+  }
   conditions.push_back(condition);
 }
 

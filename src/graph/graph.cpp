@@ -83,14 +83,21 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
   return result;
 }
 
+DecidedSizes::DecidedSizes(const Graph& graph)
+    : environment_{graph.symbols, graph.conditions},
+      decided_(graph.conditions.size()),
+      saved_(std::exchange(DimEnvironment::current(), &environment_)) {}
+DecidedSizes::~DecidedSizes() { DimEnvironment::current() = saved_; }
+void DecidedSizes::close() const {
+  if (environment_.conditions.size() == decided_) return;
+  const DimCondition& condition = environment_.conditions[decided_];
+  WEFT_CHECK(false, "a pass compared sizes that nothing guards: ", dims::to_string(condition.left), " and ",
+             dims::to_string(condition.right));
+}
+
 void verify(const Graph& graph) {
-  // Sizes that the trace decided to be equal may be spelled differently; the graph's own hints settle them again.
-  DimEnvironment environment{graph.symbols, {}};
-  DimEnvironment* saved = std::exchange(DimEnvironment::current(), &environment);
-  struct Restore {
-    DimEnvironment* saved;
-    ~Restore() { DimEnvironment::current() = saved; }
-  } restore{saved};
+  // Sizes that the trace decided to be equal may be spelled differently.
+  DecidedSizes sizes(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
     const OpInfo& row = info(node.op);
@@ -108,9 +115,7 @@ void verify(const Graph& graph) {
     for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
     WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
     if (node.body) {
-      DimEnvironment::current() = saved;
       verify(*node.body);
-      DimEnvironment::current() = &environment;
       WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count,
                  "%", i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
     }

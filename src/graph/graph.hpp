@@ -28,6 +28,21 @@ Graph rewrite(const Graph& graph, const Replace& replace);
 Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, const Node& origin);
 Tensor build_like(const Node& node, std::span<const Tensor> operands);
 
+// While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was compared
+// that the trace did not decide, since no guard would hold it.
+class DecidedSizes {
+ public:
+  explicit DecidedSizes(const Graph& graph);
+  ~DecidedSizes();
+  DecidedSizes(const DecidedSizes&) = delete;
+  void close() const;
+
+ private:
+  DimEnvironment environment_;
+  std::size_t decided_;
+  DimEnvironment* saved_;
+};
+
 // Throws InternalError that names the node when an invariant does not hold. Recurses into bodies.
 void verify(const Graph& graph);
 
