@@ -1,14 +1,12 @@
-// One function a kernel: pointers and sizes, what depends on no axis, then a loop over the units in which each walk over
-// the inner axes is one loop over lanes. Every value is 16 lanes wide, the uniform ones too, and bears its number in the
-// loop IR, so that `explain` and the source can be read side by side.
+// One function a kernel: pointers and sizes, what depends on no axis, then a loop over the units in which each walk
+// over the inner axes is one loop over lanes. Every value is 16 lanes wide, the uniform ones too, and bears its number
+// in the loop IR, so that `explain` and the source can be read side by side.
 #include "codegen/cpp.hpp"
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
-#include "base/fail.hpp"
-#include "codegen/cpp_expression.hpp"
+#include "codegen/cpp_writer.hpp"
 
 namespace weft::codegen {
 
@@ -18,190 +16,28 @@ using loop::Kind;
 
 namespace {
 
-std::string v(int i) { return "v" + std::to_string(i); }
-
-class Generator {
+class Generator : Writer {
  public:
-  explicit Generator(const Kernel& kernel)
-      : kernel_(kernel), analysis_(analyze(kernel)), expressions_(kernel_, analysis_) {}
+  using Writer::Writer;
 
   std::string run() {
-    find_scalar_values();
     masked_ = all_contiguous();
-    comments();
-    open("WEFT_KERNEL void " + sanitized_name() +
-         "(void* const* buffers, const long* sizes, long begin, long end) {");
-    addresses();
-    row_buffers();
+    open_function();
     level(0, 0);
     if (reads_across_rows()) {
       pointwise_by_tiles();
-      while (depth_ > 0) close();
-      return std::move(text_);
+    } else {
+      open_units();
+      switch (analysis_.form) {
+        case Form::pointwise: pointwise(); break;
+        case Form::rows: rows(); break;
+        case Form::columns: analysis_.single_pass ? columns_at_once() : columns_by_strips(); break;
+      }
     }
-    open_units();
-    switch (analysis_.form) {
-      case Form::pointwise: pointwise(); break;
-      case Form::rows: rows(); break;
-      case Form::columns: analysis_.single_pass ? columns_at_once() : columns_by_strips(); break;
-    }
-    while (depth_ > 0) close();
-    return std::move(text_);
+    return finish();
   }
 
  private:
-  // ---- text ---------------------------------------------------------------------------------------------------------
-  void line(const std::string& text) { text_.append(static_cast<std::size_t>(depth_) * 2, ' ').append(text) += '\n'; }
-  void open(const std::string& text, const char* end = "}") {
-    line(text);
-    ++depth_;
-    scopes_.push_back({end, pointers_.size(), known_axes_});
-  }
-  void close() {
-    --depth_;
-    line(scopes_.back().end);
-    pointers_.resize(scopes_.back().pointers);
-    known_axes_ = scopes_.back().axes;
-    scopes_.pop_back();
-  }
-
-  const Instruction& at(int i) const { return kernel_.body[static_cast<std::size_t>(i)]; }
-  const Facts& facts(int i) const { return analysis_.facts[static_cast<std::size_t>(i)]; }
-  int size() const { return static_cast<int>(kernel_.body.size()); }
-  Dim extent(int axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
-  std::string extent_text(int axis) const { return expressions_.scalar(extent(axis)); }
-  static std::string grouped(const std::string& text) {
-    return text.find(' ') == std::string::npos ? text : "(" + text + ")";
-  }
-  static std::string axis_name(int axis) { return "i" + std::to_string(axis); }
-  std::string buffer_name(int buffer) const {
-    return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
-  }
-  std::string sanitized_name() const {
-    std::string name;
-    for (const char c : kernel_.name) name += c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ? c : '_';
-    return name;
-  }
-
-  // ---- the head of the function --------------------------------------------------------------------------------------
-  void comments() {
-    for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
-    std::string axes = "//";
-    for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
-      axes += (a ? ", " : " ") + axis_name(a) + " < " + extent_text(a);
-      if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
-      if (a == kernel_.vector_axis) axes += " on the lanes";
-    }
-    line(kernel_.axes.empty() ? "// one element" : axes);
-  }
-
-  void addresses() {
-    for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
-      const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
-      const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
-      line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(buffers[" + std::to_string(b) + "]);");
-    }
-    std::set<int> symbols;
-    const auto visit = [&](Dim dim) {
-      dims::any_atom(dim, [&](const DimNode& node) {
-        if (node.kind == DimKind::symbol) symbols.insert(node.number);
-        return false;
-      });
-    };
-    for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
-    for (const Instruction& instruction : kernel_.body) visit(instruction.index);
-    for (const int s : symbols) line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
-  }
-
-  void row_buffers() {
-    for (const int i : analysis_.kept)
-      line("alignas(64) " + std::string(kept_type(i)) + " kept" + std::to_string(i) + "[" +
-           expressions_.scalar(kernel_.inner_count()) + "];");
-  }
-  const char* kept_type(int i) const {
-    return at(i).dtype == DType::boolean ? "bool" : element_type(at(i).dtype);
-  }
-
-  // Uniform values that indices read, as plain integers k<i>.
-  void find_scalar_values() {
-    scalar_values_.resize(kernel_.body.size());
-    for (const Instruction& instruction : kernel_.body)
-      for (const int value : values_in(instruction.index))
-        scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
-  }
-
-  // Whether masks serve all memory that is read and written on the lanes.
-  bool all_contiguous() const {
-    for (int i = 0; i < size(); ++i) {
-      const Instruction& it = at(i);
-      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
-      if (expressions_.access(it.index).kind != Access::Kind::contiguous || info(it.dtype).bits < 32) return false;
-    }
-    return std::none_of(analysis_.kept.begin(), analysis_.kept.end(), [&](int i) { return at(i).dtype == DType::boolean; });
-  }
-
-  // ---- statements ----------------------------------------------------------------------------------------------------
-  void declare(int i, const std::string& right) {
-    line("const " + lanes_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
-    if (scalar_values_[static_cast<std::size_t>(i)]) line("const long k" + std::to_string(i) + " = first_lane(" + v(i) + ");");
-  }
-
-  // The address of buffer[rest]: a pointer that stands ready, or the sum.
-  std::string place(int buffer, Dim rest) const {
-    for (const Pointer& pointer : pointers_)
-      if (pointer.buffer == buffer && pointer.rest.same(rest)) return pointer.name;
-    return buffer_name(buffer) + (rest.same(Dim(0)) ? "" : " + " + grouped(expressions_.scalar(rest)));
-  }
-  std::string place(int buffer, const Access& access) const {
-    return access.kind == Access::Kind::general ? buffer_name(buffer) : place(buffer, access.rest);
-  }
-  std::string load(Dim index, int buffer) const {
-    const Access access = expressions_.access(index);
-    return expressions_.load(access, place(buffer, access));
-  }
-
-  void statement(int i) {
-    const Instruction& it = at(i);
-    if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer));
-    if (it.kind != Kind::store) return declare(i, expressions_.value(it));
-    const Access access = expressions_.access(it.index);
-    line(expressions_.store(access, place(it.buffer, access), v(it.args[0])));
-  }
-
-  // Pointers for what the loops below read and write, as soon as all of their index but the lanes' part is known.
-  void prepare_pointers(int phase, bool of_walk) {
-    for (int i = 0; i < size(); ++i) {
-      const Instruction& it = at(i);
-      if (of_walk && !touches(phase, i)) continue;
-      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
-      const Access access = expressions_.access(it.index);
-      if (access.kind == Access::Kind::general || access.kind == Access::Kind::uniform) continue;
-      if (access.rest.same(Dim(0)) || place(it.buffer, access.rest).find(' ') == std::string::npos) continue;
-      bool known = true;
-      dims::any_atom(access.rest, [&](const DimNode& node) {
-        if (node.kind == DimKind::axis) known &= (known_axes_ >> node.number & 1) != 0;
-        if (node.kind == DimKind::value) {
-          const Facts& value = facts(node.number);
-          known &= value.phase <= phase && (value.axes & ~known_axes_) == 0;
-        }
-        return false;
-      });
-      if (!known) continue;
-      const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(it.buffer)];
-      const std::string base = buffer_name(it.buffer), name = base + "_" + std::to_string(pointer_count_++);
-      line(std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "* const " + name + " = " +
-           place(it.buffer, access.rest) + ";");
-      pointers_.push_back({it.buffer, access.rest, name});
-    }
-  }
-
-  // Whether a walk executes this load or store, or reloads from where the store has put its value.
-  bool touches(int phase, int i) const {
-    for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])
-      if ((it.how == Step::How::reload ? it.from : it.instruction) == i) return it.how != Step::How::recall;
-    return false;
-  }
-
   // What stands outside of the walks and off the lanes: level 0 depends on no axis, 1 on the unit and on reductions.
   void level(int which, int phase) {
     for (int i = 0; i < size(); ++i) {
@@ -213,7 +49,8 @@ class Generator {
     prepare_pointers(phase, false);
   }
 
-  // ---- units ---------------------------------------------------------------------------------------------------------
+  // ---- units ----
+
   // Opens the loop over units and names the outer axes; `first_` and `last_` are then the range of the vector axis.
   void open_units() {
     if (kernel_.vector_axis < 0) return;
@@ -247,32 +84,31 @@ class Generator {
       open("for (long unit = begin; unit < end; ++unit) {");
     }
     if (!row.empty()) name_axes(analysis_.outer, row);
-    for (const int axis : analysis_.outer) known_axes_ |= 1u << axis;
+    know(analysis_.outer);
     level(1, 0);
   }
 
-  std::string divisor(Dim dim) const {
-    return dim.is_constant() ? std::to_string(dim.constant()) : "(" + expressions_.scalar(dim) + ")";
-  }
-  // The axes of a flat count, the last one fastest.
-  void name_axes(const std::vector<int>& axes, const std::string& flat) {
-    Dim below = 1;
-    for (std::size_t i = axes.size(); i-- > 0;) {
-      std::string text = flat;
-      if (!below.same(Dim(1))) text += " / " + divisor(below);
-      if (i > 0) text += " % " + divisor(extent(axes[i]));
-      line("const long " + axis_name(axes[i]) + " = " + text + ";");
-      below = below * extent(axes[i]);
+  // ---- loops over lanes ----
+
+  // Whether masks serve all memory that is read and written on the lanes.
+  bool all_contiguous() const {
+    for (int i = 0; i < size(); ++i) {
+      const Instruction& it = at(i);
+      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
+      if (expressions_.access(it.index).kind != Access::Kind::contiguous || info(it.dtype).bits < 32) return false;
     }
+    return std::none_of(analysis_.kept.begin(), analysis_.kept.end(),
+                        [&](int i) { return at(i).dtype == DType::boolean; });
   }
 
-  // ---- loops over lanes ----------------------------------------------------------------------------------------------
   void open_lanes(const std::string& begin, const std::string& end) {
     const Dim size = extent(kernel_.vector_axis);
     const char* loop = masked_ ? "for_masked_lanes" : "for_lanes";
-    if (size.is_constant()) loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
+    if (size.is_constant())
+      loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
     open(std::string(loop) + "(" + begin + ", " + end + ", [&](long " + axis_name(kernel_.vector_axis) +
-         ", auto n) WEFT_BODY {", "});");
+             ", auto n) WEFT_BODY {",
+         "});");
   }
 
   // Vector values outside of the walks, at their phase; stores last, after everything that reads what they overwrite.
@@ -292,8 +128,8 @@ class Generator {
     close();
   }
 
-  // Whether the lanes stride over memory that the rows walk closely, as in a transposed operand: then a cache line serves
-  // neighbouring rows, and not the next vector of the same row.
+  // Whether the lanes stride over memory that the rows walk closely, as in a transposed operand: then a cache line
+  // serves neighbouring rows, and not the next vector of the same row.
   bool reads_across_rows() const {
     if (analysis_.form != Form::pointwise || analysis_.outer.empty()) return false;
     const int row = analysis_.outer.back();
@@ -304,12 +140,14 @@ class Generator {
       const dims::Linear along = dims::linear_in(it.index, dims::axis(row, extent(row)));
       if (access.kind != Access::Kind::strided || !along.linear || !along.coefficient.is_constant()) continue;
       const std::int64_t step = std::abs(along.coefficient.constant());
-      if (step > 0 && step <= 8 && (!access.stride.is_constant() || std::abs(access.stride.constant()) > 2 * step)) return true;
+      if (step > 0 && step <= 8 && (!access.stride.is_constant() || std::abs(access.stride.constant()) > 2 * step))
+        return true;
     }
     return false;
   }
 
-  // 16 rows at a time, vector by vector. A unit is a row within a block, so that neighbouring units are neighbouring rows.
+  // 16 rows at a time, vector by vector. A unit is a row within a block, so that neighbouring units are neighbouring
+  // rows.
   void pointwise_by_tiles() {
     const int row = analysis_.outer.back();
     const std::vector<int> others(analysis_.outer.begin(), analysis_.outer.end() - 1);
@@ -329,7 +167,7 @@ class Generator {
       rest = "(above / blocks)";
     }
     name_axes(others, rest);
-    for (const int axis : analysis_.outer) known_axes_ |= 1u << axis;
+    know(analysis_.outer);
     open_lanes(first, last);
     open("for (long " + i + " = tile - base; " + i + " < tile_end - base; ++" + i + ") {");
     level(1, 0);
@@ -338,9 +176,14 @@ class Generator {
     close();
   }
 
-  // ---- reductions ----------------------------------------------------------------------------------------------------
+  // ---- reductions ----
+
   static const char* reduction_name(Op op) {
-    return op == Op::sum ? "sum" : op == Op::prod ? "prod" : op == Op::amax ? "amax" : op == Op::amin ? "amin" : "argmax";
+    return op == Op::sum    ? "sum"
+           : op == Op::prod ? "prod"
+           : op == Op::amax ? "amax"
+           : op == Op::amin ? "amin"
+                            : "argmax";
   }
   std::string reduction(int i) const { return reduction_name(at(i).op) + std::to_string(i); }
   std::string accumulated(int i) const {
@@ -362,7 +205,7 @@ class Generator {
   // `.add(x, ...)` of a reduction's state.
   void accumulate(int i, const std::string& state, bool counted) {
     const int operand = at(i).args[0];
-    std::string x = v(operand);
+    std::string x = value_name(operand);
     if (at(operand).dtype == DType::boolean || accumulated(i) != element_type(at(operand).dtype))
       x = "convert<" + accumulated(i) + ">(" + x + ")";
     if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
@@ -378,9 +221,7 @@ class Generator {
     const std::string result = at(i).op == Op::argmax ? reduction(i) + ".position()" : reduction(i) + ".result";
     declare(i, to_result(i, "lanes<" + result_type(i) + ">(" + result + ")"));
   }
-  void column_result(int i, const std::string& where) {
-    declare(i, to_result(i, reduction(i) + ".result" + where));
-  }
+  void column_result(int i, const std::string& where) { declare(i, to_result(i, reduction(i) + ".result" + where)); }
   std::vector<int> reductions_of(int phase) const {
     std::vector<int> found;
     for (const Step& step : analysis_.walks[static_cast<std::size_t>(phase)])
@@ -399,7 +240,8 @@ class Generator {
       case Step::How::keep: statement(i);
     }
     if (it.how == Step::How::keep)
-      line(facts(i).vector ? "store(" + kept + ", " + v(i) + ", n);" : "store_one(" + kept + ", " + v(i) + ");");
+      line(facts(i).vector ? "store(" + kept + ", " + value_name(i) + ", n);"
+                           : "store_one(" + kept + ", " + value_name(i) + ");");
   }
   // Where a walk stands among the elements of its row.
   std::string row_position() const {
@@ -425,7 +267,8 @@ class Generator {
       }
   }
 
-  // ---- rows ----------------------------------------------------------------------------------------------------------
+  // ---- rows ----
+
   void rows() {
     for (int phase = 0; phase < analysis_.phases; ++phase) {
       walk_row(phase);
@@ -445,11 +288,11 @@ class Generator {
     const bool single_run = analysis_.inner.empty(), one_chunk = run.is_constant() && run.constant() <= 4096;
     const std::string filled = "filled" + (phase ? std::to_string(phase) : std::string());
     if (!single_run && !close_all.empty()) line("long " + filled + " = 0;");
-    const std::size_t outside = scopes_.size();
+    const std::size_t outside = depth();
     for (std::size_t d = 0; d < analysis_.inner.size(); ++d) {
       const std::string i = axis_name(analysis_.inner[d]);
       open("for (long " + i + " = 0; " + i + " < " + extent_text(analysis_.inner[d]) + "; ++" + i + ") {");
-      known_axes_ |= 1u << analysis_.inner[d];
+      know(analysis_.inner[d]);
       steps(phase, static_cast<int>(d) + 1, false);
     }
     if (!single_run) prepare_pointers(phase, true);
@@ -474,28 +317,30 @@ class Generator {
     } else if (chunks) {
       line(close_all);
     }
-    while (scopes_.size() > outside) close();
+    while (depth() > outside) close();
     if (!close_all.empty() && (!single_run || !chunks)) line(close_all);
   }
 
-  // ---- columns -------------------------------------------------------------------------------------------------------
-  // Few rows: 16 columns are walked from the first row to the last, with everything in registers.
+  // ---- columns ----
+
+  // Few rows:
+  // 16 columns are walked from the first row to the last, with everything in registers.
   void columns_at_once() {
     open_lanes(first_, last_);
     lanes_level(0);
     for (int phase = 0; phase < analysis_.phases; ++phase) {
       const std::vector<int> reductions = reductions_of(phase);
       for (const int i : reductions) line(declaration(i, "lanes"));
-      const std::size_t outside = scopes_.size();
+      const std::size_t outside = depth();
       for (std::size_t d = 0; d < analysis_.inner.size(); ++d) {
         const std::string i = axis_name(analysis_.inner[d]);
         open("for (long " + i + " = 0; " + i + " < " + extent_text(analysis_.inner[d]) + "; ++" + i + ") {");
-        known_axes_ |= 1u << analysis_.inner[d];
+        know(analysis_.inner[d]);
       }
       steps(phase, -1, false);
       steps(phase, -1, true);
       for (const int i : reductions) accumulate(i, reduction(i), false);
-      while (scopes_.size() > outside) close();
+      while (depth() > outside) close();
       lanes_level(phase + 1);
     }
     close();
@@ -512,7 +357,8 @@ class Generator {
     line("const long stop = lesser(strip + " + width + ", " + last_ + ");");
     for (int phase = 0; phase <= analysis_.phases; ++phase) {
       lanes_stores(phase);
-      if (phase < analysis_.phases && !analysis_.walks[static_cast<std::size_t>(phase)].empty()) walk_strip(phase, whole);
+      if (phase < analysis_.phases && !analysis_.walks[static_cast<std::size_t>(phase)].empty())
+        walk_strip(phase, whole);
     }
     close();
   }
@@ -578,35 +424,16 @@ class Generator {
     std::vector<bool> needed(kernel_.body.size(), false);
     bool any = false;
     for (int i = 0; i < size(); ++i)
-      if (at(i).kind == Kind::store && !facts(i).inner && facts(i).vector && facts(i).phase == phase) needed[static_cast<std::size_t>(i)] = any = true;
+      if (at(i).kind == Kind::store && !facts(i).inner && facts(i).vector && facts(i).phase == phase)
+        needed[static_cast<std::size_t>(i)] = any = true;
     if (!any) return;
     open_lanes("strip", "stop");
     lanes_closure(needed);
     close();
   }
 
-  struct Pointer {
-    int buffer;
-    Dim rest;
-    std::string name;
-  };
-  struct Scope {
-    const char* end;
-    std::size_t pointers;
-    std::uint32_t axes;
-  };
-
-  const Kernel& kernel_;
-  const Analysis analysis_;
-  const Expressions expressions_;
-  std::vector<bool> scalar_values_;
-  std::string text_, first_, last_;
-  int depth_ = 0;
-  int pointer_count_ = 0;
+  std::string first_, last_;  // of the vector axis, in this unit
   bool masked_ = false;
-  std::uint32_t known_axes_ = 0;
-  std::vector<Pointer> pointers_;
-  std::vector<Scope> scopes_;
 };
 
 }  // namespace

@@ -134,7 +134,8 @@ class Analyzer {
     for (int i = size() - 1; i >= 0; --i) {
       const Instruction& v = at(i);
       if (is_root(v)) {
-        const bool here = v.kind == Kind::reduce ? facts(i).phase == phase + 1 : facts(i).inner && facts(i).phase == phase;
+        const bool here =
+            v.kind == Kind::reduce ? facts(i).phase == phase + 1 : facts(i).inner && facts(i).phase == phase;
         if (here) {
           walk.push_back({Step::How::compute, i, -1});
           need(v);

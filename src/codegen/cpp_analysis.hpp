@@ -24,9 +24,9 @@ struct Facts {
 struct Step {
   enum class How {
     compute,
-    keep,     // compute, and store in the row buffer for later walks
-    recall,   // load from the row buffer
-    reload,   // load from the output where store `from` has put it in an earlier walk
+    keep,    // compute, and store in the row buffer for later walks
+    recall,  // load from the row buffer
+    reload,  // load from the output where store `from` has put it in an earlier walk
   } how = How::compute;
   int instruction = 0;
   int from = -1;
@@ -34,13 +34,13 @@ struct Step {
 
 struct Analysis {
   Form form = Form::pointwise;
-  bool single_pass = false;               // columns: the rows are few, so 16 columns at a time are walked to the end
-  std::vector<Facts> facts;               // by instruction
-  std::vector<int> outer;                 // outer axes without the vector axis
-  std::vector<int> inner;                 // inner axes without the vector axis
-  int phases = 0;                         // walks over the inner axes
-  std::vector<std::vector<Step>> walks;   // by phase, operands first
-  std::vector<int> kept;                  // instructions that have a row buffer
+  bool single_pass = false;              // columns: the rows are few, so 16 columns at a time are walked to the end
+  std::vector<Facts> facts;              // by instruction
+  std::vector<int> outer;                // outer axes without the vector axis
+  std::vector<int> inner;                // inner axes without the vector axis
+  int phases = 0;                        // walks over the inner axes
+  std::vector<std::vector<Step>> walks;  // by phase, operands first
+  std::vector<int> kept;                 // instructions that have a row buffer
 };
 
 // Which values may have row buffers: of rows with at most so many inner elements, at most so many at a time. Loads too,

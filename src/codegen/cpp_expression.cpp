@@ -84,7 +84,8 @@ std::string literal(DType dtype, std::uint64_t bits) {
 
 std::string sanitize(std::string_view text) {
   std::string clean;
-  for (const char c : text) clean += is_word(c) || std::string_view(" .,:;()[]<>=+-*%").find(c) != std::string_view::npos ? c : '_';
+  for (const char c : text)
+    clean += is_word(c) || std::string_view(" .,:;()[]<>=+-*%").find(c) != std::string_view::npos ? c : '_';
   return clean;
 }
 
@@ -122,7 +123,8 @@ std::string Expressions::on_lanes(Dim index) const {
   const std::string text = dims::to_text(index, [&](const DimNode* atom) {
     if (atom->kind == DimKind::symbol) return "s" + std::to_string(atom->number);
     if (!differs(*atom)) return (atom->kind == DimKind::axis ? "i" : "k") + std::to_string(atom->number);
-    if (atom->kind == DimKind::axis) return by_lane ? "(" + vector_axis() + " + lane)" : "iota<long>(" + vector_axis() + ")";
+    if (atom->kind == DimKind::axis)
+      return by_lane ? "(" + vector_axis() + " + lane)" : "iota<long>(" + vector_axis() + ")";
     return by_lane ? "lane_of(" + v(atom->number) + ", lane)" : v(atom->number);
   });
   return by_lane ? "index_lanes(n, [&](long lane) WEFT_BODY { return " + text + "; })" : text;
@@ -132,7 +134,8 @@ std::string Expressions::value(const Instruction& it) const {
   const std::string exact = unrounded(it);
   if (it.dtype != DType::bf16 && it.dtype != DType::f16) return exact;
   const std::string type = memory_type(it.dtype);
-  return "widen(" + type + "(), narrow(" + type + "(), " + (it.kind == Kind::constant ? "lanes<float>(" + exact + ")" : exact) + "))";
+  return "widen(" + type + "(), narrow(" + type + "(), " +
+         (it.kind == Kind::constant ? "lanes<float>(" + exact + ")" : exact) + "))";
 }
 
 std::string Expressions::unrounded(const Instruction& it) const {
@@ -144,7 +147,8 @@ std::string Expressions::unrounded(const Instruction& it) const {
     case Kind::apply: return spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (argument_dtype() == it.dtype) return v(it.args[0]);
-      return std::string("convert<") + (it.dtype == DType::boolean ? "bool" : element_type(it.dtype)) + ">(" + v(it.args[0]) + ")";
+      return std::string("convert<") + (it.dtype == DType::boolean ? "bool" : element_type(it.dtype)) + ">(" +
+             v(it.args[0]) + ")";
     case Kind::bitcast: return std::string("cast_bits<") + element_type(it.dtype) + ">(" + v(it.args[0]) + ")";
     case Kind::random_bits: {
       const bool in_order = access(it.index).kind == Access::Kind::contiguous;

@@ -1,4 +1,5 @@
-// Kernels as translation units. How many pay is the compiler driver's to say (runtime/jit.hpp); here they are made equal.
+// Kernels as translation units. How many pay is the compiler driver's to say (runtime/jit.hpp); here they are made
+// equal.
 #include <algorithm>
 #include <set>
 
@@ -27,8 +28,8 @@ void find_words(const std::string& text, std::set<std::string>& words) {
 int size_of(const loop::Kernel& kernel) {
   int size = 20;
   for (const loop::Instruction& instruction : kernel.body) size += 1 + std::min(loop::weight(instruction), 24);
-  const bool has_rest =
-      kernel.vector_axis >= 0 && !(kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent % Dim(16)).same(Dim(0));
+  const bool has_rest = kernel.vector_axis >= 0 &&
+                        !(kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent % Dim(16)).same(Dim(0));
   return has_rest ? 2 * size : size;
 }
 
@@ -40,7 +41,8 @@ std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::s
   // The largest first, each to the unit that is shortest so far; within a unit in the order in which they run.
   std::vector<std::size_t> order(kernels.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size_of(kernels[a]) > size_of(kernels[b]); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return size_of(kernels[a]) > size_of(kernels[b]); });
   std::vector<int> filled(count, 0);
   std::vector<std::vector<std::size_t>> members(count);
   for (const std::size_t i : order) {

@@ -94,7 +94,8 @@ struct Task {
                element * (offset_of(item, product.batch, operand.batch) + row * operand.row + column * operand.column);
       };
       kernel({std::min(tiling.rows, rows - i), std::min(tiling.columns, columns - j), product.k, at(left, i, 0),
-              at(right, 0, j), result + element * (offset_of(item, product.batch, product.c_batch) + i + j * result_step),
+              at(right, 0, j),
+              result + element * (offset_of(item, product.batch, product.c_batch) + i + j * result_step),
               left_by_rows ? left.row : left.column, right_by_rows ? right.row : right.column, result_step,
               left_by_rows, right_by_rows});
     }
@@ -141,14 +142,15 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c) {
   };
   const bool left_by_rows = arrange(left, rows, product.k), right_by_rows = arrange(right, product.k, columns);
   const Tiling tiling = tiling_of(rows, columns, product.k, batch_count, left_by_rows);
-  const Task task{product, left, right, static_cast<std::byte*>(c), rows, columns, result_step,
-                  is_double ? Int{8} : Int{4}, left_by_rows, right_by_rows, tiling,
-                  is_double ? host_kernels().f64 : host_kernels().f32};
+  const Task task{product,      left,          right,       static_cast<std::byte*>(c),
+                  rows,         columns,       result_step, is_double ? Int{8} : Int{4},
+                  left_by_rows, right_by_rows, tiling,      is_double ? host_kernels().f64 : host_kernels().f32};
   const Int tiles = batch_count * count_of(rows, tiling.rows) * count_of(columns, tiling.columns);
   const Int work = std::min(tiling.rows, rows) * std::min(tiling.columns, columns) * product.k;
-  parallel_for(0, tiles, std::max<Int>(1, tile_work / 2 / std::max<Int>(work, 1)),
-               [](void* context, Int begin, Int end) { static_cast<const Task*>(context)->run(begin, end); },
-               const_cast<Task*>(&task));
+  parallel_for(
+      0, tiles, std::max<Int>(1, tile_work / 2 / std::max<Int>(work, 1)),
+      [](void* context, Int begin, Int end) { static_cast<const Task*>(context)->run(begin, end); },
+      const_cast<Task*>(&task));
 }
 
 }  // namespace weft::runtime

@@ -1,7 +1,7 @@
 // Matrix products on the host, through Eigen. In: operands of any row and column strides. Out: c = a b for each batch.
 // The result is cut into tiles by the shape alone and a tile is one thread's work from beginning to end, so results do
-// not depend on the number of threads. Transposed operands are read where they lie; only an operand that has unit stride
-// along neither axis is packed first.
+// not depend on the number of threads. Transposed operands are read where they lie; only an operand that has unit
+// stride along neither axis is packed first.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,15 +15,16 @@ struct Matmul {
   DType dtype = DType::f32;  // f32 or f64
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
-  std::int64_t c_row = 0, c_column = 0;            // one of them is 1 where its axis is longer than 1
-  std::span<const std::int64_t> batch;             // sizes of the batch axes
+  std::int64_t c_row = 0, c_column = 0;                     // one of them is 1 where its axis is longer than 1
+  std::span<const std::int64_t> batch;                      // sizes of the batch axes
   std::span<const std::int64_t> a_batch, b_batch, c_batch;  // and their strides
 };
 
 // Overwrites c, which overlaps neither operand.
 void matmul(const Matmul& product, const void* a, const void* b, void* c);
 
-// ---- what matmul.isa.cpp supplies, once an ISA -----------------------------------------------------------------------
+// ---- what matmul.isa.cpp supplies, once an ISA
+// -----------------------------------------------------------------------
 
 // A tile: c (rows x columns, unit stride down its columns) = left (rows x depth) right (depth x columns).
 struct MatmulTile {
@@ -38,8 +39,14 @@ struct MatmulKernels {
   void (*f32)(const MatmulTile&);
   void (*f64)(const MatmulTile&);
 };
-namespace baseline { extern const MatmulKernels matmul_kernels; }
-namespace avx2 { extern const MatmulKernels matmul_kernels; }
-namespace avx512 { extern const MatmulKernels matmul_kernels; }
+namespace baseline {
+extern const MatmulKernels matmul_kernels;
+}
+namespace avx2 {
+extern const MatmulKernels matmul_kernels;
+}
+namespace avx512 {
+extern const MatmulKernels matmul_kernels;
+}
 
 }  // namespace weft::runtime

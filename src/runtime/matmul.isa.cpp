@@ -49,10 +49,12 @@ template <class T, int LeftOrder, int RightOrder>
 void multiply(const MatmulTile& tile) {
   Blocking<T> blocking(tile.rows, tile.columns, tile.depth);
   Eigen::internal::general_matrix_matrix_product<std::int64_t, T, LeftOrder, false, T, RightOrder, false,
-                                                 Eigen::ColMajor, 1>::
-      run(tile.rows, tile.columns, tile.depth, static_cast<const T*>(tile.left), tile.left_step,
-          static_cast<const T*>(tile.right), tile.right_step, static_cast<T*>(tile.result), 1, tile.result_step, T(1),
-          blocking, nullptr);
+                                                 Eigen::ColMajor, 1>::run(tile.rows, tile.columns, tile.depth,
+                                                                          static_cast<const T*>(tile.left),
+                                                                          tile.left_step,
+                                                                          static_cast<const T*>(tile.right),
+                                                                          tile.right_step, static_cast<T*>(tile.result),
+                                                                          1, tile.result_step, T(1), blocking, nullptr);
 }
 
 // A matrix times a vector, which streams the matrix once: `right` is the vector, with any step.

@@ -1,6 +1,7 @@
 // The executor of launch plans on the host. A call takes a frame (a pointer table for every launch, the values of all
-// sizes, the arena) from the plan's spare ones, fills in what the call supplies, and walks the launches. On the hit path
-// that is a handful of stores a launch: no allocation, no lock, no expression evaluated twice for the same symbols.
+// sizes, the arena) from the plan's spare ones, fills in what the call supplies, and walks the launches. On the hit
+// path that is a handful of stores a launch: no allocation, no lock, no expression evaluated twice for the same
+// symbols.
 #include "runtime/plan.hpp"
 
 #include <algorithm>
@@ -29,8 +30,8 @@ struct PreparedLaunch {
   const Launch* launch = nullptr;
   std::size_t table = 0;  // of its pointers, in Frame::pointers
   Range parameters;
-  Range units, work;                                     // kernel; scatter_add: rows, count, width
-  Range sizes, batch, a_batch, b_batch, c_batch;         // matmul: m, n, k, the offsets, the strides
+  Range units, work;                              // kernel; scatter_add: rows, count, width
+  Range sizes, batch, a_batch, b_batch, c_batch;  // matmul: m, n, k, the offsets, the strides
 };
 
 // A pointer that each call supplies.
@@ -77,10 +78,12 @@ class HostPlan final : public PreparedPlan {
     for (std::atomic<Frame*>& spare : spares_) delete spare.load();
   }
 
-  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols) override {
-    WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
-               "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
-               " symbols");
+  void run(std::span<void* const> arguments, std::span<void* const> results,
+           std::span<const std::int64_t> symbols) override {
+    WEFT_CHECK(
+        arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
+        "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
+        " symbols");
     const Loan loan(*this);
     Frame& frame = *loan.frame;
     if (!frame.computed || !std::equal(symbols.begin(), symbols.end(), frame.symbols.begin())) compute(frame, symbols);
@@ -171,13 +174,15 @@ class HostPlan final : public PreparedPlan {
       if (buffer.kind == PlanBuffer::Kind::constant)
         frame.pointers[i] = constants_[static_cast<std::size_t>(buffer.index)].data();
       if (buffer.kind == PlanBuffer::Kind::temporary)
-        frame.pointers[i] = frame.arena ? static_cast<std::byte*>(frame.arena->data) + frame.numbers[offsets_[index].begin] : nullptr;
+        frame.pointers[i] =
+            frame.arena ? static_cast<std::byte*>(frame.arena->data) + frame.numbers[offsets_[index].begin] : nullptr;
     }
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     frame.computed = true;
   }
 
-  // ---- steps ---------------------------------------------------------------------------------------------------------
+  // ---- steps
+  // ---------------------------------------------------------------------------------------------------------
   void run_kernel(const PreparedLaunch& step, Frame& frame) {
     struct Call {
       KernelFunction function;
@@ -188,20 +193,33 @@ class HostPlan final : public PreparedPlan {
     if (units <= 0) return;
     if (work < 2 * piece_work || units == 1) return call.function(call.buffers, call.parameters, 0, units);
     const std::int64_t grain = std::max<std::int64_t>(1, units / (work / piece_work));
-    parallel_for(0, units, grain,
-                 [](void* context, std::int64_t begin, std::int64_t end) {
-                   const Call& it = *static_cast<const Call*>(context);
-                   it.function(it.buffers, it.parameters, begin, end);
-                 },
-                 &call);
+    parallel_for(
+        0, units, grain,
+        [](void* context, std::int64_t begin, std::int64_t end) {
+          const Call& it = *static_cast<const Call*>(context);
+          it.function(it.buffers, it.parameters, begin, end);
+        },
+        &call);
   }
 
   void run_matmul(const PreparedLaunch& step, Frame& frame) {
     const std::int64_t* n = frame.numbers.data();
     const std::int64_t* size = n + step.sizes.begin;
     const auto span = [&](Range range) { return std::span(n + range.begin, range.count); };
-    const Matmul product{step.launch->matmul.dtype, size[0], size[1], size[2], size[6], size[7], size[8], size[9],
-                         size[10], size[11], span(step.batch), span(step.a_batch), span(step.b_batch), span(step.c_batch)};
+    const Matmul product{step.launch->matmul.dtype,
+                         size[0],
+                         size[1],
+                         size[2],
+                         size[6],
+                         size[7],
+                         size[8],
+                         size[9],
+                         size[10],
+                         size[11],
+                         span(step.batch),
+                         span(step.a_batch),
+                         span(step.b_batch),
+                         span(step.c_batch)};
     const std::int64_t element = info(product.dtype).bits / 8;
     const auto operand = [&](std::size_t i) {
       return static_cast<std::byte*>(frame.pointers[step.table + i]) + size[3 + i] * element;
@@ -213,7 +231,8 @@ class HostPlan final : public PreparedPlan {
     const std::int64_t* size = frame.numbers.data() + step.sizes.begin;
     void* const* pointers = frame.pointers.data() + step.table;
     const DType dtype = buffers_[static_cast<std::size_t>(step.launch->buffers[2])].dtype;
-    scatter_add(dtype, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(pointers[0]), pointers[1], pointers[2]);
+    scatter_add(dtype, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(pointers[0]), pointers[1],
+                pointers[2]);
   }
 
   void run_check(const PreparedLaunch& step, Frame& frame) {
@@ -232,8 +251,8 @@ class HostPlan final : public PreparedPlan {
   std::size_t argument_count_ = 0, result_count_ = 0, symbol_count_ = 0;
   NumberTable numbers_;
   Range arena_bytes_;
-  std::vector<Range> offsets_;       // by buffer
-  std::vector<int> table_;           // the buffer of each pointer
+  std::vector<Range> offsets_;  // by buffer
+  std::vector<int> table_;      // the buffer of each pointer
   std::vector<Patch> patches_;
   std::vector<PreparedLaunch> prepared_;
   std::atomic<Frame*> spares_[8] = {};  // frames of calls that have ended; more calls at once make and drop their own
@@ -242,8 +261,10 @@ class HostPlan final : public PreparedPlan {
 }  // namespace
 
 void prepare(Plan& plan) {
-  if (plan.device.type == Device::Type::cuda) plan.prepared = cuda::prepare(plan);
-  else plan.prepared = std::make_shared<HostPlan>(plan);
+  if (plan.device.type == Device::Type::cuda)
+    plan.prepared = cuda::prepare(plan);
+  else
+    plan.prepared = std::make_shared<HostPlan>(plan);
 }
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,

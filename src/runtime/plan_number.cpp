@@ -54,8 +54,14 @@ void NumberTable::evaluate(std::span<const std::int64_t> symbols, std::vector<st
       case Code::number: *top++ = step.operand; break;
       case Code::symbol: *top++ = symbols[static_cast<std::size_t>(step.operand)]; break;
       case Code::store: table[static_cast<std::size_t>(step.operand)] = *--top; break;
-      case Code::add: --top; top[-1] += *top; break;
-      case Code::multiply: --top; top[-1] *= *top; break;
+      case Code::add:
+        --top;
+        top[-1] += *top;
+        break;
+      case Code::multiply:
+        --top;
+        top[-1] *= *top;
+        break;
       case Code::floor_divide:
       case Code::modulo: {
         --top;

@@ -31,7 +31,8 @@ void add_rows(void* context, std::int64_t begin, std::int64_t end) {
     const T* from = static_cast<const T*>(it.updates) + i * width;
     if constexpr (std::is_integral_v<T>) {
       using Wrapping = std::make_unsigned_t<T>;
-      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(from[j]));
+      for (std::int64_t j = 0; j < width; ++j)
+        to[j] = static_cast<T>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(from[j]));
     } else {
       for (std::int64_t j = 0; j < width; ++j) to[j] += from[j];
     }

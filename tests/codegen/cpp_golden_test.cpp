@@ -65,6 +65,7 @@ TEST_CASE("golden: rows of an embedding, and one element of each") {
   const int index = b.load(b.input(DType::i64, 9), r), table = b.input(DType::f32, 7 * 64);
   const int place = b.load(b.input(DType::i64, 64), c);
   b.store(b.output(DType::f32, 9 * 64), r * Dim(64) + c, b.load(table, b.value(index, 7) * Dim(64) + c));
-  b.store(b.output(DType::f32, 9 * 64), c * Dim(9) + r, b.load(table, b.value(index, 7) * Dim(64) + b.value(place, 64)));
+  b.store(b.output(DType::f32, 9 * 64), c * Dim(9) + r,
+          b.load(table, b.value(index, 7) * Dim(64) + b.value(place, 64)));
   check_golden(b, "embedding");
 }

@@ -61,7 +61,10 @@ int KernelBuilder::constant(DType dtype, double value) {
   return add({.kind = Kind::constant, .dtype = dtype, .bits = bits});
 }
 int KernelBuilder::load(int buffer, Dim index) {
-  return add({.kind = Kind::load, .dtype = kernel_.buffers[static_cast<std::size_t>(buffer)].dtype, .buffer = buffer, .index = index});
+  return add({.kind = Kind::load,
+              .dtype = kernel_.buffers[static_cast<std::size_t>(buffer)].dtype,
+              .buffer = buffer,
+              .index = index});
 }
 int KernelBuilder::apply(Op op, int a, int b, int c) {
   const DTypeClass dtypes = info(op).dtypes;
@@ -116,13 +119,13 @@ Number apply_table(F f, DType dtype, const Number* x) {
 }
 Number apply_exactly(Op op, DType dtype, const Number* x) {
   switch (op) {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                     \
-  case Op::name:                                                                                       \
-    return apply_table<DTypeClass::dtypes>(                                                            \
-        []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) {                \
-          using namespace weft;                                                                        \
-          return reference;                                                                            \
-        },                                                                                             \
+#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                      \
+  case Op::name:                                                                        \
+    return apply_table<DTypeClass::dtypes>(                                             \
+        []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) { \
+          using namespace weft;                                                         \
+          return reference;                                                             \
+        },                                                                              \
         dtype, x);
 #include "weft/ops.def"
     default: throw_internal({}, "not pointwise");
@@ -150,7 +153,8 @@ Number apply(Op op, DType operand, DType result, const Number* x, int count) {
 
 class Interpreter {
  public:
-  Interpreter(Trial& trial, std::vector<std::vector<Number>>& outputs) : trial_(trial), kernel_(trial.kernel), outputs_(outputs) {}
+  Interpreter(Trial& trial, std::vector<std::vector<Number>>& outputs)
+      : trial_(trial), kernel_(trial.kernel), outputs_(outputs) {}
 
   void run() {
     std::vector<int> outer, inner;
@@ -190,7 +194,8 @@ class Interpreter {
   Int index(Dim dim, std::size_t p) const {
     return dims::evaluate(dim, [&](const DimNode* atom) {
       if (atom->kind == DimKind::symbol) return trial_.sizes[static_cast<std::size_t>(atom->number)];
-      return atom->kind == DimKind::axis ? point_[static_cast<std::size_t>(atom->number)] : read(atom->number, p).integer;
+      return atom->kind == DimKind::axis ? point_[static_cast<std::size_t>(atom->number)]
+                                         : read(atom->number, p).integer;
     });
   }
   Number element(const Instruction& it, Int at) const {
@@ -213,8 +218,10 @@ class Interpreter {
   }
   Number cast(DType to, DType from, Number x) const {
     if (!is_floating(from)) x.real = static_cast<double>(x.integer);
-    if (to == DType::boolean) x.integer = is_floating(from) ? x.real != 0 : x.integer != 0;
-    else if (is_floating(from) && !is_floating(to)) x.integer = static_cast<Int>(x.real);
+    if (to == DType::boolean)
+      x.integer = is_floating(from) ? x.real != 0 : x.integer != 0;
+    else if (is_floating(from) && !is_floating(to))
+      x.integer = static_cast<Int>(x.real);
     if (to == DType::i32) x.integer = static_cast<std::int32_t>(x.integer);
     if (to == DType::u8) x.integer = static_cast<std::uint8_t>(x.integer);
     x.error = is_floating(to) ? x.error + unit_of(to) * std::fabs(x.real) : 0;
@@ -235,9 +242,11 @@ class Interpreter {
         Number x[3];
         const int count = info(it.op).arity;
         for (int a = 0; a < count; ++a) x[a] = read(it.args[a], p);
-        return apply(it.op, kernel_.body[static_cast<std::size_t>(it.args[it.op == Op::where])].dtype, it.dtype, x, count);
+        return apply(it.op, kernel_.body[static_cast<std::size_t>(it.args[it.op == Op::where])].dtype, it.dtype, x,
+                     count);
       }
-      case Kind::cast: return cast(it.dtype, kernel_.body[static_cast<std::size_t>(it.args[0])].dtype, read(it.args[0], p));
+      case Kind::cast:
+        return cast(it.dtype, kernel_.body[static_cast<std::size_t>(it.args[0])].dtype, read(it.args[0], p));
       case Kind::store: {
         const Int at = index(it.index, p);
         std::vector<Number>& output = outputs_[static_cast<std::size_t>(it.buffer)];
@@ -260,17 +269,21 @@ class Interpreter {
       switch (it.op) {
         case Op::sum:
           total.real += x.real;
-          total.integer = static_cast<Int>(static_cast<std::uint64_t>(total.integer) + static_cast<std::uint64_t>(x.integer));
+          total.integer =
+              static_cast<Int>(static_cast<std::uint64_t>(total.integer) + static_cast<std::uint64_t>(x.integer));
           total.error += x.error;
           magnitude += std::fabs(x.real);
           break;
         case Op::prod:
-          total.error = std::fabs(total.real) * x.error + std::fabs(x.real) * total.error + unit_of(dtype) * std::fabs(total.real * x.real);
+          total.error = std::fabs(total.real) * x.error + std::fabs(x.real) * total.error +
+                        unit_of(dtype) * std::fabs(total.real * x.real);
           total.real *= x.real;
-          total.integer = static_cast<Int>(static_cast<std::uint64_t>(total.integer) * static_cast<std::uint64_t>(x.integer));
+          total.integer =
+              static_cast<Int>(static_cast<std::uint64_t>(total.integer) * static_cast<std::uint64_t>(x.integer));
           break;
         case Op::argmax: {
-          const bool greater = is_floating(dtype) ? x.real > best.real || (x.real != x.real && best.real == best.real) : x.integer > best.integer;
+          const bool greater = is_floating(dtype) ? x.real > best.real || (x.real != x.real && best.real == best.real)
+                                                  : x.integer > best.integer;
           if (p == 0 || greater) {
             best = x;
             total.integer = index(it.index, static_cast<std::size_t>(p));
@@ -301,7 +314,8 @@ class Interpreter {
 
 }  // namespace
 
-// ---- trials -----------------------------------------------------------------------------------------------------------
+// ---- trials
+// -----------------------------------------------------------------------------------------------------------
 
 Trial::Trial(Kernel the_kernel, std::vector<Int> the_sizes, Int below, unsigned seed)
     : kernel(std::move(the_kernel)), sizes(std::move(the_sizes)) {
@@ -311,7 +325,9 @@ Trial::Trial(Kernel the_kernel, std::vector<Int> the_sizes, Int below, unsigned 
   for (const loop::Buffer& buffer : kernel.buffers) {
     const Int count = dims::evaluate(buffer.elements, sizes);
     std::vector<std::byte> bytes(storage_bytes(buffer.dtype, count) + 1);
-    const auto put = [&](Int i, auto value) { std::memcpy(bytes.data() + i * static_cast<Int>(sizeof value), &value, sizeof value); };
+    const auto put = [&](Int i, auto value) {
+      std::memcpy(bytes.data() + i * static_cast<Int>(sizeof value), &value, sizeof value);
+    };
     for (Int i = 0; i < count && !buffer.written; ++i) {
       const double uniform = std::uniform_real_distribution<double>(-2, 2)(generator);
       const auto whole = static_cast<Int>(generator() % static_cast<std::uint64_t>(below));
@@ -347,7 +363,8 @@ std::string Trial::compare() {
   std::vector<std::vector<Number>> outputs(buffers.size());
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     const loop::Buffer& buffer = kernel.buffers[b];
-    if (buffer.written) outputs[b].assign(static_cast<std::size_t>(dims::evaluate(buffer.elements, sizes)), {NAN, INT64_MIN, 0});
+    if (buffer.written)
+      outputs[b].assign(static_cast<std::size_t>(dims::evaluate(buffer.elements, sizes)), {NAN, INT64_MIN, 0});
   }
   Interpreter(*this, outputs).run();
   for (std::size_t b = 0; b < buffers.size(); ++b) {
@@ -368,19 +385,23 @@ std::string Trial::compare() {
       const bool same = !is_floating(dtype) ? integer == want.integer
                         : std::isnan(want.real) || std::isnan(real)
                             ? std::isnan(want.real) == std::isnan(real)
-                            : real == want.real || std::fabs(real - want.real) <= want.error + unit_of(dtype) * std::fabs(want.real) + tiny;
+                            : real == want.real || std::fabs(real - want.real) <=
+                                                       want.error + unit_of(dtype) * std::fabs(want.real) + tiny;
       if (!same)
-        return concat_text(kernel.name, ": element ", i, " of buffer ", b, " is ", is_floating(dtype) ? real : static_cast<double>(integer),
-                           ", should be ", is_floating(dtype) ? want.real : static_cast<double>(want.integer), " within ", want.error);
+        return concat_text(kernel.name, ": element ", i, " of buffer ", b, " is ",
+                           is_floating(dtype) ? real : static_cast<double>(integer), ", should be ",
+                           is_floating(dtype) ? want.real : static_cast<double>(want.integer), " within ", want.error);
     }
   }
   return {};
 }
 
-std::vector<runtime::KernelFunction> compile_all(const std::vector<Trial>& trials, Isa isa, std::shared_ptr<Library>& library) {
+std::vector<runtime::KernelFunction> compile_all(const std::vector<Trial>& trials, Isa isa,
+                                                 std::shared_ptr<Library>& library) {
   std::vector<Kernel> kernels;
   for (const Trial& trial : trials) {
-    const bool known = std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return kernel.name == trial.kernel.name; });
+    const bool known = std::any_of(kernels.begin(), kernels.end(),
+                                   [&](const Kernel& kernel) { return kernel.name == trial.kernel.name; });
     if (!known) kernels.push_back(trial.kernel);
   }
   library = jit({codegen::cpp_units(kernels, unit_count(kernels.size())), isa, {}});

@@ -79,6 +79,7 @@ struct Trial {
 
 // Compiles the kernels of all trials together, runs each and compares; fails the current test case.
 void check_all(std::vector<Trial>& trials);
-std::vector<runtime::KernelFunction> compile_all(const std::vector<Trial>& trials, Isa isa, std::shared_ptr<Library>& library);
+std::vector<runtime::KernelFunction> compile_all(const std::vector<Trial>& trials, Isa isa,
+                                                 std::shared_ptr<Library>& library);
 
 }  // namespace weft::test

@@ -114,16 +114,19 @@ TEST_CASE("broadcast, transposed, strided, reversed and divided indices") {
     const Int rows = columns == 5000 ? 3 : 5;
     KernelBuilder b(numbered("layouts", columns));
     const Dim r = b.outer(rows), c = b.lanes(b.outer(columns)), at = r * Dim(columns) + c;
-    const int whole = b.input(DType::f32, rows * columns), row = b.input(DType::f32, columns), column = b.input(DType::f32, rows);
+    const int whole = b.input(DType::f32, rows * columns), row = b.input(DType::f32, columns),
+              column = b.input(DType::f32, rows);
     const int turned = b.input(DType::f32, rows * columns), wide = b.input(DType::f32, rows * columns * 2);
-    const int one = b.input(DType::f32, 1), y = b.output(DType::f32, rows * columns), z = b.output(DType::f32, rows * columns);
+    const int one = b.input(DType::f32, 1), y = b.output(DType::f32, rows * columns),
+              z = b.output(DType::f32, rows * columns);
     int v = b.apply(Op::add, b.load(whole, at), b.load(row, c));
     v = b.apply(Op::mul, v, b.load(column, r));
     v = b.apply(Op::add, v, b.load(turned, c * Dim(rows) + r));
     v = b.apply(Op::sub, v, b.load(wide, at * Dim(2) + Dim(1)));
     v = b.apply(Op::mul, v, b.load(one, 0));
     b.store(y, at, v);
-    b.store(z, r * Dim(columns) + (Dim(columns - 1) - c), b.apply(Op::add, v, b.load(whole, r * Dim(columns) + (c * Dim(3) + Dim(2)) % Dim(columns))));
+    b.store(z, r * Dim(columns) + (Dim(columns - 1) - c),
+            b.apply(Op::add, v, b.load(whole, r * Dim(columns) + (c * Dim(3) + Dim(2)) % Dim(columns))));
     trials.emplace_back(b.kernel());
   }
   check_all(trials);
@@ -135,7 +138,8 @@ TEST_CASE("transposed operands under further axes and over several blocks") {
     KernelBuilder b("turned_" + std::to_string(rows) + "_" + std::to_string(columns));
     const Dim i = b.outer(batch), r = b.outer(rows), c = b.lanes(b.outer(columns));
     const Int all = batch * rows * columns;
-    const int x = b.input(DType::f32, all), per_row = b.input(DType::f32, rows), y = b.output(DType::f32, all), z = b.output(DType::f32, all);
+    const int x = b.input(DType::f32, all), per_row = b.input(DType::f32, rows), y = b.output(DType::f32, all),
+              z = b.output(DType::f32, all);
     const int v = b.apply(Op::add, b.load(x, i * Dim(rows * columns) + c * Dim(rows) + r), b.load(per_row, r));
     b.store(y, (i * Dim(rows) + r) * Dim(columns) + c, v);
     b.store(z, (i * Dim(columns) + c) * Dim(rows) + r, b.apply(Op::neg, v));
@@ -183,7 +187,8 @@ TEST_CASE("each reduction over rows, columns and everything") {
       for (const Int n : {Int{1}, Int{17}, Int{64}, Int{130}, Int{9000}}) {
         if (n > 17 && dtype != DType::f32 && dtype != DType::i64) continue;
         if (op == Op::prod && n > 130) continue;
-        const DType result = op == Op::argmax || (!is_floating(dtype) && (op == Op::sum || op == Op::prod)) ? DType::i64 : dtype;
+        const DType result =
+            op == Op::argmax || (!is_floating(dtype) && (op == Op::sum || op == Op::prod)) ? DType::i64 : dtype;
         const std::string name = std::string(info(op).name) + "_" + info(dtype).name;
         {
           KernelBuilder b(numbered("row", n) + name);
@@ -224,7 +229,7 @@ TEST_CASE("NaN, infinities and ties in reductions by row and by column") {
       const auto at = [&](Int k, Int i) -> float& { return data[by_columns ? i * kept + k : k * n + i]; };
       at(0, 69) = NAN;
       at(1, 3) = at(1, 40) = NAN;
-      at(2, 17) = at(2, 33) = at(2, 65) = 5;   // ties on one lane and on different ones
+      at(2, 17) = at(2, 33) = at(2, 65) = 5;  // ties on one lane and on different ones
       at(3, 20) = INFINITY, at(3, 4) = -INFINITY;
       for (Int i = 0; i < n; ++i) at(4, i) = -INFINITY, at(5, i) = i % 2 ? -0.0F : 0.0F, at(6, i) = -1;
     }
@@ -253,8 +258,10 @@ TEST_CASE("columns: many rows, several strips, values before and after, more tha
       if (rows > 65 && columns > 1000) continue;
       KernelBuilder b("batch_norm_" + std::to_string(rows) + "_" + std::to_string(columns));
       const Dim r = b.inner(rows), c = b.lanes(b.outer(columns)), at = r * Dim(columns) + c;
-      const int x = b.input(DType::f32, rows * columns), gain = b.input(DType::f32, columns), per_row = b.input(DType::f32, rows);
-      const int y = b.output(DType::f32, rows * columns), means = b.output(DType::f32, columns), best = b.output(DType::f32, columns);
+      const int x = b.input(DType::f32, rows * columns), gain = b.input(DType::f32, columns),
+                per_row = b.input(DType::f32, rows);
+      const int y = b.output(DType::f32, rows * columns), means = b.output(DType::f32, columns),
+                best = b.output(DType::f32, columns);
       const int count = b.constant(DType::f32, static_cast<double>(rows));
       const int v = b.apply(Op::mul, b.load(x, at), b.load(per_row, r));
       const int mean = b.apply(Op::div, b.reduce(Op::sum, v), count), d = b.apply(Op::sub, v, mean);
@@ -277,7 +284,8 @@ TEST_CASE("several outer and several inner axes") {
       const Dim i = b.outer(2), j = b.outer(3), k = b.inner(depth), l = b.lanes(b.inner(last));
       const Dim at = i * Dim(depth * 3 * last) + k * Dim(3 * last) + j * Dim(last) + l;
       const Int all = 2 * 3 * depth * last;
-      const int x = b.input(DType::f32, all), s = b.input(DType::f32, depth), y = b.output(DType::f32, all), total = b.output(DType::f32, 6);
+      const int x = b.input(DType::f32, all), s = b.input(DType::f32, depth), y = b.output(DType::f32, all),
+                total = b.output(DType::f32, 6);
       const int e = b.apply(Op::exp, b.apply(Op::mul, b.load(x, at), b.load(s, k)));
       const int sum = b.reduce(Op::sum, e);
       b.store(y, at, b.apply(Op::div, e, sum));
@@ -295,7 +303,8 @@ TEST_CASE("several outer and several inner axes") {
     {  // pointwise over three axes
       KernelBuilder b(numbered("outer_axes", last));
       const Dim i = b.outer(2), j = b.outer(3), l = b.lanes(b.outer(last));
-      const int x = b.input(DType::f32, 6 * last), w = b.input(DType::f32, 2 * last), y = b.output(DType::f32, 6 * last);
+      const int x = b.input(DType::f32, 6 * last), w = b.input(DType::f32, 2 * last),
+                y = b.output(DType::f32, 6 * last);
       const Dim at = (i * Dim(3) + j) * Dim(last) + l;
       b.store(y, at, b.apply(Op::mul, b.load(x, at), b.load(w, i * Dim(last) + l)));
       trials.emplace_back(b.kernel());
@@ -330,7 +339,8 @@ TEST_CASE("gathers by row, by element, and after a reduction") {
     const int best = b.reduce(Op::argmax, b.load(x, at), c);
     b.store(b.output(DType::f32, rows), r, b.load(x, r * Dim(width) + b.value(best, width)));
     b.store(b.output(DType::f32, rows * width), at,
-            b.apply(Op::sub, b.load(x, at), b.load(b.input(DType::f32, width * width), b.value(best, width) * Dim(width) + c)));
+            b.apply(Op::sub, b.load(x, at),
+                    b.load(b.input(DType::f32, width * width), b.value(best, width) * Dim(width) + c)));
     trials.emplace_back(b.kernel());
   }
   check_all(trials);
@@ -339,7 +349,8 @@ TEST_CASE("gathers by row, by element, and after a reduction") {
 TEST_CASE("a kernel of one element") {
   std::vector<Trial> trials;
   KernelBuilder b("one_element");
-  const int x = b.load(b.input(DType::f32, 1), 0), t = b.load(b.input(DType::i64, 1), 0), f = b.load(b.input(DType::boolean, 1), 0);
+  const int x = b.load(b.input(DType::f32, 1), 0), t = b.load(b.input(DType::i64, 1), 0),
+            f = b.load(b.input(DType::boolean, 1), 0);
   b.store(b.output(DType::f32, 1), 0, b.apply(Op::where, f, b.apply(Op::exp, x), x));
   b.store(b.output(DType::i64, 1), 0, b.apply(Op::add, t, b.constant(DType::i64, 1)));
   b.store(b.output(DType::boolean, 1), 0, b.apply(Op::bitwise_not, f));
@@ -459,7 +470,9 @@ TEST_CASE("a result may lie where the argument was") {
 TEST_CASE("no text of the user's reaches the source") {
   KernelBuilder b("comments");
   b.comment("evil \n#include <x> \\");
-  b.comment("*/ ?" "?/ \"quote\" `tick` at model.cpp:12");
+  b.comment(
+      "*/ ?"
+      "?/ \"quote\" `tick` at model.cpp:12");
   const Dim i = b.lanes(b.outer(16));
   b.store(b.output(DType::f32, 16), i, b.load(b.input(DType::f32, 16), i));
   const std::string text = codegen::generate_cpp(b.kernel());

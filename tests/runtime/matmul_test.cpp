@@ -57,8 +57,8 @@ void check(const Case& it) {
   const std::vector<T> left = random_values<T>(it.batch * a.size, 1), right = random_values<T>(it.batch * b.size, 2);
   std::vector<T> result(static_cast<std::size_t>(it.batch * c.size), T(-7));
   const Int sizes[] = {it.batch}, a_batch[] = {a.size}, b_batch[] = {b.size}, c_batch[] = {c.size};
-  const Matmul product{dtype_of<T>, it.m,     it.n,     it.k,  a.row,   a.column, b.row,
-                       b.column,    c.row,    c.column, sizes, a_batch, b_batch,  c_batch};
+  const Matmul product{dtype_of<T>, it.m,  it.n,     it.k,  a.row,   a.column, b.row,
+                       b.column,    c.row, c.column, sizes, a_batch, b_batch,  c_batch};
   runtime::matmul(product, left.data(), right.data(), result.data());
 
   double worst = 0;
@@ -84,7 +84,8 @@ void check(const Case& it) {
 }  // namespace
 
 TEST_CASE("matmul equals the naive product in every layout at odd sizes") {
-  const Int sizes[][3] = {{1, 1, 1}, {2, 3, 1}, {3, 1, 7}, {1, 5, 4}, {17, 33, 15}, {65, 31, 63}, {1, 300, 65}, {300, 1, 65}};
+  const Int sizes[][3] = {{1, 1, 1},    {2, 3, 1},    {3, 1, 7},    {1, 5, 4},
+                          {17, 33, 15}, {65, 31, 63}, {1, 300, 65}, {300, 1, 65}};
   for (const auto& [m, n, k] : sizes)
     for (const Lie a : {Lie::rows, Lie::columns, Lie::strided})
       for (const Lie b : {Lie::rows, Lie::columns, Lie::strided})

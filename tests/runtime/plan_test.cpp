@@ -38,7 +38,9 @@ void twice_plus(void* const* buffers, const Int* parameters, Int begin, Int end)
 
 PlanBuffer argument(int index, DType dtype = DType::f32) { return {PlanBuffer::Kind::argument, index, dtype, 0, 0}; }
 PlanBuffer result(int index, DType dtype = DType::f32) { return {PlanBuffer::Kind::result, index, dtype, 0, 0}; }
-PlanBuffer temporary(Dim offset, DType dtype = DType::f32) { return {PlanBuffer::Kind::temporary, 0, dtype, 0, offset}; }
+PlanBuffer temporary(Dim offset, DType dtype = DType::f32) {
+  return {PlanBuffer::Kind::temporary, 0, dtype, 0, offset};
+}
 
 Launch kernel(std::vector<int> buffers, Dim plus, Dim n, Dim work) {
   Launch launch;
@@ -174,7 +176,8 @@ TEST_CASE("scatter_add takes indices that come twice, in order, on any number of
   for (Int i = 0; i < count; ++i) index[std::size_t(i)] = i * i % 49;  // row 49 gets nothing
   for (std::size_t i = 0; i < updates.size(); ++i) updates[i] = 0.1F * static_cast<float>(i % 1001);
   for (Int i = 0; i < count; ++i)
-    for (Int j = 0; j < width; ++j) wanted[std::size_t(index[std::size_t(i)] * width + j)] += updates[std::size_t(i * width + j)];
+    for (Int j = 0; j < width; ++j)
+      wanted[std::size_t(index[std::size_t(i)] * width + j)] += updates[std::size_t(i * width + j)];
   void* const arguments[] = {index.data(), updates.data()};
   void* const results[] = {table.data()};
   const int before = omp_get_max_threads();
@@ -216,7 +219,8 @@ TEST_CASE("constants are the plan's own memory, whatever becomes of the plan") {
     plan.result_count = 1;
     plan.buffers = {{PlanBuffer::Kind::constant, 0, DType::f32, 16, 0}, result(0)};
     const std::vector<float> numbers(16, 3);
-    plan.constants.emplace_back(reinterpret_cast<const std::byte*>(numbers.data()), reinterpret_cast<const std::byte*>(numbers.data() + 16));
+    plan.constants.emplace_back(reinterpret_cast<const std::byte*>(numbers.data()),
+                                reinterpret_cast<const std::byte*>(numbers.data() + 16));
     plan.launches = {kernel({0, 1}, 1, 16, 0)};
     prepare(plan);
     copy = plan;
@@ -238,8 +242,13 @@ TEST_CASE("a plan that does not fit its call, or is not prepared, is refused") {
 
 TEST_CASE("numbers over symbols equal the expressions") {
   const Dim s = dims::symbol(0, 1), t = dims::symbol(1, 1);
-  const std::vector<Dim> dims = {Dim(7), s, s * t * Dim(3) - t + Dim(5), (s + Dim(15)) / Dim(16), (s * t - Dim(100)) % Dim(7),
-                                 ((s + t) / Dim(3)) * ((s - t) / Dim(4)) % Dim(11), Dim(0) - s};
+  const std::vector<Dim> dims = {Dim(7),
+                                 s,
+                                 s * t * Dim(3) - t + Dim(5),
+                                 (s + Dim(15)) / Dim(16),
+                                 (s * t - Dim(100)) % Dim(7),
+                                 ((s + t) / Dim(3)) * ((s - t) / Dim(4)) % Dim(11),
+                                 Dim(0) - s};
   NumberTable table;
   const NumberTable::Range range = table.add(dims);
   std::vector<Int> numbers = table.constants();

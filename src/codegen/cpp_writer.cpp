@@ -1,0 +1,177 @@
+#include "codegen/cpp_writer.hpp"
+
+#include <set>
+
+namespace weft::codegen {
+
+using loop::Instruction;
+using loop::Kernel;
+using loop::Kind;
+
+Writer::Writer(const Kernel& kernel)
+    : kernel_(kernel),
+      analysis_(analyze(kernel)),
+      expressions_(kernel_, analysis_),
+      scalar_values_(kernel.body.size()) {
+  for (const Instruction& instruction : kernel_.body)
+    for (const int value : values_in(instruction.index))
+      scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
+}
+
+// ---- text
+// -------------------------------------------------------------------------------------------------------------
+
+void Writer::line(const std::string& text) { text_.append(scopes_.size() * 2, ' ').append(text) += '\n'; }
+void Writer::open(const std::string& text, const char* end) {
+  line(text);
+  scopes_.push_back({end, pointers_.size(), known_axes_});
+}
+void Writer::close() {
+  const Scope scope = scopes_.back();
+  scopes_.pop_back();
+  line(scope.end);
+  pointers_.resize(scope.pointers);
+  known_axes_ = scope.axes;
+}
+std::string Writer::finish() {
+  while (!scopes_.empty()) close();
+  return std::move(text_);
+}
+
+void Writer::open_function() {
+  comments();
+  std::string name;
+  for (const char c : kernel_.name)
+    name += c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ? c : '_';
+  open("WEFT_KERNEL void " + name + "(void* const* buffers, const long* sizes, long begin, long end) {");
+  addresses();
+  row_buffers();
+}
+
+void Writer::comments() {
+  for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
+  std::string axes = "//";
+  for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
+    axes += (a ? ", " : " ") + axis_name(a) + " < " + extent_text(a);
+    if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
+    if (a == kernel_.vector_axis) axes += " on the lanes";
+  }
+  line(kernel_.axes.empty() ? "// one element" : axes);
+}
+
+void Writer::addresses() {
+  for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
+    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
+    const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
+    line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(buffers[" + std::to_string(b) + "]);");
+  }
+  std::set<int> symbols;
+  const auto visit = [&](Dim dim) {
+    dims::any_atom(dim, [&](const DimNode& node) {
+      if (node.kind == DimKind::symbol) symbols.insert(node.number);
+      return false;
+    });
+  };
+  for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
+  for (const Instruction& instruction : kernel_.body) visit(instruction.index);
+  for (const int s : symbols) line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
+}
+
+void Writer::row_buffers() {
+  for (const int i : analysis_.kept) {
+    const char* type = at(i).dtype == DType::boolean ? "bool" : element_type(at(i).dtype);
+    line(std::string("alignas(64) ") + type + " kept" + std::to_string(i) + "[" +
+         expressions_.scalar(kernel_.inner_count()) + "];");
+  }
+}
+
+// ---- names and sizes
+// --------------------------------------------------------------------------------------------------
+
+std::string Writer::buffer_name(int buffer) const {
+  return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
+}
+std::string Writer::divisor(Dim dim) const {
+  return dim.is_constant() ? std::to_string(dim.constant()) : "(" + expressions_.scalar(dim) + ")";
+}
+void Writer::know(const std::vector<int>& axes) {
+  for (const int axis : axes) know(axis);
+}
+void Writer::name_axes(const std::vector<int>& axes, const std::string& flat) {
+  Dim below = 1;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    std::string text = flat;
+    if (!below.same(Dim(1))) text += " / " + divisor(below);
+    if (i > 0) text += " % " + divisor(extent(axes[i]));
+    line("const long " + axis_name(axes[i]) + " = " + text + ";");
+    below = below * extent(axes[i]);
+  }
+}
+
+// ---- statements
+// -------------------------------------------------------------------------------------------------------
+
+void Writer::declare(int i, const std::string& right) {
+  line("const " + lanes_type(at(i).dtype) + " " + value_name(i) + " = " + right + ";");
+  if (scalar_values_[static_cast<std::size_t>(i)])
+    line("const long k" + std::to_string(i) + " = first_lane(" + value_name(i) + ");");
+}
+
+// The address of buffer[rest]: a pointer that stands ready, or the sum.
+std::string Writer::place(int buffer, Dim rest) const {
+  for (const Pointer& pointer : pointers_)
+    if (pointer.buffer == buffer && pointer.rest.same(rest)) return pointer.name;
+  if (rest.same(Dim(0))) return buffer_name(buffer);
+  const std::string sum = expressions_.scalar(rest);
+  return buffer_name(buffer) + " + " + (sum.find(' ') == std::string::npos ? sum : "(" + sum + ")");
+}
+std::string Writer::place(int buffer, const Access& access) const {
+  return access.kind == Access::Kind::general ? buffer_name(buffer) : place(buffer, access.rest);
+}
+std::string Writer::load(Dim index, int buffer) const {
+  const Access access = expressions_.access(index);
+  return expressions_.load(access, place(buffer, access));
+}
+
+void Writer::statement(int i) {
+  const Instruction& it = at(i);
+  if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer));
+  if (it.kind != Kind::store) return declare(i, expressions_.value(it));
+  const Access access = expressions_.access(it.index);
+  line(expressions_.store(access, place(it.buffer, access), value_name(it.args[0])));
+}
+
+// Whether a walk executes this load or store, or reloads from where the store has put its value.
+bool Writer::touches(int phase, int i) const {
+  for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])
+    if ((it.how == Step::How::reload ? it.from : it.instruction) == i) return it.how != Step::How::recall;
+  return false;
+}
+
+bool Writer::is_known(Dim index, int phase) const {
+  return !dims::any_atom(index, [&](const DimNode& node) {
+    if (node.kind == DimKind::axis) return (known_axes_ >> node.number & 1) == 0;
+    if (node.kind != DimKind::value) return false;
+    const Facts& value = facts(node.number);
+    return value.phase > phase || (value.axes & ~known_axes_) != 0;
+  });
+}
+
+void Writer::prepare_pointers(int phase, bool of_walk) {
+  for (int i = 0; i < size(); ++i) {
+    const Instruction& it = at(i);
+    if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
+    if (of_walk && !touches(phase, i)) continue;
+    const Access access = expressions_.access(it.index);
+    if (access.kind == Access::Kind::general || access.kind == Access::Kind::uniform) continue;
+    const std::string address = place(it.buffer, access.rest);
+    if (address.find(' ') == std::string::npos || !is_known(access.rest, phase)) continue;
+    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(it.buffer)];
+    const std::string name = buffer_name(it.buffer) + "_" + std::to_string(pointer_count_++);
+    line(std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "* const " + name + " = " + address +
+         ";");
+    pointers_.push_back({it.buffer, access.rest, name});
+  }
+}
+
+}  // namespace weft::codegen
