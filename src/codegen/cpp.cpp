@@ -323,8 +323,7 @@ class Generator : Writer {
 
   // ---- columns ----
 
-  // Few rows:
-  // 16 columns are walked from the first row to the last, with everything in registers.
+  // Few rows: 16 columns are walked from the first row to the last, with everything in registers.
   void columns_at_once() {
     open_lanes(first_, last_);
     lanes_level(0);
