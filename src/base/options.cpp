@@ -35,6 +35,8 @@ ProcessOptions read_options() {
   options.cache = number("WEFT_CACHE", 1, 0, 1) != 0;
   options.compiler = environment("WEFT_CXX");
   options.compile_timeout = number("WEFT_COMPILE_TIMEOUT", options.compile_timeout, 0.001, 1e6);
+  options.kernel_optimization =
+      static_cast<int>(number("WEFT_KERNEL_OPTIMIZATION", options.kernel_optimization, 0, 3));
   options.isa = environment("WEFT_ISA");
   if (const auto& isa = options.isa; !isa.empty() && isa != "baseline" && isa != "avx2" && isa != "avx512") {
     log::warn_once("WEFT_ISA='" + isa + "' is none of baseline, avx2, avx512 and is ignored");

@@ -3,7 +3,7 @@
 //   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft, /tmp/weft-<uid>
 //   WEFT_CACHE            0: nothing is read from or written to the disk cache
 //   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
-//   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
+//   WEFT_COMPILE_TIMEOUT, WEFT_KERNEL_OPTIMIZATION=0..3  seconds after which a compiler is killed (120)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
@@ -17,6 +17,7 @@ struct ProcessOptions {
   bool cache = true;
   std::string compiler;  // empty: searched for
   double compile_timeout = 120;
+  int kernel_optimization = 3;  // -O of generated kernels; part of their key
   std::string isa;      // empty: the widest that the CPU has
   bool nvrtc_check = false;
   int num_threads = 0;  // 0: OpenMP's default

@@ -214,7 +214,7 @@ HostCompiler host_compiler() {
 std::vector<std::string> compile_flags(Isa isa) {
   std::vector<std::string> flags = {
       "-std=c++20",
-      "-O3",
+      "-O" + std::to_string(options().kernel_optimization),
       "-mprefer-vector-width=512",
       // Numerics are the program's, not the compiler's: no -ffast-math or part of it (with -shared it would also turn
       // on flush-to-zero for the whole process), no contraction that the source does not spell out.

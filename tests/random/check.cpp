@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/options.hpp"
+#include "base/options.hpp"
 #include "graph/reference.hpp"
 #include "pipeline.hpp"
 #include "tensor/evaluate.hpp"
@@ -238,7 +239,7 @@ std::vector<Literal> run_plan(const Executable& executable, const std::vector<Li
   if (donate)
     for (const runtime::Plan::Donation& donation : executable.plan.donations)
       result_pointers[static_cast<std::size_t>(donation.result)] = argument_pointers[static_cast<std::size_t>(donation.argument)];
-  if (test::on_device()) {
+  if (executable.plan.device.type != Device::Type::cpu) {
     run_on_device(executable.plan, arguments, results, argument_pointers, result_pointers, symbols);
   } else {
     runtime::run(executable.plan, argument_pointers, result_pointers, symbols);
@@ -415,7 +416,8 @@ Program shrink(Program program) {
 
 Statistics check_random_programs(std::uint64_t seed, int count) {
   constexpr int batch = 40;
-  if (test::on_device() || options().nvrtc_check) count /= 5;  // NVRTC takes longer than the host's compiler
+  options().kernel_optimization = 1;  // thousands of kernels: what -O3 adds is other tests' subject
+  if (test::on_device() || options().nvrtc_check) count /= 10;  // NVRTC takes longer than the host's compiler
   Statistics statistics;
   for (int done = 0; done < count; done += batch) {
     std::vector<Program> programs;
@@ -448,6 +450,15 @@ Statistics check_random_programs(std::uint64_t seed, int count) {
     }
   }
   return statistics;
+}
+
+void check_coverage(const Statistics& s) {
+  CHECK(static_cast<int>(s.ops.size()) * 10 >= op_count * 9);
+  for (int part : {s.reductions, s.views, s.gradients, s.states}) CHECK(part * 10 >= s.programs * 3);
+  CHECK(s.compared > 20 * s.undecided);
+  MESSAGE(s.programs, " programs, ", s.ops.size(), " of ", op_count, " primitives, ", s.reductions, " with reductions, ", s.views,
+          " with views, ", s.gradients, " with gradients, ", s.states, " with state, ", s.symbolic_again, " at other sizes; ",
+          s.compared, " elements compared, ", s.undecided, " undecided");
 }
 
 }  // namespace weft::testing

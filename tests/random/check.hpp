@@ -27,4 +27,8 @@ Program shrink(Program program);
 // Makes and checks `count` programs from `seed` on; fails the running test with the shrunk program where one differs.
 Statistics check_random_programs(std::uint64_t seed, int count);
 
+// Fails the running test unless the run has covered nearly all of the table, and enough of what fusion and memory
+// planning find hard.
+void check_coverage(const Statistics& statistics);
+
 }  // namespace weft::testing

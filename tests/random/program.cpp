@@ -95,9 +95,9 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
     }
     case Op::cast: return cast(is_floating(x.dtype()) && !is_floating(step.dtype) ? tamed(x) : x, step.dtype);
     case Op::bitcast:
-      if (x.dtype() == DType::f32) return bitcast(x, DType::i32);
+      // The sign and payload of a NaN are nobody's promise.
+      if (is_floating(x.dtype())) return bitcast(where(isnan(x), 1, x), x.dtype() == DType::f32 ? DType::i32 : DType::i64);
       if (x.dtype() == DType::i32) return bitcast(x & 0x3fff, DType::f32);
-      if (x.dtype() == DType::f64) return bitcast(x, DType::i64);
       return {};
     case Op::reshape: {
       if (rank == 0) return reshape(x, {1});
