@@ -375,8 +375,8 @@ std::vector<std::string> check(const std::vector<Program>& programs, Statistics*
   for (const Program& program : programs) {
     prepared.push_back(prepare(program));
     // Traced anew: passes number a graph's nodes for themselves.
-    graphs.push_back(trace(program, false));
-    graphs.push_back(trace(program, true));
+    graphs.push_back(trace(program, false, test::test_device()));
+    graphs.push_back(trace(program, true, test::test_device()));
     count(program, prepared.back(), *statistics);
   }
   PipelineOptions options;

@@ -87,11 +87,11 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
   const Shape shape = x.shape();
   int rank = shape.rank(), axis = axis_of(step, shape);
   switch (step.op) {
-    case Op::constant: return full(Sizes(shape), static_cast<double>(number(step, 1) % 7) / 2, {step.dtype == DType::boolean ? DType::f32 : step.dtype});
-    case Op::iota: return arange(number(step, 1) % 9 + 1, is_floating(step.dtype) ? step.dtype : DType::i64);
+    case Op::constant: return full(Sizes(shape), static_cast<double>(number(step, 1) % 7) / 2, {step.dtype == DType::boolean ? DType::f32 : step.dtype, x.device()});
+    case Op::iota: return to(arange(number(step, 1) % 9 + 1, is_floating(step.dtype) ? step.dtype : DType::i64), x.device());
     case Op::data: {
       float numbers[] = {0.5f, -1.25f, 3.0f};
-      return constant(std::span<const float>(numbers, 3), {3});
+      return to(constant(std::span<const float>(numbers, 3), {3}), x.device());
     }
     case Op::cast: return cast(is_floating(x.dtype()) && !is_floating(step.dtype) ? tamed(x) : x, step.dtype);
     case Op::bitcast:

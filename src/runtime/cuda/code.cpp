@@ -108,32 +108,28 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
   return cubins;
 }
 
-Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) : device_(device) {
+Code::Loaded::~Loaded() {
+  if (!module) return;
+  try {  // nothing of it may still be queued
+    synchronize(device);
+    driver().cuModuleUnload(module);
+  } catch (const std::exception&) {  // the device is lost, and its modules with it
+  }
+}
+
+Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) {
   const DeviceState& state = use(device);
   const std::vector<std::string> cubins = compile_units(units, state.architecture);
-  for (const std::string& cubin : cubins) {
-    Module* module = nullptr;
-    check(driver().cuModuleLoadData(&module, cubin.data()), "cuModuleLoadData");
-    modules_.push_back(module);
-  }
+  for (const std::string& cubin : cubins) check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, cubin.data()), "cuModuleLoadData");
   for (const std::string& name : functions) {
-    Function* function = nullptr;
-    for (Module* module : modules_)
-      if (!function && driver().cuModuleGetFunction(&function, module, name.c_str()) != 0) function = nullptr;
-    WEFT_CHECK(function, "no function ", name, " in the compiled program");
-    functions_[name] = function;
+    const auto unit = std::find_if(units.begin(), units.end(), [&](const std::string& text) { return text.find(" " + name + "(") != text.npos; });
+    WEFT_CHECK(unit != units.end(), "no function ", name, " in the program");
+    Module* module = modules_[static_cast<std::size_t>(unit - units.begin())].module;
+    check(driver().cuModuleGetFunction(&functions_[name], module, name.c_str()), "cuModuleGetFunction");
   }
   std::string text;
   for (const std::string& unit : units) text += unit;
   source_path_ = keep_source(text, state.architecture);
-}
-
-Code::~Code() {
-  try {
-    synchronize(device_);
-    for (Module* module : modules_) driver().cuModuleUnload(module);
-  } catch (const std::exception&) {  // the device is lost, and its modules with it
-  }
 }
 
 Function* Code::function(const std::string& name) const {

@@ -2,6 +2,7 @@
 // loaded code whose functions are found by name. A cubin is cached under a digest of the source, NVRTC's version, the
 // architecture and the flags; compiling needs no GPU.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -24,14 +25,20 @@ class Code {
   Code(std::span<const std::string> units, std::span<const std::string> functions, Device device);
   Code(const Code&) = delete;
   Code& operator=(const Code&) = delete;
-  ~Code();
 
   Function* function(const std::string& name) const;
   const std::string& source_path() const { return source_path_; }
 
  private:
-  Device device_;
-  std::vector<Module*> modules_;
+  struct Loaded {
+    Device device;
+    Module* module = nullptr;
+    explicit Loaded(Device on) : device(on) {}
+    Loaded(const Loaded&) = delete;
+    Loaded& operator=(const Loaded&) = delete;
+    ~Loaded();
+  };
+  std::deque<Loaded> modules_;  // a unit each
   std::map<std::string, Function*> functions_;
   std::string source_path_;
 };
