@@ -1,0 +1,19 @@
+"""How a peer takes turns with the other programs of a measurement; bench/support.hpp is the same for Weft's side."""
+import statistics
+import sys
+import time
+
+
+def take_turns(step):
+    """Each line on standard input is a number of seconds: repeats `step`, which must finish what it starts, for so long,
+    and answers with the median of one step, in milliseconds. The first calls, which compile, are not counted."""
+    for _ in range(20):
+        step()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        seconds, times, start = float(line), [], time.perf_counter()
+        while time.perf_counter() - start < seconds or len(times) < 5:
+            before = time.perf_counter()
+            step()
+            times.append((time.perf_counter() - before) * 1e3)
+        print("%.6g" % statistics.median(times), flush=True)
