@@ -88,7 +88,7 @@ class DevicePlan final : public PreparedPlan {
     if (!frame->computed || !std::equal(symbols.begin(), symbols.end(), frame->symbols.begin())) compute(*frame, symbols);
     bind(*frame, arguments, results);
     for (const Step& step : steps_) (this->*runners[static_cast<int>(step.launch->kind)])(step, *frame);
-    if (returns_to_host_) bring_back(*frame, results);
+    if (returns_to_host_ && frame->staged_bytes > 0) bring_back(*frame, results);
     const std::lock_guard lock(mutex_);
     spares_.push_back(std::move(frame));
   }
@@ -190,7 +190,7 @@ class DevicePlan final : public PreparedPlan {
       if (place.buffer.host) frame.pointers[i] = at(frame.staged, static_cast<std::int64_t>(frame.staged_at[place.staged]));
     }
     // Memory that is not pinned has been read when the call returns.
-    if (uploads)
+    if (uploads && frame.staged_bytes > 0)
       check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Pointer>(frame.staged->data), frame.staging.data(), frame.staged_bytes,
                                           device_.queue.stream), "cuMemcpyHtoDAsync");
   }
