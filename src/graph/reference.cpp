@@ -407,7 +407,9 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
   if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());
   for (std::size_t i = 0; i < value.reals.size(); ++i) {
     by.state ^= by.state << 13, by.state ^= by.state >> 7, by.state ^= by.state << 17;
-    double unit = by.state >> 63 ? 1 : -1;  // all the way: ties part in one run of two
+    // All the way, up or down, so that ties part in one run of two; or anywhere between, so that last bits change.
+    double unit = by.state >> 63 ? 1 : -1;
+    if (by.state >> 62 & 1) unit *= static_cast<double>(by.state >> 8 & 0xffff) / 0x10000;
     value.reals[i] =
         round_to(value.type.dtype, value.reals[i] + unit * roundings * spacing(value.type.dtype) * scale[i]);
   }

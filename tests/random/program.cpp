@@ -95,8 +95,8 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
     }
     case Op::cast: return cast(is_floating(x.dtype()) && !is_floating(step.dtype) ? tamed(x) : x, step.dtype);
     case Op::bitcast:
-      // The sign and payload of a NaN are nobody's promise.
-      if (is_floating(x.dtype())) return bitcast(where(isnan(x), 1, x), x.dtype() == DType::f32 ? DType::i32 : DType::i64);
+      // Whole numbers: the last bit of a rounded one, and the payload of a NaN, are nobody's promise.
+      if (is_floating(x.dtype())) return bitcast(round(tamed(x)), x.dtype() == DType::f32 ? DType::i32 : DType::i64);
       if (x.dtype() == DType::i32) return bitcast(x & 0x3fff, DType::f32);
       return {};
     case Op::reshape: {
@@ -139,7 +139,7 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       Tensor from = x.dtype() == DType::boolean ? cast(x, DType::i64) : x;
       bool keep = number(step, 1) % 2;
       Axes axes = number(step, 2) % 4 == 0 ? Axes() : number(step, 2) % 4 == 1 && rank > 1 ? Axes({0, rank - 1}) : Axes(axis);
-      if (step.op == Op::prod) from = is_floating(from.dtype()) ? tanh(from) : clamp(from, -2, 2);
+      if (step.op == Op::prod) from = is_floating(from.dtype()) ? tanh(from) * 0.25 + 1 : clamp(from, -2, 2);  // far from underflow
       return step.op == Op::sum ? sum(from, axes, keep) : step.op == Op::prod ? prod(from, axes, keep)
              : step.op == Op::amax ? amax(from, axes, keep) : amin(from, axes, keep);
     }
