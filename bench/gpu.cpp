@@ -1,6 +1,6 @@
-// gpu: first figures on a CUDA device, one JSON line a case: the pointwise chain and softmax of the anchors by device time
-// (many calls between two synchronizations), the MLP's training step by wall time. Ends with a message where there is no
-// device.
+// gpu: first figures on a CUDA device, one JSON line a case: the pointwise chain and softmax of the anchors by device
+// time (many calls between two synchronizations), the MLP's training step by wall time. Ends with a message where there
+// is no device.
 #include <cstdlib>
 #include <cstring>
 
@@ -28,7 +28,10 @@ double milliseconds(int calls, Call call) {
 }
 
 void report(const char* name, const char* of, double value, double bytes = 0) {
-  std::printf("{\"name\":\"%s\",\"case\":\"%s\",\"value\":%.5f,\"unit\":\"ms\",\"baseline\":null,\"baseline_value\":null,\"ratio\":null", name, of, value);
+  std::printf(
+      "{\"name\":\"%s\",\"case\":\"%s\",\"value\":%.5f,\"unit\":\"ms\",\"baseline\":null,\"baseline_value\":null,"
+      "\"ratio\":null",
+      name, of, value);
   if (bytes > 0) std::printf(",\"terabytes_per_second\":%.3f", bytes / value / 1e9);
   std::puts("}");
   std::fflush(stdout);
@@ -41,24 +44,24 @@ weft::Tensor sample(weft::Sizes sizes, std::uint64_t seed, weft::DType dtype = w
 
 void pointwise() {
   constexpr std::int64_t count = 64 << 20;
-  auto chain = weft::compile(
-      [](const weft::Tensor& x, const weft::Tensor& y, const weft::Tensor& z) {
-        return tanh(x * y + z) * sigmoid(x) + exp(-y * y) - gelu(z);
-      },
-      {.check = weft::Check::never});
+  auto chain = weft::compile([](const weft::Tensor& x, const weft::Tensor& y,
+                                const weft::Tensor& z) { return tanh(x * y + z) * sigmoid(x) + exp(-y * y) - gelu(z); },
+                             {.check = weft::Check::never});
   const weft::Tensor x = sample({count}, 1), y = sample({count}, 2), z = sample({count}, 3);
   report("gpu-pointwise", "f32-64M", milliseconds(20, [&] { chain(x, y, z).eval(); }), 16.0 * count);
 }
 
 void softmax(weft::DType dtype, const char* of, double element) {
-  auto compiled = weft::compile([](const weft::Tensor& x) { return weft::softmax(x, -1); }, {.check = weft::Check::never});
+  auto compiled =
+      weft::compile([](const weft::Tensor& x) { return weft::softmax(x, -1); }, {.check = weft::Check::never});
   const weft::Tensor x = sample({16384, 8192}, 4, dtype);
   report("gpu-softmax", of, milliseconds(20, [&] { compiled(x).eval(); }), 2 * element * 16384 * 8192);
 }
 
 // With the counter of steps on the device nothing comes back to the host between steps.
 void mlp_step(std::int64_t batch, const char* of) {
-  weft::Tensor x = to(bench::random_normal({batch, 784}, 1), device), y = to(bench::random_labels(batch, 10, 2), device);
+  weft::Tensor x = to(bench::random_normal({batch, 784}, 1), device),
+               y = to(bench::random_labels(batch, 10, 2), device);
   bench::Mlp model;
   weft::nn::move_to(model, device);
   weft::optim::Adam optimizer(model, {.lr = 1e-3});

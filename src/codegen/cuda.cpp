@@ -35,7 +35,8 @@ std::string value_type(DType dtype) {
 std::optional<double> magnitude(Dim dim) {
   double total = 0;
   for (const DimTerm& term : dims::terms(dim)) {
-    double product = term.coefficient < 0 ? -static_cast<double>(term.coefficient) : static_cast<double>(term.coefficient);
+    double product =
+        term.coefficient < 0 ? -static_cast<double>(term.coefficient) : static_cast<double>(term.coefficient);
     for (const DimNode* factor : term.factors) {
       std::optional<double> bound;
       switch (factor->kind) {
@@ -85,11 +86,11 @@ Dim divide_up(Dim count, std::int64_t by) { return (count + Dim(by - 1)) / Dim(b
 
 // How a kernel is laid out, decided before any text.
 struct Shape {
-  int width = 1;            // elements of the vector axis in a pack
-  int team = 1;             // rows: threads a row; columns: members a column
-  int columns = 1;          // columns: threads side by side
+  int width = 1;    // elements of the vector axis in a pack
+  int team = 1;     // rows: threads a row; columns: members a column
+  int columns = 1;  // columns: threads side by side
   int threads = 256;
-  std::int64_t turns = 0;   // rows: packs a thread has in a row, when values are kept in registers; else 0
+  std::int64_t turns = 0;  // rows: packs a thread has in a row, when values are kept in registers; else 0
 };
 
 class Generator {
@@ -105,7 +106,8 @@ class Generator {
     const std::size_t buffers = std::max<std::size_t>(kernel_.buffers.size(), 1);
     const std::size_t sizes = std::max<std::size_t>(kernel_.parameters.size(), 1);
     open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(shape_.threads) + ") " + kernel_.name +
-         "(const __grid_constant__ Arguments<" + std::to_string(buffers) + ", " + std::to_string(sizes) + "> arguments) {");
+         "(const __grid_constant__ Arguments<" + std::to_string(buffers) + ", " + std::to_string(sizes) +
+         "> arguments) {");
     line(std::string("using index = ") + (fits_32_bits(kernel_) ? "int;" : "long;"));
     addresses();
     once();
@@ -122,7 +124,8 @@ class Generator {
   }
 
  private:
-  // ---- text -----------------------------------------------------------------------------------------------------------
+  // ---- text
+  // -----------------------------------------------------------------------------------------------------------
   void line(const std::string& text) { text_.append(static_cast<std::size_t>(depth_) * 2, ' ').append(text) += '\n'; }
   void open(const std::string& text) {
     line(text);
@@ -151,7 +154,8 @@ class Generator {
     return count;
   }
 
-  // ---- decisions ------------------------------------------------------------------------------------------------------
+  // ---- decisions
+  // ------------------------------------------------------------------------------------------------------
   bool in_pack(int i) const {
     const Instruction& it = at(i);
     return shape_.width > 1 && (it.kind == Kind::load || it.kind == Kind::store) && facts(i).vector &&
@@ -184,7 +188,8 @@ class Generator {
     if (analysis_.form == Form::columns) {
       const Dim count = kernel_.inner_count();
       const std::int64_t rows = count.is_constant() ? count.constant() : 64;
-      shape_.team = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(rows / 8, 1)), 1, 32));
+      shape_.team =
+          static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(rows / 8, 1)), 1, 32));
       shape_.columns = std::max(32, 128 / shape_.team);
       shape_.threads = shape_.team * shape_.columns;
     }
@@ -196,7 +201,8 @@ class Generator {
     const std::int64_t share = few_rows ? 4 : 16;  // elements a thread
     const std::int64_t count = inner.is_constant() ? inner.constant() : 256 * share;
     const std::int64_t wanted = (count + share - 1) / share;
-    shape_.team = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(2 * wanted - 1, 1)), 32, 1024));
+    shape_.team = static_cast<int>(
+        std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(2 * wanted - 1, 1)), 32, 1024));
     shape_.threads = shape_.team == 32 && !rows.same(Dim(1)) ? 256 : shape_.team;
     if (!inner.is_constant()) return;
     // Kept values are registers: all turns of a row's walk are written out.
@@ -222,10 +228,12 @@ class Generator {
     for (const Instruction& instruction : kernel_.body)
       for (const int value : values_in(instruction.index)) index_values_[static_cast<std::size_t>(value)] = true;
     for (const Instruction& instruction : kernel_.body)
-      loads_outside_ |= instruction.kind == Kind::load && !facts(static_cast<int>(&instruction - kernel_.body.data())).inner;
+      loads_outside_ |=
+          instruction.kind == Kind::load && !facts(static_cast<int>(&instruction - kernel_.body.data())).inner;
   }
 
-  // ---- the head of the function -----------------------------------------------------------------------------------------
+  // ---- the head of the function
+  // -----------------------------------------------------------------------------------------
   void comments() {
     for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
     std::string axes = "//";
@@ -255,7 +263,8 @@ class Generator {
     for (const int s : symbols) line("const index s" + number(s) + " = arguments.sizes[" + number(s) + "];");
   }
 
-  // ---- single instructions ------------------------------------------------------------------------------------------------
+  // ---- single instructions
+  // ------------------------------------------------------------------------------------------------
   std::string place(int buffer, Dim index) const {
     return buffer_name(buffer) + (index.same(Dim(0)) ? "" : " + (" + text_of(index) + ")");
   }
@@ -270,7 +279,8 @@ class Generator {
         if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);
         return std::string("convert<") + memory_type(it.dtype) + ">(" + v(it.args[0]) + ")";
       case Kind::bitcast:
-        return std::string("cast_bits<") + memory_type(it.dtype) + ", " + memory_type(at(it.args[0]).dtype) + ">(" + v(it.args[0]) + ")";
+        return std::string("cast_bits<") + memory_type(it.dtype) + ", " + memory_type(at(it.args[0]).dtype) + ">(" +
+               v(it.args[0]) + ")";
       case Kind::random_bits:
         return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", long(" + text_of(it.index) + "))";
       default: WEFT_CHECK(false, kernel_.name, ": no value");
@@ -283,9 +293,12 @@ class Generator {
   // A value or a store in place, element by element.
   void statement(int i, const std::string& condition = "") {
     const Instruction& it = at(i);
-    if (it.kind == Kind::store) line(condition + "store(" + place(it.buffer, it.index) + ", " + v(it.args[0]) + ");");
-    else if (it.kind == Kind::reduce) reduced(i);
-    else declare(i, value(it));
+    if (it.kind == Kind::store)
+      line(condition + "store(" + place(it.buffer, it.index) + ", " + v(it.args[0]) + ");");
+    else if (it.kind == Kind::reduce)
+      reduced(i);
+    else
+      declare(i, value(it));
   }
 
   // What depends on no axis and on no reduction.
@@ -307,7 +320,8 @@ class Generator {
     }
   }
 
-  // ---- packs ----------------------------------------------------------------------------------------------------------------
+  // ---- packs
+  // ----------------------------------------------------------------------------------------------------------------
   std::string pack_type(int i) const {
     return std::string("Pack<") + memory_type(at(i).dtype) + ", " + number(shape_.width) + ">";
   }
@@ -322,9 +336,12 @@ class Generator {
       line("const index " + vector_name() + " = " + flat + ";");
       return;
     }
-    line("const index begin = " + std::string(flat.find(' ') == std::string::npos ? flat : "(" + flat + ")") + " * " + number(shape_.width) + ";");
-    if (whole()) line("constexpr int n = " + number(shape_.width) + ";");
-    else line("const int n = int(lesser<index>(" + number(shape_.width) + ", " + text_of(vector_extent()) + " - begin));");
+    line("const index begin = " + std::string(flat.find(' ') == std::string::npos ? flat : "(" + flat + ")") + " * " +
+         number(shape_.width) + ";");
+    if (whole())
+      line("constexpr int n = " + number(shape_.width) + ";");
+    else
+      line("const int n = int(lesser<index>(" + number(shape_.width) + ", " + text_of(vector_extent()) + " - begin));");
   }
   void open_elements() {
     if (shape_.width == 1) {
@@ -341,7 +358,9 @@ class Generator {
   // element, stores. `steps` are in SSA order.
   void pack(const std::vector<Step>& steps) {
     for (const Step& it : steps)
-      if (!facts(it.instruction).vector && at(it.instruction).kind != Kind::store && at(it.instruction).kind != Kind::reduce) step(it);
+      if (!facts(it.instruction).vector && at(it.instruction).kind != Kind::store &&
+          at(it.instruction).kind != Kind::reduce)
+        step(it);
     for (const Step& it : steps) {
       const int i = it.instruction, from = it.how == Step::How::reload ? it.from : i;
       const bool reads = it.how == Step::How::reload || (it.how != Step::How::recall && at(i).kind == Kind::load);
@@ -351,22 +370,28 @@ class Generator {
     }
     open_elements();
     for (const Step& it : steps)
-      if (facts(it.instruction).vector && at(it.instruction).kind != Kind::store && at(it.instruction).kind != Kind::reduce) step(it);
+      if (facts(it.instruction).vector && at(it.instruction).kind != Kind::store &&
+          at(it.instruction).kind != Kind::reduce)
+        step(it);
     for (const Step& it : steps)
       if (at(it.instruction).kind == Kind::reduce) accumulate(it.instruction);
     for (const Step& it : steps) {
       const int i = it.instruction;
       if (at(i).kind != Kind::store || !facts(i).vector) continue;
-      if (in_pack(i)) line("q" + number(i) + ".set(j, " + v(at(i).args[0]) + ");");
-      else statement(i);
+      if (in_pack(i))
+        line("q" + number(i) + ".set(j, " + v(at(i).args[0]) + ");");
+      else
+        statement(i);
     }
     close();
     for (const Step& it : steps) {
       const int i = it.instruction;
       if (at(i).kind == Kind::reduce) line(reduction(i) + ".close();");
       if (at(i).kind != Kind::store) continue;
-      if (!facts(i).vector) statement(i);
-      else if (in_pack(i)) line("q" + number(i) + ".write(" + pack_place(i) + ", n);");
+      if (!facts(i).vector)
+        statement(i);
+      else if (in_pack(i))
+        line("q" + number(i) + ".write(" + pack_place(i) + ", n);");
     }
   }
   void step(const Step& it) {
@@ -375,13 +400,17 @@ class Generator {
     if (it.how == Step::How::recall) return declare(i, kept);
     const int from = it.how == Step::How::reload ? it.from : i;
     const bool reads = it.how == Step::How::reload || at(i).kind == Kind::load;
-    if (reads && in_pack(from)) declare(i, "p" + number(i) + ".get(j)");
-    else if (reads) declare(i, "load(" + place(at(from).buffer, at(from).index) + ")");
-    else declare(i, value(at(i)));
+    if (reads && in_pack(from))
+      declare(i, "p" + number(i) + ".get(j)");
+    else if (reads)
+      declare(i, "load(" + place(at(from).buffer, at(from).index) + ")");
+    else
+      declare(i, value(at(i)));
     if (it.how == Step::How::keep) line(kept + " = " + v(i) + ";");
   }
 
-  // ---- pointwise ------------------------------------------------------------------------------------------------------------
+  // ---- pointwise
+  // ------------------------------------------------------------------------------------------------------------
   Dim pointwise() {
     if (kernel_.vector_axis < 0) {
       shape_.threads = 1;
@@ -392,7 +421,8 @@ class Generator {
     const bool flat = analysis_.outer.empty();
     line("const index units = " + text_of(units) + ";");
     if (!flat) line("const index chunks = " + text_of(chunks) + ";");
-    open("for (index unit = index(blockIdx.x) * " + threads + " + index(threadIdx.x); unit < units; unit += index(gridDim.x) * " + threads + ") {");
+    open("for (index unit = index(blockIdx.x) * " + threads +
+         " + index(threadIdx.x); unit < units; unit += index(gridDim.x) * " + threads + ") {");
     if (!flat) {
       line("const index row = unit / chunks;");
       name_axes(analysis_.outer, "row");
@@ -406,7 +436,8 @@ class Generator {
     return divide_up(units, shape_.threads);
   }
 
-  // ---- reductions -----------------------------------------------------------------------------------------------------------
+  // ---- reductions
+  // -----------------------------------------------------------------------------------------------------------
   static const char* operation(Op op) {
     return op == Op::sum ? "Sum" : op == Op::prod ? "Product" : op == Op::amax ? "Greatest" : "Least";
   }
@@ -426,11 +457,13 @@ class Generator {
     line(reduction(i) + ".add(" + x + ");");
   }
   void reduced(int i) {
-    const std::string team = analysis_.form == Form::rows ? "join_team<" + number(shape_.team) + ">("
-                                                          : "join_columns<" + number(shape_.columns) + ", " + number(shape_.team) + ">(";
+    const std::string team = analysis_.form == Form::rows
+                                 ? "join_team<" + number(shape_.team) + ">("
+                                 : "join_columns<" + number(shape_.columns) + ", " + number(shape_.team) + ">(";
     const std::string result = team + reduction(i) + ")";
     const bool is_long = at(i).op == Op::argmax || accumulated(i) == "long";
-    declare(i, is_long ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + result + "))" : result);
+    declare(i,
+            is_long ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + result + "))" : result);
   }
 
   // What stands outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
@@ -454,18 +487,22 @@ class Generator {
   }
   void declare_reductions(int phase) {
     for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])
-      if (at(it.instruction).kind == Kind::reduce) line(reduction_type(it.instruction) + " " + reduction(it.instruction) + ";");
+      if (at(it.instruction).kind == Kind::reduce)
+        line(reduction_type(it.instruction) + " " + reduction(it.instruction) + ";");
   }
 
-  // ---- rows -----------------------------------------------------------------------------------------------------------------
+  // ---- rows
+  // -----------------------------------------------------------------------------------------------------------------
   Dim rows() {
     const int teams = shape_.threads / shape_.team;
     const Dim count = product(analysis_.outer);
     line("const int member = threadIdx.x" + (teams > 1 ? " % " + number(shape_.team) : std::string()) + ";");
     line("const index rows = " + text_of(count) + ", positions = " + text_of(positions()) + ";");
-    const std::string first = teams > 1 ? "index(blockIdx.x) * " + number(teams) + " + index(threadIdx.x) / " + number(shape_.team)
-                                        : "blockIdx.x";
-    open("for (index row = " + first + "; row < rows; row += index(gridDim.x)" + (teams > 1 ? " * " + number(teams) : "") + ") {");
+    const std::string first =
+        teams > 1 ? "index(blockIdx.x) * " + number(teams) + " + index(threadIdx.x) / " + number(shape_.team)
+                  : "blockIdx.x";
+    open("for (index row = " + first + "; row < rows; row += index(gridDim.x)" +
+         (teams > 1 ? " * " + number(teams) : "") + ") {");
     name_axes(analysis_.outer, "row");
     for (const int i : analysis_.kept)
       line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(shape_.turns) + "][" +
@@ -503,12 +540,14 @@ class Generator {
     close();
   }
 
-  // ---- columns --------------------------------------------------------------------------------------------------------------
+  // ---- columns
+  // --------------------------------------------------------------------------------------------------------------
   Dim columns() {
     const std::string width = number(shape_.columns);
     const Dim chunks = divide_up(vector_extent(), shape_.columns), units = product(analysis_.outer) * chunks;
     line("const int member = threadIdx.x / " + width + ";");
-    line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) + ", rows = " + text_of(kernel_.inner_count()) + ";");
+    line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) +
+         ", rows = " + text_of(kernel_.inner_count()) + ";");
     open("for (index unit = blockIdx.x; unit < units; unit += gridDim.x) {");
     name_axes(analysis_.outer, "unit / chunks");
     line("const index column = unit % chunks * " + width + " + index(threadIdx.x) % " + width + ";");
@@ -562,8 +601,8 @@ std::string cuda_scatter_add(DType dtype) {
   const std::string type = memory_type(dtype);
   return "extern \"C\" __global__ void " + cuda_scatter_add_name(dtype) +
          "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
-         "  scatter_add(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
-         "*>(arguments.buffers[1]), static_cast<" + type +
+         "  scatter_add(static_cast<const long*>(arguments.buffers[0]), static_cast<const " +
+         type + "*>(arguments.buffers[1]), static_cast<" + type +
          "*>(arguments.buffers[2]),\n"
          "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
 }
@@ -575,8 +614,9 @@ std::string cuda_product(DType dtype) {
   for (int i = 0; i < 9; ++i) sizes += ", arguments.sizes[" + std::to_string(i) + "]";
   return "extern \"C\" __global__ void " + cuda_product_name(dtype) +
          "(const __grid_constant__ Arguments<3, 9> arguments) {\n"
-         "  strided_product(static_cast<const " + type + "*>(arguments.buffers[0]), static_cast<const " + type +
-         "*>(arguments.buffers[1]), static_cast<" + type + "*>(arguments.buffers[2])" + sizes + ");\n}\n";
+         "  strided_product(static_cast<const " +
+         type + "*>(arguments.buffers[0]), static_cast<const " + type + "*>(arguments.buffers[1]), static_cast<" +
+         type + "*>(arguments.buffers[2])" + sizes + ");\n}\n";
 }
 
 std::vector<std::string> cuda_units(std::span<const std::string> functions) {

@@ -93,7 +93,8 @@ void require_device(Device device, const char* operation, Loc loc) {
   }
 }
 
-Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands, Loc loc) {
+Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
+                        Loc loc) {
   require_device(type.device, info(op).name, loc);
   if (info(op).kind == OpKind::identity || op == Op::reshape) {
     Value result = operands[0];
@@ -112,7 +113,8 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
 }
 
-std::vector<Value> execute_region_on_device(const Node& region, std::span<const Type> types, std::span<const Value> operands) {
+std::vector<Value> execute_region_on_device(const Node& region, std::span<const Type> types,
+                                            std::span<const Value> operands) {
   require_device(types[0].device, info(region.op).name, region.loc);
   std::vector<Tensor> inputs = inputs_for(operands, region.loc);
   const Tensor value = make_node(region.op, inputs, region.attributes, types[0], region.loc);
@@ -134,7 +136,8 @@ Value execute_transfer(const Type& type, const Value& operand) {
   }
   Value result = make_value(type);
   const DeviceMemory& memory = device_memory(Device::Type::cuda);
-  memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()), source.storage->queue);
+  memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()),
+              source.storage->queue);
   if (type.device.type == Device::Type::cpu) memory.synchronize(from);
   return result;
 }

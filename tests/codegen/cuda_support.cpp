@@ -26,7 +26,8 @@ std::vector<std::string> programs_of(const std::map<std::string, codegen::CudaKe
 }
 
 // A plan of one launch, whose buffers are all arguments and whose sizes are numbers.
-runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel, const std::shared_ptr<runtime::cuda::Code>& code) {
+runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel,
+                      const std::shared_ptr<runtime::cuda::Code>& code) {
   runtime::Plan plan;
   plan.device = test_device();
   plan.device_code = code;
@@ -36,7 +37,8 @@ runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel, con
   launch.units = Dim(dims::evaluate(kernel.blocks, trial.sizes));
   for (const Int size : trial.sizes) launch.parameters.push_back(Dim(size));
   for (std::size_t b = 0; b < trial.buffers.size(); ++b) {
-    plan.buffers.push_back({runtime::PlanBuffer::Kind::argument, static_cast<int>(b), trial.kernel.buffers[b].dtype, Dim(0), Dim(0)});
+    plan.buffers.push_back(
+        {runtime::PlanBuffer::Kind::argument, static_cast<int>(b), trial.kernel.buffers[b].dtype, Dim(0), Dim(0)});
     launch.buffers.push_back(static_cast<int>(b));
   }
   plan.argument_count = static_cast<int>(trial.buffers.size());

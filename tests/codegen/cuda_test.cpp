@@ -35,7 +35,8 @@ class NvrtcCheck {
 loop::Kernel scale(Dim rows, Dim columns, const std::string& name) {
   KernelBuilder b(name);
   const Dim r = b.outer(rows), c = b.lanes(b.outer(columns)), at = r * columns + c;
-  const int x = b.input(DType::f32, rows * columns), bias = b.input(DType::f32, rows), y = b.output(DType::f32, rows * columns);
+  const int x = b.input(DType::f32, rows * columns), bias = b.input(DType::f32, rows),
+            y = b.output(DType::f32, rows * columns);
   b.store(y, at, b.apply(Op::tanh, b.apply(Op::add, b.load(x, at), b.load(bias, r))));
   b.comment("tanh at \"model\".cpp:3 */ #include <x>");
   return b.kernel();
@@ -111,7 +112,8 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
       trials.emplace_back(row_sum(4, 100, dtype, op, std::string("row_") + info(op).name + "_" + info(dtype).name));
   check_cuda_compiles(trials);
   std::vector<std::string> stand_ins;
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8}) stand_ins.push_back(codegen::cuda_scatter_add(dtype));
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8})
+    stand_ins.push_back(codegen::cuda_scatter_add(dtype));
   for (const DType dtype : {DType::f32, DType::f64}) stand_ins.push_back(codegen::cuda_product(dtype));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
@@ -122,11 +124,13 @@ TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a tr
   const Tensor x = ones({16, 300});
   CHECK_NOTHROW(compile([](const Tensor& x) { return softmax(x * 2, -1); })(x).eval());
   CHECK_NOTHROW(compile([](const Tensor& x) {
-    const Tensor centered = x - mean(x, -1, true);
-    return centered / sqrt(mean(square(centered), -1, true) + 1e-5);
-  })(x).eval());
+                  const Tensor centered = x - mean(x, -1, true);
+                  return centered / sqrt(mean(square(centered), -1, true) + 1e-5);
+                })(x)
+                    .eval());
   CHECK_NOTHROW(compile([](const Tensor& x) { return sum(x, 0) + amax(x, 0); })(x).eval());
-  CHECK_NOTHROW(compile([](const Tensor& x, const Tensor& index) { return argmax(gather(x, index), -1); })(x, arange(5)).eval());
+  CHECK_NOTHROW(
+      compile([](const Tensor& x, const Tensor& index) { return argmax(gather(x, index), -1); })(x, arange(5)).eval());
   auto step = compile([](Net& net, const Tensor& x, Scalar rate) {
     auto [loss, gradients] = value_and_grad([&](const Net& n) { return mean(square(n(x))); }, net);
     net.in = net.in.tensor() - gradients.in.tensor() * rate;

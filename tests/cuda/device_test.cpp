@@ -130,12 +130,16 @@ TEST_CASE("products of all layouts and batches go through the library or its sta
         Tensor a = sample({m, k}, 1), b = sample({k, n}, 2), at = sample({k, m}, 3), bt = sample({n, k}, 4);
         const auto there = [](const Tensor& t) { return to(t, Device::cuda()); };
         auto product = compile([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
-        auto turned = compile([](const Tensor& a, const Tensor& b) { return matmul(permute(a, {1, 0}), permute(b, {1, 0})); });
+        auto turned = compile([](const Tensor& a, const Tensor& b) {
+          return matmul(permute(a, {1, 0}), permute(b, {1, 0}));
+        });
         CHECK(distance(product(there(a), there(b)), matmul(a, b)) < 1e-5);
         CHECK(distance(turned(there(at), there(bt)), matmul(permute(at, {1, 0}), permute(bt, {1, 0}))) < 1e-5);
       }
-  CHECK(values(matmul(zeros({0, 3, 2}, {DType::f32, Device::cuda()}), zeros({0, 2, 4}, {DType::f32, Device::cuda()}))).empty());
-  CHECK(values(matmul(zeros({2, 0}, {DType::f32, Device::cuda()}), zeros({0, 1}, {DType::f32, Device::cuda()}))) == std::vector<float>{0, 0});
+  CHECK(values(matmul(zeros({0, 3, 2}, {DType::f32, Device::cuda()}), zeros({0, 2, 4}, {DType::f32, Device::cuda()})))
+            .empty());
+  CHECK(values(matmul(zeros({2, 0}, {DType::f32, Device::cuda()}), zeros({0, 1}, {DType::f32, Device::cuda()}))) ==
+        std::vector<float>{0, 0});
   Tensor a = sample({2, 3, 8, 16}, 5), b = sample({2, 3, 16, 4}, 6);
   CHECK(distance(matmul(to(a, Device::cuda()), to(b, Device::cuda())), matmul(a, b)) < 1e-5);
 }

@@ -30,8 +30,10 @@ struct Operand {
 
 // rows x columns with strides row and column.
 std::optional<Operand> operand(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
-  if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) return Operand{rows, columns, std::max(column, rows), false, 0};
-  if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) return Operand{columns, rows, std::max(row, columns), true, 0};
+  if ((row == 1 || rows == 1) && (column >= rows || columns == 1))
+    return Operand{rows, columns, std::max(column, rows), false, 0};
+  if ((column == 1 || columns == 1) && (row >= columns || rows == 1))
+    return Operand{columns, rows, std::max(row, columns), true, 0};
   return std::nullopt;
 }
 
@@ -90,11 +92,14 @@ struct Choice {
 BlasLayout* make_layout(int type, const Operand& it, std::int64_t batches, std::int64_t stride) {
   BlasLayout* layout = nullptr;
   check_blas(blas().cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(it.rows),
-                                               static_cast<std::uint64_t>(it.columns), it.leading), "cublasLtMatrixLayoutCreate");
+                                               static_cast<std::uint64_t>(it.columns), it.leading),
+             "cublasLtMatrixLayoutCreate");
   if (batches > 1) {
     const auto count = static_cast<std::int32_t>(batches);
-    check_blas(blas().cublasLtMatrixLayoutSetAttribute(layout, layout_batch_count, &count, sizeof count), "batch count");
-    check_blas(blas().cublasLtMatrixLayoutSetAttribute(layout, layout_batch_stride, &stride, sizeof stride), "batch stride");
+    check_blas(blas().cublasLtMatrixLayoutSetAttribute(layout, layout_batch_count, &count, sizeof count),
+               "batch count");
+    check_blas(blas().cublasLtMatrixLayoutSetAttribute(layout, layout_batch_stride, &stride, sizeof stride),
+               "batch stride");
   }
   return layout;
 }
@@ -126,12 +131,15 @@ struct Library {
  private:
   Choice make(DType dtype, const Request& request, std::uint32_t alignment) {
     if (!handle) check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
-    const int type = dtype == DType::f64 ? type_f64 : type_f32, compute = dtype == DType::f64 ? compute_f64 : compute_f32;
+    const int type = dtype == DType::f64 ? type_f64 : type_f32,
+              compute = dtype == DType::f64 ? compute_f64 : compute_f32;
     Choice choice;
     check_blas(blas().cublasLtMatmulDescCreate(&choice.description, compute, type), "cublasLtMatmulDescCreate");
     const std::int32_t left = request.left.transposed, right = request.right.transposed;  // CUBLAS_OP_N is 0, _T 1
-    check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_a, &left, sizeof left), "transpose a");
-    check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_b, &right, sizeof right), "transpose b");
+    check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_a, &left, sizeof left),
+               "transpose a");
+    check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_b, &right, sizeof right),
+               "transpose b");
     const BatchAxis& batch = request.strided;
     choice.left = make_layout(type, request.left, batch.size, request.swapped ? batch.b : batch.a);
     choice.right = make_layout(type, request.right, batch.size, request.swapped ? batch.a : batch.b);
@@ -144,8 +152,9 @@ struct Library {
       blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_alignment_a + i, &alignment, sizeof alignment);
     BlasHeuristic best{};
     int count = 0;
-    const int status = blas().cublasLtMatmulAlgoGetHeuristic(handle, choice.description, choice.left, choice.right, choice.result,
-                                                             choice.result, preference, 1, &best, &count);
+    const int status =
+        blas().cublasLtMatmulAlgoGetHeuristic(handle, choice.description, choice.left, choice.right, choice.result,
+                                              choice.result, preference, 1, &best, &count);
     blas().cublasLtMatmulPreferenceDestroy(preference);
     check_blas(status != 0 ? status : count == 0 ? 15 : best.state, "cublasLtMatmulAlgoGetHeuristic");
     choice.algorithm = best.algorithm;
@@ -154,7 +163,8 @@ struct Library {
 };
 
 std::uint32_t alignment_of(const void* a, const void* b, const void* c, std::size_t element) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c);
+  const auto bits =
+      reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c);
   return bits % 16 == 0 ? 16 : static_cast<std::uint32_t>(element);
 }
 
@@ -167,7 +177,20 @@ bool library_takes(const Contraction& c) {
     if (!all[i].is_constant()) return false;
     known[i] = all[i].constant();
   }
-  return request_for({c.dtype, known[0], known[1], known[2], known[3], known[4], known[5], known[6], known[7], known[8], {}, {}, {}, {}})
+  return request_for({c.dtype,
+                      known[0],
+                      known[1],
+                      known[2],
+                      known[3],
+                      known[4],
+                      known[5],
+                      known[6],
+                      known[7],
+                      known[8],
+                      {},
+                      {},
+                      {},
+                      {}})
       .has_value();
 }
 
@@ -183,9 +206,24 @@ bool library_product(DeviceState& device, const Matmul& product, const void* a, 
   const std::size_t element = storage_bytes(product.dtype, 1);
   const std::uint32_t alignment = axes.empty() ? alignment_of(a, b, c, element) : static_cast<std::uint32_t>(element);
   const Request& r = *request;
-  const Key key{product.dtype == DType::f64, alignment, r.swapped, r.left.rows, r.left.columns, r.left.leading, r.left.transposed,
-                r.right.rows, r.right.columns, r.right.leading, r.right.transposed, r.result.rows, r.result.columns,
-                r.result.leading, r.strided.size, r.strided.a, r.strided.b, r.strided.c};
+  const Key key{product.dtype == DType::f64,
+                alignment,
+                r.swapped,
+                r.left.rows,
+                r.left.columns,
+                r.left.leading,
+                r.left.transposed,
+                r.right.rows,
+                r.right.columns,
+                r.right.leading,
+                r.right.transposed,
+                r.result.rows,
+                r.result.columns,
+                r.result.leading,
+                r.strided.size,
+                r.strided.a,
+                r.strided.b,
+                r.strided.c};
   Library& library = Library::of(device);
   const Choice& choice = library.choose(key, product.dtype, r, alignment);
   if (!library.workspace) {
@@ -212,9 +250,10 @@ bool library_product(DeviceState& device, const Matmul& product, const void* a, 
     const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at);
     const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at);
     void* c_batch = static_cast<std::byte*>(c) + bytes(c_at);
-    check_blas(blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch, choice.left,
-                                     r.swapped ? a_batch : b_batch, choice.right, beta, c_batch, choice.result, c_batch,
-                                     choice.result, &choice.algorithm, library.workspace->data, workspace_bytes, device.queue.stream),
+    check_blas(blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch,
+                                     choice.left, r.swapped ? a_batch : b_batch, choice.right, beta, c_batch,
+                                     choice.result, c_batch, choice.result, &choice.algorithm, library.workspace->data,
+                                     workspace_bytes, device.queue.stream),
                "cublasLtMatmul");
   }
   return true;

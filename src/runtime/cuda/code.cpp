@@ -25,7 +25,8 @@ class ProgramHolder {
  public:
   explicit ProgramHolder(const std::string& source) {
     const int result = nvrtc().nvrtcCreateProgram(&program, source.c_str(), "weft.cu", 0, nullptr, nullptr);
-    if (result != 0) throw CompileError(concat_text("[cuda] nvrtcCreateProgram: ", nvrtc().nvrtcGetErrorString(result)).c_str());
+    if (result != 0)
+      throw CompileError(concat_text("[cuda] nvrtcCreateProgram: ", nvrtc().nvrtcGetErrorString(result)).c_str());
   }
   ProgramHolder(const ProgramHolder&) = delete;
   ~ProgramHolder() { nvrtc().nvrtcDestroyProgram(&program); }
@@ -52,8 +53,10 @@ std::string cached_or_compiled(const std::string& source, const std::string& arc
   std::string cubin = compile(source, architecture);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (log::enabled(log::Channel::cache))
-    log::write(log::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ", cubin.size(), " bytes, ", seconds * 1e3, " ms"));
-  const nlohmann::json metadata = {{"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture)}, {"compile_seconds", seconds}};
+    log::write(log::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ", cubin.size(),
+                                                " bytes, ", seconds * 1e3, " ms"));
+  const nlohmann::json metadata = {
+      {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture)}, {"compile_seconds", seconds}};
   disk_cache()->store(key, metadata.dump(2), cubin);
   return cubin;
 }
@@ -73,8 +76,9 @@ std::string compile(const std::string& source, const std::string& architecture) 
     std::string log(size, '\0');
     if (size) call.nvrtcGetProgramLog(holder.program, log.data());
     const std::string path = keep_source(source, architecture);
-    throw CompileError(concat_text("[cuda] NVRTC: ", call.nvrtcGetErrorString(result), "\n", log.c_str(), "\n  source: ",
-                                   path.empty() ? "could not be kept" : path).c_str());
+    throw CompileError(concat_text("[cuda] NVRTC: ", call.nvrtcGetErrorString(result), "\n", log.c_str(),
+                                   "\n  source: ", path.empty() ? "could not be kept" : path)
+                           .c_str());
   }
   std::size_t size = 0;
   if (call.nvrtcGetCUBINSize(holder.program, &size) != 0 || size == 0)
@@ -120,9 +124,11 @@ Code::Loaded::~Loaded() {
 Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) {
   const DeviceState& state = use(device);
   const std::vector<std::string> cubins = compile_units(units, state.architecture);
-  for (const std::string& cubin : cubins) check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, cubin.data()), "cuModuleLoadData");
+  for (const std::string& cubin : cubins)
+    check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, cubin.data()), "cuModuleLoadData");
   for (const std::string& name : functions) {
-    const auto unit = std::find_if(units.begin(), units.end(), [&](const std::string& text) { return text.find(" " + name + "(") != text.npos; });
+    const auto unit = std::find_if(units.begin(), units.end(),
+                                   [&](const std::string& text) { return text.find(" " + name + "(") != text.npos; });
     WEFT_CHECK(unit != units.end(), "no function ", name, " in the program");
     Module* module = modules_[static_cast<std::size_t>(unit - units.begin())].module;
     check(driver().cuModuleGetFunction(&functions_[name], module, name.c_str()), "cuModuleGetFunction");

@@ -98,8 +98,9 @@ void* device_allocate(Slot& slot, std::size_t capacity) {
   if (result == error_out_of_memory) {
     std::size_t free = 0, total = 0;
     driver().cuMemGetInfo_v2(&free, &total);
-    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on cuda:", slot.state.queue.device.index,
-                                  ", which has ", free, " of ", total, " bytes left").c_str());
+    throw OutOfMemory(concat_text("[allocate] no memory for ", capacity, " bytes on cuda:",
+                                  slot.state.queue.device.index, ", which has ", free, " of ", total, " bytes left")
+                          .c_str());
   }
   check(result, "cuMemAlloc");
   slot.lists.count(capacity);
@@ -147,7 +148,8 @@ void open(Slot& slot, Device device) {
   check(call.cuDeviceGetAttribute(&state.multiprocessors, attribute_multiprocessors, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.major, attribute_major, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
-  if (state.major < 7) fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 7.0");
+  if (state.major < 7)
+    fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 7.0");
   check(call.cuDevicePrimaryCtxRetain(&state.context, ordinal), "cuDevicePrimaryCtxRetain");
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
@@ -178,7 +180,9 @@ DeviceState& use(Device device) {
   return slot.state;
 }
 
-void synchronize(Device device) { check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize"); }
+void synchronize(Device device) {
+  check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize");
+}
 
 MemoryUse memory_use(Device device) {
   FreeLists& lists = slots()[device.index].lists;

@@ -1,6 +1,6 @@
-// CUDA devices: the primary context, a queue (one stream, on which all threads' work of a device is ordered), memory from
-// free lists that follow the stream's order. In: a Device. Out: its state, made at the first use. Invariant: a block is
-// given out again while work that reads it may still be queued, which the one stream makes right.
+// CUDA devices: the primary context, a queue (one stream, on which all threads' work of a device is ordered), memory
+// from free lists that follow the stream's order. In: a Device. Out: its state, made at the first use. Invariant: a
+// block is given out again while work that reads it may still be queued, which the one stream makes right.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -37,8 +37,8 @@ DeviceState& use(Device device);
 void synchronize(Device device);
 
 struct MemoryUse {
-  std::size_t in_use = 0;   // bytes that somebody holds
-  std::size_t cached = 0;   // bytes that wait for the next request
+  std::size_t in_use = 0;  // bytes that somebody holds
+  std::size_t cached = 0;  // bytes that wait for the next request
 };
 MemoryUse memory_use(Device device);
 

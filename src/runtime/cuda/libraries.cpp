@@ -47,19 +47,34 @@ class Loader {
 }  // namespace
 
 #define WEFT_SYMBOL(name) \
-  Symbol { #name, reinterpret_cast<void**>(&table.name) }
+  Symbol { #name, reinterpret_cast < void**>(&table.name) }
 
 const Driver& driver() {
   static const Driver table = [] {
     Loader library("the NVIDIA driver", {"libcuda.so.1"});
     Driver table;
-    library.read({WEFT_SYMBOL(cuInit), WEFT_SYMBOL(cuDriverGetVersion), WEFT_SYMBOL(cuDeviceGetCount), WEFT_SYMBOL(cuDeviceGet),
-                  WEFT_SYMBOL(cuDeviceGetName), WEFT_SYMBOL(cuDeviceGetAttribute), WEFT_SYMBOL(cuDevicePrimaryCtxRetain),
-                  WEFT_SYMBOL(cuCtxSetCurrent), WEFT_SYMBOL(cuStreamCreate), WEFT_SYMBOL(cuStreamSynchronize),
-                  WEFT_SYMBOL(cuMemAlloc_v2), WEFT_SYMBOL(cuMemFree_v2), WEFT_SYMBOL(cuMemGetInfo_v2),
-                  WEFT_SYMBOL(cuMemcpyHtoDAsync_v2), WEFT_SYMBOL(cuMemcpyDtoHAsync_v2), WEFT_SYMBOL(cuMemcpyDtoDAsync_v2),
-                  WEFT_SYMBOL(cuModuleLoadData), WEFT_SYMBOL(cuModuleUnload), WEFT_SYMBOL(cuModuleGetFunction),
-                  WEFT_SYMBOL(cuLaunchKernel), WEFT_SYMBOL(cuGetErrorString), WEFT_SYMBOL(cuGetErrorName)});
+    library.read({WEFT_SYMBOL(cuInit),
+                  WEFT_SYMBOL(cuDriverGetVersion),
+                  WEFT_SYMBOL(cuDeviceGetCount),
+                  WEFT_SYMBOL(cuDeviceGet),
+                  WEFT_SYMBOL(cuDeviceGetName),
+                  WEFT_SYMBOL(cuDeviceGetAttribute),
+                  WEFT_SYMBOL(cuDevicePrimaryCtxRetain),
+                  WEFT_SYMBOL(cuCtxSetCurrent),
+                  WEFT_SYMBOL(cuStreamCreate),
+                  WEFT_SYMBOL(cuStreamSynchronize),
+                  WEFT_SYMBOL(cuMemAlloc_v2),
+                  WEFT_SYMBOL(cuMemFree_v2),
+                  WEFT_SYMBOL(cuMemGetInfo_v2),
+                  WEFT_SYMBOL(cuMemcpyHtoDAsync_v2),
+                  WEFT_SYMBOL(cuMemcpyDtoHAsync_v2),
+                  WEFT_SYMBOL(cuMemcpyDtoDAsync_v2),
+                  WEFT_SYMBOL(cuModuleLoadData),
+                  WEFT_SYMBOL(cuModuleUnload),
+                  WEFT_SYMBOL(cuModuleGetFunction),
+                  WEFT_SYMBOL(cuLaunchKernel),
+                  WEFT_SYMBOL(cuGetErrorString),
+                  WEFT_SYMBOL(cuGetErrorName)});
     const int result = table.cuInit(0);
     if (result != 0) {
       const char* text = nullptr;
@@ -72,11 +87,13 @@ const Driver& driver() {
 }
 
 void check(int result, const char* call) {
-  if (result == 0) [[likely]] return;
+  if (result == 0) [[likely]]
+    return;
   const char *name = nullptr, *text = nullptr;
   driver().cuGetErrorName(result, &name);
   driver().cuGetErrorString(result, &text);
-  const std::string message = concat_text("[cuda] ", call, ": ", text ? text : "unknown error", " (", name ? name : "", " ", result, ")");
+  const std::string message =
+      concat_text("[cuda] ", call, ": ", text ? text : "unknown error", " (", name ? name : "", " ", result, ")");
   if (result == error_out_of_memory) throw OutOfMemory(message.c_str());
   throw Error(message.c_str());
 }
@@ -86,8 +103,9 @@ const Nvrtc& nvrtc() {
     Loader library("NVRTC, the CUDA compiler,", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
     Nvrtc table;
     library.read({WEFT_SYMBOL(nvrtcVersion), WEFT_SYMBOL(nvrtcCreateProgram), WEFT_SYMBOL(nvrtcDestroyProgram),
-                  WEFT_SYMBOL(nvrtcCompileProgram), WEFT_SYMBOL(nvrtcGetProgramLogSize), WEFT_SYMBOL(nvrtcGetProgramLog),
-                  WEFT_SYMBOL(nvrtcGetCUBINSize), WEFT_SYMBOL(nvrtcGetCUBIN), WEFT_SYMBOL(nvrtcGetErrorString)});
+                  WEFT_SYMBOL(nvrtcCompileProgram), WEFT_SYMBOL(nvrtcGetProgramLogSize),
+                  WEFT_SYMBOL(nvrtcGetProgramLog), WEFT_SYMBOL(nvrtcGetCUBINSize), WEFT_SYMBOL(nvrtcGetCUBIN),
+                  WEFT_SYMBOL(nvrtcGetErrorString)});
     return table;
   }();
   return table;
@@ -107,12 +125,12 @@ const BlasLt& blas() {
   static const BlasLt table = [] {
     Loader library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
     BlasLt table;
-    library.read({WEFT_SYMBOL(cublasLtCreate), WEFT_SYMBOL(cublasLtMatmulDescCreate), WEFT_SYMBOL(cublasLtMatmulDescDestroy),
-                  WEFT_SYMBOL(cublasLtMatmulDescSetAttribute), WEFT_SYMBOL(cublasLtMatrixLayoutCreate),
-                  WEFT_SYMBOL(cublasLtMatrixLayoutDestroy), WEFT_SYMBOL(cublasLtMatrixLayoutSetAttribute),
-                  WEFT_SYMBOL(cublasLtMatmulPreferenceCreate), WEFT_SYMBOL(cublasLtMatmulPreferenceDestroy),
-                  WEFT_SYMBOL(cublasLtMatmulPreferenceSetAttribute), WEFT_SYMBOL(cublasLtMatmulAlgoGetHeuristic),
-                  WEFT_SYMBOL(cublasLtMatmul)});
+    library.read({WEFT_SYMBOL(cublasLtCreate), WEFT_SYMBOL(cublasLtMatmulDescCreate),
+                  WEFT_SYMBOL(cublasLtMatmulDescDestroy), WEFT_SYMBOL(cublasLtMatmulDescSetAttribute),
+                  WEFT_SYMBOL(cublasLtMatrixLayoutCreate), WEFT_SYMBOL(cublasLtMatrixLayoutDestroy),
+                  WEFT_SYMBOL(cublasLtMatrixLayoutSetAttribute), WEFT_SYMBOL(cublasLtMatmulPreferenceCreate),
+                  WEFT_SYMBOL(cublasLtMatmulPreferenceDestroy), WEFT_SYMBOL(cublasLtMatmulPreferenceSetAttribute),
+                  WEFT_SYMBOL(cublasLtMatmulAlgoGetHeuristic), WEFT_SYMBOL(cublasLtMatmul)});
     return table;
   }();
   return table;

@@ -55,8 +55,8 @@ void check(int result, const char* call);
 struct Program;
 struct Nvrtc {
   int (*nvrtcVersion)(int* major, int* minor);
-  int (*nvrtcCreateProgram)(Program** program, const char* source, const char* name, int headers, const char* const* texts,
-                            const char* const* names);
+  int (*nvrtcCreateProgram)(Program** program, const char* source, const char* name, int headers,
+                            const char* const* texts, const char* const* names);
   int (*nvrtcDestroyProgram)(Program** program);
   int (*nvrtcCompileProgram)(Program* program, int count, const char* const* options);
   int (*nvrtcGetProgramLogSize)(Program* program, std::size_t* size);
@@ -88,20 +88,23 @@ struct BlasLt {
   int (*cublasLtCreate)(BlasHandle** handle);
   int (*cublasLtMatmulDescCreate)(BlasDescription** description, int compute, int scale);
   int (*cublasLtMatmulDescDestroy)(BlasDescription* description);
-  int (*cublasLtMatmulDescSetAttribute)(BlasDescription* description, int attribute, const void* value, std::size_t bytes);
-  int (*cublasLtMatrixLayoutCreate)(BlasLayout** layout, int type, std::uint64_t rows, std::uint64_t columns, std::int64_t leading);
+  int (*cublasLtMatmulDescSetAttribute)(BlasDescription* description, int attribute, const void* value,
+                                        std::size_t bytes);
+  int (*cublasLtMatrixLayoutCreate)(BlasLayout** layout, int type, std::uint64_t rows, std::uint64_t columns,
+                                    std::int64_t leading);
   int (*cublasLtMatrixLayoutDestroy)(BlasLayout* layout);
   int (*cublasLtMatrixLayoutSetAttribute)(BlasLayout* layout, int attribute, const void* value, std::size_t bytes);
   int (*cublasLtMatmulPreferenceCreate)(BlasPreference** preference);
   int (*cublasLtMatmulPreferenceDestroy)(BlasPreference* preference);
-  int (*cublasLtMatmulPreferenceSetAttribute)(BlasPreference* preference, int attribute, const void* value, std::size_t bytes);
+  int (*cublasLtMatmulPreferenceSetAttribute)(BlasPreference* preference, int attribute, const void* value,
+                                              std::size_t bytes);
   int (*cublasLtMatmulAlgoGetHeuristic)(BlasHandle* handle, BlasDescription* description, BlasLayout* a, BlasLayout* b,
                                         BlasLayout* c, BlasLayout* d, BlasPreference* preference, int count,
                                         BlasHeuristic* results, int* found);
-  int (*cublasLtMatmul)(BlasHandle* handle, BlasDescription* description, const void* alpha, const void* a, BlasLayout* a_layout,
-                        const void* b, BlasLayout* b_layout, const void* beta, const void* c, BlasLayout* c_layout, void* d,
-                        BlasLayout* d_layout, const BlasAlgorithm* algorithm, void* workspace, std::size_t workspace_bytes,
-                        Stream* stream);
+  int (*cublasLtMatmul)(BlasHandle* handle, BlasDescription* description, const void* alpha, const void* a,
+                        BlasLayout* a_layout, const void* b, BlasLayout* b_layout, const void* beta, const void* c,
+                        BlasLayout* c_layout, void* d, BlasLayout* d_layout, const BlasAlgorithm* algorithm,
+                        void* workspace, std::size_t workspace_bytes, Stream* stream);
 };
 const BlasLt& blas();
 void check_blas(int result, const char* call);

@@ -31,10 +31,10 @@ struct Step {
 
 struct Frame {
   std::vector<std::int64_t> numbers, symbols;
-  std::vector<void*> pointers;          // by buffer
-  std::vector<std::uint64_t> words;     // a kernel's arguments
-  std::vector<std::byte> staging;       // the host's side of what is copied to the device
-  std::vector<std::size_t> staged_at;   // by staged value: where it lies in the staging
+  std::vector<void*> pointers;         // by buffer
+  std::vector<std::uint64_t> words;    // a kernel's arguments
+  std::vector<std::byte> staging;      // the host's side of what is copied to the device
+  std::vector<std::size_t> staged_at;  // by staged value: where it lies in the staging
   std::size_t staged_bytes = 0;
   bool computed = false;
   Storage *arena = nullptr, *staged = nullptr;
@@ -69,7 +69,8 @@ class DevicePlan final : public PreparedPlan {
     for (const Launch& launch : launches_) add(launch);
     for (const std::vector<std::byte>& constant : plan.constants) {
       constants_.push_back(allocate(device_.device, constant.size()));
-      device_memory(Device::Type::cuda).copy(constants_.back()->data, device_.device, constant.data(), Device::cpu(), constant.size(), nullptr);
+      device_memory(Device::Type::cuda)
+          .copy(constants_.back()->data, device_.device, constant.data(), Device::cpu(), constant.size(), nullptr);
     }
     synchronize(device_.device);  // the bytes of constants may go with the plan
   }
@@ -80,12 +81,16 @@ class DevicePlan final : public PreparedPlan {
     for (Storage* constant : constants_) release(constant);
   }
 
-  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols) override {
-    WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
-               "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_, " symbols");
+  void run(std::span<void* const> arguments, std::span<void* const> results,
+           std::span<const std::int64_t> symbols) override {
+    WEFT_CHECK(
+        arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
+        "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
+        " symbols");
     use(device_.device);
     std::unique_ptr<Frame> frame = take();
-    if (!frame->computed || !std::equal(symbols.begin(), symbols.end(), frame->symbols.begin())) compute(*frame, symbols);
+    if (!frame->computed || !std::equal(symbols.begin(), symbols.end(), frame->symbols.begin()))
+      compute(*frame, symbols);
     bind(*frame, arguments, results);
     for (const Step& step : steps_) (this->*runners[static_cast<int>(step.launch->kind)])(step, *frame);
     if (returns_to_host_ && frame->staged_bytes > 0) bring_back(*frame, results);
@@ -106,8 +111,8 @@ class DevicePlan final : public PreparedPlan {
       case Launch::Kind::matmul: {
         const Contraction& c = launch.matmul;
         if (!launch.name.empty()) step.function = code_->function(launch.name);
-        step.sizes = numbers_.add({c.m, c.n, c.k, c.a_offset, c.b_offset, c.c_offset, c.a_row, c.a_column, c.b_row, c.b_column,
-                                   c.c_row, c.c_column});
+        step.sizes = numbers_.add({c.m, c.n, c.k, c.a_offset, c.b_offset, c.c_offset, c.a_row, c.a_column, c.b_row,
+                                   c.b_column, c.c_row, c.c_column});
         step.batch = numbers_.add(c.batch);
         step.a_batch = numbers_.add(c.a_batch);
         step.b_batch = numbers_.add(c.b_batch);
@@ -187,31 +192,36 @@ class DevicePlan final : public PreparedPlan {
         case PlanBuffer::Kind::temporary: frame.pointers[i] = at(frame.arena, frame.numbers[place.offset.begin]); break;
         case PlanBuffer::Kind::constant: frame.pointers[i] = constants_[index]->data; break;
       }
-      if (place.buffer.host) frame.pointers[i] = at(frame.staged, static_cast<std::int64_t>(frame.staged_at[place.staged]));
+      if (place.buffer.host)
+        frame.pointers[i] = at(frame.staged, static_cast<std::int64_t>(frame.staged_at[place.staged]));
     }
     // Memory that is not pinned has been read when the call returns.
     if (uploads && frame.staged_bytes > 0)
-      check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Pointer>(frame.staged->data), frame.staging.data(), frame.staged_bytes,
-                                          device_.queue.stream), "cuMemcpyHtoDAsync");
+      check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Pointer>(frame.staged->data), frame.staging.data(),
+                                          frame.staged_bytes, device_.queue.stream),
+            "cuMemcpyHtoDAsync");
   }
 
   void bring_back(Frame& frame, std::span<void* const> results) {
-    check(driver().cuMemcpyDtoHAsync_v2(frame.staging.data(), reinterpret_cast<Pointer>(frame.staged->data), frame.staged_bytes,
-                                        device_.queue.stream), "cuMemcpyDtoHAsync");
+    check(driver().cuMemcpyDtoHAsync_v2(frame.staging.data(), reinterpret_cast<Pointer>(frame.staged->data),
+                                        frame.staged_bytes, device_.queue.stream),
+          "cuMemcpyDtoHAsync");
     synchronize(device_.device);
     for (const Place& place : places_)
       if (place.buffer.host && place.buffer.kind == PlanBuffer::Kind::result)
-        std::memcpy(results[static_cast<std::size_t>(place.buffer.index)], frame.staging.data() + frame.staged_at[place.staged],
-                    bytes_of(place, frame));
+        std::memcpy(results[static_cast<std::size_t>(place.buffer.index)],
+                    frame.staging.data() + frame.staged_at[place.staged], bytes_of(place, frame));
   }
 
-  // ---- steps ----------------------------------------------------------------------------------------------------------
+  // ---- steps
+  // ----------------------------------------------------------------------------------------------------------
   void* pointer(const Step& step, std::size_t i, const Frame& frame) const {
     return frame.pointers[static_cast<std::size_t>(step.launch->buffers[i])];
   }
 
   // Arguments<Buffers, Sizes> of cuda.inc: pointers, then sizes, at least one of each.
-  void launch(Function* function, std::int64_t blocks, int threads, std::span<const std::int64_t> sizes, Frame& frame) const {
+  void launch(Function* function, std::int64_t blocks, int threads, std::span<const std::int64_t> sizes,
+              Frame& frame) const {
     if (blocks <= 0) return;
     if (sizes.empty()) frame.words.push_back(0);
     for (const std::int64_t size : sizes) frame.words.push_back(static_cast<std::uint64_t>(size));
@@ -220,7 +230,8 @@ class DevicePlan final : public PreparedPlan {
     void* extra[] = {reinterpret_cast<void*>(1), frame.words.data(), reinterpret_cast<void*>(2), &bytes, nullptr};
     const std::int64_t grid = std::min(blocks, device_.multiprocessors * blocks_a_multiprocessor);
     check(driver().cuLaunchKernel(function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
-                                  device_.queue.stream, nullptr, extra), "cuLaunchKernel");
+                                  device_.queue.stream, nullptr, extra),
+          "cuLaunchKernel");
   }
   void put_pointers(const Step& step, Frame& frame) const {
     frame.words.clear();
@@ -234,16 +245,30 @@ class DevicePlan final : public PreparedPlan {
 
   void run_kernel(const Step& step, Frame& frame) {
     put_pointers(step, frame);
-    launch(step.function, frame.numbers[step.units.begin], step.launch->threads, numbers(step.parameters, frame), frame);
+    launch(step.function, frame.numbers[step.units.begin], step.launch->threads, numbers(step.parameters, frame),
+           frame);
   }
 
   void run_matmul(const Step& step, Frame& frame) {
     const std::span<const std::int64_t> size = numbers(step.sizes, frame);
-    Matmul product{step.launch->matmul.dtype, size[0], size[1], size[2], size[6], size[7], size[8], size[9], size[10], size[11],
-                   numbers(step.batch, frame), numbers(step.a_batch, frame), numbers(step.b_batch, frame), numbers(step.c_batch, frame)};
+    Matmul product{step.launch->matmul.dtype,
+                   size[0],
+                   size[1],
+                   size[2],
+                   size[6],
+                   size[7],
+                   size[8],
+                   size[9],
+                   size[10],
+                   size[11],
+                   numbers(step.batch, frame),
+                   numbers(step.a_batch, frame),
+                   numbers(step.b_batch, frame),
+                   numbers(step.c_batch, frame)};
     const auto element = static_cast<std::int64_t>(storage_bytes(product.dtype, 1));
     std::byte* operands[3];
-    for (std::size_t i = 0; i < 3; ++i) operands[i] = static_cast<std::byte*>(pointer(step, i, frame)) + size[3 + i] * element;
+    for (std::size_t i = 0; i < 3; ++i)
+      operands[i] = static_cast<std::byte*>(pointer(step, i, frame)) + size[3 + i] * element;
     if (library_product(device_, product, operands[0], operands[1], operands[2])) return;
     std::int64_t batches = 1;
     for (const std::int64_t axis : product.batch) batches *= axis;
@@ -260,8 +285,8 @@ class DevicePlan final : public PreparedPlan {
       }
       frame.words.clear();
       for (int i = 0; i < 3; ++i) frame.words.push_back(reinterpret_cast<std::uint64_t>(operands[i] + at[i] * element));
-      const std::int64_t sizes[] = {product.m, product.n, product.k, product.a_row, product.a_column, product.b_row, product.b_column,
-                                    product.c_row, product.c_column};
+      const std::int64_t sizes[] = {product.m,     product.n,        product.k,     product.a_row,   product.a_column,
+                                    product.b_row, product.b_column, product.c_row, product.c_column};
       launch(step.function, (product.m * product.n + 255) / 256, 256, sizes, frame);
     }
   }
@@ -270,7 +295,8 @@ class DevicePlan final : public PreparedPlan {
   void run_scatter_add(const Step& step, Frame& frame) {
     const std::span<const std::int64_t> size = numbers(step.sizes, frame);
     const std::int64_t rows = size[0], width = size[2];
-    const std::int64_t parts = std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1, std::max<std::int64_t>(rows, 1));
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1, std::max<std::int64_t>(rows, 1));
     put_pointers(step, frame);
     const std::int64_t sizes[] = {rows, size[1], width, parts};
     launch(step.function, (width * parts + 127) / 128, 128, sizes, frame);
@@ -278,7 +304,8 @@ class DevicePlan final : public PreparedPlan {
 
   void run_check(const Step& step, Frame& frame) {
     unsigned char holds = 0;
-    check(driver().cuMemcpyDtoHAsync_v2(&holds, reinterpret_cast<Pointer>(pointer(step, 0, frame)), 1, device_.queue.stream),
+    check(driver().cuMemcpyDtoHAsync_v2(&holds, reinterpret_cast<Pointer>(pointer(step, 0, frame)), 1,
+                                        device_.queue.stream),
           "cuMemcpyDtoHAsync");
     synchronize(device_.device);
     if (!holds) throw Error(step.launch->message.c_str());
