@@ -34,6 +34,7 @@ struct MatmulTile {
   void* result;
   std::int64_t left_step, right_step, result_step;  // from a column to the next; with `..._by_rows`, from row to row
   bool left_by_rows, right_by_rows;
+  bool left_packed, right_packed;  // this thread's tile before had the same left or right: its packed copy still stands
 };
 struct MatmulKernels {
   void (*f32)(const MatmulTile&);

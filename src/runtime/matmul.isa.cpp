@@ -1,11 +1,12 @@
 // One tile of a matrix product by Eigen's kernels, compiled once an ISA. Eigen's own threads are off, and its packed
-// panels live in memory that each thread keeps.
+// panels live in memory that each thread keeps from tile to tile.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says it of its own AVX-512 header, not of us
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_DEBUG
 #include "runtime/matmul.hpp"
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -30,31 +31,46 @@ struct Scratch {
     return data;
   }
 };
-thread_local Scratch scratch;
+thread_local Scratch left_panel, right_panel;
 
-template <class T>
-struct Blocking : Eigen::internal::level3_blocking<T, T> {
-  Blocking(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-    this->m_mc = rows;
-    this->m_nc = columns;
-    this->m_kc = depth;
-    Eigen::internal::computeProductBlockingSizes<T, T>(this->m_kc, this->m_mc, this->m_nc, std::int64_t{1});
-    const std::int64_t left = (this->m_mc * this->m_kc + 15) / 16 * 16;
-    this->m_blockA = static_cast<T*>(scratch.of(sizeof(T) * static_cast<std::size_t>(left + this->m_kc * this->m_nc)));
-    this->m_blockB = this->m_blockA + left;
-  }
-};
+// Eigen's loop over slices of the depth, with both operands packed for the whole depth, so that what two neighbouring
+// tiles share is packed once. Deeper products than this are packed slice by slice.
+constexpr std::int64_t kept_depth = 4096;
 
 template <class T, int LeftOrder, int RightOrder>
 void multiply(const MatmulTile& tile) {
-  Blocking<T> blocking(tile.rows, tile.columns, tile.depth);
-  Eigen::internal::general_matrix_matrix_product<std::int64_t, T, LeftOrder, false, T, RightOrder, false,
-                                                 Eigen::ColMajor, 1>::run(tile.rows, tile.columns, tile.depth,
-                                                                          static_cast<const T*>(tile.left),
-                                                                          tile.left_step,
-                                                                          static_cast<const T*>(tile.right),
-                                                                          tile.right_step, static_cast<T*>(tile.result),
-                                                                          1, tile.result_step, T(1), blocking, nullptr);
+  using Int = std::int64_t;
+  using Traits = Eigen::internal::gebp_traits<T, T>;
+  using LeftMapper = Eigen::internal::const_blas_data_mapper<T, Int, LeftOrder>;
+  using RightMapper = Eigen::internal::const_blas_data_mapper<T, Int, RightOrder>;
+  using ResultMapper = Eigen::internal::blas_data_mapper<T, Int, Eigen::ColMajor, Eigen::Unaligned, 1>;
+  Eigen::internal::gemm_pack_lhs<T, Int, LeftMapper, Traits::mr, Traits::LhsProgress,
+                                 typename Traits::LhsPacket4Packing, LeftOrder>
+      pack_left;
+  Eigen::internal::gemm_pack_rhs<T, Int, RightMapper, Traits::nr, RightOrder> pack_right;
+  Eigen::internal::gebp_kernel<T, T, Int, ResultMapper, Traits::mr, Traits::nr, false, false> block_product;
+
+  Int slice = tile.depth, rows = 512, columns = 256;  // not this tile's: neighbours share panels, cut alike
+  Eigen::internal::computeProductBlockingSizes<T, T>(slice, rows, columns, Int{1});
+  const bool kept = tile.depth <= kept_depth;
+  // A slice's part of a panel begins on a vector's boundary.
+  const Int left_width = (tile.rows + 15) / 16 * 16, right_width = (tile.columns + 15) / 16 * 16;
+  const auto panel = [&](Scratch& scratch, Int width) {
+    return static_cast<T*>(scratch.of(sizeof(T) * static_cast<std::size_t>(width * (kept ? tile.depth : slice))));
+  };
+  T* const left_begin = panel(left_panel, left_width);
+  T* const right_begin = panel(right_panel, right_width);
+  const LeftMapper left_matrix(static_cast<const T*>(tile.left), tile.left_step);
+  const RightMapper right_matrix(static_cast<const T*>(tile.right), tile.right_step);
+  const ResultMapper result(static_cast<T*>(tile.result), tile.result_step, 1);
+  for (Int k = 0; k < tile.depth; k += slice) {
+    const Int depth = std::min(slice, tile.depth - k);
+    T* const left = left_begin + (kept ? k : 0) * left_width;
+    T* const right = right_begin + (kept ? k : 0) * right_width;
+    if (!kept || !tile.left_packed) pack_left(left, left_matrix.getSubMapper(0, k), depth, tile.rows);
+    if (!kept || !tile.right_packed) pack_right(right, right_matrix.getSubMapper(k, 0), depth, tile.columns);
+    block_product(result, left, right, tile.rows, depth, tile.columns, T(1));
+  }
 }
 
 // A matrix times a vector, which streams the matrix once: `right` is the vector, with any step.
@@ -65,7 +81,7 @@ void multiply_vector(const MatmulTile& tile) {
   using Vector = const_blas_data_mapper<T, std::int64_t, Order == Eigen::ColMajor ? Eigen::RowMajor : Eigen::ColMajor>;
   const T* vector = static_cast<const T*>(tile.right);
   if (const std::int64_t step = tile.right_by_rows ? tile.right_step : 1; step != 1) {
-    T* packed = static_cast<T*>(scratch.of(sizeof(T) * static_cast<std::size_t>(tile.depth)));
+    T* packed = static_cast<T*>(left_panel.of(sizeof(T) * static_cast<std::size_t>(tile.depth)));
     for (std::int64_t i = 0; i < tile.depth; ++i) packed[i] = vector[i * step];
     vector = packed;
   }

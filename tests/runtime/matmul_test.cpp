@@ -100,6 +100,15 @@ TEST_CASE("matmul of many tiles") {
     for (const Lie b : {Lie::rows, Lie::columns}) check<float>({300, 200, 130, 1, a, b, Lie::rows});
 }
 
+TEST_CASE("tiles that share an operand: across, down, in both, at several slices of the depth, and too deep to share") {
+  for (const Lie c : {Lie::rows, Lie::columns}) {
+    check<float>({560, 140, 700, 1, Lie::rows, Lie::columns, c});
+    check<float>({900, 33, 500, 1, Lie::rows, Lie::rows, c});
+    check<float>({97, 65, 1100, 3, Lie::columns, Lie::rows, c});
+    check<float>({130, 129, 4100, 1, Lie::rows, Lie::rows, c});
+  }
+}
+
 TEST_CASE("matmul over nothing is zero, of nothing does nothing") {
   check<float>({3, 4, 0, 2, Lie::rows, Lie::rows, Lie::rows});
   check<float>({3, 1, 0, 1, Lie::rows, Lie::rows, Lie::rows});
