@@ -171,8 +171,9 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
 
 std::size_t unit_count(std::size_t kernels) {
   // A unit costs as much as two kernels before its first (docs/decisions/0001-compiler-driving.md).
+  // The compiler's time grows faster than a unit: beyond 25 kernels a core there are more units than cores.
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::clamp(kernels / 2, std::size_t{1}, cores);
+  return std::max(std::clamp(kernels / 2, std::size_t{1}, cores), (kernels + 24) / 25);
 }
 
 std::string source_text(const KernelSource& source) {
