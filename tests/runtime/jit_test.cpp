@@ -87,7 +87,7 @@ TEST_CASE("whatever makes the code is in the key") {
   CHECK(compiled() == start + (three ? 3 : 2));
 }
 
-TEST_CASE("kernels are divided into at most one unit a core") {
+TEST_CASE("kernels are divided into a unit a core, into fewer when they are few, into more when units would be large") {
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   CHECK(weft::unit_count(0) == 1);
   CHECK(weft::unit_count(3) == 1);
