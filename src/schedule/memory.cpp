@@ -107,8 +107,13 @@ bool elementwise_in(const loop::Kernel& kernel, int argument, int result) {
     if (instruction.kind != loop::Kind::load || kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument) continue;
     if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
   }
-  // In a kernel of several phases a value may be computed again later from memory that was already overwritten.
-  return last == 0 || phase == last;
+  // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
+  // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.
+  const bool walk_follows = level == loop::Level::outer &&
+                            std::any_of(kernel.body.begin(), kernel.body.end(), [&](const loop::Instruction& instruction) {
+                              return instruction.level == loop::Level::inner && instruction.phase >= phase;
+                            });
+  return !walk_follows && (last == 0 || phase == last);
 }
 
 void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {

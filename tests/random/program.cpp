@@ -202,8 +202,8 @@ Program make_program(std::uint64_t seed, int instructions) {
   Random random(seed);
   Program program;
   program.seed = seed;
-  program.gradient = random() % 3 == 0;
-  program.state = random() % 3 == 0;
+  program.gradient = random() % 5 < 2;
+  program.state = random() % 5 < 2;
   std::int64_t rows = pick(random, 1, 9), columns = pick(random, 1, 20);
   program.inputs.push_back({DType::f32, {rows, columns}});
   int count = static_cast<int>(pick(random, 1, 3));

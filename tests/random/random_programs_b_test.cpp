@@ -6,5 +6,4 @@
 using namespace weft;
 using namespace weft::testing;
 
-// Up to 1839: seed 1840 differs where its symbolic graph runs at other sizes, which is a defect still to be mended.
-TEST_CASE("random programs, second half") { check_coverage(check_random_programs(1001, 839)); }
+TEST_CASE("random programs, second half") { check_coverage(check_random_programs(1001, 1000)); }
