@@ -30,18 +30,14 @@ struct NamedPass {
   Pass pass;
 };
 
-// Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates after
-// algebra, which makes equal things look equal; orientation before decomposition, while products still are products, and
-// algebra once more for the pairs of transposes that it leaves.
+// Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
+// after algebra, which makes equal things look equal; orientation before decomposition, while products still are
+// products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
-    {"inline_calls", inline_calls},
-    {"fold_constants", fold_constants},
-    {"simplify_algebra", simplify_algebra},
-    {"common_subexpressions", common_subexpressions},
-    {"orient_matmul", orient_matmul},
-    {"simplify_algebra", simplify_algebra},
-    {"decompose_matmul", decompose_matmul},
-    {"dead_code", dead_code},
+    {"inline_calls", inline_calls},         {"fold_constants", fold_constants},
+    {"simplify_algebra", simplify_algebra}, {"common_subexpressions", common_subexpressions},
+    {"orient_matmul", orient_matmul},       {"simplify_algebra", simplify_algebra},
+    {"decompose_matmul", decompose_matmul}, {"dead_code", dead_code},
 };
 
 class Timer {
@@ -94,7 +90,8 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
 // A kernel's expression over its size slots, over the plan's symbols.
 Dim over_symbols(Dim dim, const runtime::Launch& launch) {
   return dims::substitute(dim, [&](const DimNode* atom) {
-    return atom->kind == DimKind::symbol ? launch.parameters[static_cast<std::size_t>(atom->number)] : Dim::from_node(atom);
+    return atom->kind == DimKind::symbol ? launch.parameters[static_cast<std::size_t>(atom->number)]
+                                         : Dim::from_node(atom);
   });
 }
 
@@ -157,8 +154,12 @@ KernelReport report(const loop::Kernel& kernel, const std::string& symbol, const
   std::vector<std::int64_t> slots;
   for (Dim parameter : kernel.parameters) slots.push_back(static_cast<std::int64_t>(at_hints(parameter, graph)));
   loop::Cost cost = loop::cost(kernel);
-  return {symbol, loop::to_text(kernel), {}, static_cast<double>(dims::evaluate(cost.bytes, slots)),
-          static_cast<double>(dims::evaluate(cost.operations, slots)), kernel.comments};
+  return {symbol,
+          loop::to_text(kernel),
+          {},
+          static_cast<double>(dims::evaluate(cost.bytes, slots)),
+          static_cast<double>(dims::evaluate(cost.operations, slots)),
+          kernel.comments};
 }
 
 // Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
@@ -169,7 +170,8 @@ Device device_of(const Graph& graph) {
     const Device there = value.node()->type.device;
     if (there.type == Device::Type::cpu) continue;
     if (device.type != Device::Type::cpu && device != there)
-      fail("compile", value.node()->loc, "values live on cuda:", static_cast<int>(device.index), " and cuda:", static_cast<int>(there.index));
+      fail("compile", value.node()->loc, "values live on cuda:", static_cast<int>(device.index),
+           " and cuda:", static_cast<int>(there.index));
     device = there;
   }
   return device;
@@ -189,7 +191,8 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
 }
 
 // Everything of one graph up to the compiler.
-std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const PipelineOptions& options, KernelSet& kernels) {
+std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const PipelineOptions& options,
+                                        KernelSet& kernels) {
   auto executable = std::make_shared<Executable>();
   DecidedSizes sizes(graph);
   executable->traced_text = to_text(graph);
@@ -201,7 +204,7 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
   executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
   sizes.close();
   executable->schedule_text = to_text(schedule) + schedule.decisions;
-  if (log::enabled(log::Channel::fusion)) log::write(log::Channel::fusion, executable->schedule_text);
+  if (logging::enabled(logging::Channel::fusion)) logging::write(logging::Channel::fusion, executable->schedule_text);
 
   runtime::Plan& plan = executable->plan;
   plan.device = device;
@@ -217,7 +220,8 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
   plan.result_count = static_cast<int>(graph.outputs.size());
   plan.symbol_count = static_cast<int>(graph.symbols.size());
   plan.arena_bytes = schedule.arena_bytes;
-  for (const Schedule::Donation& donation : schedule.donations) plan.donations.push_back({donation.argument, donation.result});
+  for (const Schedule::Donation& donation : schedule.donations)
+    plan.donations.push_back({donation.argument, donation.result});
   mark_host_buffers(plan, graph);
   executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
   return executable;
@@ -249,13 +253,15 @@ Compiled compile_for_host(const std::vector<loop::Kernel>& kernels, Executables&
     plan.source_path = library->source_path();
     for (runtime::Launch& launch : plan.launches)
       if (launch.kind == runtime::Launch::Kind::kernel)
-        launch.function = library->function<void(void* const*, const std::int64_t*, std::int64_t, std::int64_t)>(launch.name.c_str());
+        launch.function =
+            library->function<void(void* const*, const std::int64_t*, std::int64_t, std::int64_t)>(launch.name.c_str());
   }
   return result;
 }
 
 // The functions of a program for the device, by name: kernels, and what stands in for library calls.
-std::map<std::string, std::string> device_functions(const std::vector<loop::Kernel>& kernels, Executables& executables) {
+std::map<std::string, std::string> device_functions(const std::vector<loop::Kernel>& kernels,
+                                                    Executables& executables) {
   std::map<std::string, std::string> functions;
   std::map<std::string, codegen::CudaKernel> generated;
   for (const loop::Kernel& kernel : kernels) {
@@ -313,9 +319,10 @@ Compiled compile_for_device(const std::vector<loop::Kernel>& kernels, Executable
 // the CUDA generator, without a GPU.
 void check_device_code(const std::vector<loop::Kernel>& kernels, const Executables& executables) {
   std::string why;
-  if (!runtime::cuda::nvrtc_available(&why)) return log::warn_once("WEFT_NVRTC_CHECK: " + why);
+  if (!runtime::cuda::nvrtc_available(&why)) return logging::warn_once("WEFT_NVRTC_CHECK: " + why);
   Executables copies;
-  for (const std::shared_ptr<Executable>& executable : executables) copies.push_back(std::make_shared<Executable>(*executable));
+  for (const std::shared_ptr<Executable>& executable : executables)
+    copies.push_back(std::make_shared<Executable>(*executable));
   std::vector<std::string> texts;
   for (const auto& [name, text] : device_functions(kernels, copies)) texts.push_back(text);
   try {
@@ -339,7 +346,8 @@ Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassRepo
   return graph;
 }
 
-std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs, const PipelineOptions& options) {
+std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
+                                                              const PipelineOptions& options) {
   struct Target {
     Device device;
     KernelSet kernels;
@@ -349,7 +357,8 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
-    auto target = std::find_if(targets.begin(), targets.end(), [&](const Target& each) { return each.device == device; });
+    auto target =
+        std::find_if(targets.begin(), targets.end(), [&](const Target& each) { return each.device == device; });
     if (target == targets.end()) target = targets.insert(target, Target{device, {}, {}});
     target->executables.push_back(lower_graph(std::move(graph), device, options, target->kernels));
     all.push_back(target->executables.back());
@@ -366,9 +375,10 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
       executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
       executable->passes.push_back({"compile", made.compile_milliseconds, kernels.size()});
-      if (log::enabled(log::Channel::passes))
+      if (logging::enabled(logging::Channel::passes))
         for (const PassReport& pass : executable->passes)
-          log::write(log::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+          logging::write(logging::Channel::passes,
+                         concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
     }
   }
   return all;

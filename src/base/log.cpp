@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-namespace weft::log {
+namespace weft::logging {
 
 namespace {
 
@@ -91,4 +91,4 @@ void set_sink(Sink sink, void* context) {
   state().context = context;
 }
 
-}  // namespace weft::log
+}  // namespace weft::logging

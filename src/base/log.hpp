@@ -1,13 +1,13 @@
 // What the user asked to see. WEFT_LOGS=guards,cache (or "all") switches channels on; a line goes to standard error as
 // `[weft:cache] text`. A channel that is off costs one load; nothing is formatted for it by a caller that asks first:
-//   if (log::enabled(log::Channel::cache)) log::write(log::Channel::cache, concat_text("hit ", key));
+//   if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, concat_text("hit ", key));
 // Warnings are always shown, each text once in a process.
 #pragma once
 #include <atomic>
 #include <cstdint>
 #include <string_view>
 
-namespace weft::log {
+namespace weft::logging {
 
 enum class Channel : std::uint8_t { guards, recompiles, fusion, kernels, cache, passes, compile };
 
@@ -32,4 +32,4 @@ void set_channels(std::string_view names);
 using Sink = void (*)(void* context, std::string_view line);
 void set_sink(Sink sink, void* context);
 
-}  // namespace weft::log
+}  // namespace weft::logging

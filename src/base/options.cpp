@@ -23,7 +23,7 @@ T number(const char* name, T fallback, T least, T most) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most) return value;
-  log::warn_once(std::string(name) + "='" + std::string(text) + "' is not a number in range and is ignored");
+  logging::warn_once(std::string(name) + "='" + std::string(text) + "' is not a number in range and is ignored");
   return fallback;
 }
 
@@ -35,11 +35,10 @@ ProcessOptions read_options() {
   options.cache = number("WEFT_CACHE", 1, 0, 1) != 0;
   options.compiler = environment("WEFT_CXX");
   options.compile_timeout = number("WEFT_COMPILE_TIMEOUT", options.compile_timeout, 0.001, 1e6);
-  options.kernel_optimization =
-      static_cast<int>(number("WEFT_KERNEL_OPTIMIZATION", options.kernel_optimization, 0, 3));
+  options.kernel_optimization = static_cast<int>(number("WEFT_KERNEL_OPTIMIZATION", options.kernel_optimization, 0, 3));
   options.isa = environment("WEFT_ISA");
   if (const auto& isa = options.isa; !isa.empty() && isa != "baseline" && isa != "avx2" && isa != "avx512") {
-    log::warn_once("WEFT_ISA='" + isa + "' is none of baseline, avx2, avx512 and is ignored");
+    logging::warn_once("WEFT_ISA='" + isa + "' is none of baseline, avx2, avx512 and is ignored");
     options.isa.clear();
   }
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;

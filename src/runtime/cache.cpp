@@ -108,8 +108,8 @@ std::optional<CacheEntry> Cache::load(const Digest& key) const {
   if (!file || fstat(file.get(), &status) != 0) return {};
 
   const auto miss = [&](const char* reason) -> std::optional<CacheEntry> {
-    if (log::enabled(log::Channel::cache)) {
-      log::write(log::Channel::cache, concat_text("entry ", name, " is refused: ", reason));
+    if (logging::enabled(logging::Channel::cache)) {
+      logging::write(logging::Channel::cache, concat_text("entry ", name, " is refused: ", reason));
     }
     return {};
   };
@@ -141,8 +141,8 @@ bool Cache::store(const Digest& key, std::string_view metadata, std::string_view
   header.key = key;
   header.content = content_digest(header, metadata, payload);
   if (!state_->publish(hex(key).append(entry_suffix), {bytes_of(header), metadata, payload})) {
-    log::warn_once(concat_text("the cache ", path(), " can't be written (", strerror(errno),
-                               "); kernels that are new are not cached on disk"));
+    logging::warn_once(concat_text("the cache ", path(), " can't be written (", strerror(errno),
+                                   "); kernels that are new are not cached on disk"));
     return false;
   }
   if (state_->stores++ % stores_between_collections == 0) collect();
@@ -224,7 +224,7 @@ std::shared_ptr<Cache> disk_cache() {
     const std::string instead =
         cache->path().empty() ? "kernels are not cached on disk" : "the cache is " + cache->path();
     if (const std::string& refused = cache->refused(); !refused.empty()) {
-      log::warn_once(concat_text("a cache folder can't be used (", refused, "); ", instead));
+      logging::warn_once(concat_text("a cache folder can't be used (", refused, "); ", instead));
     }
   }
   return cache;

@@ -119,8 +119,9 @@ std::string metadata_of(const HostCompiler& compiler, const KernelSource& source
 }
 
 void report(const char* what, const Digest& key, std::size_t bytes, double seconds) {
-  if (!log::enabled(log::Channel::cache)) return;
-  log::write(log::Channel::cache, concat_text(what, " ", hex(key), ", ", bytes, " bytes, ", seconds * 1e3, " ms"));
+  if (!logging::enabled(logging::Channel::cache)) return;
+  logging::write(logging::Channel::cache,
+                 concat_text(what, " ", hex(key), ", ", bytes, " bytes, ", seconds * 1e3, " ms"));
 }
 
 // Keeps the source where it can be found after a failure too: beside the cache's entries or among temporary files.
@@ -140,7 +141,7 @@ std::shared_ptr<Library> load_cached(const Digest& key, std::size_t units) {
   try {
     return Library::load(entry->payload, key, units);
   } catch (const CompileError& error) {  // whatever is wrong with an entry, it is made anew
-    if (log::enabled(log::Channel::cache)) log::write(log::Channel::cache, error.what());
+    if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
     return nullptr;
   }
 }

@@ -61,7 +61,8 @@ void compile_kernels(Specialization& made, const Function& function) {
     if (function.options.on_compile_error == OnFailure::raise) throw;
     made.fallback = error.what();
     made.backend = Backend::eager;
-    log::warn_once(title(function) + ": kernels could not be compiled; running eagerly from here on. " + error.what());
+    logging::warn_once(title(function) + ": kernels could not be compiled; running eagerly from here on. " +
+                       error.what());
   }
 }
 
@@ -138,7 +139,7 @@ const Specialization* specialize(CallContext call) {
   bool beyond_limit = false;
   if (snapshot) {
     std::string reason = recompile_reason(call, *snapshot);
-    log::write(log::Channel::recompiles, title(function) + ": " + reason);
+    logging::write(logging::Channel::recompiles, title(function) + ": " + reason);
     function.recompile_reasons.push_back(reason);
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
@@ -146,15 +147,16 @@ const Specialization* specialize(CallContext call) {
           concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason);
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
       if (!std::exchange(function.limit_reported, true))
-        log::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
+        logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
     }
     if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
   std::shared_ptr<Specialization> made = make_specialization(call, backend);
   made->number = function.compiled;
-  if (log::enabled(log::Channel::guards))
-    for (const std::string& line : made->guard_texts) log::write(log::Channel::guards, title(function) + ": " + line);
+  if (logging::enabled(logging::Channel::guards))
+    for (const std::string& line : made->guard_texts)
+      logging::write(logging::Channel::guards, title(function) + ": " + line);
   if (beyond_limit) {
     call.scratch.temporary = made;
     return made.get();

@@ -4,35 +4,35 @@
 
 #include "tests/runtime/support.hpp"
 
-namespace log = weft::log;
-using log::Channel;
+namespace logging = weft::logging;
+using logging::Channel;
 using weft::test::CaptureLog;
 
 TEST_CASE("channels are switched on by name, and only those write") {
   CaptureLog capture;
-  log::set_channels("cache,guards");
-  CHECK(log::enabled(Channel::cache));
-  CHECK(log::enabled(Channel::guards));
-  CHECK_FALSE(log::enabled(Channel::compile));
-  log::write(Channel::cache, "stored");
-  log::write(Channel::compile, "not shown");
-  log::set_channels("all");
-  CHECK(log::enabled(Channel::compile));
-  log::set_channels("");
-  CHECK_FALSE(log::enabled(Channel::cache));
-  log::write(Channel::cache, "not shown");
+  logging::set_channels("cache,guards");
+  CHECK(logging::enabled(Channel::cache));
+  CHECK(logging::enabled(Channel::guards));
+  CHECK_FALSE(logging::enabled(Channel::compile));
+  logging::write(Channel::cache, "stored");
+  logging::write(Channel::compile, "not shown");
+  logging::set_channels("all");
+  CHECK(logging::enabled(Channel::compile));
+  logging::set_channels("");
+  CHECK_FALSE(logging::enabled(Channel::cache));
+  logging::write(Channel::cache, "not shown");
   CHECK(capture.lines == std::vector<std::string>{"[weft:cache] stored"});
 }
 
 TEST_CASE("a name that is no channel is answered with the names there are") {
   CaptureLog capture;
-  log::set_channels("cahce");
+  logging::set_channels("cahce");
   CHECK(capture.count("no channel 'cahce'; there are: guards recompiles fusion kernels cache passes compile") == 1);
 }
 
 TEST_CASE("a warning is shown once") {
   CaptureLog capture;
-  for (int i = 0; i < 3; ++i) log::warn_once("log_test: the same");
-  log::warn_once("log_test: another");
+  for (int i = 0; i < 3; ++i) logging::warn_once("log_test: the same");
+  logging::warn_once("log_test: another");
   CHECK(capture.lines == std::vector<std::string>{"[weft] log_test: the same", "[weft] log_test: another"});
 }

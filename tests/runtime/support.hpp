@@ -81,9 +81,9 @@ class KeepVariable {
 // Lines that are logged while it lives.
 class CaptureLog {
  public:
-  CaptureLog() { log::set_sink(&CaptureLog::take, this); }
+  CaptureLog() { logging::set_sink(&CaptureLog::take, this); }
   CaptureLog(const CaptureLog&) = delete;
-  ~CaptureLog() { log::set_sink(nullptr, nullptr); }
+  ~CaptureLog() { logging::set_sink(nullptr, nullptr); }
   std::vector<std::string> lines;
   int count(const std::string& part) const {
     int result = 0;

@@ -13,16 +13,16 @@ using namespace weft;
 
 TEST_CASE("each recompilation is logged with its reason") {
   std::vector<std::string> lines;
-  log::set_sink(
+  logging::set_sink(
       [](void* context, std::string_view line) { static_cast<std::vector<std::string>*>(context)->emplace_back(line); },
       &lines);
-  log::set_channels("recompiles,guards");
+  logging::set_channels("recompiles,guards");
   const int line = __LINE__ + 1;
   auto f = compile([](const Tensor& x) { return x; });
   f(ones({64}));
   f(ones({32}));
-  log::set_channels("");
-  log::set_sink(nullptr, nullptr);
+  logging::set_channels("");
+  logging::set_sink(nullptr, nullptr);
   std::string where = "compile at log_test.cpp:" + std::to_string(line) + ": ";
   CHECK(std::count(lines.begin(), lines.end(), "[weft:guards] " + where + "argument 0: f32[64]") == 1);
   CHECK(std::count(lines.begin(), lines.end(),

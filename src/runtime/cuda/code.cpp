@@ -52,9 +52,9 @@ std::string cached_or_compiled(const std::string& source, const std::string& arc
   const auto start = std::chrono::steady_clock::now();
   std::string cubin = compile(source, architecture);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (log::enabled(log::Channel::cache))
-    log::write(log::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ", cubin.size(),
-                                                " bytes, ", seconds * 1e3, " ms"));
+  if (logging::enabled(logging::Channel::cache))
+    logging::write(logging::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ",
+                                                        cubin.size(), " bytes, ", seconds * 1e3, " ms"));
   const nlohmann::json metadata = {
       {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture)}, {"compile_seconds", seconds}};
   disk_cache()->store(key, metadata.dump(2), cubin);
