@@ -1,6 +1,7 @@
 #include "autograd/rules.hpp"
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 #include "tensor/elementwise.hpp"
 #include "tensor/record.hpp"
 
@@ -133,7 +134,7 @@ void vjp_concat(const Pullback& p) {
   for (std::size_t i = 0; i < p.node().operand_count; ++i) {
     Dim count = type_of(p.operand(i)).shape[axis];
     if (p.wanted[i]) p.results[i] = taken(p.gradient(), axis, start, count, 1);
-    start = start + count;
+    if (!seeded(SeededBug::concat_gradient_misplaced)) start = start + count;
   }
 }
 
@@ -189,7 +190,8 @@ void vjp_amax(const Pullback& p) {
   const Tensor& x = p.operand(0);
   const Shape& shape = type_of(x).shape;
   Tensor ties = cast(x == expanded(p.value, shape), type_of(x).dtype);
-  Tensor share = p.gradient() / like(Op::sum, ties, p.node().attributes, {});
+  Tensor share = p.gradient();
+  if (!seeded(SeededBug::tied_gradient_not_shared)) share = share / like(Op::sum, ties, p.node().attributes, {});
   p.results[0] = ties * expanded(share, shape);
 }
 constexpr Rule vjp_amin = vjp_amax;
@@ -207,7 +209,9 @@ bool is_transposed(const Tensor& value) {
 // behind the transposition (a layer's weights) gets its own layout.
 void vjp_matmul(const Pullback& p) {
   const Tensor &a = p.operand(0), &b = p.operand(1), &g = p.gradient();
-  if (p.wanted[0]) p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g))) : matmul(g, transpose(b));
+  if (p.wanted[0])
+    p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g)))
+                                    : matmul(g, seeded(SeededBug::matmul_gradient_not_transposed) ? b : transpose(b));
   if (p.wanted[1]) p.results[1] = is_transposed(b) ? transpose(matmul(transpose(g), a)) : matmul(transpose(a), g);
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft {
 namespace {
@@ -253,8 +254,10 @@ Dim Dim::modulo(Dim a, Dim d) {
     return Dim(a.constant() - d.constant() * floor_divide_integers(a.constant(), d.constant()));
   Dim rest = split(a, d).rest;
   if (rest.same(Dim(0))) return rest;
-  if (dims::proves_nonnegative(rest) && dims::proves_less(rest, d)) return rest;
-  if (const DimNode* inner = rest.node(); inner && inner->kind == DimKind::modulo && split(inner->right, d).rest.same(Dim(0)))
+  if (dims::proves_nonnegative(rest) && (seeded(SeededBug::remainder_dropped) || dims::proves_less(rest, d)))
+    return rest;
+  if (const DimNode* inner = rest.node();
+      inner && inner->kind == DimKind::modulo && split(inner->right, d).rest.same(Dim(0)))
     return inner->left % d;
   DimNode node{DimKind::modulo};
   node.left = rest;
@@ -389,7 +392,9 @@ bool proves_nonnegative(Dim dim) {
   return true;
 }
 
-bool proves_less(Dim left, Dim right) { return proves_nonnegative(right - left - Dim(1)); }
+bool proves_less(Dim left, Dim right) {
+  return proves_nonnegative(right - left - Dim(seeded(SeededBug::size_proof_off_by_one) ? 0 : 1));
+}
 
 std::int64_t evaluate(Dim dim, const std::function<std::int64_t(const DimNode*)>& atom) {
   if (dim.is_constant()) return dim.constant();
@@ -458,7 +463,10 @@ std::string to_text(Dim dim, const std::function<std::string(const DimNode*)>& n
 
 std::string to_string(Dim dim) {
   return to_text(dim, [](const DimNode* atom) {
-    return (atom->kind == DimKind::symbol ? "s" : atom->kind == DimKind::axis ? "i" : "v") + std::to_string(atom->number);
+    return (atom->kind == DimKind::symbol ? "s"
+            : atom->kind == DimKind::axis ? "i"
+                                          : "v") +
+           std::to_string(atom->number);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/seeded_bug.hpp"
 #include "codegen/cpp_writer.hpp"
 
 namespace weft::codegen {
@@ -106,7 +107,8 @@ class Generator : Writer {
     const char* loop = masked_ ? "for_masked_lanes" : "for_lanes";
     if (size.is_constant())
       loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
-    open(std::string(loop) + "(" + begin + ", " + end + ", [&](long " + axis_name(kernel_.vector_axis) +
+    const std::string stop = seeded(SeededBug::tail_dropped) ? "(" + end + ") / 16 * 16" : end;
+    open(std::string(loop) + "(" + begin + ", " + stop + ", [&](long " + axis_name(kernel_.vector_axis) +
              ", auto n) WEFT_BODY {",
          "});");
   }
@@ -318,7 +320,8 @@ class Generator : Writer {
       line(close_all);
     }
     while (depth() > outside) close();
-    if (!close_all.empty() && (!single_run || !chunks)) line(close_all);
+    const bool rest = !single_run && !seeded(SeededBug::rest_of_reduction_dropped);
+    if (!close_all.empty() && (rest || !chunks)) line(close_all);
   }
 
   // ---- columns ----
@@ -366,7 +369,8 @@ class Generator : Writer {
     const std::vector<int> reductions = reductions_of(phase);
     const bool flat = analysis_.inner.size() != 1;
     const std::string row = flat ? "row" : axis_name(analysis_.inner[0]);
-    for (const int i : reductions) line(reduction(i) + ".clear();");
+    for (const int i : reductions)
+      if (!seeded(SeededBug::strip_keeps_totals)) line(reduction(i) + ".clear();");
     open("for (long group = 0; group < " + whole + "; group += 8) {");
     line("const long group_end = lesser(group + 8, " + whole + ");");
     open_lanes("strip", "stop");

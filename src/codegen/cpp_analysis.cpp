@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft::codegen {
 
@@ -169,7 +170,7 @@ class Analyzer {
     for (std::vector<Step>& walk : result_.walks)
       for (Step& step : walk)
         if (step.instruction == i && step.how == Step::How::compute) {
-          step.how = Step::How::keep;
+          if (!seeded(SeededBug::kept_value_never_kept)) step.how = Step::How::keep;
           return;
         }
   }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/seeded_bug.hpp"
 #include "graph/fold.hpp"
 #include "graph/regions.hpp"
 
@@ -27,7 +28,10 @@ bool is_number(const Tensor& value, double number) {
   return held == number && std::signbit(held) == std::signbit(number);
 }
 // x + zero is x: for floats only -0, since -0 + 0 is 0.
-bool is_nothing_to_add(const Match& m, const Tensor& value) { return is_number(value, m.floating() ? -0.0 : 0.0); }
+bool is_nothing_to_add(const Match& m, const Tensor& value) {
+  if (seeded(SeededBug::positive_zero_vanishes) && is_number(value, 0.0)) return true;
+  return is_number(value, m.floating() ? -0.0 : 0.0);
+}
 
 Tensor like(const Match& m, Op op, std::initializer_list<Tensor> operands, const Attributes& attributes = {}) {
   return build(op, operands, attributes, m.node.type, m.node);
@@ -78,7 +82,7 @@ Tensor complement_twice(const Match& m) { return is(m[0], Op::bitwise_not) ? inn
 
 // Every value of `from` is a value of `to`.
 bool is_exact(DType from, DType to) {
-  if (from == to || from == DType::boolean) return true;
+  if (from == to || from == DType::boolean || seeded(SeededBug::inexact_cast_dropped)) return true;
   auto significand = [](DType dtype) {
     switch (dtype) {
       case DType::f64: return 53;
@@ -115,9 +119,10 @@ Tensor identity_permutation(const Match& m) {
 }
 Tensor permute_of_permute(const Match& m) {
   if (!is(m[0], Op::permute)) return {};
+  const std::uint8_t *first = m[0].node()->attributes.axes, *second = m.node.attributes.axes;
+  if (seeded(SeededBug::permutations_composed_backwards)) std::swap(first, second);
   Attributes attributes;
-  for (int i = 0; i < m.node.type.shape.rank(); ++i)
-    attributes.axes[i] = m[0].node()->attributes.axes[m.node.attributes.axes[i]];
+  for (int i = 0; i < m.node.type.shape.rank(); ++i) attributes.axes[i] = first[second[i]];
   return like(m, Op::permute, {inner(m[0])}, attributes);
 }
 Tensor slice_of_all(const Match& m) {

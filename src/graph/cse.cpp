@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "base/seeded_bug.hpp"
 #include "graph/regions.hpp"
 
 namespace weft {
@@ -42,7 +43,7 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
                       static_cast<std::uint64_t>(type.shape.rank()) << 40);
   for (Dim dim : type.shape) key.words.push_back(dim.word());
   const auto* attributes = reinterpret_cast<const unsigned char*>(&node.attributes);
-  for (std::size_t at = 0; at < sizeof(Attributes); at += 8) {
+  for (std::size_t at = 0; at < sizeof(Attributes) && !seeded(SeededBug::cse_ignores_attributes); at += 8) {
     std::uint64_t word;
     std::memcpy(&word, attributes + at, sizeof word);
     key.words.push_back(word);

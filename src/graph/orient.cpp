@@ -1,5 +1,6 @@
 #include "graph/orient.hpp"
 
+#include "base/seeded_bug.hpp"
 #include "graph/regions.hpp"
 
 namespace weft {
@@ -30,6 +31,7 @@ Graph orient_matmul(const Graph& source) {
     const Node& mapped = *operands[0].node();
     Tensor a = build(Op::permute, {mapped.input(0)}, node.attributes, {}, node);
     Tensor b = build(Op::permute, {mapped.input(1)}, node.attributes, {}, node);
+    if (seeded(SeededBug::product_oriented_without_swap)) std::swap(a, b);
     return build(Op::matmul, {b, a}, {}, {}, product);
   });
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 #include "graph/reference.hpp"
 
 namespace weft {
@@ -171,7 +172,7 @@ std::optional<Attributes> fold(Op op, const Type& result, std::span<const Tensor
   reference::Number folded = op == Op::cast      ? reference::cast(result.dtype, from, x[0])
                              : op == Op::bitcast ? reference::decode(result.dtype, reference::encode(from, x[0]))
                                                  : reference::pointwise(op, from, x);
-  folded = rounded(result.dtype, folded);
+  if (!seeded(SeededBug::fold_does_not_round)) folded = rounded(result.dtype, folded);
   return is_floating(result.dtype) ? Attributes::number(result.dtype, folded.real)
                                    : Attributes::integer(static_cast<std::int64_t>(folded.integer));
 }

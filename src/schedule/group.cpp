@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft {
 
@@ -262,7 +263,8 @@ class Grouper {
   std::string obstacle(int id, const Node& node, const Reads& reads) {
     Group& candidate = group(id);
     if (candidate.members.size() >= most_members) return "the kernel is full";
-    if (reads.deepest_other >= candidate.depth) return "it also waits for a library step";
+    if (reads.deepest_other >= candidate.depth && !seeded(SeededBug::fusion_before_operand))
+      return "it also waits for a library step";
     for (int other : reads.groups)
       if (other != id && group(other).depth >= candidate.depth) return "it also waits for another kernel of the same depth or deeper";
     IndexVector index;
@@ -275,13 +277,16 @@ class Grouper {
         inner[index[static_cast<std::size_t>(i)].node()->number] = true;
       }
       IndexVector whole;
-      if (candidate.reduces && !std::equal(inner, inner + max_rank, candidate.inner)) return "it reduces other axes than the kernel does";
+      if (candidate.reduces && !std::equal(inner, inner + max_rank, candidate.inner) &&
+          !seeded(SeededBug::fusion_mixes_reduced_axes))
+        return "it reduces other axes than the kernel does";
       if (!full(candidate, from)) return "it reduces a value that the kernel has already reduced";
       if (!candidate.reduces && serial(candidate, inner)) return "its long reduction to few elements would make the kernel serial";
     } else if (!member_index(candidate, node.type.shape, index)) {
       return "it walks " + shape_text(node.type.shape) + ", the kernel " + shape_text(candidate.domain);
     }
-    if (!operands_aligned(id, node, index)) return "it reads the kernel's value at another index";
+    if (!operands_aligned(id, node, index) && !seeded(SeededBug::fusion_ignores_alignment))
+      return "it reads the kernel's value at another index";
     return {};
   }
 

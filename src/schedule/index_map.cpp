@@ -1,12 +1,15 @@
 #include "schedule/index_map.hpp"
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft {
 
 Dim linear_index(const Shape& shape, const IndexVector& index) {
   Dim linear = 0;
-  for (int i = 0; i < shape.rank(); ++i) linear = linear * shape[i] + index[static_cast<std::size_t>(i)];
+  for (int i = 0; i < shape.rank(); ++i)
+    linear = linear * shape[seeded(SeededBug::swapped_stride) ? shape.rank() - 1 - i : i] +
+             index[static_cast<std::size_t>(i)];
   return linear;
 }
 
@@ -40,7 +43,7 @@ IndexVector reshape_index(const Shape& to, const Shape& from, const IndexVector&
     if (from[i].same(Dim(1))) continue;
     if (from[i].same(Dim(0))) break;
     result[static_cast<std::size_t>(i)] = i == first ? linear : linear % from[i];
-    if (i != first) linear = linear / from[i];
+    if (i != first && !seeded(SeededBug::reshape_keeps_whole_index)) linear = linear / from[i];
   }
   return result;
 }
@@ -53,7 +56,11 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
   IndexVector result(rank, Dim(0));
   switch (view.op) {
     case Op::permute:
-      for (std::size_t i = 0; i < rank; ++i) result[view.attributes.axes[i]] = index[i];
+      for (std::size_t i = 0; i < rank; ++i) {
+        std::size_t from = view.attributes.axes[i], to = i;
+        if (seeded(SeededBug::permute_inverted)) std::swap(from, to);
+        result[from] = index[to];
+      }
       return result;
     case Op::expand: {
       std::size_t lead = index.size() - rank;
@@ -64,7 +71,8 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
     case Op::slice: {
       result = index;
       std::size_t axis = view.attributes.axes[0];
-      result[axis] = view.attributes.start + index[axis] * Dim(view.attributes.value);
+      Dim start = seeded(SeededBug::slice_start_ignored) ? Dim(0) : view.attributes.start;
+      result[axis] = start + index[axis] * Dim(view.attributes.value);
       return result;
     }
     case Op::reshape: return reshape_index(view.type.shape, source.shape, index);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft {
 namespace {
@@ -129,7 +130,8 @@ class Lowering {
     const Placement& placement = context_.grouping[value];
     if (placement.role == Role::leaf) return true;
     if (!placement.realized) return false;
-    return placement.role != Role::grouped || (placement.group != group_ && placement.depth < walked_.depth);
+    return placement.role != Role::grouped ||
+           (placement.group != group_ && placement.depth < walked_.depth + seeded(SeededBug::value_loaded_before_stored));
   }
 
   int load(const Node& node, const IndexVector& index) {

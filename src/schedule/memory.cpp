@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "base/seeded_bug.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
@@ -58,7 +59,10 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
     Dim bytes = bytes_of(buffer);
     if (!bytes.is_constant()) {
       auto free = std::find_if(symbolic.begin(), symbolic.end(),
-                               [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
+                               [&](const Symbolic& s) {
+                                 return s.bytes.same(bytes) &&
+                                        s.last < lives[b].first + seeded(SeededBug::live_symbolic_buffer_reused);
+                               });
       if (free == symbolic.end()) {
         symbolic.push_back({bytes, symbolic_bytes, 0});
         symbolic_bytes = symbolic_bytes + bytes;
@@ -69,7 +73,9 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
       symbolic_buffers.push_back(b);
       continue;
     }
-    std::erase_if(live, [&](const Block& block) { return block.last < lives[b].first; });
+    std::erase_if(live, [&](const Block& block) {
+      return block.last < lives[b].first + seeded(SeededBug::live_buffer_reused);
+    });
     std::int64_t at = 0;
     for (const Block& block : live) {
       if (block.begin - at >= bytes.constant()) break;
@@ -105,11 +111,12 @@ bool elementwise_in(const loop::Kernel& kernel, int argument, int result) {
     const loop::Instruction& instruction = kernel.body[i];
     last = std::max(last, instruction.phase);
     if (instruction.kind != loop::Kind::load || kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument) continue;
+    if (seeded(SeededBug::donation_ignores_index)) continue;
     if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
   }
   // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
   // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.
-  const bool walk_follows = level == loop::Level::outer &&
+  const bool walk_follows = level == loop::Level::outer && !seeded(SeededBug::donation_before_walk) &&
                             std::any_of(kernel.body.begin(), kernel.body.end(), [&](const loop::Instruction& instruction) {
                               return instruction.level == loop::Level::inner && instruction.phase >= phase;
                             });
@@ -118,7 +125,7 @@ bool elementwise_in(const loop::Kernel& kernel, int argument, int result) {
 
 void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
   int last_check = -1;
-  for (std::size_t s = 0; s < schedule.steps.size(); ++s)
+  for (std::size_t s = 0; s < schedule.steps.size() && !seeded(SeededBug::donation_before_check); ++s)
     if (schedule.steps[s].kind == Step::Kind::check) last_check = static_cast<int>(s);
   std::vector<bool> taken(schedule.buffers.size(), false);
   for (std::size_t r = 0; r < schedule.buffers.size(); ++r) {
@@ -130,7 +137,8 @@ void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
       auto index = static_cast<std::size_t>(a);
       const ScheduleBuffer& argument = schedule.buffers[index];
       if (argument.kind != ScheduleBuffer::Kind::argument || taken[index] || argument.dtype != result.dtype ||
-          !argument.elements.same(result.elements) || lives[index].last != lives[r].first)
+          !argument.elements.same(result.elements) ||
+          (lives[index].last != lives[r].first && !seeded(SeededBug::donation_ignores_later_readers)))
         continue;
       if (!elementwise_in(writer.kernel, a, static_cast<int>(r))) continue;
       taken[index] = true;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "tensor/evaluate.hpp"
 #include "tensor/random.hpp"
@@ -132,9 +133,9 @@ class Execution {
       const Tensor& value = scratch_.arguments.leaves[leaf].tensor();
       const Node& node = *value.node();
       Storage* storage = node.storage;
-      if (node.references != 1 || value.output() != 0 || !storage || node.layout || !unique(storage) ||
-          storage->bytes < bytes)
-        continue;
+      const bool own = storage && node.references == 1 && unique(storage);
+      if (!own && !(storage && seeded(SeededBug::donation_of_shared_memory))) continue;
+      if (value.output() != 0 || node.layout || storage->bytes < bytes) continue;
       if (std::count(scratch_.result_pointers.begin(), scratch_.result_pointers.end(), storage->data)) continue;
       weft::retain(storage);
       return storage;
@@ -186,12 +187,14 @@ class Execution {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
     for (const Traced::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
-    if (traced_.generator.kind != Source::Kind::undefined) set_default_generator_state(value_of(traced_.generator));
+    if (traced_.generator.kind != Source::Kind::undefined && !seeded(SeededBug::random_state_not_advanced))
+      set_default_generator_state(value_of(traced_.generator));
     std::size_t next = 0;
     for (const Leaf& leaf : scratch_.results.leaves)
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
     for (const Traced::State& state : traced_.states)
-      scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
+      if (!seeded(SeededBug::state_not_written_back))
+        scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
     for (const Traced::Numbers& numbers : traced_.numbers)
       std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
   }

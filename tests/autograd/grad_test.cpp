@@ -141,6 +141,13 @@ TEST_CASE("a value that is used again gets the sum of its gradients") {
   CHECK(values(gradients[1]) == Numbers{1, 4});
 }
 
+TEST_CASE("each factor of a product gets the other one transposed, also where any order of axes would fit") {
+  Tensor a = reshape(vector({1, 2, 3, 4}), {2, 2}), b = reshape(vector({5, 6, 7, 8}), {2, 2});
+  Tensor first = reshape(vector({1, 0, 0, 0}), {2, 2});  // the loss is a00 b00 + a01 b10
+  CHECK(values(grad([&](const Tensor& v) { return sum(matmul(v, b) * first); }, a)) == Numbers{5, 7, 0, 0});
+  CHECK(values(grad([&](const Tensor& v) { return sum(matmul(a, v) * first); }, b)) == Numbers{1, 0, 2, 0});
+}
+
 TEST_CASE("gradients do not accumulate over calls") {
   Tensor x = vector({1, 2});
   auto f = [](const Tensor& v) { return sum(v * v); };

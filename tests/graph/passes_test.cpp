@@ -10,6 +10,7 @@
 #include "graph/cse.hpp"
 #include "graph/dead_code.hpp"
 #include "graph/fold.hpp"
+#include "graph/orient.hpp"
 #include "graph/reference.hpp"
 #include "graph/regions.hpp"
 #include "tensor/record.hpp"
@@ -146,6 +147,8 @@ TEST_CASE("algebra: views") {
   CHECK(after(r, simplify_algebra, transpose(transpose(x))) == is_x);
   CHECK(after(r, simplify_algebra, permute(permute(reshape(x, {1, 2, 3}), {1, 2, 0}), {1, 2, 0})) ==
         "%1 f32[1,2,3] = reshape(%0)\n%2 f32[3,1,2] = permute(%1; axes 2,0,1)\nreturn %2\n");
+  CHECK(after(r, simplify_algebra, permute(permute(reshape(x, {1, 2, 3}), {1, 2, 0}), {1, 0, 2})) ==
+        "%1 f32[1,2,3] = reshape(%0)\n%2 f32[3,2,1] = permute(%1; axes 2,1,0)\nreturn %2\n");
   CHECK(after(r, simplify_algebra, expand(expand(x, {4, 2, 3}), {5, 4, 2, 3})) ==
         "%1 f32[5,4,2,3] = expand(%0)\nreturn %1\n");
   // The public function drops a full slice itself; a pass may leave one behind.
@@ -200,6 +203,8 @@ TEST_CASE("equal computations are one; draws, effects and places are not merged"
         "%2 f32[2,3] = add(%0, %1)\n%3 f32[2,3] = exp(%2)\n%4 f32[2,3] = mul(%3, %3)\nreturn %4\n");
   CHECK(after(r, common_subexpressions, sum(x, 0) + sum(x, 1, true)).find("axes 1") != std::string::npos);
   CHECK(after(r, common_subexpressions, constant(0.0) * constant(-0.0)).find("constant(-0)") != std::string::npos);
+  Tensor front = slice(x, 0, 0, 1), back = slice(x, 0, 1, 2);  // alike but for where they start
+  CHECK(after(r, common_subexpressions, front + back).find("add(%2, %3)") != std::string::npos);
   auto bits = [&] {
     Tensor seed = record(Op::constant, {}, Attributes::integer(1), Type{DType::i64}, {});
     return record(Op::random_bits, {seed, seed}, {}, Type{DType::i64, false, {}, Shape::of(4)}, {});
@@ -263,6 +268,16 @@ TEST_CASE("calls are inlined, with several results, nested, and with their effec
   Graph deep = fold_constants(r.graph({call(foldable, x, y)}));
   verify(deep);
   CHECK(structure_text(deep).find("constant(2)") != std::string::npos);
+}
+
+TEST_CASE("the transpose of a product is the product of the transposes, the other way round") {
+  Recording r;
+  Tensor a = r.input(DType::f32, Shape::of(2, 2)), b = r.input(DType::f32, Shape::of(2, 2));
+  CHECK(after(r, orient_matmul, transpose(matmul(a, b))) ==
+        "%2 f32[2,2] = permute(%0; axes 1,0)\n%3 f32[2,2] = permute(%1; axes 1,0)\n"
+        "%4 f32[2,2] = matmul(%3, %2)\nreturn %4\n");
+  Tensor product = matmul(a, b);
+  CHECK(after(r, orient_matmul, transpose(product) + product).find("permute(%2") != std::string::npos);
 }
 
 TEST_CASE("passes keep what a graph means") {

@@ -3,10 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "graph/algebra.hpp"
 #include "graph/cse.hpp"
 #include "graph/decompose.hpp"
 #include "graph/fold.hpp"
+#include "graph/reference.hpp"
 #include "tensor/record.hpp"
 
 using namespace weft;
@@ -25,9 +28,13 @@ class Traced {
   template <class... Sizes>
   Tensor f32(Sizes... sizes) { return input(DType::f32, Shape::of(sizes...)); }
   Dim symbol(std::int64_t hint) { return trace_.dims.new_symbol(hint); }
-  Schedule schedule(std::vector<Tensor> outputs) {
+  Graph graph(std::vector<Tensor> outputs) {
     Graph graph = make_graph(trace_.inputs, std::move(outputs), trace_.effects);
     graph.symbols = trace_.dims.symbols;
+    return graph;
+  }
+  Schedule schedule(std::vector<Tensor> outputs) {
+    Graph graph = this->graph(std::move(outputs));
     graph = decompose_matmul(common_subexpressions(simplify_algebra(fold_constants(graph))));
     verify(graph);
     return make_schedule(graph);
@@ -49,6 +56,59 @@ const loop::Kernel& kernel(const Schedule& schedule, int which) {
   for (const Step& step : schedule.steps)
     if (step.kind == Step::Kind::kernel && which-- == 0) return step.kernel;
   throw std::out_of_range("kernel");
+}
+
+constexpr std::int64_t far = 10000;  // further than any element: argument a holds a * far, a * far + 1, ...
+
+// The first result of a schedule that only moves elements, by walking its kernels.
+std::vector<double> moved(const Schedule& schedule) {
+  std::map<std::int64_t, double> result;
+  for (const Step& step : schedule.steps) {
+    const loop::Kernel& k = step.kernel;
+    std::vector<std::int64_t> point(k.axes.size(), 0);
+    const auto at = [&](Dim dim) {
+      return dims::evaluate(dim, [&](const DimNode* atom) {
+        auto number = static_cast<std::size_t>(atom->number);
+        return atom->kind == DimKind::axis ? point[number] : k.parameters[number].constant();
+      });
+    };
+    for (bool more = true; more;) {
+      std::vector<double> values;
+      for (const loop::Instruction& it : k.body) {
+        const auto buffer = static_cast<std::size_t>(it.buffer);
+        if (it.kind == loop::Kind::load) {
+          const ScheduleBuffer& from = schedule.buffers[static_cast<std::size_t>(k.buffers[buffer].value)];
+          values.push_back(static_cast<double>(from.index * far + at(it.index)));
+        } else {
+          REQUIRE(it.kind == loop::Kind::store);
+          values.push_back(result[at(it.index)] = values[static_cast<std::size_t>(it.args[0])]);
+        }
+      }
+      more = false;
+      for (std::size_t a = point.size(); a-- > 0 && !more;) {
+        more = ++point[a] < at(k.axes[a].extent);
+        if (!more) point[a] = 0;
+      }
+    }
+  }
+  std::vector<double> list;
+  for (auto [element, value] : result) {
+    CHECK(element == static_cast<std::int64_t>(list.size()));
+    list.push_back(value);
+  }
+  return list;
+}
+
+// What the reference interpreter says of it.
+std::vector<double> moved_in_reference(Graph graph) {
+  std::vector<Literal> arguments;
+  for (const Tensor& input : graph.inputs) {
+    Literal& values = arguments.emplace_back(Literal{type_of(input)});
+    std::int64_t first = static_cast<std::int64_t>(arguments.size() - 1) * far;
+    for (std::int64_t i = 0; i < type_of(input).shape.element_count().constant(); ++i)
+      values.reals.push_back(static_cast<double>(first + i));
+  }
+  return interpret(graph, arguments, {})[0].reals;
 }
 
 }  // namespace
@@ -159,6 +219,34 @@ TEST_CASE("views vanish: reshape, permute, slice, expand and flip cost no kernel
   CHECK(kernels(t.schedule({slice(y, 1, 5, 50, 3)})) == 1);
 }
 
+TEST_CASE("a view is read at the index that it stands for") {
+  Traced t;
+  Tensor x = t.f32(2, 3, 4);
+  auto views = {permute(x, {1, 2, 0}),
+                permute(slice(x, 2, 1, 4, 2), {2, 0, 1}),
+                reshape(permute(x, {2, 0, 1}), {6, 4}),
+                reshape(flip(x, 1), {4, 3, 2}),
+                slice(reshape(transpose(reshape(x, {6, 4})), {2, 12}), 1, 11, 0, -3),
+                expand(slice(x, 1, 2, 3), {5, 2, 6, 4})};
+  for (const Tensor& view : views) CHECK(moved(t.schedule({view})) == moved_in_reference(t.graph({view})));
+}
+
+TEST_CASE("the parts of a concatenation stand one behind the other") {
+  Traced t;
+  Tensor x = t.f32(2, 3, 4), y = t.f32(2, 2, 4);
+  Tensor joined = concat({x, y, x}, 1);
+  CHECK(moved(t.schedule({joined})) == moved_in_reference(t.graph({joined})));
+}
+
+TEST_CASE("a reduction that is read at another index is complete before") {
+  Traced t;
+  Tensor x = t.f32(64, 64);
+  Tensor rows = sum(x, 1);
+  CHECK(kernels(t.schedule({x - reshape(rows, {64, 1})})) == 1);
+  CHECK(kernels(t.schedule({x - rows})) == 2);  // of row j, at column j
+  CHECK(kernels(t.schedule({x - reshape(flip(rows, 0), {64, 1})})) == 2);
+}
+
 TEST_CASE("outputs are fresh memory: arguments, repeated values and views of values are copied") {
   Traced t;
   Tensor x = t.f32(8, 8);
@@ -180,6 +268,7 @@ TEST_CASE("a result may take an argument's memory only when it is read at the sa
   CHECK(t.schedule({x * 2 + y}).donations.size() == 1);
   CHECK(t.schedule({flip(x, 0) * 2}).donations.empty());
   CHECK(t.schedule({x * 2, sum(matmul(x, transpose(x + 0 * y)))}).donations.size() <= 1);
+  CHECK(t.schedule({x * 2, matmul(x, transpose(x))}).donations.empty());  // in this order
   Tensor z = t.f32(100);
   CHECK(t.schedule({z + sum(x, 0)}).donations.size() == 1);
   CHECK(t.schedule({softmax(x)}).donations.size() == 1);
@@ -233,6 +322,25 @@ TEST_CASE("temporaries share memory when their lives do not overlap, and only th
                      q.offset.constant() < p.offset.constant() + p.elements.constant() * 4;
       CHECK_FALSE((alive_together && overlap));
     }
+}
+
+TEST_CASE("temporaries of symbolic sizes share memory too, and not while both are read") {
+  Traced t;
+  Dim n = t.symbol(64);
+  Tensor x = t.input(DType::f32, Shape::of(n, n));
+  Tensor y = x;
+  for (int i = 0; i < 6; ++i) y = matmul(tanh(y), x);
+  Schedule schedule = t.schedule({y});
+  for (const Step& step : schedule.steps)
+    for (int a : step.buffers)
+      for (int b : step.buffers) {
+        const ScheduleBuffer &p = schedule.buffers[static_cast<std::size_t>(a)],
+                             &q = schedule.buffers[static_cast<std::size_t>(b)];
+        if (a == b || p.kind != ScheduleBuffer::Kind::temporary || q.kind != ScheduleBuffer::Kind::temporary) continue;
+        CHECK_FALSE(p.offset.same(q.offset));
+      }
+  const std::int64_t n_is_64[] = {64};
+  CHECK(dims::evaluate(schedule.arena_bytes, n_is_64) == 2 * 64 * 64 * 4);
 }
 
 TEST_CASE("symbolic sizes: the same fusion, sizes in slots") {

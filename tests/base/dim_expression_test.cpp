@@ -1,0 +1,135 @@
+// Size expressions: whatever simplification does, their value stays; and what is proved of them from bounds holds.
+#include "base/dim_expression.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+using namespace weft;
+
+namespace {
+
+using Int = std::int64_t;
+
+// Two sizes of at least 2 and loop variables below them, at some points, the ends of every range among them.
+struct Point {
+  Int sizes[2], axes[4];
+};
+const Dim rows = dims::symbol(0, 2), columns = dims::symbol(1, 2);
+const Dim extents[] = {rows, columns, Dim(6), Dim(4) * rows};
+
+std::vector<Point> make_points(std::mt19937_64& random) {
+  std::vector<Point> points;
+  for (int i = 0; i < 60; ++i) {
+    Point p{{2 + static_cast<Int>(random() % 5), 2 + static_cast<Int>(random() % 5)}, {}};
+    const Int ends[] = {p.sizes[0], p.sizes[1], 6, p.sizes[0] * 4};
+    for (int a = 0; a < 4; ++a) {
+      const std::uint64_t where = random() % 3;
+      p.axes[a] = where == 0 ? 0 : where == 1 ? ends[a] - 1 : static_cast<Int>(random()) & (ends[a] - 1);
+      p.axes[a] = std::min(p.axes[a], ends[a] - 1);
+    }
+    points.push_back(p);
+  }
+  return points;
+}
+
+Int value_at(Dim dim, const Point& point) {
+  return dims::evaluate(dim, [&](const DimNode* atom) {
+    return atom->kind == DimKind::symbol ? point.sizes[atom->number] : point.axes[atom->number];
+  });
+}
+
+// An expression, and its values as plain arithmetic has them.
+struct Known {
+  Dim dim;
+  std::vector<Int> values;
+};
+
+// What indices are made with: sums, and products, quotients and remainders by sizes.
+struct Operation {
+  Dim (*on_dims)(Dim, Dim);
+  Int (*on_values)(Int, Int);
+  bool by_size;
+};
+constexpr Operation operations[] = {
+    {[](Dim a, Dim b) { return a + b; }, [](Int a, Int b) { return a + b; }, false},
+    {[](Dim a, Dim b) { return a * b; }, [](Int a, Int b) { return a * b; }, true},
+    {[](Dim a, Dim b) { return a / b; }, [](Int a, Int b) { return a / b; }, true},
+    {[](Dim a, Dim b) { return a % b; }, [](Int a, Int b) { return a % b; }, true},
+    {[](Dim a, Dim b) { return a % b; }, [](Int a, Int b) { return a % b; }, true},
+};
+
+// Expressions over axes and over axes backwards, all of them nonnegative, as indices are.
+std::vector<Known> make_expressions(std::mt19937_64& random, const std::vector<Point>& points) {
+  std::vector<Known> pool, divisors;
+  const auto leaf = [&](std::vector<Known>& into, Dim dim) {
+    Known known{dim, {}};
+    for (const Point& point : points) known.values.push_back(value_at(dim, point));
+    into.push_back(std::move(known));
+  };
+  for (const Dim size : {rows, columns, Dim(2), Dim(3), Dim(4), Dim(12), rows * columns, columns * Dim(4)})
+    leaf(divisors, size);
+  for (int a = 0; a < 4; ++a) leaf(pool, dims::axis(a, extents[a]));
+  for (int a = 0; a < 4; ++a) leaf(pool, extents[a] - Dim(1) - dims::axis(a, extents[a]));
+  while (pool.size() < 1500) {
+    // Recent ones more often, so that expressions nest; from time to time all over again.
+    const std::size_t recent = pool.size() % 50 < 8 ? 0 : pool.size() - pool.size() % 50;
+    const auto any = [&] { return random() % 2 ? recent + random() % (pool.size() - recent) : random() % pool.size(); };
+    const Operation& operation = operations[random() % std::size(operations)];
+    const Known &x = pool[any()], &y = operation.by_size ? divisors[random() % divisors.size()] : pool[any()];
+    Known made{operation.on_dims(x.dim, y.dim), {}};
+    for (std::size_t i = 0; i < points.size(); ++i)
+      made.values.push_back(operation.on_values(x.values[i], y.values[i]));
+    if (*std::max_element(made.values.begin(), made.values.end()) < 1000000) pool.push_back(std::move(made));
+  }
+  return pool;
+}
+
+}  // namespace
+
+TEST_CASE("simplified expressions keep their value, also when they are made again atom by atom") {
+  std::mt19937_64 random(3);
+  const std::vector<Point> points = make_points(random);
+  for (const Known& known : make_expressions(random, points)) {
+    const Dim again = dims::substitute(known.dim, [](const DimNode* atom) { return Dim::from_node(atom); });
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      REQUIRE_MESSAGE(value_at(known.dim, points[i]) == known.values[i], dims::to_string(known.dim));
+      REQUIRE_MESSAGE(value_at(again, points[i]) == known.values[i], dims::to_string(again));
+    }
+  }
+}
+
+TEST_CASE("what is proved of sizes holds, and enough is proved") {
+  std::mt19937_64 random(4);
+  const std::vector<Point> points = make_points(random);
+  const std::vector<Known> pool = make_expressions(random, points);
+  int proved = 0;
+  for (int pair = 0; pair < 1500; ++pair) {
+    const Known &x = pool[random() % 150], &y = pool[random() % 150];
+    const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
+    proved += less || not_less;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      if (less) REQUIRE_MESSAGE(x.values[i] < y.values[i], dims::to_string(x.dim), " < ", dims::to_string(y.dim));
+      if (not_less) REQUIRE_MESSAGE(x.values[i] >= y.values[i], dims::to_string(x.dim), " >= ", dims::to_string(y.dim));
+    }
+  }
+  CHECK(proved > 50);
+  const Dim i = dims::axis(0, rows);
+  CHECK(dims::proves_less(i, rows));
+  CHECK_FALSE(dims::proves_less(i + Dim(1), rows));
+  CHECK_FALSE(dims::proves_less(rows, rows));
+  CHECK(dims::proves_less(i * columns + dims::axis(1, columns), rows * columns));
+  CHECK_FALSE(dims::proves_less(Dim(2), rows));  // at least 2, not more
+}
+
+TEST_CASE("an index that was cut in two and joined again is the index") {
+  const Dim i = dims::axis(0, rows), j = dims::axis(1, columns), flat = i * columns + j;
+  CHECK((flat / columns).same(i));
+  CHECK((flat % columns).same(j));
+  CHECK(((flat / columns) * columns + flat % columns).same(flat));
+  const Dim k = dims::axis(2, Dim(6));
+  CHECK(((k / Dim(2)) / Dim(3)).same(Dim(0)));
+  CHECK((k % Dim(4) % Dim(2)).same(k % Dim(2)));
+  CHECK_FALSE((k % Dim(4)).same(k));
+}
