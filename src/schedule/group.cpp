@@ -38,8 +38,11 @@ bool match(const Group& group, const Shape& shape, Use use, IndexVector& index) 
 }  // namespace
 
 bool member_index(const Group& group, const Shape& shape, IndexVector& index) {
-  if (match(group, shape, [](int) { return true; }, index)) return true;
-  return group.reduces && match(group, shape, [&](int axis) { return !group.inner[axis]; }, index);
+  if (match(
+          group, shape, [](int) { return true; }, index))
+    return true;
+  return group.reduces && match(
+                              group, shape, [&](int axis) { return !group.inner[axis]; }, index);
 }
 
 Tensor memory_base(const Tensor& value) {
@@ -80,8 +83,8 @@ class Grouper {
 
  private:
   struct Reads {
-    std::vector<int> groups;   // in which operands are computed, each once
-    int deepest_other = 0;     // the deepest library step or assembled value
+    std::vector<int> groups;  // in which operands are computed, each once
+    int deepest_other = 0;    // the deepest library step or assembled value
   };
 
   Placement& at(const Node& node) { return result_.nodes[node.index]; }
@@ -92,7 +95,9 @@ class Grouper {
     Placement& placement = at(node);
     for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
     switch (info(node.op).kind) {
-      case OpKind::leaf: placement.role = node.op == Op::input || node.op == Op::data ? Role::leaf : Role::inlined; return;
+      case OpKind::leaf:
+        placement.role = node.op == Op::input || node.op == Op::data ? Role::leaf : Role::inlined;
+        return;
       case OpKind::view:
       case OpKind::identity: placement.role = Role::inlined; return;
       case OpKind::contraction:
@@ -103,7 +108,8 @@ class Grouper {
         break;
       default: break;
     }
-    WEFT_CHECK(node.op != Op::call && node.op != Op::elementwise, info(node.op).name, " must be expanded before scheduling");
+    WEFT_CHECK(node.op != Op::call && node.op != Op::elementwise, info(node.op).name,
+               " must be expanded before scheduling");
     if (reduces_nothing(node)) {
       placement.role = Role::inlined;
       return;
@@ -119,11 +125,10 @@ class Grouper {
   }
 
   // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel.
-  bool is_scalar(const Node& node) {
-    return (is_pointwise(node.op)) && node.type.shape.element_count().same(Dim(1));
-  }
+  bool is_scalar(const Node& node) { return (is_pointwise(node.op)) && node.type.shape.element_count().same(Dim(1)); }
   bool joins_any(const Node& node, const Reads& reads) {
-    return std::any_of(reads.groups.begin(), reads.groups.end(), [&](int id) { return obstacle(id, node, reads).empty(); });
+    return std::any_of(reads.groups.begin(), reads.groups.end(),
+                       [&](int id) { return obstacle(id, node, reads).empty(); });
   }
   int operations(const Node& node) {
     int count = 1;
@@ -164,7 +169,8 @@ class Grouper {
     const Shape& shape = type_of(operand).shape;
     for (int i = 0; i < shape.rank(); ++i) index.push_back(dims::axis(i, shape[i]));
     IndexVector mapped = index;
-    for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node()) mapped = map_through_view(*view, mapped);
+    for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node())
+      mapped = map_through_view(*view, mapped);
     Dim offset = memory_index(*base.node(), mapped);
     bool unit = false;
     for (int i = 0; i < shape.rank(); ++i) {
@@ -213,7 +219,8 @@ class Grouper {
       int id = result_.find(placement.group);
       if (std::find(reads.groups.begin(), reads.groups.end(), id) == reads.groups.end()) reads.groups.push_back(id);
     } else if (placement.role == Role::inlined) {
-      if (budget == 0) reads.deepest_other = std::max(reads.deepest_other, placement.depth);
+      if (budget == 0)
+        reads.deepest_other = std::max(reads.deepest_other, placement.depth);
       else
         for (const Tensor& operand : value.node()->inputs()) collect(operand, reads, budget - 1);
     } else {
@@ -266,11 +273,13 @@ class Grouper {
     if (reads.deepest_other >= candidate.depth && !seeded(SeededBug::fusion_before_operand))
       return "it also waits for a library step";
     for (int other : reads.groups)
-      if (other != id && group(other).depth >= candidate.depth) return "it also waits for another kernel of the same depth or deeper";
+      if (other != id && group(other).depth >= candidate.depth)
+        return "it also waits for another kernel of the same depth or deeper";
     IndexVector index;
     if (is_reduce(node.op)) {
       const Shape& from = type_of(node.input(0)).shape;
-      if (!member_index(candidate, from, index)) return "it reduces " + shape_text(from) + ", the kernel walks " + shape_text(candidate.domain);
+      if (!member_index(candidate, from, index))
+        return "it reduces " + shape_text(from) + ", the kernel walks " + shape_text(candidate.domain);
       bool inner[max_rank] = {};
       for (int i = 0; i < from.rank(); ++i) {
         if (!node.attributes.axes[i] || index[static_cast<std::size_t>(i)].is_constant()) continue;
@@ -281,7 +290,8 @@ class Grouper {
           !seeded(SeededBug::fusion_mixes_reduced_axes))
         return "it reduces other axes than the kernel does";
       if (!full(candidate, from)) return "it reduces a value that the kernel has already reduced";
-      if (!candidate.reduces && serial(candidate, inner)) return "its long reduction to few elements would make the kernel serial";
+      if (!candidate.reduces && serial(candidate, inner))
+        return "its long reduction to few elements would make the kernel serial";
     } else if (!member_index(candidate, node.type.shape, index)) {
       return "it walks " + shape_text(node.type.shape) + ", the kernel " + shape_text(candidate.domain);
     }
@@ -292,12 +302,14 @@ class Grouper {
 
   static bool full(const Group& candidate, const Shape& shape) {
     IndexVector index;
-    return match(candidate, shape, [](int) { return true; }, index);
+    return match(
+        candidate, shape, [](int) { return true; }, index);
   }
   // Few outer points, each long: only a kernel that stores nothing large may do that.
   static bool serial(const Group& candidate, const bool* inner) {
     Dim outer = 1, inside = 1;
-    for (int i = 0; i < candidate.domain.rank(); ++i) (inner[i] ? inside : outer) = (inner[i] ? inside : outer) * candidate.domain[i];
+    for (int i = 0; i < candidate.domain.rank(); ++i)
+      (inner[i] ? inside : outer) = (inner[i] ? inside : outer) * candidate.domain[i];
     return outer.is_constant() && inside.is_constant() && outer.constant() < 8 && inside.constant() > 65536;
   }
   static std::string shape_text(const Shape& shape) {
@@ -307,9 +319,8 @@ class Grouper {
   }
 
   void join_or_open(const Node& node, Reads& reads) {
-    std::sort(reads.groups.begin(), reads.groups.end(), [&](int a, int b) {
-      return group(a).depth != group(b).depth ? group(a).depth > group(b).depth : a > b;
-    });
+    std::sort(reads.groups.begin(), reads.groups.end(),
+              [&](int a, int b) { return group(a).depth != group(b).depth ? group(a).depth > group(b).depth : a > b; });
     merge_deepest(node, reads);
     std::string why;
     for (int id : reads.groups) {
@@ -317,8 +328,10 @@ class Grouper {
       if (why.empty()) return join(id, node);
     }
     open(node, is_reduce(node.op) ? type_of(node.input(0)).shape : node.type.shape, nullptr);
-    if (!reads.groups.empty()) note(node, why);
-    else note(node, reads.deepest_other ? "it reads a library step's result" : "it reads arguments only");
+    if (!reads.groups.empty())
+      note(node, why);
+    else
+      note(node, reads.deepest_other ? "it reads a library step's result" : "it reads arguments only");
   }
 
   // Operands from two kernels of equal depth that walk the same space: one kernel computes both.
@@ -383,13 +396,14 @@ class Grouper {
       for (int id : ids) {
         std::vector<std::uint32_t> reads;
         for (std::uint32_t member : group(id).members)
-          for (const Tensor& operand : graph_.nodes[member].node()->inputs()) collect_memory(operand, result_.find(id), reads);
+          for (const Tensor& operand : graph_.nodes[member].node()->inputs())
+            collect_memory(operand, result_.find(id), reads);
         for (std::uint32_t value : reads) {
           auto [found, fresh] = reader.emplace(value, id);
           if (fresh) continue;
           int other = result_.find(found->second), self = result_.find(id);
-          if (other != self && same_space(group(other), group(self)) && !long_serial(group(other)) && !long_serial(group(self)) &&
-              group(other).members.size() + group(self).members.size() < most_members)
+          if (other != self && same_space(group(other), group(self)) && !long_serial(group(other)) &&
+              !long_serial(group(self)) && group(other).members.size() + group(self).members.size() < most_members)
             merge(other, self);
         }
       }
@@ -427,7 +441,9 @@ class Grouper {
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i].node();
       const Placement& placement = at(node);
-      int self = placement.role == Role::grouped ? placement.group : placement.role == Role::inlined ? reader[i] : several;
+      int self = placement.role == Role::grouped   ? placement.group
+                 : placement.role == Role::inlined ? reader[i]
+                                                   : several;
       bool again = placement.role == Role::inlined ? stretched[i] || node.op == Op::expand : node.op == Op::gather;
       for (const Tensor& operand : node.inputs()) {
         add(reader[operand.node()->index], self);
@@ -439,7 +455,8 @@ class Grouper {
       const Node& node = *graph_.nodes[i].node();
       Placement& placement = at(node);
       Cheapness& own = cost[i];
-      if (placement.realized || placement.role == Role::leaf || placement.role == Role::external || placement.role == Role::assembled) {
+      if (placement.realized || placement.role == Role::leaf || placement.role == Role::external ||
+          placement.role == Role::assembled) {
         own = {0, 1, false, false};
         continue;
       }
@@ -471,8 +488,8 @@ class Grouper {
   };
   static bool is_slow(const Node& node) {
     if (is_reduce(node.op) || node.op == Op::gather || node.op == Op::random_bits) return true;
-    return is_pointwise(node.op) && info(node.op).dtypes == DTypeClass::floating && node.op != Op::div && node.op != Op::sqrt &&
-           node.op != Op::reciprocal;
+    return is_pointwise(node.op) && info(node.op).dtypes == DTypeClass::floating && node.op != Op::div &&
+           node.op != Op::sqrt && node.op != Op::reciprocal;
   }
 
   const Graph& graph_;

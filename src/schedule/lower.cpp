@@ -16,8 +16,10 @@ using loop::Level;
 
 class Lowering {
  public:
-  Lowering(const LoweringContext& context, const Group& walked, int group) : context_(context), walked_(walked), group_(group) {
-    for (int i = 0; i < walked.domain.rank(); ++i) kernel_.axes.push_back({walked.domain[i], walked.reduces && walked.inner[i]});
+  Lowering(const LoweringContext& context, const Group& walked, int group)
+      : context_(context), walked_(walked), group_(group) {
+    for (int i = 0; i < walked.domain.rank(); ++i)
+      kernel_.axes.push_back({walked.domain[i], walked.reduces && walked.inner[i]});
   }
 
   Kernel run(std::span<const StorePoint> stores) {
@@ -79,11 +81,14 @@ class Lowering {
     Instruction instruction;
     instruction.kind = Kind::constant;
     instruction.dtype = dtype;
-    if (is_floating(dtype)) std::memcpy(&instruction.bits, &number, sizeof number);
-    else instruction.bits = static_cast<std::uint64_t>(integer);
+    if (is_floating(dtype))
+      std::memcpy(&instruction.bits, &number, sizeof number);
+    else
+      instruction.bits = static_cast<std::uint64_t>(integer);
     for (std::size_t i = 0; i < kernel_.body.size(); ++i) {
       const Instruction& other = kernel_.body[i];
-      if (other.kind == Kind::constant && other.dtype == dtype && other.bits == instruction.bits) return static_cast<int>(i);
+      if (other.kind == Kind::constant && other.dtype == dtype && other.bits == instruction.bits)
+        return static_cast<int>(i);
     }
     return emit(instruction, nullptr);
   }
@@ -111,8 +116,10 @@ class Lowering {
     while (true) {
       const Node& node = *value.node();
       if (has_memory(value)) return load(node, index);
-      if (is_view(node.op)) index = map_through_view(node, index);
-      else if (!reduces_nothing(node) || node.op == Op::argmax) break;
+      if (is_view(node.op))
+        index = map_through_view(node, index);
+      else if (!reduces_nothing(node) || node.op == Op::argmax)
+        break;
       if (reduces_nothing(node) && type_of(node.input(0)).dtype != node.type.dtype)
         return cast(value_at(node.input(0), index), node.type.dtype, &node);
       value = node.input(0);
@@ -131,7 +138,8 @@ class Lowering {
     if (placement.role == Role::leaf) return true;
     if (!placement.realized) return false;
     return placement.role != Role::grouped ||
-           (placement.group != group_ && placement.depth < walked_.depth + seeded(SeededBug::value_loaded_before_stored));
+           (placement.group != group_ &&
+            placement.depth < walked_.depth + seeded(SeededBug::value_loaded_before_stored));
   }
 
   int load(const Node& node, const IndexVector& index) {
@@ -181,7 +189,8 @@ class Lowering {
       default: break;
     }
     if (is_reduce(node.op)) return reduce(node, index);
-    WEFT_CHECK(info(node.op).kind == OpKind::pointwise, "%", node.index, " ", info(node.op).name, " has no memory and no formula");
+    WEFT_CHECK(info(node.op).kind == OpKind::pointwise, "%", node.index, " ", info(node.op).name,
+               " has no memory and no formula");
     Instruction instruction;
     instruction.kind = Kind::apply;
     instruction.op = node.op;
@@ -190,13 +199,11 @@ class Lowering {
     return emit(instruction, &node);
   }
 
-  static DType accumulator(DType dtype) {
-    return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype;
-  }
+  static DType accumulator(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype; }
 
   int reduce(const Node& node, const IndexVector& index) {
-    WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0,
-               "%", node.index, " ", info(node.op).name, " is read by another kernel but has no memory");
+    WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0, "%", node.index, " ",
+               info(node.op).name, " is read by another kernel but has no memory");
     IndexVector own;
     WEFT_CHECK(member_index(walked_, node.type.shape, own));
     for (std::size_t i = 0; i < own.size(); ++i) WEFT_CHECK(own[i].same(index[i]), "a reduction read at another index");
@@ -213,7 +220,8 @@ class Lowering {
     instruction.dtype = node.op == Op::argmax ? DType::i64 : accumulator(dtype);
     if (node.op == Op::argmax) {
       for (int i = 0; i < from.shape.rank(); ++i)
-        if (node.attributes.axes[i] && !inside[static_cast<std::size_t>(i)].is_constant()) instruction.index = inside[static_cast<std::size_t>(i)];
+        if (node.attributes.axes[i] && !inside[static_cast<std::size_t>(i)].is_constant())
+          instruction.index = inside[static_cast<std::size_t>(i)];
     }
     return cast(emit(instruction, &node), node.type.dtype, &node);
   }
@@ -318,7 +326,8 @@ void parametrize(Kernel& kernel) {
   std::vector<const DimNode*> seen;
   auto collect = [&](Dim dim) {
     dims::any_atom(dim, [&](const DimNode& atom) {
-      if (atom.kind == DimKind::symbol && std::find(seen.begin(), seen.end(), &atom) == seen.end()) seen.push_back(&atom);
+      if (atom.kind == DimKind::symbol && std::find(seen.begin(), seen.end(), &atom) == seen.end())
+        seen.push_back(&atom);
       return false;
     });
   };
@@ -330,14 +339,16 @@ void parametrize(Kernel& kernel) {
     return dims::symbol(static_cast<int>(found - seen.begin()), atom->lower.constant());
   };
   auto rename = [&](Dim dim) {
-    return dims::substitute(dim, [&](const DimNode* atom) { return atom->kind == DimKind::symbol ? slot_of(atom) : Dim::from_node(atom); });
+    return dims::substitute(
+        dim, [&](const DimNode* atom) { return atom->kind == DimKind::symbol ? slot_of(atom) : Dim::from_node(atom); });
   };
   std::vector<loop::Axis> axes = kernel.axes;
   for (loop::Axis& axis : axes) axis.extent = rename(axis.extent);
   for (Instruction& instruction : kernel.body)
     instruction.index = dims::substitute(instruction.index, [&](const DimNode* atom) {
       if (atom->kind == DimKind::symbol) return slot_of(atom);
-      if (atom->kind == DimKind::axis) return dims::axis(atom->number, axes[static_cast<std::size_t>(atom->number)].extent);
+      if (atom->kind == DimKind::axis)
+        return dims::axis(atom->number, axes[static_cast<std::size_t>(atom->number)].extent);
       if (atom->kind == DimKind::value) return dims::value(atom->number, rename(atom->extent));
       return Dim::from_node(atom);
     });

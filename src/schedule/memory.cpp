@@ -41,7 +41,7 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
     std::int64_t begin, end;
     int last;
   };
-  std::vector<Block> live;           // static blocks, by begin
+  std::vector<Block> live;  // static blocks, by begin
   std::int64_t top = 0;
   struct Symbolic {
     Dim bytes, offset;
@@ -52,17 +52,16 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   std::vector<std::size_t> order;
   for (std::size_t b = 0; b < schedule.buffers.size(); ++b)
     if (schedule.buffers[b].kind == ScheduleBuffer::Kind::temporary && lives[b].first >= 0) order.push_back(b);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
   std::vector<std::size_t> symbolic_buffers;
   for (std::size_t b : order) {
     ScheduleBuffer& buffer = schedule.buffers[b];
     Dim bytes = bytes_of(buffer);
     if (!bytes.is_constant()) {
-      auto free = std::find_if(symbolic.begin(), symbolic.end(),
-                               [&](const Symbolic& s) {
-                                 return s.bytes.same(bytes) &&
-                                        s.last < lives[b].first + seeded(SeededBug::live_symbolic_buffer_reused);
-                               });
+      auto free = std::find_if(symbolic.begin(), symbolic.end(), [&](const Symbolic& s) {
+        return s.bytes.same(bytes) && s.last < lives[b].first + seeded(SeededBug::live_symbolic_buffer_reused);
+      });
       if (free == symbolic.end()) {
         symbolic.push_back({bytes, symbolic_bytes, 0});
         symbolic_bytes = symbolic_bytes + bytes;
@@ -73,16 +72,17 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
       symbolic_buffers.push_back(b);
       continue;
     }
-    std::erase_if(live, [&](const Block& block) {
-      return block.last < lives[b].first + seeded(SeededBug::live_buffer_reused);
-    });
+    std::erase_if(
+        live, [&](const Block& block) { return block.last < lives[b].first + seeded(SeededBug::live_buffer_reused); });
     std::int64_t at = 0;
     for (const Block& block : live) {
       if (block.begin - at >= bytes.constant()) break;
       at = std::max(at, block.end);
     }
     Block placed{at, at + bytes.constant(), lives[b].last};
-    live.insert(std::upper_bound(live.begin(), live.end(), placed, [](const Block& x, const Block& y) { return x.begin < y.begin; }), placed);
+    live.insert(std::upper_bound(live.begin(), live.end(), placed,
+                                 [](const Block& x, const Block& y) { return x.begin < y.begin; }),
+                placed);
     top = std::max(top, placed.end);
     buffer.offset = at;
   }
@@ -99,7 +99,9 @@ bool elementwise_in(const loop::Kernel& kernel, int argument, int result) {
   std::size_t store = 0;
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const loop::Instruction& instruction = kernel.body[i];
-    if (instruction.kind != loop::Kind::store || kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != result) continue;
+    if (instruction.kind != loop::Kind::store ||
+        kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != result)
+      continue;
     if (stored) return false;
     stored = true;
     store = i;
@@ -110,16 +112,19 @@ bool elementwise_in(const loop::Kernel& kernel, int argument, int result) {
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const loop::Instruction& instruction = kernel.body[i];
     last = std::max(last, instruction.phase);
-    if (instruction.kind != loop::Kind::load || kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument) continue;
+    if (instruction.kind != loop::Kind::load ||
+        kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument)
+      continue;
     if (seeded(SeededBug::donation_ignores_index)) continue;
     if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
   }
   // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
   // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.
-  const bool walk_follows = level == loop::Level::outer && !seeded(SeededBug::donation_before_walk) &&
-                            std::any_of(kernel.body.begin(), kernel.body.end(), [&](const loop::Instruction& instruction) {
-                              return instruction.level == loop::Level::inner && instruction.phase >= phase;
-                            });
+  const bool walk_follows =
+      level == loop::Level::outer && !seeded(SeededBug::donation_before_walk) &&
+      std::any_of(kernel.body.begin(), kernel.body.end(), [&](const loop::Instruction& instruction) {
+        return instruction.level == loop::Level::inner && instruction.phase >= phase;
+      });
   return !walk_follows && (last == 0 || phase == last);
 }
 

@@ -11,14 +11,14 @@
 namespace weft {
 namespace {
 
-// Outputs that are arguments, or the same value twice, get a node of their own, a cast to their dtype: a result is fresh
-// memory.
+// Outputs that are arguments, or the same value twice, get a node of their own, a cast to their dtype: a result is
+// fresh memory.
 Graph with_fresh_outputs(Graph graph) {
   std::vector<const Node*> taken;
   for (Tensor& output : graph.outputs) {
     const Node* base = memory_base(output).node();
-    bool fresh = base->op != Op::input && base->op != Op::data &&
-                 std::find(taken.begin(), taken.end(), base) == taken.end();
+    bool fresh =
+        base->op != Op::input && base->op != Op::data && std::find(taken.begin(), taken.end(), base) == taken.end();
     if (fresh || seeded(SeededBug::result_aliases_argument)) {
       taken.push_back(base);
       continue;
@@ -34,7 +34,8 @@ Graph with_fresh_outputs(Graph graph) {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Graph& graph) : graph_(graph), grouping_(group_nodes(graph)), buffer_(graph.nodes.size(), -1) {}
+  explicit Scheduler(const Graph& graph)
+      : graph_(graph), grouping_(group_nodes(graph)), buffer_(graph.nodes.size(), -1) {}
 
   Schedule run() {
     make_buffers();
@@ -52,16 +53,20 @@ class Scheduler {
       if (placement.role == Role::external || placement.role == Role::assembled)
         items.push_back({placement.depth, value.node()->index, -1});
     }
-    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-      return a.depth != b.depth ? a.depth < b.depth : a.node < b.node;
-    });
+    std::sort(items.begin(), items.end(),
+              [](const Item& a, const Item& b) { return a.depth != b.depth ? a.depth < b.depth : a.node < b.node; });
     for (const Item& item : items) {
       const Node& node = *graph_.nodes[item.node].node();
-      if (item.group >= 0) add_group(item.group);
-      else if (node.op == Op::matmul) add_matmul(node);
-      else if (node.op == Op::scatter_add) add_scatter(node);
-      else if (node.op == Op::check) add_check(node);
-      else add_assembled(node);
+      if (item.group >= 0)
+        add_group(item.group);
+      else if (node.op == Op::matmul)
+        add_matmul(node);
+      else if (node.op == Op::scatter_add)
+        add_scatter(node);
+      else if (node.op == Op::check)
+        add_check(node);
+      else
+        add_assembled(node);
     }
     plan_memory(schedule_);
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
@@ -77,7 +82,8 @@ class Scheduler {
 
   void make_buffers() {
     std::map<std::uint32_t, int> result_of;
-    for (std::size_t i = 0; i < graph_.outputs.size(); ++i) result_of[memory_base(graph_.outputs[i]).node()->index] = static_cast<int>(i);
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
+      result_of[memory_base(graph_.outputs[i]).node()->index] = static_cast<int>(i);
     for (const Tensor& value : graph_.nodes) {
       const Node& node = *value.node();
       const Placement& placement = grouping_[value];
@@ -212,7 +218,8 @@ class Scheduler {
       WEFT_CHECK(part.linear);
       strides.push_back(part.coefficient);
       if (!axis.is_constant())
-        offset = dims::substitute(offset, [&](const DimNode* atom) { return atom == axis.node() ? Dim(0) : Dim::from_node(atom); });
+        offset = dims::substitute(
+            offset, [&](const DimNode* atom) { return atom == axis.node() ? Dim(0) : Dim::from_node(atom); });
     }
   }
 
@@ -231,7 +238,8 @@ class Scheduler {
     std::vector<Dim> sa, sb, sc(static_cast<std::size_t>(rank), Dim(1));
     read_operand(node.input(0), a, c.a_offset, sa);
     read_operand(node.input(1), b, c.b_offset, sb);
-    for (int i = rank - 2; i >= 0; --i) sc[static_cast<std::size_t>(i)] = sc[static_cast<std::size_t>(i) + 1] * shape[i + 1];
+    for (int i = rank - 2; i >= 0; --i)
+      sc[static_cast<std::size_t>(i)] = sc[static_cast<std::size_t>(i) + 1] * shape[i + 1];
     auto batch = [&](const std::vector<Dim>& s) { return std::vector<Dim>(s.begin(), s.end() - 2); };
     c.a_batch = batch(sa), c.b_batch = batch(sb), c.c_batch = batch(sc);
     auto r = static_cast<std::size_t>(rank);
@@ -282,7 +290,8 @@ std::string to_text(const Schedule& schedule) {
   for (std::size_t b = 0; b < schedule.buffers.size(); ++b) {
     const ScheduleBuffer& buffer = schedule.buffers[b];
     text += "buffer " + std::to_string(b) + ": " + kinds[static_cast<int>(buffer.kind)];
-    text += buffer.kind == ScheduleBuffer::Kind::temporary ? " at " + dims::to_string(buffer.offset) : " " + std::to_string(buffer.index);
+    text += buffer.kind == ScheduleBuffer::Kind::temporary ? " at " + dims::to_string(buffer.offset)
+                                                           : " " + std::to_string(buffer.index);
     text += std::string(", ") + info(buffer.dtype).name + " x " + dims::to_string(buffer.elements) + "\n";
   }
   for (const Step& step : schedule.steps) {
@@ -298,7 +307,8 @@ std::string to_text(const Schedule& schedule) {
     text += "\n";
   }
   for (const Schedule::Donation& donation : schedule.donations)
-    text += "result " + std::to_string(donation.result) + " may take the memory of argument " + std::to_string(donation.argument) + "\n";
+    text += "result " + std::to_string(donation.result) + " may take the memory of argument " +
+            std::to_string(donation.argument) + "\n";
   return text;
 }
 

@@ -144,9 +144,12 @@ Expected expect(const Graph& graph, std::span<const Literal> inputs, std::span<c
       for (std::size_t i = 0; i < spread.size(); ++i) {
         if (is_floating(moved[o].type.dtype)) {
           double x = expected.values[o].reals[i], y = moved[o].reals[i];
-          if (!same_class(x, y)) spread[i] = NAN;
-          else if (std::isfinite(x)) spread[i] = std::max(spread[i], std::fabs(x - y));
-          else if (std::isinf(x) && x != y) spread[i] = NAN;
+          if (!same_class(x, y))
+            spread[i] = NAN;
+          else if (std::isfinite(x))
+            spread[i] = std::max(spread[i], std::fabs(x - y));
+          else if (std::isinf(x) && x != y)
+            spread[i] = NAN;
         } else if (moved[o].integers[i] != expected.values[o].integers[i]) {
           spread[i] = NAN;
         }
@@ -156,7 +159,8 @@ Expected expect(const Graph& graph, std::span<const Literal> inputs, std::span<c
   return expected;
 }
 
-std::string compare(const char* executor, const Expected& expected, const std::vector<Literal>& got, Statistics& statistics) {
+std::string compare(const char* executor, const Expected& expected, const std::vector<Literal>& got,
+                    Statistics& statistics) {
   for (std::size_t o = 0; o < got.size(); ++o) {
     const Literal &want = expected.values[o], &have = got[o];
     const std::vector<double>& spread = expected.spread[o].reals;
@@ -179,9 +183,11 @@ std::string compare(const char* executor, const Expected& expected, const std::v
       if (!fine) {
         char text[200];
         if (is_floating(want.type.dtype))
-          std::snprintf(text, sizeof text, "output %zu element %zu is %.9g, reference %.9g, allowed %.3g", o, i, have.reals[i], want.reals[i], 8 * spread[i]);
+          std::snprintf(text, sizeof text, "output %zu element %zu is %.9g, reference %.9g, allowed %.3g", o, i,
+                        have.reals[i], want.reals[i], 8 * spread[i]);
         else
-          std::snprintf(text, sizeof text, "output %zu element %zu is %lld, reference %lld", o, i, static_cast<long long>(have.integers[i]), static_cast<long long>(want.integers[i]));
+          std::snprintf(text, sizeof text, "output %zu element %zu is %lld, reference %lld", o, i,
+                        static_cast<long long>(have.integers[i]), static_cast<long long>(want.integers[i]));
         return std::string(executor) + ": " + text;
       }
     }
@@ -191,7 +197,8 @@ std::string compare(const char* executor, const Expected& expected, const std::v
 
 // The plan of a device, between copies: what is no host buffer of the plan has memory there for the call.
 void run_on_device(const runtime::Plan& plan, std::vector<Bytes>& arguments, std::vector<Bytes>& results,
-                   std::vector<void*> argument_pointers, std::vector<void*> result_pointers, std::span<const std::int64_t> symbols) {
+                   std::vector<void*> argument_pointers, std::vector<void*> result_pointers,
+                   std::span<const std::int64_t> symbols) {
   const DeviceMemory& memory = device_memory(Device::Type::cuda);
   const auto on_host = [&](runtime::PlanBuffer::Kind kind, std::size_t index) {
     for (const runtime::PlanBuffer& buffer : plan.buffers)
@@ -209,9 +216,11 @@ void run_on_device(const runtime::Plan& plan, std::vector<Bytes>& arguments, std
     }
     pointer = moved[pointer];
   };
-  for (std::size_t i = 0; i < arguments.size(); ++i) move(arguments[i], argument_pointers[i], runtime::PlanBuffer::Kind::argument, i);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    move(arguments[i], argument_pointers[i], runtime::PlanBuffer::Kind::argument, i);
   const std::vector<void*> host_results = result_pointers;
-  for (std::size_t i = 0; i < results.size(); ++i) move(results[i], result_pointers[i], runtime::PlanBuffer::Kind::result, i);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    move(results[i], result_pointers[i], runtime::PlanBuffer::Kind::result, i);
   runtime::run(plan, argument_pointers, result_pointers, symbols);
   for (std::size_t i = 0; i < results.size(); ++i)
     if (result_pointers[i] != host_results[i])
@@ -221,8 +230,8 @@ void run_on_device(const runtime::Plan& plan, std::vector<Bytes>& arguments, std
 }
 
 // `donate`: results that may take an argument's memory do.
-std::vector<Literal> run_plan(const Executable& executable, const std::vector<Literal>& outputs, std::span<const Literal> inputs,
-                              std::span<const std::int64_t> symbols, bool donate) {
+std::vector<Literal> run_plan(const Executable& executable, const std::vector<Literal>& outputs,
+                              std::span<const Literal> inputs, std::span<const std::int64_t> symbols, bool donate) {
   std::vector<Bytes> arguments, results;
   for (const Literal& input : inputs) arguments.push_back(encode(input));
   std::vector<void*> argument_pointers, result_pointers;
@@ -232,13 +241,15 @@ std::vector<Literal> run_plan(const Executable& executable, const std::vector<Li
   }
   std::vector<std::size_t> sizes;
   for (const Literal& output : outputs) {
-    sizes.push_back(storage_bytes(output.type.dtype, static_cast<std::int64_t>(std::max(output.reals.size(), output.integers.size()))));
+    sizes.push_back(storage_bytes(output.type.dtype,
+                                  static_cast<std::int64_t>(std::max(output.reals.size(), output.integers.size()))));
     results.emplace_back(std::max<std::size_t>(sizes.back(), 8), std::byte{0xAB});
   }
   for (Bytes& bytes : results) result_pointers.push_back(bytes.data());
   if (donate)
     for (const runtime::Plan::Donation& donation : executable.plan.donations)
-      result_pointers[static_cast<std::size_t>(donation.result)] = argument_pointers[static_cast<std::size_t>(donation.argument)];
+      result_pointers[static_cast<std::size_t>(donation.result)] =
+          argument_pointers[static_cast<std::size_t>(donation.argument)];
   if (executable.plan.device.type != Device::Type::cpu) {
     run_on_device(executable.plan, arguments, results, argument_pointers, result_pointers, symbols);
   } else {
@@ -253,12 +264,14 @@ std::vector<Literal> run_plan(const Executable& executable, const std::vector<Li
   return values;
 }
 
-std::vector<Literal> run_eagerly(const Program& program, const std::vector<Literal>& outputs, std::span<const Literal> inputs) {
+std::vector<Literal> run_eagerly(const Program& program, const std::vector<Literal>& outputs,
+                                 std::span<const Literal> inputs) {
   std::vector<Tensor> tensors;
   for (const Literal& input : inputs) {
     Bytes bytes = encode(input);
     auto count = static_cast<std::size_t>(std::max(input.reals.size(), input.integers.size()));
-    tensors.push_back(to(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, false, {}), test::test_device()));
+    tensors.push_back(
+        to(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, false, {}), test::test_device()));
   }
   std::vector<Tensor> results = replay(program, tensors);
   evaluate(results, {});
@@ -305,7 +318,8 @@ Prepared prepare(const Program& program) {
   return prepared;
 }
 
-std::string check_one(const Program& program, const Prepared& prepared, const Executable& fixed, const Executable& symbolic, Statistics& statistics) {
+std::string check_one(const Program& program, const Prepared& prepared, const Executable& fixed,
+                      const Executable& symbolic, Statistics& statistics) {
   Expected expected = expect(prepared.fixed, prepared.inputs, {});
   std::string failure;
   auto attempt = [&](const char* name, const Expected& wanted, auto run) {
@@ -319,13 +333,14 @@ std::string check_one(const Program& program, const Prepared& prepared, const Ex
   // On a device each kind of eager operation is a program of its own to compile.
   if (!test::on_device() || program.seed % 32 == 0)
     attempt("eager", expected, [&] { return run_eagerly(program, expected.values, prepared.inputs); });
-  auto compiled = [&](const char* name, const Executable& executable, const Expected& wanted, std::span<const Literal> inputs,
-                      const std::vector<std::int64_t>& symbols, bool donate) {
+  auto compiled = [&](const char* name, const Executable& executable, const Expected& wanted,
+                      std::span<const Literal> inputs, const std::vector<std::int64_t>& symbols, bool donate) {
     attempt(name, wanted, [&] { return run_plan(executable, wanted.values, inputs, symbols, donate); });
   };
   compiled("compiled", fixed, expected, prepared.inputs, {}, false);
   compiled("compiled, donated", fixed, expected, prepared.inputs, {}, true);
-  // Where a size is a symbol an instruction may not apply (splitting an axis, say): another program, with its own truth.
+  // Where a size is a symbol an instruction may not apply (splitting an axis, say): another program, with its own
+  // truth.
   std::vector<std::int64_t> same = hints(prepared.symbolic);
   compiled("symbolic", symbolic, expect(prepared.symbolic, prepared.inputs, same), prepared.inputs, same, false);
   std::vector<std::int64_t> sizes = other_sizes(prepared.symbolic);
@@ -449,7 +464,8 @@ Statistics check_random_programs(std::uint64_t seed, int count) {
       } catch (const std::exception& error) {
         why = error.what();
       }
-      FAIL_CHECK("seed ", programs[i].seed, ": ", failures[i], "\nshrunk: ", why, "\n", to_text(least), to_text(trace(least, false)));
+      FAIL_CHECK("seed ", programs[i].seed, ": ", failures[i], "\nshrunk: ", why, "\n", to_text(least),
+                 to_text(trace(least, false)));
     }
   }
   return statistics;
@@ -462,9 +478,9 @@ void check_coverage(const Statistics& s) {
     for (int part : {s.reductions, s.views, s.gradients, s.states}) CHECK(part * 10 >= s.programs * 3);
     CHECK(s.compared > 6 * s.undecided);
   }
-  MESSAGE(s.programs, " programs, ", s.ops.size(), " of ", op_count, " primitives, ", s.reductions, " with reductions, ", s.views,
-          " with views, ", s.gradients, " with gradients, ", s.states, " with state, ", s.symbolic_again, " at other sizes; ",
-          s.compared, " elements compared, ", s.undecided, " undecided");
+  MESSAGE(s.programs, " programs, ", s.ops.size(), " of ", op_count, " primitives, ", s.reductions,
+          " with reductions, ", s.views, " with views, ", s.gradients, " with gradients, ", s.states, " with state, ",
+          s.symbolic_again, " at other sizes; ", s.compared, " elements compared, ", s.undecided, " undecided");
 }
 
 }  // namespace weft::testing

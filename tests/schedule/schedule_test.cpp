@@ -26,7 +26,9 @@ class Traced {
     return trace_.inputs.back();
   }
   template <class... Sizes>
-  Tensor f32(Sizes... sizes) { return input(DType::f32, Shape::of(sizes...)); }
+  Tensor f32(Sizes... sizes) {
+    return input(DType::f32, Shape::of(sizes...));
+  }
   Dim symbol(std::int64_t hint) { return trace_.dims.new_symbol(hint); }
   Graph graph(std::vector<Tensor> outputs) {
     Graph graph = make_graph(trace_.inputs, std::move(outputs), trace_.effects);
@@ -201,7 +203,8 @@ TEST_CASE("matmul reads transposed and sliced operands where they lie") {
   CHECK(c.b_row.same(Dim(1)));
   CHECK(c.b_column.same(Dim(16)));
   // Every second column has no unit stride in either axis: it is copied first.
-  CHECK(kernels(t.schedule({matmul(slice(transpose(x), 1, 0, slice_end, 2), x.size(0) == 32 ? slice(x, 0, 0, 16) : x)})) <= 1);
+  CHECK(kernels(t.schedule(
+            {matmul(slice(transpose(x), 1, 0, slice_end, 2), x.size(0) == 32 ? slice(x, 0, 0, 16) : x)})) <= 1);
 }
 
 TEST_CASE("integer and 16-bit products become a product and a sum in one kernel") {
