@@ -61,7 +61,7 @@ constexpr Operation operations[] = {
 };
 
 // Expressions over axes and over axes backwards, all of them nonnegative, as indices are.
-std::vector<Known> make_expressions(std::mt19937_64& random, const std::vector<Point>& points) {
+std::vector<Known> make_expressions(std::size_t count, std::mt19937_64& random, const std::vector<Point>& points) {
   std::vector<Known> pool, divisors;
   const auto leaf = [&](std::vector<Known>& into, Dim dim) {
     Known known{dim, {}};
@@ -72,7 +72,7 @@ std::vector<Known> make_expressions(std::mt19937_64& random, const std::vector<P
     leaf(divisors, size);
   for (int a = 0; a < 4; ++a) leaf(pool, dims::axis(a, extents[a]));
   for (int a = 0; a < 4; ++a) leaf(pool, extents[a] - Dim(1) - dims::axis(a, extents[a]));
-  while (pool.size() < 1500) {
+  while (pool.size() < count) {
     // Recent ones more often, so that expressions nest; from time to time all over again.
     const std::size_t recent = pool.size() % 50 < 8 ? 0 : pool.size() - pool.size() % 50;
     const auto any = [&] { return random() % 2 ? recent + random() % (pool.size() - recent) : random() % pool.size(); };
@@ -91,7 +91,7 @@ std::vector<Known> make_expressions(std::mt19937_64& random, const std::vector<P
 TEST_CASE("simplified expressions keep their value, also when they are made again atom by atom") {
   std::mt19937_64 random(3);
   const std::vector<Point> points = make_points(random);
-  for (const Known& known : make_expressions(random, points)) {
+  for (const Known& known : make_expressions(800, random, points)) {
     const Dim again = dims::substitute(known.dim, [](const DimNode* atom) { return Dim::from_node(atom); });
     for (std::size_t i = 0; i < points.size(); ++i) {
       REQUIRE_MESSAGE(value_at(known.dim, points[i]) == known.values[i], dims::to_string(known.dim));
@@ -103,10 +103,10 @@ TEST_CASE("simplified expressions keep their value, also when they are made agai
 TEST_CASE("what is proved of sizes holds, and enough is proved") {
   std::mt19937_64 random(4);
   const std::vector<Point> points = make_points(random);
-  const std::vector<Known> pool = make_expressions(random, points);
+  const std::vector<Known> pool = make_expressions(120, random, points);
   int proved = 0;
   for (int pair = 0; pair < 1500; ++pair) {
-    const Known &x = pool[random() % 150], &y = pool[random() % 150];
+    const Known &x = pool[random() % pool.size()], &y = pool[random() % pool.size()];
     const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
     proved += less || not_less;
     for (std::size_t i = 0; i < points.size(); ++i) {
