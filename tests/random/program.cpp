@@ -114,7 +114,12 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       }
       return {};
     }
-    case Op::permute: return rank >= 2 ? transpose(x, axis, static_cast<int>(number(step, 1) % rank)) : Tensor();
+    case Op::permute: {
+      if (rank < 2) return {};
+      Tensor swapped = transpose(x, axis, static_cast<int>(number(step, 1) % rank));
+      // Two swaps of three axes make a rotation, which is not its own inverse.
+      return rank > 2 && number(step, 2) % 2 ? transpose(swapped, (axis + 1) % rank, (axis + 2) % rank) : swapped;
+    }
     case Op::expand: {
       if (rank >= 4) return {};
       Shape to;

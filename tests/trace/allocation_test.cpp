@@ -13,6 +13,7 @@ void* counted(std::size_t size) {
 }  // namespace
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   if (allocations >= 0) ++allocations;
   return std::aligned_alloc(static_cast<std::size_t>(alignment), (size + static_cast<std::size_t>(alignment) - 1) /
