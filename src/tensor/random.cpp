@@ -85,19 +85,15 @@ DefaultGenerator& DefaultGenerator::instance() {
   static auto& instance = *new DefaultGenerator{{}, Generator(Generator::FromState(), computed_state(0, {}))};
   return instance;
 }
-Tensor default_generator_state() {
-  std::lock_guard lock(DefaultGenerator::instance().mutex);
-  return DefaultGenerator::instance().state();
-}
-void set_default_generator_state(Tensor state) {
-  std::lock_guard lock(DefaultGenerator::instance().mutex);
-  DefaultGenerator::instance().state() = std::move(state);
+HeldGenerator hold_default_generator() {
+  DefaultGenerator& held = DefaultGenerator::instance();
+  return {std::unique_lock(held.mutex), &held.state()};
 }
 Generator& default_generator() { return DefaultGenerator::instance().generator; }
 
 void seed(std::uint64_t value, Loc loc) {
   if (recorder().trace()) fail("seed", loc, "the default generator can't be seeded inside a compiled function");
-  set_default_generator_state(computed_state(value, loc));
+  *hold_default_generator().state = computed_state(value, loc);
 }
 
 Generator::Generator(std::uint64_t seed, Loc loc) {

@@ -2,11 +2,18 @@
 // (i64[2]: seed, offset), whose value at the end is Trace::generator_value: each call takes the state, runs, and puts
 // the new one back.
 #pragma once
+#include <mutex>
+
 #include "weft/tensor.hpp"
 
 namespace weft {
 
-Tensor default_generator_state();
-void set_default_generator_state(Tensor state);
+// The default generator for the length of a call that draws from it: others who draw wait, so that no number is drawn
+// twice.
+struct HeldGenerator {
+  std::unique_lock<std::mutex> lock;
+  Tensor* state = nullptr;
+};
+HeldGenerator hold_default_generator();
 
 }  // namespace weft

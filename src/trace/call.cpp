@@ -87,7 +87,9 @@ class Execution {
     scratch_.symbols.clear();
     for (std::size_t i = 0; i < s_.guards.symbols.size(); ++i)
       scratch_.symbols.push_back(s_.guards.symbol_value(i, scratch_.words));
-    if (traced_.generator.kind != Source::Kind::undefined) generator_ = default_generator_state();
+    if (traced_.generator.kind == Source::Kind::undefined) return;
+    default_generator_ = hold_default_generator();
+    generator_ = *default_generator_.state;
   }
 
   void compute_pending() {
@@ -188,7 +190,7 @@ class Execution {
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
     for (const Traced::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
     if (traced_.generator.kind != Source::Kind::undefined && !seeded(SeededBug::random_state_not_advanced))
-      set_default_generator_state(value_of(traced_.generator));
+      *default_generator_.state = value_of(traced_.generator);
     std::size_t next = 0;
     for (const Leaf& leaf : scratch_.results.leaves)
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
@@ -203,6 +205,7 @@ class Execution {
   const Specialization& s_;
   const Traced& traced_;
   Scratch& scratch_;
+  HeldGenerator default_generator_;  // where the call draws from it
   Tensor generator_;
 };
 

@@ -1,7 +1,9 @@
 // One compiled function called from several threads: same and different arguments, while it is compiled for others.
+#include <algorithm>
 #include <thread>
 
 #include "tests/trace/support.hpp"
+#include "weft/random.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -29,4 +31,22 @@ TEST_CASE("threads share specializations and get their own results") {
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4, 0));
   CHECK(specialization_count(f) >= 6);
+}
+
+TEST_CASE("threads that draw from the default generator at once draw different numbers") {
+  constexpr std::int64_t size = 20000;  // long enough for threads to meet
+  auto draw = compile([](const Tensor& x) { return x + uniform({size}); });
+  seed(7);
+  draw(zeros({size})).eval();
+  constexpr std::size_t threads = 4, draws = 50;
+  std::vector<Numbers> drawn(threads * draws);
+  std::vector<std::thread> running;
+  for (std::size_t id = 0; id < threads; ++id)
+    running.emplace_back([&, id] {
+      for (std::size_t i = 0; i < draws; ++i)
+        drawn[id * draws + i] = numbers_of(slice(id % 2 ? uniform({size}) : draw(zeros({size})), 0, 0, 4));
+    });
+  for (std::thread& thread : running) thread.join();
+  std::sort(drawn.begin(), drawn.end());
+  CHECK(std::adjacent_find(drawn.begin(), drawn.end()) == drawn.end());
 }
