@@ -429,10 +429,21 @@ Program shrink(Program program) {
   return program;
 }
 
+namespace {
+// Of how many programs one is run: NVRTC and sanitized builds take their time.
+int share() {
+#ifdef __SANITIZE_ADDRESS__
+  return 10;
+#else
+  return test::on_device() ? 10 : options().nvrtc_check ? 20 : 1;
+#endif
+}
+}  // namespace
+
 Statistics check_random_programs(std::uint64_t seed, int count) {
   constexpr int batch = 40;
   options().kernel_optimization = 1;  // thousands of kernels: what -O3 adds is other tests' subject
-  if (test::on_device() || options().nvrtc_check) count /= test::on_device() ? 10 : 20;  // NVRTC takes its time
+  count /= share();
   Statistics statistics;
   for (int done = 0; done < count; done += batch) {
     std::vector<Program> programs;
@@ -472,7 +483,7 @@ Statistics check_random_programs(std::uint64_t seed, int count) {
 }
 
 void check_coverage(const Statistics& s) {
-  const bool full = !test::on_device() && !options().nvrtc_check;
+  const bool full = share() == 1;
   if (full) {
     CHECK(static_cast<int>(s.ops.size()) * 10 >= op_count * 9);
     for (int part : {s.reductions, s.views, s.gradients, s.states}) CHECK(part * 10 >= s.programs * 3);
