@@ -42,8 +42,9 @@ struct MemberAccess {
   // The class in which the list stands, which may be a base of T.
   template <class Class>
   static Class owner(void (Class::*)() const);
+  // A function, not an alias: clang checks an alias's access where it is used.
   template <class T>
-  using Owner = decltype(owner(&T::weft_member_owner));
+  static auto owner_of() -> decltype(owner(&T::weft_member_owner));
 };
 template <class T>
 concept Listed = requires {
@@ -231,7 +232,7 @@ struct members {
 template <class T>
 requires(!detail::hana_adapted<T> && detail::Listed<T>) struct members<T> {
   static constexpr bool reflected = true;
-  static constexpr bool inherited = !std::is_same_v<detail::MemberAccess::Owner<T>, T>;
+  static constexpr bool inherited = !std::is_same_v<decltype(detail::MemberAccess::owner_of<T>()), T>;
   template <class Object, class Visitor>
   static constexpr decltype(auto) visit(Object& object, Visitor&& visitor) {
     return detail::MemberAccess::visitor(object)(visitor);
