@@ -49,6 +49,10 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
   Type result = source;
   result.shape = wanted.shape;
   int rank = source.shape.rank();
+  if (op == Op::reshape || op == Op::expand)
+    for (Dim size : wanted.shape)
+      if (size.is_constant() && size.constant() < 0)
+        fail(info(op).name, loc, "a size is negative: ", to_string(source), " to ", to_string(result));
   switch (op) {
     case Op::reshape:
       if (!(source.shape.element_count() == wanted.shape.element_count()))
