@@ -15,6 +15,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/no_compiler.hpp"
 #include "base/options.hpp"
 #include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
@@ -81,11 +82,11 @@ std::string find_compiler() {
     for (const char* name : {"c++", "g++", "clang++"}) {
       if (std::string path = find_in_path(name); !path.empty()) return path;
     }
-    throw CompileError("[compile] no C++ compiler: none of c++, g++, clang++ is in PATH, and WEFT_CXX is not set");
+    throw NoCompilerError("[compile] no C++ compiler: none of c++, g++, clang++ is in PATH, and WEFT_CXX is not set");
   }
   const bool is_path = chosen.find('/') != chosen.npos;
   std::string path = is_path ? (is_program(chosen) ? chosen : std::string()) : find_in_path(chosen);
-  if (path.empty()) throw CompileError(concat_text("[compile] WEFT_CXX='", chosen, "' is no program").c_str());
+  if (path.empty()) throw NoCompilerError(concat_text("[compile] WEFT_CXX='", chosen, "' is no program").c_str());
   if (path[0] != '/') {  // it is started from another folder
     char resolved[PATH_MAX];
     if (realpath(path.c_str(), resolved)) path = resolved;

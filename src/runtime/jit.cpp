@@ -10,6 +10,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/no_compiler.hpp"
 #include "base/version.hpp"
 #include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
@@ -130,9 +131,10 @@ std::string keep_source(const Digest& key, const std::string& text) {
   return Cache(scratch_paths()).keep_text(key, ".cpp", text);
 }
 
-[[noreturn]] void fail_with_source(const CompileError& error, const Digest& key, const KernelSource& source) {
+template <class E>
+[[noreturn]] void fail_with_source(const E& error, const Digest& key, const KernelSource& source) {
   const std::string path = keep_source(key, source_text(source));
-  throw CompileError(concat_text(error.what(), "\n  source: ", path.empty() ? "could not be kept" : path).c_str());
+  throw E(concat_text(error.what(), "\n  source: ", path.empty() ? "could not be kept" : path).c_str());
 }
 
 std::shared_ptr<Library> load_cached(const Digest& key, std::size_t units) {
@@ -193,6 +195,8 @@ std::shared_ptr<Library> jit(const KernelSource& source) {
   HostCompiler compiler;
   try {
     compiler = host_compiler();
+  } catch (const NoCompilerError& error) {
+    fail_with_source(error, digest(source_text(source)), source);
   } catch (const CompileError& error) {
     fail_with_source(error, digest(source_text(source)), source);
   }

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/no_compiler.hpp"
 #include "trace/names.hpp"
 #include "trace/tracing.hpp"
 
@@ -52,6 +53,15 @@ std::vector<std::uint8_t> donatable_leaves(const Traced& traced, const LeafList&
   return donatable;
 }
 
+// One line a failure; one line a process where there is no compiler, which each function would run into.
+void warn_of_failure(const Function& function, const CompileError& error) {
+  if (dynamic_cast<const NoCompilerError*>(&error))
+    logging::warn_once(lines_of(error.what()).front() + "; compiled functions run eagerly");
+  else
+    logging::warn_once(title(function) + ": kernels could not be compiled; running eagerly from here on. " +
+                       error.what());
+}
+
 void compile_kernels(Specialization& made, const Function& function) {
   PipelineOptions options;
   try {
@@ -61,8 +71,7 @@ void compile_kernels(Specialization& made, const Function& function) {
     if (function.options.on_compile_error == OnFailure::raise) throw;
     made.fallback = error.what();
     made.backend = Backend::eager;
-    logging::warn_once(title(function) + ": kernels could not be compiled; running eagerly from here on. " +
-                       error.what());
+    warn_of_failure(function, error);
   }
 }
 
