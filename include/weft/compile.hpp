@@ -466,7 +466,7 @@ auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::curren
 }
 // Everything else is refused with a sentence.
 template <class F, class... Rest>
-requires(!detail::Stateless<std::remove_cvref_t<F>> &&
+requires(!detail::Stateless<std::decay_t<F>> &&
          !detail::CallableModel<std::remove_cvref_t<F>>) void compile(F&&, Rest&&...) {
   static_assert(
       !std::is_class_v<std::remove_cvref_t<F>>,

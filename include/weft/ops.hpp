@@ -67,7 +67,7 @@ Tensor squeeze(At x, int axis);
 Tensor unsqueeze(At x, int axis);
 // Elements start, start+step, ... before stop along `axis`. Negative start and stop count from the end and are clamped
 // as in Python; a negative step walks backwards.
-inline constexpr std::int64_t slice_end = INT64_MAX;
+inline constexpr std::int64_t slice_end = INT64_MAX / 2;  // a Dim has 63 bits
 Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, std::int64_t step = 1);
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);

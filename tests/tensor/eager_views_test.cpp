@@ -58,6 +58,33 @@ TEST_CASE("chains of views agree with the reference") {
     }
 }
 
+TEST_CASE("slices are Python's, for every start, stop and step") {
+  constexpr std::int64_t size = 5;
+  Tensor x = counting({size});
+  // What range(size)[start:stop:step] holds; `none` leaves a bound out.
+  constexpr std::int64_t none = slice_end;
+  auto expected = [&](std::int64_t start, std::int64_t stop, std::int64_t step) {
+    auto clamp = [&](std::int64_t at, std::int64_t low, std::int64_t high) {
+      return std::min(std::max(at < 0 ? at + size : at, low), high);
+    };
+    std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+    std::int64_t at = start == none && step < 0 ? high : clamp(start, low, high);
+    std::int64_t end = stop == none ? (step > 0 ? high : low) : clamp(stop, low, high);
+    std::vector<std::int64_t> list;
+    for (; step > 0 ? at < end : at > end; at += step) list.push_back(at);
+    return list;
+  };
+  for (std::int64_t step : {1, 2, 3, 7, -1, -2, -3, -7})
+    for (std::int64_t start = -7; start <= 8; ++start)
+      for (std::int64_t stop = -7; stop <= 8; ++stop) {
+        std::int64_t from = start == 8 ? none : start, to = stop == 8 ? none : stop;
+        INFO("[", start, ":", stop, ":", step, "]");
+        Tensor part = slice(x, 0, from, to, step);
+        View<const std::int64_t> found = part.data<std::int64_t>();
+        CHECK(std::vector<std::int64_t>(found.begin(), found.end()) == expected(from, to, step));
+      }
+}
+
 TEST_CASE("concat and pad agree with the reference") {
   Values values(2);
   for (DType dtype : all_dtypes)
