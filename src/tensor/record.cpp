@@ -50,6 +50,15 @@ Loc Composite::loc() const { return recorder().loc; }
 
 namespace {
 
+// The number of elements, and of bytes, must be a size too.
+void check_count(const char* operation, const Type& type, Loc loc) {
+  constexpr std::int64_t most = std::int64_t{1} << 58;
+  std::int64_t count = 1;
+  for (Dim size : type.shape)
+    if (size.is_constant() && (__builtin_mul_overflow(count, size.constant(), &count) || count > most)) [[unlikely]]
+      fail(operation, loc, "more elements than there can be: ", to_string(type));
+}
+
 Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
@@ -69,6 +78,7 @@ Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes&
     pending += node.pending;
   }
   Type type = infer(op, operands, attributes, wanted, loc);
+  check_count(info(op).name, type, loc);
   Tensor value = make_node(op, operands, attributes, type, loc);
   Node* node = value.node();
   node->trace = id;

@@ -30,7 +30,7 @@ constexpr DType over_scalar[8][8] = {
     {f32, f32, f32, f32, f32, f32, f32, f32},     {f64, f64, f64, f64, f64, f64, f64, f64},
 };
 // Any tensor (row) and a plain number: an integer, a floating one.
-constexpr DType over_number[8][2] = {{i64, f32}, {u8, f32},   {i32, f32}, {i64, f32},
+constexpr DType over_number[8][2] = {{i64, f32}, {u8, f32},    {i32, f32}, {i64, f32},
                                      {f16, f16}, {bf16, bf16}, {f32, f32}, {f64, f64}};
 
 std::string text(DType dtype) { return info(dtype).name; }
