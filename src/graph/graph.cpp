@@ -26,11 +26,18 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
   }
   std::sort(graph.nodes.begin(), graph.nodes.end(),
             [](const Tensor& a, const Tensor& b) { return a.node()->sequence < b.node()->sequence; });
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
+  number_nodes(graph);
   graph.inputs = std::move(inputs);
   graph.outputs = std::move(outputs);
   graph.effects = std::move(effects);
   return graph;
+}
+
+void number_nodes(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
+    if (graph.nodes[i].node()->body) number_nodes(*graph.nodes[i].node()->body);
+  }
 }
 
 Tensor build_like(const Node& node, std::span<const Tensor> operands) {

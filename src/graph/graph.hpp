@@ -19,6 +19,10 @@ struct Graph {
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);
 
+// Gives the nodes their positions, in bodies too. A node that did not change is shared by the graphs before and behind a
+// pass and holds its position in the later one: whoever goes back to the earlier graph numbers it again.
+void number_nodes(const Graph& graph);
+
 // Rebuilds a graph node by node. `replace` sees each node with its operands already mapped and returns what stands for
 // it: a Tensor for output 0 of a one-output node, or an undefined Tensor to keep the node (copied when operands changed).
 using Replace = std::function<Tensor(const Node& node, std::span<const Tensor> operands)>;

@@ -1,8 +1,16 @@
 // Kernels that cannot be compiled, checks that fail while a plan runs, and memory that is used again.
-#include <cmath>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+
+#include "base/log.hpp"
 #include "base/options.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -44,6 +52,78 @@ TEST_CASE("no compiler: the specialization runs eagerly, or throws where that is
   options().compiler.clear();
   strict(sum, vector_of({0, 2}));
   CHECK(numbers_of(sum) == Numbers{-3.5, -0.5});
+}
+
+TEST_CASE("no compiler: one line says so for all functions, and one that appears is used from then on") {
+  NoCompiler missing;
+  options().compiler = "/nowhere/else/c++";
+  std::vector<std::string> lines;
+  logging::set_sink(
+      [](void* context, std::string_view line) { static_cast<std::vector<std::string>*>(context)->emplace_back(line); },
+      &lines);
+  auto f = compile([](const Tensor& x) { return x * 1.375 + 2; });
+  auto g = compile([](const Tensor& x) { return exp(x * 2.375) - 1; });
+  CHECK(numbers_of(f(vector_of({0, 8}))) == Numbers{2, 13});
+  CHECK(numbers_of(f(vector_of({0}))) == Numbers{2});
+  CHECK(numbers_of(g(vector_of({0}))) == Numbers{0});
+  logging::set_sink(nullptr, nullptr);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] == "[weft] [compile] WEFT_CXX='/nowhere/else/c++' is no program; compiled functions run eagerly");
+
+  options().compiler.clear();
+  CHECK(numbers_of(f(vector_of({0, 8}))) == Numbers{2, 13});
+  CHECK(contains(explain(f, vector_of({0, 8})).fallback, "/nowhere/else/c++"));  // what runs eagerly stays with it
+  CHECK(numbers_of(f(vector_of({0, 8, 16}))) == Numbers{2, 13, 24});
+  CHECK(explain(f, vector_of({0, 8, 16})).fallback.empty());
+  CHECK(explain(f, vector_of({0, 8, 16})).kernels.size() == 1);
+}
+
+TEST_CASE("no compiler: a training step, which the passes took apart, runs as it was traced") {
+  NoCompiler missing;
+  auto train = [](Tensor& weight, const Tensor& x) {
+    auto [loss, slope] =
+        value_and_grad([&](const Tensor& w) { return mean(square(softmax(matmul(x * 1 + 0, w)) - 0.25)); }, weight);
+    weight = weight - slope * 0.125;
+    return loss;
+  };
+  auto step = compile(train);
+  Tensor x = from_list<float>({1, 2, 3, -1, -2, 0.5}, {2, 3}), eager = x * 0.5, compiled = x * 0.5;
+  eager = compiled = transpose(eager);
+  for (int i = 0; i < 3; ++i) CHECK(step(compiled, x).item() == train(eager, x).item());
+  CHECK(numbers_of(compiled) == numbers_of(eager));
+  CHECK(numbers_of(compiled) != numbers_of(transpose(x * 0.5)));
+}
+
+TEST_CASE("no room for files: it runs eagerly with the numbers it should, nothing is lost, and with room it compiles") {
+  std::string folder = "/tmp/weft_no_room_XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
+  const pid_t child = fork();
+  if (child == 0) {  // a file may have 100 bytes here, which no source, object or cache entry is content with
+    std::signal(SIGXFSZ, SIG_IGN);
+    options().cache_directory = folder;
+    rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    const rlimit small{100, limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    auto f = compile([](Tensor& sum, const Tensor& x) {
+      sum = sum + x * 5.125;
+      return relu(sum) * 2;
+    });
+    Tensor sum = vector_of({-10, 1});
+    int wrong = numbers_of(f(sum, vector_of({1, 2}))) == Numbers{0, 22.5} ? 0 : 1;
+    if (numbers_of(f(sum, vector_of({1, 2}))) != Numbers{0.5, 43}) wrong |= 2;
+    if (explain(f, sum, vector_of({1, 2})).fallback.empty()) wrong |= 4;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    Tensor more = vector_of({1, 1, 1});
+    if (numbers_of(f(more, vector_of({1, 2, 3}))) != Numbers{12.25, 22.5, 32.75}) wrong |= 8;
+    if (!explain(f, more, vector_of({1, 2, 3})).fallback.empty()) wrong |= 16;
+    _exit(wrong);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::filesystem::remove_all(folder);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("an index out of range in a compiled function: the user's error; state is untouched; the next call works") {
