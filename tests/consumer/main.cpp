@@ -1,5 +1,5 @@
-// A user's program outside the project: a training step that runs eagerly and compiled and must give the same numbers, and
-// an error that crosses the library's boundary. Exit status 0 only when all of it held.
+// A user's program outside the project: a training step that runs eagerly and compiled and must give the same numbers,
+// and an error that crosses the library's boundary. Exit status 0 only when all of it held.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -55,9 +55,10 @@ bool catches_errors() {
   return fails("nothing was thrown");
 }
 
-int main() try {
-  return trains_the_same() && catches_errors() ? 0 : 1;
-} catch (const Exception& error) {
-  fails(error.what());
-  return 1;
+int main() {
+  try {
+    return trains_the_same() && catches_errors() ? 0 : 1;
+  } catch (const Exception& error) {
+    return fails(error.what()) ? 0 : 1;
+  }
 }

@@ -153,6 +153,33 @@ TEST_CASE("an exception in a traced function leaves state untouched, and the nex
   CHECK(numbers_of(cache.weight) == Numbers{2});
 }
 
+TEST_CASE("a compiled function inside another that throws: the outer trace goes on, or both are gone") {
+  static const auto inner = compile([](const Tensor& x) {
+    Tensor y = x * 2;
+    if (fail_now) throw std::runtime_error("the user's");
+    return y;
+  });
+  auto outer = compile([](const Tensor& x) { return inner(x) + 1; });
+  auto catching = compile(
+      [](const Tensor& x) {
+        Tensor y = x + 1;
+        try {
+          y = inner(y);
+        } catch (const std::runtime_error&) {
+          y = y - 3;
+        }
+        return y * x;
+      },
+      {.check = Check::never});
+  fail_now = true;
+  CHECK(numbers_of(catching(vector_of({5}))) == Numbers{15});
+  CHECK_THROWS_WITH(outer(vector_of({5})), "the user's");
+  fail_now = false;
+  CHECK(numbers_of(vector_of({5}) * 2) == Numbers{10});
+  CHECK(numbers_of(outer(vector_of({5}))) == Numbers{11});
+  CHECK(specialization_count(inner) == 0);
+}
+
 TEST_CASE("what cannot be copied is traced in place, and put back when the function throws") {
   auto f = compile([](Pinned& p) {
     p.value = p.value + 1;

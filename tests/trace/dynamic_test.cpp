@@ -1,0 +1,85 @@
+// Symbolic sizes end to end: one specialization serves every size of 2 and more, with the numbers that eager gives, for
+// pointwise functions, reductions of rows and columns, products, views and a training step.
+#include <cmath>
+
+#include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
+#include "weft/nn.hpp"
+#include "weft/random.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+
+struct Extent {
+  std::int64_t rows, columns;
+};
+constexpr Extent shapes[] = {{3, 17}, {2, 5}, {64, 33}, {17, 16}, {5, 130}, {70, 3}};
+
+// Holds a function of a matrix against itself run eagerly, at all shapes; `bound` is relative to the largest number.
+template <class F>
+void check_all_shapes(F f, double bound) {
+  auto symbolic = compile(f, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  Generator rng(5);
+  for (auto [rows, columns] : shapes) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    Tensor x = normal({rows, columns}, 0, 1, rng);
+    Tensor expected = f(x), found = symbolic(x);
+    REQUIRE(found.shape().same(expected.shape()));
+    double largest = amax(abs(expected)).item();
+    CHECK(amax(abs(found - expected)).item() <= bound * largest);
+  }
+  CHECK(specialization_count(symbolic) == 1);
+  CHECK(last_recompile_reason(symbolic).empty());
+}
+
+}  // namespace
+
+TEST_CASE("symbolic sizes: pointwise, at sizes around the lanes") {
+  check_all_shapes([](const Tensor& x) { return tanh(x * 2 + 1) - select(x, 0, 0); }, 0);
+}
+
+TEST_CASE("symbolic sizes: reductions of rows, of columns and of all") {
+  check_all_shapes([](const Tensor& x) { return softmax(x); }, 1e-6);
+  check_all_shapes([](const Tensor& x) { return (x - mean(x, 1, true)) * rsqrt(var(x, 1, 0, true) + 1e-5); }, 1e-6);
+  check_all_shapes([](const Tensor& x) { return sum(x * x, 0) / 3; }, 1e-6);
+  check_all_shapes([](const Tensor& x) { return mean(x) + amax(x); }, 1e-6);
+}
+
+TEST_CASE("symbolic sizes: products, transposed and with what is fused around them") {
+  check_all_shapes([](const Tensor& x) { return relu(matmul(x, transpose(x))) + 1; }, 1e-5);
+  check_all_shapes([](const Tensor& x) { return matmul(transpose(x * 2), x); }, 1e-5);
+}
+
+TEST_CASE("symbolic sizes: views, padding, joining and rows by index") {
+  check_all_shapes([](const Tensor& x) { return concat({flip(x, 0), slice(x, 0, 1)}) * 2; }, 0);
+  check_all_shapes([](const Tensor& x) { return pad(reshape(transpose(x), {-1}), 0, 1, 2) + 1; }, 0);
+  check_all_shapes(
+      [](const Tensor& x) {
+        return gather(x, argmax(x, 0) * 0 + 1) - expand(slice(x, 0, 1, 2), {x.size(1), x.size(1)});
+      },
+      0);
+}
+
+TEST_CASE("symbolic sizes: a training step takes batches of any size") {
+  auto body = [](nn::Linear& layer, const Tensor& x, const Tensor& y) {
+    auto [loss, slopes] = value_and_grad([&](const nn::Linear& l) { return nn::cross_entropy(l(x), y); }, layer);
+    layer.weight = layer.weight - slopes.weight * 0.5;
+    layer.bias = layer.bias - slopes.bias * 0.5;
+    return loss;
+  };
+  auto step = compile(body, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  seed(2);
+  nn::Linear compiled(6, 4), eager = compiled;
+  Generator rng(9);
+  for (std::int64_t rows : {32, 7, 2, 100}) {
+    Tensor x = normal({rows, 6}, 0, 1, rng), y = randint({rows}, 0, 4, rng);
+    double found = step(compiled, x, y).item(), expected = body(eager, x, y).item();
+    CAPTURE(rows);
+    CHECK(std::abs(found - expected) <= 1e-5 * std::abs(expected));
+    CHECK(amax(abs(compiled.weight - eager.weight)).item() <= 1e-5);
+  }
+  CHECK(specialization_count(step) == 1);
+}
