@@ -280,6 +280,47 @@ TEST_CASE("the transpose of a product is the product of the transposes, the othe
   CHECK(after(r, orient_matmul, transpose(product) + product).find("permute(%2") != std::string::npos);
 }
 
+TEST_CASE("verify names what is broken: a type, an order, a result that is not there, and the same inside a body") {
+  auto message = [](const Graph& graph) -> std::string {
+    try {
+      verify(graph);
+    } catch (const InternalError& error) {
+      return error.what();
+    }
+    return "fine";
+  };
+  auto holds = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  Recording r;
+  Tensor x = r.x(), y = exp(x), z = y * x;
+  Graph graph = r.graph({z});
+  REQUIRE(message(graph) == "fine");
+  y.node()->type.dtype = DType::f64;
+  CHECK(holds(message(graph), "%1 exp has type f64[2,3], inferred f32[2,3]"));
+  y.node()->type.dtype = DType::f32;
+  std::swap(graph.nodes[1], graph.nodes[2]);
+  number_nodes(graph);
+  CHECK(holds(message(graph), "operand of %1 mul stands behind its user"));
+  std::swap(graph.nodes[1], graph.nodes[2]);
+  CHECK(holds(message(graph), "has index"));
+  number_nodes(graph);
+  REQUIRE(message(graph) == "fine");
+
+  Recording inner;
+  Tensor a = inner.x(), b = a - 1;
+  auto body = std::make_shared<const Graph>(inner.graph({b}));
+  Recording outer;
+  Tensor called = record(Op::call, {outer.x()}, {}, type_of(b), {});
+  called.node()->body = body;
+  Graph around = outer.graph({called});
+  REQUIRE(message(around) == "fine");
+  b.node()->type.shape = Shape::of(3, 2);
+  CHECK(holds(message(around), "sub has type f32[3,2], inferred f32[2,3]"));
+  b.node()->type.shape = Shape::of(2, 3);
+  called.node()->output_count = 2;
+  called.node()->more_types.push_back(type_of(b));
+  CHECK(holds(message(around), "its body takes 1 and gives 1"));
+}
+
 TEST_CASE("passes keep what a graph means") {
   // Values where shortcuts go wrong.
   std::vector<double> edges = {0.0, -0.0, 1.5, -2.5, INFINITY, -INFINITY, NAN, std::numeric_limits<float>::denorm_min(),
