@@ -13,16 +13,16 @@ Tensor slopes(const Tensor& x) {
 }
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
+struct Way {
+  const char* name;
+  Tensor result;
+};
 int wrong = 0;
 // f at some numbers of type T, in each way, against its formula in double.
 template <class T>
 void check(const char* what, Tensor (*f)(const Tensor&), double (*formula)(double), double bound) {
   Tensor x = from_list<T>({-30, -2, -0.5, 0, 0.0009765625, 1, 20});
   View<const T> at = x.data<T>();
-  struct Way {
-    const char* name;
-    Tensor result;
-  };
   const CompileOptions strict{.on_compile_error = OnFailure::raise}, reference{.backend = Backend::reference};
   const Way ways[] = {{"eager", f(x)}, {"compiled", compile(f, strict)(x)}, {"reference", compile(f, reference)(x)}};
   for (const Way& way : ways) {
