@@ -174,9 +174,11 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
 
 std::size_t unit_count(std::size_t kernels) {
   // A unit costs as much as two kernels before its first (docs/decisions/0001-compiler-driving.md).
-  // The compiler's time grows faster than a unit: beyond 25 kernels a core there are more units than cores.
+  // The compiler's time grows faster than a unit: beyond 25 kernels a core there are more units than cores, as many on
+  // each, so that none waits for the last one.
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::max(std::clamp(kernels / 2, std::size_t{1}, cores), (kernels + 24) / 25);
+  const std::size_t rounds = (kernels + 25 * cores - 1) / (25 * cores);
+  return rounds > 1 ? rounds * cores : std::clamp(kernels / 2, std::size_t{1}, cores);
 }
 
 std::string source_text(const KernelSource& source) {

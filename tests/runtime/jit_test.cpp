@@ -92,7 +92,8 @@ TEST_CASE("kernels are divided into a unit a core, into fewer when they are few,
   CHECK(weft::unit_count(0) == 1);
   CHECK(weft::unit_count(3) == 1);
   CHECK(weft::unit_count(8) == std::min<std::size_t>(4, cores));
-  CHECK(weft::unit_count(100000) == std::max<std::size_t>(4000, cores));
+  CHECK(weft::unit_count(100000) >= 4000);
+  CHECK(weft::unit_count(100000) % cores == 0);
 }
 
 #if defined(__SANITIZE_ADDRESS__)
