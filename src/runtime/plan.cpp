@@ -12,9 +12,8 @@
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
 #include "runtime/cuda/plan.hpp"
-#include "runtime/matmul.hpp"
 #include "runtime/parallel.hpp"
-#include "runtime/plan_number.hpp"
+#include "runtime/plan_matmul.hpp"
 #include "runtime/scatter.hpp"
 
 namespace weft::runtime {
@@ -31,8 +30,9 @@ struct PreparedLaunch {
   const Launch* launch = nullptr;
   std::size_t table = 0;  // of its pointers, in Frame::pointers
   Range parameters;
-  Range units, work;                              // kernel; scatter_add: rows, count, width
-  Range sizes, batch, a_batch, b_batch, c_batch;  // matmul: m, n, k, the offsets, the strides
+  Range units, work;  // kernel
+  Range sizes;        // scatter_add: rows, count, width
+  PlanMatmul matmul;
 };
 
 // A pointer that each call supplies.
@@ -142,17 +142,10 @@ class HostPlan final : public PreparedPlan {
         step.work = numbers_.add({launch.work});
         step.parameters = numbers_.add(launch.parameters);
         break;
-      case Launch::Kind::matmul: {
-        const Contraction& c = launch.matmul;
+      case Launch::Kind::matmul:
         WEFT_CHECK(launch.buffers.size() == 3, launch.name);
-        step.sizes = numbers_.add({c.m, c.n, c.k, c.a_offset, c.b_offset, c.c_offset, c.a_row, c.a_column, c.b_row,
-                                   c.b_column, c.c_row, c.c_column});
-        step.batch = numbers_.add(c.batch);
-        step.a_batch = numbers_.add(c.a_batch);
-        step.b_batch = numbers_.add(c.b_batch);
-        step.c_batch = numbers_.add(c.c_batch);
+        step.matmul = PlanMatmul(launch.matmul, numbers_);
         break;
-      }
       case Launch::Kind::scatter_add:
         WEFT_CHECK(launch.buffers.size() == 3, launch.name);
         step.sizes = numbers_.add({launch.rows, launch.count, launch.width});
@@ -206,28 +199,9 @@ class HostPlan final : public PreparedPlan {
   }
 
   void run_matmul(const PreparedLaunch& step, Frame& frame) {
-    const std::int64_t* n = frame.numbers.data();
-    const std::int64_t* size = n + step.sizes.begin;
-    const auto span = [&](Range range) { return std::span(n + range.begin, range.count); };
-    const Matmul product{step.launch->matmul.dtype,
-                         size[0],
-                         size[1],
-                         size[2],
-                         size[6],
-                         size[7],
-                         size[8],
-                         size[9],
-                         size[10],
-                         size[11],
-                         span(step.batch),
-                         span(step.a_batch),
-                         span(step.b_batch),
-                         span(step.c_batch)};
-    const std::int64_t element = info(product.dtype).bits / 8;
-    const auto operand = [&](std::size_t i) {
-      return static_cast<std::byte*>(frame.pointers[step.table + i]) + size[3 + i] * element;
-    };
-    matmul(product, operand(0), operand(1), operand(2));
+    void* const* pointers = frame.pointers.data() + step.table;
+    const auto operand = [&](std::size_t i) { return step.matmul.first(i, pointers[i], frame.numbers); };
+    matmul(step.matmul.product(frame.numbers), operand(0), operand(1), operand(2));
   }
 
   void run_scatter_add(const PreparedLaunch& step, Frame& frame) {

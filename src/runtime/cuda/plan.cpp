@@ -8,7 +8,7 @@
 #include "base/fail.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/code.hpp"
-#include "runtime/plan_number.hpp"
+#include "runtime/plan_matmul.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -26,7 +26,7 @@ struct Step {
   const Launch* launch = nullptr;
   Function* function = nullptr;
   Range parameters, units, sizes;
-  Range batch, a_batch, b_batch, c_batch;
+  PlanMatmul matmul;
 };
 
 struct Frame {
@@ -108,17 +108,10 @@ class DevicePlan final : public PreparedPlan {
         step.parameters = numbers_.add(launch.parameters);
         step.units = numbers_.add({launch.units});
         break;
-      case Launch::Kind::matmul: {
-        const Contraction& c = launch.matmul;
+      case Launch::Kind::matmul:
         if (!launch.name.empty()) step.function = code_->function(launch.name);
-        step.sizes = numbers_.add({c.m, c.n, c.k, c.a_offset, c.b_offset, c.c_offset, c.a_row, c.a_column, c.b_row,
-                                   c.b_column, c.c_row, c.c_column});
-        step.batch = numbers_.add(c.batch);
-        step.a_batch = numbers_.add(c.a_batch);
-        step.b_batch = numbers_.add(c.b_batch);
-        step.c_batch = numbers_.add(c.c_batch);
+        step.matmul = PlanMatmul(launch.matmul, numbers_);
         break;
-      }
       case Launch::Kind::scatter_add:
         step.function = code_->function(launch.name);
         step.sizes = numbers_.add({launch.rows, launch.count, launch.width});
@@ -250,25 +243,10 @@ class DevicePlan final : public PreparedPlan {
   }
 
   void run_matmul(const Step& step, Frame& frame) {
-    const std::span<const std::int64_t> size = numbers(step.sizes, frame);
-    Matmul product{step.launch->matmul.dtype,
-                   size[0],
-                   size[1],
-                   size[2],
-                   size[6],
-                   size[7],
-                   size[8],
-                   size[9],
-                   size[10],
-                   size[11],
-                   numbers(step.batch, frame),
-                   numbers(step.a_batch, frame),
-                   numbers(step.b_batch, frame),
-                   numbers(step.c_batch, frame)};
+    const Matmul product = step.matmul.product(frame.numbers);
     const auto element = static_cast<std::int64_t>(storage_bytes(product.dtype, 1));
     std::byte* operands[3];
-    for (std::size_t i = 0; i < 3; ++i)
-      operands[i] = static_cast<std::byte*>(pointer(step, i, frame)) + size[3 + i] * element;
+    for (std::size_t i = 0; i < 3; ++i) operands[i] = step.matmul.first(i, pointer(step, i, frame), frame.numbers);
     if (library_product(device_, product, operands[0], operands[1], operands[2])) return;
     std::int64_t batches = 1;
     for (const std::int64_t axis : product.batch) batches *= axis;

@@ -1,0 +1,43 @@
+// A contraction's numbers in a plan's table, shared by the executors of host and device. In: a Contraction, whose sizes
+// may be symbolic. Out: the Matmul that the table's values make, and where its operands begin.
+#pragma once
+#include <cstddef>
+#include <span>
+
+#include "base/contraction.hpp"
+#include "runtime/matmul.hpp"
+#include "runtime/plan_number.hpp"
+
+namespace weft::runtime {
+
+class PlanMatmul {
+ public:
+  PlanMatmul() = default;
+  PlanMatmul(const Contraction& c, NumberTable& table)
+      : dtype_(c.dtype),
+        sizes_(table.add({c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column})),
+        offsets_(table.add({c.a_offset, c.b_offset, c.c_offset})),
+        batch_(table.add(c.batch)),
+        a_batch_(table.add(c.a_batch)),
+        b_batch_(table.add(c.b_batch)),
+        c_batch_(table.add(c.c_batch)) {}
+
+  // The product's batch strides look into `numbers`.
+  Matmul product(std::span<const std::int64_t> numbers) const {
+    const auto part = [&](NumberTable::Range range) { return numbers.subspan(range.begin, range.count); };
+    const std::span<const std::int64_t> n = part(sizes_);
+    return {dtype_, n[0], n[1], n[2],         n[3],           n[4],           n[5],
+            n[6],   n[7], n[8], part(batch_), part(a_batch_), part(b_batch_), part(c_batch_)};
+  }
+
+  // The first element of operand 0 (a), 1 (b) or 2 (c), in the buffer that begins at `buffer`.
+  std::byte* first(std::size_t operand, void* buffer, std::span<const std::int64_t> numbers) const {
+    return static_cast<std::byte*>(buffer) + numbers[offsets_.begin + operand] * (info(dtype_).bits / 8);
+  }
+
+ private:
+  DType dtype_ = DType::f32;
+  NumberTable::Range sizes_, offsets_, batch_, a_batch_, b_batch_, c_batch_;
+};
+
+}  // namespace weft::runtime
