@@ -3,15 +3,12 @@
 #include "codegen/cuda.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "base/fail.hpp"
-#include "codegen/cpp_expression.hpp"
+#include "codegen/cuda_shape.hpp"
 
 namespace weft::codegen {
-
-extern const char embedded_cuda[];
 
 using loop::Instruction;
 using loop::Kernel;
@@ -31,74 +28,13 @@ std::string value_type(DType dtype) {
   }
 }
 
-// The largest absolute value that an index or a part of it can have; nothing where a symbol leaves it open.
-std::optional<double> magnitude(Dim dim) {
-  double total = 0;
-  for (const DimTerm& term : dims::terms(dim)) {
-    double product =
-        term.coefficient < 0 ? -static_cast<double>(term.coefficient) : static_cast<double>(term.coefficient);
-    for (const DimNode* factor : term.factors) {
-      std::optional<double> bound;
-      switch (factor->kind) {
-        case DimKind::axis:
-        case DimKind::value: bound = magnitude(factor->extent); break;
-        case DimKind::floor_divide:
-        case DimKind::modulo: {
-          const std::optional<double> left = magnitude(factor->left), right = magnitude(factor->right);
-          if (left && right) bound = std::max(*left, *right);
-          break;
-        }
-        case DimKind::sum: bound = magnitude(Dim::from_node(factor)); break;
-        case DimKind::symbol: break;
-      }
-      if (!bound) return std::nullopt;
-      product *= *bound;
-    }
-    total += product;
-  }
-  return total;
-}
-
-// With room for a loop variable to step over the end.
-constexpr double small_index = 1 << 30;
-
-bool fits_32_bits(const Kernel& kernel) {
-  double points = 1;
-  for (const loop::Axis& axis : kernel.axes) {
-    if (!axis.extent.is_constant()) return false;
-    points *= static_cast<double>(axis.extent.constant());
-  }
-  if (points > small_index) return false;
-  for (const Instruction& instruction : kernel.body) {
-    const std::optional<double> bound = magnitude(instruction.index);
-    if (!bound || *bound > small_index) return false;
-  }
-  return true;
-}
-
-std::int64_t power_of_two_up_to(std::int64_t n) {
-  std::int64_t power = 1;
-  while (power * 2 <= n) power *= 2;
-  return power;
-}
-
-Dim divide_up(Dim count, std::int64_t by) { return (count + Dim(by - 1)) / Dim(by); }
-
-// How a kernel is laid out, decided before any text.
-struct Shape {
-  int width = 1;    // elements of the vector axis in a pack
-  int team = 1;     // rows: threads a row; columns: members a column
-  int columns = 1;  // columns: threads side by side
-  int threads = 256;
-  std::int64_t turns = 0;  // rows: packs a thread has in a row, when values are kept in registers; else 0
-};
-
 class Generator {
  public:
   explicit Generator(const Kernel& kernel)
-      : kernel_(kernel), analysis_(analyze(kernel, {0, 0, false})), expressions_(kernel_, analysis_) {
-    choose_shape();
-  }
+      : kernel_(kernel),
+        analysis_(analyze(kernel, {0, 0, false})),
+        expressions_(kernel_, analysis_),
+        shape_(choose_cuda_shape(kernel_, analysis_, expressions_)) {}
 
   CudaKernel run() {
     find_index_values();
@@ -148,75 +84,11 @@ class Generator {
     return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
   }
   static std::string number(std::int64_t n) { return std::to_string(n); }
-  Dim product(const std::vector<int>& axes) const {
-    Dim count = 1;
-    for (const int axis : axes) count = count * extent(axis);
-    return count;
-  }
+  Dim product(const std::vector<int>& axes) const { return extent_of(kernel_, axes); }
 
   // ---- decisions
   // ------------------------------------------------------------------------------------------------------
-  bool in_pack(int i) const {
-    const Instruction& it = at(i);
-    return shape_.width > 1 && (it.kind == Kind::load || it.kind == Kind::store) && facts(i).vector &&
-           expressions_.access(it.index).kind == Access::Kind::contiguous;
-  }
-
-  int pack_width() const {
-    if (analysis_.form == Form::columns || kernel_.vector_axis < 0) return 1;
-    std::int64_t smallest = 0, largest = 0;
-    for (int i = 0; i < size(); ++i) {
-      const Instruction& it = at(i);
-      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
-      if (expressions_.access(it.index).kind != Access::Kind::contiguous) continue;
-      const auto bytes = static_cast<std::int64_t>(storage_bytes(it.dtype, 1));
-      smallest = smallest ? std::min(smallest, bytes) : bytes;
-      largest = std::max(largest, bytes);
-    }
-    if (smallest == 0) return 1;
-    std::int64_t width = std::min<std::int64_t>({16 / smallest, 32 / largest, 8});
-    if (size() > 160) width = std::min<std::int64_t>(width, 2);  // the text is expanded for each element of a pack
-    if (size() > 400) width = 1;
-    if (vector_extent().is_constant())
-      width = std::min(width, power_of_two_up_to(std::max<std::int64_t>(vector_extent().constant(), 1)));
-    return static_cast<int>(std::max<std::int64_t>(width, 1));
-  }
-
-  void choose_shape() {
-    shape_.width = pack_width();
-    if (analysis_.form == Form::rows) choose_team();
-    if (analysis_.form == Form::columns) {
-      const Dim count = kernel_.inner_count();
-      const std::int64_t rows = count.is_constant() ? count.constant() : 64;
-      shape_.team =
-          static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(rows / 8, 1)), 1, 32));
-      shape_.columns = std::max(32, 128 / shape_.team);
-      shape_.threads = shape_.team * shape_.columns;
-    }
-  }
-
-  void choose_team() {
-    const Dim inner = kernel_.inner_count(), rows = kernel_.outer_count();
-    const bool few_rows = rows.is_constant() && rows.constant() < 512;
-    const std::int64_t share = few_rows ? 4 : 16;  // elements a thread
-    const std::int64_t count = inner.is_constant() ? inner.constant() : 256 * share;
-    const std::int64_t wanted = (count + share - 1) / share;
-    shape_.team = static_cast<int>(
-        std::clamp<std::int64_t>(power_of_two_up_to(std::max<std::int64_t>(2 * wanted - 1, 1)), 32, 1024));
-    shape_.threads = shape_.team == 32 && !rows.same(Dim(1)) ? 256 : shape_.team;
-    if (!inner.is_constant()) return;
-    // Kept values are registers: all turns of a row's walk are written out.
-    const std::int64_t packs = positions().constant();
-    const std::int64_t turns = (packs + shape_.team - 1) / shape_.team;
-    const std::int64_t elements = turns * shape_.width;
-    if (elements > 32 || turns == 0) return;
-    Analysis kept = analyze(kernel_, {inner.constant(), static_cast<int>(64 / elements), true});
-    std::size_t steps = 0;
-    for (const std::vector<Step>& walk : kept.walks) steps += walk.size();
-    if (kept.kept.empty() || static_cast<std::int64_t>(steps) * elements > 3000) return;
-    shape_.turns = turns;
-    analysis_ = std::move(kept);
-  }
+  bool in_pack(int i) const { return shape_.width > 1 && is_contiguous_access(kernel_, analysis_, expressions_, i); }
 
   // Packs of a row.
   Dim positions() const { return product(analysis_.inner) * divide_up(vector_extent(), shape_.width); }
@@ -583,51 +455,15 @@ class Generator {
   const Kernel& kernel_;
   Analysis analysis_;
   const Expressions expressions_;
-  Shape shape_;
+  CudaShape shape_;
   std::vector<bool> index_values_;
   bool loads_outside_ = false;
   std::string text_;
   int depth_ = 0;
 };
 
-constexpr std::size_t kernels_a_unit = 6;
-
 }  // namespace
 
 CudaKernel generate_cuda(const Kernel& kernel) { return Generator(kernel).run(); }
-
-std::string cuda_scatter_add_name(DType dtype) { return std::string("weft_scatter_add_") + info(dtype).name; }
-std::string cuda_scatter_add(DType dtype) {
-  const std::string type = memory_type(dtype);
-  return "extern \"C\" __global__ void " + cuda_scatter_add_name(dtype) +
-         "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
-         "  scatter_add(static_cast<const long*>(arguments.buffers[0]), static_cast<const " +
-         type + "*>(arguments.buffers[1]), static_cast<" + type +
-         "*>(arguments.buffers[2]),\n"
-         "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
-}
-
-std::string cuda_product_name(DType dtype) { return std::string("weft_product_") + info(dtype).name; }
-std::string cuda_product(DType dtype) {
-  const std::string type = memory_type(dtype);
-  std::string sizes;
-  for (int i = 0; i < 9; ++i) sizes += ", arguments.sizes[" + std::to_string(i) + "]";
-  return "extern \"C\" __global__ void " + cuda_product_name(dtype) +
-         "(const __grid_constant__ Arguments<3, 9> arguments) {\n"
-         "  strided_product(static_cast<const " +
-         type + "*>(arguments.buffers[0]), static_cast<const " + type + "*>(arguments.buffers[1]), static_cast<" +
-         type + "*>(arguments.buffers[2])" + sizes + ");\n}\n";
-}
-
-std::vector<std::string> cuda_units(std::span<const std::string> functions) {
-  std::vector<std::string> units;
-  const std::size_t count = (functions.size() + kernels_a_unit - 1) / kernels_a_unit;
-  for (std::size_t unit = 0; unit < count; ++unit) {
-    std::string text = std::string(embedded_cuda) + "\nnamespace weft {\n";
-    for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];
-    units.push_back(text + "\n}  // namespace weft\n");
-  }
-  return units;
-}
 
 }  // namespace weft::codegen

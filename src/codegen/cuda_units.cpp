@@ -1,0 +1,46 @@
+// Steps that are no generated kernels, and functions put together as programs.
+#include "codegen/cpp_expression.hpp"
+#include "codegen/cuda.hpp"
+
+namespace weft::codegen {
+
+extern const char embedded_cuda[];
+extern const char embedded_cuda_reduce[];
+
+constexpr std::size_t kernels_a_unit = 6;
+
+std::string cuda_scatter_add_name(DType dtype) { return std::string("weft_scatter_add_") + info(dtype).name; }
+std::string cuda_scatter_add(DType dtype) {
+  const std::string type = memory_type(dtype);
+  return "extern \"C\" __global__ void " + cuda_scatter_add_name(dtype) +
+         "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
+         "  scatter_add(static_cast<const long*>(arguments.buffers[0]), static_cast<const " +
+         type + "*>(arguments.buffers[1]), static_cast<" + type +
+         "*>(arguments.buffers[2]),\n"
+         "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
+}
+
+std::string cuda_product_name(DType dtype) { return std::string("weft_product_") + info(dtype).name; }
+std::string cuda_product(DType dtype) {
+  const std::string type = memory_type(dtype);
+  std::string sizes;
+  for (int i = 0; i < 9; ++i) sizes += ", arguments.sizes[" + std::to_string(i) + "]";
+  return "extern \"C\" __global__ void " + cuda_product_name(dtype) +
+         "(const __grid_constant__ Arguments<3, 9> arguments) {\n"
+         "  strided_product(static_cast<const " +
+         type + "*>(arguments.buffers[0]), static_cast<const " + type + "*>(arguments.buffers[1]), static_cast<" +
+         type + "*>(arguments.buffers[2])" + sizes + ");\n}\n";
+}
+
+std::vector<std::string> cuda_units(std::span<const std::string> functions) {
+  std::vector<std::string> units;
+  const std::size_t count = (functions.size() + kernels_a_unit - 1) / kernels_a_unit;
+  for (std::size_t unit = 0; unit < count; ++unit) {
+    std::string text = std::string(embedded_cuda) + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
+    for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];
+    units.push_back(text + "\n}  // namespace weft\n");
+  }
+  return units;
+}
+
+}  // namespace weft::codegen
