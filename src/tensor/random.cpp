@@ -102,15 +102,20 @@ Generator::Generator(std::uint64_t seed, Loc loc) {
 }
 
 Tensor& Generator::state(Loc loc) {
-  if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
   Trace* trace = recorder().trace();
-  // The default generator may also be an argument, bound like any other.
-  if (!trace || !DefaultGenerator::is(*this) || state_.tensor().node()->trace == trace->id) return state_.tensor();
-  if (!trace->generator_input.defined()) {
-    trace->generator_input = record(Op::input, {}, Attributes::integer(0), state_type(), loc);
-    trace->generator_value = trace->generator_input;
+  if (trace && DefaultGenerator::is(*this)) {
+    // It may be an argument, bound like any other. Else its state is other threads' to change.
+    std::lock_guard lock(DefaultGenerator::instance().mutex);
+    if (state_.tensor().node()->trace != trace->id) {
+      if (!trace->generator_input.defined()) {
+        trace->generator_input = record(Op::input, {}, Attributes::integer(0), state_type(), loc);
+        trace->generator_value = trace->generator_input;
+      }
+      return trace->generator_value;
+    }
   }
-  return trace->generator_value;
+  if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
+  return state_.tensor();
 }
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
