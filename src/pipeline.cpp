@@ -37,7 +37,8 @@ constexpr NamedPass graph_passes[] = {
     {"inline_calls", inline_calls},         {"fold_constants", fold_constants},
     {"simplify_algebra", simplify_algebra}, {"common_subexpressions", common_subexpressions},
     {"orient_matmul", orient_matmul},       {"simplify_algebra", simplify_algebra},
-    {"decompose_matmul", decompose_matmul}, {"dead_code", dead_code},
+    {"decompose_matmul", decompose_matmul}, {"local_collectives", local_collectives},
+    {"dead_code", dead_code},
 };
 
 class Timer {

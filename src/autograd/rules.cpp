@@ -73,6 +73,14 @@ constexpr Rule vjp_constant = no_gradient, vjp_input = no_gradient, vjp_data = n
 
 void vjp_variable(const Pullback& p) { p.results[0] = p.gradient(); }
 
+// The sum over the group is linear and its own adjoint: each process's operand went into everyone's result.
+void vjp_all_reduce_wait(const Pullback& p) { p.results[0] = p.gradient(); }
+void vjp_all_reduce_start(const Pullback& p) {
+  const Attributes& group = p.node().attributes;
+  const Type type = type_of(p.gradient());
+  p.results[0] = like(Op::all_reduce_wait, like(Op::all_reduce_start, p.gradient(), group, type), group, type);
+}
+
 void vjp_transfer(const Pullback& p) { p.results[0] = like(Op::transfer, p.gradient(), {}, type_of(p.operand(0))); }
 
 void vjp_cast(const Pullback& p) { p.results[0] = like(Op::cast, p.gradient(), {}, type_of(p.operand(0))); }

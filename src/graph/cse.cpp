@@ -14,6 +14,7 @@ bool is_mergeable(const Node& node) {
     case OpKind::random:
     case OpKind::effect:
     case OpKind::identity:
+    case OpKind::collective:
     case OpKind::region: return false;
     default: return true;
   }

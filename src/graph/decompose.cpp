@@ -50,4 +50,10 @@ Graph decompose_matmul(const Graph& graph) {
   });
 }
 
+Graph local_collectives(const Graph& graph) {
+  return rewrite(graph, [](const Node& node, std::span<const Tensor> operands) -> Tensor {
+    return info(node.op).kind == OpKind::collective ? operands[0] : Tensor();
+  });
+}
+
 }  // namespace weft

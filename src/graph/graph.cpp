@@ -121,6 +121,11 @@ void verify(const Graph& graph) {
                   inferred.device == node.type.device;
     for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
     WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
+    if (node.op == Op::all_reduce_wait) {
+      const Node& start = *node.input(0).node();
+      WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes == node.attributes, "%", i, " waits for %",
+                 start.index, ", which is no all_reduce_start of its group");
+    }
     if (node.body) {
       verify(*node.body);
       WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count,
@@ -167,6 +172,8 @@ std::string attributes_text(const Node& node) {
              " interior " + std::to_string(a.value);
     case Op::concat:
     case Op::iota: return "axis " + std::to_string(a.axes[0]);
+    case Op::all_reduce_start:
+    case Op::all_reduce_wait: return "group " + interned_text(static_cast<std::uint32_t>(a.value));
     case Op::check: return interned_text(static_cast<std::uint32_t>(a.value));
     default: break;
   }

@@ -176,6 +176,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::reduce: return infer_reduce(op, operands, attributes, loc);
     case OpKind::contraction: return infer_matmul(operands, loc);
     case OpKind::index: return infer_index(op, operands, wanted, loc);
+    case OpKind::collective: return type_of(operands[0]);
     case OpKind::identity: {
       Type result = type_of(operands[0]);
       if (op == Op::transfer) result.device = wanted.device;

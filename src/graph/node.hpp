@@ -36,7 +36,8 @@ std::string to_string(const Type& type);  // f32[64,128]; a trailing ' marks wea
 // compare and hash as bytes.
 struct Attributes {
   std::int64_t value = 0;      // constant: the number's bits (double for floating, else int64); input: slot;
-                               // check: message id; pad: interior zeros; slice: step
+                               // check: message id; pad: interior zeros; slice: step;
+                               // all_reduce: the group's name, interned
   Dim start = 0;               // slice: first index; pad: zeros before
   Dim stop = 0;                // pad: zeros after
   std::uint8_t axes[8] = {};   // permute: the permutation; reduce: 1 where reduced; slice, concat, pad, iota: axes[0]

@@ -330,7 +330,8 @@ struct Interpreter {
       case OpKind::reduce: return one(interpret_reduce(node.op, attributes, type, *operands[0]));
       case OpKind::contraction: return one(interpret_matmul(type, *operands[0], *operands[1]));
       case OpKind::random: return one(interpret_random_bits(type, *operands[0], *operands[1]));
-      case OpKind::identity: return one(*operands[0]);
+      case OpKind::identity:
+      case OpKind::collective: return one(*operands[0]);
       case OpKind::assemble:
         return one(node.op == Op::pad ? interpret_pad(attributes, type, *operands[0])
                                       : interpret_concat(attributes, type, operands));

@@ -7,7 +7,7 @@
 namespace weft {
 
 enum class OpKind : std::uint8_t {
-  pointwise, leaf, view, assemble, cast, reduce, contraction, index, random, identity, effect, region
+  pointwise, leaf, view, assemble, cast, reduce, contraction, index, random, identity, collective, effect, region
 };
 enum class DTypeClass : std::uint8_t { arithmetic, floating, comparison, bits, predicate, select, structural };
 
@@ -27,6 +27,8 @@ inline constexpr int op_count = 0
     ;
 inline bool is_pointwise(Op op) { return info(op).kind == OpKind::pointwise || info(op).kind == OpKind::cast; }
 inline bool is_view(Op op) { return info(op).kind == OpKind::view || info(op).kind == OpKind::identity; }
+// Stands for itself, in program order, whether or not its result is used.
+inline bool is_effect(Op op) { return info(op).kind == OpKind::effect || op == Op::all_reduce_start; }
 inline bool is_reduce(Op op) { return info(op).kind == OpKind::reduce; }
 
 }  // namespace weft

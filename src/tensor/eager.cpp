@@ -161,7 +161,8 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::index:
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
                               : execute_scatter_add(type, operands[0], operands[1], loc);
-    case OpKind::identity: {
+    case OpKind::identity:
+    case OpKind::collective: {
       Value result = operands[0];
       result.type = type;
       return result;

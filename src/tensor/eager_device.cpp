@@ -96,7 +96,8 @@ void require_device(Device device, const char* operation, Loc loc) {
 Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
                         Loc loc) {
   require_device(type.device, info(op).name, loc);
-  if (info(op).kind == OpKind::identity || op == Op::reshape) {
+  const OpKind kind = info(op).kind;
+  if (kind == OpKind::identity || kind == OpKind::collective || op == Op::reshape) {
     Value result = operands[0];
     result.type = type;
     result.sizes = sizes_of(type);
@@ -106,7 +107,7 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
   if (op == Op::constant) return fill(attributes, type, loc);
   std::vector<Tensor> inputs = inputs_for(operands, loc);
   const Tensor node = make_node(op, inputs, attributes, type, loc);
-  if (info(op).kind == OpKind::effect) {  // its token holds what was checked
+  if (kind == OpKind::effect) {  // its token holds what was checked
     run(make_graph(std::move(inputs), {}, {node}), {}, operands);
     return operands[0];
   }

@@ -85,7 +85,7 @@ Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes&
   node->scope = r.scope;
   if (trace) {
     ++trace->recorded;
-    if (info(op).kind == OpKind::effect) trace->effects.push_back(value);
+    if (is_effect(op)) trace->effects.push_back(value);
     return value;
   }
   node->pending = std::min<std::uint64_t>(std::uint64_t{pending} + 1, UINT32_MAX / 64);

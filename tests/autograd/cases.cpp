@@ -149,6 +149,13 @@ std::vector<Case> structural_cases() {
       {"variable", {v}, [](X x) { return square(record(Op::variable, {x[0]}, {}, {}, {})); }},
       {"stop_gradient", {v}, [](X x) { return square(x[0]) - stop_gradient(x[0]) + x[0]; }},
       {"transfer", {v}, [](X x) { return square(record(Op::transfer, {x[0]}, {}, type_of(x[0]), {})); }},
+      {"all_reduce",
+       {v},
+       [](X x) {
+         const Attributes group = Attributes::integer(intern_text("data"));
+         const Tensor started = record(Op::all_reduce_start, {square(x[0])}, group, {}, {});
+         return square(record(Op::all_reduce_wait, {started}, group, {}, {}));
+       }},
       {"iota", {v}, [](X x) { return square(x[0]) * arange(5); }},
       {"argmax", {m}, [](X x) { return square(x[0]) * cast(argmax(x[0], 1, true), DType::f64); }},
       {"softmax", {m}, [](X x) { return softmax(x[0]); }},

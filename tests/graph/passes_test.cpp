@@ -9,6 +9,7 @@
 #include "graph/algebra.hpp"
 #include "graph/cse.hpp"
 #include "graph/dead_code.hpp"
+#include "graph/decompose.hpp"
 #include "graph/fold.hpp"
 #include "graph/orient.hpp"
 #include "graph/reference.hpp"
@@ -228,6 +229,34 @@ TEST_CASE("checks are kept, but for those that are proved") {
   verify(result);
   CHECK(result.effects.size() == 2);
   CHECK(result.inputs.size() == 1);
+}
+
+TEST_CASE("collectives keep their group and order, are not merged or dropped, and are the value itself in a group of one") {
+  Recording r;
+  Tensor x = r.x();
+  const auto start = [](const Tensor& value, const char* group) {
+    return record(Op::all_reduce_start, {value}, Attributes::integer(intern_text(group)), {}, {});
+  };
+  const auto wait = [](const Tensor& value, const char* group) {
+    return record(Op::all_reduce_wait, {value}, Attributes::integer(intern_text(group)), {}, {});
+  };
+  Tensor first = start(x, "data"), second = start(x, "model");
+  start(x, "data");  // nobody waits for it, but the other processes do
+  Tensor between = exp(x);
+  Graph graph = r.graph({wait(first, "data") + between + wait(second, "model")});
+  Graph carried = dead_code(common_subexpressions(simplify_algebra(fold_constants(graph))));
+  verify(carried);
+  REQUIRE(carried.effects.size() == 3);
+  CHECK(carried.effects[0].node()->index < carried.effects[1].node()->index);
+  const std::string text = to_text(carried);
+  CHECK(text.find("all_reduce_start(%0; group data)") < text.find("all_reduce_start(%0; group model)"));
+  CHECK(text.find("; group model)") != std::string::npos);
+  Graph local = dead_code(local_collectives(carried));
+  verify(local);
+  CHECK(local.effects.empty());
+  CHECK(to_text(local).find("all_reduce") == std::string::npos);
+  CHECK_THROWS_WITH_AS(verify(r.graph({wait(first, "model")})), doctest::Contains("no all_reduce_start of its group"),
+                       InternalError);
 }
 
 TEST_CASE("calls are inlined, with several results, nested, and with their effects") {

@@ -169,6 +169,11 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
     }
     case Op::stop_gradient: return stop_gradient(x);
     case Op::variable: return record(Op::variable, {x}, {}, {}, {});
+    case Op::all_reduce_start:
+    case Op::all_reduce_wait: {
+      const Attributes group = Attributes::integer(intern_text("data"));
+      return record(Op::all_reduce_wait, {record(Op::all_reduce_start, {x}, group, {}, {})}, group, {}, {});
+    }
     default: return {};
   }
 }
