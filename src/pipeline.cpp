@@ -60,13 +60,22 @@ double at_hints(Dim dim, const Graph& graph) {
 // Nanoseconds on one thread: 8 bytes or 8 simple operations of a vector kernel in each.
 Dim work_of(const loop::Cost& cost) { return cost.bytes / Dim(8) + cost.operations / Dim(8); }
 
-std::vector<std::byte> constant_bytes(const Tensor& value) {
-  const Node& node = *value.node();
+std::vector<std::byte> constant_bytes(const ScheduleBuffer& buffer) {
+  if (!buffer.constant.defined()) return {};
+  const Node& node = *buffer.constant.node();
   std::size_t bytes = storage_bytes(node.type.dtype, node.type.shape.element_count().constant());
-  std::vector<std::byte> copy(bytes);
   WEFT_CHECK(node.storage && !node.layout, "a constant of the graph is contiguous memory");
-  if (bytes) std::memcpy(copy.data(), node.storage->data, bytes);
-  return copy;
+  const auto* source = static_cast<const std::byte*>(node.storage->data);
+  if (buffer.kind == ScheduleBuffer::Kind::constant) return std::vector(source, source + bytes);
+  const std::int64_t element = info(node.type.dtype).bits / 8, count = buffer.elements.constant();
+  std::vector<std::byte> packed(static_cast<std::size_t>(count * element));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t left = i, from = buffer.packed_offset;
+    for (std::size_t axis = buffer.packed_sizes.size(); axis-- > 0; left /= buffer.packed_sizes[axis])
+      from += left % buffer.packed_sizes[axis] * buffer.packed_strides[axis];
+    std::memcpy(packed.data() + i * element, source + from * element, static_cast<std::size_t>(element));
+  }
+  return packed;
 }
 
 runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& plan) {
@@ -75,15 +84,16 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
     case ScheduleBuffer::Kind::argument: result.kind = runtime::PlanBuffer::Kind::argument; break;
     case ScheduleBuffer::Kind::result: result.kind = runtime::PlanBuffer::Kind::result; break;
     case ScheduleBuffer::Kind::temporary: result.kind = runtime::PlanBuffer::Kind::temporary; break;
-    case ScheduleBuffer::Kind::constant: result.kind = runtime::PlanBuffer::Kind::constant; break;
+    case ScheduleBuffer::Kind::constant:
+    case ScheduleBuffer::Kind::packed: result.kind = runtime::PlanBuffer::Kind::constant; break;
   }
   result.index = buffer.index;
   result.dtype = buffer.dtype;
   result.elements = buffer.elements;
   result.offset = buffer.offset;
-  if (buffer.kind == ScheduleBuffer::Kind::constant) {
+  if (result.kind == runtime::PlanBuffer::Kind::constant) {
     result.index = static_cast<int>(plan.constants.size());
-    plan.constants.push_back(constant_bytes(buffer.constant));
+    plan.constants.push_back(constant_bytes(buffer));
   }
   return result;
 }

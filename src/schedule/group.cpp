@@ -172,13 +172,14 @@ class Grouper {
     for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node())
       mapped = map_through_view(*view, mapped);
     Dim offset = memory_index(*base.node(), mapped);
-    bool unit = false;
+    bool unit = false, known = base.node()->op == Op::data;  // a constant is packed once (schedule.cpp)
     for (int i = 0; i < shape.rank(); ++i) {
       auto [linear, stride] = dims::linear_in(offset, index[static_cast<std::size_t>(i)]);
       if (!linear) return false;
+      known &= shape[i].is_constant();
       if (i >= shape.rank() - 2) unit |= stride.same(Dim(1)) || shape[i].same(Dim(1));
     }
-    return unit;
+    return unit || known;
   }
 
   // Gives a value memory of its own; one that is inlined so far gets a group that computes it.

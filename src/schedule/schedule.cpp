@@ -68,12 +68,26 @@ class Scheduler {
       else
         add_assembled(node);
     }
+    drop_unread_constants();
     plan_memory(schedule_);
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
   }
 
  private:
+  // Those of which only packed copies are read.
+  void drop_unread_constants() {
+    std::vector<bool> read(schedule_.buffers.size());
+    for (const Step& step : schedule_.steps)
+      for (const int buffer : step.buffers) read[static_cast<std::size_t>(buffer)] = true;
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      ScheduleBuffer& buffer = schedule_.buffers[i];
+      if (read[i] || buffer.kind != ScheduleBuffer::Kind::constant) continue;
+      buffer.constant = {};
+      buffer.elements = 0;
+    }
+  }
+
   bool has_stores(int group) const {
     for (std::uint32_t member : grouping_.groups[static_cast<std::size_t>(group)].members)
       if (grouping_.nodes[member].realized) return true;
@@ -223,6 +237,36 @@ class Scheduler {
     }
   }
 
+  // A constant that has unit stride along neither axis of a product would be put in order by each call: once is enough.
+  void pack_constant(const Shape& shape, int& buffer, Dim& offset, std::vector<Dim>& strides) {
+    const ScheduleBuffer& source = schedule_.buffers[static_cast<std::size_t>(buffer)];
+    if (source.kind != ScheduleBuffer::Kind::constant) return;
+    const std::size_t rank = strides.size();
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      if (!shape[static_cast<int>(axis)].is_constant() || !strides[axis].is_constant()) return;
+      if (axis + 2 >= rank && (strides[axis].same(Dim(1)) || shape[static_cast<int>(axis)].same(Dim(1)))) return;
+    }
+    ScheduleBuffer packed;
+    packed.kind = ScheduleBuffer::Kind::packed;
+    packed.dtype = source.dtype;
+    packed.constant = source.constant;
+    packed.packed_offset = offset.constant();
+    packed.elements = 1;
+    std::vector<Dim> ordered(rank, Dim(0));
+    for (std::size_t axis = rank; axis-- > 0;) {
+      const bool repeated = strides[axis].same(Dim(0));
+      packed.packed_sizes.insert(packed.packed_sizes.begin(), repeated ? 1 : shape[static_cast<int>(axis)].constant());
+      packed.packed_strides.insert(packed.packed_strides.begin(), strides[axis].constant());
+      if (repeated) continue;
+      ordered[axis] = packed.elements;
+      packed.elements = packed.elements * shape[static_cast<int>(axis)];
+    }
+    buffer = static_cast<int>(schedule_.buffers.size());
+    offset = 0;
+    strides = std::move(ordered);
+    schedule_.buffers.push_back(std::move(packed));
+  }
+
   void add_matmul(const Node& node) {
     Step step;
     step.kind = Step::Kind::matmul;
@@ -238,6 +282,8 @@ class Scheduler {
     std::vector<Dim> sa, sb, sc(static_cast<std::size_t>(rank), Dim(1));
     read_operand(node.input(0), a, c.a_offset, sa);
     read_operand(node.input(1), b, c.b_offset, sb);
+    pack_constant(left, a, c.a_offset, sa);
+    pack_constant(type_of(node.input(1)).shape, b, c.b_offset, sb);
     for (int i = rank - 2; i >= 0; --i)
       sc[static_cast<std::size_t>(i)] = sc[static_cast<std::size_t>(i) + 1] * shape[i + 1];
     auto batch = [&](const std::vector<Dim>& s) { return std::vector<Dim>(s.begin(), s.end() - 2); };
@@ -285,7 +331,7 @@ Schedule make_schedule(const Graph& graph) {
 }
 
 std::string to_text(const Schedule& schedule) {
-  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant"};
+  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant", "packed"};
   std::string text;
   for (std::size_t b = 0; b < schedule.buffers.size(); ++b) {
     const ScheduleBuffer& buffer = schedule.buffers[b];

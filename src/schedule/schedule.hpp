@@ -11,12 +11,16 @@
 namespace weft {
 
 struct ScheduleBuffer {
-  enum class Kind : std::uint8_t { argument, result, temporary, constant } kind = Kind::temporary;
+  // packed: a constant's elements in an order of their own, put there when the plan is made
+  enum class Kind : std::uint8_t { argument, result, temporary, constant, packed } kind = Kind::temporary;
   int index = 0;          // argument, result: which one
   DType dtype = DType::f32;
   Dim elements = 0;
   Dim offset = 0;         // temporary: bytes into the arena
-  Tensor constant;        // constant: the data node
+  Tensor constant;        // constant, packed: the data node; none where nobody reads it
+  // packed: element (i, j, ...) row by row is the constant's element at offset + i * strides[0] + j * strides[1] ...
+  std::int64_t packed_offset = 0;
+  std::vector<std::int64_t> packed_sizes, packed_strides;
 };
 
 struct Step {

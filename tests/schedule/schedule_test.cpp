@@ -207,6 +207,29 @@ TEST_CASE("matmul reads transposed and sliced operands where they lie") {
             {matmul(slice(transpose(x), 1, 0, slice_end, 2), x.size(0) == 32 ? slice(x, 0, 0, 16) : x)})) <= 1);
 }
 
+TEST_CASE("a constant without unit stride is packed when the plan is made, not by each call") {
+  Traced t;
+  std::vector<float> table(2 * 24);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i);
+  Tensor w = constant(std::span<const float>(table), {6, 4, 2});
+  Schedule schedule = t.schedule({matmul(t.f32(5, 6), select(w, 2, 1))});
+  REQUIRE(schedule.steps.size() == 1);
+  const ScheduleBuffer& packed = schedule.buffers[static_cast<std::size_t>(schedule.steps[0].buffers[1])];
+  CHECK(packed.kind == ScheduleBuffer::Kind::packed);
+  CHECK(packed.elements.same(Dim(24)));
+  CHECK(packed.packed_offset == 1);
+  CHECK(packed.packed_sizes == std::vector<std::int64_t>{6, 4});
+  CHECK(packed.packed_strides == std::vector<std::int64_t>{8, 2});
+  for (const ScheduleBuffer& buffer : schedule.buffers)
+    if (buffer.kind == ScheduleBuffer::Kind::constant) CHECK_FALSE(buffer.constant.defined());
+  const Contraction& c = schedule.steps[0].contraction;
+  CHECK(c.b_offset.same(Dim(0)));
+  CHECK(c.b_row.same(Dim(4)));
+  CHECK(c.b_column.same(Dim(1)));
+  Schedule plain = t.schedule({matmul(t.f32(5, 6), constant(std::span<const float>(table), {6, 8}))});
+  CHECK(to_text(plain).find("packed") == std::string::npos);
+}
+
 TEST_CASE("integer and 16-bit products become a product and a sum in one kernel") {
   Traced t;
   Tensor a = t.input(DType::i64, Shape::of(5, 7)), b = t.input(DType::i64, Shape::of(7, 3));

@@ -158,3 +158,28 @@ TEST_CASE("pointwise primitives and reductions of one element, of one row, of no
   for (auto f : {pointwise_of<1>, pointwise_of<2>, reductions_of<0>, reductions_of<4>})
     check_all(f, {{1, 1}, {1, 16}, {0, 5}, {5, 0}}, DType::f32, false, 1e-5);
 }
+
+namespace {
+
+std::vector<float> small_integers(std::size_t count) {
+  std::vector<float> numbers(count);
+  for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i * 7 % 13) - 6;
+  return numbers;
+}
+
+// With a table [2, 6, 8] that has unit stride along neither axis: every second column, backwards, repeated over a batch.
+std::vector<Tensor> products(const Tensor& table, const Tensor& x) {
+  Tensor odd = slice(table, 2, 1, slice_end, 2), last = select(table, 0, 1);
+  return {matmul(x, odd), matmul(x, flip(slice(last, 1, 0, slice_end, 2), 0)), matmul(transpose(odd), x),
+          matmul(x, expand(select(odd, 0, 0), {3, 6, 4}))};
+}
+
+}  // namespace
+
+TEST_CASE("products of constants that have unit stride along neither axis") {
+  static const std::vector<float> table = small_integers(2 * 6 * 8);
+  auto f = compile([](const Tensor& x) { return products(constant(std::span(table), {2, 6, 8}), x); });
+  const Tensor x = constant(std::span(table).first(36), {6, 6});
+  const std::vector<Tensor> expected = products(constant(std::span(table), {2, 6, 8}), x), got = f(x);
+  for (std::size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], 0);  // sums of small integers: exact
+}
