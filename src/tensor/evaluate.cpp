@@ -140,13 +140,13 @@ std::mutex& evaluation_mutex() {
 
 // The uncomputed nodes below `roots`, in the order in which they were recorded. A node is known by its place in the
 // list, so nothing has to be cleaned up when something throws.
-std::vector<Node*> collect(std::span<const Tensor> roots, Loc loc) {
+std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation, Loc loc) {
   std::vector<Node*> order;
   auto visit = [&](Node* node) {
     if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
     if (node->trace != 0)
-      fail("eval", loc, "the value of ", to_string(node->type), " (", info(node->op).name, ", ", to_string(node->loc),
-           ") is not known while a compiled function is traced");
+      fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
+           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the tensor and read it outside");
     node->index = static_cast<std::uint32_t>(order.size());
     order.push_back(node);
   };
@@ -167,7 +167,7 @@ void require_defined(const Tensor& tensor, const char* operation, Loc loc) {
 // The value in the host's memory.
 Value read(const Tensor& tensor, const char* operation, Loc loc) {
   require_defined(tensor, operation, loc);
-  evaluate(std::span(&tensor, 1), loc);
+  evaluate(std::span(&tensor, 1), loc, operation);
   Value value = value_of(tensor);
   if (value.type.device.type == Device::Type::cpu) return eager::make_contiguous(value);
   WEFT_CHECK(value.contiguous(), "a strided value on a device");
@@ -225,13 +225,13 @@ void execute_eagerly(Node* node) {
   }
 }
 
-void evaluate(std::span<const Tensor> values, Loc loc) {
+void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   bool pending = false;
   for (const Tensor& value : values) pending = pending || !computed(value.node());
   if (!pending) return;
   std::lock_guard lock(evaluation_mutex());
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
-  for (Node* node : collect(values, outermost(loc))) {
+  for (Node* node : collect(values, operation, outermost(loc))) {
     execute_eagerly(node);
     if (node->operand_count == 0) continue;
     if (node->sequence >= recorder().level_start) {

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-void evaluate(std::span<const Tensor> values, Loc loc);
+void evaluate(std::span<const Tensor> values, Loc loc, const char* operation = "eval");
 
 // The eager executor's step: computes every output of one node whose operands are computed.
 void execute_eagerly(Node* node);

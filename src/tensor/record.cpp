@@ -59,6 +59,20 @@ void check_count(const char* operation, const Type& type, Loc loc) {
       fail(operation, loc, "more elements than there can be: ", to_string(type));
 }
 
+// That the operand exists and belongs to the trace which is being recorded.
+void check_operand(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {
+  if (r.loc.file) loc = r.loc;
+  if (!operand.defined()) fail(operation, loc, "an operand is an undefined tensor");
+  const Node& node = *operand.node();
+  if (node.trace == (r.trace() ? r.trace()->id : 0)) [[likely]]
+    return;
+  if (node.trace == 0)
+    fail(operation, loc, "a tensor from outside the trace (", to_string(type_of(operand)), ", made at ",
+         to_string(node.loc), ") is used in a compiled function: pass it as an argument, or use constant()");
+  fail(operation, loc, "a tensor of a finished or of another trace (", to_string(type_of(operand)), ", made at ",
+       to_string(node.loc), ") is used outside it: return it from the compiled function instead");
+}
+
 Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
@@ -66,16 +80,8 @@ Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes&
   std::uint32_t id = trace ? trace->id : 0;
   std::uint32_t pending = 0;
   for (const Tensor& operand : operands) {
-    if (!operand.defined()) fail(info(op).name, loc, "an operand is an undefined tensor");
-    const Node& node = *operand.node();
-    if (node.trace != id) [[unlikely]] {
-      if (node.trace == 0)
-        fail(info(op).name, loc, "a tensor from outside the trace (", to_string(type_of(operand)), ", made at ",
-             to_string(node.loc), ") is used in a compiled function: pass it as an argument, or use constant()");
-      fail(info(op).name, loc, "a tensor of a finished or of another trace (", to_string(type_of(operand)), ", made at ",
-           to_string(node.loc), ") is used outside it: return it from the compiled function instead");
-    }
-    pending += node.pending;
+    check_operand(r, operand, info(op).name, loc);
+    pending += operand.node()->pending;
   }
   Type type = infer(op, operands, attributes, wanted, loc);
   check_count(info(op).name, type, loc);
@@ -129,9 +135,10 @@ Tensor dim_value(Dim dim, Loc loc) {
 
 Tensor resolve(const At& operand, const char* operation) {
   if (operand.tensor) {
-    if (!operand.tensor->defined()) fail(operation, recorder().loc.file ? recorder().loc : operand.loc, "an operand is an undefined tensor");
+    check_operand(recorder(), *operand.tensor, operation, operand.loc);
     return *operand.tensor;
   }
+  if (operand.symbolic) return dim_value(operand.size, operand.loc);
   Type type{operand.kind == DTypeKind::floating ? DType::f64 : operand.kind == DTypeKind::integer ? DType::i64 : DType::boolean,
             true, {}, {}};
   Attributes attributes = operand.kind == DTypeKind::floating ? Attributes::number(DType::f64, operand.number)

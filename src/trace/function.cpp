@@ -141,6 +141,12 @@ void Function::publish(std::shared_ptr<const Specialization> made) {
   if (calls_in_flight.load() == 1) snapshots.erase(snapshots.begin(), snapshots.end() - 1);
 }
 
+namespace {
+const char* size_advice(const std::string& reason) {
+  return reason.find(": size of dimension ") == reason.npos ? "" : " (sizes may vary under {.dynamic = true})";
+}
+}  // namespace
+
 const Specialization* specialize(CallContext call) {
   Function& function = call.function;
   std::lock_guard lock(function.mutex);
@@ -154,7 +160,8 @@ const Specialization* specialize(CallContext call) {
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
       std::string text =
-          concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason);
+          concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason,
+                      function.options.dynamic ? "" : size_advice(reason));
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
       if (!std::exchange(function.limit_reported, true))
         logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");

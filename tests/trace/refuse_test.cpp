@@ -34,9 +34,11 @@ TEST_CASE("a tensor from outside the trace, used") {
   const int line = __LINE__ + 1;
   auto f = compile([](const Tensor& x) { return x + global_tensor; });
   std::string message = message_of([&] { f(vector_of({1, 2})); });
-  CHECK(contains(message, "a tensor from outside the trace (f32[2], made at support.hpp:"));
+  CHECK(contains(message, "[add] a tensor from outside the trace (f32[2], made at support.hpp:"));
   CHECK(contains(message, "pass it as an argument, or use constant()"));
   CHECK(contains(message, AT_LINE(line)));
+  auto broadcast = compile([](const Tensor& x) { return x * global_tensor; });
+  CHECK(contains(message_of([&] { broadcast(ones({3, 2})); }), "[mul] a tensor from outside the trace"));
   CHECK(numbers_of(vector_of({1}) + 1) == Numbers{2});
 }
 
