@@ -442,7 +442,18 @@ template <class M, class R, class Parameters>
 struct ModelCall;
 template <class M, class R, class... P>
 struct ModelCall<M, R, TypeList<P...>> {
-  R operator()(M& model, P... argument) const { return model(static_cast<P&&>(argument)...); }
+  // A layer that takes At is given a tensor, at the line where it was compiled.
+  template <class A>
+  using Given = std::conditional_t<std::is_same_v<A, At>, const Tensor&, A>;
+  R operator()(M& model, Given<P>... argument) const { return model(hand_on<P>(argument)...); }
+  template <class A>
+  std::conditional_t<std::is_same_v<A, At>, At, A&&> hand_on(std::remove_reference_t<Given<A>>& argument) const {
+    if constexpr (std::is_same_v<A, At>)
+      return At(argument, loc);
+    else
+      return static_cast<A&&>(argument);
+  }
+  Loc loc;
 };
 }  // namespace detail
 
@@ -462,7 +473,7 @@ requires detail::CallableModel<std::remove_const_t<M>>
 auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::current()) {
   using Signature = detail::SignatureOf<std::remove_const_t<M>>;
   using F = detail::ModelCall<M, typename Signature::Result, typename Signature::Parameters>;
-  return detail::make_compiled(F(), Bound<M>(model), options, loc);
+  return detail::make_compiled(F{loc}, Bound<M>(model), options, loc);
 }
 // Everything else is refused with a sentence.
 template <class F, class... Rest>

@@ -3,7 +3,9 @@
 // Equal expressions are the same word: construction normalizes to a sum of products. The same expressions, over loop
 // axes, are the indices of the loop IR (schedule/loop.hpp).
 #pragma once
+#include <concepts>
 #include <cstdint>
+#include <iosfwd>
 
 #include "weft/error.hpp"
 
@@ -15,8 +17,8 @@ class Index;
 class Dim {
  public:
   constexpr Dim() = default;
-  constexpr Dim(std::int64_t value) : word_(static_cast<std::uint64_t>(value) << 1) {}
-  constexpr Dim(int value) : Dim(static_cast<std::int64_t>(value)) {}
+  template <std::integral T>
+  constexpr Dim(T value) : word_(static_cast<std::uint64_t>(value) << 1) {}
   static Dim from_node(const DimNode* node) {
     Dim dim;
     dim.word_ = reinterpret_cast<std::uint64_t>(node) | 1;
@@ -31,6 +33,9 @@ class Dim {
 
   // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded).
   explicit operator std::int64_t() const { return is_constant() ? constant() : specialize(); }
+  template <class T>
+  requires(std::integral<T> || std::floating_point<T>) && (!std::same_as<T, bool>)
+  explicit operator T() const { return static_cast<T>(static_cast<std::int64_t>(*this)); }
 
   // Structural equality: the same expression. Unequal expressions may still have equal values; see operator==.
   constexpr bool same(Dim other) const { return word_ == other.word_; }
@@ -47,6 +52,11 @@ class Dim {
   // Floor division and modulo with the divisor's sign (Python's). The divisor must not be zero.
   friend Dim operator/(Dim a, Dim b) { return floor_divide(a, b); }
   friend Dim operator%(Dim a, Dim b) { return modulo(a, b); }
+
+  friend Dim operator-(Dim a) { return Dim(0) - a; }
+  Dim& operator+=(Dim b) { return *this = *this + b; }
+  Dim& operator-=(Dim b) { return *this = *this - b; }
+  Dim& operator*=(Dim b) { return *this = *this * b; }
 
   // Comparison. Between symbolic sizes of a trace the answer for this call's sizes is taken and recorded as a guard.
   friend bool operator==(Dim a, Dim b) {
@@ -104,6 +114,13 @@ class Shape {
     for (Dim dim : *this) count = count * dim;
     return count;
   }
+  // The same rank and sizes; compared as sizes are.
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (!(a.dims_[i] == b.dims_[i])) return false;
+    return true;
+  }
   // Structural equality of every size.
   bool same(const Shape& other) const {
     if (rank_ != other.rank_) return false;
@@ -116,5 +133,9 @@ class Shape {
   Dim dims_[max_rank];
   std::uint8_t rank_ = 0;
 };
+
+// 3, s0*4 + 1 and [2,3].
+std::ostream& operator<<(std::ostream& out, Dim dim);
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 }  // namespace weft

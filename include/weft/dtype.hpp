@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 
 namespace weft {
 
@@ -73,5 +74,9 @@ struct Device {
   static constexpr Device cuda(int index = 0) { return {Type::cuda, static_cast<std::uint8_t>(index)}; }
   bool operator==(const Device&) const = default;
 };
+
+// f32, and cpu or cuda:0.
+std::ostream& operator<<(std::ostream& out, DType dtype);
+std::ostream& operator<<(std::ostream& out, Device device);
 
 }  // namespace weft

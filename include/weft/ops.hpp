@@ -22,6 +22,7 @@ Tensor operator+(At a, At b);
 Tensor operator-(At a, At b);
 Tensor operator*(At a, At b);
 Tensor operator/(At a, At b);
+Tensor operator%(At a, At b);  // remainder: the sign is the divisor's
 Tensor operator-(At a);
 Tensor operator==(At a, At b);
 Tensor operator!=(At a, At b);
@@ -37,6 +38,16 @@ Tensor& operator+=(Tensor& a, At b);
 Tensor& operator-=(Tensor& a, At b);
 Tensor& operator*=(Tensor& a, At b);
 Tensor& operator/=(Tensor& a, At b);
+template <class T>
+concept NamedState = std::same_as<T, Param> || std::same_as<T, Buffer>;
+template <NamedState T>
+T& operator+=(T& a, At b) { return a.tensor() += b, a; }
+template <NamedState T>
+T& operator-=(T& a, At b) { return a.tensor() -= b, a; }
+template <NamedState T>
+T& operator*=(T& a, At b) { return a.tensor() *= b, a; }
+template <NamedState T>
+T& operator/=(T& a, At b) { return a.tensor() /= b, a; }
 // && || ! would evaluate both sides: write & | ~.
 bool operator&&(const Tensor&, const Tensor&) = delete;
 bool operator||(const Tensor&, const Tensor&) = delete;
@@ -47,6 +58,10 @@ Scalar operator+(const Scalar& a, const Scalar& b);
 Scalar operator-(const Scalar& a, const Scalar& b);
 Scalar operator*(const Scalar& a, const Scalar& b);
 Scalar operator/(const Scalar& a, const Scalar& b);
+inline Scalar& operator+=(Scalar& a, const Scalar& b) { return a = a + b; }
+inline Scalar& operator-=(Scalar& a, const Scalar& b) { return a = a - b; }
+inline Scalar& operator*=(Scalar& a, const Scalar& b) { return a = a * b; }
+inline Scalar& operator/=(Scalar& a, const Scalar& b) { return a = a / b; }
 Scalar pow(const Scalar& a, const Scalar& b);
 Scalar sqrt(const Scalar& a);
 
@@ -77,6 +92,14 @@ std::vector<Tensor> split(At x, Dim size, int axis = 0);
 Tensor concat(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor concat(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor stack(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current());
+Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
+// A matrix from its rows: from_list({{1.f, 2.f}, {3.f, 4.f}}).
+template <class T>
+requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_list<T>> rows, Loc loc = Loc::current()) {
+  std::vector<Tensor> parts;
+  for (std::initializer_list<T> row : rows) parts.push_back(from_list(row, loc));
+  return stack(parts, 0, loc);
+}
 // Zeros before and after along `axis`, and `interior` zeros between neighbours.
 Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior = 0);
 

@@ -33,6 +33,12 @@ std::int64_t read_item_integer(const Tensor& tensor, Loc loc);
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
 // `traced`: inside a trace the copy becomes part of the graph; otherwise a trace refuses host data.
 Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc);
+
+// Elements that lie one behind the other: a std::vector, std::array, std::span, array, View.
+template <class R>
+using SpanOf = decltype(std::span(std::declval<R&>()));
+template <class R>
+concept Elements = is_element<typename SpanOf<R>::value_type>;
 }  // namespace detail
 
 class Tensor {
@@ -83,6 +89,10 @@ class Tensor {
   template <class T>
   void copy_to(std::span<T> to, Loc loc = Loc::current()) const {
     detail::copy_out(*this, dtype_of<T>, to.data(), to.size(), loc);
+  }
+  template <detail::Elements R>
+  void copy_to(R& to, Loc loc = Loc::current()) const {
+    copy_to(std::span<typename detail::SpanOf<R>::element_type>(to), loc);
   }
 
   Node* node() const { return reinterpret_cast<Node*>(word_ & 0xffff'ffff'ffffull); }
@@ -210,11 +220,19 @@ struct At {
     else number = static_cast<double>(value);
   }
 
+  // A size: an integer, which inside a trace may be symbolic.
+  At(Dim size, Loc loc = Loc::current()) : kind(DTypeKind::integer), symbolic(!size.is_constant()), loc(loc) {
+    if (symbolic) this->size = size;
+    else integer = size.constant();
+  }
+
   const Tensor* tensor = nullptr;  // null for a literal
   DTypeKind kind = DTypeKind::floating;
+  bool symbolic = false;  // the literal is `size`
   union {
     double number = 0;
     std::int64_t integer;
+    Dim size;
   };
   Loc loc;
 };
@@ -238,14 +256,22 @@ class Axes {
   bool overflow_ = false;
 };
 
-// A list of sizes, written {2, 3} or {b, -1}: -1 is inferred in reshape.
+// A list of sizes, written {2, 3} or {b, -1}, or a vector of integers: -1 is inferred in reshape.
 class Sizes {
  public:
-  Sizes(std::initializer_list<Dim> sizes, Loc loc = Loc::current());
+  Sizes(std::initializer_list<Dim> sizes, Loc loc = Loc::current()) {
+    for (Dim size : sizes) append(size, loc);
+  }
   Sizes(const Shape& shape) : shape_(shape) {}
+  template <class R>
+    requires std::convertible_to<typename detail::SpanOf<const R>::value_type, Dim>
+  Sizes(const R& sizes, Loc loc = Loc::current()) {
+    for (auto size : sizes) append(size, loc);
+  }
   const Shape& shape() const { return shape_; }
 
  private:
+  void append(Dim size, Loc loc);
   Shape shape_;
 };
 
@@ -262,11 +288,16 @@ Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
 // 0, 1, ... count-1 as i64 unless asked otherwise.
 Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
-// Copies `from` (row-major) into a new tensor. Throws when the number of elements does not match the sizes.
+// Copies `from` (a vector, an array, a span; row-major) into a new tensor. Throws when the number of elements does not
+// match the sizes.
 template <class T>
   requires is_element<std::remove_const_t<T>>
 Tensor from_span(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
   return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), false, loc);
+}
+template <detail::Elements R>
+Tensor from_span(const R& from, Sizes sizes, Loc loc = Loc::current()) {
+  return from_span(std::span<typename detail::SpanOf<const R>::element_type>(from), sizes, loc);
 }
 template <class T>
   requires is_element<T>
@@ -284,9 +315,16 @@ template <class T>
 Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
   return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), true, loc);
 }
+template <detail::Elements R>
+Tensor constant(const R& from, Sizes sizes, Loc loc = Loc::current()) {
+  return constant(std::span<typename detail::SpanOf<const R>::element_type>(from), sizes, loc);
+}
 // Moves to a device (copies when it is another one).
 Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());
 
+// The elements, those in the middle of an axis left out where there are more than a thousand, and the type.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+std::ostream& operator<<(std::ostream& out, const Scalar& scalar);
+std::ostream& operator<<(std::ostream& out, const Index& index);
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <ostream>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -132,17 +133,25 @@ double Attributes::as_number(DType dtype) const {
   return number;
 }
 
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) text += (i ? "," : "") + dims::to_string(shape[i]);
+  return text + "]";
+}
+std::string to_string(Device device) {
+  return device.type == Device::Type::cuda ? "cuda:" + std::to_string(device.index) : "cpu";
+}
 std::string to_string(const Type& type) {
-  std::string text = info(type.dtype).name;
-  text += "[";
-  for (int i = 0; i < type.shape.rank(); ++i) {
-    if (i) text += ",";
-    text += dims::to_string(type.shape[i]);
-  }
-  text += type.weak ? "]'" : "]";
-  if (type.device.type == Device::Type::cuda) text += "@cuda:" + std::to_string(type.device.index);
+  std::string text = info(type.dtype).name + to_string(type.shape);
+  if (type.weak) text += "'";
+  if (type.device.type == Device::Type::cuda) text += "@" + to_string(type.device);
   return text;
 }
+
+std::ostream& operator<<(std::ostream& out, Dim dim) { return out << dims::to_string(dim); }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << info(dtype).name; }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 
 namespace {
 struct Texts {

@@ -30,6 +30,8 @@ struct Type {
     return dtype == other.dtype && weak == other.weak && device == other.device && shape.same(other.shape);
   }
 };
+std::string to_string(const Shape& shape);  // [64,128]
+std::string to_string(Device device);       // cpu, cuda:0
 std::string to_string(const Type& type);  // f32[64,128]; a trailing ' marks weak
 
 // What an operation is besides its operands. Every field is zero where a primitive does not use it, so attributes

@@ -38,6 +38,7 @@ Tensor operator+(At a, At b) { return is_boolean(a) && is_boolean(b) ? bitwise_o
 Tensor operator*(At a, At b) { return is_boolean(a) && is_boolean(b) ? bitwise_and(a, b) : mul(a, b); }
 Tensor operator-(At a, At b) { return sub(a, b); }
 Tensor operator/(At a, At b) { return div(a, b); }
+Tensor operator%(At a, At b) { return remainder(a, b); }
 Tensor operator-(At a) { return neg(a); }
 Tensor operator==(At a, At b) { return equal(a, b); }
 Tensor operator!=(At a, At b) { return not_equal(a, b); }
@@ -99,9 +100,9 @@ Tensor reshape_to(const Tensor& value, const Shape& shape, Loc loc) {
 }
 }  // namespace
 
-Sizes::Sizes(std::initializer_list<Dim> sizes, Loc loc) {
-  if (sizes.size() > max_rank) fail("shape", loc, "more than ", max_rank, " axes");
-  for (Dim size : sizes) shape_.push_back(size);
+void Sizes::append(Dim size, Loc loc) {
+  if (shape_.rank() == max_rank) fail("shape", loc, "more than ", max_rank, " axes");
+  shape_.push_back(size);
 }
 
 Tensor reshape(At x, Sizes sizes) {
@@ -289,9 +290,18 @@ Tensor concat(std::initializer_list<Tensor> parts, int axis, Loc loc) {
 }
 Tensor stack(std::span<const Tensor> parts, int axis, Loc loc) {
   Composite call(nullptr, loc);
+  if (parts.empty()) fail("stack", call.loc(), "of no tensors");
   std::vector<Tensor> values;
-  for (const Tensor& part : parts) values.push_back(unsqueeze(At(part, loc), axis));
+  for (const Tensor& part : parts) {
+    const Tensor value = resolve(At(part, loc), "stack");
+    if (const Type& first = type_of(parts[0]); !(type_of(value).shape == first.shape))
+      fail("stack", call.loc(), "shapes differ: ", to_string(first), " x ", to_string(type_of(value)));
+    values.push_back(unsqueeze(At(value, loc), axis));
+  }
   return concat(values, axis, loc);
+}
+Tensor stack(std::initializer_list<Tensor> parts, int axis, Loc loc) {
+  return stack(std::span<const Tensor>(parts.begin(), parts.size()), axis, loc);
 }
 Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior) {
   Composite call(nullptr, x.loc);
@@ -394,7 +404,7 @@ Tensor mean(At x, Axes axes, bool keepdim) {
   Composite call("mean", x.loc);
   Tensor value = resolve(x, "mean");
   if (!is_floating(type_of(value).dtype))
-    fail("mean", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)));
+    fail("mean", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
   return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", call.loc()), call.loc());
 }
 Tensor var(At x, Axes axes, double correction, bool keepdim) {

@@ -72,11 +72,12 @@ namespace {
 
 void print_number(std::ostream& out, double value, DType dtype) {
   if (dtype == DType::boolean) out << (value != 0 ? "true" : "false");
+  else if (std::isnan(value)) out << "nan";
   else if (is_floating(dtype)) out << concat_text(value);
   else out << concat_text(static_cast<std::int64_t>(value));
 }
 
-// At most six elements an axis: the first and the last three.
+// Of many elements at most six an axis: the first and the last three.
 void print_axis(std::ostream& out, const Type& type, const std::vector<double>& values, int axis, std::size_t& at, bool shown) {
   if (axis == type.shape.rank()) {
     if (shown) print_number(out, values[at], type.dtype);
@@ -86,7 +87,7 @@ void print_axis(std::ostream& out, const Type& type, const std::vector<double>& 
   std::int64_t size = type.shape[axis].constant();
   if (shown) out << "[";
   for (std::int64_t i = 0; i < size; ++i) {
-    bool hidden = size > 6 && i >= 3 && i < size - 3;
+    bool hidden = values.size() > 1000 && size > 6 && i >= 3 && i < size - 3;
     if (shown && i) {
       if (hidden && i == 3) out << ", ...";
       if (!hidden) out << (axis + 1 == type.shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' '));
@@ -96,9 +97,7 @@ void print_axis(std::ostream& out, const Type& type, const std::vector<double>& 
   if (shown) out << "]";
 }
 
-}  // namespace
-
-std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+std::ostream& print(std::ostream& out, const Tensor& tensor, bool with_type) {
   if (!tensor.defined()) return out << "undefined";
   const Type& type = type_of(tensor);
   if (tensor.node()->trace != 0) return out << to_string(type) << " (traced)";
@@ -107,7 +106,14 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   std::vector<double> values(data.begin(), data.end());
   std::size_t at = 0;
   print_axis(out, type, values, 0, at, true);
-  return out << " " << to_string(type);
+  if (with_type) out << " " << to_string(type);
+  return out;
 }
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return print(out, tensor, true); }
+std::ostream& operator<<(std::ostream& out, const Scalar& scalar) { return print(out, scalar.tensor(), false); }
+std::ostream& operator<<(std::ostream& out, const Index& index) { return print(out, index.tensor(), false); }
 
 }  // namespace weft
