@@ -437,30 +437,67 @@ auto make_compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc lo
     return Compiled<F, void, Bound<T...>, void, void>(std::move(f), bound, options, loc);
   }
 }
+// Where an operation or a layer takes At, its compiled form takes a tensor, and hands it on with the line where it was
+// compiled.
+template <class A>
+using Given = std::conditional_t<std::is_same_v<A, At>, const Tensor&, A>;
+template <class A>
+std::conditional_t<std::is_same_v<A, At>, At, A&&> hand_on(std::remove_reference_t<Given<A>>& argument, Loc loc) {
+  if constexpr (std::is_same_v<A, At>)
+    return At(argument, loc);
+  else
+    return static_cast<A&&>(argument);
+}
 // What compile(model) calls.
 template <class M, class R, class Parameters>
 struct ModelCall;
 template <class M, class R, class... P>
 struct ModelCall<M, R, TypeList<P...>> {
-  // A layer that takes At is given a tensor, at the line where it was compiled.
-  template <class A>
-  using Given = std::conditional_t<std::is_same_v<A, At>, const Tensor&, A>;
-  R operator()(M& model, Given<P>... argument) const { return model(hand_on<P>(argument)...); }
-  template <class A>
-  std::conditional_t<std::is_same_v<A, At>, At, A&&> hand_on(std::remove_reference_t<Given<A>>& argument) const {
-    if constexpr (std::is_same_v<A, At>)
-      return At(argument, loc);
-    else
-      return static_cast<A&&>(argument);
-  }
+  R operator()(M& model, Given<P>... argument) const { return model(hand_on<P>(argument, loc)...); }
   Loc loc;
 };
+// What compile(relu) and compile(elementwise(...)) call.
+template <class F, class R, class Parameters>
+struct OperationCall;
+template <class F, class R, class... P>
+struct OperationCall<F, R, TypeList<P...>> {
+  R operator()(Given<P>... argument) const { return f(hand_on<P>(argument, loc)...); }
+  [[no_unique_address]] F f;
+  Loc loc;
+};
+template <class Parameters>
+inline constexpr bool takes_at = false;
+template <class... P>
+inline constexpr bool takes_at<TypeList<P...>> = (std::is_same_v<P, At> || ...);
+template <class F>
+auto operation_call(F f, Loc loc) {
+  using Signature = SignatureOf<F>;
+  return OperationCall<F, typename Signature::Result, typename Signature::Parameters>{f, loc};
+}
+template <class F>
+concept Operation = HasSignature<F> && takes_at<typename SignatureOf<F>::Parameters>;
 }  // namespace detail
 
 template <class F>
 requires detail::Stateless<F>
 auto compile(F f, const CompileOptions& options = {}, Loc loc = Loc::current()) {
-  return detail::make_compiled(std::move(f), Bound<>(), options, loc);
+  if constexpr (detail::Operation<F>)
+    return detail::make_compiled(detail::operation_call(f, loc), Bound<>(), options, loc);
+  else
+    return detail::make_compiled(std::move(f), Bound<>(), options, loc);
+}
+// A named operation (relu, maximum, where): the name alone is overloaded, by scalar expressions.
+template <class R = Tensor>
+auto compile(R (*f)(At), const CompileOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::make_compiled(detail::operation_call(f, loc), Bound<>(), options, loc);
+}
+template <class R = Tensor>
+auto compile(R (*f)(At, At), const CompileOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::make_compiled(detail::operation_call(f, loc), Bound<>(), options, loc);
+}
+template <class R = Tensor>
+auto compile(R (*f)(At, At, At), const CompileOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::make_compiled(detail::operation_call(f, loc), Bound<>(), options, loc);
 }
 template <class F, class... T>
 requires detail::Stateless<F>

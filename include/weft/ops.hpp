@@ -74,7 +74,7 @@ Tensor bitcast(At x, DType dtype);  // same width
 Tensor reshape(At x, Sizes sizes);
 Tensor flatten(At x, int first_axis = 0, int last_axis = -1);
 // axes[i] is the source axis of result axis i.
-Tensor permute(At x, std::initializer_list<int> axes);
+Tensor permute(At x, Axes axes);
 Tensor transpose(At x, int a = -2, int b = -1);
 // Size-1 axes (and new leading axes) are repeated; -1 keeps a size.
 Tensor expand(At x, Sizes sizes);
@@ -96,6 +96,7 @@ Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::c
 // A matrix from its rows: from_list({{1.f, 2.f}, {3.f, 4.f}}).
 template <class T>
 requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_list<T>> rows, Loc loc = Loc::current()) {
+  if (rows.size() == 0) return from_list(std::initializer_list<T>(), Sizes({0}), loc);  // from_list<float>({})
   std::vector<Tensor> parts;
   for (std::initializer_list<T> row : rows) parts.push_back(from_list(row, loc));
   return stack(parts, 0, loc);
@@ -111,10 +112,14 @@ Tensor amax(At x, Axes axes = {}, bool keepdim = false);
 Tensor amin(At x, Axes axes = {}, bool keepdim = false);
 // Index of the first greatest element (NaN counts as greatest) along one axis, i64.
 Tensor argmax(At x, int axis = -1, bool keepdim = false);
+// Index of the first least element (NaN counts as least).
+Tensor argmin(At x, int axis = -1, bool keepdim = false);
 Tensor any(At x, Axes axes = {}, bool keepdim = false);
 Tensor all(At x, Axes axes = {}, bool keepdim = false);
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate).
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
+// Length of a vector: the square root of the sum of squares. Its gradient at 0 is 0.
+Tensor norm(At x, Axes axes = {}, bool keepdim = false);
 inline Tensor max(At x) { return amax(x); }
 inline Tensor min(At x) { return amin(x); }
 

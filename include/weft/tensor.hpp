@@ -16,6 +16,7 @@ namespace weft {
 
 struct Node;
 struct Storage;
+struct At;
 class Tensor;
 template <class T>
 class View;
@@ -33,6 +34,7 @@ std::int64_t read_item_integer(const Tensor& tensor, Loc loc);
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
 // `traced`: inside a trace the copy becomes part of the graph; otherwise a trace refuses host data.
 Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc);
+Tensor arange_floating(double start, double stop, double step, DType dtype, Loc loc);
 
 // Elements that lie one behind the other: a std::vector, std::array, std::span, array, View.
 template <class R>
@@ -49,12 +51,13 @@ class Tensor {
       : word_(reinterpret_cast<std::uint64_t>(node) | std::uint64_t{output} << 48) { retain(); }
   Tensor(const Tensor& other) noexcept : word_(other.word_) { retain(); }
   Tensor(Tensor&& other) noexcept : word_(std::exchange(other.word_, 0)) {}
-  Tensor& operator=(const Tensor& other) noexcept {
+  // To a handle that has a name: x[0] = y would change nothing.
+  Tensor& operator=(const Tensor& other) & noexcept {
     Tensor copy(other);
     std::swap(word_, copy.word_);
     return *this;
   }
-  Tensor& operator=(Tensor&& other) noexcept {
+  Tensor& operator=(Tensor&& other) & noexcept {
     std::swap(word_, other.word_);
     return *this;
   }
@@ -71,6 +74,10 @@ class Tensor {
   Dim size(int axis, Loc loc = Loc::current()) const;
   Dim element_count(Loc loc = Loc::current()) const;
   Device device(Loc loc = Loc::current()) const;
+
+  // x[i] along axis 0: an integer (negative: from the end) or a size, checked now; an Index or a tensor of integers,
+  // checked when the value is computed, takes rows.
+  Tensor operator[](At index) const;
 
   // Computes the value now (and what it needs). Returns *this.
   const Tensor& eval(Loc loc = Loc::current()) const;
@@ -237,20 +244,28 @@ struct At {
   Loc loc;
 };
 
-// A list of axes, written 1 or {0, -1}; negative axes count from the end. Empty (the default): all.
+// A list of axes, written 1 or {0, -1}, or a vector of integers; negative axes count from the end. Empty (the default):
+// all.
 class Axes {
  public:
   Axes() = default;
   Axes(int axis) : count_(1) { axes_[0] = axis; }
   Axes(std::initializer_list<int> axes) {
-    for (int axis : axes)
-      if (count_ < max_rank) axes_[count_++] = axis;
-      else overflow_ = true;
+    for (int axis : axes) append(axis);
+  }
+  template <class R>
+    requires std::integral<typename detail::SpanOf<const R>::value_type>
+  Axes(const R& axes) {
+    for (auto axis : axes) append(static_cast<int>(axis));
   }
   int count() const { return overflow_ ? max_rank + 1 : count_; }
   int operator[](int i) const { return axes_[i]; }
 
  private:
+  void append(int axis) {
+    if (count_ < max_rank) axes_[count_++] = axis;
+    else overflow_ = true;
+  }
   int axes_[max_rank] = {};
   int count_ = 0;
   bool overflow_ = false;
@@ -286,8 +301,19 @@ Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
+Tensor full_like(const Tensor& like, double value, Loc loc = Loc::current());
 // 0, 1, ... count-1 as i64 unless asked otherwise.
 Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
+// start, start + step, ... before stop. Throws when the step is 0.
+Tensor arange(Dim start, Dim stop, Dim step = 1, DType dtype = DType::i64, Loc loc = Loc::current());
+Tensor arange(double start, double stop, std::floating_point auto step, DType dtype = DType::f32, Loc loc = Loc::current()) {
+  return detail::arange_floating(start, stop, step, dtype, loc);
+}
+// `count` numbers at equal distances, from start to stop: both are among them.
+Tensor linspace(double start, double stop, Dim count, DType dtype = DType::f32, Loc loc = Loc::current());
+// Ones on the diagonal, zeros beside it.
+Tensor eye(Dim size, DType dtype = DType::f32, Loc loc = Loc::current());
+Tensor eye(Dim rows, Dim columns, DType dtype = DType::f32, Loc loc = Loc::current());
 // Copies `from` (a vector, an array, a span; row-major) into a new tensor. Throws when the number of elements does not
 // match the sizes.
 template <class T>

@@ -66,11 +66,12 @@ void check_operand(const Recorder& r, const Tensor& operand, const char* operati
   const Node& node = *operand.node();
   if (node.trace == (r.trace() ? r.trace()->id : 0)) [[likely]]
     return;
+  const std::string what = to_string(type_of(operand)) + (node.loc.file ? ", made at " + to_string(node.loc) : "");
   if (node.trace == 0)
-    fail(operation, loc, "a tensor from outside the trace (", to_string(type_of(operand)), ", made at ",
-         to_string(node.loc), ") is used in a compiled function: pass it as an argument, or use constant()");
-  fail(operation, loc, "a tensor of a finished or of another trace (", to_string(type_of(operand)), ", made at ",
-       to_string(node.loc), ") is used outside it: return it from the compiled function instead");
+    fail(operation, loc, "a tensor from outside the trace (", what,
+         ") is used in a compiled function: pass it as an argument, or use constant()");
+  fail(operation, loc, "a tensor of a finished or of another trace (", what,
+       ") is used outside it: return it from the compiled function instead");
 }
 
 Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {

@@ -84,6 +84,9 @@ void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc);
 // A constant of any shape.
 Tensor constant_like(double value, const Type& type, Loc loc);
 
+// The same elements in another shape of as many.
+Tensor reshape_to(const Tensor& value, const Shape& shape, Loc loc);
+
 int normalize_axis(const char* operation, int axis, int rank, Loc loc);
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// The handle's own questions, factories and printing.
+// The handle's own questions, and printing.
 #include "weft/tensor.hpp"
 
 #include <cmath>
@@ -32,38 +32,6 @@ const Tensor& Tensor::eval(Loc loc) const {
   type_checked(*this, "eval", loc);
   evaluate(std::span(this, 1), loc);
   return *this;
-}
-
-// ---- factories ----------------------------------------------------------------------------------------------------
-
-Scalar::Scalar(double value) {
-  Recorder& r = recorder();
-  value_ = record(Op::constant, {}, Attributes::number(DType::f64, value), Type{DType::f64, true, {}, {}}, r.loc);
-}
-Index::Index(std::int64_t value) {
-  value_ = record(Op::constant, {}, Attributes::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
-}
-
-Tensor full(Sizes sizes, double value, Options options, Loc loc) {
-  Composite call(nullptr, loc);
-  for (Dim size : sizes.shape())
-    if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
-  return constant_like(value, Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
-}
-Tensor zeros(Sizes sizes, Options options, Loc loc) { return full(sizes, 0, options, loc); }
-Tensor ones(Sizes sizes, Options options, Loc loc) { return full(sizes, 1, options, loc); }
-Tensor zeros_like(const Tensor& like, Loc loc) {
-  const Type& type = type_checked(like, "zeros_like", loc);
-  return full(type.shape, 0, {type.dtype, type.device}, loc);
-}
-Tensor ones_like(const Tensor& like, Loc loc) {
-  const Type& type = type_checked(like, "ones_like", loc);
-  return full(type.shape, 1, {type.dtype, type.device}, loc);
-}
-Tensor arange(Dim count, DType dtype, Loc loc) {
-  Composite call(nullptr, loc);
-  if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
-  return record(Op::iota, {}, {}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
 }
 
 // ---- printing -----------------------------------------------------------------------------------------------------

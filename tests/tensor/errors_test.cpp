@@ -64,7 +64,7 @@ TEST_CASE("shapes that do not fit") {
   refused([&] { return permute(o.table, {0, 0}); }, "[permute] not a permutation of the axes of f32[2,3]");
   refused([&] { return concat({o.table, ones({3, 2})}); }, "[concat] parts differ beside axis 0: f32[2,3] x f32[3,2]");
   refused([&] { return concat(std::vector<Tensor>{}); }, "[concat] of no tensors");
-  refused([&] { return stack(o.unequal); }, "[concat] parts differ beside axis 0: f32[1,3] x f32[1,2]");
+  refused([&] { return stack(o.unequal); }, "[stack] shapes differ: f32[3] x f32[2]");
   refused([&] { return zeros({2, -3}); }, "[full] a size is negative: -3");
   refused([&] { return arange(-1); }, "[arange] the count is negative: -1");
   refused([&] { return pad(o.row, 0, -1, 0); }, "[pad] negative padding");

@@ -134,6 +134,8 @@ TEST_CASE("conditions") {
   constexpr auto inside =
       elementwise([](auto x, auto y) { return where(((x > 0) & ~(y > 1)) | isnan(x), x, y) * (x > 0); });
   CHECK(same_bits<float>(inside(a, b), where(((a > 0) & ~(b > 1)) | isnan(a), a, b) * (a > 0)));
+  constexpr auto leaky = elementwise([](auto x) { return select(x > 0, x, 0.25 * x) + select(x % 2 < 1, 1, 0); });
+  CHECK(same_bits<float>(leaky(a), where(a > 0, a, 0.25 * a) + where(a % 2 < 1, 1, 0)));
   constexpr auto flags = elementwise([](auto x, auto y) { return where(x > 0, x == y, y <= 1); });
   CHECK(same_bits<bool>(flags(a, b), where(a > 0, a == b, b <= 1)));
   constexpr auto logic = elementwise([](auto x, auto y) { return x & ~y; });

@@ -3,10 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <sstream>
 #include <vector>
 
 #include "weft/explain.hpp"
+#include "weft/expr.hpp"
+#include "weft/grad.hpp"
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
 
@@ -58,6 +61,9 @@ TEST_CASE("a matrix is written by its rows") {
   CHECK(x.shape() == Shape::of(2, 3));
   CHECK(numbers_of<int>(x) == std::vector{1, 2, 3, 4, 5, 6});
   CHECK_THROWS_WITH_AS(from_list({{1.0, 2.0}, {3.0}}), doctest::Contains("[stack] shapes differ: f64[2] x f64[1], at surface_test.cpp:"), Error);
+  CHECK(from_list<float>({}).shape() == Shape::of(0));
+  CHECK(from_list<float>({{1, 2}, {3, 4}}).dtype() == DType::f32);
+  CHECK(from_list<float>({1, 2}).shape() == Shape::of(2));
   CHECK(stack({x, x}, -1).shape() == Shape::of(2, 3, 2));
   CHECK_THROWS_WITH_AS(stack({x, select(x, 0, 0)}), doctest::Contains("[stack] shapes differ: i32[2,3] x i32[3]"), Error);
   CHECK_THROWS_WITH_AS(stack(std::vector<Tensor>()), doctest::Contains("[stack] of no tensors"), Error);
@@ -145,6 +151,104 @@ TEST_CASE("a layer is compiled as it is, and its errors name the user's lines") 
   linear.bias = ones({2});
   CHECK(numbers_of(f(x)) == std::vector<float>(4, 1));
   CHECK(message_of([&] { f(ones({2, 5})); }).find("[linear] takes 3 features, the input is f32[2,5], at surface_test.cpp:") == 0);
+}
+
+TEST_CASE("an operation and a scalar expression are compiled as they are") {
+  const Tensor x = from_list({-1.f, 2.f}), y = from_list({3.f, 1.f});
+  auto rectified = compile(relu);
+  CHECK(numbers_of(rectified(x)) == std::vector<float>{0, 2});
+  auto larger = compile(maximum);
+  CHECK(numbers_of(larger(x, y)) == std::vector<float>{3, 2});
+  CHECK(message_of([&] { larger(x, ones({3})); }).find("[maximum] shapes do not broadcast: f32[2] x f32[3], at surface_test.cpp:") == 0);
+  constexpr auto gated = elementwise([](auto a, auto b) { return select(a > 0, a * b, b); });
+  auto fused = compile(gated);
+  CHECK(numbers_of(fused(x, y)) == std::vector<float>{3, 2});
+  auto both = compile(elementwise([](auto a, auto b) { return pack(a + b, a - b); }));
+  auto [plus, minus] = both(x, y);
+  CHECK(numbers_of(plus) == std::vector<float>{2, 3});
+  CHECK(numbers_of(minus) == std::vector<float>{-4, 1});
+  CHECK(numbers_of(compile(where)(x > 0, x, y)) == std::vector<float>{3, 2});
+  CHECK(numbers_of(compile(sqrt)(square(x))) == std::vector<float>{1, 2});
+  auto rows = compile(softmax);
+  CHECK(numbers_of(rows(zeros({1, 2}), -1)) == std::vector<float>{0.5, 0.5});
+}
+
+TEST_CASE("rows are taken by x[i]") {
+  const Tensor x = from_list({{1, 2}, {3, 4}, {5, 6}});
+  CHECK(numbers_of<int>(x[0]) == std::vector{1, 2});
+  CHECK(numbers_of<int>(x[-1]) == std::vector{5, 6});
+  CHECK(x[1][0].item<int>() == 3);
+  CHECK(numbers_of<int>(x[x.size(0) - 2]) == std::vector{3, 4});
+  CHECK(numbers_of<int>(x[from_list({2, 0})]) == std::vector{5, 6, 1, 2});
+  static_assert(!std::is_assignable_v<decltype(x[0]), Tensor>, "x[0] = y would change nothing");
+  auto row = compile([](const Tensor& x, Index i) { return x[i] + x[x.size(0) - 1]; }, {.dynamic = true});
+  CHECK(numbers_of<int>(row(x, 1)) == std::vector{8, 10});
+  CHECK(numbers_of<int>(row(x, 0)) == std::vector{6, 8});
+  CHECK(numbers_of<int>(row(concat({x, x}), 4)) == std::vector{8, 10});
+  CHECK(specialization_count(row) == 1);
+  CHECK_THROWS_WITH_AS(x[3], doctest::Contains("[select] index 3 is out of range for axis 0 of i32[3,2], at surface_test.cpp:"), Error);
+  CHECK_THROWS_WITH_AS(x[0][0][0], doctest::Contains("[[]] a 0-d tensor has no rows"), Error);
+  CHECK_THROWS_WITH_AS(x[1.5], doctest::Contains("the index must be an integer"), Error);
+  CHECK_THROWS_WITH_AS(x[x > 2], doctest::Contains("[gather] the index must be an integer, it is bool[3,2]"), Error);
+  CHECK_THROWS_WITH_AS(row(x, 3), doctest::Contains("[gather] an index is out of range [0, "), Error);
+}
+
+TEST_CASE("axes come as a vector too") {
+  const Tensor x = ones({2, 3, 4});
+  const std::vector<int> order{2, 0, 1};
+  CHECK(permute(x, order).shape() == Shape::of(4, 2, 3));
+  CHECK(permute(x, std::array{std::size_t{1}, std::size_t{0}, std::size_t{2}}).shape() == Shape::of(3, 2, 4));
+  CHECK(permute(x, std::span(order)).shape() == permute(x, {2, 0, 1}).shape());
+  CHECK(sum(x, std::vector{0, -1}).shape() == Shape::of(3));
+  CHECK_THROWS_WITH_AS(permute(x, std::vector(9, 0)), doctest::Contains("[permute] 9 axes for f32[2,3,4]"), Error);
+}
+
+TEST_CASE("sequences") {
+  using Integers = std::vector<std::int64_t>;
+  CHECK(numbers_of<std::int64_t>(arange(2, 5)) == Integers{2, 3, 4});
+  CHECK(numbers_of<std::int64_t>(arange(0, 7, 3)) == Integers{0, 3, 6});
+  CHECK(numbers_of<std::int64_t>(arange(0, 6, 3)) == Integers{0, 3});
+  CHECK(numbers_of<std::int64_t>(arange(5, 0, -2)) == Integers{5, 3, 1});
+  CHECK(numbers_of<std::int64_t>(arange(5, 2)) == Integers{});
+  CHECK(arange(5, 2, 1, DType::i32).dtype() == DType::i32);
+  CHECK(numbers_of(arange(1, 3, 1, DType::f32)) == std::vector<float>{1, 2});
+  CHECK(numbers_of(arange(0, 1, 0.25)) == std::vector<float>{0, 0.25, 0.5, 0.75});
+  CHECK(numbers_of(arange(1.0, 0.0, -0.5)) == std::vector<float>{1, 0.5});
+  CHECK(numbers_of(arange(0.5f, 3.f, 1.f)) == std::vector<float>{0.5, 1.5, 2.5});
+  CHECK(numbers_of(arange(1., 0., 1.)).empty());
+  CHECK_THROWS_WITH_AS(arange(0, 3, 0), doctest::Contains("[arange] the step is 0, at surface_test.cpp:"), Error);
+  CHECK_THROWS_WITH_AS(arange(0, 3, 0.0), doctest::Contains("[arange] from 0 to 3 by 0 has no count"), Error);
+  auto positions = compile([](const Tensor& x) { return arange(1, x.size(0) + 1) * linspace(0, 1, x.size(0), DType::f64); }, {.dynamic = true});
+  CHECK(numbers_of<double>(positions(ones({3}))) == std::vector<double>{0, 1, 3});
+  CHECK(numbers_of<double>(positions(ones({5}))) == std::vector<double>{0, 0.5, 1.5, 3, 5});
+  CHECK(specialization_count(positions) == 1);
+
+  CHECK(numbers_of(linspace(0, 1, 5)) == std::vector<float>{0, 0.25, 0.5, 0.75, 1});
+  CHECK(numbers_of(linspace(3, 7, 1)) == std::vector<float>{3});
+  CHECK(numbers_of(linspace(3, 7, 0)).empty());
+  CHECK(numbers_of<double>(linspace(0.1, 0.3, 3, DType::f64)).back() == 0.3);
+  CHECK(numbers_of<double>(linspace(0.3, 0.3, 4, DType::f64)) == std::vector(4, 0.3));
+  CHECK_THROWS_WITH_AS(linspace(0, 1, -1), doctest::Contains("[arange] the count is negative: -1"), Error);
+
+  CHECK(numbers_of(eye(2)) == std::vector<float>{1, 0, 0, 1});
+  CHECK(numbers_of<int>(eye(2, 3, DType::i32)) == std::vector{1, 0, 0, 0, 1, 0});
+  CHECK(numbers_of<int>(full_like(eye(2, DType::i32), 7)) == std::vector(4, 7));
+}
+
+TEST_CASE("argmin and norm") {
+  const float nan = NAN;
+  const Tensor x = from_list({{3.f, 1.f, 1.f}, {2.f, nan, 0.f}});
+  CHECK(numbers_of<std::int64_t>(argmin(x)) == std::vector<std::int64_t>{1, 1});
+  CHECK(argmin(x, 0, true).shape() == Shape::of(1, 3));
+  CHECK(argmin(from_list<std::int64_t>({0, INT64_MIN, INT64_MAX})).item<int>() == 1);
+  CHECK(argmin(from_list<std::uint8_t>({3, 0, 255})).item<int>() == 1);
+  CHECK(argmin(from_list({true, false, true})).item<int>() == 1);
+  const Tensor y = from_list({{3.f, 4.f}, {0.f, 0.f}});
+  CHECK(norm(y).item() == 5);
+  CHECK(numbers_of(norm(y, 1)) == std::vector<float>{5, 0});
+  CHECK(norm(y, 1, true).shape() == Shape::of(2, 1));
+  CHECK(numbers_of(grad([](const Tensor& y) { return sum(norm(y, 1)); }, y)) == std::vector{0.6f, 0.8f, 0.f, 0.f});
+  CHECK_THROWS_WITH_AS(norm(arange(3)), doctest::Contains("[norm] needs a floating dtype, it is i64[3]"), Error);
 }
 
 TEST_CASE("a value that is asked for inside a compiled function is refused by the question's name, with a way out") {

@@ -39,6 +39,15 @@ TEST_CASE("a tensor from outside the trace, used") {
   CHECK(contains(message, AT_LINE(line)));
   auto broadcast = compile([](const Tensor& x) { return x * global_tensor; });
   CHECK(contains(message_of([&] { broadcast(ones({3, 2})); }), "[mul] a tensor from outside the trace"));
+  // A number's value would stay what it was at the first call.
+  static Scalar rate = 0.5;
+  auto scaled = compile([](const Tensor& x) { return x * rate; });
+  CHECK(contains(message_of([&] { scaled(ones({2})); }), "[mul] a tensor from outside the trace (f64[]') is used in"));
+  static Tensor two = full({}, 2);
+  auto doubled = compile([](const Tensor& x) { return x * two; });
+  CHECK(contains(message_of([&] { doubled(ones({2})); }), "[mul] a tensor from outside the trace (f32[], made at"));
+  auto inside = compile([](const Tensor& x) { return x * Scalar(0.5) + full({}, 2); });
+  CHECK(numbers_of(inside(vector_of({2, 4}))) == Numbers{3, 4});
   CHECK(numbers_of(vector_of({1}) + 1) == Numbers{2});
 }
 

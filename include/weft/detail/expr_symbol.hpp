@@ -182,6 +182,11 @@ constexpr Sym scalar_apply(ScalarOp op, Sym a, Sym b = 0, Sym c = 0) {
 #undef WEFT_SCALAR_2
 #undef WEFT_SCALAR_3
 
+// A branch.
+template <class C, class A, class B>
+requires detail::SymOperands<C, A, B>
+constexpr Sym select(C condition, A then, B otherwise) { return where(condition, then, otherwise); }
+
 #define WEFT_SCALAR_OPERATOR(op, result) \
   template <class A, class B>            \
   requires detail::SymOperands<A, B>     \
@@ -190,6 +195,7 @@ WEFT_SCALAR_OPERATOR(+, add(a, b))
 WEFT_SCALAR_OPERATOR(-, sub(a, b))
 WEFT_SCALAR_OPERATOR(*, mul(a, b))
 WEFT_SCALAR_OPERATOR(/, div(a, b))
+WEFT_SCALAR_OPERATOR(%, remainder(a, b))
 WEFT_SCALAR_OPERATOR(==, equal(a, b))
 WEFT_SCALAR_OPERATOR(!=, not_equal(a, b))
 WEFT_SCALAR_OPERATOR(<, less(a, b))

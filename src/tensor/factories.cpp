@@ -1,0 +1,81 @@
+// Tensors from nothing: constants, sequences, and the numbers that stand beside tensors. All are constants and iotas,
+// which have no memory until something needs it.
+#include <algorithm>
+#include <cmath>
+
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+
+namespace weft {
+
+Scalar::Scalar(double value) {
+  Recorder& r = recorder();
+  value_ = record(Op::constant, {}, Attributes::number(DType::f64, value), Type{DType::f64, true, {}, {}}, r.loc);
+}
+Index::Index(std::int64_t value) {
+  value_ = record(Op::constant, {}, Attributes::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
+}
+
+Tensor full(Sizes sizes, double value, Options options, Loc loc) {
+  Composite call(nullptr, loc);
+  for (Dim size : sizes.shape())
+    if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
+  return constant_like(value, Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
+}
+Tensor zeros(Sizes sizes, Options options, Loc loc) { return full(sizes, 0, options, loc); }
+Tensor ones(Sizes sizes, Options options, Loc loc) { return full(sizes, 1, options, loc); }
+namespace {
+Tensor filled_like(const Tensor& like, double value, const char* operation, Loc loc) {
+  if (!like.defined()) fail(operation, recorder().loc.file ? recorder().loc : loc, "of an undefined tensor");
+  return full(type_of(like).shape, value, {type_of(like).dtype, type_of(like).device}, loc);
+}
+}  // namespace
+Tensor full_like(const Tensor& like, double value, Loc loc) { return filled_like(like, value, "full_like", loc); }
+Tensor zeros_like(const Tensor& like, Loc loc) { return filled_like(like, 0, "zeros_like", loc); }
+Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, 1, "ones_like", loc); }
+Tensor arange(Dim count, DType dtype, Loc loc) {
+  Composite call(nullptr, loc);
+  if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
+  return record(Op::iota, {}, {}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
+}
+
+namespace {
+// start + i * step in f64 or i64, rounded once.
+Tensor arithmetic_sequence(Dim count, At start, At step, DType dtype, Loc loc) {
+  const bool floating = step.kind == DTypeKind::floating;
+  return cast(arange(count, floating ? DType::f64 : DType::i64, loc) * step + start, dtype);
+}
+}  // namespace
+
+Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
+  Composite call(nullptr, loc);
+  if (step == Dim(0)) fail("arange", call.loc(), "the step is 0");
+  const bool up = step > Dim(0);
+  const Dim span = up ? stop - start : start - stop, width = up ? step : -step;
+  const Dim count = span <= Dim(0) ? Dim(0) : (span + width - Dim(1)) / width;
+  return arithmetic_sequence(count, At(start, loc), At(step, loc), dtype, loc);
+}
+Tensor detail::arange_floating(double start, double stop, double step, DType dtype, Loc loc) {
+  Composite call(nullptr, loc);
+  const double count = std::ceil((stop - start) / step);
+  if (!(std::abs(count) < static_cast<double>(slice_end)))
+    fail("arange", call.loc(), "from ", start, " to ", stop, " by ", step, " has no count");
+  return arithmetic_sequence(std::max(static_cast<std::int64_t>(count), std::int64_t{0}), At(start, loc), At(step, loc),
+                             dtype, loc);
+}
+
+// Each half is counted from its own end, so that both ends are exact.
+Tensor linspace(double start, double stop, Dim count, DType dtype, Loc loc) {
+  Composite call(nullptr, loc);
+  const Tensor place = arange(count, DType::f64, loc), rest = count - Dim(1) - place;
+  const Tensor step = (stop - start) / maximum(At(count, loc) - 1, At(1, loc));
+  return cast(where(place <= rest, start + step * place, stop - step * rest), dtype);
+}
+
+Tensor eye(Dim rows, Dim columns, DType dtype, Loc loc) {
+  Composite call(nullptr, loc);
+  return cast(unsqueeze(arange(rows), 1) == arange(columns), dtype);
+}
+Tensor eye(Dim size, DType dtype, Loc loc) { return eye(size, size, dtype, loc); }
+
+}  // namespace weft

@@ -1,0 +1,117 @@
+// Public reductions: axes to attributes, dtypes of results, and composites over sum and argmax.
+#include "base/fail.hpp"
+#include "tensor/record.hpp"
+
+namespace weft {
+
+namespace {
+
+Tensor reduce(Op op, const Tensor& value, const Axes& axes, bool keepdim, Loc loc) {
+  const char* name = info(op).name;
+  const Shape& from = type_of(value).shape;
+  if (axes.count() > max_rank) fail(name, loc, "more than ", max_rank, " axes");
+  Attributes attributes;
+  bool reduced[max_rank] = {};
+  if (axes.count() == 0)
+    for (int i = 0; i < from.rank(); ++i) reduced[i] = true;
+  for (int i = 0; i < axes.count(); ++i) {
+    int axis = normalize_axis(name, axes[i], from.rank(), loc);
+    if (reduced[axis]) fail(name, loc, "axis ", axis, " is named twice");
+    reduced[axis] = true;
+  }
+  Shape squeezed;
+  for (int i = 0; i < from.rank(); ++i) {
+    attributes.axes[i] = reduced[i];
+    if (!reduced[i]) squeezed.push_back(from[i]);
+  }
+  Tensor result = record(op, {value}, attributes, {}, loc);
+  return keepdim ? result : reshape_to(result, squeezed, loc);
+}
+
+Tensor reduce_boolean(Op op, At x, const Axes& axes, bool keepdim, Loc loc) {
+  Tensor value = resolve(x, info(op).name);
+  Tensor flags = type_of(value).dtype == DType::boolean ? value : not_equal(value, 0);
+  return cast(reduce(op, cast(flags, DType::u8), axes, keepdim, loc), DType::boolean);
+}
+
+Dim reduced_count(const Tensor& value, const Axes& axes, const char* name, Loc loc) {
+  const Shape& from = type_of(value).shape;
+  if (axes.count() == 0) return from.element_count();
+  Dim count = 1;
+  for (int i = 0; i < axes.count(); ++i) count = count * from[normalize_axis(name, axes[i], from.rank(), loc)];
+  return count;
+}
+
+}  // namespace
+
+Tensor sum(At x, Axes axes, bool keepdim) {
+  Composite call(nullptr, x.loc);
+  Tensor value = resolve(x, "sum");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
+  return reduce(Op::sum, value, axes, keepdim, call.loc());
+}
+Tensor prod(At x, Axes axes, bool keepdim) {
+  Composite call(nullptr, x.loc);
+  Tensor value = resolve(x, "prod");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
+  return reduce(Op::prod, value, axes, keepdim, call.loc());
+}
+Tensor amax(At x, Axes axes, bool keepdim) {
+  Composite call(nullptr, x.loc);
+  Tensor value = resolve(x, "amax");
+  if (type_of(value).dtype == DType::boolean) return reduce_boolean(Op::amax, value, axes, keepdim, call.loc());
+  return reduce(Op::amax, value, axes, keepdim, call.loc());
+}
+Tensor amin(At x, Axes axes, bool keepdim) {
+  Composite call(nullptr, x.loc);
+  Tensor value = resolve(x, "amin");
+  if (type_of(value).dtype == DType::boolean) return reduce_boolean(Op::amin, value, axes, keepdim, call.loc());
+  return reduce(Op::amin, value, axes, keepdim, call.loc());
+}
+Tensor any(At x, Axes axes, bool keepdim) {
+  Composite call("any", x.loc);
+  Tensor value = resolve(x, "any");
+  return cast(sum(cast(not_equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), DType::i64), axes, keepdim), DType::boolean);
+}
+Tensor all(At x, Axes axes, bool keepdim) {
+  Composite call("all", x.loc);
+  Tensor value = resolve(x, "all");
+  return ~any(equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), axes, keepdim);
+}
+Tensor argmax(At x, int axis, bool keepdim) {
+  Composite call(nullptr, x.loc);
+  Tensor value = resolve(x, "argmax");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
+  return reduce(Op::argmax, value, Axes(axis), keepdim, call.loc());
+}
+// What reverses the order: of integers it can't overflow.
+Tensor argmin(At x, int axis, bool keepdim) {
+  Composite call("argmin", x.loc);
+  Tensor value = resolve(x, "argmin");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
+  return argmax(is_floating(type_of(value).dtype) ? -value : ~value, axis, keepdim);
+}
+Tensor mean(At x, Axes axes, bool keepdim) {
+  Composite call("mean", x.loc);
+  Tensor value = resolve(x, "mean");
+  if (!is_floating(type_of(value).dtype))
+    fail("mean", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
+  return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", call.loc()), call.loc());
+}
+Tensor var(At x, Axes axes, double correction, bool keepdim) {
+  Composite call("var", x.loc);
+  Tensor value = resolve(x, "var");
+  Tensor centered = value - mean(value, axes, true);
+  Tensor count = dim_value(reduced_count(value, axes, "var", call.loc()), call.loc());
+  return sum(centered * centered, axes, keepdim) / (count - correction);
+}
+Tensor norm(At x, Axes axes, bool keepdim) {
+  Composite call("norm", x.loc);
+  Tensor value = resolve(x, "norm");
+  if (!is_floating(type_of(value).dtype))
+    fail("norm", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
+  Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;
+  return where(none, 0, sqrt(where(none, 1, squares)));  // sqrt has no derivative at 0
+}
+
+}  // namespace weft
