@@ -38,16 +38,14 @@ Tensor& operator+=(Tensor& a, At b);
 Tensor& operator-=(Tensor& a, At b);
 Tensor& operator*=(Tensor& a, At b);
 Tensor& operator/=(Tensor& a, At b);
-template <class T>
-concept NamedState = std::same_as<T, Param> || std::same_as<T, Buffer>;
-template <NamedState T>
-T& operator+=(T& a, At b) { return a.tensor() += b, a; }
-template <NamedState T>
-T& operator-=(T& a, At b) { return a.tensor() -= b, a; }
-template <NamedState T>
-T& operator*=(T& a, At b) { return a.tensor() *= b, a; }
-template <NamedState T>
-T& operator/=(T& a, At b) { return a.tensor() /= b, a; }
+Param& operator+=(Param& a, At b);
+Param& operator-=(Param& a, At b);
+Param& operator*=(Param& a, At b);
+Param& operator/=(Param& a, At b);
+Buffer& operator+=(Buffer& a, At b);
+Buffer& operator-=(Buffer& a, At b);
+Buffer& operator*=(Buffer& a, At b);
+Buffer& operator/=(Buffer& a, At b);
 // && || ! would evaluate both sides: write & | ~.
 bool operator&&(const Tensor&, const Tensor&) = delete;
 bool operator||(const Tensor&, const Tensor&) = delete;
@@ -93,13 +91,18 @@ Tensor concat(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::curren
 Tensor concat(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor stack(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
+namespace detail {
+// `row(rows, i, loc)` for every i, stacked.
+Tensor stack_rows(const void* rows, std::size_t count, Tensor (*row)(const void* rows, std::size_t i, Loc loc), Loc loc);
+}  // namespace detail
 // A matrix from its rows: from_list({{1.f, 2.f}, {3.f, 4.f}}).
 template <class T>
 requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_list<T>> rows, Loc loc = Loc::current()) {
   if (rows.size() == 0) return from_list(std::initializer_list<T>(), Sizes({0}), loc);  // from_list<float>({})
-  std::vector<Tensor> parts;
-  for (std::initializer_list<T> row : rows) parts.push_back(from_list(row, loc));
-  return stack(parts, 0, loc);
+  auto row = [](const void* rows, std::size_t i, Loc loc) {
+    return from_list(static_cast<const std::initializer_list<T>*>(rows)[i], loc);
+  };
+  return detail::stack_rows(rows.begin(), rows.size(), row, loc);
 }
 // Zeros before and after along `axis`, and `interior` zeros between neighbours.
 Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior = 0);

@@ -70,6 +70,15 @@ Tensor& operator-=(Tensor& a, At b) { return assign(a, At(a, b.loc) - b, b); }
 Tensor& operator*=(Tensor& a, At b) { return assign(a, At(a, b.loc) * b, b); }
 Tensor& operator/=(Tensor& a, At b) { return assign(a, At(a, b.loc) / b, b); }
 
+Param& operator+=(Param& a, At b) { return a.tensor() += b, a; }
+Param& operator-=(Param& a, At b) { return a.tensor() -= b, a; }
+Param& operator*=(Param& a, At b) { return a.tensor() *= b, a; }
+Param& operator/=(Param& a, At b) { return a.tensor() /= b, a; }
+Buffer& operator+=(Buffer& a, At b) { return a.tensor() += b, a; }
+Buffer& operator-=(Buffer& a, At b) { return a.tensor() -= b, a; }
+Buffer& operator*=(Buffer& a, At b) { return a.tensor() *= b, a; }
+Buffer& operator/=(Buffer& a, At b) { return a.tensor() /= b, a; }
+
 Scalar operator+(const Scalar& a, const Scalar& b) { return Scalar(add(a, b)); }
 Scalar operator-(const Scalar& a, const Scalar& b) { return Scalar(sub(a, b)); }
 Scalar operator*(const Scalar& a, const Scalar& b) { return Scalar(mul(a, b)); }

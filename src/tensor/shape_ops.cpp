@@ -228,6 +228,12 @@ Tensor stack(std::span<const Tensor> parts, int axis, Loc loc) {
 Tensor stack(std::initializer_list<Tensor> parts, int axis, Loc loc) {
   return stack(std::span<const Tensor>(parts.begin(), parts.size()), axis, loc);
 }
+Tensor detail::stack_rows(const void* rows, std::size_t count, Tensor (*row)(const void* rows, std::size_t i, Loc loc),
+                          Loc loc) {
+  std::vector<Tensor> parts;
+  for (std::size_t i = 0; i < count; ++i) parts.push_back(row(rows, i, loc));
+  return stack(parts, 0, loc);
+}
 Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior) {
   Composite call(nullptr, x.loc);
   Tensor value = resolve(x, "pad");

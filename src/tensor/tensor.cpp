@@ -38,15 +38,18 @@ const Tensor& Tensor::eval(Loc loc) const {
 
 namespace {
 
-void print_number(std::ostream& out, double value, DType dtype) {
+void print_number(std::ostream& out, double value, DType) {
+  if (std::isnan(value)) out << "nan";
+  else out << concat_text(value);
+}
+void print_number(std::ostream& out, std::int64_t value, DType dtype) {
   if (dtype == DType::boolean) out << (value != 0 ? "true" : "false");
-  else if (std::isnan(value)) out << "nan";
-  else if (is_floating(dtype)) out << concat_text(value);
-  else out << concat_text(static_cast<std::int64_t>(value));
+  else out << concat_text(value);
 }
 
 // Of many elements at most six an axis: the first and the last three.
-void print_axis(std::ostream& out, const Type& type, const std::vector<double>& values, int axis, std::size_t& at, bool shown) {
+template <class T>
+void print_axis(std::ostream& out, const Type& type, const View<const T>& values, int axis, std::size_t& at, bool shown) {
   if (axis == type.shape.rank()) {
     if (shown) print_number(out, values[at], type.dtype);
     ++at;
@@ -65,15 +68,20 @@ void print_axis(std::ostream& out, const Type& type, const std::vector<double>& 
   if (shown) out << "]";
 }
 
+// As f64 or i64, which hold every value of the dtype.
+template <class T>
+void print_elements(std::ostream& out, const Tensor& tensor) {
+  const Tensor wide = cast(tensor, dtype_of<T>);
+  std::size_t at = 0;
+  print_axis(out, type_of(tensor), wide.data<T>(), 0, at, true);
+}
+
 std::ostream& print(std::ostream& out, const Tensor& tensor, bool with_type) {
   if (!tensor.defined()) return out << "undefined";
   const Type& type = type_of(tensor);
   if (tensor.node()->trace != 0) return out << to_string(type) << " (traced)";
-  Tensor reals = cast(tensor, DType::f64);
-  View<const double> data = reals.data<double>();
-  std::vector<double> values(data.begin(), data.end());
-  std::size_t at = 0;
-  print_axis(out, type, values, 0, at, true);
+  if (is_floating(type.dtype)) print_elements<double>(out, tensor);
+  else print_elements<std::int64_t>(out, tensor);
   if (with_type) out << " " << to_string(type);
   return out;
 }

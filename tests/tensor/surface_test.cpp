@@ -136,6 +136,10 @@ TEST_CASE("everything prints") {
   CHECK(printed(Index(7)) == "7");
   CHECK(printed(Param(ones({2}))) == "[1, 1] f32[2]");
   CHECK(printed(mean(zeros({0}))) == "nan f32[]");
+  CHECK(printed(from_list<std::int64_t>({9007199254740993, INT64_MIN})) == "[9007199254740993, -9223372036854775808] i64[2]");
+  CHECK(printed(from_list({true, false})) == "[true, false] bool[2]");
+  CHECK(printed(from_list<std::uint8_t>({255, 0})) == "[255, 0] u8[2]");
+  CHECK(printed(zeros({0, 2})) == "[] f32[0,2]");
   CHECK(printed(arange(8)) == "[0, 1, 2, 3, 4, 5, 6, 7] i64[8]");
   CHECK(printed(arange(1001)) == "[0, 1, 2, ..., 998, 999, 1000] i64[1001]");
   auto dynamic = compile([](const Tensor& x) { return std::pair(x, printed(x.shape()) + printed(x.size(0) + 1)); }, {.dynamic = true});
