@@ -34,8 +34,9 @@ class Dim {
   // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded).
   explicit operator std::int64_t() const { return is_constant() ? constant() : specialize(); }
   template <class T>
-  requires(std::integral<T> || std::floating_point<T>) && (!std::same_as<T, bool>)
-  explicit operator T() const { return static_cast<T>(static_cast<std::int64_t>(*this)); }
+  requires(std::integral<T> || std::floating_point<T>) && (!std::same_as<T, bool>)explicit operator T() const {
+    return static_cast<T>(static_cast<std::int64_t>(*this));
+  }
 
   // Structural equality: the same expression. Unequal expressions may still have equal values; see operator==.
   constexpr bool same(Dim other) const { return word_ == other.word_; }
@@ -91,8 +92,7 @@ class Shape {
     for (int i = 0; i < rank; ++i) dims_[i] = dims[i];
   }
   template <class... Sizes>
-    requires(sizeof...(Sizes) <= max_rank)
-  static Shape of(Sizes... sizes) {
+  requires(sizeof...(Sizes) <= max_rank) static Shape of(Sizes... sizes) {
     Shape shape;
     ((shape.dims_[shape.rank_++] = Dim(sizes)), ...);
     return shape;

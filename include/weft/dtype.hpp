@@ -7,8 +7,12 @@
 namespace weft {
 
 // Storage of the 16-bit floating types; arithmetic happens in f32.
-struct float16 { std::uint16_t bits; };
-struct bfloat16 { std::uint16_t bits; };
+struct float16 {
+  std::uint16_t bits;
+};
+struct bfloat16 {
+  std::uint16_t bits;
+};
 
 enum class DType : std::uint8_t {
 #define WEFT_DTYPE(name, ...) name,
@@ -49,10 +53,10 @@ template <class T>
 inline constexpr bool is_element = false;
 template <class T>
 inline constexpr DType dtype_of = DType::f32;
-#define WEFT_DTYPE(name, text, bits, kind, type)  \
-  template <>                                     \
-  inline constexpr bool is_element<type> = true;  \
-  template <>                                     \
+#define WEFT_DTYPE(name, text, bits, kind, type) \
+  template <>                                    \
+  inline constexpr bool is_element<type> = true; \
+  template <>                                    \
   inline constexpr DType dtype_of<type> = DType::name;
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

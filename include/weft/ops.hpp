@@ -93,11 +93,13 @@ Tensor stack(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current
 Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
 namespace detail {
 // `row(rows, i, loc)` for every i, stacked.
-Tensor stack_rows(const void* rows, std::size_t count, Tensor (*row)(const void* rows, std::size_t i, Loc loc), Loc loc);
+Tensor stack_rows(const void* rows, std::size_t count, Tensor (*row)(const void* rows, std::size_t i, Loc loc),
+                  Loc loc);
 }  // namespace detail
 // A matrix from its rows: from_list({{1.f, 2.f}, {3.f, 4.f}}).
 template <class T>
-requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_list<T>> rows, Loc loc = Loc::current()) {
+requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_list<T>> rows,
+                                        Loc loc = Loc::current()) {
   if (rows.size() == 0) return from_list(std::initializer_list<T>(), Sizes({0}), loc);  // from_list<float>({})
   auto row = [](const void* rows, std::size_t i, Loc loc) {
     return from_list(static_cast<const std::initializer_list<T>*>(rows)[i], loc);

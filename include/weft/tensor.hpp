@@ -48,7 +48,9 @@ class Tensor {
   constexpr Tensor() noexcept = default;
   // Takes a reference of its own. `output` selects a result of a node with several.
   explicit Tensor(Node* node, unsigned output = 0) noexcept
-      : word_(reinterpret_cast<std::uint64_t>(node) | std::uint64_t{output} << 48) { retain(); }
+      : word_(reinterpret_cast<std::uint64_t>(node) | std::uint64_t{output} << 48) {
+    retain();
+  }
   Tensor(const Tensor& other) noexcept : word_(other.word_) { retain(); }
   Tensor(Tensor&& other) noexcept : word_(std::exchange(other.word_, 0)) {}
   // To a handle that has a name: x[0] = y would change nothing.
@@ -84,8 +86,10 @@ class Tensor {
   // The value of a tensor with one element, converted to T.
   template <class T = double>
   T item(Loc loc = Loc::current()) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(detail::read_item_integer(*this, loc));
-    else return static_cast<T>(detail::read_item(*this, loc));
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(detail::read_item_integer(*this, loc));
+    else
+      return static_cast<T>(detail::read_item(*this, loc));
   }
   // The elements, contiguous in row-major order; the view owns a reference. T must be the tensor's dtype.
   template <class T>
@@ -124,11 +128,12 @@ template <class T>
 class View {
  public:
   View(T* data, std::size_t size, Storage* owner) : data_(data), size_(size), owner_(owner) {}
-  View(View&& other) noexcept
-      : data_(other.data_), size_(other.size_), owner_(std::exchange(other.owner_, nullptr)) {}
+  View(View&& other) noexcept : data_(other.data_), size_(other.size_), owner_(std::exchange(other.owner_, nullptr)) {}
   View(const View&) = delete;
   View& operator=(View&&) = delete;
-  ~View() { if (owner_) detail::release(owner_); }
+  ~View() {
+    if (owner_) detail::release(owner_);
+  }
   T* data() const { return data_; }
   std::size_t size() const { return size_; }
   T* begin() const { return data_; }
@@ -223,14 +228,18 @@ struct At {
              : std::is_integral_v<T> ? DTypeKind::integer
                                      : DTypeKind::floating),
         loc(loc) {
-    if constexpr (std::is_integral_v<T>) integer = static_cast<std::int64_t>(value);
-    else number = static_cast<double>(value);
+    if constexpr (std::is_integral_v<T>)
+      integer = static_cast<std::int64_t>(value);
+    else
+      number = static_cast<double>(value);
   }
 
   // A size: an integer, which inside a trace may be symbolic.
   At(Dim size, Loc loc = Loc::current()) : kind(DTypeKind::integer), symbolic(!size.is_constant()), loc(loc) {
-    if (symbolic) this->size = size;
-    else integer = size.constant();
+    if (symbolic)
+      this->size = size;
+    else
+      integer = size.constant();
   }
 
   const Tensor* tensor = nullptr;  // null for a literal
@@ -254,8 +263,7 @@ class Axes {
     for (int axis : axes) append(axis);
   }
   template <class R>
-    requires std::integral<typename detail::SpanOf<const R>::value_type>
-  Axes(const R& axes) {
+  requires std::integral<typename detail::SpanOf<const R>::value_type> Axes(const R& axes) {
     for (auto axis : axes) append(static_cast<int>(axis));
   }
   int count() const { return overflow_ ? max_rank + 1 : count_; }
@@ -263,8 +271,10 @@ class Axes {
 
  private:
   void append(int axis) {
-    if (count_ < max_rank) axes_[count_++] = axis;
-    else overflow_ = true;
+    if (count_ < max_rank)
+      axes_[count_++] = axis;
+    else
+      overflow_ = true;
   }
   int axes_[max_rank] = {};
   int count_ = 0;
@@ -279,8 +289,8 @@ class Sizes {
   }
   Sizes(const Shape& shape) : shape_(shape) {}
   template <class R>
-    requires std::convertible_to<typename detail::SpanOf<const R>::value_type, Dim>
-  Sizes(const R& sizes, Loc loc = Loc::current()) {
+  requires std::convertible_to<typename detail::SpanOf<const R>::value_type, Dim> Sizes(const R& sizes,
+                                                                                        Loc loc = Loc::current()) {
     for (auto size : sizes) append(size, loc);
   }
   const Shape& shape() const { return shape_; }
@@ -306,7 +316,8 @@ Tensor full_like(const Tensor& like, double value, Loc loc = Loc::current());
 Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
 // start, start + step, ... before stop. Throws when the step is 0.
 Tensor arange(Dim start, Dim stop, Dim step = 1, DType dtype = DType::i64, Loc loc = Loc::current());
-Tensor arange(double start, double stop, std::floating_point auto step, DType dtype = DType::f32, Loc loc = Loc::current()) {
+Tensor arange(double start, double stop, std::floating_point auto step, DType dtype = DType::f32,
+              Loc loc = Loc::current()) {
   return detail::arange_floating(start, stop, step, dtype, loc);
 }
 // `count` numbers at equal distances, from start to stop: both are among them.
@@ -317,8 +328,7 @@ Tensor eye(Dim rows, Dim columns, DType dtype = DType::f32, Loc loc = Loc::curre
 // Copies `from` (a vector, an array, a span; row-major) into a new tensor. Throws when the number of elements does not
 // match the sizes.
 template <class T>
-  requires is_element<std::remove_const_t<T>>
-Tensor from_span(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
+requires is_element<std::remove_const_t<T>> Tensor from_span(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
   return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), false, loc);
 }
 template <detail::Elements R>
@@ -326,19 +336,17 @@ Tensor from_span(const R& from, Sizes sizes, Loc loc = Loc::current()) {
   return from_span(std::span<typename detail::SpanOf<const R>::element_type>(from), sizes, loc);
 }
 template <class T>
-  requires is_element<T>
-Tensor from_list(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
+requires is_element<T> Tensor from_list(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
   return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), false, loc);
 }
 template <class T>
-  requires is_element<T>
-Tensor from_list(std::initializer_list<T> from, Loc loc = Loc::current()) {
-  return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(), false, loc);
+requires is_element<T> Tensor from_list(std::initializer_list<T> from, Loc loc = Loc::current()) {
+  return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(),
+                         false, loc);
 }
 // Data from host memory inside a traced function: the value is part of the compiled graph.
 template <class T>
-  requires is_element<std::remove_const_t<T>>
-Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
+requires is_element<std::remove_const_t<T>> Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
   return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), true, loc);
 }
 template <detail::Elements R>

@@ -32,17 +32,17 @@ struct Type {
 };
 std::string to_string(const Shape& shape);  // [64,128]
 std::string to_string(Device device);       // cpu, cuda:0
-std::string to_string(const Type& type);  // f32[64,128]; a trailing ' marks weak
+std::string to_string(const Type& type);    // f32[64,128]; a trailing ' marks weak
 
 // What an operation is besides its operands. Every field is zero where a primitive does not use it, so attributes
 // compare and hash as bytes.
 struct Attributes {
-  std::int64_t value = 0;      // constant: the number's bits (double for floating, else int64); input: slot;
-                               // check: message id; pad: interior zeros; slice: step;
-                               // all_reduce: the group's name, interned
-  Dim start = 0;               // slice: first index; pad: zeros before
-  Dim stop = 0;                // pad: zeros after
-  std::uint8_t axes[8] = {};   // permute: the permutation; reduce: 1 where reduced; slice, concat, pad, iota: axes[0]
+  std::int64_t value = 0;     // constant: the number's bits (double for floating, else int64); input: slot;
+                              // check: message id; pad: interior zeros; slice: step;
+                              // all_reduce: the group's name, interned
+  Dim start = 0;              // slice: first index; pad: zeros before
+  Dim stop = 0;               // pad: zeros after
+  std::uint8_t axes[8] = {};  // permute: the permutation; reduce: 1 where reduced; slice, concat, pad, iota: axes[0]
 
   static Attributes number(DType dtype, double value);
   static Attributes integer(std::int64_t value);
@@ -66,28 +66,28 @@ struct ElementwiseDefinition;
 struct Node : detail::NodeHeader {
   Op op = Op::data;
   std::uint8_t output_count = 1;
-  bool severed = false;          // evaluated, operands dropped: not differentiable any more
+  bool severed = false;  // evaluated, operands dropped: not differentiable any more
   std::uint32_t operand_count = 0;
-  std::uint32_t trace = 0;       // the trace that recorded it; 0 outside compile
-  std::uint32_t scope = 0;       // the composite that recorded it (graph/scope.hpp); 0 for none
-  std::uint32_t pending = 0;     // about how many unevaluated nodes hang below; 0 once computed
-  std::uint32_t index = 0;       // position in the Graph that owns it
-  std::uint64_t sequence = 0;    // recording order, increasing in a process
-  Loc loc;                       // the user's line
-  Type type;                     // of output 0
+  std::uint32_t trace = 0;     // the trace that recorded it; 0 outside compile
+  std::uint32_t scope = 0;     // the composite that recorded it (graph/scope.hpp); 0 for none
+  std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
+  std::uint32_t index = 0;     // position in the Graph that owns it
+  std::uint64_t sequence = 0;  // recording order, increasing in a process
+  Loc loc;                     // the user's line
+  Type type;                   // of output 0
   Attributes attributes;
-  Tensor* operands = nullptr;    // operand_count of them; `few` when they fit
+  Tensor* operands = nullptr;  // operand_count of them; `few` when they fit
   Tensor few[3];
   std::vector<Type> more_types;  // of outputs 1, 2, ...
   // Computed values, one an output: null until evaluated. Outputs beyond the first keep theirs in `more_values`.
   Storage* storage = nullptr;
-  Layout* layout = nullptr;      // null: contiguous at offset 0
+  Layout* layout = nullptr;  // null: contiguous at offset 0
   struct Computed {
     Storage* storage;
   };
   std::vector<Computed> more_values;
-  std::shared_ptr<const Graph> body;                   // call
-  const ElementwiseDefinition* definition = nullptr;   // elementwise
+  std::shared_ptr<const Graph> body;                  // call
+  const ElementwiseDefinition* definition = nullptr;  // elementwise
 
   std::span<const Tensor> inputs() const { return {operands, operand_count}; }
   const Tensor& input(std::size_t i) const { return operands[i]; }

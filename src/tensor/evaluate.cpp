@@ -146,7 +146,8 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
     if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
-           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the tensor and read it outside");
+           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
+           "tensor and read it outside");
     node->index = static_cast<std::uint32_t>(order.size());
     order.push_back(node);
   };

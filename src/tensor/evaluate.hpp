@@ -13,7 +13,8 @@ void execute_eagerly(Node* node);
 
 // Runs a whole graph with the eager executor, node by node: what a specialization does when it has no kernels. `inputs`
 // by slot, `symbols` by number. Checks throw the user's error. The graph stays as it is and can be run again.
-std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs, std::span<const std::int64_t> symbols, Loc loc);
+std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> symbols, Loc loc);
 
 // Computed contents, contiguous: the storage itself when it is, else a copy. The caller owns a reference.
 struct Contiguous {
@@ -24,7 +25,7 @@ Contiguous contiguous(const Tensor& value, Loc loc);
 
 // A tensor over existing memory: takes over the caller's reference to `storage`.
 Tensor make_data(Storage* storage, Type type, Loc loc);
-Storage* storage_of(const Tensor& value);     // null while not computed
+Storage* storage_of(const Tensor& value);      // null while not computed
 const Layout* layout_of(const Tensor& value);  // null: contiguous at 0
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// The public functions but for shape_ops.cpp and reductions.cpp: promotion, broadcasting, argument checks, and composites
-// over the primitives of weft/ops.def.
+// The public functions but for shape_ops.cpp and reductions.cpp: promotion, broadcasting, argument checks, and
+// composites over the primitives of weft/ops.def.
 #include "weft/ops.hpp"
 
 #include "base/fail.hpp"
@@ -13,15 +13,15 @@ namespace weft {
 
 #define WEFT_DEFINE_1(name) \
   Tensor name(At a) { return pointwise(Op::name, std::span<const At>(&a, 1)); }
-#define WEFT_DEFINE_2(name)                                     \
-  Tensor name(At a, At b) {                                     \
-    const At operands[] = {a, b};                               \
-    return pointwise(Op::name, operands);                       \
+#define WEFT_DEFINE_2(name)               \
+  Tensor name(At a, At b) {               \
+    const At operands[] = {a, b};         \
+    return pointwise(Op::name, operands); \
   }
-#define WEFT_DEFINE_3(name)                                     \
-  Tensor name(At a, At b, At c) {                               \
-    const At operands[] = {a, b, c};                            \
-    return pointwise(Op::name, operands);                       \
+#define WEFT_DEFINE_3(name)               \
+  Tensor name(At a, At b, At c) {         \
+    const At operands[] = {a, b, c};      \
+    return pointwise(Op::name, operands); \
   }
 #define WEFT_POINTWISE(name, arity, ...) WEFT_DEFINE_##arity(name)
 #include "weft/ops.def"
@@ -30,8 +30,9 @@ namespace weft {
 #undef WEFT_DEFINE_3
 
 namespace {
-bool is_boolean(const At& x) { return x.tensor ? x.tensor->defined() && type_of(*x.tensor).dtype == DType::boolean
-                                               : x.kind == DTypeKind::boolean; }
+bool is_boolean(const At& x) {
+  return x.tensor ? x.tensor->defined() && type_of(*x.tensor).dtype == DType::boolean : x.kind == DTypeKind::boolean;
+}
 }  // namespace
 
 // PyTorch: bool + bool is or, bool * bool is and.
@@ -165,7 +166,8 @@ Tensor gather(At x, At index) {
 Tensor one_hot(At index, Dim classes, DType dtype) {
   Composite call("one_hot", index.loc);
   Tensor rows = resolve(index, "one_hot");
-  if (is_floating(type_of(rows).dtype)) fail("one_hot", call.loc(), "the index must be an integer, it is ", to_string(type_of(rows)));
+  if (is_floating(type_of(rows).dtype))
+    fail("one_hot", call.loc(), "the index must be an integer, it is ", to_string(type_of(rows)));
   rows = cast(rows, DType::i64);
   check_range(rows, classes, "one_hot", call.loc());
   return cast(unsqueeze(rows, -1) == arange(classes), dtype);

@@ -74,7 +74,8 @@ void check_operand(const Recorder& r, const Tensor& operand, const char* operati
        ") is used outside it: return it from the compiled function instead");
 }
 
-Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted,
+                      Loc loc) {
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
   Trace* trace = r.trace();
@@ -129,8 +130,10 @@ Tensor constant_like(double value, const Type& type, Loc loc) {
 Tensor dim_value(Dim dim, Loc loc) {
   Type type{DType::i64, true, {}, {}};
   Attributes attributes;
-  if (dim.is_constant()) attributes.value = dim.constant();
-  else attributes.start = dim;
+  if (dim.is_constant())
+    attributes.value = dim.constant();
+  else
+    attributes.start = dim;
   return record(Op::constant, {}, attributes, type, loc);
 }
 
@@ -140,8 +143,12 @@ Tensor resolve(const At& operand, const char* operation) {
     return *operand.tensor;
   }
   if (operand.symbolic) return dim_value(operand.size, operand.loc);
-  Type type{operand.kind == DTypeKind::floating ? DType::f64 : operand.kind == DTypeKind::integer ? DType::i64 : DType::boolean,
-            true, {}, {}};
+  Type type{operand.kind == DTypeKind::floating  ? DType::f64
+            : operand.kind == DTypeKind::integer ? DType::i64
+                                                 : DType::boolean,
+            true,
+            {},
+            {}};
   Attributes attributes = operand.kind == DTypeKind::floating ? Attributes::number(DType::f64, operand.number)
                                                               : Attributes::integer(operand.integer);
   return record(Op::constant, {}, attributes, type, operand.loc);
@@ -184,7 +191,8 @@ Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, D
     return record(Op::constant, {}, attributes, Type{dtype, weak, device, shape}, loc);
   }
   Tensor value = operand;
-  if (type.dtype != dtype || (type.weak && !weak)) value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
+  if (type.dtype != dtype || (type.weak && !weak))
+    value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
   if (!type.shape.same(shape)) value = record(Op::expand, {value}, {}, Type{dtype, weak, {}, shape}, loc);
   return value;
 }
@@ -221,7 +229,8 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
   // Two numbers chosen by a tensor are a tensor: of the default dtype.
   if (first == 1 && common.weak && !type_of(operands[0]).weak)
     common = {common.dtype == DType::f64 ? DType::f32 : common.dtype, false, false};
-  if (dtypes == DTypeClass::floating && !is_floating(common.dtype)) common.dtype = common.weak ? DType::f64 : DType::f32;
+  if (dtypes == DTypeClass::floating && !is_floating(common.dtype))
+    common.dtype = common.weak ? DType::f64 : DType::f32;
   if (dtypes == DTypeClass::predicate && !is_floating(common.dtype)) common.dtype = DType::f32;
   if (dtypes == DTypeClass::arithmetic && common.dtype == DType::boolean)
     fail(operation, loc, "is not defined on bool: cast first, or use & | ^ ~");

@@ -9,11 +9,11 @@ namespace weft {
 
 // What is recorded while a compiled function is traced. compile() (src/trace) owns one for the call that traces.
 struct Trace {
-  std::uint32_t id = 0;               // never 0; unique in the process
+  std::uint32_t id = 0;  // never 0; unique in the process
   DimEnvironment dims;
-  std::vector<Tensor> inputs;         // Op::input nodes by slot
-  std::vector<Tensor> effects;        // checks, in program order
-  std::uint64_t recorded = 0;         // number of operations so far
+  std::vector<Tensor> inputs;   // Op::input nodes by slot
+  std::vector<Tensor> effects;  // checks, in program order
+  std::uint64_t recorded = 0;   // number of operations so far
   // The default generator, made a hidden state leaf at its first draw: its input and its current value.
   Tensor generator_input, generator_value;
 };
@@ -22,7 +22,7 @@ struct Trace {
 // and how many differentiation levels are open. Restored by the guards below also when an exception passes.
 struct Recorder {
   std::vector<Trace*> traces;
-  Loc loc;                            // of the outermost Weft call; file null: none
+  Loc loc;  // of the outermost Weft call; file null: none
   std::uint32_t scope = 0;
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated
@@ -45,7 +45,8 @@ class TraceScope {
 std::uint32_t new_trace_id();
 
 Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
-inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
+                     Loc loc) {
   return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
 }
 

@@ -71,7 +71,9 @@ Tensor amin(At x, Axes axes, bool keepdim) {
 Tensor any(At x, Axes axes, bool keepdim) {
   Composite call("any", x.loc);
   Tensor value = resolve(x, "any");
-  return cast(sum(cast(not_equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), DType::i64), axes, keepdim), DType::boolean);
+  return cast(sum(cast(not_equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), DType::i64), axes,
+                  keepdim),
+              DType::boolean);
 }
 Tensor all(At x, Axes axes, bool keepdim) {
   Composite call("all", x.loc);

@@ -43,7 +43,8 @@ Tensor reshape(At x, Sizes sizes) {
     shape[inferred] = count / known;
     if (!(shape[inferred] * known == count)) {
       shape[inferred] = Dim(-1);
-      fail("reshape", call.loc(), to_string(type_of(value)), " does not divide into ", to_string(Type{type_of(value).dtype, false, {}, shape}));
+      fail("reshape", call.loc(), to_string(type_of(value)), " does not divide into ",
+           to_string(Type{type_of(value).dtype, false, {}, shape}));
     }
   }
   return reshape_to(value, shape, call.loc());
@@ -59,8 +60,10 @@ Tensor flatten(At x, int first_axis, int last_axis) {
   Shape shape;
   Dim merged = 1;
   for (int i = 0; i < from.rank(); ++i) {
-    if (i < first || i > last) shape.push_back(from[i]);
-    else merged = merged * from[i];
+    if (i < first || i > last)
+      shape.push_back(from[i]);
+    else
+      merged = merged * from[i];
     if (i == last) shape.push_back(merged);
   }
   return reshape_to(value, shape, call.loc());
@@ -133,7 +136,9 @@ Tensor slice(At x, int axis, Dim start, Dim stop, std::int64_t step) {
   if (step == 0) fail("slice", call.loc(), "the step is 0");
   Dim size = shape[axis];
   // Python's rules: negative positions count from the end, everything is clamped to what exists.
-  auto clamp = [&](Dim position, Dim low, Dim high) { return position < low ? low : position > high ? high : position; };
+  auto clamp = [&](Dim position, Dim low, Dim high) {
+    return position < low ? low : position > high ? high : position;
+  };
   auto from_end = [&](Dim position) { return position < Dim(0) ? position + size : position; };
   if (step > 0) {
     start = clamp(from_end(start), 0, size);
@@ -161,7 +166,8 @@ Tensor select(At x, int axis, Dim index) {
   axis = normalize_axis("select", axis, from.rank(), call.loc());
   Dim position = index < Dim(0) ? index + from[axis] : index;
   if (position < Dim(0) || position >= from[axis])
-    fail("select", call.loc(), "index ", dims::to_string(index), " is out of range for axis ", axis, " of ", to_string(type_of(value)));
+    fail("select", call.loc(), "index ", dims::to_string(index), " is out of range for axis ", axis, " of ",
+         to_string(type_of(value)));
   return squeeze(slice(value, axis, position, position + Dim(1)), axis);
 }
 
@@ -201,7 +207,9 @@ Tensor concat(std::span<const Tensor> parts, int axis, Loc loc) {
     values.push_back(resolve(At(part, loc), "concat"));
     const Type& type = type_of(part);
     Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
-    common = values.size() == 1 ? next : Promotable{promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
+    common = values.size() == 1
+                 ? next
+                 : Promotable{promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
   }
   axis = normalize_axis("concat", axis, type_of(values[0]).shape.rank(), call.loc());
   for (Tensor& value : values) value = cast(value, common.dtype);

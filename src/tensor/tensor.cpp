@@ -39,17 +39,22 @@ const Tensor& Tensor::eval(Loc loc) const {
 namespace {
 
 void print_number(std::ostream& out, double value, DType) {
-  if (std::isnan(value)) out << "nan";
-  else out << concat_text(value);
+  if (std::isnan(value))
+    out << "nan";
+  else
+    out << concat_text(value);
 }
 void print_number(std::ostream& out, std::int64_t value, DType dtype) {
-  if (dtype == DType::boolean) out << (value != 0 ? "true" : "false");
-  else out << concat_text(value);
+  if (dtype == DType::boolean)
+    out << (value != 0 ? "true" : "false");
+  else
+    out << concat_text(value);
 }
 
 // Of many elements at most six an axis: the first and the last three.
 template <class T>
-void print_axis(std::ostream& out, const Type& type, const View<const T>& values, int axis, std::size_t& at, bool shown) {
+void print_axis(std::ostream& out, const Type& type, const View<const T>& values, int axis, std::size_t& at,
+                bool shown) {
   if (axis == type.shape.rank()) {
     if (shown) print_number(out, values[at], type.dtype);
     ++at;
@@ -61,7 +66,8 @@ void print_axis(std::ostream& out, const Type& type, const View<const T>& values
     bool hidden = values.size() > 1000 && size > 6 && i >= 3 && i < size - 3;
     if (shown && i) {
       if (hidden && i == 3) out << ", ...";
-      if (!hidden) out << (axis + 1 == type.shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' '));
+      if (!hidden)
+        out << (axis + 1 == type.shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' '));
     }
     print_axis(out, type, values, axis + 1, at, shown && !hidden);
   }
@@ -80,8 +86,10 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, bool with_type) {
   if (!tensor.defined()) return out << "undefined";
   const Type& type = type_of(tensor);
   if (tensor.node()->trace != 0) return out << to_string(type) << " (traced)";
-  if (is_floating(type.dtype)) print_elements<double>(out, tensor);
-  else print_elements<std::int64_t>(out, tensor);
+  if (is_floating(type.dtype))
+    print_elements<double>(out, tensor);
+  else
+    print_elements<std::int64_t>(out, tensor);
   if (with_type) out << " " << to_string(type);
   return out;
 }

@@ -60,12 +60,14 @@ TEST_CASE("a matrix is written by its rows") {
   const Tensor x = from_list({{1, 2, 3}, {4, 5, 6}});
   CHECK(x.shape() == Shape::of(2, 3));
   CHECK(numbers_of<int>(x) == std::vector{1, 2, 3, 4, 5, 6});
-  CHECK_THROWS_WITH_AS(from_list({{1.0, 2.0}, {3.0}}), doctest::Contains("[stack] shapes differ: f64[2] x f64[1], at surface_test.cpp:"), Error);
+  CHECK_THROWS_WITH_AS(from_list({{1.0, 2.0}, {3.0}}),
+                       doctest::Contains("[stack] shapes differ: f64[2] x f64[1], at surface_test.cpp:"), Error);
   CHECK(from_list<float>({}).shape() == Shape::of(0));
   CHECK(from_list<float>({{1, 2}, {3, 4}}).dtype() == DType::f32);
   CHECK(from_list<float>({1, 2}).shape() == Shape::of(2));
   CHECK(stack({x, x}, -1).shape() == Shape::of(2, 3, 2));
-  CHECK_THROWS_WITH_AS(stack({x, select(x, 0, 0)}), doctest::Contains("[stack] shapes differ: i32[2,3] x i32[3]"), Error);
+  CHECK_THROWS_WITH_AS(stack({x, select(x, 0, 0)}), doctest::Contains("[stack] shapes differ: i32[2,3] x i32[3]"),
+                       Error);
   CHECK_THROWS_WITH_AS(stack(std::vector<Tensor>()), doctest::Contains("[stack] of no tensors"), Error);
 }
 
@@ -94,7 +96,8 @@ TEST_CASE("sizes are numbers: in loops, conversions, arithmetic with tensors, an
 }
 
 TEST_CASE("a symbolic size meets tensors as a value") {
-  auto mean_of = compile([](const Tensor& x) { return sum(x, 0) / x.size(0) + (x.size(0) - x.size(1)); }, {.dynamic = true});
+  auto mean_of =
+      compile([](const Tensor& x) { return sum(x, 0) / x.size(0) + (x.size(0) - x.size(1)); }, {.dynamic = true});
   for (int rows : {2, 5, 9}) {
     const Tensor x = 2 * ones({rows, 3});
     CHECK(numbers_of(mean_of(x)) == std::vector<float>(3, static_cast<float>(2 + rows - 3)));
@@ -136,13 +139,15 @@ TEST_CASE("everything prints") {
   CHECK(printed(Index(7)) == "7");
   CHECK(printed(Param(ones({2}))) == "[1, 1] f32[2]");
   CHECK(printed(mean(zeros({0}))) == "nan f32[]");
-  CHECK(printed(from_list<std::int64_t>({9007199254740993, INT64_MIN})) == "[9007199254740993, -9223372036854775808] i64[2]");
+  CHECK(printed(from_list<std::int64_t>({9007199254740993, INT64_MIN})) ==
+        "[9007199254740993, -9223372036854775808] i64[2]");
   CHECK(printed(from_list({true, false})) == "[true, false] bool[2]");
   CHECK(printed(from_list<std::uint8_t>({255, 0})) == "[255, 0] u8[2]");
   CHECK(printed(zeros({0, 2})) == "[] f32[0,2]");
   CHECK(printed(arange(8)) == "[0, 1, 2, 3, 4, 5, 6, 7] i64[8]");
   CHECK(printed(arange(1001)) == "[0, 1, 2, ..., 998, 999, 1000] i64[1001]");
-  auto dynamic = compile([](const Tensor& x) { return std::pair(x, printed(x.shape()) + printed(x.size(0) + 1)); }, {.dynamic = true});
+  auto dynamic = compile([](const Tensor& x) { return std::pair(x, printed(x.shape()) + printed(x.size(0) + 1)); },
+                         {.dynamic = true});
   CHECK(dynamic(zeros({4, 5})).second == "[s0,s1]s0 + 1");
 }
 
@@ -154,7 +159,9 @@ TEST_CASE("a layer is compiled as it is, and its errors name the user's lines") 
   linear.weight = zeros({2, 3});
   linear.bias = ones({2});
   CHECK(numbers_of(f(x)) == std::vector<float>(4, 1));
-  CHECK(message_of([&] { f(ones({2, 5})); }).find("[linear] takes 3 features, the input is f32[2,5], at surface_test.cpp:") == 0);
+  CHECK(message_of([&] {
+          f(ones({2, 5}));
+        }).find("[linear] takes 3 features, the input is f32[2,5], at surface_test.cpp:") == 0);
 }
 
 TEST_CASE("an operation and a scalar expression are compiled as they are") {
@@ -163,7 +170,9 @@ TEST_CASE("an operation and a scalar expression are compiled as they are") {
   CHECK(numbers_of(rectified(x)) == std::vector<float>{0, 2});
   auto larger = compile(maximum);
   CHECK(numbers_of(larger(x, y)) == std::vector<float>{3, 2});
-  CHECK(message_of([&] { larger(x, ones({3})); }).find("[maximum] shapes do not broadcast: f32[2] x f32[3], at surface_test.cpp:") == 0);
+  CHECK(message_of([&] {
+          larger(x, ones({3}));
+        }).find("[maximum] shapes do not broadcast: f32[2] x f32[3], at surface_test.cpp:") == 0);
   constexpr auto gated = elementwise([](auto a, auto b) { return select(a > 0, a * b, b); });
   auto fused = compile(gated);
   CHECK(numbers_of(fused(x, y)) == std::vector<float>{3, 2});
@@ -190,7 +199,8 @@ TEST_CASE("rows are taken by x[i]") {
   CHECK(numbers_of<int>(row(x, 0)) == std::vector{6, 8});
   CHECK(numbers_of<int>(row(concat({x, x}), 4)) == std::vector{8, 10});
   CHECK(specialization_count(row) == 1);
-  CHECK_THROWS_WITH_AS(x[3], doctest::Contains("[select] index 3 is out of range for axis 0 of i32[3,2], at surface_test.cpp:"), Error);
+  CHECK_THROWS_WITH_AS(
+      x[3], doctest::Contains("[select] index 3 is out of range for axis 0 of i32[3,2], at surface_test.cpp:"), Error);
   CHECK_THROWS_WITH_AS(x[0][0][0], doctest::Contains("[[]] a 0-d tensor has no rows"), Error);
   CHECK_THROWS_WITH_AS(x[1.5], doctest::Contains("the index must be an integer"), Error);
   CHECK_THROWS_WITH_AS(x[x > 2], doctest::Contains("[gather] the index must be an integer, it is bool[3,2]"), Error);
@@ -222,7 +232,9 @@ TEST_CASE("sequences") {
   CHECK(numbers_of(arange(1., 0., 1.)).empty());
   CHECK_THROWS_WITH_AS(arange(0, 3, 0), doctest::Contains("[arange] the step is 0, at surface_test.cpp:"), Error);
   CHECK_THROWS_WITH_AS(arange(0, 3, 0.0), doctest::Contains("[arange] from 0 to 3 by 0 has no count"), Error);
-  auto positions = compile([](const Tensor& x) { return arange(1, x.size(0) + 1) * linspace(0, 1, x.size(0), DType::f64); }, {.dynamic = true});
+  auto positions =
+      compile([](const Tensor& x) { return arange(1, x.size(0) + 1) * linspace(0, 1, x.size(0), DType::f64); },
+              {.dynamic = true});
   CHECK(numbers_of<double>(positions(ones({3}))) == std::vector<double>{0, 1, 3});
   CHECK(numbers_of<double>(positions(ones({5}))) == std::vector<double>{0, 0.5, 1.5, 3, 5});
   CHECK(specialization_count(positions) == 1);

@@ -128,9 +128,9 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
   strict(ones_of(2));
   const int line = __LINE__ + 1;
   std::string message = message_of([&] { strict(ones_of(3)); });
-  CHECK(
-      contains(message, "recompiled 1 times, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3 "
-                        "(sizes may vary under {.dynamic = true})"));
+  CHECK(contains(message,
+                 "recompiled 1 times, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3 "
+                 "(sizes may vary under {.dynamic = true})"));
   CHECK(contains(message, AT_LINE(line)));
   strict(ones_of(2));
 }
