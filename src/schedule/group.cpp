@@ -8,62 +8,6 @@
 
 namespace weft {
 
-IndexVector domain_index(const Group& group) {
-  IndexVector index;
-  for (int i = 0; i < group.domain.rank(); ++i) index.push_back(dims::axis(i, group.domain[i]));
-  return index;
-}
-
-namespace {
-
-// Matches the sizes of `shape` that are not 1, in order, with those axes of the domain that `use` admits.
-template <class Use>
-bool match(const Group& group, const Shape& shape, Use use, IndexVector& index) {
-  index.assign(static_cast<std::size_t>(shape.rank()), Dim(0));
-  int axis = 0;
-  auto skip = [&] {
-    while (axis < group.domain.rank() && (!use(axis) || group.domain[axis].same(Dim(1)))) ++axis;
-  };
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i].same(Dim(1))) continue;
-    skip();
-    if (axis == group.domain.rank() || !group.domain[axis].same(shape[i])) return false;
-    index[static_cast<std::size_t>(i)] = dims::axis(axis, group.domain[axis]);
-    ++axis;
-  }
-  skip();
-  return axis == group.domain.rank();
-}
-
-}  // namespace
-
-bool member_index(const Group& group, const Shape& shape, IndexVector& index) {
-  if (match(
-          group, shape, [](int) { return true; }, index))
-    return true;
-  return group.reduces && match(
-                              group, shape, [&](int axis) { return !group.inner[axis]; }, index);
-}
-
-Tensor memory_base(const Tensor& value) {
-  Tensor base = value;
-  while (base.node()->op == Op::reshape || info(base.node()->op).kind == OpKind::identity) {
-    const Tensor& below = base.node()->input(0);
-    OpKind kind = info(below.node()->op).kind;
-    if (kind == OpKind::leaf || below.node()->layout) break;  // arguments are not results: a copy is due
-    base = below;
-  }
-  return base;
-}
-
-bool reduces_nothing(const Node& node) {
-  if (!is_reduce(node.op)) return false;
-  const Shape& shape = type_of(node.input(0)).shape;
-  for (int i = 0; i < shape.rank(); ++i)
-    if (node.attributes.axes[i] && !shape[i].same(Dim(1))) return false;
-  return true;
-}
-
 namespace {
 
 constexpr std::size_t most_members = 96;
@@ -290,7 +234,7 @@ class Grouper {
       if (candidate.reduces && !std::equal(inner, inner + max_rank, candidate.inner) &&
           !seeded(SeededBug::fusion_mixes_reduced_axes))
         return "it reduces other axes than the kernel does";
-      if (!full(candidate, from)) return "it reduces a value that the kernel has already reduced";
+      if (!fills_domain(candidate, from)) return "it reduces a value that the kernel has already reduced";
       if (!candidate.reduces && serial(candidate, inner))
         return "its long reduction to few elements would make the kernel serial";
     } else if (!member_index(candidate, node.type.shape, index)) {
@@ -301,11 +245,6 @@ class Grouper {
     return {};
   }
 
-  static bool full(const Group& candidate, const Shape& shape) {
-    IndexVector index;
-    return match(
-        candidate, shape, [](int) { return true; }, index);
-  }
   // Few outer points, each long: only a kernel that stores nothing large may do that.
   static bool serial(const Group& candidate, const bool* inner) {
     Dim outer = 1, inside = 1;

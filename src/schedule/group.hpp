@@ -51,6 +51,8 @@ Grouping group_nodes(const Graph& graph);
 
 // The group's axes as index expressions: axis i of the domain.
 IndexVector domain_index(const Group& group);
+// The sizes of `shape` are those of the whole domain, but for ones.
+bool fills_domain(const Group& group, const Shape& shape);
 // A member's element at a point of the domain, or nothing when its shape fits neither the whole domain nor the outer axes.
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
 // The value below reshapes whose memory, row-major, is also this value's.

@@ -1,0 +1,68 @@
+// Where a group's members lie on its domain, and what nodes are besides their group.
+#include "schedule/group.hpp"
+
+namespace weft {
+
+IndexVector domain_index(const Group& group) {
+  IndexVector index;
+  for (int i = 0; i < group.domain.rank(); ++i) index.push_back(dims::axis(i, group.domain[i]));
+  return index;
+}
+
+namespace {
+
+// Matches the sizes of `shape` that are not 1, in order, with those axes of the domain that `use` admits.
+template <class Use>
+bool match(const Group& group, const Shape& shape, Use use, IndexVector& index) {
+  index.assign(static_cast<std::size_t>(shape.rank()), Dim(0));
+  int axis = 0;
+  auto skip = [&] {
+    while (axis < group.domain.rank() && (!use(axis) || group.domain[axis].same(Dim(1)))) ++axis;
+  };
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i].same(Dim(1))) continue;
+    skip();
+    if (axis == group.domain.rank() || !group.domain[axis].same(shape[i])) return false;
+    index[static_cast<std::size_t>(i)] = dims::axis(axis, group.domain[axis]);
+    ++axis;
+  }
+  skip();
+  return axis == group.domain.rank();
+}
+
+}  // namespace
+
+bool fills_domain(const Group& group, const Shape& shape) {
+  IndexVector index;
+  return match(
+      group, shape, [](int) { return true; }, index);
+}
+
+bool member_index(const Group& group, const Shape& shape, IndexVector& index) {
+  if (match(
+          group, shape, [](int) { return true; }, index))
+    return true;
+  return group.reduces && match(
+                              group, shape, [&](int axis) { return !group.inner[axis]; }, index);
+}
+
+Tensor memory_base(const Tensor& value) {
+  Tensor base = value;
+  while (base.node()->op == Op::reshape || info(base.node()->op).kind == OpKind::identity) {
+    const Tensor& below = base.node()->input(0);
+    OpKind kind = info(below.node()->op).kind;
+    if (kind == OpKind::leaf || below.node()->layout) break;  // arguments are not results: a copy is due
+    base = below;
+  }
+  return base;
+}
+
+bool reduces_nothing(const Node& node) {
+  if (!is_reduce(node.op)) return false;
+  const Shape& shape = type_of(node.input(0)).shape;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (node.attributes.axes[i] && !shape[i].same(Dim(1))) return false;
+  return true;
+}
+
+}  // namespace weft
