@@ -147,6 +147,9 @@ std::string Expressions::unrounded(const Instruction& it) const {
     case Kind::apply: return spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (argument_dtype() == it.dtype) return v(it.args[0]);
+      if (info(it.dtype).bits == 16 &&
+          (argument_dtype() == DType::f64 || argument_dtype() == DType::i32 || argument_dtype() == DType::i64))
+        return "convert_odd(" + v(it.args[0]) + ")";
       return std::string("convert<") + (it.dtype == DType::boolean ? "bool" : element_type(it.dtype)) + ">(" +
              v(it.args[0]) + ")";
     case Kind::bitcast: return std::string("cast_bits<") + element_type(it.dtype) + ">(" + v(it.args[0]) + ")";
