@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/fail.hpp"
+#include "base/float_modes.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
@@ -359,6 +360,7 @@ Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassRepo
 
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options) {
+  const DefaultFloatModes modes;
   struct Target {
     Device device;
     KernelSet kernels;

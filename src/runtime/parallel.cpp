@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 
+#include "base/float_modes.hpp"
 #include "base/options.hpp"
 
 // libgomp orders a region after what stood before it and before what follows by futexes, which ThreadSanitizer does not
@@ -50,19 +52,28 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
   watch_for_forks();
   threads_started.store(true, std::memory_order_relaxed);
   const std::int64_t piece = ((grains - 1) / pieces + 1) * grain;
+  std::atomic<bool> failed = false;
+  std::exception_ptr failure;  // an exception that left the region would end the process
   [[maybe_unused]] static char opened, closed;
   WEFT_HAPPENS_BEFORE(&opened);
 #pragma omp parallel num_threads(static_cast <int>(pieces))
   {
     WEFT_HAPPENS_AFTER(&opened);
+    const DefaultFloatModes modes;  // the threads are the caller's too, who may have set theirs
 #pragma omp for schedule(static, 1) nowait
     for (std::int64_t i = 0; i < pieces; ++i) {
       const std::int64_t first = begin + i * piece;
-      if (first < end) body(context, first, std::min(end, first + piece));
+      if (first >= end) continue;
+      try {
+        body(context, first, std::min(end, first + piece));
+      } catch (...) {
+        if (!failed.exchange(true)) failure = std::current_exception();
+      }
     }
     WEFT_HAPPENS_BEFORE(&closed);
   }
   WEFT_HAPPENS_AFTER(&closed);
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace weft

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// The body must not throw.
+// Of exceptions that bodies throw, the first is thrown when all pieces have ended.
 void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
                   void (*body)(void* context, std::int64_t begin, std::int64_t end), void* context);
 

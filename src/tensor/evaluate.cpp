@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/fail.hpp"
+#include "base/float_modes.hpp"
 #include "base/hash.hpp"
 #include "tensor/eager.hpp"
 #include "tensor/eager_device.hpp"
@@ -230,6 +231,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   bool pending = false;
   for (const Tensor& value : values) pending = pending || !computed(value.node());
   if (!pending) return;
+  const DefaultFloatModes modes;
   std::lock_guard lock(evaluation_mutex());
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : collect(values, operation, outermost(loc))) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/float_modes.hpp"
 #include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "tensor/evaluate.hpp"
@@ -68,6 +69,7 @@ class Execution {
       : call_(call), s_(specialization), traced_(specialization.traced), scratch_(call.scratch) {}
 
   void run() {
+    const DefaultFloatModes modes;
     read_symbols();
     compute_pending();
     if (s_.executable)

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cfenv>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -77,6 +79,54 @@ TEST_CASE("a loop inside a loop, and loops of several threads at once, are compl
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { parallel_for(0, 100, 1, outer, &context); });
   for (std::thread& thread : threads) thread.join();
   CHECK(context.total == 4 * 100 * 10);
+}
+
+TEST_CASE("of the exceptions that pieces throw one arrives, after all pieces have ended") {
+  const weft::test::KeepOptions keep;
+  for (int threads : {1, 3}) {
+    weft::options().num_threads = threads;
+    std::atomic<int> begun = 0;
+    const auto throws = [](void* begun, std::int64_t, std::int64_t) {
+      ++*static_cast<std::atomic<int>*>(begun);
+      throw std::runtime_error("no memory");
+    };
+    CHECK_THROWS_WITH_AS(parallel_for(0, 300, 1, throws, &begun), "no memory", std::runtime_error);
+    CHECK(begun == threads);
+    Visits visits(300);
+    parallel_for(0, 300, 1, visit, &visits);
+    CHECK(visits.pieces == threads);
+  }
+}
+
+// A parallel region of the caller's own, as a compiler would write it.
+extern "C" void GOMP_parallel(void (*body)(void*), void* context, unsigned threads, unsigned flags);
+
+TEST_CASE("threads that the caller set to another rounding mode round to nearest, and have their mode back") {
+  const weft::test::KeepOptions keep;
+  weft::options().num_threads = 2;
+  struct Modes {
+    std::atomic<int> upward = 0, nearest = 0;
+  } before, during, after;
+  const auto look = [](void* modes) {
+    Modes& seen = *static_cast<Modes*>(modes);
+    if (std::fegetround() == FE_UPWARD) ++seen.upward;
+    if (std::fegetround() == FE_TONEAREST) ++seen.nearest;
+  };
+  GOMP_parallel([](void*) { std::fesetround(FE_UPWARD); }, nullptr, 2, 0);
+  GOMP_parallel(look, &before, 2, 0);
+  struct Call {
+    void (*look)(void*);
+    Modes& modes;
+  } call{look, during};
+  const auto body = [](void* call, std::int64_t, std::int64_t) {
+    static_cast<Call*>(call)->look(&static_cast<Call*>(call)->modes);
+  };
+  parallel_for(0, 300, 1, body, &call);
+  GOMP_parallel(look, &after, 2, 0);
+  GOMP_parallel([](void*) { std::fesetround(FE_TONEAREST); }, nullptr, 2, 0);
+  CHECK(before.upward == 2);
+  CHECK(during.nearest == 2);
+  CHECK(after.upward == 2);
 }
 
 TEST_CASE("a child forked off after threads were started runs its loops alone and does not hang") {
