@@ -269,10 +269,13 @@ Contiguous contiguous(const Tensor& value, Loc loc) {
   return {std::exchange(result.storage, nullptr), offset};
 }
 
-Tensor make_data(Storage* storage, Type type, Loc loc) {
+Tensor make_data(Storage* storage, Type type, Loc loc) try {
   Tensor tensor = make_node(Op::data, {}, {}, type, loc);
   tensor.node()->storage = storage;
   return tensor;
+} catch (...) {
+  if (storage) release(storage);
+  throw;
 }
 
 Storage* storage_of(const Tensor& value) {

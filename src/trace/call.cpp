@@ -70,6 +70,7 @@ class Execution {
 
   void run() {
     const DefaultFloatModes modes;
+    scratch_.values.reserve(traced_.results.size() + traced_.states.size());
     read_symbols();
     compute_pending();
     if (s_.executable)
@@ -152,23 +153,21 @@ class Execution {
     std::size_t count = traced_.inputs.size();
     scratch_.numbers.clear();
     scratch_.numbers.reserve(count);  // pointers into it stay
+    scratch_.held.reserve(count);
     scratch_.argument_pointers.clear();
     scratch_.result_pointers.clear();
     for (std::size_t i = 0; i < count; ++i) scratch_.argument_pointers.push_back(pointer_to(argument(i)));
-    std::size_t first_result = scratch_.held.size();
     for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
       Type type = output_type(i);
       std::size_t bytes = storage_bytes(type.dtype, type.shape.element_count().constant());
-      Storage* storage = donated(i, bytes);
+      scratch_.outputs.push_back(make_data(nullptr, type, call_.loc));
+      Storage*& storage = scratch_.outputs.back().node()->storage;
+      storage = donated(i, bytes);
       if (!storage) storage = allocate(type.device, bytes);
-      scratch_.held.push_back(storage);
       scratch_.result_pointers.push_back(storage->data);
     }
+    // From here on memory of the arguments may be written: what could fail for want of memory has been had.
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols);
-    for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
-      Storage* storage = std::exchange(scratch_.held[first_result + i], nullptr);
-      scratch_.outputs.push_back(make_data(storage, output_type(i), call_.loc));
-    }
   }
 
   void run_graph() {

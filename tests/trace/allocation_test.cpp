@@ -1,24 +1,36 @@
-// The path of a call that has been seen allocates nothing from the heap.
+// The path of a call that has been seen allocates nothing from the heap. Where memory is wanted and there is none, a
+// call fails as if it had not been made.
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include "tests/trace/support.hpp"
 
 namespace {
-thread_local long allocations = -1;  // counted while not negative
-void* counted(std::size_t size) {
+thread_local long allocations = -1;    // counted while not negative
+thread_local long until_failure = -1;  // how many more succeed, while not negative; after that one fails
+bool fails() {
   if (allocations >= 0) ++allocations;
+  return until_failure >= 0 && until_failure-- == 0;
+}
+void* counted(std::size_t size) {
+  if (fails()) throw std::bad_alloc();
   return std::malloc(size);
 }
 }  // namespace
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return fails() ? nullptr : std::malloc(size); }
+void* aligned(std::size_t size, std::align_val_t alignment) {
+  const auto unit = static_cast<std::size_t>(alignment);
+  return std::aligned_alloc(unit, (size + unit - 1) / unit * unit);
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  if (allocations >= 0) ++allocations;
-  return std::aligned_alloc(static_cast<std::size_t>(alignment), (size + static_cast<std::size_t>(alignment) - 1) /
-                                                                     static_cast<std::size_t>(alignment) *
-                                                                     static_cast<std::size_t>(alignment));
+  if (fails()) throw std::bad_alloc();
+  return aligned(size, alignment);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return fails() ? nullptr : aligned(size, alignment);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -74,4 +86,72 @@ TEST_CASE("nor with state, Scalars, text and a hundred leaves") {
   x.eval();
   Scalar rate = 0.5;
   CHECK(allocations_of([&] { f(model, x, rate); }) == 0);
+}
+
+namespace {
+// Makes the n-th allocation of a call fail, for growing n, on a thread whose caches are empty, until there is no n-th;
+// after each failure the call is made again. Returns how often one failed.
+template <class Prepare, class Call, class Verify>
+int fail_each_allocation(Prepare prepare, Call call, Verify verify) {
+  int failures = 0;
+  for (long n = 0;; n += 1 + n / 16) {
+    prepare();
+    bool failed = false;
+    std::thread([&] {
+      until_failure = n;
+      try {
+        call();
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      } catch (const Error&) {  // OutOfMemory
+        failed = true;
+      }
+      const bool reached = until_failure < 0;
+      until_failure = -1;
+      if (!reached) n = -1;
+    }).join();
+    CAPTURE(failures);
+    verify(failed);
+    if (n < 0) return failures;
+    failures += failed;
+  }
+}
+}  // namespace
+
+TEST_CASE("wherever memory ends in a call: state is as before, nothing is half done, and the next call works") {
+  for (Backend backend : {Backend::compiled, Backend::eager}) {
+    auto f = [](Model& m, const Tensor& x, Scalar rate) {
+      for (Linear& layer : m.layers) layer.bias = layer.bias + x * rate;
+      return x * rate;  // pointwise throughout: each bias is written into the memory that it had
+    };
+    auto compiled_before = compile(f, {.check = Check::never, .backend = backend});
+    Tensor x = ones({300}).eval();
+    Model model;
+    auto reset = [&] {
+      model = {};
+      for (int i = 0; i < 3; ++i) model.layers.push_back({ones({300}).eval(), (ones({300}) * 1).eval()});
+    };
+    auto bias_is = [&](float expected) {
+      for (const Linear& layer : model.layers) CHECK(numbers_of(layer.bias) == Numbers(300, expected));
+    };
+    auto verify = [&](auto& function) {
+      return [&](bool failed) {
+        bias_is(failed ? 1 : 3);
+        CHECK(numbers_of(function(model, x, 2)) == Numbers(300, 2.0f));
+        bias_is(failed ? 3 : 5);
+      };
+    };
+    reset();
+    compiled_before(model, x, 2);
+    CHECK(fail_each_allocation(
+              reset, [&] { compiled_before(model, x, 2); }, verify(compiled_before)) > 5);
+    // On the call that traces and compiles, too.
+    auto fresh = compile(f, {.check = Check::never, .backend = backend});
+    auto start_over = [&] {
+      reset();
+      fresh = compile(f, {.check = Check::never, .backend = backend});
+    };
+    CHECK(fail_each_allocation(
+              start_over, [&] { fresh(model, x, 2); }, verify(fresh)) > 50);
+  }
 }

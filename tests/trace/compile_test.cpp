@@ -14,8 +14,6 @@ using namespace trace_test;
 
 namespace {
 
-constexpr Backend backends[] = {Backend::compiled, Backend::eager, Backend::reference};
-
 enum class Mode { add, multiply };
 struct Linear {
   Param weight, bias;

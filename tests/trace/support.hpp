@@ -29,6 +29,49 @@ std::string message_of(F f) {
   return "(nothing thrown)";
 }
 
+// The elements as text, which tells signs of zeros apart and takes NaNs as equal: "1 -0 nan inf".
+inline std::string text_of(const weft::Tensor& tensor) {
+  std::string text;
+  const int digits = weft::is_floating(tensor.dtype()) ? 9 : 17;
+  weft::Tensor wide = weft::cast(tensor, weft::DType::f64);
+  for (double x : wide.data<double>()) {
+    char number[40];
+    std::snprintf(number, sizeof number, "%s%.*g", text.empty() ? "" : " ", digits, x);
+    text += x == x ? number : text.empty() ? "nan" : " nan";
+  }
+  return text;
+}
+
+inline constexpr weft::Backend backends[] = {weft::Backend::compiled, weft::Backend::eager, weft::Backend::reference};
+
+// A value beside its text, as it should be: what a function under check_every_way returns, many at once, so that one
+// compilation serves them all.
+struct Answer {
+  weft::Tensor value;
+  std::string expected;
+};
+using Answers = std::vector<Answer>;
+
+// What a captureless function computes: plainly, and compiled by each backend.
+template <class F, class... T>
+auto every_way(F f, const T&... argument) {
+  std::vector<decltype(f(argument...))> results;
+  results.push_back(f(argument...));
+  for (weft::Backend backend : backends) results.push_back(weft::compile(f, {.backend = backend})(argument...));
+  return results;
+}
+
+template <class F, class... T>
+void check_every_way(F f, const T&... argument) {
+  std::vector<Answers> results = every_way(f, argument...);
+  for (std::size_t way = 0; way < results.size(); ++way)
+    for (std::size_t i = 0; i < results[way].size(); ++i) {
+      CAPTURE(way);  // plainly, compiled, eager, reference
+      CAPTURE(i);
+      CHECK(text_of(results[way][i].value) == results[way][i].expected);
+    }
+}
+
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 inline std::string at_line(int line, const char* file) {
   std::string name = file;
