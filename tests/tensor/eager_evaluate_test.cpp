@@ -1,30 +1,13 @@
 // Evaluation of what is pending: deep, wide, shared and failing graphs; what is severed and what is kept; threads.
-#include <pthread.h>
-
 #include <thread>
 
 #include "eager_check.hpp"
+#include "tests/small_stack.hpp"
 
 using namespace weft;
 using namespace weft::test;
 
 namespace {
-
-// Runs on a thread with a stack of 256 KB.
-template <class Body>
-void on_small_stack(Body body) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  REQUIRE(pthread_attr_setstacksize(&attributes, 256 << 10) == 0);
-  pthread_t thread;
-  auto start = [](void* body) -> void* {
-    (*static_cast<Body*>(body))();
-    return nullptr;
-  };
-  REQUIRE(pthread_create(&thread, &attributes, start, &body) == 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
 
 // A pending node, beside the bound that recording keeps.
 Tensor pending(Op op, std::initializer_list<Tensor> operands) {

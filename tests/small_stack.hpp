@@ -1,0 +1,23 @@
+// Runs a body on a thread whose stack has 256 KB: what recurses over a large graph crashes there.
+#pragma once
+#include <doctest/doctest.h>
+#include <pthread.h>
+
+namespace weft::test {
+
+template <class Body>
+void on_small_stack(Body body) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  REQUIRE(pthread_attr_setstacksize(&attributes, 256 << 10) == 0);
+  pthread_t thread;
+  auto start = [](void* body) -> void* {
+    (*static_cast<Body*>(body))();
+    return nullptr;
+  };
+  REQUIRE(pthread_create(&thread, &attributes, start, &body) == 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace weft::test
