@@ -109,6 +109,23 @@ class Lowering {
     return cast(emit(instruction, node), dtype, node);
   }
 
+  // The nearest of 0 ... size-1. Whether an index is right is a check's to say, which may run later: till then a wrong
+  // one must not read elsewhere.
+  int within(int value, Dim size) {
+    auto [found, is_new] = clamped_.try_emplace({value, size.word()});
+    if (!is_new) return found->second;
+    Instruction instruction;
+    instruction.kind = Kind::apply;
+    instruction.dtype = DType::i64;
+    instruction.op = Op::minimum;
+    instruction.args[0] = value;
+    instruction.args[1] = index_value(size - Dim(1), DType::i64, nullptr);
+    instruction.args[0] = emit(instruction, nullptr);
+    instruction.op = Op::maximum;
+    instruction.args[1] = constant(DType::i64, 0, 0);
+    return clamped_[{value, size.word()}] = emit(instruction, nullptr);
+  }
+
   using Key = std::pair<std::uint64_t, std::vector<std::uint64_t>>;
 
   int value_at(Tensor value, IndexVector index) {
@@ -179,7 +196,9 @@ class Lowering {
       case Op::gather: {
         auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
         int row = value_at(node.input(1), IndexVector(index.begin(), index.begin() + lead));
-        IndexVector table{dims::value(row, type_of(node.input(0)).shape[0])};
+        Dim rows = type_of(node.input(0)).shape[0];
+        if (rows.same(Dim(0))) return constant(node.type.dtype, 0, 0);  // no index is right: the check will say so
+        IndexVector table{dims::value(within(row, rows), rows)};
         table.insert(table.end(), index.begin() + lead, index.end());
         return value_at(node.input(0), table);
       }
@@ -242,6 +261,7 @@ class Lowering {
   Kernel kernel_;
   std::map<Key, int> memo_;
   std::map<std::pair<std::int32_t, std::uint64_t>, int> loads_;
+  std::map<std::pair<int, std::uint64_t>, int> clamped_;
 };
 
 // ---- finishing: order, merge and parametrize axes -------------------------------------------------------------------

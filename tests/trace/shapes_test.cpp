@@ -165,3 +165,28 @@ TEST_CASE("indices beyond 32 bits, of elements that have no memory") {
   Generator same(1);
   CHECK(text_of(first) == text_of(uniform({4}, 0, 1, same)));
 }
+
+TEST_CASE("a compiled gather reads within its table, and the user's line is told, whatever the index") {
+  static const std::int64_t wrong[] = {3, -1, std::int64_t{1} << 40, INT64_MIN};
+  auto rows = compile([](const Tensor& table, const Tensor& index) { return sum(gather(table, index) * 2, -1); });
+  auto elements = compile([](const Tensor& table, const Tensor& index) { return exp(gather(table, index)); });
+  auto gradient = compile([](const Tensor& table, const Tensor& index) {
+    return grad([&](const Tensor& v) { return sum(gather(v, index)); }, table);  // the loss itself is dead
+  });
+  for (std::int64_t row : wrong) {
+    CAPTURE(row);
+    const Tensor index = from_list<std::int64_t>({0, row});
+    for (const std::string& message :
+         {message_of([&] { rows(zeros({3, 5}), index).eval(); }), message_of([&] { elements(zeros({3}), index).eval(); }),
+          message_of([&] { gradient(zeros({3, 5}), index).eval(); })}) {
+      CAPTURE(message);
+      CHECK(contains(message, "[gather]"));
+      CHECK(contains(message, "shapes_test.cpp"));
+    }
+  }
+  const Tensor index = from_list<std::int64_t>({2, 0});
+  CHECK(text_of(rows(ones({3, 5}), index)) == "10 10");
+  CHECK(text_of(elements(zeros({3}), index)) == "1 1");
+  CHECK(text_of(gradient(zeros({3, 1}), index)) == "1 0 1");
+  CHECK_THROWS(rows(zeros({0, 5}), index).eval());
+}
