@@ -35,10 +35,14 @@ struct NamedPass {
 // after algebra, which makes equal things look equal; orientation before decomposition, while products still are
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
-    {"inline_calls", inline_calls},         {"fold_constants", fold_constants},
-    {"simplify_algebra", simplify_algebra}, {"common_subexpressions", common_subexpressions},
-    {"orient_matmul", orient_matmul},       {"simplify_algebra", simplify_algebra},
-    {"decompose_matmul", decompose_matmul}, {"local_collectives", local_collectives},
+    {"inline_calls", inline_calls},
+    {"fold_constants", fold_constants},
+    {"simplify_algebra", simplify_algebra},
+    {"common_subexpressions", common_subexpressions},
+    {"orient_matmul", orient_matmul},
+    {"simplify_algebra", simplify_algebra},
+    {"decompose_matmul", decompose_matmul},
+    {"local_collectives", local_collectives},
     {"dead_code", dead_code},
 };
 

@@ -12,7 +12,7 @@ struct KernelReport {
   std::string name;
   std::string loop_text;
   std::string source;
-  double bytes = 0;       // moved, at the traced sizes
+  double bytes = 0;  // moved, at the traced sizes
   double operations = 0;
   std::vector<std::string> comments;
 };
@@ -24,9 +24,9 @@ struct PassReport {
 
 struct Executable {
   runtime::Plan plan;
-  std::string traced_text;      // the graph as recorded
-  std::string graph_text;       // after the passes
-  std::string schedule_text;    // steps in order, and why neighbours were not fused
+  std::string traced_text;    // the graph as recorded
+  std::string graph_text;     // after the passes
+  std::string schedule_text;  // steps in order, and why neighbours were not fused
   std::vector<KernelReport> kernels;
   std::vector<PassReport> passes;
   std::int64_t arena_bytes = 0;  // at the traced sizes
@@ -45,7 +45,8 @@ struct PipelineOptions {
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.
 std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptions& options);
 // The same for many graphs whose kernels are compiled together.
-std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs, const PipelineOptions& options);
+std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
+                                                              const PipelineOptions& options);
 
 // The graph after the graph-level passes: what the schedule, the reference interpreter and the tests take.
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports = nullptr);

@@ -158,14 +158,15 @@ void initialize(M& model, Generator& generator, Loc loc = Loc::current()) {
   detail::walk(model, visit, path);
 }
 
-// Moves the tensors of a model (an optimizer's state, a batch) to a device. 0-d values, hyperparameters and counters, stay
-// on the host, where they may change from call to call.
+// Moves the tensors of a model (an optimizer's state, a batch) to a device. 0-d values, hyperparameters and counters,
+// stay on the host, where they may change from call to call.
 template <class M>
 void move_to(M& model, Device device, Loc loc = Loc::current()) {
   detail::LeafList leaves;
   weft::detail::flatten(model, leaves);
   for (const weft::detail::Leaf& leaf : leaves.leaves)
-    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && leaf.tensor().rank(loc) > 0) leaf.tensor() = to(leaf.tensor(), device, loc);
+    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && leaf.tensor().rank(loc) > 0)
+      leaf.tensor() = to(leaf.tensor(), device, loc);
 }
 
 }  // namespace weft::nn

@@ -1,4 +1,5 @@
-// Everything: tensors and operations, random numbers, compile(), gradients, scalar expressions, layers, optimizers, data.
+// Everything: tensors and operations, random numbers, compile(), gradients, scalar expressions, layers, optimizers,
+// data.
 #pragma once
 #include "weft/compile.hpp"
 #include "weft/data.hpp"

@@ -29,10 +29,10 @@ struct DimTerm {
 
 struct DimNode {
   DimKind kind;
-  int number = 0;               // symbol, axis, value: which one
-  Dim lower = {};               // symbol: smallest value
-  Dim extent = {};              // axis, value: one past the largest value
-  Dim left = {}, right = {};    // floor_divide, modulo
+  int number = 0;                   // symbol, axis, value: which one
+  Dim lower = {};                   // symbol: smallest value
+  Dim extent = {};                  // axis, value: one past the largest value
+  Dim left = {}, right = {};        // floor_divide, modulo
   std::vector<DimTerm> terms = {};  // sum
 };
 

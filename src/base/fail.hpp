@@ -33,9 +33,9 @@ template <class... Parts>
 }  // namespace weft
 
 // An invariant of our own. Stays on in every build: a wrong answer costs more than a branch.
-#define WEFT_CHECK(condition, ...)                                                            \
-  do {                                                                                        \
-    if (!(condition)) [[unlikely]]                                                            \
-      ::weft::throw_internal(::weft::Loc::current(),                                          \
-                             ::weft::concat_text("invariant failed: " #condition " " __VA_OPT__(,) __VA_ARGS__)); \
+#define WEFT_CHECK(condition, ...)                                                                                 \
+  do {                                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                                 \
+      ::weft::throw_internal(::weft::Loc::current(),                                                               \
+                             ::weft::concat_text("invariant failed: " #condition " " __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)

@@ -18,7 +18,7 @@ struct ProcessOptions {
   std::string compiler;  // empty: searched for
   double compile_timeout = 120;
   int kernel_optimization = 3;  // -O of generated kernels; part of their key
-  std::string isa;      // empty: the widest that the CPU has
+  std::string isa;              // empty: the widest that the CPU has
   bool nvrtc_check = false;
   int num_threads = 0;  // 0: OpenMP's default
 };

@@ -1,5 +1,5 @@
-// Memory that holds values, on any device. In: bytes, a device, a queue. Out: a counted block. Invariant: a count of one
-// proves that no other handle or view sees the block, which is what donation asks.
+// Memory that holds values, on any device. In: bytes, a device, a queue. Out: a counted block. Invariant: a count of
+// one proves that no other handle or view sees the block, which is what donation asks.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,12 +15,12 @@ struct Queue;
 struct Storage {
   std::atomic<std::uint32_t> references{1};
   Device device;
-  bool borrowed = false;              // foreign memory: never donated, never written
+  bool borrowed = false;  // foreign memory: never donated, never written
   void* data = nullptr;
-  std::size_t bytes = 0;              // usable size
-  Queue* queue = nullptr;             // the queue of its last use, and that use's number there
+  std::size_t bytes = 0;   // usable size
+  Queue* queue = nullptr;  // the queue of its last use, and that use's number there
   std::uint64_t last_use = 0;
-  void (*free)(Storage*) = nullptr;   // gives the block back to whoever made it
+  void (*free)(Storage*) = nullptr;  // gives the block back to whoever made it
 };
 
 // At least `bytes` of 64-byte aligned memory, contents undefined. From the device's free lists: no system call when a

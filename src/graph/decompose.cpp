@@ -20,7 +20,8 @@ Tensor cast(const Tensor& value, DType dtype, const Node& origin) {
 Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
   const Shape out = node.type.shape;
   int rank = out.rank();
-  if (rank + 1 > max_rank) fail("matmul", node.loc, "more than ", max_rank - 1, " axes for ", info(node.type.dtype).name);
+  if (rank + 1 > max_rank)
+    fail("matmul", node.loc, "more than ", max_rank - 1, " axes for ", info(node.type.dtype).name);
   DType dtype = is_floating(node.type.dtype) ? DType::f32 : DType::i64;
   a = cast(a, dtype, node);
   b = cast(b, dtype, node);

@@ -52,7 +52,8 @@ Tensor build_like(const Node& node, std::span<const Tensor> operands) {
   return copy;
 }
 
-Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, const Node& origin) {
+Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
+             const Node& origin) {
   std::span<const Tensor> list(operands.begin(), operands.size());
   Tensor made = make_node(op, list, attributes, infer(op, list, attributes, wanted, origin.loc), origin.loc);
   made.node()->scope = origin.scope;
@@ -113,7 +114,8 @@ void verify(const Graph& graph) {
       WEFT_CHECK(operand.defined(), "undefined operand of %", i, " ", row.name);
       WEFT_CHECK(operand.node()->index < i && graph.nodes[operand.node()->index].node() == operand.node(),
                  "operand of %", i, " ", row.name, " stands behind its user or in another graph");
-      WEFT_CHECK(operand.output() < operand.node()->output_count, "%", i, " ", row.name, " reads a result that does not exist");
+      WEFT_CHECK(operand.output() < operand.node()->output_count, "%", i, " ", row.name,
+                 " reads a result that does not exist");
     }
     WEFT_CHECK(node.more_types.size() + 1 == node.output_count, "%", i, " ", row.name, " result types");
     Type inferred = infer(node.op, node.inputs(), node.attributes, node.type, node.loc);
@@ -128,12 +130,13 @@ void verify(const Graph& graph) {
     }
     if (node.body) {
       verify(*node.body);
-      WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count,
-                 "%", i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
+      WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count, "%",
+                 i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
     }
   }
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-    WEFT_CHECK(graph.inputs[i].node()->op == Op::input && graph.inputs[i].node()->attributes.value == static_cast<std::int64_t>(i));
+    WEFT_CHECK(graph.inputs[i].node()->op == Op::input &&
+               graph.inputs[i].node()->attributes.value == static_cast<std::int64_t>(i));
 }
 
 // ---- text ---------------------------------------------------------------------------------------------------------
@@ -166,7 +169,8 @@ std::string attributes_text(const Node& node) {
       return text;
     }
     case Op::slice:
-      return "axis " + std::to_string(a.axes[0]) + " from " + dims::to_string(a.start) + " step " + std::to_string(a.value);
+      return "axis " + std::to_string(a.axes[0]) + " from " + dims::to_string(a.start) + " step " +
+             std::to_string(a.value);
     case Op::pad:
       return "axis " + std::to_string(a.axes[0]) + " by " + dims::to_string(a.start) + "," + dims::to_string(a.stop) +
              " interior " + std::to_string(a.value);

@@ -1,5 +1,5 @@
-// A graph: what passes take and give. In: traced nodes. Out: nodes in topological order. Invariants (checked by verify):
-// every operand stands before its user, every node reaches an output or an effect, types agree with inference.
+// A graph: what passes take and give. In: traced nodes. Out: nodes in topological order. Invariants (checked by
+// verify): every operand stands before its user, every node reaches an output or an effect, types agree with inference.
 #pragma once
 #include <functional>
 
@@ -8,8 +8,8 @@
 namespace weft {
 
 struct Graph {
-  std::vector<Tensor> nodes;    // all of them, operands first; nodes[i].node()->index == i
-  std::vector<Tensor> inputs;   // Op::input, in the order of the arguments' leaves
+  std::vector<Tensor> nodes;   // all of them, operands first; nodes[i].node()->index == i
+  std::vector<Tensor> inputs;  // Op::input, in the order of the arguments' leaves
   std::vector<Tensor> outputs;
   std::vector<Tensor> effects;  // roots that stand for themselves, in program order
   std::vector<DimSymbol> symbols;
@@ -19,21 +19,23 @@ struct Graph {
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);
 
-// Gives the nodes their positions, in bodies too. A node that did not change is shared by the graphs before and behind a
-// pass and holds its position in the later one: whoever goes back to the earlier graph numbers it again.
+// Gives the nodes their positions, in bodies too. A node that did not change is shared by the graphs before and behind
+// a pass and holds its position in the later one: whoever goes back to the earlier graph numbers it again.
 void number_nodes(const Graph& graph);
 
 // Rebuilds a graph node by node. `replace` sees each node with its operands already mapped and returns what stands for
-// it: a Tensor for output 0 of a one-output node, or an undefined Tensor to keep the node (copied when operands changed).
+// it: a Tensor for output 0 of a one-output node, or an undefined Tensor to keep the node (copied when operands
+// changed).
 using Replace = std::function<Tensor(const Node& node, std::span<const Tensor> operands)>;
 Graph rewrite(const Graph& graph, const Replace& replace);
 
 // A node of a pass: inferred and made, with the location and scope of the node it stands for.
-Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted, const Node& origin);
+Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
+             const Node& origin);
 Tensor build_like(const Node& node, std::span<const Tensor> operands);
 
-// While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was compared
-// that the trace did not decide, since no guard would hold it.
+// While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was
+// compared that the trace did not decide, since no guard would hold it.
 class DecidedSizes {
  public:
   explicit DecidedSizes(const Graph& graph);

@@ -31,7 +31,8 @@ Type infer_pointwise(Op op, std::span<const Tensor> operands, Loc loc) {
   const Type& lead = type_of(operands[first]);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Type& type = type_of(operands[i]);
-    bool dtype_fits = i < first ? type.dtype == DType::boolean : type.dtype == lead.dtype && accepts(row.dtypes, type.dtype);
+    bool dtype_fits =
+        i < first ? type.dtype == DType::boolean : type.dtype == lead.dtype && accepts(row.dtypes, type.dtype);
     if (!dtype_fits) fail(row.name, loc, "dtypes do not fit: ", describe_operands(operands));
     if (!type.shape.same(lead.shape)) fail(row.name, loc, "shapes differ: ", describe_operands(operands));
     if (type.device != lead.device) fail(row.name, loc, "operands live on different devices");
@@ -63,7 +64,8 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
       result.shape = Shape();
       for (int i = 0; i < rank; ++i) {
         int axis = attributes.axes[i];
-        if (axis >= rank || (seen >> axis & 1)) fail("permute", loc, "not a permutation of the axes of ", to_string(source));
+        if (axis >= rank || (seen >> axis & 1))
+          fail("permute", loc, "not a permutation of the axes of ", to_string(source));
         seen |= 1u << axis;
         result.shape.push_back(source.shape[axis]);
       }
@@ -131,7 +133,8 @@ Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
   int rank = a.shape.rank();
   if (rank < 2 || b.shape.rank() != rank || a.dtype != b.dtype || a.dtype == DType::boolean)
     fail("matmul", loc, "operands do not fit: ", describe_operands(operands));
-  if (!(a.shape[rank - 1] == b.shape[rank - 2])) fail("matmul", loc, "inner sizes differ: ", describe_operands(operands));
+  if (!(a.shape[rank - 1] == b.shape[rank - 2]))
+    fail("matmul", loc, "inner sizes differ: ", describe_operands(operands));
   for (int i = 0; i < rank - 2; ++i)
     if (!(a.shape[i] == b.shape[i])) fail("matmul", loc, "batch sizes differ: ", describe_operands(operands));
   if (a.device != b.device) fail("matmul", loc, "operands live on different devices");
@@ -158,7 +161,8 @@ Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Lo
     int lead = index.shape.rank();
     result.shape.push_back(wanted.shape[0]);
     for (int i = 0; i < lead; ++i)
-      if (!(index.shape[i] == rows.shape[i])) fail("scatter_add", loc, "index and updates differ: ", describe_operands(operands));
+      if (!(index.shape[i] == rows.shape[i]))
+        fail("scatter_add", loc, "index and updates differ: ", describe_operands(operands));
     for (int i = lead; i < rows.shape.rank(); ++i) result.shape.push_back(rows.shape[i]);
   }
   return result;

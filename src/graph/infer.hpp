@@ -6,7 +6,8 @@
 
 namespace weft {
 
-// `wanted` carries what operands do not determine: dtype of cast/constant/iota/input, shape of reshape/expand/slice/leaf.
+// `wanted` carries what operands do not determine: dtype of cast/constant/iota/input, shape of
+// reshape/expand/slice/leaf.
 Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
 
 // "f32[64,128] x f32[256,32]"

@@ -16,8 +16,9 @@ struct Literal {
   std::vector<std::int64_t> integers = {};
 };
 
-// Moves every inexact result by `roundings` roundings of its dtype, up or down at random: how far the outputs then move is
-// how far another order of operations may move them (Monte Carlo arithmetic). The bound that tests hold executors to.
+// Moves every inexact result by `roundings` roundings of its dtype, up or down at random: how far the outputs then move
+// is how far another order of operations may move them (Monte Carlo arithmetic). The bound that tests hold executors
+// to.
 struct Perturbation {
   std::uint64_t state = 1;  // any number but 0
   double roundings = 2;

@@ -7,7 +7,19 @@
 namespace weft {
 
 enum class OpKind : std::uint8_t {
-  pointwise, leaf, view, assemble, cast, reduce, contraction, index, random, identity, collective, effect, region
+  pointwise,
+  leaf,
+  view,
+  assemble,
+  cast,
+  reduce,
+  contraction,
+  index,
+  random,
+  identity,
+  collective,
+  effect,
+  region
 };
 enum class DTypeClass : std::uint8_t { arithmetic, floating, comparison, bits, predicate, select, structural };
 

@@ -1,6 +1,6 @@
 // The launch plan: what a specialization replays. In: pointers of arguments and results, the values of size symbols.
-// Out: results written. Plain data (no process pointers besides resolved functions, which are found again by name when a
-// plan is loaded). Running allocates nothing but the arena, which is kept for the next call.
+// Out: results written. Plain data (no process pointers besides resolved functions, which are found again by name when
+// a plan is loaded). Running allocates nothing but the arena, which is kept for the next call.
 #pragma once
 #include <memory>
 #include <span>
@@ -21,15 +21,16 @@ class Code;
 
 namespace weft::runtime {
 
-using KernelFunction = void (*)(void* const* buffers, const std::int64_t* parameters, std::int64_t begin, std::int64_t end);
+using KernelFunction = void (*)(void* const* buffers, const std::int64_t* parameters, std::int64_t begin,
+                                std::int64_t end);
 
 struct PlanBuffer {
   enum class Kind : std::uint8_t { argument, result, temporary, constant } kind;
-  int index = 0;         // argument, result: which; constant: into Plan::constants
+  int index = 0;  // argument, result: which; constant: into Plan::constants
   DType dtype = DType::f32;
   Dim elements = 0;
-  Dim offset = 0;        // temporary: bytes into the arena
-  bool host = false;     // argument, result: in the host's memory though the plan runs on a device
+  Dim offset = 0;     // temporary: bytes into the arena
+  bool host = false;  // argument, result: in the host's memory though the plan runs on a device
 };
 
 // One step. `buffers` are indices into Plan::buffers, in the order of the kernel's own list.
@@ -39,11 +40,11 @@ struct Launch {
   std::vector<int> buffers;
   // kernel
   KernelFunction function = nullptr;  // on the host; on a device it is found by name in the plan's device_code
-  Dim units = 1;         // on a device: blocks
-  int threads = 0;       // on a device: of a block
-  std::vector<Dim> parameters;  // the kernel's size slots, over the plan's symbols: what `parameters` points at
-  Dim work = 0;          // estimated nanoseconds on one thread: small steps stay on one
-  Contraction matmul;    // matmul: buffers a, b, c
+  Dim units = 1;                      // on a device: blocks
+  int threads = 0;                    // on a device: of a block
+  std::vector<Dim> parameters;        // the kernel's size slots, over the plan's symbols: what `parameters` points at
+  Dim work = 0;                       // estimated nanoseconds on one thread: small steps stay on one
+  Contraction matmul;                 // matmul: buffers a, b, c
   // scatter_add: buffers index, updates, result; result[index[i], j] += updates[i, j], result zeroed first
   Dim rows = 0, count = 0, width = 0;
   // check: buffer 0 is one bool; false throws Error with this text
@@ -54,7 +55,8 @@ struct Launch {
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
-  virtual void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols) = 0;
+  virtual void run(std::span<void* const> arguments, std::span<void* const> results,
+                   std::span<const std::int64_t> symbols) = 0;
 };
 
 struct Plan {
@@ -67,12 +69,12 @@ struct Plan {
   Dim arena_bytes = 0;
   std::vector<std::vector<std::byte>> constants;
   struct Donation {
-    int argument;        // whose memory
-    int result;          // this result may be written into
+    int argument;  // whose memory
+    int result;    // this result may be written into
   };
   std::vector<Donation> donations;
-  std::shared_ptr<Library> library;          // where the host's kernels are
-  std::shared_ptr<cuda::Code> device_code;   // where the device's are
+  std::shared_ptr<Library> library;         // where the host's kernels are
+  std::shared_ptr<cuda::Code> device_code;  // where the device's are
   std::string source_path;
   std::shared_ptr<PreparedPlan> prepared;  // made by prepare()
 };
@@ -81,9 +83,9 @@ struct Plan {
 // small programs over the symbols, and arenas are kept for calls to come. Copies of the plan share them.
 void prepare(Plan& plan);
 
-// Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded) memory.
-// Everything that can fail (checks, the arena) comes before the first write into donated memory. Thread-safe: each call
-// in flight has its own arena.
+// Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
+// memory. Everything that can fail (checks, the arena) comes before the first write into donated memory. Thread-safe:
+// each call in flight has its own arena.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols);
 

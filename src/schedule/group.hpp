@@ -1,11 +1,11 @@
 // Fusion: which nodes share a kernel. In: a graph. Out: groups, library steps, and which values get memory.
 //
-// Nodes are taken in recording order. Every group and library step has a depth: one more than the deepest step it reads.
-// A node joins the group of an operand when (a) it walks the same index space (its index in the group's axes is the one
-// at which the operand is computed, views included), (b) everything else that it reads is shallower than the group, so no
-// path leads from the group through another step back into it, and (c) its reduction runs over the group's inner axes.
-// Groups of equal depth are independent, so they may be merged freely when they walk the same space: that is horizontal
-// fusion. All of it is one pass over the edges: near-linear.
+// Nodes are taken in recording order. Every group and library step has a depth: one more than the deepest step it
+// reads. A node joins the group of an operand when (a) it walks the same index space (its index in the group's axes is
+// the one at which the operand is computed, views included), (b) everything else that it reads is shallower than the
+// group, so no path leads from the group through another step back into it, and (c) its reduction runs over the group's
+// inner axes. Groups of equal depth are independent, so they may be merged freely when they walk the same space: that
+// is horizontal fusion. All of it is one pass over the edges: near-linear.
 #pragma once
 #include "schedule/index_map.hpp"
 
@@ -13,35 +13,36 @@ namespace weft {
 
 struct Group {
   int depth = 0;
-  Shape domain;                       // the sizes that its axes walk
-  bool inner[max_rank] = {};          // reduced axes
+  Shape domain;               // the sizes that its axes walk
+  bool inner[max_rank] = {};  // reduced axes
   bool reduces = false;
   std::vector<std::uint32_t> members;  // node indices, operands first
   int merged_into = -1;
 };
 
 enum class Role : std::uint8_t {
-  leaf,      // input, data: has memory already
-  inlined,   // constants, views, scalars: computed where they are read
-  grouped,   // computed in a group; gets memory when `realized`
-  external,  // matmul, scatter_add, check: a library step
-  assembled, // concat, pad: memory that several kernels fill
+  leaf,       // input, data: has memory already
+  inlined,    // constants, views, scalars: computed where they are read
+  grouped,    // computed in a group; gets memory when `realized`
+  external,   // matmul, scatter_add, check: a library step
+  assembled,  // concat, pad: memory that several kernels fill
 };
 
 struct Placement {
   Role role = Role::inlined;
   bool realized = false;
-  int group = -1;                     // grouped
-  int depth = 0;                      // of the latest step that this value needs
+  int group = -1;  // grouped
+  int depth = 0;   // of the latest step that this value needs
 };
 
 struct Grouping {
-  std::vector<Placement> nodes;       // by node index
+  std::vector<Placement> nodes;  // by node index
   std::vector<Group> groups;
   std::vector<std::string> decisions;
 
   int find(int group) const {
-    while (groups[static_cast<std::size_t>(group)].merged_into >= 0) group = groups[static_cast<std::size_t>(group)].merged_into;
+    while (groups[static_cast<std::size_t>(group)].merged_into >= 0)
+      group = groups[static_cast<std::size_t>(group)].merged_into;
     return group;
   }
   const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
@@ -53,7 +54,8 @@ Grouping group_nodes(const Graph& graph);
 IndexVector domain_index(const Group& group);
 // The sizes of `shape` are those of the whole domain, but for ones.
 bool fills_domain(const Group& group, const Shape& shape);
-// A member's element at a point of the domain, or nothing when its shape fits neither the whole domain nor the outer axes.
+// A member's element at a point of the domain, or nothing when its shape fits neither the whole domain nor the outer
+// axes.
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
 // The value below reshapes whose memory, row-major, is also this value's.
 Tensor memory_base(const Tensor& value);

@@ -40,10 +40,22 @@ int weight(const Instruction& instruction) {
   if (instruction.kind == Kind::random_bits) return 40;
   if (instruction.kind != Kind::apply) return 1;
   switch (instruction.op) {
-    case Op::exp: case Op::expm1: case Op::log: case Op::log1p: case Op::tanh: case Op::erf: case Op::sigmoid: return 16;
-    case Op::sin: case Op::cos: return 24;
+    case Op::exp:
+    case Op::expm1:
+    case Op::log:
+    case Op::log1p:
+    case Op::tanh:
+    case Op::erf:
+    case Op::sigmoid: return 16;
+    case Op::sin:
+    case Op::cos: return 24;
     case Op::pow: return 60;
-    case Op::div: case Op::sqrt: case Op::rsqrt: case Op::reciprocal: case Op::remainder: case Op::floor_divide: return 8;
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal:
+    case Op::remainder:
+    case Op::floor_divide: return 8;
     default: return 1;
   }
 }
@@ -55,7 +67,8 @@ Cost cost(const Kernel& kernel) {
     Dim times = instruction.level == Level::inner ? all : instruction.level == Level::outer ? outer : Dim(1);
     if (instruction.kind == Kind::reduce) times = all;
     if (instruction.kind == Kind::load || instruction.kind == Kind::store)
-      total.bytes = total.bytes + times * Dim(info(kernel.buffers[static_cast<std::size_t>(instruction.buffer)].dtype).bits / 8);
+      total.bytes =
+          total.bytes + times * Dim(info(kernel.buffers[static_cast<std::size_t>(instruction.buffer)].dtype).bits / 8);
     else if (instruction.kind != Kind::constant && instruction.kind != Kind::index)
       total.operations = total.operations + times * Dim(weight(instruction));
   }
@@ -65,8 +78,8 @@ Cost cost(const Kernel& kernel) {
 void verify(const Kernel& kernel) {
   bool seen_inner = false;
   for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
-    WEFT_CHECK(!seen_inner || kernel.axes[a].inner || static_cast<int>(a) == kernel.vector_axis,
-               kernel.name, ": an outer axis stands behind inner ones");
+    WEFT_CHECK(!seen_inner || kernel.axes[a].inner || static_cast<int>(a) == kernel.vector_axis, kernel.name,
+               ": an outer axis stands behind inner ones");
     seen_inner |= kernel.axes[a].inner;
   }
   std::vector<bool> stored(kernel.buffers.size(), false);
@@ -83,33 +96,39 @@ void verify(const Kernel& kernel) {
       phase = std::max(phase, operand.phase);
     }
     if (instruction.kind == Kind::reduce) {
-      WEFT_CHECK(instruction.level == Level::outer && instruction.phase == phase + 1, kernel.name, ": v", i, " level of a reduction");
+      WEFT_CHECK(instruction.level == Level::outer && instruction.phase == phase + 1, kernel.name, ": v", i,
+                 " level of a reduction");
     } else {
-      WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i, " stands above its operands");
+      WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i,
+                 " stands above its operands");
     }
     if (instruction.kind == Kind::apply && info(instruction.op).arity > 0) {
       std::size_t first = instruction.op == Op::where ? 1 : 0;
       DType dtype = kernel.body[static_cast<std::size_t>(instruction.args[first])].dtype;
       for (std::size_t a = first; a < static_cast<std::size_t>(info(instruction.op).arity); ++a)
-        WEFT_CHECK(kernel.body[static_cast<std::size_t>(instruction.args[a])].dtype == dtype, kernel.name, ": v", i, " mixes dtypes");
+        WEFT_CHECK(kernel.body[static_cast<std::size_t>(instruction.args[a])].dtype == dtype, kernel.name, ": v", i,
+                   " mixes dtypes");
     }
     if (instruction.kind == Kind::load || instruction.kind == Kind::store) {
       const Buffer& buffer = kernel.buffers.at(static_cast<std::size_t>(instruction.buffer));
       WEFT_CHECK(buffer.dtype == instruction.dtype, kernel.name, ": v", i, " dtype of buffer ", instruction.buffer);
-      WEFT_CHECK(buffer.written == (instruction.kind == Kind::store), kernel.name, ": buffer ", instruction.buffer, " is read and written");
+      WEFT_CHECK(buffer.written == (instruction.kind == Kind::store), kernel.name, ": buffer ", instruction.buffer,
+                 " is read and written");
       // Writing one element twice, or leaving one out, is a wrong answer that no type shows: the store must run over
       // as many points as the buffer has elements, unless it fills part of an assembled buffer (concat, pad).
       if (instruction.kind == Kind::store) stored[static_cast<std::size_t>(instruction.buffer)] = true;
     }
   }
-  for (std::size_t b = 0; b < stored.size(); ++b) WEFT_CHECK(stored[b] == kernel.buffers[b].written, kernel.name, ": buffer ", b, " is never stored");
+  for (std::size_t b = 0; b < stored.size(); ++b)
+    WEFT_CHECK(stored[b] == kernel.buffers[b].written, kernel.name, ": buffer ", b, " is never stored");
 }
 
 std::string to_text(const Kernel& kernel) {
   std::string text = kernel.name + "(";
   for (std::size_t b = 0; b < kernel.buffers.size(); ++b) {
     if (b) text += ", ";
-    text += std::string(kernel.buffers[b].written ? "out " : "") + info(kernel.buffers[b].dtype).name + "* p" + std::to_string(b);
+    text += std::string(kernel.buffers[b].written ? "out " : "") + info(kernel.buffers[b].dtype).name + "* p" +
+            std::to_string(b);
   }
   text += ")";
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i)

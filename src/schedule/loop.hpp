@@ -1,5 +1,6 @@
 // The loop IR: one kernel as a loop nest whose body is a function of indices. In: a fused group of graph nodes
-// (schedule/lower). Out: what every handler reads: the C++ and CUDA generators, the byte and operation counts, the text.
+// (schedule/lower). Out: what every handler reads: the C++ and CUDA generators, the byte and operation counts, the
+// text.
 //
 // A kernel runs over axes. Outer axes are independent of each other; inner axes are walked in order inside one outer
 // point, and a reduction is over all inner axes. One axis is vectorized: the last inner axis (rows) or the last outer
@@ -27,24 +28,24 @@ enum class Kind : std::uint8_t {
   cast,         // args[0] to dtype
   bitcast,      // args[0]'s bits as dtype
   random_bits,  // args: seed, offset (i64); index: the element; result u32 bits as i64 in [0, 2^32)
-  reduce,       // sum, prod, amax, amin or argmax of args[0] over the inner axes; argmax also reads `index` (the position)
-  store,        // buffer[index] = args[0]
+  reduce,  // sum, prod, amax, amin or argmax of args[0] over the inner axes; argmax also reads `index` (the position)
+  store,   // buffer[index] = args[0]
 };
 
 enum class Level : std::uint8_t { once, outer, inner };
 
 struct Instruction {
   Kind kind = Kind::constant;
-  Op op = Op::data;             // apply, reduce
-  DType dtype = DType::f32;     // of the result; store: of the value
+  Op op = Op::data;          // apply, reduce
+  DType dtype = DType::f32;  // of the result; store: of the value
   Level level = Level::once;
   std::uint16_t phase = 0;
   std::int32_t args[3] = {-1, -1, -1};
-  std::int32_t buffer = -1;     // load, store: index into Kernel::buffers
-  Dim index = 0;                // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
-                                // value i is the result of instruction i (an i64, already known to be in range)
-  std::uint64_t bits = 0;       // constant: a double for floating dtypes, else an int64
-  std::uint32_t node = 0;       // the graph node it came from, for the kernel's comments
+  std::int32_t buffer = -1;  // load, store: index into Kernel::buffers
+  Dim index = 0;             // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
+                             // value i is the result of instruction i (an i64, already known to be in range)
+  std::uint64_t bits = 0;    // constant: a double for floating dtypes, else an int64
+  std::uint32_t node = 0;    // the graph node it came from, for the kernel's comments
 };
 
 struct Axis {
@@ -55,15 +56,15 @@ struct Axis {
 struct Buffer {
   DType dtype;
   bool written = false;
-  std::int32_t value = -1;      // the plan's buffer
+  std::int32_t value = -1;  // the plan's buffer
   Dim elements = 0;
 };
 
 struct Kernel {
-  std::string name;                   // softmax_sum: from scopes and primitives, letters, digits and _ only; the pipeline
-                                      // makes it a unique symbol, weft_k0_softmax_sum
-  std::vector<Axis> axes;             // outer axes, then inner axes (Kernel::vector_axis may be an outer one)
-  int vector_axis = -1;               // -1: a kernel of one element
+  std::string name;        // softmax_sum: from scopes and primitives, letters, digits and _ only; the pipeline
+                           // makes it a unique symbol, weft_k0_softmax_sum
+  std::vector<Axis> axes;  // outer axes, then inner axes (Kernel::vector_axis may be an outer one)
+  int vector_axis = -1;    // -1: a kernel of one element
   std::vector<Instruction> body;
   std::vector<Buffer> buffers;
   std::vector<Dim> parameters;        // its size slots: symbol i in this kernel's expressions is slot i, whose value is
@@ -71,7 +72,7 @@ struct Kernel {
                                       // so share one text.
   std::vector<std::string> comments;  // what was fused, with the user's lines (file names and numbers only)
 
-  Dim outer_count() const;            // product of outer extents
+  Dim outer_count() const;  // product of outer extents
   Dim inner_count() const;
 };
 

@@ -11,7 +11,7 @@ namespace weft {
 struct StorePoint {
   Tensor value;
   IndexVector index;
-  int buffer;            // the schedule's buffer
+  int buffer;  // the schedule's buffer
   DType dtype;
   Dim elements;
   Dim target;
@@ -19,7 +19,7 @@ struct StorePoint {
 
 struct LoweringContext {
   const Grouping& grouping;
-  std::function<int(const Node&)> buffer_of;        // the schedule's buffer of a value that has memory
+  std::function<int(const Node&)> buffer_of;  // the schedule's buffer of a value that has memory
   std::function<Dim(const Node&)> elements_of;
 };
 

@@ -1,5 +1,5 @@
-// The schedule: a graph cut into steps. In: an optimized graph. Out: kernels in the loop IR, library calls and checks in
-// an order that respects every dependence, over numbered buffers whose memory is planned. The stages, in order:
+// The schedule: a graph cut into steps. In: an optimized graph. Out: kernels in the loop IR, library calls and checks
+// in an order that respects every dependence, over numbered buffers whose memory is planned. The stages, in order:
 //   group_nodes   which nodes share a kernel (schedule/group)
 //   lower         each group as functions of indices (schedule/lower)
 //   plan_memory   where temporaries live, and what may be overwritten (schedule/memory)
@@ -13,11 +13,11 @@ namespace weft {
 struct ScheduleBuffer {
   // packed: a constant's elements in an order of their own, put there when the plan is made
   enum class Kind : std::uint8_t { argument, result, temporary, constant, packed } kind = Kind::temporary;
-  int index = 0;          // argument, result: which one
+  int index = 0;  // argument, result: which one
   DType dtype = DType::f32;
   Dim elements = 0;
-  Dim offset = 0;         // temporary: bytes into the arena
-  Tensor constant;        // constant, packed: the data node; none where nobody reads it
+  Dim offset = 0;   // temporary: bytes into the arena
+  Tensor constant;  // constant, packed: the data node; none where nobody reads it
   // packed: element (i, j, ...) row by row is the constant's element at offset + i * strides[0] + j * strides[1] ...
   std::int64_t packed_offset = 0;
   std::vector<std::int64_t> packed_sizes, packed_strides;
@@ -25,11 +25,11 @@ struct ScheduleBuffer {
 
 struct Step {
   enum class Kind : std::uint8_t { kernel, matmul, scatter_add, check } kind = Kind::kernel;
-  loop::Kernel kernel;          // kernel; `value` of its buffers is the schedule's buffer
-  Contraction contraction;      // matmul: buffers a, b, c
+  loop::Kernel kernel;                 // kernel; `value` of its buffers is the schedule's buffer
+  Contraction contraction;             // matmul: buffers a, b, c
   Dim rows = 0, count = 0, width = 0;  // scatter_add: buffers index, updates, result
-  std::uint32_t message = 0;    // check: interned text; buffer 0 is the bool
-  std::vector<int> buffers;     // as the step names them; kernels use kernel.buffers
+  std::uint32_t message = 0;           // check: interned text; buffer 0 is the bool
+  std::vector<int> buffers;            // as the step names them; kernels use kernel.buffers
   std::string name;
 };
 
@@ -46,7 +46,8 @@ struct Schedule {
 
 Schedule make_schedule(const Graph& graph);
 
-// Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are placed.
+// Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are
+// placed.
 void plan_memory(Schedule& schedule);
 
 std::string to_text(const Schedule& schedule);

@@ -1,4 +1,5 @@
-// expect: weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, or bind it
+// expect: weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, or
+// bind it
 #include "weft/compile.hpp"
 
 int main() {

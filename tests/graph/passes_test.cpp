@@ -231,7 +231,8 @@ TEST_CASE("checks are kept, but for those that are proved") {
   CHECK(result.inputs.size() == 1);
 }
 
-TEST_CASE("collectives keep their group and order, are not merged or dropped, and are the value itself in a group of one") {
+TEST_CASE(
+    "collectives keep their group and order, are not merged or dropped, and are the value itself in a group of one") {
   Recording r;
   Tensor x = r.x();
   const auto start = [](const Tensor& value, const char* group) {

@@ -50,9 +50,10 @@ Tensor pointwise_step(const Program& program, const Instruction& step, const std
     At x = as_operand(program, values, step.operands[static_cast<std::size_t>(i)]);
     bool condition = row.dtypes == DTypeClass::select && i == 0;
     if (condition) {
-      kept.push_back(x.tensor ? (x.tensor->dtype() == DType::boolean ? *x.tensor : *x.tensor > 0) : (values[0] == values[0]));
-    } else if (x.tensor && x.tensor->dtype() == DType::boolean && row.dtypes != DTypeClass::bits && row.dtypes != DTypeClass::select &&
-               row.dtypes != DTypeClass::comparison) {
+      kept.push_back(x.tensor ? (x.tensor->dtype() == DType::boolean ? *x.tensor : *x.tensor > 0)
+                              : (values[0] == values[0]));
+    } else if (x.tensor && x.tensor->dtype() == DType::boolean && row.dtypes != DTypeClass::bits &&
+               row.dtypes != DTypeClass::select && row.dtypes != DTypeClass::comparison) {
       kept.push_back(cast(*x.tensor, DType::i64));
     } else if (row.dtypes == DTypeClass::bits && x.tensor && is_floating(x.tensor->dtype())) {
       kept.push_back(*x.tensor > 0);
@@ -87,8 +88,11 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
   const Shape shape = x.shape();
   int rank = shape.rank(), axis = axis_of(step, shape);
   switch (step.op) {
-    case Op::constant: return full(Sizes(shape), static_cast<double>(number(step, 1) % 7) / 2, {step.dtype == DType::boolean ? DType::f32 : step.dtype, x.device()});
-    case Op::iota: return to(arange(number(step, 1) % 9 + 1, is_floating(step.dtype) ? step.dtype : DType::i64), x.device());
+    case Op::constant:
+      return full(Sizes(shape), static_cast<double>(number(step, 1) % 7) / 2,
+                  {step.dtype == DType::boolean ? DType::f32 : step.dtype, x.device()});
+    case Op::iota:
+      return to(arange(number(step, 1) % 9 + 1, is_floating(step.dtype) ? step.dtype : DType::i64), x.device());
     case Op::data: {
       float numbers[] = {0.5f, -1.25f, 3.0f};
       return to(constant(std::span<const float>(numbers, 3), {3}), x.device());
@@ -107,8 +111,10 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
         if (!shape[axis].is_constant() || shape[axis].constant() % part != 0 || rank == max_rank) continue;
         Shape to;
         for (int i = 0; i < rank; ++i) {
-          if (i == axis) to.push_back(shape[i].constant() / part), to.push_back(part);
-          else to.push_back(shape[i]);
+          if (i == axis)
+            to.push_back(shape[i].constant() / part), to.push_back(part);
+          else
+            to.push_back(shape[i]);
         }
         return reshape(x, Sizes(to));
       }
@@ -139,14 +145,22 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       return concat(std::span<const Tensor>(parts, 2 + static_cast<std::size_t>(number(step, 1) % 2)), axis);
     }
     case Op::pad: return rank ? pad(x, axis, number(step, 1) % 3, number(step, 2) % 2, number(step, 3) % 2) : Tensor();
-    case Op::sum: case Op::prod: case Op::amax: case Op::amin: {
+    case Op::sum:
+    case Op::prod:
+    case Op::amax:
+    case Op::amin: {
       if (rank == 0) return {};
       Tensor from = x.dtype() == DType::boolean ? cast(x, DType::i64) : x;
       bool keep = number(step, 1) % 2;
-      Axes axes = number(step, 2) % 4 == 0 ? Axes() : number(step, 2) % 4 == 1 && rank > 1 ? Axes({0, rank - 1}) : Axes(axis);
-      if (step.op == Op::prod) from = is_floating(from.dtype()) ? tanh(from) * 0.25 + 1 : clamp(from, -2, 2);  // far from underflow
-      return step.op == Op::sum ? sum(from, axes, keep) : step.op == Op::prod ? prod(from, axes, keep)
-             : step.op == Op::amax ? amax(from, axes, keep) : amin(from, axes, keep);
+      Axes axes = number(step, 2) % 4 == 0               ? Axes()
+                  : number(step, 2) % 4 == 1 && rank > 1 ? Axes({0, rank - 1})
+                                                         : Axes(axis);
+      if (step.op == Op::prod)
+        from = is_floating(from.dtype()) ? tanh(from) * 0.25 + 1 : clamp(from, -2, 2);  // far from underflow
+      return step.op == Op::sum    ? sum(from, axes, keep)
+             : step.op == Op::prod ? prod(from, axes, keep)
+             : step.op == Op::amax ? amax(from, axes, keep)
+                                   : amin(from, axes, keep);
     }
     case Op::argmax: return rank ? argmax(x, axis, number(step, 1) % 2) : Tensor();
     case Op::matmul: {
@@ -155,7 +169,8 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
     }
     case Op::gather: {
       if (rank == 0 || shape[0].same(Dim(0))) return {};
-      const Tensor& other = values[static_cast<std::size_t>(step.operands[1] < 0 ? 0 : step.operands[1]) % values.size()];
+      const Tensor& other =
+          values[static_cast<std::size_t>(step.operands[1] < 0 ? 0 : step.operands[1]) % values.size()];
       Tensor index = other.dtype() == DType::boolean ? cast(other, DType::i64)
                      : is_floating(other.dtype())    ? cast(floor(tamed(other)), DType::i64)
                                                      : cast(other, DType::i64);
@@ -181,12 +196,16 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
 // Makes the new value, or nothing where the instruction does not apply to what it finds.
 Tensor apply(const Program& program, const Instruction& step, const std::vector<Tensor>& values) {
   Tensor result;
-  if (info(step.op).kind == OpKind::pointwise) result = pointwise_step(program, step, values);
-  else result = structural_step(step, values, values[static_cast<std::size_t>(std::max(step.operands[0], 0)) % values.size()]);
+  if (info(step.op).kind == OpKind::pointwise)
+    result = pointwise_step(program, step, values);
+  else
+    result =
+        structural_step(step, values, values[static_cast<std::size_t>(std::max(step.operands[0], 0)) % values.size()]);
   return result;
 }
 
-constexpr DType dtypes[] = {DType::f32, DType::f32, DType::f32, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean};
+constexpr DType dtypes[] = {DType::f32, DType::f32, DType::f32, DType::f64,
+                            DType::i64, DType::i32, DType::u8,  DType::boolean};
 
 Op random_op(Random& random) {
   // Half pointwise, the rest shared by everything else that a program can say.
@@ -194,7 +213,8 @@ Op random_op(Random& random) {
     auto op = static_cast<Op>(random() % op_count);
     OpKind kind = info(op).kind;
     bool structural = kind != OpKind::pointwise;
-    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::call || op == Op::elementwise) continue;
+    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::call || op == Op::elementwise)
+      continue;
     if (structural == (random() % 2 == 0)) return op;
   }
 }
@@ -237,13 +257,17 @@ Program make_program(std::uint64_t seed, int instructions) {
     for (std::int64_t size : input.sizes) shape.push_back(size);
     rehearsal.values.push_back(record(Op::input, {}, {}, Type{input.dtype, false, {}, shape}, {}));
   }
-  for (int attempts = 0; static_cast<int>(program.instructions.size()) < instructions && attempts < instructions * 20; ++attempts) {
+  for (int attempts = 0; static_cast<int>(program.instructions.size()) < instructions && attempts < instructions * 20;
+       ++attempts) {
     Instruction step{random_op(random), {}, {}, dtypes[random() % std::size(dtypes)]};
     for (int i = 0; i < 3; ++i) {
       // Recent values more often than old ones, so that chains form.
       auto have = static_cast<std::int64_t>(rehearsal.values.size());
-      std::int64_t position = random() % 3 ? std::max<std::int64_t>(have - 1 - static_cast<std::int64_t>(random() % 4), 0) : pick(random, 0, have - 1);
-      step.operands.push_back(i > 0 && random() % 4 == 0 ? -1 - static_cast<int>(random() % 4) : static_cast<int>(position));
+      std::int64_t position = random() % 3
+                                  ? std::max<std::int64_t>(have - 1 - static_cast<std::int64_t>(random() % 4), 0)
+                                  : pick(random, 0, have - 1);
+      step.operands.push_back(i > 0 && random() % 4 == 0 ? -1 - static_cast<int>(random() % 4)
+                                                         : static_cast<int>(position));
     }
     for (int i = 0; i < 4; ++i) step.numbers.push_back(pick(random, 0, 11));
     try {
@@ -269,7 +293,9 @@ std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& input
       value = apply(program, step, values);
     } catch (const Error&) {
     }
-    values.push_back(value.defined() && small(value.shape()) ? value : values[static_cast<std::size_t>(std::max(step.operands[0], 0)) % values.size()]);
+    values.push_back(value.defined() && small(value.shape())
+                         ? value
+                         : values[static_cast<std::size_t>(std::max(step.operands[0], 0)) % values.size()]);
   }
   return values;
 }
@@ -325,25 +351,31 @@ Program without(const Program& program, std::size_t position) {
   shorter.instructions.erase(shorter.instructions.begin() + static_cast<std::ptrdiff_t>(position));
   for (std::size_t i = position; i < shorter.instructions.size(); ++i)
     for (int& reads : shorter.instructions[i].operands) {
-      if (reads == removed) reads = stand_in;
-      else if (reads > removed) --reads;
+      if (reads == removed)
+        reads = stand_in;
+      else if (reads > removed)
+        --reads;
     }
   return shorter;
 }
 
 std::string to_text(const Program& program) {
-  std::string text = "program of seed " + std::to_string(program.seed) + (program.gradient ? ", gradient" : "") + (program.state ? ", state" : "") + "\n";
+  std::string text = "program of seed " + std::to_string(program.seed) + (program.gradient ? ", gradient" : "") +
+                     (program.state ? ", state" : "") + "\n";
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     text += "  v" + std::to_string(i) + " = input " + info(program.inputs[i].dtype).name + "[";
-    for (std::size_t d = 0; d < program.inputs[i].sizes.size(); ++d) text += (d ? "," : "") + std::to_string(program.inputs[i].sizes[d]);
+    for (std::size_t d = 0; d < program.inputs[i].sizes.size(); ++d)
+      text += (d ? "," : "") + std::to_string(program.inputs[i].sizes[d]);
     text += "]\n";
   }
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& step = program.instructions[i];
     text += "  v" + std::to_string(program.inputs.size() + i) + " = " + info(step.op).name + "(";
     for (std::size_t k = 0; k < step.operands.size(); ++k)
-      text += (k ? ", " : "") + (step.operands[k] >= 0 ? "v" + std::to_string(step.operands[k])
-                                                     : std::to_string(program.literals[static_cast<std::size_t>(-1 - step.operands[k]) % 4]));
+      text += (k ? ", " : "") +
+              (step.operands[k] >= 0
+                   ? "v" + std::to_string(step.operands[k])
+                   : std::to_string(program.literals[static_cast<std::size_t>(-1 - step.operands[k]) % 4]));
     text += ";";
     for (std::int64_t n : step.numbers) text += " " + std::to_string(n);
     text += std::string(" ") + info(step.dtype).name + ")\n";

@@ -1,7 +1,7 @@
-// Random programs over the public surface. In: a seed. Out: a list of instructions that can be replayed on any tensors of
-// the inputs' types (traced, symbolic, eager), and shortened while it still fails. Invariant: the same seed gives the
-// same program; an instruction that does not fit its operands' types is left out when the program is made, so a program
-// that lost instructions in shrinking still replays.
+// Random programs over the public surface. In: a seed. Out: a list of instructions that can be replayed on any tensors
+// of the inputs' types (traced, symbolic, eager), and shortened while it still fails. Invariant: the same seed gives
+// the same program; an instruction that does not fit its operands' types is left out when the program is made, so a
+// program that lost instructions in shrinking still replays.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace weft::testing {
 // A step: primitive or composite `what`, operands by position in the list of values so far, and small numbers.
 struct Instruction {
   Op op;
-  std::vector<int> operands;   // negative: the literal -1 - i of the program
+  std::vector<int> operands;  // negative: the literal -1 - i of the program
   std::vector<std::int64_t> numbers;
   DType dtype = DType::f32;
 };
@@ -30,8 +30,8 @@ struct Program {
   std::vector<ProgramInput> inputs;
   std::vector<double> literals;
   std::vector<Instruction> instructions;
-  bool gradient = false;        // also the gradients of the mean of all floating results
-  bool state = false;           // the first input is state: its new value is an output of its type
+  bool gradient = false;  // also the gradients of the mean of all floating results
+  bool state = false;     // the first input is state: its new value is an output of its type
 };
 
 Program make_program(std::uint64_t seed, int instructions);

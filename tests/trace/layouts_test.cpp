@@ -167,7 +167,8 @@ std::vector<float> small_integers(std::size_t count) {
   return numbers;
 }
 
-// With a table [2, 6, 8] that has unit stride along neither axis: every second column, backwards, repeated over a batch.
+// With a table [2, 6, 8] that has unit stride along neither axis: every second column, backwards, repeated over a
+// batch.
 std::vector<Tensor> products(const Tensor& table, const Tensor& x) {
   Tensor odd = slice(table, 2, 1, slice_end, 2), last = select(table, 0, 1);
   return {matmul(x, odd), matmul(x, flip(slice(last, 1, 0, slice_end, 2), 0)), matmul(transpose(odd), x),

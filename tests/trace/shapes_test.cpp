@@ -176,9 +176,12 @@ TEST_CASE("a compiled gather reads within its table, and the user's line is told
   for (std::int64_t row : wrong) {
     CAPTURE(row);
     const Tensor index = from_list<std::int64_t>({0, row});
-    for (const std::string& message :
-         {message_of([&] { rows(zeros({3, 5}), index).eval(); }), message_of([&] { elements(zeros({3}), index).eval(); }),
-          message_of([&] { gradient(zeros({3, 5}), index).eval(); })}) {
+    for (const std::string& message : {message_of([&] {
+                                         rows(zeros({3, 5}), index).eval();
+                                       }),
+                                       message_of([&] { elements(zeros({3}), index).eval(); }), message_of([&] {
+                                         gradient(zeros({3, 5}), index).eval();
+                                       })}) {
       CAPTURE(message);
       CHECK(contains(message, "[gather]"));
       CHECK(contains(message, "shapes_test.cpp"));
