@@ -1,5 +1,5 @@
 # weft_isa_sources(target files...): compiles each file once for each ISA into `target`, with WEFT_ISA_NAMESPACE set to
-# baseline, avx2 or avx512. Everything such a file defines must sit in a namespace of that name (tools/check_isa_symbols
+# baseline, avx2 or avx512. Everything such a file defines must sit in a namespace of that name (tools/check_symbols
 # holds this): the linker keeps one copy of any inline function, and an AVX-512 copy of it would crash an older CPU.
 # Header-only Eigen is renamed for the same reason. Always optimized: the lanes are built for registers, and a function
 # that -O0 leaves out of line would be shared across ISAs. Not sanitized: a file takes g++ a minute then, eighteen times,

@@ -4,7 +4,8 @@
 // Non-const references are state: written back after the call, untouched if it throws. Everything else is input.
 // Tensors, Scalar and Index may change freely; numbers, enums, text and lengths are part of the guards. In: the typed
 // call. Out: leaves and results as plain data for src/trace, which does the rest. Invariant: the path of a call that
-// has been seen allocates nothing, takes no lock and runs none of the user's code.
+// has been seen allocates nothing but results, takes no lock (but the default generator's, where it draws from that) and
+// runs none of the user's code, except where Check traces again.
 #pragma once
 #include "weft/compile_options.hpp"
 #include "weft/detail/callable.hpp"
@@ -433,7 +434,8 @@ requires(!detail::Stateless<std::decay_t<F>> &&
   static_assert(
       !std::is_class_v<std::remove_cvref_t<F>>,
       "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
-      "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call");
+      "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call. A model that is no "
+      "aggregate (it has a constructor, say) needs WEFT_MEMBERS");
   static_assert(std::is_class_v<std::remove_cvref_t<F>>,
                 "weft: compile() takes a lambda without captures, a function, or a model");
 }

@@ -26,7 +26,7 @@ class Dim {
   }
 
   constexpr bool is_constant() const { return (word_ & 1) == 0; }
-  // The integer of a constant. An invariant failure for a symbolic size: ask is_constant() first.
+  // The integer of a constant; of a symbolic size nothing that has a meaning: ask is_constant() first.
   constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_) >> 1; }
   const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ & ~1ull); }
   constexpr std::uint64_t word() const { return word_; }

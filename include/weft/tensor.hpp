@@ -86,7 +86,9 @@ class Tensor {
   // The value of a tensor with one element, converted to T.
   template <class T = double>
   T item(Loc loc = Loc::current()) const {
-    if constexpr (std::is_integral_v<T>)
+    if constexpr (std::is_same_v<T, bool>)
+      return detail::read_item(*this, loc) != 0;
+    else if constexpr (std::is_integral_v<T>)
       return static_cast<T>(detail::read_item_integer(*this, loc));
     else
       return static_cast<T>(detail::read_item(*this, loc));

@@ -1,8 +1,11 @@
 #include "base/fail.hpp"
 
 #include <atomic>
+#include <cctype>
 #include <cstring>
 #include <new>
+
+#include "base/dim_expression.hpp"
 
 namespace weft {
 
@@ -32,10 +35,29 @@ std::string to_string(Loc loc) {
 }
 
 namespace {
+// ", where s0 = 9": of the symbols that a message names, the sizes in this call.
+std::string sizes_named(const std::string& message) {
+  const DimEnvironment* environment = DimEnvironment::current();
+  std::string text;
+  for (std::size_t i = 0; environment && i < environment->symbols.size(); ++i) {
+    const std::string name = "s" + std::to_string(i);
+    for (std::size_t at = message.find(name); at != std::string::npos; at = message.find(name, at + 1)) {
+      const char before = at ? message[at - 1] : ' ',
+                 after = at + name.size() < message.size() ? message[at + name.size()] : ' ';
+      if (std::isalnum(static_cast<unsigned char>(before)) || before == '_' ||
+          std::isalnum(static_cast<unsigned char>(after)))
+        continue;
+      text += (text.empty() ? ", where " : ", ") + name + " = " + std::to_string(environment->symbols[i].hint);
+      break;
+    }
+  }
+  return text;
+}
+
 std::string message_text(std::string_view operation, Loc loc, const std::string& message) {
   std::string text;
   if (!operation.empty()) text.append("[").append(operation).append("] ");
-  text += message;
+  text += message + sizes_named(message);
   if (loc.file) text.append(", at ").append(to_string(loc));
   return text;
 }

@@ -240,7 +240,7 @@ class Scheduler {
   // A constant that has unit stride along neither axis of a product would be put in order by each call: once is enough.
   void pack_constant(const Shape& shape, int& buffer, Dim& offset, std::vector<Dim>& strides) {
     const ScheduleBuffer& source = schedule_.buffers[static_cast<std::size_t>(buffer)];
-    if (source.kind != ScheduleBuffer::Kind::constant) return;
+    if (source.kind != ScheduleBuffer::Kind::constant || !offset.is_constant()) return;
     const std::size_t rank = strides.size();
     for (std::size_t axis = 0; axis < rank; ++axis) {
       if (!shape[static_cast<int>(axis)].is_constant() || !strides[axis].is_constant()) return;

@@ -68,7 +68,9 @@ Tensor detail::arange_floating(double start, double stop, double step, DType dty
 Tensor linspace(double start, double stop, Dim count, DType dtype, Loc loc) {
   Composite call(nullptr, loc);
   const Tensor place = arange(count, DType::f64, loc), rest = count - Dim(1) - place;
-  const Tensor step = (stop - start) / maximum(At(count, loc) - 1, At(1, loc));
+  const Tensor parts = maximum(At(count, loc) - 1, At(1, loc));
+  const double distance = stop - start;
+  const Tensor step = std::isfinite(distance) ? distance / parts : stop / parts - start / parts;
   return cast(where(place <= rest, start + step * place, stop - step * rest), dtype);
 }
 

@@ -59,7 +59,7 @@ Tensor& assign(Tensor& a, Tensor result, const At& b) {
   if (!type_of(result).shape.same(type_of(a).shape))
     fail("in-place", b.loc, "the result ", to_string(type_of(result)), " does not fit into ", to_string(type_of(a)));
   if (type_of(result).dtype != type_of(a).dtype) {
-    if (is_floating(type_of(result).dtype) && !is_floating(type_of(a).dtype))
+    if (info(type_of(result).dtype).kind > info(type_of(a).dtype).kind)  // bool < integers < floats
       fail("in-place", b.loc, "a result of ", to_string(type_of(result)), " can't be kept in ", to_string(type_of(a)));
     result = cast(At(result, b.loc), type_of(a).dtype);
   }
@@ -168,6 +168,7 @@ Tensor one_hot(At index, Dim classes, DType dtype) {
   Tensor rows = resolve(index, "one_hot");
   if (is_floating(type_of(rows).dtype))
     fail("one_hot", call.loc(), "the index must be an integer, it is ", to_string(type_of(rows)));
+  if (classes < Dim(1)) fail("one_hot", call.loc(), "needs a class at least, it has ", dims::to_string(classes));
   rows = cast(rows, DType::i64);
   check_range(rows, classes, "one_hot", call.loc());
   return cast(unsqueeze(rows, -1) == arange(classes), dtype);

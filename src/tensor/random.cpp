@@ -89,6 +89,7 @@ HeldGenerator hold_default_generator() {
   DefaultGenerator& held = DefaultGenerator::instance();
   return {std::unique_lock(held.mutex), &held.state()};
 }
+const Tensor* default_generator_state() { return &DefaultGenerator::instance().state(); }
 Generator& default_generator() { return DefaultGenerator::instance().generator; }
 
 void seed(std::uint64_t value, Loc loc) {
@@ -103,19 +104,15 @@ Generator::Generator(std::uint64_t seed, Loc loc) {
 
 Tensor& Generator::state(Loc loc) {
   Trace* trace = recorder().trace();
-  if (trace && DefaultGenerator::is(*this)) {
-    // It may be an argument, bound like any other. Else its state is other threads' to change.
-    std::lock_guard lock(DefaultGenerator::instance().mutex);
-    if (state_.tensor().node()->trace != trace->id) {
-      if (!trace->generator_input.defined()) {
-        trace->generator_input = record(Op::input, {}, Attributes::integer(0), state_type(), loc);
-        trace->generator_value = trace->generator_input;
-      }
-      return trace->generator_value;
-    }
+  if (!trace || !DefaultGenerator::is(*this)) {
+    if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
+    return state_.tensor();
   }
-  if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
-  return state_.tensor();
+  if (!trace->generator_input.defined()) {
+    trace->generator_input = record(Op::input, {}, Attributes::integer(0), state_type(), loc);
+    trace->generator_value = trace->generator_input;
+  }
+  return trace->generator_value;
 }
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {

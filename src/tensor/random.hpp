@@ -15,5 +15,7 @@ struct HeldGenerator {
   Tensor* state = nullptr;
 };
 HeldGenerator hold_default_generator();
+// Where its state is kept: compile() refuses that as an argument, since all threads share it.
+const Tensor* default_generator_state();
 
 }  // namespace weft

@@ -93,27 +93,38 @@ Tensor argmin(At x, int axis, bool keepdim) {
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
   return argmax(is_floating(type_of(value).dtype) ? -value : ~value, axis, keepdim);
 }
+namespace {
+// Sums and counts of 16-bit floats do not fit into their type: f32 until the result, which `compute` gives, is rounded.
+template <class Compute>
+Tensor in_f32(Tensor value, const char* operation, Loc loc, Compute compute) {
+  const DType dtype = type_of(value).dtype;
+  if (!is_floating(dtype))
+    fail(operation, loc, "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
+  if (dtype != DType::f16 && dtype != DType::bf16) return compute(value);
+  return cast(compute(cast(value, DType::f32)), dtype);
+}
+}  // namespace
+
 Tensor mean(At x, Axes axes, bool keepdim) {
   Composite call("mean", x.loc);
-  Tensor value = resolve(x, "mean");
-  if (!is_floating(type_of(value).dtype))
-    fail("mean", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
-  return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", call.loc()), call.loc());
+  return in_f32(resolve(x, "mean"), "mean", call.loc(), [&](const Tensor& value) {
+    return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", call.loc()), call.loc());
+  });
 }
 Tensor var(At x, Axes axes, double correction, bool keepdim) {
   Composite call("var", x.loc);
-  Tensor value = resolve(x, "var");
-  Tensor centered = value - mean(value, axes, true);
-  Tensor count = dim_value(reduced_count(value, axes, "var", call.loc()), call.loc());
-  return sum(centered * centered, axes, keepdim) / (count - correction);
+  return in_f32(resolve(x, "var"), "var", call.loc(), [&](const Tensor& value) {
+    Tensor centered = value - mean(value, axes, true);
+    Tensor count = dim_value(reduced_count(value, axes, "var", call.loc()), call.loc());
+    return sum(centered * centered, axes, keepdim) / (count - correction);
+  });
 }
 Tensor norm(At x, Axes axes, bool keepdim) {
   Composite call("norm", x.loc);
-  Tensor value = resolve(x, "norm");
-  if (!is_floating(type_of(value).dtype))
-    fail("norm", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
-  Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;
-  return where(none, 0, sqrt(where(none, 1, squares)));  // sqrt has no derivative at 0
+  return in_f32(resolve(x, "norm"), "norm", call.loc(), [&](const Tensor& value) {
+    Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;
+    return where(none, 0, sqrt(where(none, 1, squares)));  // sqrt has no derivative at 0
+  });
 }
 
 }  // namespace weft

@@ -84,7 +84,8 @@ void print_elements(std::ostream& out, const Tensor& tensor) {
 
 std::ostream& print(std::ostream& out, const Tensor& tensor, bool with_type) {
   if (!tensor.defined()) return out << "undefined";
-  const Type& type = type_of(tensor);
+  Type type = type_of(tensor);
+  type.weak = false;  // an inner matter of promotion
   if (tensor.node()->trace != 0) return out << to_string(type) << " (traced)";
   if (is_floating(type.dtype))
     print_elements<double>(out, tensor);

@@ -1,5 +1,5 @@
 // One call, from leaves to results. The path of a call that has been seen allocates nothing but results, which come
-// from free lists, and takes no lock.
+// from free lists, and takes no lock but the default generator's, where it draws from that.
 #include <algorithm>
 #include <cstring>
 
@@ -166,7 +166,7 @@ class Execution {
       if (!storage) storage = allocate(type.device, bytes);
       scratch_.result_pointers.push_back(storage->data);
     }
-    // From here on memory of the arguments may be written: what could fail for want of memory has been had.
+    // From here on memory of the arguments may be written: the plan's results and arena have been had before.
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols);
   }
 

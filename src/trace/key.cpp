@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
+#include "tensor/random.hpp"
 #include "trace/names.hpp"
 
 namespace weft::detail {
@@ -38,6 +39,13 @@ std::size_t word_count(const Leaf& leaf, const std::uint64_t* words) {
        "): it has no value outside it; return it from the compiled function instead");
 }
 
+[[noreturn]] void refuse_default_generator(const CallSignature& signature, const LeafList& arguments, const Leaf& leaf,
+                                           Loc loc) {
+  fail("compile", loc, argument_names(signature, arguments)[static_cast<std::size_t>(&leaf - arguments.leaves.begin())],
+       " belongs to the default generator, which all threads share: draw from it without passing it, or pass a "
+       "Generator of your own");
+}
+
 std::string tensor_difference(std::uint64_t was, std::uint64_t is, const std::uint64_t* old_sizes,
                               const std::uint64_t* sizes) {
   auto state = [](std::uint64_t meta) { return is_defined(meta) ? "defined" : "undefined"; };
@@ -66,6 +74,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
   words.size = 0;
   *words.room(1) = reinterpret_cast<std::uint64_t>(&signature);
   words.size = 1;
+  const Tensor* shared = default_generator_state();
   for (const Leaf& leaf : arguments.leaves) {
     switch (leaf.kind) {
       case LeafKind::number: {
@@ -92,6 +101,8 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
       default: {
         std::uint64_t* to = words.room(1 + max_rank);
         const Tensor& value = leaf.tensor();
+        if (&value == shared) [[unlikely]]
+          refuse_default_generator(signature, arguments, leaf, loc);
         if (!value.defined()) {
           to[0] = 0;
           ++words.size;

@@ -251,6 +251,26 @@ TEST_CASE("sequences") {
   CHECK(numbers_of<int>(full_like(eye(2, DType::i32), 7)) == std::vector(4, 7));
 }
 
+TEST_CASE("small surprises: bools, axes that run back, numbers that a sum of their type can't hold") {
+  CHECK(full({}, 0.5).item<bool>());
+  CHECK(full({}, NAN).item<bool>());
+  CHECK_FALSE(full({}, -0.0).item<bool>());
+  CHECK_THROWS_WITH_AS(flatten(ones({2, 3, 4}), 1, 0),
+                       doctest::Contains("[flatten] from axis 1 back to axis 0 of f32[2,3,4]"), Error);
+  Tensor flags = ones({2}) > 0;
+  CHECK_THROWS_WITH_AS(flags += 1, doctest::Contains("can't be kept in bool[2]"), Error);
+  CHECK_THROWS_WITH_AS(one_hot(arange(2), -1), doctest::Contains("[one_hot] needs a class at least, it has -1"), Error);
+  CHECK(printed(where(true, 1, 2.5)).find('\'') == std::string::npos);
+  CHECK(numbers_of<double>(linspace(-1e308, 1e308, 3, DType::f64)) == std::vector<double>{-1e308, 0, 1e308});
+
+  const Options half{DType::f16}, brain{DType::bf16};
+  CHECK(mean(ones({100000}, half)).item() == 1);
+  CHECK(var(full({70000}, 2, half)).item() == 0);
+  CHECK(norm(full({2}, 300, half)).item() == 424.25);  // 424.26 to 11 bits
+  CHECK(mean(full({1000}, 3, brain)).item() == 3);
+  CHECK(mean(ones({4}, half)).dtype() == DType::f16);
+}
+
 TEST_CASE("argmin and norm") {
   const float nan = NAN;
   const Tensor x = from_list({{3.f, 1.f, 1.f}, {2.f, nan, 0.f}});

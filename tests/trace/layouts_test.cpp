@@ -183,4 +183,15 @@ TEST_CASE("products of constants that have unit stride along neither axis") {
   const Tensor x = constant(std::span(table).first(36), {6, 6});
   const std::vector<Tensor> expected = products(constant(std::span(table), {2, 6, 8}), x), got = f(x);
   for (std::size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], 0);  // sums of small integers: exact
+
+  // Where it begins is a size of the call.
+  auto at_size = [](const Tensor& x) {
+    const Dim n = x.size(0);
+    return matmul(x, transpose(slice(select(constant(std::span(table), {6, 8, 2}), 2, 1), 0, n, n + 3)));
+  };
+  auto g = compile(at_size, {.dynamic = true});
+  for (std::int64_t n : {2, 3}) {
+    const Tensor y = constant(std::span(table).first(static_cast<std::size_t>(8 * n)), {n, 8});
+    check_close(g(y), at_size(y), 0);
+  }
 }

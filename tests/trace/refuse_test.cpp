@@ -219,6 +219,25 @@ TEST_CASE("shapes that do not fit, inside: the operation's own message with the 
   CHECK(specialization_count(f) == 1);
 }
 
+TEST_CASE("shapes that do not fit, inside, at symbolic sizes: this call's sizes too") {
+  auto f = compile([](const Tensor& x, const Tensor& y) { return x + y; }, {.dynamic = true});
+  const std::string message = message_of([&] { f(ones({9}), ones({4})); });
+  CHECK(
+      contains(message, "[add] shapes do not broadcast: f32[s0] x f32[s1], where s0 = 9, s1 = 4, at refuse_test.cpp:"));
+  CHECK_FALSE(contains(message_of([] { ones({9}) + ones({4}); }), "where"));
+}
+
+TEST_CASE("the default generator is no argument: other threads draw from it meanwhile") {
+  auto draw = compile([](Generator& g) { return uniform({4}, 0, 1, g); });
+  Generator own(7);
+  draw(own);
+  const std::string message = message_of([&] { draw(default_generator()); });
+  CHECK(
+      contains(message, "belongs to the default generator, which all threads share: draw from it without passing it"));
+  CHECK(contains(message, "refuse_test.cpp"));
+  CHECK(uniform({2}).element_count() == 2);
+}
+
 TEST_CASE("generators: by reference, and the default one as hidden state") {
   for (Backend backend : {Backend::compiled, Backend::eager, Backend::reference}) {
     auto draw = compile([](Generator& g) { return uniform({4}, 0, 1, g); }, {.backend = backend});
