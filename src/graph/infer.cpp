@@ -75,7 +75,7 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
       int lead = wanted.shape.rank() - rank;
       bool fits = lead >= 0;
       for (int i = 0; fits && i < rank; ++i)
-        fits = source.shape[i] == wanted.shape[i + lead] || source.shape[i].same(Dim(1));
+        fits = source.shape[i].same(Dim(1)) || source.shape[i] == wanted.shape[i + lead];  // a 1 guards nothing
       if (!fits) fail("expand", loc, to_string(source), " does not expand to ", to_string(result));
       break;
     }
