@@ -34,7 +34,7 @@ class Generator {
 };
 
 // The process's own generator: what draws use that are given none. Inside a compiled function its state is a hidden
-// argument. Shared by all threads.
+// argument, and it is refused as a written one. Shared by all threads.
 Generator& default_generator();
 // Starts the default generator again. Not inside a compiled function.
 void seed(std::uint64_t value, Loc loc = Loc::current());
