@@ -4,8 +4,8 @@
 // Non-const references are state: written back after the call, untouched if it throws. Everything else is input.
 // Tensors, Scalar and Index may change freely; numbers, enums, text and lengths are part of the guards. In: the typed
 // call. Out: leaves and results as plain data for src/trace, which does the rest. Invariant: the path of a call that
-// has been seen allocates nothing but results, takes no lock (but the default generator's, where it draws from that) and
-// runs none of the user's code, except where Check traces again.
+// has been seen allocates nothing but results, takes no lock (but the default generator's, where it draws from that)
+// and runs none of the user's code, except where Check traces again.
 #pragma once
 #include "weft/compile_options.hpp"
 #include "weft/detail/callable.hpp"

@@ -1,11 +1,12 @@
 #include "runtime/matmul.hpp"
 
 #include <algorithm>
-#include <cstddef>
+#include <atomic>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "base/fail.hpp"
+#include "base/storage.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/parallel.hpp"
 
@@ -16,11 +17,10 @@ namespace {
 using Int = std::int64_t;
 
 struct Operand {
-  const std::byte* data;
+  const std::byte* data = nullptr;
   Int row, column;  // strides
   std::span<const Int> batch;
-  std::vector<std::byte> packed = {};
-  std::vector<Int> packed_batch = {};
+  Int packed_step = 0;  // of a packed operand, whose matrices lie one behind the other: its distance from item to item
 
   void transpose() { std::swap(row, column); }
 };
@@ -30,24 +30,8 @@ Int offset_of(Int item, std::span<const Int> sizes, std::span<const Int> strides
   for (std::size_t axis = sizes.size(); axis-- > 0; item /= sizes[axis]) offset += item % sizes[axis] * strides[axis];
   return offset;
 }
-
-template <class T>
-void pack(Operand& operand, Int rows, Int columns, std::span<const Int> batch, Int batch_count) {
-  std::vector<std::byte> packed(sizeof(T) * static_cast<std::size_t>(batch_count * rows * columns));
-  T* to = reinterpret_cast<T*>(packed.data());
-  for (Int item = 0; item < batch_count; ++item) {
-    const T* from = reinterpret_cast<const T*>(operand.data) + offset_of(item, batch, operand.batch);
-    for (Int i = 0; i < rows; ++i)
-      for (Int j = 0; j < columns; ++j) *to++ = from[i * operand.row + j * operand.column];
-  }
-  Int step = rows * columns;
-  operand.packed_batch.resize(batch.size());
-  for (std::size_t axis = batch.size(); axis-- > 0; step *= batch[axis]) operand.packed_batch[axis] = step;
-  operand.packed = std::move(packed);
-  operand.data = operand.packed.data();
-  operand.batch = operand.packed_batch;
-  operand.row = columns;
-  operand.column = 1;
+Int offset_of(Int item, std::span<const Int> sizes, const Operand& operand) {
+  return operand.packed_step ? item * operand.packed_step : offset_of(item, sizes, operand.batch);
 }
 
 // How the tiles of one shape are cut: tall, since neighbours in a row of tiles share the packed left operand; the
@@ -84,28 +68,100 @@ Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by
   }
 }
 
+// What is known of a product before there is any memory: how its operands are read, its tiles, and what it packs.
+struct Arranged {
+  Operand left, right;  // as Eigen, which writes down columns, wants them: swapped and transposed where the result lies
+  bool swapped = false;  // by rows
+  bool left_by_rows = false, right_by_rows = false;
+  Int batch_count = 1, rows, columns, depth, result_step, element;
+  bool pack_left = false, pack_right = false;
+  Tiling tiling{};
+  Int tiles = 0, grain = 1;  // of the parallel loop
+  MatmulPanels panels{};     // in bytes, aligned
+
+  explicit Arranged(const Matmul& product);
+  Int packed_bytes(bool wanted, Int height, Int width) const {
+    return wanted ? aligned(batch_count * height * width * element) : 0;
+  }
+  Int left_bytes() const { return packed_bytes(pack_left, rows, depth); }
+  Int right_bytes() const { return packed_bytes(pack_right, depth, columns); }
+  static Int aligned(Int bytes) { return (bytes + 63) / 64 * 64; }
+};
+
+Arranged::Arranged(const Matmul& product)
+    : left{nullptr, product.a_row, product.a_column, product.a_batch},
+      right{nullptr, product.b_row, product.b_column, product.b_batch},
+      rows(product.m),
+      columns(product.n),
+      depth(product.k),
+      result_step(product.c_column),
+      element(info(product.dtype).bits / 8) {
+  WEFT_CHECK(product.dtype == DType::f32 || product.dtype == DType::f64, info(product.dtype).name);
+  for (const Int size : product.batch) batch_count *= size;
+  if (batch_count == 0 || rows == 0 || columns == 0) return;
+  // A result that lies by rows is the transposed product. So is a single row, which makes it a matrix times a vector.
+  const bool down = product.c_row == 1 || rows == 1, across = product.c_column == 1 || columns == 1;
+  WEFT_CHECK(down || across, "the result of a matmul has no unit stride");
+  swapped = !down || (across && rows == 1);
+  if (swapped) {
+    std::swap(left, right);
+    left.transpose();
+    right.transpose();
+    std::swap(rows, columns);
+    result_step = product.c_row;
+  }
+  const auto arrange = [&](Operand& operand, Int height, Int width, bool& packed) {
+    const bool by_columns = operand.row == 1 || height == 1, by_rows = operand.column == 1 || width == 1;
+    if (by_columns || by_rows) return !by_columns || (by_rows && height == 1);
+    packed = true;
+    return true;
+  };
+  left_by_rows = arrange(left, rows, depth, pack_left);
+  right_by_rows = arrange(right, depth, columns, pack_right);
+  tiling = tiling_of(rows, columns, depth, batch_count, left_by_rows);
+  tiles = batch_count * count_of(rows, tiling.rows) * count_of(columns, tiling.columns);
+  const Int tile_rows = std::min(tiling.rows, rows), tile_columns = std::min(tiling.columns, columns);
+  grain = std::max<Int>(1, tile_work / 2 / std::max<Int>(tile_rows * tile_columns * depth, 1));
+  panels = matmul_panels(tile_rows, tile_columns, depth);
+  panels = {aligned(panels.left * element), aligned(panels.right * element)};
+}
+
+template <class T>
+void pack(Operand& operand, Int rows, Int columns, const Matmul& product, Int batch_count, std::byte* memory) {
+  T* to = reinterpret_cast<T*>(memory);
+  for (Int item = 0; item < batch_count; ++item) {
+    const T* from = reinterpret_cast<const T*>(operand.data) + offset_of(item, product.batch, operand.batch);
+    for (Int i = 0; i < rows; ++i)
+      for (Int j = 0; j < columns; ++j) *to++ = from[i * operand.row + j * operand.column];
+  }
+  operand = {memory, columns, 1, {}, std::max<Int>(rows * columns, 1)};
+}
+
 struct Task {
   const Matmul& product;
+  const Arranged& it;
   const Operand &left, &right;
-  std::byte* result;
-  Int rows, columns, result_step, element;
-  bool left_by_rows, right_by_rows;
-  Tiling tiling;
+  std::byte *result, *panels;
   void (*kernel)(const MatmulTile&);
+  std::atomic<Int> pieces = 0;  // that have begun: each has panels of its own
 
-  void run(Int begin, Int end) const {
-    const Int across = count_of(columns, tiling.columns), tiles = count_of(rows, tiling.rows) * across;
+  void run(Int begin, Int end) {
+    const auto [tile_rows, tile_columns] = it.tiling;
+    const Int across = count_of(it.columns, tile_columns), tiles = count_of(it.rows, tile_rows) * across;
+    std::byte* const left_panel =
+        panels + pieces.fetch_add(1, std::memory_order_relaxed) * (it.panels.left + it.panels.right);
     for (Int index = begin; index < end; ++index) {
-      const Int item = index / tiles, i = index % tiles / across * tiling.rows, j = index % across * tiling.columns;
+      const Int item = index / tiles, i = index % tiles / across * tile_rows, j = index % across * tile_columns;
       const auto at = [&](const Operand& operand, Int row, Int column) {
         return operand.data +
-               element * (offset_of(item, product.batch, operand.batch) + row * operand.row + column * operand.column);
+               it.element * (offset_of(item, product.batch, operand) + row * operand.row + column * operand.column);
       };
-      kernel({std::min(tiling.rows, rows - i), std::min(tiling.columns, columns - j), product.k, at(left, i, 0),
+      kernel({std::min(tile_rows, it.rows - i), std::min(tile_columns, it.columns - j), it.depth, at(left, i, 0),
               at(right, 0, j),
-              result + element * (offset_of(item, product.batch, product.c_batch) + i + j * result_step),
-              left_by_rows ? left.row : left.column, right_by_rows ? right.row : right.column, result_step,
-              left_by_rows, right_by_rows, index > begin && j > 0, index > begin && across == 1 && i > 0});
+              result + it.element * (offset_of(item, product.batch, product.c_batch) + i + j * it.result_step),
+              left_panel, left_panel + it.panels.left, it.left_by_rows ? left.row : left.column,
+              it.right_by_rows ? right.row : right.column, it.result_step, it.left_by_rows, it.right_by_rows,
+              index > begin && j > 0, index > begin && across == 1 && i > 0});
     }
   }
 };
@@ -118,47 +174,47 @@ const MatmulKernels& host_kernels() {
 
 }  // namespace
 
-void matmul(const Matmul& product, const void* a, const void* b, void* c) {
-  WEFT_CHECK(product.dtype == DType::f32 || product.dtype == DType::f64, info(product.dtype).name);
-  Int batch_count = 1;
-  for (const Int size : product.batch) batch_count *= size;
-  Int rows = product.m, columns = product.n;
-  if (batch_count == 0 || rows == 0 || columns == 0) return;
-  Operand left{static_cast<const std::byte*>(a), product.a_row, product.a_column, product.a_batch};
-  Operand right{static_cast<const std::byte*>(b), product.b_row, product.b_column, product.b_batch};
-  Int result_row = product.c_row, result_step = product.c_column;
+std::size_t matmul_workspace(const Matmul& product) {
+  const Arranged it(product);
+  const Int pieces = std::min<Int>(count_of(it.tiles, it.grain), num_threads());
+  return static_cast<std::size_t>(it.left_bytes() + it.right_bytes() + pieces * (it.panels.left + it.panels.right));
+}
 
-  // Eigen writes down columns: a result that lies by rows is the transposed product. So is a single row, which makes
-  // it a matrix times a vector.
-  const bool down = (result_row == 1 || rows == 1), across = (result_step == 1 || columns == 1);
-  WEFT_CHECK(down || across, "the result of a matmul has no unit stride");
-  if (!down || (across && rows == 1)) {
-    std::swap(left, right);
-    left.transpose();
-    right.transpose();
-    std::swap(rows, columns);
-    std::swap(result_row, result_step);
-  }
-
+void matmul(const Matmul& product, const void* a, const void* b, void* c, std::span<std::byte> workspace) {
+  const Arranged it(product);
+  if (it.tiles == 0) return;
+  Operand left = it.left, right = it.right;
+  left.data = static_cast<const std::byte*>(it.swapped ? b : a);
+  right.data = static_cast<const std::byte*>(it.swapped ? a : b);
+  std::byte* memory = workspace.data();
   const bool is_double = product.dtype == DType::f64;
-  const auto arrange = [&](Operand& operand, Int height, Int width) {
-    const bool by_columns = operand.row == 1 || height == 1, by_rows = operand.column == 1 || width == 1;
-    if (by_columns || by_rows) return !by_columns || (by_rows && height == 1);
-    is_double ? pack<double>(operand, height, width, product.batch, batch_count)
-              : pack<float>(operand, height, width, product.batch, batch_count);
-    return true;
+  const auto packed = [&](Operand& operand, Int height, Int width, Int bytes) {
+    is_double ? pack<double>(operand, height, width, product, it.batch_count, memory)
+              : pack<float>(operand, height, width, product, it.batch_count, memory);
+    memory += bytes;
   };
-  const bool left_by_rows = arrange(left, rows, product.k), right_by_rows = arrange(right, product.k, columns);
-  const Tiling tiling = tiling_of(rows, columns, product.k, batch_count, left_by_rows);
-  const Task task{product,      left,          right,       static_cast<std::byte*>(c),
-                  rows,         columns,       result_step, is_double ? Int{8} : Int{4},
-                  left_by_rows, right_by_rows, tiling,      is_double ? host_kernels().f64 : host_kernels().f32};
-  const Int tiles = batch_count * count_of(rows, tiling.rows) * count_of(columns, tiling.columns);
-  const Int work = std::min(tiling.rows, rows) * std::min(tiling.columns, columns) * product.k;
+  const Int panel_bytes = it.panels.left + it.panels.right,
+            spare = static_cast<Int>(workspace.size()) - it.left_bytes() - it.right_bytes(),
+            most_pieces = panel_bytes > 0 ? spare / panel_bytes : it.tiles;
+  WEFT_CHECK(spare >= 0 && most_pieces > 0, "a matmul's workspace of ", workspace.size(), " bytes");
+  if (it.pack_left) packed(left, it.rows, it.depth, it.left_bytes());
+  if (it.pack_right) packed(right, it.depth, it.columns, it.right_bytes());
+  Task task{product,
+            it,
+            left,
+            right,
+            static_cast<std::byte*>(c),
+            memory,
+            is_double ? host_kernels().f64 : host_kernels().f32};
   parallel_for(
-      0, tiles, std::max<Int>(1, tile_work / 2 / std::max<Int>(work, 1)),
-      [](void* context, Int begin, Int end) { static_cast<const Task*>(context)->run(begin, end); },
-      const_cast<Task*>(&task));
+      0, it.tiles, std::max(it.grain, count_of(it.tiles, most_pieces)),
+      [](void* context, Int begin, Int end) { static_cast<Task*>(context)->run(begin, end); }, &task);
+}
+
+void matmul(const Matmul& product, const void* a, const void* b, void* c) {
+  const std::size_t bytes = matmul_workspace(product);
+  const std::unique_ptr<Storage, void (*)(Storage*)> workspace(allocate(Device{}, bytes), release);
+  matmul(product, a, b, c, {static_cast<std::byte*>(workspace->data), bytes});
 }
 
 }  // namespace weft::runtime

@@ -1,8 +1,10 @@
 // Matrix products on the host, through Eigen. In: operands of any row and column strides. Out: c = a b for each batch.
 // The result is cut into tiles by the shape alone and a tile is one thread's work from beginning to end, so results do
 // not depend on the number of threads. Transposed operands are read where they lie; only an operand that has unit
-// stride along neither axis is packed first.
+// stride along neither axis is packed first. The memory that packing takes is the caller's, who has it before anything
+// is written.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -20,7 +22,14 @@ struct Matmul {
   std::span<const std::int64_t> a_batch, b_batch, c_batch;  // and their strides
 };
 
-// Overwrites c, which overlaps neither operand.
+// The bytes of workspace with which a product runs on as many threads as a parallel loop has now.
+std::size_t matmul_workspace(const Matmul& product);
+
+// Overwrites c, which overlaps neither operand. The workspace is 64-byte aligned and one that matmul_workspace gave for
+// this product, or for one that wants more; with less than that for all threads, fewer run.
+void matmul(const Matmul& product, const void* a, const void* b, void* c, std::span<std::byte> workspace);
+
+// With a workspace of its own. Throws OutOfMemory before anything is written.
 void matmul(const Matmul& product, const void* a, const void* b, void* c);
 
 // ---- what matmul.isa.cpp supplies, once an ISA
@@ -32,10 +41,24 @@ struct MatmulTile {
   const void* left;
   const void* right;
   void* result;
+  std::byte *left_panel, *right_panel;              // this thread's memory for packed copies: matmul_panels of the tile
   std::int64_t left_step, right_step, result_step;  // from a column to the next; with `..._by_rows`, from row to row
   bool left_by_rows, right_by_rows;
   bool left_packed, right_packed;  // this thread's tile before had the same left or right: its packed copy still stands
 };
+// Elements of a tile's panels. Operands are packed for the whole depth, so that what two neighbouring tiles share is
+// packed once; deeper products than `kept_depth` are packed slice by slice.
+struct MatmulPanels {
+  static constexpr std::int64_t kept_depth = 4096;
+  // A slice's part of a panel begins on a vector's boundary.
+  static constexpr std::int64_t width(std::int64_t size) { return (size + 15) / 16 * 16; }
+  std::int64_t left, right;
+};
+constexpr MatmulPanels matmul_panels(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  const std::int64_t kept = depth < MatmulPanels::kept_depth ? depth : MatmulPanels::kept_depth;
+  const std::int64_t left = MatmulPanels::width(rows) * kept;
+  return {left > depth ? left : depth, MatmulPanels::width(columns) * kept};  // a vector is packed as a left panel
+}
 struct MatmulKernels {
   void (*f32)(const MatmulTile&);
   void (*f64)(const MatmulTile&);

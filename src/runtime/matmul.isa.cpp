@@ -1,5 +1,5 @@
 // One tile of a matrix product by Eigen's kernels, compiled once an ISA. Eigen's own threads are off, and its packed
-// panels live in memory that each thread keeps from tile to tile.
+// panels lie in memory that the caller keeps from tile to tile.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says it of its own AVX-512 header, not of us
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_NO_DEBUG
@@ -7,36 +7,12 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
 namespace weft::runtime::WEFT_ISA_NAMESPACE {
 
 namespace {
 
-struct Scratch {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-  ~Scratch() { std::free(data); }
-  void* of(std::size_t wanted) {
-    if (wanted > bytes) {
-      std::free(data);
-      bytes = (wanted + 4095) / 4096 * 4096;
-      data = std::aligned_alloc(64, bytes);
-      if (!data) {
-        bytes = 0;
-        throw std::bad_alloc();
-      }
-    }
-    return data;
-  }
-};
-thread_local Scratch left_panel, right_panel;
-
-// Eigen's loop over slices of the depth, with both operands packed for the whole depth, so that what two neighbouring
-// tiles share is packed once. Deeper products than this are packed slice by slice.
-constexpr std::int64_t kept_depth = 4096;
-
+// Eigen's loop over slices of the depth.
 template <class T, int LeftOrder, int RightOrder>
 void multiply(const MatmulTile& tile) {
   using Int = std::int64_t;
@@ -52,14 +28,11 @@ void multiply(const MatmulTile& tile) {
 
   Int slice = tile.depth, rows = 512, columns = 256;  // not this tile's: neighbours share panels, cut alike
   Eigen::internal::computeProductBlockingSizes<T, T>(slice, rows, columns, Int{1});
-  const bool kept = tile.depth <= kept_depth;
-  // A slice's part of a panel begins on a vector's boundary.
-  const Int left_width = (tile.rows + 15) / 16 * 16, right_width = (tile.columns + 15) / 16 * 16;
-  const auto panel = [&](Scratch& scratch, Int width) {
-    return static_cast<T*>(scratch.of(sizeof(T) * static_cast<std::size_t>(width * (kept ? tile.depth : slice))));
-  };
-  T* const left_begin = panel(left_panel, left_width);
-  T* const right_begin = panel(right_panel, right_width);
+  slice = std::min(slice, MatmulPanels::kept_depth);
+  const bool kept = tile.depth <= MatmulPanels::kept_depth;
+  const Int left_width = MatmulPanels::width(tile.rows), right_width = MatmulPanels::width(tile.columns);
+  T* const left_begin = reinterpret_cast<T*>(tile.left_panel);
+  T* const right_begin = reinterpret_cast<T*>(tile.right_panel);
   const LeftMapper left_matrix(static_cast<const T*>(tile.left), tile.left_step);
   const RightMapper right_matrix(static_cast<const T*>(tile.right), tile.right_step);
   const ResultMapper result(static_cast<T*>(tile.result), tile.result_step, 1);
@@ -81,7 +54,7 @@ void multiply_vector(const MatmulTile& tile) {
   using Vector = const_blas_data_mapper<T, std::int64_t, Order == Eigen::ColMajor ? Eigen::RowMajor : Eigen::ColMajor>;
   const T* vector = static_cast<const T*>(tile.right);
   if (const std::int64_t step = tile.right_by_rows ? tile.right_step : 1; step != 1) {
-    T* packed = static_cast<T*>(left_panel.of(sizeof(T) * static_cast<std::size_t>(tile.depth)));
+    T* packed = reinterpret_cast<T*>(tile.left_panel);
     for (std::int64_t i = 0; i < tile.depth; ++i) packed[i] = vector[i * step];
     vector = packed;
   }

@@ -35,6 +35,8 @@ struct PreparedLaunch {
   PlanMatmul matmul;
 };
 
+using Workspace = std::unique_ptr<Storage, void (*)(Storage*)>;
+
 // A pointer that each call supplies.
 struct Patch {
   std::size_t at;
@@ -48,6 +50,9 @@ struct Frame {
   std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
+  std::size_t workspace_bytes = 0;  // what the most demanding product wants on `threads`
+  int threads = 0;
+  std::span<std::byte> workspace;  // of the call
 
   Frame() = default;
   Frame(const Frame&) = delete;
@@ -90,6 +95,10 @@ class HostPlan final : public PreparedPlan {
     const bool same = seeded(SeededBug::sizes_of_first_call_kept) ||
                       std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
     if (!frame.computed || !same) compute(frame, symbols);
+    if (has_products_ && frame.threads != num_threads()) compute_workspace(frame);
+    // Of one call, from the free lists. Here and not where it is used: no launch has written yet.
+    const Workspace workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes) : nullptr, release);
+    frame.workspace = {workspace ? static_cast<std::byte*>(workspace->data) : nullptr, frame.workspace_bytes};
     for (const Patch& patch : patches_)
       frame.pointers[patch.at] = patch.is_result ? results[static_cast<std::size_t>(patch.index)]
                                                  : arguments[static_cast<std::size_t>(patch.index)];
@@ -145,6 +154,7 @@ class HostPlan final : public PreparedPlan {
       case Launch::Kind::matmul:
         WEFT_CHECK(launch.buffers.size() == 3, launch.name);
         step.matmul = PlanMatmul(launch.matmul, numbers_);
+        has_products_ = true;
         break;
       case Launch::Kind::scatter_add:
         WEFT_CHECK(launch.buffers.size() == 3, launch.name);
@@ -174,7 +184,16 @@ class HostPlan final : public PreparedPlan {
             frame.arena ? static_cast<std::byte*>(frame.arena->data) + frame.numbers[offsets_[index].begin] : nullptr;
     }
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
+    frame.threads = 0;
     frame.computed = true;
+  }
+
+  void compute_workspace(Frame& frame) {
+    frame.workspace_bytes = 0;
+    for (const PreparedLaunch& step : prepared_)
+      if (step.launch->kind == Launch::Kind::matmul)
+        frame.workspace_bytes = std::max(frame.workspace_bytes, matmul_workspace(step.matmul.product(frame.numbers)));
+    frame.threads = num_threads();
   }
 
   // ---- steps
@@ -201,7 +220,7 @@ class HostPlan final : public PreparedPlan {
   void run_matmul(const PreparedLaunch& step, Frame& frame) {
     void* const* pointers = frame.pointers.data() + step.table;
     const auto operand = [&](std::size_t i) { return step.matmul.first(i, pointers[i], frame.numbers); };
-    matmul(step.matmul.product(frame.numbers), operand(0), operand(1), operand(2));
+    matmul(step.matmul.product(frame.numbers), operand(0), operand(1), operand(2), frame.workspace);
   }
 
   void run_scatter_add(const PreparedLaunch& step, Frame& frame) {
@@ -233,6 +252,7 @@ class HostPlan final : public PreparedPlan {
   std::vector<int> table_;      // the buffer of each pointer
   std::vector<Patch> patches_;
   std::vector<PreparedLaunch> prepared_;
+  bool has_products_ = false;
   std::atomic<Frame*> spares_[8] = {};  // frames of calls that have ended; more calls at once make and drop their own
 };
 

@@ -84,7 +84,7 @@ struct Plan {
 void prepare(Plan& plan);
 
 // Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
-// memory. Everything that can fail (checks, the arena) comes before the first write into donated memory. Thread-safe:
+// memory. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
 // each call in flight has its own arena.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols);

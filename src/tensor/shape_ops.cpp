@@ -57,7 +57,8 @@ Tensor flatten(At x, int first_axis, int last_axis) {
   if (from.rank() == 0) return reshape_to(value, Shape::of(1), call.loc());
   int first = normalize_axis("flatten", first_axis, from.rank(), call.loc());
   int last = normalize_axis("flatten", last_axis, from.rank(), call.loc());
-  if (first > last) fail("flatten", call.loc(), "from axis ", first, " back to axis ", last, " of ", to_string(type_of(value)));
+  if (first > last)
+    fail("flatten", call.loc(), "from axis ", first, " back to axis ", last, " of ", to_string(type_of(value)));
   Shape shape;
   Dim merged = 1;
   for (int i = 0; i < from.rank(); ++i) {
