@@ -9,17 +9,7 @@
 
 #include "base/float_modes.hpp"
 #include "base/options.hpp"
-
-// libgomp orders a region after what stood before it and before what follows by futexes, which ThreadSanitizer does not
-// see: it is told.
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#define WEFT_HAPPENS_BEFORE(address) __tsan_release(address)
-#define WEFT_HAPPENS_AFTER(address) __tsan_acquire(address)
-#else
-#define WEFT_HAPPENS_BEFORE(address) static_cast<void>(address)
-#define WEFT_HAPPENS_AFTER(address) static_cast<void>(address)
-#endif
+#include "runtime/happens_before.hpp"
 
 namespace weft {
 

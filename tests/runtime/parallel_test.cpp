@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/happens_before.hpp"
 #include "tests/runtime/support.hpp"
 
 using weft::num_threads;
@@ -98,8 +99,25 @@ TEST_CASE("of the exceptions that pieces throw one arrives, after all pieces hav
   }
 }
 
-// A parallel region of the caller's own, as a compiler would write it.
+// A parallel region of the caller's own, on two threads, as a compiler would write it.
 extern "C" void GOMP_parallel(void (*body)(void*), void* context, unsigned threads, unsigned flags);
+void run_on_both_threads(void (*body)(void*), void* context) {
+  struct Region {
+    void (*body)(void*);
+    void* context;
+    char opened, closed;
+  } static region;
+  region = {body, context, 0, 0};
+  WEFT_HAPPENS_BEFORE(&region.opened);
+  GOMP_parallel(
+      [](void*) {
+        WEFT_HAPPENS_AFTER(&region.opened);
+        region.body(region.context);
+        WEFT_HAPPENS_BEFORE(&region.closed);
+      },
+      nullptr, 2, 0);
+  WEFT_HAPPENS_AFTER(&region.closed);
+}
 
 TEST_CASE("threads that the caller set to another rounding mode round to nearest, and have their mode back") {
   const weft::test::KeepOptions keep;
@@ -112,8 +130,8 @@ TEST_CASE("threads that the caller set to another rounding mode round to nearest
     if (std::fegetround() == FE_UPWARD) ++seen.upward;
     if (std::fegetround() == FE_TONEAREST) ++seen.nearest;
   };
-  GOMP_parallel([](void*) { std::fesetround(FE_UPWARD); }, nullptr, 2, 0);
-  GOMP_parallel(look, &before, 2, 0);
+  run_on_both_threads([](void*) { std::fesetround(FE_UPWARD); }, nullptr);
+  run_on_both_threads(look, &before);
   struct Call {
     void (*look)(void*);
     Modes& modes;
@@ -122,8 +140,8 @@ TEST_CASE("threads that the caller set to another rounding mode round to nearest
     static_cast<Call*>(call)->look(&static_cast<Call*>(call)->modes);
   };
   parallel_for(0, 300, 1, body, &call);
-  GOMP_parallel(look, &after, 2, 0);
-  GOMP_parallel([](void*) { std::fesetround(FE_TONEAREST); }, nullptr, 2, 0);
+  run_on_both_threads(look, &after);
+  run_on_both_threads([](void*) { std::fesetround(FE_TONEAREST); }, nullptr);
   CHECK(before.upward == 2);
   CHECK(during.nearest == 2);
   CHECK(after.upward == 2);
