@@ -46,7 +46,7 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
       fail(level.operation_, level.loc_, name, " is ", to_string(type_of(leaf.tensor())),
            ": only floating values have gradients");
   });
-  Composite call(nullptr, loc_);
+  Operation call(operation_, loc_);
   for (std::size_t i = 0; i < leaves.leaves.size(); ++i) {
     const Leaf& leaf = leaves.leaves[i];
     if (!trains(leaf)) continue;

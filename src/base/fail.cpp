@@ -54,20 +54,26 @@ std::string sizes_named(const std::string& message) {
   return text;
 }
 
-std::string message_text(std::string_view operation, Loc loc, const std::string& message) {
+}  // namespace
+
+const char*& called_operation() {
+  thread_local const char* name = nullptr;
+  return name;
+}
+
+std::string error_text(std::string_view operation, Loc loc, const std::string& message) {
+  if (called_operation() && !operation.empty()) operation = called_operation();
   std::string text;
   if (!operation.empty()) text.append("[").append(operation).append("] ");
-  text += message + sizes_named(message);
+  text += message;
   if (loc.file) text.append(", at ").append(to_string(loc));
   return text;
 }
-}  // namespace
-
 void throw_error(std::string_view operation, Loc loc, const std::string& message) {
-  throw Error(message_text(operation, loc, message).c_str());
+  throw Error(error_text(operation, loc, message + sizes_named(message)).c_str());
 }
 void throw_internal(Loc loc, const std::string& message) {
-  throw InternalError(message_text("internal", loc, message).c_str());
+  throw InternalError(concat_text("[internal] ", message, ", at ", to_string(loc)).c_str());
 }
 
 }  // namespace weft

@@ -21,7 +21,24 @@ std::string concat_text(const Parts&... parts) {
 // "model.cpp:41": the file's own name without its folders. Empty for an unknown location.
 std::string to_string(Loc loc);
 
-// Throws Error with "[operation] message, at file:line"; the bracket and the ending are left out when empty.
+// The name of the operation that the user called, while it is made of others: errors inside say it, not their own.
+// Null: none.
+const char*& called_operation();
+// Until the end of the block there is none: what runs is another call's.
+class NoOperation {
+ public:
+  NoOperation() { called_operation() = nullptr; }
+  ~NoOperation() { called_operation() = saved_; }
+  NoOperation(const NoOperation&) = delete;
+
+ private:
+  const char* saved_ = called_operation();
+};
+
+// "[operation] message, at file:line"; the bracket and the ending are left out when empty.
+std::string error_text(std::string_view operation, Loc loc, const std::string& message);
+
+// Throws Error with that text and, of the symbols it names, the sizes in this call.
 [[noreturn]] void throw_error(std::string_view operation, Loc loc, const std::string& message);
 [[noreturn]] void throw_internal(Loc loc, const std::string& message);
 

@@ -233,8 +233,10 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   if (!pending) return;
   const DefaultFloatModes modes;
   std::lock_guard lock(evaluation_mutex());
+  const std::vector<Node*> nodes = collect(values, operation, outermost(loc));
+  const NoOperation named;  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
-  for (Node* node : collect(values, operation, outermost(loc))) {
+  for (Node* node : nodes) {
     execute_eagerly(node);
     if (node->operand_count == 0) continue;
     if (node->sequence >= recorder().level_start) {

@@ -17,16 +17,23 @@ Index::Index(std::int64_t value) {
 }
 
 Tensor full(Sizes sizes, double value, Options options, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("full", loc);
   for (Dim size : sizes.shape())
     if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
   return constant_like(value, Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
 }
-Tensor zeros(Sizes sizes, Options options, Loc loc) { return full(sizes, 0, options, loc); }
-Tensor ones(Sizes sizes, Options options, Loc loc) { return full(sizes, 1, options, loc); }
+Tensor zeros(Sizes sizes, Options options, Loc loc) {
+  Operation call("zeros", loc);
+  return full(sizes, 0, options, loc);
+}
+Tensor ones(Sizes sizes, Options options, Loc loc) {
+  Operation call("ones", loc);
+  return full(sizes, 1, options, loc);
+}
 namespace {
 Tensor filled_like(const Tensor& like, double value, const char* operation, Loc loc) {
-  if (!like.defined()) fail(operation, recorder().loc.file ? recorder().loc : loc, "of an undefined tensor");
+  Operation call(operation, loc);
+  if (!like.defined()) fail(operation, call.loc(), "of an undefined tensor");
   return full(type_of(like).shape, value, {type_of(like).dtype, type_of(like).device}, loc);
 }
 }  // namespace
@@ -34,7 +41,7 @@ Tensor full_like(const Tensor& like, double value, Loc loc) { return filled_like
 Tensor zeros_like(const Tensor& like, Loc loc) { return filled_like(like, 0, "zeros_like", loc); }
 Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, 1, "ones_like", loc); }
 Tensor arange(Dim count, DType dtype, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
   return record(Op::iota, {}, {}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
 }
@@ -48,7 +55,7 @@ Tensor arithmetic_sequence(Dim count, At start, At step, DType dtype, Loc loc) {
 }  // namespace
 
 Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("arange", loc);
   if (step == Dim(0)) fail("arange", call.loc(), "the step is 0");
   const bool up = step > Dim(0);
   const Dim span = up ? stop - start : start - stop, width = up ? step : -step;
@@ -56,7 +63,7 @@ Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
   return arithmetic_sequence(count, At(start, loc), At(step, loc), dtype, loc);
 }
 Tensor detail::arange_floating(double start, double stop, double step, DType dtype, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("arange", loc);
   const double count = std::ceil((stop - start) / step);
   if (!(std::abs(count) < static_cast<double>(slice_end)))
     fail("arange", call.loc(), "from ", start, " to ", stop, " by ", step, " has no count");
@@ -66,7 +73,7 @@ Tensor detail::arange_floating(double start, double stop, double step, DType dty
 
 // Each half is counted from its own end, so that both ends are exact.
 Tensor linspace(double start, double stop, Dim count, DType dtype, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("linspace", loc);
   const Tensor place = arange(count, DType::f64, loc), rest = count - Dim(1) - place;
   const Tensor parts = maximum(At(count, loc) - 1, At(1, loc));
   const double distance = stop - start;
@@ -75,7 +82,7 @@ Tensor linspace(double start, double stop, Dim count, DType dtype, Loc loc) {
 }
 
 Tensor eye(Dim rows, Dim columns, DType dtype, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("eye", loc);
   return cast(unsqueeze(arange(rows), 1) == arange(columns), dtype);
 }
 Tensor eye(Dim size, DType dtype, Loc loc) { return eye(size, size, dtype, loc); }

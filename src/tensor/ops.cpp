@@ -90,20 +90,20 @@ Scalar sqrt(const Scalar& a) { return Scalar(sqrt(At(a))); }
 // ---- dtype --------------------------------------------------------------------------------------------------------
 
 Tensor cast(At x, DType dtype) {
-  Composite call(nullptr, x.loc);
+  Operation call("cast", x.loc);
   Tensor value = resolve(x, "cast");
   if (type_of(value).dtype == dtype && !type_of(value).weak) return value;
   return record(Op::cast, {value}, {}, Type{dtype}, call.loc());
 }
 Tensor bitcast(At x, DType dtype) {
-  Composite call(nullptr, x.loc);
+  Operation call("bitcast", x.loc);
   return record(Op::bitcast, {resolve(x, "bitcast")}, {}, Type{dtype}, call.loc());
 }
 
 // ---- contractions ---------------------------------------------------------------------------------------------------
 
 Tensor matmul(At left, At right) {
-  Composite call(nullptr, left.loc);
+  Operation call("matmul", left.loc);
   Tensor a = resolve(left, "matmul"), b = resolve(right, "matmul");
   const Type ta = type_of(a), tb = type_of(b);
   if (ta.shape.rank() == 0 || tb.shape.rank() == 0)
@@ -146,8 +146,8 @@ Tensor matmul(At left, At right) {
 void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc) {
   if (index.element_count().same(Dim(0))) return;
   Tensor fine = ~any((index < 0) | (index >= dim_value(rows, loc)));
-  std::string message = concat_text("[", operation, "] an index is out of range [0, ", dims::to_string(rows), ")");
-  if (loc.file) message += ", at " + to_string(loc);
+  const std::string message =
+      error_text(operation, loc, concat_text("an index is out of range [0, ", dims::to_string(rows), ")"));
   Tensor token = record(Op::check, {fine}, Attributes::integer(intern_text(message)), {}, loc);
   if (!recorder().trace()) token.eval(loc);
 }
@@ -220,7 +220,7 @@ Tensor logsumexp(At x, int axis, bool keepdim) {
 }
 
 Tensor stop_gradient(At x) {
-  Composite call(nullptr, x.loc);
+  Operation call("stop_gradient", x.loc);
   return record(Op::stop_gradient, {resolve(x, "stop_gradient")}, {}, {}, call.loc());
 }
 

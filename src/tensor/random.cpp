@@ -98,7 +98,7 @@ void seed(std::uint64_t value, Loc loc) {
 }
 
 Generator::Generator(std::uint64_t seed, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("Generator", loc);
   state_ = recorder().trace() ? state_of(integer(seed, loc), integer(0, loc)) : computed_state(seed, call.loc());
 }
 

@@ -1,6 +1,7 @@
 #include "tensor/record.hpp"
 
 #include <atomic>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "graph/infer.hpp"
@@ -37,16 +38,20 @@ TraceScope::~TraceScope() {
   DimEnvironment::current() = saved_dims_;
 }
 
-Composite::Composite(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_scope_(recorder().scope) {
-  Recorder& r = recorder();
-  if (!r.loc.file) r.loc = loc;
-  if (!r.scope && name) r.scope = intern_text(name);
+Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
+  if (!saved_loc_.file) recorder().loc = loc;
+  if (!saved_name_) called_operation() = name;
 }
-Composite::~Composite() {
+Operation::~Operation() {
   recorder().loc = saved_loc_;
-  recorder().scope = saved_scope_;
+  called_operation() = saved_name_;
 }
-Loc Composite::loc() const { return recorder().loc; }
+Loc Operation::loc() const { return recorder().loc; }
+
+Composite::Composite(const char* name, Loc loc) : Operation(name, loc), saved_scope_(recorder().scope) {
+  if (!saved_scope_) recorder().scope = intern_text(name);
+}
+Composite::~Composite() { recorder().scope = saved_scope_; }
 
 namespace {
 

@@ -2,6 +2,7 @@
 // Out: a node of the thread's current trace, or of the eager graph (trace 0). Checks that operands belong to the trace,
 // infers the type, and bounds what is pending outside a trace. Recording never merges nodes.
 #pragma once
+#include "base/fail.hpp"
 #include "graph/graph.hpp"
 #include "weft/ops.hpp"
 
@@ -40,6 +41,7 @@ class TraceScope {
 
  private:
   DimEnvironment* saved_dims_;
+  NoOperation no_operation_;
   Recorder saved_;
 };
 std::uint32_t new_trace_id();
@@ -54,16 +56,27 @@ inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attrib
 Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
                           std::span<const Type> results, Loc loc);
 
-// A public function opens one: inner operations carry the user's line and the composite's name.
-class Composite {
+// A public function that records opens one, and the outermost wins: what is recorded inside carries the user's line,
+// and errors inside say the name of the user's call. Until the end of the block.
+class Operation {
  public:
-  Composite(const char* name, Loc loc);
-  ~Composite();
-  Composite(const Composite&) = delete;
+  Operation(const char* name, Loc loc);
+  ~Operation();
+  Operation(const Operation&) = delete;
   Loc loc() const;
 
  private:
   Loc saved_loc_;
+  const char* saved_name_;
+};
+
+// An operation that is made of others and stays visible as one: what is recorded inside carries its name too.
+class Composite : public Operation {
+ public:
+  Composite(const char* name, Loc loc);
+  ~Composite();
+
+ private:
   std::uint32_t saved_scope_;
 };
 

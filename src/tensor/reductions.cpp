@@ -45,25 +45,25 @@ Dim reduced_count(const Tensor& value, const Axes& axes, const char* name, Loc l
 }  // namespace
 
 Tensor sum(At x, Axes axes, bool keepdim) {
-  Composite call(nullptr, x.loc);
+  Operation call("sum", x.loc);
   Tensor value = resolve(x, "sum");
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
   return reduce(Op::sum, value, axes, keepdim, call.loc());
 }
 Tensor prod(At x, Axes axes, bool keepdim) {
-  Composite call(nullptr, x.loc);
+  Operation call("prod", x.loc);
   Tensor value = resolve(x, "prod");
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
   return reduce(Op::prod, value, axes, keepdim, call.loc());
 }
 Tensor amax(At x, Axes axes, bool keepdim) {
-  Composite call(nullptr, x.loc);
+  Operation call("amax", x.loc);
   Tensor value = resolve(x, "amax");
   if (type_of(value).dtype == DType::boolean) return reduce_boolean(Op::amax, value, axes, keepdim, call.loc());
   return reduce(Op::amax, value, axes, keepdim, call.loc());
 }
 Tensor amin(At x, Axes axes, bool keepdim) {
-  Composite call(nullptr, x.loc);
+  Operation call("amin", x.loc);
   Tensor value = resolve(x, "amin");
   if (type_of(value).dtype == DType::boolean) return reduce_boolean(Op::amin, value, axes, keepdim, call.loc());
   return reduce(Op::amin, value, axes, keepdim, call.loc());
@@ -81,7 +81,7 @@ Tensor all(At x, Axes axes, bool keepdim) {
   return ~any(equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), axes, keepdim);
 }
 Tensor argmax(At x, int axis, bool keepdim) {
-  Composite call(nullptr, x.loc);
+  Operation call("argmax", x.loc);
   Tensor value = resolve(x, "argmax");
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
   return reduce(Op::argmax, value, Axes(axis), keepdim, call.loc());

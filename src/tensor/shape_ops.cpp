@@ -23,7 +23,7 @@ void Sizes::append(Dim size, Loc loc) {
 }
 
 Tensor reshape(At x, Sizes sizes) {
-  Composite call(nullptr, x.loc);
+  Operation call("reshape", x.loc);
   Tensor value = resolve(x, "reshape");
   Shape shape = sizes.shape();
   int inferred = -1;
@@ -51,7 +51,7 @@ Tensor reshape(At x, Sizes sizes) {
 }
 
 Tensor flatten(At x, int first_axis, int last_axis) {
-  Composite call(nullptr, x.loc);
+  Operation call("flatten", x.loc);
   Tensor value = resolve(x, "flatten");
   const Shape& from = type_of(value).shape;
   if (from.rank() == 0) return reshape_to(value, Shape::of(1), call.loc());
@@ -72,7 +72,7 @@ Tensor flatten(At x, int first_axis, int last_axis) {
 }
 
 Tensor permute(At x, Axes axes) {
-  Composite call(nullptr, x.loc);
+  Operation call("permute", x.loc);
   Tensor value = resolve(x, "permute");
   int rank = type_of(value).shape.rank();
   if (axes.count() != rank) fail("permute", call.loc(), axes.count(), " axes for ", to_string(type_of(value)));
@@ -83,7 +83,7 @@ Tensor permute(At x, Axes axes) {
 }
 
 Tensor transpose(At x, int a, int b) {
-  Composite call(nullptr, x.loc);
+  Operation call("transpose", x.loc);
   Tensor value = resolve(x, "transpose");
   int rank = type_of(value).shape.rank();
   a = normalize_axis("transpose", a, rank, call.loc());
@@ -94,7 +94,7 @@ Tensor transpose(At x, int a, int b) {
 }
 
 Tensor expand(At x, Sizes sizes) {
-  Composite call(nullptr, x.loc);
+  Operation call("expand", x.loc);
   Tensor value = resolve(x, "expand");
   const Shape& from = type_of(value).shape;
   Shape shape = sizes.shape();
@@ -105,7 +105,7 @@ Tensor expand(At x, Sizes sizes) {
 }
 
 Tensor squeeze(At x, int axis) {
-  Composite call(nullptr, x.loc);
+  Operation call("squeeze", x.loc);
   Tensor value = resolve(x, "squeeze");
   const Shape& from = type_of(value).shape;
   axis = normalize_axis("squeeze", axis, from.rank(), call.loc());
@@ -117,7 +117,7 @@ Tensor squeeze(At x, int axis) {
 }
 
 Tensor unsqueeze(At x, int axis) {
-  Composite call(nullptr, x.loc);
+  Operation call("unsqueeze", x.loc);
   Tensor value = resolve(x, "unsqueeze");
   const Shape& from = type_of(value).shape;
   if (from.rank() == max_rank) fail("unsqueeze", call.loc(), "more than ", max_rank, " axes");
@@ -131,7 +131,7 @@ Tensor unsqueeze(At x, int axis) {
 }
 
 Tensor slice(At x, int axis, Dim start, Dim stop, std::int64_t step) {
-  Composite call(nullptr, x.loc);
+  Operation call("slice", x.loc);
   Tensor value = resolve(x, "slice");
   Shape shape = type_of(value).shape;
   axis = normalize_axis("slice", axis, shape.rank(), call.loc());
@@ -162,7 +162,7 @@ Tensor slice(At x, int axis, Dim start, Dim stop, std::int64_t step) {
 }
 
 Tensor select(At x, int axis, Dim index) {
-  Composite call(nullptr, x.loc);
+  Operation call("select", x.loc);
   Tensor value = resolve(x, "select");
   const Shape& from = type_of(value).shape;
   axis = normalize_axis("select", axis, from.rank(), call.loc());
@@ -174,21 +174,21 @@ Tensor select(At x, int axis, Dim index) {
 }
 
 Tensor Tensor::operator[](At index) const {
-  Composite call(nullptr, index.loc);
+  Operation call("index", index.loc);
   const At x(*this, call.loc());
-  if (type_of(resolve(x, "[]")).shape.rank() == 0) fail("[]", call.loc(), "a 0-d tensor has no rows");
+  if (type_of(resolve(x, "index")).shape.rank() == 0) fail("index", call.loc(), "a 0-d tensor has no rows");
   if (index.tensor) return gather(x, index);
-  if (index.kind != DTypeKind::integer) fail("[]", call.loc(), "the index must be an integer");
+  if (index.kind != DTypeKind::integer) fail("index", call.loc(), "the index must be an integer");
   return select(x, 0, index.symbolic ? index.size : Dim(index.integer));
 }
 
 Tensor flip(At x, int axis) {
-  Composite call(nullptr, x.loc);
+  Operation call("flip", x.loc);
   return slice(x, axis, slice_end, slice_end, -1);
 }
 
 std::vector<Tensor> split(At x, Dim size, int axis) {
-  Composite call(nullptr, x.loc);
+  Operation call("split", x.loc);
   Tensor value = resolve(x, "split");
   axis = normalize_axis("split", axis, type_of(value).shape.rank(), call.loc());
   if (size < Dim(1)) fail("split", call.loc(), "the size of a part is ", dims::to_string(size));
@@ -201,7 +201,7 @@ std::vector<Tensor> split(At x, Dim size, int axis) {
 // ---- assembling ---------------------------------------------------------------------------------------------------
 
 Tensor concat(std::span<const Tensor> parts, int axis, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("concat", loc);
   if (parts.empty()) fail("concat", call.loc(), "of no tensors");
   std::vector<Tensor> values;
   Promotable common{};
@@ -224,7 +224,7 @@ Tensor concat(std::initializer_list<Tensor> parts, int axis, Loc loc) {
   return concat(std::span<const Tensor>(parts.begin(), parts.size()), axis, loc);
 }
 Tensor stack(std::span<const Tensor> parts, int axis, Loc loc) {
-  Composite call(nullptr, loc);
+  Operation call("stack", loc);
   if (parts.empty()) fail("stack", call.loc(), "of no tensors");
   std::vector<Tensor> values;
   for (const Tensor& part : parts) {
@@ -245,7 +245,7 @@ Tensor detail::stack_rows(const void* rows, std::size_t count, Tensor (*row)(con
   return stack(parts, 0, loc);
 }
 Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior) {
-  Composite call(nullptr, x.loc);
+  Operation call("pad", x.loc);
   Tensor value = resolve(x, "pad");
   axis = normalize_axis("pad", axis, type_of(value).shape.rank(), call.loc());
   if (before < Dim(0) || after < Dim(0) || interior < 0) fail("pad", call.loc(), "negative padding");
