@@ -308,12 +308,13 @@ struct Options {
   DType dtype = DType::f32;
   Device device = {};
 };
-Tensor full(Sizes sizes, double value, Options options = {}, Loc loc = Loc::current());
+// A value repeated: a literal, which keeps every bit that the dtype has room for, or a tensor that broadcasts to the sizes.
+Tensor full(Sizes sizes, At value, Options options = {});
 Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
-Tensor full_like(const Tensor& like, double value, Loc loc = Loc::current());
+Tensor full_like(const Tensor& like, At value);
 // 0, 1, ... count-1 as i64 unless asked otherwise.
 Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
 // start, start + step, ... before stop. Throws when the step is 0.

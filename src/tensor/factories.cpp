@@ -16,30 +16,35 @@ Index::Index(std::int64_t value) {
   value_ = record(Op::constant, {}, Attributes::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
 }
 
-Tensor full(Sizes sizes, double value, Options options, Loc loc) {
-  Operation call("full", loc);
+Tensor full(Sizes sizes, At value, Options options) {
+  Operation call("full", value.loc);
   for (Dim size : sizes.shape())
     if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
-  return constant_like(value, Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
+  constexpr std::int64_t exact = std::int64_t{1} << 53;  // integers up to it are doubles
+  const bool integer = value.kind != DTypeKind::floating, literal = !value.tensor && !value.symbolic;
+  if (literal && (!integer || (-exact <= value.integer && value.integer <= exact)))
+    return constant_like(integer ? static_cast<double>(value.integer) : value.number,
+                         Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
+  return expand(to(cast(resolve(value, "full"), options.dtype), options.device), sizes);
 }
 Tensor zeros(Sizes sizes, Options options, Loc loc) {
   Operation call("zeros", loc);
-  return full(sizes, 0, options, loc);
+  return full(sizes, At(0, loc), options);
 }
 Tensor ones(Sizes sizes, Options options, Loc loc) {
   Operation call("ones", loc);
-  return full(sizes, 1, options, loc);
+  return full(sizes, At(1, loc), options);
 }
 namespace {
-Tensor filled_like(const Tensor& like, double value, const char* operation, Loc loc) {
-  Operation call(operation, loc);
+Tensor filled_like(const Tensor& like, At value, const char* operation) {
+  Operation call(operation, value.loc);
   if (!like.defined()) fail(operation, call.loc(), "of an undefined tensor");
-  return full(type_of(like).shape, value, {type_of(like).dtype, type_of(like).device}, loc);
+  return full(type_of(like).shape, value, {type_of(like).dtype, type_of(like).device});
 }
 }  // namespace
-Tensor full_like(const Tensor& like, double value, Loc loc) { return filled_like(like, value, "full_like", loc); }
-Tensor zeros_like(const Tensor& like, Loc loc) { return filled_like(like, 0, "zeros_like", loc); }
-Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, 1, "ones_like", loc); }
+Tensor full_like(const Tensor& like, At value) { return filled_like(like, value, "full_like"); }
+Tensor zeros_like(const Tensor& like, Loc loc) { return filled_like(like, At(0, loc), "zeros_like"); }
+Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, At(1, loc), "ones_like"); }
 Tensor arange(Dim count, DType dtype, Loc loc) {
   Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));

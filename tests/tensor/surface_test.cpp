@@ -249,6 +249,12 @@ TEST_CASE("sequences") {
   CHECK(numbers_of(eye(2)) == std::vector<float>{1, 0, 0, 1});
   CHECK(numbers_of<int>(eye(2, 3, DType::i32)) == std::vector{1, 0, 0, 0, 1, 0});
   CHECK(numbers_of<int>(full_like(eye(2, DType::i32), 7)) == std::vector(4, 7));
+  const std::int64_t large = (std::int64_t{1} << 60) + 1;  // not a double
+  CHECK(numbers_of<std::int64_t>(full({2}, large, {DType::i64})) == std::vector(2, large));
+  CHECK(numbers_of<std::int64_t>(full_like(arange(1), -large)) == std::vector{-large});
+  CHECK(numbers_of(full({2, 2}, from_list({1.f, 2.f}))) == std::vector<float>{1, 2, 1, 2});
+  CHECK_THROWS_WITH_AS(full({2, -1}, large), doctest::Contains("[full] a size is negative: -1, at surface_test.cpp:"),
+                       Error);
 }
 
 TEST_CASE("small surprises: bools, axes that run back, numbers that a sum of their type can't hold") {
