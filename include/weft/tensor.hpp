@@ -308,7 +308,8 @@ struct Options {
   DType dtype = DType::f32;
   Device device = {};
 };
-// A value repeated: a literal, which keeps every bit that the dtype has room for, or a tensor that broadcasts to the sizes.
+// A value repeated: a literal, which keeps every bit that the dtype has room for, or a tensor that broadcasts to the
+// sizes.
 Tensor full(Sizes sizes, At value, Options options = {});
 Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());

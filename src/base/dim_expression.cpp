@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -184,30 +185,53 @@ Split split(Dim a, Dim d) {
 
 // ---- bounds -------------------------------------------------------------------------------------------------------
 
-Dim bound(Dim dim, bool upper);
+bool is_positive(Dim dim) { return dims::proves_less(Dim(0), dim); }
 
-Dim bound_of_atom(const DimNode* node, bool upper) {
+bool is_nonnegative(const DimNode* atom) {
+  switch (atom->kind) {
+    case DimKind::symbol: return atom->lower.constant() >= 0;
+    case DimKind::axis:
+    case DimKind::value: return true;
+    case DimKind::modulo: return is_positive(atom->right);
+    case DimKind::floor_divide: return is_positive(atom->right) && dims::proves_nonnegative(atom->left);
+    case DimKind::sum: break;
+  }
+  return dims::proves_nonnegative(Dim::from_node(atom));
+}
+
+std::optional<Dim> bound(Dim dim, bool upper);
+
+std::optional<Dim> bound_of_atom(const DimNode* node, bool upper) {
   switch (node->kind) {
     case DimKind::symbol: return Dim::from_node(node);
     case DimKind::axis:
     case DimKind::value: return upper ? node->extent - Dim(1) : Dim(0);
-    case DimKind::modulo: return upper ? node->right - Dim(1) : Dim(0);
+    case DimKind::modulo:
+      if (!is_positive(node->right)) return {};
+      return upper ? node->right - Dim(1) : Dim(0);
     case DimKind::floor_divide: {
-      Dim inner = bound(node->left, upper);
-      return inner / node->right;
+      if (!is_positive(node->right)) return {};
+      const std::optional<Dim> inner = bound(node->left, upper);
+      return inner ? std::optional(*inner / node->right) : inner;
     }
-    case DimKind::sum: return bound(Dim::from_node(node), upper);
+    case DimKind::sum: break;
   }
-  return Dim(0);
+  return bound(Dim::from_node(node), upper);
 }
 
-// An inclusive bound that has only symbols in it. Sound where all atoms are nonnegative, which they are.
-Dim bound(Dim dim, bool upper) {
+// An inclusive bound that has only symbols, and quotients of them, in it; none where it can't be told.
+std::optional<Dim> bound(Dim dim, bool upper) {
   Dim total = 0;
   for (const DimTerm& term : dims::terms(dim)) {
-    bool side = (term.coefficient >= 0) == upper;
+    const bool side = (term.coefficient >= 0) == upper;
     Dim product = Dim(term.coefficient);
-    for (const DimNode* factor : term.factors) product = product * bound_of_atom(factor, side);
+    for (const DimNode* factor : term.factors) {
+      // The bound of a product is that of its factors where none of them is negative.
+      if (term.factors.size() > 1 && !is_nonnegative(factor)) return {};
+      const std::optional<Dim> part = bound_of_atom(factor, side);
+      if (!part) return {};
+      product = product * *part;
+    }
     total = total + product;
   }
   return total;
@@ -240,7 +264,7 @@ Dim Dim::floor_divide(Dim a, Dim d) {
   Split parts = split(a, d);
   if (parts.rest.same(Dim(0))) return parts.quotient;
   if (dims::proves_nonnegative(parts.rest) && dims::proves_less(parts.rest, d)) return parts.quotient;
-  if (parts.rest.node() && is_quotient(parts.rest.node()))
+  if (parts.rest.node() && is_quotient(parts.rest.node()) && is_positive(d))
     return parts.quotient + parts.rest.node()->left / (parts.rest.node()->right * d);
   DimNode node{DimKind::floor_divide};
   node.left = parts.rest;
@@ -381,14 +405,18 @@ Dim substitute(Dim dim, const std::function<Dim(const DimNode*)>& replacement) {
 }
 
 bool proves_nonnegative(Dim dim) {
-  Dim least = bound(dim, false);
-  if (least.is_constant()) return least.constant() >= 0;
-  // Write each symbol as its lower bound plus a nonnegative rest: nonnegative coefficients prove the claim.
-  Dim shifted = substitute(least, [](const DimNode* atom) {
+  const std::optional<Dim> least = bound(dim, false);
+  if (!least) return false;
+  if (least->is_constant()) return least->constant() >= 0;
+  // Write each symbol as its lower bound plus a nonnegative rest: with nonnegative coefficients and atoms it is proved.
+  const Dim shifted = substitute(*least, [](const DimNode* atom) {
     return atom->kind == DimKind::symbol ? atom->lower + symbol(atom->number, 0) : Dim::from_node(atom);
   });
-  for (const DimTerm& term : terms(shifted))
+  for (const DimTerm& term : terms(shifted)) {
     if (term.coefficient < 0) return false;
+    for (const DimNode* factor : term.factors)
+      if (factor->kind != DimKind::symbol && !is_nonnegative(factor)) return false;
+  }
   return true;
 }
 

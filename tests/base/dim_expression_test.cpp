@@ -123,6 +123,62 @@ TEST_CASE("what is proved of sizes holds, and enough is proved") {
   CHECK_FALSE(dims::proves_less(Dim(2), rows));  // at least 2, not more
 }
 
+TEST_CASE("of differences and of divisors of either sign as well: values stay and what is proved holds") {
+  struct Signed {
+    Dim dim;
+    std::vector<Int> values;
+  };
+  const auto floor_divide = [](Int a, Int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
+  std::mt19937_64 random(5);
+  const std::vector<Point> points = make_points(random);
+  std::vector<Signed> pool, divisors;
+  for (const Dim dim : {rows, columns, Dim(-3), Dim(5), rows - Dim(5), Dim(4) - columns}) {
+    pool.push_back({dim, {}});
+    for (const Point& point : points) pool.back().values.push_back(value_at(dim, point));
+  }
+  for (const Dim dim : {Dim(2), Dim(-2), Dim(3), Dim(-5), rows, columns * Dim(2), -rows}) {
+    divisors.push_back({dim, {}});
+    for (const Point& point : points) divisors.back().values.push_back(value_at(dim, point));
+  }
+  while (pool.size() < 150) {
+    const Signed &x = pool[random() % pool.size()], &y = pool[random() % pool.size()];
+    const Signed& d = divisors[random() % divisors.size()];
+    Signed made;
+    const auto operation = random() % 5;
+    made.dim = operation == 0   ? x.dim + y.dim
+               : operation == 1 ? x.dim - y.dim
+               : operation == 2 ? x.dim * d.dim
+               : operation == 3 ? x.dim / d.dim
+                                : x.dim % d.dim;
+    bool small = true;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const Int a = x.values[i], b = y.values[i], c = d.values[i], quotient = floor_divide(a, c);
+      made.values.push_back(operation == 0   ? a + b
+                            : operation == 1 ? a - b
+                            : operation == 2 ? a * c
+                            : operation == 3 ? quotient
+                                             : a - c * quotient);
+      REQUIRE_MESSAGE(value_at(made.dim, points[i]) == made.values[i], dims::to_string(made.dim));
+      small = small && std::abs(made.values[i]) < 1000;
+    }
+    if (small) pool.push_back(std::move(made));
+  }
+  int proved = 0;
+  for (const Signed& x : pool)
+    for (const Signed& y : pool) {
+      const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
+      proved += less || not_less;
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        if (less) REQUIRE_MESSAGE(x.values[i] < y.values[i], dims::to_string(x.dim), " < ", dims::to_string(y.dim));
+        if (not_less)
+          REQUIRE_MESSAGE(x.values[i] >= y.values[i], dims::to_string(x.dim), " >= ", dims::to_string(y.dim));
+      }
+    }
+  CHECK(proved > 300);
+  CHECK(dims::proves_less(Dim(-1), (rows - Dim(2)) / Dim(3)));
+  CHECK_FALSE(dims::proves_nonnegative((rows - Dim(5)) / Dim(2)));
+}
+
 TEST_CASE("an index that was cut in two and joined again is the index") {
   const Dim i = dims::axis(0, rows), j = dims::axis(1, columns), flat = i * columns + j;
   CHECK((flat / columns).same(i));
