@@ -187,7 +187,8 @@ const Specialization* specialize(CallContext call) {
 
 void check_again(CallContext call, const Specialization& specialization) {
   std::lock_guard lock(call.function.mutex);
-  Traced again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc);
+  Traced again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
+                            &specialization.guards);
   std::string structure = again.structure();
   if (structure == specialization.structure) return;
   std::vector<std::string> before = lines_of(specialization.structure), now = lines_of(structure);

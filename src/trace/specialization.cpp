@@ -1,5 +1,6 @@
 #include "trace/specialization.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/fail.hpp"
@@ -33,6 +34,13 @@ bool Guards::holds(const DimCondition& condition, const Words& call) const {
   };
   std::int64_t left = value(condition.left), right = value(condition.right);
   return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+}
+
+std::int64_t Guards::symbol_of(std::size_t word) const {
+  for (std::size_t i = 0; i < symbols.size(); ++i)
+    if (std::ranges::find(symbols[i].positions, word) != symbols[i].positions.end())
+      return static_cast<std::int64_t>(i);
+  WEFT_CHECK(false, "a size that was none");
 }
 
 namespace {
@@ -124,6 +132,7 @@ std::string Traced::structure() const {
            (source.kind == Source::Kind::undefined ? "" : std::to_string(source.index));
   };
   for (const Source& source : results) text += "result " + source_text(source) + "\n";
+  text += plain_results;
   for (const State& state : states)
     text += "state of leaf " + std::to_string(state.leaf) + " " + source_text(state.source) + "\n";
   for (const Numbers& number : numbers) {

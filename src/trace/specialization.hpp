@@ -28,6 +28,8 @@ struct Guards {
 
   bool hold(const Words& call) const;
   bool holds(const DimCondition& condition, const Words& call) const;
+  // The number of the symbol that a size's word stands for, which is one.
+  std::int64_t symbol_of(std::size_t word) const;
   std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
     return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]) >> 1;
   }
@@ -46,6 +48,7 @@ struct Traced {
   Graph graph;
   std::vector<std::uint32_t> inputs;  // the leaf of each input
   std::vector<Source> results;        // a tensor leaf of the result each
+  std::string plain_results;          // its other leaves, a line each
   struct State {
     std::uint32_t leaf;
     Source source;

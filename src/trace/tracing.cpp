@@ -13,8 +13,8 @@ namespace weft::detail {
 // What Tracing is behind its typed front: one for the length of a trace.
 class TracingSession final : public Tracing {
  public:
-  TracingSession(const CallSignature& signature, bool dynamic, Loc loc)
-      : signature_(signature), dynamic_(dynamic), loc_(loc) {}
+  TracingSession(const CallSignature& signature, bool dynamic, Loc loc, const Guards* known)
+      : signature_(signature), dynamic_(dynamic), loc_(loc), known_(known) {}
   ~TracingSession();
 
   void begin_trace();
@@ -34,18 +34,19 @@ class TracingSession final : public Tracing {
   void symbolize(Type& type, std::size_t size_word);
   Source source_of(const Tensor& value, const std::string& name);
   void collect_state();
-  Dim symbol_for(std::int64_t size);
+  Dim symbol_for(std::int64_t size, std::size_t word);
 
   const CallSignature& signature_;
   bool dynamic_;
   Loc loc_;
+  const Guards* known_;
   Trace trace_;
   std::optional<TraceScope> scope_;
   std::vector<Tensor> inputs_;      // by leaf; undefined where the leaf is no tensor
   std::vector<std::string> bytes_;  // by leaf: numbers of state before the function ran
   std::vector<Tensor> outputs_;
   std::unordered_map<std::uint64_t, std::uint32_t> output_indices_;  // by handle
-  std::vector<std::pair<std::int64_t, Dim>> symbols_;                // equal hints share a symbol
+  std::vector<std::pair<std::int64_t, Dim>> symbols_;  // by size, since equal ones share it, or by its number in known_
   Traced traced_;
 };
 
@@ -58,6 +59,16 @@ bool holds_bytes(LeafKind kind) {
 }
 std::string bytes_of(const Leaf& leaf) {
   return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
+}
+
+// What is no tensor in a result, which every call gives back as it was when the function was traced.
+std::string plain_text(const Leaf& leaf, const std::string& name) {
+  if (leaf.kind == LeafKind::count) return concat_text(name, " has length ", leaf.size, "\n");
+  if (leaf.kind == LeafKind::param) return leaf.flag ? name + " is frozen\n" : "";
+  if (!holds_bytes(leaf.kind)) return "";
+  std::string text = name + " is";
+  for (const char byte : bytes_of(leaf)) text += concat_text(" ", static_cast<int>(static_cast<unsigned char>(byte)));
+  return text + "\n";
 }
 
 // A node of the graph that somebody besides the graph holds: a handle was kept in a global, say.
@@ -117,10 +128,11 @@ void TracingSession::restore() {
   in_place_objects.clear();
 }
 
-Dim TracingSession::symbol_for(std::int64_t size) {
-  for (const auto& [hint, symbol] : symbols_)
-    if (hint == size) return symbol;
-  symbols_.emplace_back(size, trace_.dims.new_symbol(size));
+Dim TracingSession::symbol_for(std::int64_t size, std::size_t word) {
+  const std::int64_t key = known_ ? known_->symbol_of(word) : size;
+  for (const auto& [existing, symbol] : symbols_)
+    if (existing == key) return symbol;
+  symbols_.emplace_back(key, trace_.dims.new_symbol(size));
   traced_.symbol_positions.emplace_back();
   return symbols_.back().second;
 }
@@ -129,9 +141,9 @@ void TracingSession::symbolize(Type& type, std::size_t size_word) {
   for (int axis = 0; axis < type.shape.rank(); ++axis) {
     std::int64_t size = type.shape[axis].constant();
     if (size < 2) continue;
-    Dim symbol = symbol_for(size);
-    traced_.symbol_positions[static_cast<std::size_t>(symbol.node()->number)].push_back(size_word +
-                                                                                        static_cast<std::size_t>(axis));
+    const std::size_t word = size_word + static_cast<std::size_t>(axis);
+    Dim symbol = symbol_for(size, word);
+    traced_.symbol_positions[static_cast<std::size_t>(symbol.node()->number)].push_back(word);
     type.shape[axis] = symbol;
   }
 }
@@ -201,9 +213,11 @@ void TracingSession::collect_state() {
 
 void TracingSession::end_trace() {
   std::vector<std::string> names = result_names(signature_, results);
-  for (std::size_t i = 0; i < results.leaves.size(); ++i)
-    if (holds_tensor(results.leaves[i].kind))
-      traced_.results.push_back(source_of(results.leaves[i].tensor(), names[i]));
+  for (std::size_t i = 0; i < results.leaves.size(); ++i) {
+    const Leaf& leaf = results.leaves[i];
+    if (holds_tensor(leaf.kind)) traced_.results.push_back(source_of(leaf.tensor(), names[i]));
+    traced_.plain_results += plain_text(leaf, names[i]);
+  }
   collect_state();
   if (trace_.generator_input.defined()) {
     trace_.generator_input.node()->attributes.value = static_cast<std::int64_t>(trace_.inputs.size());
@@ -223,9 +237,10 @@ void TracingSession::end_trace() {
   restore();
 }
 
-Traced take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc) {
+Traced take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc,
+                  const Guards* known) {
   WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
-  TracingSession tracing(signature, dynamic, loc);
+  TracingSession tracing(signature, dynamic, loc, known);
   body(context, tracing);
   Traced traced = tracing.take();
   refuse_escaped(traced.graph, loc);

@@ -1,4 +1,6 @@
 // Check: what guards cannot see (a global that is read) is found by tracing again.
+#include <tuple>
+
 #include "tests/trace/support.hpp"
 
 using namespace weft;
@@ -89,4 +91,44 @@ TEST_CASE("another number of operations, another result, other state") {
   CHECK(b.same(b_before));
   CHECK(contains(message_of([&] { number(a, n); }), "the function does something else"));
   flag = false;
+}
+
+TEST_CASE("sizes that happen to be equal when it is traced again stay the symbols that they are") {
+  auto pair = compile(
+      [](const Tensor& x, const Tensor& y) {
+        return std::pair{x * 2, y * 2};
+      },
+      {.dynamic = true, .check = Check::every_call});
+  pair(ones({4}), ones({6}));
+  CHECK(numbers_of(pair(ones({5}), ones({5})).second) == Numbers(5, 2));
+  auto matrix =
+      compile([](const Tensor& x) { return transpose(x) + 1; }, {.dynamic = true, .check = Check::every_call});
+  matrix(ones({2, 3}));
+  CHECK(numbers_of(matrix(ones({3, 3}))) == Numbers(9, 2));
+  CHECK(specialization_count(pair) == 1);
+  CHECK(specialization_count(matrix) == 1);
+}
+
+TEST_CASE("a number, a text or a length in the result that comes from elsewhere") {
+  static int number;
+  static std::string text;
+  number = 1, text = "a";
+  auto numbers = compile([](const Tensor& x) { return std::tuple{x + 1, number}; }, {.check = Check::every_call});
+  auto texts = compile([](const Tensor& x) { return std::tuple{text, x + 1}; }, {.check = Check::every_call});
+  auto lengths = compile(
+      [](const Tensor& x) {
+        std::vector<int> ones(static_cast<std::size_t>(number), 1);
+        return std::tuple{x + 1, ones};
+      },
+      {.check = Check::every_call});
+  const Tensor x = vector_of({1});
+  for (int i = 0; i < 2; ++i) {
+    CHECK(std::get<1>(numbers(x)) == 1);
+    CHECK(std::get<0>(texts(x)) == "a");
+    CHECK(std::get<1>(lengths(x)).size() == 1);
+  }
+  number = 2, text = "b";
+  CHECK_THROWS_WITH_AS(numbers(x), doctest::Contains("does something else"), Error);
+  CHECK_THROWS_WITH_AS(texts(x), doctest::Contains("does something else"), Error);
+  CHECK_THROWS_WITH_AS(lengths(x), doctest::Contains("does something else"), Error);
 }
