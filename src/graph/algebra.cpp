@@ -108,8 +108,11 @@ Tensor cast_of_exact_cast(const Match& m) {
 // ---- views --------------------------------------------------------------------------------------------------------
 
 Tensor view_of_same_shape(const Match& m) { return type_of(m[0]).shape.same(m.node.type.shape) ? m[0] : Tensor(); }
+// Of counts that are equal only through sizes between them, those sizes stay: what guards say is about them.
 Tensor reshape_of_reshape(const Match& m) {
-  return is(m[0], Op::reshape) ? like(m, Op::reshape, {inner(m[0])}) : Tensor();
+  const auto count = [](const Tensor& value) { return type_of(value).shape.element_count(); };
+  if (!is(m[0], Op::reshape) || !count(inner(m[0])).same(m.node.type.shape.element_count())) return Tensor();
+  return like(m, Op::reshape, {inner(m[0])});
 }
 Tensor expand_of_expand(const Match& m) { return is(m[0], Op::expand) ? like(m, Op::expand, {inner(m[0])}) : Tensor(); }
 Tensor identity_permutation(const Match& m) {

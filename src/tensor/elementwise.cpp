@@ -86,15 +86,15 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
   std::optional<Promotable> common;
   bool weak = true;
   for (int i = 0; i < definition.argument_count; ++i) {
-    const Tensor& operand = result.operands.emplace_back(resolve(list[i], "elementwise"));
+    const Tensor& operand = result.operands.emplace_back(with_plain_ones(resolve(list[i], "elementwise"), loc));
     const Type& type = type_of(operand);
+    if (type.device.type != Device::Type::cpu) result.number.device = type.device;
     weak = weak && type.weak;
     if (definition.entries[i].kind == ScalarKind::boolean) {
       if (type.dtype != DType::boolean)
         fail("elementwise", loc, "operand ", i, " is used as a condition and must be bool, it is ", to_string(type));
       continue;
     }
-    if (type.device.type != Device::Type::cpu) result.number.device = type.device;
     Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
     common =
         common ? Promotable{promote(*common, next), common->scalar && next.scalar, common->weak && next.weak} : next;

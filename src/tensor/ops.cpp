@@ -56,7 +56,7 @@ Tensor operator~(At a) { return bitwise_not(a); }
 // In-place forms rebind the handle; the dtype and the shape stay, as in PyTorch.
 namespace {
 Tensor& assign(Tensor& a, Tensor result, const At& b) {
-  if (!type_of(result).shape.same(type_of(a).shape))
+  if (!(type_of(result).shape == type_of(a).shape))
     fail("in-place", b.loc, "the result ", to_string(type_of(result)), " does not fit into ", to_string(type_of(a)));
   if (type_of(result).dtype != type_of(a).dtype) {
     if (info(type_of(result).dtype).kind > info(type_of(a).dtype).kind)  // bool < integers < floats
@@ -114,6 +114,10 @@ Tensor matmul(At left, At right) {
   bool vector_a = ta.shape.rank() == 1, vector_b = tb.shape.rank() == 1;
   if (vector_a) a = unsqueeze(a, 0);
   if (vector_b) b = unsqueeze(b, 1);
+  if (ta.shape.rank() > 2 || tb.shape.rank() > 2) {  // batches broadcast
+    a = with_plain_ones(a, call.loc());
+    b = with_plain_ones(b, call.loc());
+  }
   Shape sa = type_of(a).shape, sb = type_of(b).shape;
   if (!(sa[sa.rank() - 1] == sb[sb.rank() - 2]))
     fail("matmul", call.loc(), "inner sizes differ: ", to_string(ta), " x ", to_string(tb));

@@ -169,7 +169,7 @@ Dim broadcast_size(Dim a, Dim b, bool& fits) {
   if (a.same(b) || b.same(Dim(1))) return a;
   if (a.same(Dim(1))) return b;
   fits = fits && a == b;
-  return a.is_constant() ? a : b;
+  return b.is_constant() ? b : a;
 }
 
 }  // namespace
@@ -200,6 +200,17 @@ Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, D
     value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
   if (!type.shape.same(shape)) value = record(Op::expand, {value}, {}, Type{dtype, weak, {}, shape}, loc);
   return value;
+}
+
+Tensor with_plain_ones(const Tensor& value, Loc loc) {
+  Type type = type_of(value);
+  bool changed = false;
+  for (int axis = 0; axis < type.shape.rank(); ++axis)
+    if (!type.shape[axis].is_constant() && type.shape[axis] == Dim(1)) {
+      type.shape[axis] = 1;
+      changed = true;
+    }
+  return changed ? record(Op::reshape, {value}, {}, type, loc) : value;
 }
 
 Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc) {
@@ -244,6 +255,7 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
     for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
     fail(operation, loc, "needs bool or integers: ", types);
   }
+  for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
   Shape shape = broadcast(operation, operands, loc);
   Device device = type_of(operands[0]).device;
   for (const Tensor& operand : operands)

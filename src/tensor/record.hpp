@@ -86,6 +86,9 @@ Tensor resolve(const At& operand, const char* operation);
 // Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
 Tensor pointwise(Op op, std::span<const At> operands);
+// The tensor with each size that is 1 in this trace as the number 1, which broadcasts: of a size that may be another, a
+// guard remembers it.
+Tensor with_plain_ones(const Tensor& value, Loc loc);
 // The common shape; throws when there is none.
 Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc);
 // The operand in a computation's dtype and shape. A number becomes a constant of that type at once.

@@ -95,7 +95,7 @@ Tensor transpose(At x, int a, int b) {
 
 Tensor expand(At x, Sizes sizes) {
   Operation call("expand", x.loc);
-  Tensor value = resolve(x, "expand");
+  Tensor value = with_plain_ones(resolve(x, "expand"), call.loc());
   const Shape& from = type_of(value).shape;
   Shape shape = sizes.shape();
   int lead = shape.rank() - from.rank();
@@ -109,7 +109,7 @@ Tensor squeeze(At x, int axis) {
   Tensor value = resolve(x, "squeeze");
   const Shape& from = type_of(value).shape;
   axis = normalize_axis("squeeze", axis, from.rank(), call.loc());
-  if (!from[axis].same(Dim(1))) return value;
+  if (from[axis] != Dim(1)) return value;
   Shape shape;
   for (int i = 0; i < from.rank(); ++i)
     if (i != axis) shape.push_back(from[i]);

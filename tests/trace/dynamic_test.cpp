@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/trace/support.hpp"
+#include "weft/expr.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
 #include "weft/random.hpp"
@@ -93,6 +94,56 @@ TEST_CASE("integer products of every third column: a size of 1 that is repeated 
   for (std::int64_t columns : {17, 20}) {
     const Tensor x = reshape(arange(9 * columns), {9, columns});
     CHECK(text_of(f(x)) == text_of(gram(x)));
+  }
+  CHECK(specialization_count(f) == 1);
+}
+
+namespace {
+// Compiled with symbolic sizes, at each number of rows in turn: the values, shapes and the choices of the function
+// itself.
+template <class F>
+void check_rows(F function, std::initializer_list<std::int64_t> all_rows) {
+  auto f = compile(function, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const std::int64_t rows : all_rows) {
+    CAPTURE(rows);
+    const Tensor x = reshape(arange(rows * 3, DType::f32), {rows, 3});
+    CHECK(text_of(f(x)) == text_of(function(x)));
+  }
+}
+}  // namespace
+
+TEST_CASE("symbolic sizes: what is computed from a size may be 1, or negative") {
+  check_rows([](const Tensor& x) { return squeeze(slice(x, 0, 1), 0); }, {2, 5, 3, 2});
+  check_rows([](const Tensor& x) { return slice(x, 0, 1) + x; }, {2});
+  check_rows([](const Tensor& x) { return expand(slice(x, 0, 1), {x.size(0), 3}) + 1; }, {2});
+  check_rows([](const Tensor& x) { return where(slice(x, 0, 1) > 1, x, slice(x, 0, 0, -1)) * 2; }, {2});
+  check_rows(
+      [](const Tensor& x) {
+        const Tensor batches = reshape(slice(x, 0, 1), {-1, 1, 3});
+        return matmul(batches, expand(reshape(x, {-1, 3, 1}), {x.size(0), 3, 2}));
+      },
+      {2});
+  static constexpr auto larger = elementwise([](auto a, auto b) { return select(a > b, a, b * 2.0); });
+  check_rows([](const Tensor& x) { return larger(slice(x, 0, 1), x); }, {2});
+  check_rows(
+      [](const Tensor& x) {
+        const Dim windows = (x.size(0) - 5) / 2;
+        return windows < 0 ? x + 1 : x * cast(full({}, At(windows)), DType::f32);
+      },
+      {3, 9, 4, 5, 12, 2});
+  check_rows([](const Tensor& x) { return -(-x.size(0) / 4) < 1 ? x + 1 : x + 2; }, {3, 4, 9});
+}
+
+TEST_CASE("symbolic sizes that are equal and written differently: +=") {
+  auto joined = [](const Tensor& x, const Tensor& a, const Tensor& b) {
+    Tensor sum = x;
+    sum += concat({a, b});
+    return sum * 2;
+  };
+  auto f = compile(joined, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const std::int64_t rows : {4, 7}) {
+    const Tensor a = arange(rows, DType::f32), b = arange(5, DType::f32), x = arange(rows + 5, DType::f32);
+    CHECK(text_of(f(x, a, b)) == text_of(joined(x, a, b)));
   }
   CHECK(specialization_count(f) == 1);
 }
