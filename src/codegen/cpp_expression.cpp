@@ -152,7 +152,17 @@ std::string Expressions::unrounded(const Instruction& it) const {
         return "convert_odd(" + v(it.args[0]) + ")";
       return std::string("convert<") + (it.dtype == DType::boolean ? "bool" : element_type(it.dtype)) + ">(" +
              v(it.args[0]) + ")";
-    case Kind::bitcast: return std::string("cast_bits<") + element_type(it.dtype) + ">(" + v(it.args[0]) + ")";
+    case Kind::bitcast: {
+      const DType from = argument_dtype();
+      const std::string value = v(it.args[0]);
+      if (it.dtype == from) return value;
+      if (it.dtype == DType::boolean) return "convert<bool>(" + value + ")";  // any byte but 0 becomes true
+      if (from == DType::boolean) return std::string("convert<") + element_type(it.dtype) + ">(" + value + ")";
+      if (info(it.dtype).bits == 16)  // both are floats in lanes
+        return std::string("widen(") + memory_type(it.dtype) + "(), narrow(" + memory_type(from) + "(), " + value +
+               "))";
+      return std::string("cast_bits<") + element_type(it.dtype) + ">(" + value + ")";
+    }
     case Kind::random_bits: {
       const bool in_order = access(it.index).kind == Access::Kind::contiguous;
       return "random_bits(first_lane(" + v(it.args[0]) + "), first_lane(" + v(it.args[1]) + "), " +

@@ -100,9 +100,12 @@ bool is_exact(DType from, DType to) {
 }
 Tensor cast_to_same(const Match& m) { return type_of(m[0]).dtype == m.node.type.dtype ? m[0] : Tensor(); }
 Tensor cast_of_exact_cast(const Match& m) {
-  return is(m[0], Op::cast) && is_exact(type_of(inner(m[0])).dtype, type_of(m[0]).dtype)
-             ? like(m, Op::cast, {inner(m[0])})
-             : Tensor();
+  if (!is(m[0], Op::cast)) return {};
+  const DType from = type_of(inner(m[0])).dtype, between = type_of(m[0]).dtype, to = m.node.type.dtype;
+  if (!is_exact(from, between)) return {};
+  // From a float an integer out of range saturates, from an integer it wraps.
+  if (is_floating(between) && !is_floating(from) && is_integer(to) && !is_exact(from, to)) return {};
+  return like(m, Op::cast, {inner(m[0])});
 }
 
 // ---- views --------------------------------------------------------------------------------------------------------

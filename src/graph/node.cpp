@@ -9,6 +9,7 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
+#include "graph/reference.hpp"
 
 namespace weft {
 namespace {
@@ -115,6 +116,7 @@ void drop_operands(Node* node) {
 
 Attributes Attributes::number(DType dtype, double value) {
   Attributes attributes;
+  if (info(dtype).bits == 16) value = round_to(dtype, value);  // of wider ones a kernel's literal is rounded once
   if (is_floating(dtype))
     std::memcpy(&attributes.value, &value, sizeof value);
   else

@@ -342,3 +342,21 @@ TEST_CASE("a global locale with commas changes neither generated source nor resu
   CHECK(last_recompile_reason(again) == "argument 0: size of dimension 0 was 1234, is 1235");
   CHECK(contains(message_of([&] { ones({1234}) + ones({1235}); }), "f32[1234] x f32[1235]"));
 }
+
+TEST_CASE("16-bit literals are rounded once, and bits are looked at as they are, in every executor") {
+  const Tensor zero = zeros({1}, {DType::f16}), numbers = from_list<float>({1, -2.5, 65504, 0});
+  check_every_way(
+      [](const Tensor& zero, const Tensor& numbers) {
+        const Tensor half = cast(numbers, DType::f16), brain = cast(numbers, DType::bf16);
+        return Answers{
+            {zero + 1.0004882812509095, "1.00097656"},  // by way of f32 it would be a tie, and 1
+            {bitcast(half, DType::bf16), "0.0078125 -8 2.6480714e+36 0"},
+            {bitcast(half * 2, DType::bf16), "2 -2048 2.65845599e+36 0"},
+            {bitcast(bitcast(half, DType::bf16), DType::f16) == half, "1 1 1 1"},
+            {bitcast(bitcast(brain, DType::f16), DType::bf16) == brain, "1 1 1 1"},
+            {bitcast(numbers > 0, DType::u8), "1 0 1 0"},
+            {bitcast(cast(numbers > 0, DType::u8) * 7, DType::boolean), "1 0 1 0"},
+        };
+      },
+      zero, numbers);
+}

@@ -244,3 +244,15 @@ TEST_CASE("ties: the first greatest element, along rows and columns") {
       },
       x);
 }
+
+TEST_CASE("an integer that goes through a float saturates, one that goes straight wraps") {
+  check_every_way(
+      [](const Tensor& x) {
+        return Answers{
+            {cast(cast(x, DType::f64), DType::u8), "255 0 7"},
+            {cast(x, DType::u8), "44 255 7"},
+            {cast(cast(x, DType::f64), DType::i64), "300 -1 7"},
+        };
+      },
+      list<std::int32_t>({300, -1, 7}));
+}
