@@ -294,6 +294,7 @@ constexpr NumberKind number_kind() {
 
 template <class T>
 void flatten(T& value, LeafList& list);
+[[noreturn]] void refuse_valueless();
 
 template <class T>
 void flatten_elements(T* elements, std::size_t count, LeafList& list) {
@@ -339,6 +340,7 @@ void flatten(T& value, LeafList& list) {
     list.push(LeafKind::count, nullptr, value.has_value());
     if (value.has_value()) flatten(*value, list);
   } else if constexpr (kind == TypeKind::variant) {
+    if (value.valueless_by_exception()) refuse_valueless();
     list.push(LeafKind::count, nullptr, value.index());
     [&]<int... index, class... Alternative>(std::integer_sequence<int, index...>, TypeList<Alternative...>) {
       ((value.index() == index ? flatten(*get_if<index>(&value), list) : void()), ...);

@@ -60,6 +60,7 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
+// A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
 // v = momentum * v + (g + weight_decay * p);  p -= lr * v, or lr * (g + momentum * v) for nesterov.
 class SGD {
  public:

@@ -1,5 +1,6 @@
 // Batches: rows of a dataset copied together on the host, in a drawn order.
 #include <cstring>
+#include <memory>
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
@@ -18,14 +19,14 @@ Tensor rows_of(const Tensor& value, std::span<const std::int64_t> order, std::in
   for (int i = 1; i < type.shape.rank(); ++i) elements *= type.shape[i].constant();
   type.shape[0] = count;
   std::size_t row = storage_bytes(type.dtype, elements), width = storage_bytes(type.dtype, 1);
-  Contiguous source = contiguous(value, loc);
+  const Contiguous source = contiguous(value, loc);
+  const std::unique_ptr<Storage, void (*)(Storage*)> held(source.storage, release);
   const char* begin = static_cast<const char*>(source.storage->data) + static_cast<std::size_t>(source.offset) * width;
   Storage* storage = allocate(Device::cpu(), std::max<std::size_t>(row * static_cast<std::size_t>(count), 1));
   for (std::int64_t i = 0; i < count; ++i) {
     auto at = static_cast<std::size_t>(order.empty() ? from + i : order[static_cast<std::size_t>(from + i)]);
     std::memcpy(static_cast<char*>(storage->data) + static_cast<std::size_t>(i) * row, begin + at * row, row);
   }
-  release(source.storage);
   return make_data(storage, type, loc);
 }
 
@@ -39,6 +40,9 @@ Batches::Batches(const Dataset& dataset, std::int64_t size, Generator& generator
   const Type x = type_of(dataset.x), y = type_of(dataset.y);
   if (x.shape.rank() < 1 || y.shape.rank() < 1 || !(x.shape[0] == y.shape[0]))
     fail("batches", call.loc(), "the numbers of rows differ: ", to_string(x), " and ", to_string(y));
+  for (const Type& type : {x, y})
+    if (type.device != Device::cpu())
+      fail("batches", call.loc(), "are made on the host, move each there and not the dataset: ", to_string(type));
   if (size < 1) fail("batches", call.loc(), "the size of a batch is ", size);
   rows_ = x.shape[0].constant();
   if (options.shuffle) order_ = permutation(rows_, generator, loc);

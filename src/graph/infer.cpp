@@ -137,7 +137,7 @@ Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
     fail("matmul", loc, "inner sizes differ: ", describe_operands(operands));
   for (int i = 0; i < rank - 2; ++i)
     if (!(a.shape[i] == b.shape[i])) fail("matmul", loc, "batch sizes differ: ", describe_operands(operands));
-  if (a.device != b.device) fail("matmul", loc, "operands live on different devices");
+  if (a.device != b.device) fail("matmul", loc, "operands live on different devices: ", describe_operands(operands));
   Type result = a;
   result.weak = false;
   result.shape[rank - 1] = b.shape[rank - 1];
@@ -149,6 +149,8 @@ Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Lo
   const Type& index = type_of(op == Op::gather ? operands[1] : operands[0]);
   const Type& rows = type_of(op == Op::gather ? operands[0] : operands[1]);
   if (index.dtype != DType::i64) fail(info(op).name, loc, "the index must be i64: ", describe_operands(operands));
+  if (index.device != rows.device)
+    fail(info(op).name, loc, "operands live on different devices: ", describe_operands(operands));
   Type result = rows;
   result.weak = false;
   result.shape = Shape();

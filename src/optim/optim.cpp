@@ -72,6 +72,8 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Loc lo
 
 void SGD::step(const detail::Parameters& parameters, Loc loc) {
   Composite call("sgd", loc);
+  if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
+    fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
   if (!velocity_.empty()) detail::require_same_model(velocity_.size(), parameters.size(), call.loc());
   std::vector<Tensor> computed;
   for (std::size_t i = 0; i < parameters.size(); ++i) {

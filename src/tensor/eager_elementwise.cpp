@@ -225,7 +225,7 @@ std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, 
   for (const Type& type : types) results.push_back(make_value(type));
   std::int64_t count = results[0].sizes.count();
   if (count == 0) return results;
-  DType dtype = DType::boolean;
+  DType dtype = DType::f32;  // where all that goes in and comes out is bool
   for (const Type& type : types) dtype = type.dtype == DType::boolean ? dtype : type.dtype;
   for (const Value& operand : operands) dtype = operand.type.dtype == DType::boolean ? dtype : operand.type.dtype;
   Job job{definition, nullptr, {}, {}, {}, {}};

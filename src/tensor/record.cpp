@@ -53,16 +53,19 @@ Composite::Composite(const char* name, Loc loc) : Operation(name, loc), saved_sc
 }
 Composite::~Composite() { recorder().scope = saved_scope_; }
 
-namespace {
-
-// The number of elements, and of bytes, must be a size too.
 void check_count(const char* operation, const Type& type, Loc loc) {
-  constexpr std::int64_t most = std::int64_t{1} << 58;
+  constexpr std::int64_t limit = std::int64_t{1} << 58;  // in bits that many elements are no size any more
   std::int64_t count = 1;
-  for (Dim size : type.shape)
-    if (size.is_constant() && (__builtin_mul_overflow(count, size.constant(), &count) || count > most)) [[unlikely]]
+  for (Dim size : type.shape) {
+    if (!size.is_constant()) continue;
+    if (size.constant() < 0) [[unlikely]]
+      fail(operation, loc, "a size is negative: ", to_string(type));
+    if (__builtin_mul_overflow(count, size.constant(), &count) || count >= limit) [[unlikely]]
       fail(operation, loc, "more elements than there can be: ", to_string(type));
+  }
 }
+
+namespace {
 
 // That the operand exists and belongs to the trace which is being recorded.
 void check_operand(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {

@@ -46,6 +46,9 @@ class TraceScope {
 };
 std::uint32_t new_trace_id();
 
+// Throws where a size that is known is negative, or there would be more elements than memory has addresses for.
+void check_count(const char* operation, const Type& type, Loc loc);
+
 Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
 inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
                      Loc loc) {

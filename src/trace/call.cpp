@@ -37,7 +37,7 @@ void refuse_overlap(const LeafList& arguments, Loc loc) {
     for (const LeafRun* other = begin; other != end; ++other)
       if (other->argument != state->argument && overlap(*state, *other)) [[unlikely]]
         fail("compile", loc, "argument ", state->argument, ", which is written, overlaps argument ", other->argument,
-             ": pass an object once");
+             ": pass an object once (or through std::as_const, where a generic function only reads it)");
   }
 }
 
@@ -111,6 +111,7 @@ class Execution {
     if (s_.symbolic)
       for (int axis = 0; axis < type.shape.rank(); ++axis)
         if (!type.shape[axis].is_constant()) type.shape[axis] = dims::evaluate(type.shape[axis], scratch_.symbols);
+    if (s_.symbolic) check_count("compile", type, call_.loc);
     return type;
   }
 

@@ -69,6 +69,8 @@ struct NameList {
 
 }  // namespace
 
+void refuse_valueless() { fail("compile", {}, "a variant has no value (its last assignment threw)"); }
+
 std::size_t visit_paths(const TypeDescription& description, const Leaf* leaves, void* context, LeafVisitor visit) {
   PathWalk walk{leaves, leaves, context, visit, {}};
   walk.walk(description);

@@ -136,6 +136,9 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   std::vector<Param> longer = {vector({1, 2}), vector({2})};
   refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
+  optim::SGD plain(two);
+  plain.momentum = 0.9;
+  refuses([&] { plain.update(two, two); }, "made without a momentum");
 }
 
 }  // namespace

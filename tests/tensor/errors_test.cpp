@@ -145,6 +145,8 @@ TEST_CASE("more elements than there can be, and more than there is memory for") 
   constexpr std::int64_t large = std::int64_t{1} << 32;
   const Sizes square = {large, large};
   refused([&] { return ones(square); }, "[ones] more elements than there can be: f32[4294967296,4294967296]");
+  refused([&] { return zeros({std::int64_t{1} << 58}, {DType::f64}); }, "[zeros] more elements than there can be: ");
+  refused([&] { return uniform({2, -1}); }, "[uniform] a size is negative: i32[2,-1]");
   refused([&] { return expand(o.number, square); }, "[expand] more elements than there can be: ");
   refused([&] { return matmul(ones({large, 1}), ones({1, large})); }, "[matmul] more elements than there can be: ");
   refused([&] { return zeros({std::int64_t{1} << 62, 2}); }, "a size is negative");

@@ -3,6 +3,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <variant>
 
 #include "tests/trace/support.hpp"
 #include "weft/random.hpp"
@@ -250,4 +251,28 @@ TEST_CASE("generators: by reference, and the default one as hidden state") {
     seed(3);
     for (int i = 0; i < 3; ++i) CHECK(numbers_of(hidden(zeros({4}))) == expected[static_cast<std::size_t>(i)]);
   }
+}
+
+namespace {
+struct Named {
+  std::string name;
+  Tensor value;
+};
+}  // namespace
+TEST_CASE("a variant that lost its value") {
+  struct Throws {
+    operator std::string() const { throw std::runtime_error("no text"); }
+  };
+  auto f = compile([](const std::variant<Tensor, Named>& v) { return std::get<0>(v) + 1; });
+  std::variant<Tensor, Named> v = vector_of({1});
+  CHECK(numbers_of(f(v)) == Numbers{2});
+  CHECK_THROWS_AS(v.emplace<1>(Throws()), std::runtime_error);
+  REQUIRE(v.valueless_by_exception());
+  CHECK(contains(message_of([&] { f(v); }), "[compile] a variant has no value"));
+}
+
+TEST_CASE("rows by an index that lives on another device") {
+  auto f = compile([](const Tensor& table, const Tensor& index) { return gather(table, to(index, Device::cuda())); });
+  const std::string message = message_of([&] { f(vector_of({1, 2}), arange(2)); });
+  CHECK(contains(message, "[gather] operands live on different devices: f32[2] x i64[2]"));
 }
