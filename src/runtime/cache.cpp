@@ -152,9 +152,11 @@ bool Cache::store(const Digest& key, std::string_view metadata, std::string_view
 std::string Cache::keep_text(const Digest& key, std::string_view suffix, std::string_view text) {
   if (path().empty()) return {};
   const std::string name = hex(key).append(suffix);
-  const bool kept =
-      faccessat(state_->descriptor(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || state_->publish(name, {text});
-  return kept ? path() + "/" + name : std::string();
+  if (faccessat(state_->descriptor(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (!state_->publish(name, {text})) return {};
+    if (state_->stores++ % stores_between_collections == 0) collect();
+  }
+  return path() + "/" + name;
 }
 
 void Cache::collect() {

@@ -128,7 +128,8 @@ void report(const char* what, const Digest& key, std::size_t bytes, double secon
 // Keeps the source where it can be found after a failure too: beside the cache's entries or among temporary files.
 std::string keep_source(const Digest& key, const std::string& text) {
   if (std::string path = disk_cache()->keep_text(key, ".cpp", text); !path.empty()) return path;
-  return Cache(scratch_paths()).keep_text(key, ".cpp", text);
+  constexpr std::uint64_t limit = 64 << 20;  // nothing else bounds what gathers there
+  return Cache(scratch_paths(), limit).keep_text(key, ".cpp", text);
 }
 
 template <class E>

@@ -35,10 +35,10 @@ class SpawnSetup {
   SpawnSetup(const Command& command, int output) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
-    // The order matters: `output` itself may be 0, 1 or 2 in a program that closed its standard streams.
+    // The order matters: both descriptors may be 0, 1 or 2 in a program that closed its standard streams.
+    if (command.directory >= 0) posix_spawn_file_actions_addfchdir_np(&actions_, command.directory);
     posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
-    if (command.directory >= 0) posix_spawn_file_actions_addfchdir_np(&actions_, command.directory);
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
     posix_spawn_file_actions_addclosefrom_np(&actions_, 3);  // descriptors that the host opened without O_CLOEXEC

@@ -402,8 +402,8 @@ class Grouper {
       }
       for (const Tensor& operand : node.inputs()) {
         const Cheapness& below = cost[operand.node()->index];
-        own.operations += below.operations;
-        own.loads += below.loads;
+        own.operations = std::min(own.operations + below.operations, enough);
+        own.loads = std::min(own.loads + below.loads, enough);
         own.slow |= below.slow;
         own.reduces |= below.reduces;
       }
@@ -421,6 +421,8 @@ class Grouper {
       }
     }
   }
+  static constexpr int enough =
+      1000;  // counts beyond it say nothing more; a chain that reads itself twice doubles them
   struct Cheapness {
     int operations = 0, loads = 0;
     bool slow = false;

@@ -311,3 +311,14 @@ TEST_CASE("a result keeps its value when the function is called again") {
     CHECK(numbers_of(second) == Numbers{11, 21});
   }
 }
+
+TEST_CASE("a value that is read twice by each of forty steps, and by a reduction besides") {
+  auto f = compile([](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 40; ++i) y = y * y;
+    return std::pair{y, sum(y, 0)};
+  });
+  const auto [power, total] = f(ones({3, 4}));
+  CHECK(numbers_of(power) == Numbers(12, 1));
+  CHECK(numbers_of(total) == Numbers(4, 3));
+}
