@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <sstream>
 
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
@@ -173,8 +174,8 @@ KernelReport report(const loop::Kernel& kernel, const std::string& symbol, const
   return {symbol,
           loop::to_text(kernel),
           {},
-          static_cast<double>(dims::evaluate(cost.bytes, slots)),
-          static_cast<double>(dims::evaluate(cost.operations, slots)),
+          dims::evaluate(cost.bytes, slots),
+          dims::evaluate(cost.operations, slots),
           kernel.comments};
 }
 
@@ -206,6 +207,26 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
   });
 }
 
+void log_fusion(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::fusion)) return;
+  std::istringstream text(executable.schedule_text);
+  for (std::string line; std::getline(text, line);) logging::write(logging::Channel::fusion, line);
+}
+void log_kernels(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::kernels)) return;
+  for (const KernelReport& kernel : executable.kernels) {
+    std::string text = concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations");
+    if (!executable.plan.source_path.empty()) text += ", source " + executable.plan.source_path;
+    for (const std::string& fused : kernel.comments) text += "; " + fused;
+    logging::write(logging::Channel::kernels, text);
+  }
+}
+void log_passes(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::passes)) return;
+  for (const PassReport& pass : executable.passes)
+    logging::write(logging::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+}
+
 // Everything of one graph up to the compiler.
 std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const PipelineOptions& options,
                                         KernelSet& kernels) {
@@ -220,7 +241,7 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
   executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
   sizes.close();
   executable->schedule_text = to_text(schedule) + schedule.decisions;
-  if (logging::enabled(logging::Channel::fusion)) logging::write(logging::Channel::fusion, executable->schedule_text);
+  log_fusion(*executable);
 
   runtime::Plan& plan = executable->plan;
   plan.device = device;
@@ -392,10 +413,8 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
       executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
       executable->passes.push_back({"compile", made.compile_milliseconds, kernels.size()});
-      if (logging::enabled(logging::Channel::passes))
-        for (const PassReport& pass : executable->passes)
-          logging::write(logging::Channel::passes,
-                         concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+      log_kernels(*executable);
+      log_passes(*executable);
     }
   }
   return all;

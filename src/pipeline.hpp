@@ -12,9 +12,9 @@ struct KernelReport {
   std::string name;
   std::string loop_text;
   std::string source;
-  double bytes = 0;  // moved, at the traced sizes
-  double operations = 0;
-  std::vector<std::string> comments;
+  std::int64_t bytes = 0;  // moved, at the traced sizes
+  std::int64_t operations = 0;
+  std::vector<std::string> comments;  // what it fuses: an operation each, with the user's line
 };
 struct PassReport {
   std::string name;
@@ -26,7 +26,7 @@ struct Executable {
   runtime::Plan plan;
   std::string traced_text;    // the graph as recorded
   std::string graph_text;     // after the passes
-  std::string schedule_text;  // steps in order, and why neighbours were not fused
+  std::string schedule_text;  // buffers, steps in order, and why neighbours were not fused
   std::vector<KernelReport> kernels;
   std::vector<PassReport> passes;
   std::int64_t arena_bytes = 0;  // at the traced sizes

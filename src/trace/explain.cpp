@@ -20,7 +20,7 @@ void Call::explain(Explanation& out) {
   out.optimized = s.executable->graph_text;
   out.schedule = s.executable->schedule_text;
   out.source_path = s.executable->plan.source_path;
-  out.arena_bytes = static_cast<double>(s.executable->arena_bytes);
+  out.arena_bytes = s.executable->arena_bytes;
   for (const KernelReport& kernel : s.executable->kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
 }
