@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
@@ -29,22 +31,38 @@ namespace {
 struct NamedPass {
   const char* name;
   Pass pass;
+  bool needed = false;  // what stands below can't do without it
 };
 
 // Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
 // after algebra, which makes equal things look equal; orientation before decomposition, while products still are
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
-    {"inline_calls", inline_calls},
+    {"inline_calls", inline_calls, true},
     {"fold_constants", fold_constants},
     {"simplify_algebra", simplify_algebra},
     {"common_subexpressions", common_subexpressions},
     {"orient_matmul", orient_matmul},
     {"simplify_algebra", simplify_algebra},
-    {"decompose_matmul", decompose_matmul},
-    {"local_collectives", local_collectives},
+    {"decompose_matmul", decompose_matmul, true},
+    {"local_collectives", local_collectives, true},
     {"dead_code", dead_code},
 };
+
+// Without the passes that are asked for; a name that can't be left out is answered with those that can.
+std::vector<NamedPass> passes_without(const std::vector<std::string>& skip) {
+  std::vector<NamedPass> kept(std::begin(graph_passes), std::end(graph_passes));
+  for (const std::string& name : skip) {
+    if (std::erase_if(kept, [&](const NamedPass& entry) { return !entry.needed && entry.name == name; })) continue;
+    std::set<std::string> names;
+    for (const NamedPass& entry : graph_passes)
+      if (!entry.needed) names.insert(entry.name);
+    std::string text = "no pass '" + name + "' can be left out; there are:";
+    for (const std::string& each : names) text += " " + each;
+    logging::warn_once(text);
+  }
+  return kept;
+}
 
 class Timer {
  public:
@@ -173,8 +191,8 @@ KernelReport report(const loop::Kernel& kernel, const std::string& symbol, const
   return {symbol,
           loop::to_text(kernel),
           {},
-          static_cast<double>(dims::evaluate(cost.bytes, slots)),
-          static_cast<double>(dims::evaluate(cost.operations, slots)),
+          dims::evaluate(cost.bytes, slots),
+          dims::evaluate(cost.operations, slots),
           kernel.comments};
 }
 
@@ -206,6 +224,26 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
   });
 }
 
+void log_fusion(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::fusion)) return;
+  std::istringstream text(executable.schedule_text);
+  for (std::string line; std::getline(text, line);) logging::write(logging::Channel::fusion, line);
+}
+void log_kernels(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::kernels)) return;
+  for (const KernelReport& kernel : executable.kernels) {
+    std::string text = concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations");
+    if (!executable.plan.source_path.empty()) text += ", source " + executable.plan.source_path;
+    for (const std::string& fused : kernel.comments) text += "; " + fused;
+    logging::write(logging::Channel::kernels, text);
+  }
+}
+void log_passes(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::passes)) return;
+  for (const PassReport& pass : executable.passes)
+    logging::write(logging::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+}
+
 // Everything of one graph up to the compiler.
 std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const PipelineOptions& options,
                                         KernelSet& kernels) {
@@ -220,7 +258,7 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
   executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
   sizes.close();
   executable->schedule_text = to_text(schedule) + schedule.decisions;
-  if (logging::enabled(logging::Channel::fusion)) logging::write(logging::Channel::fusion, executable->schedule_text);
+  log_fusion(*executable);
 
   runtime::Plan& plan = executable->plan;
   plan.device = device;
@@ -352,8 +390,7 @@ void check_device_code(const std::vector<loop::Kernel>& kernels, const Executabl
 
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports) {
   if (options.verify) verify(graph);
-  for (const NamedPass& entry : graph_passes) {
-    if (std::find(options.skip.begin(), options.skip.end(), entry.name) != options.skip.end()) continue;
+  for (const NamedPass& entry : passes_without(options.skip)) {
     Timer timer;
     graph = entry.pass(graph);
     if (reports) reports->push_back({entry.name, timer.milliseconds(), graph.nodes.size()});
@@ -392,10 +429,8 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
       for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
       executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
       executable->passes.push_back({"compile", made.compile_milliseconds, kernels.size()});
-      if (logging::enabled(logging::Channel::passes))
-        for (const PassReport& pass : executable->passes)
-          logging::write(logging::Channel::passes,
-                         concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+      log_kernels(*executable);
+      log_passes(*executable);
     }
   }
   return all;

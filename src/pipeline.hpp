@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "base/options.hpp"
 #include "graph/graph.hpp"
 #include "runtime/plan.hpp"
 
@@ -12,9 +13,9 @@ struct KernelReport {
   std::string name;
   std::string loop_text;
   std::string source;
-  double bytes = 0;  // moved, at the traced sizes
-  double operations = 0;
-  std::vector<std::string> comments;
+  std::int64_t bytes = 0;  // moved, at the traced sizes
+  std::int64_t operations = 0;
+  std::vector<std::string> comments;  // what it fuses: an operation each, with the user's line
 };
 struct PassReport {
   std::string name;
@@ -26,7 +27,7 @@ struct Executable {
   runtime::Plan plan;
   std::string traced_text;    // the graph as recorded
   std::string graph_text;     // after the passes
-  std::string schedule_text;  // steps in order, and why neighbours were not fused
+  std::string schedule_text;  // buffers, steps in order, and why neighbours were not fused
   std::vector<KernelReport> kernels;
   std::vector<PassReport> passes;
   std::int64_t arena_bytes = 0;  // at the traced sizes
@@ -39,7 +40,7 @@ struct PipelineOptions {
 #else
       true;
 #endif
-  std::vector<std::string> skip;  // names of passes to leave out
+  std::vector<std::string> skip = options().skip_passes;  // names of passes to leave out
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

@@ -2,6 +2,7 @@
 // runs nothing: state stays as it is.
 //   std::cout << explain(step, model, x, y);
 #pragma once
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -17,14 +18,14 @@ struct Explanation {
   std::string schedule;             // steps in order, and why neighbours were not fused
   struct Kernel {
     std::string name;
-    double bytes = 0;  // moved, at the traced sizes
-    double operations = 0;
+    std::int64_t bytes = 0;  // moved, at the traced sizes
+    std::int64_t operations = 0;
     std::string loops;  // the loop nest
     std::string source;
   };
   std::vector<Kernel> kernels;
   std::string source_path;              // of the generated source
-  double arena_bytes = 0;               // temporary memory, at the traced sizes
+  std::int64_t arena_bytes = 0;         // temporary memory, at the traced sizes
   std::vector<std::string> recompiles;  // why, oldest first
   std::size_t specializations = 0;      // made so far
   std::string fallback;                 // why it runs eagerly; empty where it does not

@@ -12,9 +12,8 @@ namespace weft::logging {
 
 namespace {
 
-constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels",
-                                              "cache",  "passes",     "compile"};
-static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::compile) + 1);
+constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels", "cache", "passes"};
+static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::passes) + 1);
 
 struct State {
   std::mutex mutex;

@@ -1,5 +1,12 @@
 // What the user asked to see. WEFT_LOGS=guards,cache (or "all") switches channels on; a line goes to standard error as
-// `[weft:cache] text`. A channel that is off costs one load; nothing is formatted for it by a caller that asks first:
+// `[weft:cache] text`:
+//   guards      what a new specialization relies on
+//   recompiles  why none that was there did
+//   fusion      its buffers, steps and loops, and why each kernel begins
+//   kernels     each that is ready: bytes moved, operations, the file of its source, what it fuses with the user's
+//   lines cache       what was compiled, found on disk, refused passes      each in order: its time, and the nodes
+//   (steps, units, kernels) that it leaves
+// A channel that is off costs one load; nothing is formatted for it by a caller that asks first:
 //   if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, concat_text("hit ", key));
 // Warnings are always shown, each text once in a process.
 #pragma once
@@ -9,7 +16,7 @@
 
 namespace weft::logging {
 
-enum class Channel : std::uint8_t { guards, recompiles, fusion, kernels, cache, passes, compile };
+enum class Channel : std::uint8_t { guards, recompiles, fusion, kernels, cache, passes };
 
 namespace detail {
 extern std::atomic<std::uint32_t> enabled_channels;  // bit i is channel i; read from WEFT_LOGS when the library loads

@@ -121,8 +121,9 @@ std::string metadata_of(const HostCompiler& compiler, const KernelSource& source
 
 void report(const char* what, const Digest& key, std::size_t bytes, double seconds) {
   if (!logging::enabled(logging::Channel::cache)) return;
-  logging::write(logging::Channel::cache,
-                 concat_text(what, " ", hex(key), ", ", bytes, " bytes, ", seconds * 1e3, " ms"));
+  logging::write(
+      logging::Channel::cache,
+      concat_text(what, " ", hex(key), bytes ? concat_text(", ", bytes, " bytes") : "", ", ", seconds * 1e3, " ms"));
 }
 
 // Keeps the source where it can be found after a failure too: beside the cache's entries or among temporary files.

@@ -41,6 +41,7 @@ TraceScope::~TraceScope() {
 Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
   if (!saved_loc_.file) recorder().loc = loc;
   if (!saved_name_) called_operation() = name;
+  note_call(loc);
 }
 Operation::~Operation() {
   recorder().loc = saved_loc_;
@@ -145,7 +146,13 @@ Tensor dim_value(Dim dim, Loc loc) {
   return record(Op::constant, {}, attributes, type, loc);
 }
 
+void note_call(Loc loc) {
+  Recorder& r = recorder();
+  if (Trace* trace = r.trace()) trace->dims.last_call = r.loc.file ? r.loc : loc;
+}
+
 Tensor resolve(const At& operand, const char* operation) {
+  note_call(operand.loc);
   if (operand.tensor) {
     check_operand(recorder(), *operand.tensor, operation, operand.loc);
     return *operand.tensor;
@@ -273,6 +280,7 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
 
 Tensor pointwise(Op op, std::span<const At> operands) {
   const OpInfo& row = info(op);
+  const CalledOperation call(called_operation() ? called_operation() : row.name);
   Loc loc = recorder().loc.file ? recorder().loc : operands[0].loc;
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);

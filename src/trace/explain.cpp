@@ -20,7 +20,7 @@ void Call::explain(Explanation& out) {
   out.optimized = s.executable->graph_text;
   out.schedule = s.executable->schedule_text;
   out.source_path = s.executable->plan.source_path;
-  out.arena_bytes = static_cast<double>(s.executable->arena_bytes);
+  out.arena_bytes = s.executable->arena_bytes;
   for (const KernelReport& kernel : s.executable->kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
 }
@@ -55,6 +55,7 @@ std::string to_string(const Explanation& e) {
   for (const Explanation::Kernel& kernel : e.kernels)
     kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");
   section("kernels", kernels);
+  if (e.arena_bytes) section("temporary memory", concat_text(e.arena_bytes, " bytes"));
   section("source", e.source_path);
   section("recompiled because", lines(e.recompiles));
   section("runs eagerly because", e.fallback);
