@@ -16,6 +16,10 @@ enum class Check : std::uint8_t { sampled, every_call, never };
 // throw (CompileError, Error).
 enum class OnFailure : std::uint8_t { run_eagerly, raise };
 
+// A call throws Error where the function is refused (a tensor from outside, a handle that outlives it, ...), where
+// Check finds another computation, or where a check of the function itself fails (an index out of range); under `raise`
+// also CompileError for kernels and Error beyond the limit; OutOfMemory where memory ends. State is as before the call
+// then.
 struct CompileOptions {
   bool dynamic = false;  // every size of 2 or more is symbolic: equal sizes share a symbol
   Check check = Check::sampled;

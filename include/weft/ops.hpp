@@ -46,6 +46,35 @@ Buffer& operator+=(Buffer& a, At b);
 Buffer& operator-=(Buffer& a, At b);
 Buffer& operator*=(Buffer& a, At b);
 Buffer& operator/=(Buffer& a, At b);
+// A string, a vector, a Linear: one sentence instead of every operator there is.
+class Sym;
+namespace detail {
+template <class T>
+concept AnyTensor = std::is_same_v<T, Tensor> || std::is_same_v<T, Param> || std::is_same_v<T, Buffer>;
+template <class T>
+concept NoOperand = !std::is_convertible_v<const T&, At> && !std::is_same_v<T, Sym>;
+template <class A, class B>
+concept TensorAndOther = (AnyTensor<A> && NoOperand<B>) || (AnyTensor<B> && NoOperand<A>);
+template <class A>
+Tensor refuse_operand_of_tensor() {
+  static_assert(!sizeof(A),
+                "weft: the operands of a tensor's operators are tensors, parameters, Scalars, sizes and "
+                "numbers: make a tensor of anything else (from_span, from_list)");
+  return {};
+}
+}  // namespace detail
+#define WEFT_REFUSE_OTHERS(op)                                                   \
+  template <class A, class B>                                                    \
+  requires detail::TensorAndOther<A, B> Tensor operator op(const A&, const B&) { \
+    return detail::refuse_operand_of_tensor<A>();                                \
+  }
+WEFT_REFUSE_OTHERS(+)
+WEFT_REFUSE_OTHERS(-)
+WEFT_REFUSE_OTHERS(*)
+WEFT_REFUSE_OTHERS(/)
+WEFT_REFUSE_OTHERS(<)
+WEFT_REFUSE_OTHERS(>)
+#undef WEFT_REFUSE_OTHERS
 // && || ! would evaluate both sides: write & | ~.
 bool operator&&(const Tensor&, const Tensor&) = delete;
 bool operator||(const Tensor&, const Tensor&) = delete;
@@ -64,8 +93,11 @@ Scalar pow(const Scalar& a, const Scalar& b);
 Scalar sqrt(const Scalar& a);
 
 // ---- dtype --------------------------------------------------------------------------------------------------------
+// Floats round to nearest, ties to even; to integers they are cut and saturate (NaN: 0); integers wrap; any number but
+// 0 is true.
 Tensor cast(At x, DType dtype);
-Tensor bitcast(At x, DType dtype);  // same width
+// The same bits as another dtype of the same width; throws at another width. No derivative.
+Tensor bitcast(At x, DType dtype);
 
 // ---- views: no copy ---------------------------------------------------------------------------------------------
 // One size may be -1.
@@ -76,17 +108,24 @@ Tensor permute(At x, Axes axes);
 Tensor transpose(At x, int a = -2, int b = -1);
 // Size-1 axes (and new leading axes) are repeated; -1 keeps a size.
 Tensor expand(At x, Sizes sizes);
+// Without the axis if its size is 1, else as it is.
 Tensor squeeze(At x, int axis);
+// A new axis of size 1 at this place of the result.
 Tensor unsqueeze(At x, int axis);
 // Elements start, start+step, ... before stop along `axis`. Negative start and stop count from the end and are clamped
 // as in Python; a negative step walks backwards.
 inline constexpr std::int64_t slice_end = INT64_MAX / 2;  // a Dim has 63 bits
 Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, std::int64_t step = 1);
+// One position along the axis, which goes. A negative index counts from the end; throws out of range.
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);
+// Parts of this size along the axis, the last one of what is left. Inside a compiled function the count of parts is
+// guarded on.
 std::vector<Tensor> split(At x, Dim size, int axis = 0);
 
 // ---- assembling ---------------------------------------------------------------------------------------------------
+// Along an axis that all have (concat; their other sizes are equal), or along a new one (stack; their shapes are
+// equal). Dtypes promote. Throws on no tensors.
 Tensor concat(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor concat(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor stack(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current());
@@ -110,6 +149,8 @@ requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_l
 Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior = 0);
 
 // ---- reductions: over `axes` (default all); keepdim keeps reduced axes as size 1 ------------------------------------
+// Sums and products of bool are i64. Means, variances and norms want a floating dtype; those of f16 and bf16 are
+// computed in f32 and rounded once. amax, amin, argmax and argmin over nothing throw, a sum is 0 and a product 1.
 Tensor sum(At x, Axes axes = {}, bool keepdim = false);
 Tensor mean(At x, Axes axes = {}, bool keepdim = false);
 Tensor prod(At x, Axes axes = {}, bool keepdim = false);
@@ -135,15 +176,20 @@ Tensor matmul(At a, At b);
 // ---- indexing -------------------------------------------------------------------------------------------------------
 // result[i..., :] = x[index[i...], :]: rows of x (axis 0). Indices out of [0, rows) are an error.
 Tensor gather(At x, At index);
+// [...] of integers in [0, classes) to [..., classes], 1 where the class is the index. Indices out of range are an
+// error.
 Tensor one_hot(At index, Dim classes, DType dtype = DType::f32);
 
 // ---- activations and normalizations -----------------------------------------------------------------------------
+// x * Phi(x), Phi by erf, or x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): Hendrycks and Gimpel 2016.
 enum class Gelu : std::uint8_t { exact, tanh };
 Tensor gelu(At x, Gelu form = Gelu::exact);
+// Along an axis that is not empty. A row that is -inf throughout gives NaN (logsumexp: -inf).
 Tensor softmax(At x, int axis = -1);
 Tensor log_softmax(At x, int axis = -1);
 Tensor logsumexp(At x, int axis = -1, bool keepdim = false);
-Tensor silu(At x);
+Tensor silu(At x);  // x * sigmoid(x)
+// min(max(x, low), high): high where low > high, NaN where any is.
 Tensor clamp(At x, At low, At high);
 Tensor square(At x);
 

@@ -1,5 +1,6 @@
 // Optimizers: SGD, Adam, AdamW, by PyTorch's formulas and with its defaults. An optimizer is plain state, passed by
 // reference to a compiled step; its hyperparameters are Scalars, so a schedule (`opt.lr = ...`) compiles nothing anew.
+// update() throws Error where model or gradients are of another structure, or a gradient of another shape.
 #pragma once
 #include <vector>
 

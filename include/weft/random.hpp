@@ -39,6 +39,7 @@ Generator& default_generator();
 // Starts the default generator again. Not inside a compiled function.
 void seed(std::uint64_t value, Loc loc = Loc::current());
 
+// All throw Error on a negative size; options take a floating dtype.
 // Uniform in [low, high): 24 bits of f32, 53 of f64, as many as the significand has of f16 and bf16.
 Tensor uniform(Sizes sizes, double low = 0, double high = 1, Generator& generator = default_generator(),
                Options options = {}, Loc loc = Loc::current());

@@ -248,38 +248,6 @@ TEST_CASE(
                        InternalError);
 }
 
-TEST_CASE("calls are inlined, with several results, nested, and with their effects") {
-  auto body = [](auto make) {
-    Recording r;
-    Tensor a = r.x(), b = r.x();
-    auto outputs = make(r, a, b);
-    return std::make_shared<const Graph>(r.graph(outputs));
-  };
-  auto inside = body([](Recording&, Tensor a, Tensor b) { return std::vector{a - b, a * (b + b)}; });
-  auto outside = body([&](Recording&, Tensor a, Tensor b) {
-    record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Attributes::integer(0), {}, {});
-    Tensor both = call(inside, b, a);
-    return std::vector{Tensor(both.node(), 1) + both};
-  });
-  Recording r;
-  Tensor x = r.x(), y = r.x();
-  Tensor result = exp(call(outside, x, y));
-  Graph before = r.graph({result});
-  verify(before);
-  Graph flat = inline_calls(before);
-  verify(flat);
-  CHECK(flat.effects.size() == 1);
-  CHECK(structure_text(dead_code(flat))
-            .find("%2 f32[2,3] = sub(%1, %0)\n%3 f32[2,3] = add(%0, %0)\n"
-                  "%4 f32[2,3] = mul(%1, %3)\n%5 f32[2,3] = add(%4, %2)\n"
-                  "%6 f32[2,3] = exp(%5)\nreturn %6") != std::string::npos);
-  // Passes reach bodies that are not inlined.
-  auto foldable = body([](Recording&, Tensor a, Tensor) { return std::vector{a + (constant(1) + constant(1))}; });
-  Graph deep = fold_constants(r.graph({call(foldable, x, y)}));
-  verify(deep);
-  CHECK(structure_text(deep).find("constant(2)") != std::string::npos);
-}
-
 TEST_CASE("the transpose of a product is the product of the transposes, the other way round") {
   Recording r;
   Tensor a = r.input(DType::f32, Shape::of(2, 2)), b = r.input(DType::f32, Shape::of(2, 2));

@@ -22,11 +22,12 @@ struct Recording {
 
 // The graph as a node of another one.
 inline Tensor call(std::shared_ptr<const Graph> graph, const Tensor& a, const Tensor& b) {
-  Tensor value = record(Op::call, {a, b}, {}, type_of(a), {});
+  Tensor value = record(Op::call, {a, b}, {}, type_of(graph->outputs[0]), {});
   value.node()->body = graph;
   value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
   for (std::size_t i = 1; i < graph->outputs.size(); ++i)
     value.node()->more_types.push_back(type_of(graph->outputs[i]));
+  if (is_effect(*value.node())) recorder().trace()->effects.push_back(value);
   return value;
 }
 
