@@ -10,7 +10,7 @@ Graph dead_code(const Graph& graph) {
   std::vector<Tensor> effects;
   for (const Tensor& effect : inner.effects) {
     const Node& node = *effect.node();
-    if (!is_effect(node.op)) continue;  // what stood here is done
+    if (!is_effect(node)) continue;  // what stood here is done
     bool holds = node.op == Op::check && is_uniform(node.input(0)) && node.input(0).node()->attributes.value != 0;
     if (!holds) effects.push_back(effect);
   }

@@ -9,6 +9,8 @@
 
 namespace weft {
 
+bool is_effect(const Node& node) { return is_effect(node.op) || (node.body && !node.body->effects.empty()); }
+
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
   Graph graph;
   std::unordered_set<const Node*> seen;
@@ -68,6 +70,7 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
     return value.output() == 0 ? target : Tensor(target.node(), value.output());
   };
   std::vector<Tensor> operands;
+  bool effects_move = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
     operands.clear();
@@ -77,6 +80,11 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
       changed |= !operands.back().same(operand);
     }
     Tensor replaced = replace(node, operands);
+    if (is_effect(node)) {
+      // Behind a new node all later effects are new too: an old one would stand before it.
+      changed |= effects_move;
+      effects_move |= changed || replaced.defined();
+    }
     if (!replaced.defined()) replaced = changed ? build_like(node, operands) : graph.nodes[i];
     mapped[i] = std::move(replaced);
   }
@@ -134,6 +142,14 @@ void verify(const Graph& graph) {
                  i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
     }
   }
+  std::vector<std::uint32_t> effects, listed;
+  for (const Tensor& value : graph.nodes)
+    if (is_effect(*value.node())) effects.push_back(value.node()->index);
+  for (const Tensor& effect : graph.effects)
+    if (is_effect(*effect.node())) listed.push_back(effect.node()->index);
+  for (std::size_t i = 0; i < std::max(effects.size(), listed.size()); ++i)
+    WEFT_CHECK(i < listed.size() && i < effects.size() && listed[i] == effects[i], "effect %",
+               i < effects.size() ? effects[i] : listed[i], " is not listed, or not in the order of the nodes");
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     WEFT_CHECK(graph.inputs[i].node()->op == Op::input &&
                graph.inputs[i].node()->attributes.value == static_cast<std::int64_t>(i));

@@ -11,10 +11,13 @@ struct Graph {
   std::vector<Tensor> nodes;   // all of them, operands first; nodes[i].node()->index == i
   std::vector<Tensor> inputs;  // Op::input, in the order of the arguments' leaves
   std::vector<Tensor> outputs;
-  std::vector<Tensor> effects;  // roots that stand for themselves, in program order
+  std::vector<Tensor> effects;  // roots that stand for themselves, in program order, which is also that of `nodes`
   std::vector<DimSymbol> symbols;
   std::vector<DimCondition> conditions;
 };
+
+// A check, the start of a collective, or a call whose body holds one.
+bool is_effect(const Node& node);
 
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);

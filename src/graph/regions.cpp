@@ -21,7 +21,8 @@ namespace {
 // Value by value, since a call may have several results.
 class Inliner {
  public:
-  // Copies `graph` with `arguments` in the place of its inputs (its own inputs when there are none).
+  // Copies `graph` with `arguments` in the place of its inputs (its own inputs when there are none). The effects of a
+  // call stand where the call did.
   std::vector<Tensor> copy(const Graph& graph, std::span<const Tensor> arguments) {
     std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
     auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
@@ -37,9 +38,9 @@ class Inliner {
       } else {
         Tensor value = node.operand_count == 0 && arguments.empty() ? graph.nodes[i] : build_like(node, operands);
         for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
+        if (is_effect(node)) effects.push_back(value);
       }
     }
-    for (const Tensor& effect : graph.effects) effects.push_back(map(effect));
     std::vector<Tensor> outputs;
     for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
     return outputs;

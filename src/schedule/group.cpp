@@ -93,6 +93,7 @@ class Grouper {
     placement.depth = 0;
     for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
     ++placement.depth;
+    if (info(node.op).kind == OpKind::effect) placement.depth = last_effect_ = std::max(placement.depth, last_effect_);
   }
 
   // Library steps read memory: through views where those are strides (matmul), else a copy is computed.
@@ -435,6 +436,7 @@ class Grouper {
   const Graph& graph_;
   Grouping result_;
   std::map<std::uint32_t, int> scalar_operations_;
+  int last_effect_ = 0;  // its depth: the first check that fails is the first of the program
 };
 
 }  // namespace

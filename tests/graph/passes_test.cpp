@@ -14,24 +14,12 @@
 #include "graph/orient.hpp"
 #include "graph/reference.hpp"
 #include "graph/regions.hpp"
-#include "tensor/record.hpp"
+#include "tests/graph/recording.hpp"
 
 using namespace weft;
+using weft::test::Recording;
 
 namespace {
-
-// Records a graph as a trace does, and lets go of the thread's state at the end of the block.
-struct Recording {
-  Trace trace;
-  TraceScope scope;
-  Recording() : scope((trace.id = new_trace_id(), trace)) {}
-  Tensor input(DType dtype, Shape shape) {
-    Attributes slot = Attributes::integer(static_cast<std::int64_t>(trace.inputs.size()));
-    return trace.inputs.emplace_back(record(Op::input, {}, slot, Type{dtype, false, {}, shape}, {}));
-  }
-  Tensor x() { return input(DType::f32, Shape::of(2, 3)); }
-  Graph graph(std::vector<Tensor> outputs) { return make_graph(trace.inputs, std::move(outputs), trace.effects); }
-};
 
 // What is left of `value` behind the pass, without the inputs' lines: "%0" for an input itself.
 std::string after(Recording& r, Pass pass, Tensor value) {
@@ -258,46 +246,6 @@ TEST_CASE(
   CHECK(to_text(local).find("all_reduce") == std::string::npos);
   CHECK_THROWS_WITH_AS(verify(r.graph({wait(first, "model")})), doctest::Contains("no all_reduce_start of its group"),
                        InternalError);
-}
-
-TEST_CASE("calls are inlined, with several results, nested, and with their effects") {
-  auto body = [](auto make) {
-    Recording r;
-    Tensor a = r.x(), b = r.x();
-    auto outputs = make(r, a, b);
-    return std::make_shared<const Graph>(r.graph(outputs));
-  };
-  auto call = [](std::shared_ptr<const Graph> graph, const Tensor& a, const Tensor& b) {
-    Tensor value = record(Op::call, {a, b}, {}, type_of(a), {});
-    value.node()->body = graph;
-    value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
-    for (std::size_t i = 1; i < graph->outputs.size(); ++i)
-      value.node()->more_types.push_back(type_of(graph->outputs[i]));
-    return value;
-  };
-  auto inside = body([](Recording&, Tensor a, Tensor b) { return std::vector{a - b, a * (b + b)}; });
-  auto outside = body([&](Recording&, Tensor a, Tensor b) {
-    record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Attributes::integer(0), {}, {});
-    Tensor both = call(inside, b, a);
-    return std::vector{Tensor(both.node(), 1) + both};
-  });
-  Recording r;
-  Tensor x = r.x(), y = r.x();
-  Tensor result = exp(call(outside, x, y));
-  Graph before = r.graph({result});
-  verify(before);
-  Graph flat = inline_calls(before);
-  verify(flat);
-  CHECK(flat.effects.size() == 1);
-  CHECK(structure_text(dead_code(flat))
-            .find("%2 f32[2,3] = sub(%1, %0)\n%3 f32[2,3] = add(%0, %0)\n"
-                  "%4 f32[2,3] = mul(%1, %3)\n%5 f32[2,3] = add(%4, %2)\n"
-                  "%6 f32[2,3] = exp(%5)\nreturn %6") != std::string::npos);
-  // Passes reach bodies that are not inlined.
-  auto foldable = body([](Recording&, Tensor a, Tensor) { return std::vector{a + (constant(1) + constant(1))}; });
-  Graph deep = fold_constants(r.graph({call(foldable, x, y)}));
-  verify(deep);
-  CHECK(structure_text(deep).find("constant(2)") != std::string::npos);
 }
 
 TEST_CASE("the transpose of a product is the product of the transposes, the other way round") {

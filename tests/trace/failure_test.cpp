@@ -144,6 +144,25 @@ TEST_CASE("an index out of range in a compiled function: the user's error; state
   }
 }
 
+TEST_CASE("of several checks that fail the first of the program is told, however deep the value that it needs") {
+  const auto body = [](const Tensor& table, const Tensor& square, const Tensor& index) {
+    Tensor deep = cast(amax(matmul(square, matmul(square, square)), 0), DType::i64);
+    Tensor first = gather(table, deep);
+    return std::tuple(first, gather(table, index));
+  };
+  const int line = __LINE__ - 3;
+  Tensor table = vector_of({1, 2, 3}), square = ones({2, 2}), far = from_list<std::int64_t>({7, 9});
+  const std::string first = message_of([&] { body(table, square, far); });
+  const std::string second = message_of([&] { body(table, square * 0, far); });
+  REQUIRE(contains(first, at_line(line, __FILE__)));
+  REQUIRE(contains(second, at_line(line + 1, __FILE__)));
+  for (Backend backend : backends) {
+    auto f = compile(body, {.backend = backend});
+    CHECK(message_of([&] { f(table, square, far); }) == first);
+    CHECK(message_of([&] { f(table, square * 0, far); }) == second);
+  }
+}
+
 TEST_CASE("a state's memory is used again when nobody else can see it, and never otherwise") {
   auto f = compile([](Tensor& state, const Tensor& x) { state = state * 0.5 + x; });
   Tensor state = ones({1000}), x = ones({1000});

@@ -1,0 +1,134 @@
+// Bodies: what is inlined, in which order effects then stand, and that every pass reaches what is not inlined.
+#include "graph/regions.hpp"
+
+#include <doctest/doctest.h>
+
+#include "graph/algebra.hpp"
+#include "graph/dead_code.hpp"
+#include "graph/fold.hpp"
+#include "graph/reference.hpp"
+#include "pipeline.hpp"
+#include "tests/graph/recording.hpp"
+
+using namespace weft;
+using weft::test::Recording;
+
+namespace {
+
+using Body = std::shared_ptr<const Graph>;
+template <class Make>
+Body body(Make make) {
+  Recording r;
+  Tensor a = r.x(), b = r.x();
+  std::vector<Tensor> outputs = make(a, b);
+  return std::make_shared<const Graph>(r.graph(outputs));
+}
+Tensor call(Body graph, const Tensor& a, const Tensor& b) {
+  Tensor value = record(Op::call, {a, b}, {}, type_of(graph->outputs[0]), {});
+  value.node()->body = graph;
+  value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
+  for (std::size_t i = 1; i < graph->outputs.size(); ++i)
+    value.node()->more_types.push_back(type_of(graph->outputs[i]));
+  if (is_effect(*value.node())) recorder().trace()->effects.push_back(value);
+  return value;
+}
+
+// Fails with this message when an element of x is not above 0.
+void expect_positive(const Tensor& x, const char* message) {
+  record(Op::check, {~any(x <= 0)}, Attributes::integer(intern_text(message)), {}, {});
+}
+std::string messages(const Graph& graph) {
+  std::string text;
+  for (const Tensor& effect : graph.effects)
+    text += interned_text(static_cast<std::uint32_t>(effect.node()->attributes.value)) + " ";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("calls are inlined, with several results, nested, and with their effects") {
+  auto inside = body([](Tensor a, Tensor b) { return std::vector{a - b, a * (b + b)}; });
+  auto outside = body([&](Tensor a, Tensor b) {
+    record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, {}, {}, {});
+    Tensor both = call(inside, b, a);
+    return std::vector{Tensor(both.node(), 1) + both};
+  });
+  Recording r;
+  Tensor x = r.x(), y = r.x();
+  Tensor result = exp(call(outside, x, y));
+  Graph before = r.graph({result});
+  verify(before);
+  Graph flat = inline_calls(before);
+  verify(flat);
+  CHECK(flat.effects.size() == 1);
+  CHECK(structure_text(dead_code(flat))
+            .find("%2 f32[2,3] = sub(%1, %0)\n%3 f32[2,3] = add(%0, %0)\n"
+                  "%4 f32[2,3] = mul(%1, %3)\n%5 f32[2,3] = add(%4, %2)\n"
+                  "%6 f32[2,3] = exp(%5)\nreturn %6") != std::string::npos);
+}
+
+TEST_CASE("passes reach bodies that are not inlined") {
+  auto one = [] { return full({2, 3}, 1); };
+  auto foldable = body([&](Tensor a, Tensor) { return std::vector{a + (one() + one())}; });
+  Recording r;
+  Tensor x = r.x(), y = r.x();
+  Graph deep = fold_constants(r.graph({call(foldable, x, y)}));
+  verify(deep);
+  CHECK(structure_text(deep).find("constant(2)") != std::string::npos);
+}
+
+TEST_CASE("effects of calls stand where the calls stood, also of calls whose results nobody uses") {
+  auto inside = body([](Tensor a, Tensor b) {
+    expect_positive(a, "third");
+    return std::vector{a + b};
+  });
+  auto outside = body([&](Tensor a, Tensor b) {
+    expect_positive(a, "second");
+    call(inside, b, a);
+    expect_positive(b, "fourth");
+    return std::vector{a};
+  });
+  Recording r;
+  Tensor x = r.x(), y = r.x();
+  expect_positive(x + y, "first");
+  call(outside, x, y);
+  expect_positive(y, "fifth");
+  Graph graph = r.graph({exp(x)});
+  verify(graph);
+  CHECK(graph.effects.size() == 3);
+  Graph kept = dead_code(fold_constants(graph));
+  verify(kept);
+  CHECK(kept.effects.size() == 3);
+  CHECK(messages(inline_calls(kept)) == "first second third fourth fifth ");
+  number_nodes(graph);  // the nodes that the passes shared
+  CHECK(messages(optimize(graph, {})) == "first second third fourth fifth ");
+}
+
+TEST_CASE("effects keep their order when a pass rebuilds some of them") {
+  Recording r;
+  Tensor x = r.x(), y = r.x();
+  expect_positive(x * 1, "rebuilt");
+  expect_positive(y, "kept");
+  Graph graph = r.graph({x}), result = simplify_algebra(graph);
+  REQUIRE_FALSE(result.effects[0].same(graph.effects[0]));
+  verify(result);
+  CHECK(messages(result) == "rebuilt kept ");
+  CHECK(result.effects[0].node()->index < result.effects[1].node()->index);
+  Literal bad{type_of(x), std::vector<double>(6, -1)};
+  const std::vector<Literal> values{bad, bad};
+  CHECK_THROWS_WITH_AS(interpret(result, values, {}), "rebuilt", Error);
+}
+
+TEST_CASE("an effect that is not listed, or out of order, is found") {
+  Recording r;
+  Tensor x = r.x();
+  expect_positive(x, "a");
+  expect_positive(x, "b");
+  Graph graph = r.graph({x});
+  verify(graph);
+  std::swap(graph.effects[0], graph.effects[1]);
+  CHECK_THROWS_WITH_AS(verify(graph), doctest::Contains("effect %"), InternalError);
+  std::swap(graph.effects[0], graph.effects[1]);
+  graph.effects.pop_back();
+  CHECK_THROWS_WITH_AS(verify(graph), doctest::Contains("is not listed"), InternalError);
+}
