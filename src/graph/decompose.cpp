@@ -1,6 +1,7 @@
 #include "graph/decompose.hpp"
 
 #include "base/fail.hpp"
+#include "graph/regions.hpp"
 
 namespace weft {
 namespace {
@@ -45,14 +46,14 @@ Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
 }  // namespace
 
 Graph decompose_matmul(const Graph& graph) {
-  return rewrite(graph, [](const Node& node, std::span<const Tensor> operands) -> Tensor {
+  return rewrite(in_bodies(graph, decompose_matmul), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
     if (node.op != Op::matmul || node.type.dtype == DType::f32 || node.type.dtype == DType::f64) return {};
     return product_and_sum(node, operands[0], operands[1]);
   });
 }
 
 Graph local_collectives(const Graph& graph) {
-  return rewrite(graph, [](const Node& node, std::span<const Tensor> operands) -> Tensor {
+  return rewrite(in_bodies(graph, local_collectives), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
     return info(node.op).kind == OpKind::collective ? operands[0] : Tensor();
   });
 }
