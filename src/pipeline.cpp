@@ -72,7 +72,8 @@ std::vector<std::byte> constant_bytes(const ScheduleBuffer& buffer) {
   WEFT_CHECK(node.storage && !node.layout, "a constant of the graph is contiguous memory");
   const auto* source = static_cast<const std::byte*>(node.storage->data);
   if (buffer.kind == ScheduleBuffer::Kind::constant) return std::vector(source, source + bytes);
-  const std::int64_t element = info(node.type.dtype).bits / 8, count = buffer.elements.constant();
+  const std::int64_t element = storage_bytes(info(node.type.dtype), std::int64_t{1}),
+                     count = buffer.elements.constant();
   std::vector<std::byte> packed(static_cast<std::size_t>(count * element));
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t left = i, from = buffer.packed_offset;

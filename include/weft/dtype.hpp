@@ -31,12 +31,13 @@ inline constexpr int dtype_count = 0
 struct DTypeInfo {
   const char* name;
   int bits;
+  int packing;  // elements of a unit of storage
   DTypeKind kind;
 };
 
 constexpr DTypeInfo info(DType dtype) {
   constexpr DTypeInfo table[] = {
-#define WEFT_DTYPE(name, text, bits, kind, type) {text, bits, DTypeKind::kind},
+#define WEFT_DTYPE(name, text, bits, packing, kind, type) {text, bits, packing, DTypeKind::kind},
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
   };
@@ -44,20 +45,27 @@ constexpr DTypeInfo info(DType dtype) {
 }
 constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }
 constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeKind::integer; }
-// Bytes that `count` packed elements take.
+// Bytes of `count` elements (a number or a Dim) that lie one behind the other, the last unit of storage whole. The one
+// place where bits become bytes: tools/check_layers holds that.
+template <class Count>
+constexpr Count storage_bytes(const DTypeInfo& row, Count count) {
+  const Count unit((row.bits * row.packing + 7) / 8);
+  return (row.packing == 1 ? count : (count + Count(row.packing - 1)) / Count(row.packing)) * unit;
+}
 constexpr std::size_t storage_bytes(DType dtype, std::int64_t count) {
-  return (static_cast<std::size_t>(count) * info(dtype).bits + 7) / 8;
+  return storage_bytes(info(dtype), static_cast<std::size_t>(count));
 }
 
 template <class T>
 inline constexpr bool is_element = false;
 template <class T>
 inline constexpr DType dtype_of = DType::f32;
-#define WEFT_DTYPE(name, text, bits, kind, type) \
-  template <>                                    \
-  inline constexpr bool is_element<type> = true; \
-  template <>                                    \
-  inline constexpr DType dtype_of<type> = DType::name;
+#define WEFT_DTYPE(name, text, bits, packing, kind, type) \
+  template <>                                             \
+  inline constexpr bool is_element<type> = true;          \
+  template <>                                             \
+  inline constexpr DType dtype_of<type> = DType::name;    \
+  static_assert(storage_bytes(info(DType::name), std::size_t{1}) == sizeof(type));
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
 

@@ -77,7 +77,7 @@ Literal read(const Node& node, const Type& type) {
   WEFT_CHECK(node.storage && type.device.type == Device::Type::cpu);
   Literal result = make_literal(type);
   Sizes sizes = sizes_of(type);
-  int bytes = info(type.dtype).bits / 8;
+  const auto bytes = static_cast<std::int64_t>(storage_bytes(type.dtype, 1));
   sizes.each([&](const Indices& index, std::int64_t i) {
     std::int64_t element = node.layout ? node.layout->offset : i;
     for (int axis = 0; node.layout && axis < sizes.rank; ++axis) element += index[axis] * node.layout->strides[axis];

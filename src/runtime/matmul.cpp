@@ -95,7 +95,7 @@ Arranged::Arranged(const Matmul& product)
       columns(product.n),
       depth(product.k),
       result_step(product.c_column),
-      element(info(product.dtype).bits / 8) {
+      element(storage_bytes(info(product.dtype), Int{1})) {
   WEFT_CHECK(product.dtype == DType::f32 || product.dtype == DType::f64, info(product.dtype).name);
   for (const Int size : product.batch) batch_count *= size;
   if (batch_count == 0 || rows == 0 || columns == 0) return;

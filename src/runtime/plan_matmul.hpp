@@ -32,7 +32,7 @@ class PlanMatmul {
 
   // The first element of operand 0 (a), 1 (b) or 2 (c), in the buffer that begins at `buffer`.
   std::byte* first(std::size_t operand, void* buffer, std::span<const std::int64_t> numbers) const {
-    return static_cast<std::byte*>(buffer) + numbers[offsets_.begin + operand] * (info(dtype_).bits / 8);
+    return static_cast<std::byte*>(buffer) + storage_bytes(info(dtype_), numbers[offsets_.begin + operand]);
   }
 
  private:

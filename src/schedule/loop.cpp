@@ -68,7 +68,7 @@ Cost cost(const Kernel& kernel) {
     if (instruction.kind == Kind::reduce) times = all;
     if (instruction.kind == Kind::load || instruction.kind == Kind::store)
       total.bytes =
-          total.bytes + times * Dim(info(kernel.buffers[static_cast<std::size_t>(instruction.buffer)].dtype).bits / 8);
+          total.bytes + storage_bytes(info(kernel.buffers[static_cast<std::size_t>(instruction.buffer)].dtype), times);
     else if (instruction.kind != Kind::constant && instruction.kind != Kind::index)
       total.operations = total.operations + times * Dim(weight(instruction));
   }

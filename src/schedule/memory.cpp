@@ -14,8 +14,7 @@ namespace {
 constexpr std::int64_t alignment = 64;
 
 Dim bytes_of(const ScheduleBuffer& buffer) {
-  std::int64_t size = info(buffer.dtype).bits / 8;
-  Dim bytes = buffer.elements * Dim(size);
+  Dim bytes = storage_bytes(info(buffer.dtype), buffer.elements);
   return (bytes + Dim(alignment - 1)) / Dim(alignment) * Dim(alignment);
 }
 

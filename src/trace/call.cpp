@@ -44,7 +44,7 @@ void refuse_overlap(const LeafList& arguments, Loc loc) {
 // A number's value in memory: constants outside traces have none.
 void write_constant(const Node& node, void* to) {
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, kind, type)                                                        \
+#define WEFT_DTYPE(name, text, bits, packing, kind, type)                                               \
   case DType::name:                                                                                     \
     if constexpr (std::is_arithmetic_v<type>) {                                                         \
       type value = is_floating(DType::name) ? static_cast<type>(node.attributes.as_number(DType::name)) \

@@ -107,4 +107,19 @@ TEST_CASE("sizes in bytes are asked of the dtype's storage") {
   for (int row = 0; row < dtype_count; ++row)
     for (std::int64_t count : {0, 1, 7, 1000})
       CHECK(storage_bytes(dtypes[row], count) * 8 == static_cast<std::size_t>(count * info(dtypes[row]).bits));
+  // Made up: two elements a byte, and four in three bytes. The last unit is whole.
+  constexpr DTypeInfo four_bits{"i4", 4, 2, DTypeKind::integer}, six_bits{"f6", 6, 4, DTypeKind::floating};
+  const Dim n = dims::symbol(0, 0);
+  struct {
+    std::int64_t count, of_four_bits, of_six_bits;
+  } table[] = {{0, 0, 0}, {1, 1, 3}, {2, 1, 3}, {3, 2, 3}, {4, 2, 3}, {5, 3, 6}, {1001, 501, 753}};
+  for (const auto& [count, bytes_of_four, bytes_of_six] : table) {
+    CAPTURE(count);
+    CHECK(storage_bytes(four_bits, count) == bytes_of_four);
+    CHECK(storage_bytes(six_bits, count) == bytes_of_six);
+    const std::int64_t symbols[] = {count};
+    CHECK(dims::evaluate(storage_bytes(four_bits, n), symbols) == bytes_of_four);
+    CHECK(dims::evaluate(storage_bytes(six_bits, n), symbols) == bytes_of_six);
+  }
+  CHECK(storage_bytes(info(f32), n).same(n * Dim(4)));
 }
