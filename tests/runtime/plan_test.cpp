@@ -108,6 +108,38 @@ TEST_CASE("a call that repeats, or changes sizes, allocates nothing") {
   CHECK(allocations == start);
 }
 
+TEST_CASE("with a queue, what a call touches knows the queue and the number of its last use there") {
+  const Plan plan = chain(100, 0);
+  const auto block = [] { return std::unique_ptr<Storage, void (*)(Storage*)>(allocate({}, 400), release); };
+  const auto x = block(), y = block(), z = block();
+  std::fill_n(static_cast<float*>(x->data), 100, 1.0F);
+  const auto call = [&](Storage* from, Storage* to, Queue* queue) {
+    Storage* const blocks[] = {from, to};
+    void *const arguments[] = {from->data}, *const results[] = {to->data};
+    run(plan, arguments, results, {}, queue, blocks);
+  };
+  Queue queue, other;
+  call(x.get(), y.get(), nullptr);
+  CHECK(x->queue.load() == nullptr);
+  CHECK(x->last_use.load() == 0);
+  call(x.get(), y.get(), &queue);
+  CHECK(x->queue.load() == &queue);
+  CHECK(y->queue.load() == &queue);
+  CHECK(x->last_use.load() == 1);
+  CHECK(y->last_use.load() == 1);
+  call(x.get(), z.get(), &queue);
+  CHECK(x->last_use.load() == 2);
+  CHECK(y->last_use.load() == 1);
+  CHECK(z->last_use.load() == 2);
+  CHECK(queue.latest.load() == 2);
+  call(x.get(), z.get(), &other);
+  CHECK(x->queue.load() == &other);
+  CHECK(x->last_use.load() == 1);
+  Queue elsewhere;
+  elsewhere.device = Device::cuda();
+  CHECK_THROWS_AS(call(x.get(), y.get(), &elsewhere), InternalError);
+}
+
 TEST_CASE("calls at once have arenas of their own") {
   const Plan plan = chain(5000, 0);
   std::vector<std::thread> threads;

@@ -33,11 +33,15 @@ TEST_CASE("a freed block is the next one of its size, and forgets what it was") 
   for (std::size_t bytes : {40, 5000, 8 << 20}) {
     Storage* first = allocate(Device::cpu(), bytes);
     void* data = first->data;
-    first->last_use = 9;
+    Queue queue;
+    Storage* const used[] = {first};
+    note_work(&queue, {used});
+    CHECK(first->last_use.load() == 1);
     release(first);
     Storage* second = allocate(Device::cpu(), bytes);
     CHECK(second->data == data);
-    CHECK(second->last_use == 0);
+    CHECK(second->last_use.load() == 0);
+    CHECK(second->queue.load() == nullptr);
     CHECK(second->references == 1);
     release(second);
   }
