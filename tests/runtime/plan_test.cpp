@@ -89,6 +89,29 @@ TEST_CASE("kernels, temporaries and slots, on one thread and on several") {
   omp_set_num_threads(before);
 }
 
+TEST_CASE("what is small runs on one thread in one piece, what is large in several") {
+  static std::atomic<int> pieces;
+  const auto counted = [](void* const* buffers, const Int* parameters, Int begin, Int end) {
+    ++pieces;
+    twice_plus(buffers, parameters, begin, end);
+  };
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(4);
+  for (const Int work : {Int{0}, Int{1000000}}) {
+    Plan plan = chain(100000, work);
+    for (Launch& launch : plan.launches) launch.function = counted;
+    prepare(plan);
+    pieces = 0;
+    check_chain(plan, 100000, {});
+    CAPTURE(work);
+    if (work == 0)
+      CHECK(pieces.load() == 2);  // one a kernel
+    else
+      CHECK(pieces.load() > 4);
+  }
+  omp_set_num_threads(before);
+}
+
 TEST_CASE("one plan serves sizes that grow and shrink") {
   const Dim n = dims::symbol(0, 1);
   const Plan plan = chain(n, n * Dim(100));
