@@ -1,6 +1,6 @@
 // The launch plan: what a specialization replays. In: pointers of arguments and results, the values of size symbols.
-// Out: results written. Plain data (no process pointers besides resolved functions, which are found again by name when
-// a plan is loaded). Running allocates nothing but the arena, which is kept for the next call.
+// Out: results written. Plain data: functions are named, and what is resolved (functions, the library, what prepare()
+// makes) follows from the rest. Running allocates nothing but the arena, which is kept for the next call.
 #pragma once
 #include <memory>
 #include <span>

@@ -158,10 +158,11 @@ TEST_CASE("effects keep their order when a pass rebuilds some of them") {
 
 TEST_CASE("an effect that is not listed, or out of order, is found") {
   Recording r;
+  const Attributes group = Attributes::integer(intern_text("data"));
   Tensor x = r.x();
   expect_positive(x, "a");
-  expect_positive(x, "b");
-  Graph graph = r.graph({x});
+  Tensor started = record(Op::all_reduce_start, {x}, group, {}, {});
+  Graph graph = r.graph({record(Op::all_reduce_wait, {started}, group, {}, {})});
   verify(graph);
   std::swap(graph.effects[0], graph.effects[1]);
   CHECK_THROWS_WITH_AS(verify(graph), doctest::Contains("effect %"), InternalError);
