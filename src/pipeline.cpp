@@ -49,10 +49,12 @@ constexpr NamedPass graph_passes[] = {
     {"dead_code", dead_code},
 };
 
-// Without the passes that are asked for; a name that can't be left out is answered with those that can.
+// Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
+// that can be.
 std::vector<NamedPass> passes_without(const std::vector<std::string>& skip) {
   std::vector<NamedPass> kept(std::begin(graph_passes), std::end(graph_passes));
-  for (const std::string& name : skip) {
+  for (const std::string& name : skip) std::erase_if(kept, [&](const NamedPass& entry) { return entry.name == name; });
+  for (const std::string& name : options().skip_passes) {
     if (std::erase_if(kept, [&](const NamedPass& entry) { return !entry.needed && entry.name == name; })) continue;
     std::set<std::string> names;
     for (const NamedPass& entry : graph_passes)

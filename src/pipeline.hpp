@@ -40,7 +40,7 @@ struct PipelineOptions {
 #else
       true;
 #endif
-  std::vector<std::string> skip = options().skip_passes;  // names of passes to leave out
+  std::vector<std::string> skip;  // names of passes to leave out, beside those of options().skip_passes
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

@@ -165,7 +165,7 @@ Block* new_block(SizeClass wanted) {
   return block;
 }
 
-Storage* cpu_allocate(Device device, std::size_t bytes, Queue*) {
+Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
   if (bytes > largest) [[unlikely]]
     throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes").c_str());
   SizeClass wanted = size_class(bytes);
@@ -186,7 +186,8 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue*) {
   block->references.store(1, std::memory_order_relaxed);
   block->device = device;
   block->bytes = bytes;
-  block->last_use = 0;
+  block->queue.store(queue, std::memory_order_relaxed);
+  block->last_use.store(0, std::memory_order_relaxed);
   ASAN_UNPOISON_MEMORY_REGION(block->data, bytes);
   return block;
 }
@@ -207,6 +208,20 @@ Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   DeviceMemory& memory = device_memory(device.type);
   if (!memory.allocate) throw Error("[allocate] device cuda is not available: its libraries have not been loaded");
   return memory.allocate(device, bytes, queue);
+}
+
+void note_work(Queue* queue, std::initializer_list<std::span<Storage* const>> blocks) {
+  const std::uint64_t number = queue->latest.fetch_add(1, std::memory_order_relaxed) + 1;
+  for (const std::span<Storage* const> list : blocks)
+    for (Storage* storage : list) {
+      if (!storage) continue;
+      if (storage->queue.exchange(queue, std::memory_order_relaxed) != queue)
+        storage->last_use.store(0, std::memory_order_relaxed);
+      // Calls at once may share an argument: the later use stays.
+      std::uint64_t last = storage->last_use.load(std::memory_order_relaxed);
+      while (last < number && !storage->last_use.compare_exchange_weak(last, number, std::memory_order_relaxed))
+        continue;
+    }
 }
 
 void release(Storage* storage) noexcept {

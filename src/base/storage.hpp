@@ -4,22 +4,33 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 
 #include "weft/dtype.hpp"
 
 namespace weft {
 
-// Where work is ordered: the CPU runs at once (null); CUDA has streams. Allocation, release and launch take one.
-struct Queue;
+namespace runtime::cuda {
+struct Stream;
+}
+
+// Where work is ordered. Allocation, launch and copy take one; null is the device's default: on the CPU none, since
+// work is done when its call returns; on CUDA the device's stream.
+struct Queue {
+  Device device;
+  runtime::cuda::Stream* stream = nullptr;  // null on the CPU
+  std::atomic<std::uint64_t> latest{0};     // number of the latest piece of work; the first has 1
+};
 
 struct Storage {
   std::atomic<std::uint32_t> references{1};
   Device device;
   bool borrowed = false;  // foreign memory: never donated, never written
   void* data = nullptr;
-  std::size_t bytes = 0;   // usable size
-  Queue* queue = nullptr;  // the queue of its last use, and that use's number there
-  std::uint64_t last_use = 0;
+  std::size_t bytes = 0;               // usable size
+  std::atomic<Queue*> queue{nullptr};  // the queue of its last use, and that use's number there
+  std::atomic<std::uint64_t> last_use{0};
   void (*free)(Storage*) = nullptr;  // gives the block back to whoever made it
 };
 
@@ -28,6 +39,8 @@ struct Storage {
 Storage* allocate(Device device, std::size_t bytes, Queue* queue = nullptr);
 inline void retain(Storage* storage) { storage->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Storage* storage) noexcept;
+// The queue's next piece of work reads or writes these blocks, of which some may be null.
+void note_work(Queue* queue, std::initializer_list<std::span<Storage* const>> blocks);
 inline bool unique(const Storage* storage) {
   return !storage->borrowed && storage->references.load(std::memory_order_acquire) == 1;
 }

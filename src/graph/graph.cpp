@@ -142,6 +142,19 @@ void verify(const Graph& graph) {
                  i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
     }
   }
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (const auto* roots : {&graph.inputs, &graph.outputs, &graph.effects})
+    for (const Tensor& root : *roots) {
+      const std::uint32_t index = root.node()->index;
+      WEFT_CHECK(index < needed.size() && graph.nodes[index].node() == root.node(), info(root.node()->op).name,
+                 " is an input, output or effect of the graph and not among its nodes");
+      needed[index] = true;
+    }
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = *graph.nodes[i].node();
+    WEFT_CHECK(needed[i], "%", i, " ", info(node.op).name, " reaches no output and no effect");
+    for (const Tensor& operand : node.inputs()) needed[operand.node()->index] = true;
+  }
   std::vector<std::uint32_t> effects, listed;
   for (const Tensor& value : graph.nodes)
     if (is_effect(*value.node())) effects.push_back(value.node()->index);

@@ -1,5 +1,6 @@
 // A graph: what passes take and give. In: traced nodes. Out: nodes in topological order. Invariants (checked by
-// verify): every operand stands before its user, every node reaches an output or an effect, types agree with inference.
+// verify): every operand stands before its user, every node but an input reaches an output or an effect, effects stand
+// in program order, types agree with inference.
 #pragma once
 #include <functional>
 

@@ -1,7 +1,7 @@
-// The disk cache: one file an entry, named by a digest of everything that made it. Holds kernel libraries, and any
-// other bytes that can be made again (serialized plans). An entry that is not exactly what was stored under this key,
-// whatever is wrong with it, is a miss. A cache that can't be used, for reading or for writing, is no error: the
-// program runs without it and says so once.
+// The disk cache: one file an entry, named by a digest of everything that made it. Holds kernel libraries and programs
+// for devices: bytes that can be made again. An entry that is not exactly what was stored under this key, whatever is
+// wrong with it, is a miss. A cache that can't be used, for reading or for writing, is no error: the program runs
+// without it and says so once.
 //
 // A file is: Header, metadata (JSON, for people and tools), payload. It is written under a temporary name and renamed,
 // so a reader sees all of it or nothing; data that a power failure lost is found by its digest.

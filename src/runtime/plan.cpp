@@ -84,8 +84,8 @@ class HostPlan final : public PreparedPlan {
     for (std::atomic<Frame*>& spare : spares_) delete spare.load();
   }
 
-  void run(std::span<void* const> arguments, std::span<void* const> results,
-           std::span<const std::int64_t> symbols) override {
+  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols,
+           Queue* queue, std::span<Storage* const> blocks) override {
     WEFT_CHECK(
         arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
         "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
@@ -97,8 +97,13 @@ class HostPlan final : public PreparedPlan {
     if (!frame.computed || !same) compute(frame, symbols);
     if (has_products_ && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no launch has written yet.
-    const Workspace workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes) : nullptr, release);
+    const Workspace workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr,
+                              release);
     frame.workspace = {workspace ? static_cast<std::byte*>(workspace->data) : nullptr, frame.workspace_bytes};
+    if (queue) [[unlikely]] {
+      Storage* const own[] = {frame.arena, workspace.get()};
+      note_work(queue, {blocks, own});
+    }
     for (const Patch& patch : patches_)
       frame.pointers[patch.at] = patch.is_result ? results[static_cast<std::size_t>(patch.index)]
                                                  : arguments[static_cast<std::size_t>(patch.index)];
@@ -266,9 +271,10 @@ void prepare(Plan& plan) {
 }
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols) {
+         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
-  plan.prepared->run(arguments, results, symbols);
+  WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
+  plan.prepared->run(arguments, results, symbols, queue, blocks);
 }
 
 }  // namespace weft::runtime

@@ -1,6 +1,6 @@
 // The launch plan: what a specialization replays. In: pointers of arguments and results, the values of size symbols.
-// Out: results written. Plain data (no process pointers besides resolved functions, which are found again by name when
-// a plan is loaded). Running allocates nothing but the arena, which is kept for the next call.
+// Out: results written. Plain data: functions are named, and what is resolved (functions, the library, what prepare()
+// makes) follows from the rest. Running allocates nothing but the arena, which is kept for the next call.
 #pragma once
 #include <memory>
 #include <span>
@@ -56,7 +56,7 @@ class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
   virtual void run(std::span<void* const> arguments, std::span<void* const> results,
-                   std::span<const std::int64_t> symbols) = 0;
+                   std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks) = 0;
 };
 
 struct Plan {
@@ -85,8 +85,10 @@ void prepare(Plan& plan);
 
 // Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
 // memory. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
-// each call in flight has its own arena.
+// each call in flight has its own arena. The work is put on `queue` (null: the device's default), and the plan's own
+// memory and `blocks`, those that the pointers look into, note it as their last use; where there is no queue, on the
+// CPU by default, there is nothing to note.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols);
+         std::span<const std::int64_t> symbols, Queue* queue = nullptr, std::span<Storage* const> blocks = {});
 
 }  // namespace weft::runtime

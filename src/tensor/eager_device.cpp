@@ -48,6 +48,7 @@ std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const
   const std::shared_ptr<const Executable> executable = Table::instance().find_or_compile(std::move(graph));
   std::vector<Value> contiguous, results;
   std::vector<void*> arguments, pointers;
+  std::vector<Storage*> blocks;
   for (const Value& operand : operands) {
     contiguous.push_back(operand.type.device.type == Device::Type::cpu ? make_contiguous(operand) : operand);
     WEFT_CHECK(contiguous.back().contiguous(), "a strided value on a device");
@@ -57,7 +58,10 @@ std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const
     results.push_back(make_value(type));
     pointers.push_back(results.back().data());
   }
-  runtime::run(executable->plan, arguments, pointers, {});
+  for (const auto* values : {&contiguous, &results})
+    for (const Value& value : *values)
+      if (value.storage->device == executable->plan.device) blocks.push_back(value.storage);
+  runtime::run(executable->plan, arguments, pointers, {}, nullptr, blocks);
   return results;
 }
 
@@ -137,8 +141,9 @@ Value execute_transfer(const Type& type, const Value& operand) {
   }
   Value result = make_value(type);
   const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  const Value& queued = type.device.type == Device::Type::cpu ? source : result;
   memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()),
-              source.storage->queue);
+              queued.storage->queue);
   if (type.device.type == Device::Type::cpu) memory.synchronize(from);
   return result;
 }

@@ -168,7 +168,21 @@ class Execution {
       scratch_.result_pointers.push_back(storage->data);
     }
     // From here on memory of the arguments may be written: the plan's results and arena have been had before.
-    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols);
+    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols, nullptr, blocks());
+  }
+
+  // What the pointers look into on a device, where the plan's work is queued.
+  std::span<Storage* const> blocks() {
+    const Device device = s_.executable->plan.device;
+    scratch_.blocks.clear();
+    if (device.type == Device::Type::cpu) return {};
+    const auto add = [&](Storage* storage) {
+      if (storage && storage->device == device) scratch_.blocks.push_back(storage);
+    };
+    for (std::size_t i = 0; i < traced_.inputs.size(); ++i) add(storage_of(argument(i)));
+    for (Storage* storage : scratch_.held) add(storage);
+    for (const Tensor& output : scratch_.outputs) add(storage_of(output));
+    return scratch_.blocks;
   }
 
   void run_graph() {

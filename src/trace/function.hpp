@@ -42,6 +42,7 @@ struct Scratch {
   std::vector<void*> argument_pointers, result_pointers;
   std::vector<std::uint64_t> numbers;               // constants that have no memory of their own
   std::vector<Storage*> held;                       // argument copies, released when the call ends
+  std::vector<Storage*> blocks;                     // of arguments and results on a device
   std::shared_ptr<const Specialization> temporary;  // beyond the recompile limit: for this call alone
   void clear();
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "graph/node.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
 #include "weft/weft.hpp"
@@ -198,4 +199,30 @@ TEST_CASE("two threads call one function at once") {
   for (std::thread& thread : threads) thread.join();
   CHECK(same[0]);
   CHECK(same[1]);
+}
+
+TEST_CASE("memory on a device knows the queue and the number of its last use") {
+  if (no_device()) return;
+  Queue& queue = runtime::cuda::use(Device::cuda()).queue;
+  const auto storage = [](const Tensor& value) { return value.node()->storage; };
+  auto f = compile([](const Tensor& x) { return x * 2 + 1; });
+  Tensor x = to(sample({64}, 1), Device::cuda());
+  x.eval();
+  Tensor y = f(x);
+  const std::uint64_t first = queue.latest;
+  CHECK(storage(y)->queue.load() == &queue);
+  CHECK(storage(y)->last_use.load() == first);
+  CHECK(storage(x)->last_use.load() == first);
+  Tensor z = f(x);
+  CHECK(storage(x)->last_use.load() == first + 1);
+  CHECK(storage(y)->last_use.load() == first);
+  CHECK(storage(z)->last_use.load() == first + 1);
+  Tensor w = z + 1;  // outside of compile
+  w.eval();
+  CHECK(storage(w)->last_use.load() > first + 1);
+  CHECK(storage(z)->last_use.load() == storage(w)->last_use.load());
+  Queue elsewhere;  // of the CPU
+  CHECK_THROWS_AS(device_memory(Device::Type::cuda)
+                      .copy(storage(y)->data, Device::cuda(), storage(x)->data, Device::cuda(), 4, &elsewhere),
+                  InternalError);
 }

@@ -283,6 +283,11 @@ TEST_CASE("verify names what is broken: a type, an order, a result that is not t
   number_nodes(graph);
   REQUIRE(message(graph) == "fine");
 
+  graph.nodes.push_back(exp(z));
+  number_nodes(graph);
+  CHECK(holds(message(graph), "%3 exp reaches no output and no effect"));
+  graph.nodes.pop_back();
+
   Recording inner;
   Tensor a = inner.x(), b = a - 1;
   auto body = std::make_shared<const Graph>(inner.graph({b}));

@@ -89,6 +89,29 @@ TEST_CASE("kernels, temporaries and slots, on one thread and on several") {
   omp_set_num_threads(before);
 }
 
+TEST_CASE("what is small runs on one thread in one piece, what is large in several") {
+  static std::atomic<int> pieces;
+  const auto counted = [](void* const* buffers, const Int* parameters, Int begin, Int end) {
+    ++pieces;
+    twice_plus(buffers, parameters, begin, end);
+  };
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(4);
+  for (const Int work : {Int{0}, Int{1000000}}) {
+    Plan plan = chain(100000, work);
+    for (Launch& launch : plan.launches) launch.function = counted;
+    prepare(plan);
+    pieces = 0;
+    check_chain(plan, 100000, {});
+    CAPTURE(work);
+    if (work == 0)
+      CHECK(pieces.load() == 2);  // one a kernel
+    else
+      CHECK(pieces.load() > 4);
+  }
+  omp_set_num_threads(before);
+}
+
 TEST_CASE("one plan serves sizes that grow and shrink") {
   const Dim n = dims::symbol(0, 1);
   const Plan plan = chain(n, n * Dim(100));
@@ -106,6 +129,38 @@ TEST_CASE("a call that repeats, or changes sizes, allocates nothing") {
   const long start = allocations;
   for (int call = 0; call < 10; ++call) run(plan, arguments, results, std::span(sizes + call % 2, 1));
   CHECK(allocations == start);
+}
+
+TEST_CASE("with a queue, what a call touches knows the queue and the number of its last use there") {
+  const Plan plan = chain(100, 0);
+  const auto block = [] { return std::unique_ptr<Storage, void (*)(Storage*)>(allocate({}, 400), release); };
+  const auto x = block(), y = block(), z = block();
+  std::fill_n(static_cast<float*>(x->data), 100, 1.0F);
+  const auto call = [&](Storage* from, Storage* to, Queue* queue) {
+    Storage* const blocks[] = {from, to};
+    void *const arguments[] = {from->data}, *const results[] = {to->data};
+    run(plan, arguments, results, {}, queue, blocks);
+  };
+  Queue queue, other;
+  call(x.get(), y.get(), nullptr);
+  CHECK(x->queue.load() == nullptr);
+  CHECK(x->last_use.load() == 0);
+  call(x.get(), y.get(), &queue);
+  CHECK(x->queue.load() == &queue);
+  CHECK(y->queue.load() == &queue);
+  CHECK(x->last_use.load() == 1);
+  CHECK(y->last_use.load() == 1);
+  call(x.get(), z.get(), &queue);
+  CHECK(x->last_use.load() == 2);
+  CHECK(y->last_use.load() == 1);
+  CHECK(z->last_use.load() == 2);
+  CHECK(queue.latest.load() == 2);
+  call(x.get(), z.get(), &other);
+  CHECK(x->queue.load() == &other);
+  CHECK(x->last_use.load() == 1);
+  Queue elsewhere;
+  elsewhere.device = Device::cuda();
+  CHECK_THROWS_AS(call(x.get(), y.get(), &elsewhere), InternalError);
 }
 
 TEST_CASE("calls at once have arenas of their own") {

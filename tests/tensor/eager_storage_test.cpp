@@ -11,6 +11,22 @@
 
 using namespace weft;
 
+namespace {
+
+// A block and the byte that it is filled with.
+struct Owned {
+  Storage* storage;
+  unsigned char mark;
+};
+bool intact(const Owned& owned) {
+  const auto* bytes = static_cast<const unsigned char*>(owned.storage->data);
+  for (std::size_t i = 0; i < owned.storage->bytes; ++i)
+    if (bytes[i] != owned.mark) return false;
+  return true;
+}
+
+}  // namespace
+
 TEST_CASE("blocks are aligned, as large as asked, writable, and unique until they are retained") {
   for (std::size_t bytes : {0, 1, 63, 64, 65, 256, 257, 4096, 100000, 3 << 20}) {
     Storage* storage = allocate(Device::cpu(), bytes);
@@ -33,11 +49,15 @@ TEST_CASE("a freed block is the next one of its size, and forgets what it was") 
   for (std::size_t bytes : {40, 5000, 8 << 20}) {
     Storage* first = allocate(Device::cpu(), bytes);
     void* data = first->data;
-    first->last_use = 9;
+    Queue queue;
+    Storage* const used[] = {first};
+    note_work(&queue, {used});
+    CHECK(first->last_use.load() == 1);
     release(first);
     Storage* second = allocate(Device::cpu(), bytes);
     CHECK(second->data == data);
-    CHECK(second->last_use == 0);
+    CHECK(second->last_use.load() == 0);
+    CHECK(second->queue.load() == nullptr);
     CHECK(second->references == 1);
     release(second);
   }
@@ -45,17 +65,7 @@ TEST_CASE("a freed block is the next one of its size, and forgets what it was") 
 
 TEST_CASE("live blocks do not overlap") {
   std::mt19937 random(5);
-  struct Owned {
-    Storage* storage;
-    unsigned char mark;
-  };
   std::vector<Owned> live;
-  auto intact = [](const Owned& owned) {
-    const auto* bytes = static_cast<const unsigned char*>(owned.storage->data);
-    for (std::size_t i = 0; i < owned.storage->bytes; ++i)
-      if (bytes[i] != owned.mark) return false;
-    return true;
-  };
   for (int step = 0; step < 3000; ++step) {
     if (live.size() > 60 || (!live.empty() && random() % 3 == 0)) {
       std::size_t which = random() % live.size();
@@ -79,16 +89,26 @@ TEST_CASE("live blocks do not overlap") {
 TEST_CASE("one thread allocates, others free, and threads end with blocks cached") {
   for (int round = 0; round < 3; ++round) {
     std::vector<Storage*> blocks;
-    for (int i = 0; i < 400; ++i) blocks.push_back(allocate(Device::cpu(), static_cast<std::size_t>(i) * 37));
+    for (int i = 0; i < 400; ++i) {
+      blocks.push_back(allocate(Device::cpu(), static_cast<std::size_t>(i) * 37));
+      std::memset(blocks.back()->data, i, blocks.back()->bytes);
+    }
+    std::atomic<int> overwritten = 0;
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < 4; ++t)
       threads.emplace_back([&, t] {
-        for (std::size_t i = t; i < blocks.size(); i += 4) release(blocks[i]);
-        for (int i = 0; i < 1000; ++i) release(allocate(Device::cpu(), static_cast<std::size_t>(i)));
+        for (std::size_t i = t; i < blocks.size(); i += 4) {
+          overwritten += !intact({blocks[i], static_cast<unsigned char>(i)});
+          release(blocks[i]);
+          Storage* own = allocate(Device::cpu(), i * 37);  // which nobody else has by now
+          std::memset(own->data, 0xee, own->bytes);
+          overwritten += !intact({own, 0xee});
+          release(own);
+        }
       });
     for (std::thread& thread : threads) thread.join();
+    CHECK(overwritten == 0);
   }
-  CHECK(true);
 }
 
 TEST_CASE("what can't be had is a typed error, and the next call works") {

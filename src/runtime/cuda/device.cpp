@@ -114,15 +114,17 @@ Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   block->data = device_allocate(slots()[device.index], block->capacity);
   block->device = device;
   block->bytes = block->capacity;
-  block->queue = queue ? queue : &state.queue;
+  block->queue.store(queue ? queue : &state.queue, std::memory_order_relaxed);
   block->free = free_block;
   return block.release();
 }
 
-void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue*) {
+void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue) {
   if (bytes == 0) return;
   const bool down = to_device.type == Device::Type::cpu, up = from_device.type == Device::Type::cpu;
-  Stream* stream = use(down ? from_device : to_device).queue.stream;
+  DeviceState& state = use(down ? from_device : to_device);
+  WEFT_CHECK(!queue || queue->device == state.device, "a copy on a queue of a device that takes no part in it");
+  Stream* stream = (queue ? queue : &state.queue)->stream;
   if (up) {
     check(driver().cuMemcpyHtoDAsync_v2(address(to), from, bytes, stream), "cuMemcpyHtoDAsync");
   } else if (down) {

@@ -8,13 +8,6 @@
 #include "base/storage.hpp"
 #include "runtime/cuda/libraries.hpp"
 
-namespace weft {
-struct Queue {
-  runtime::cuda::Stream* stream = nullptr;
-  Device device;
-};
-}  // namespace weft
-
 namespace weft::runtime::cuda {
 
 struct DeviceState {

@@ -81,16 +81,19 @@ class DevicePlan final : public PreparedPlan {
     for (Storage* constant : constants_) release(constant);
   }
 
-  void run(std::span<void* const> arguments, std::span<void* const> results,
-           std::span<const std::int64_t> symbols) override {
+  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols,
+           Queue* queue, std::span<Storage* const> blocks) override {
     WEFT_CHECK(
         arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
         "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
         " symbols");
+    WEFT_CHECK(!queue || queue == &device_.queue, "a device has one queue");
     use(device_.device);
     std::unique_ptr<Frame> frame = take();
     if (!frame->computed || !std::equal(symbols.begin(), symbols.end(), frame->symbols.begin()))
       compute(*frame, symbols);
+    Storage* const own[] = {frame->arena, frame->staged};
+    note_work(&device_.queue, {blocks, own});
     bind(*frame, arguments, results);
     for (const Step& step : steps_) (this->*runners[static_cast<int>(step.launch->kind)])(step, *frame);
     if (returns_to_host_ && frame->staged_bytes > 0) bring_back(*frame, results);
