@@ -153,6 +153,21 @@ TEST_CASE("pow") {
       if (error > allowed)
         FAIL_CHECK("pow(" << a64[i] << ", " << b64[i] << ") is " << y64[i] << ": " << error << " ULP");
     }
+    const auto check_exact = [&](auto* function, auto numbers) {
+      for (int exponent : {1, 2}) {
+        auto power = numbers, expected = numbers, exponents = numbers;
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+          exponents[i] = static_cast<decltype(numbers[i] + 0)>(exponent);
+          if (exponent == 2) expected[i] *= numbers[i];
+        }
+        apply(function, power, numbers, exponents);
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < numbers.size(); ++i) different += bits_of(power[i]) != bits_of(expected[i]);
+        CHECK(different == 0);
+      }
+    };
+    check_exact(isas[isa].functions->f32_binary, a);
+    check_exact(isas[isa].functions->f64_binary, a64);
     MESSAGE("pow f64 " << isas[isa].name << ": " << near << " ULP near, " << far << " in all");
   }
 }

@@ -2,12 +2,12 @@
 // repeated: eager = compiled = reference, for shapes around the lanes, size 1 and size 0, compiled for one shape and
 // for all.
 #include <cmath>
+#include <random>
 
 #include "base/options.hpp"
 #include "graph/table.hpp"
 #include "tensor/record.hpp"
 #include "tests/trace/support.hpp"
-#include "weft/random.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -40,24 +40,37 @@ constexpr Placement placements[] = {
      }},
 };
 
-bool is_pointwise(Op op, bool floating) {
-  const OpInfo& row = info(op);
+bool takes(const OpInfo& row, DType dtype) {
   if (row.kind != OpKind::pointwise) return false;
-  bool bits = row.dtypes == DTypeClass::bits,
-       floats = row.dtypes == DTypeClass::floating || row.dtypes == DTypeClass::predicate;
-  return floating ? !bits : !floats;
+  switch (row.dtypes) {
+    case DTypeClass::arithmetic: return dtype != DType::boolean;
+    case DTypeClass::floating:
+    case DTypeClass::predicate: return is_floating(dtype);
+    case DTypeClass::bits: return !is_floating(dtype);
+    default: return true;
+  }
+}
+std::vector<Op> pointwise_ops(DType dtype) {
+  std::vector<Op> ops;
+  for (int number = 0; number < op_count; ++number)
+    if (takes(info(static_cast<Op>(number)), dtype)) ops.push_back(static_cast<Op>(number));
+  return ops;
 }
 
-// The results of all rows that take the dtype, with operands at placements `first`, `first + 1`, ...
+// What they give, in that order, of operands at placements `first`, `first + 1`, ...: what lies there, its opposite and
+// its double.
 template <int first>
 std::vector<Tensor> pointwise_of(const Tensor& base, const Tensor& like) {
-  std::vector<Tensor> results;
   Tensor x[3];
-  for (std::size_t i = 0; i < 3; ++i)
-    x[i] = placements[(first + i) % std::size(placements)].view(base, like) + static_cast<int>(i);
-  for (int number = 0; number < op_count; ++number) {
-    Op op = static_cast<Op>(number);
-    if (!is_pointwise(op, is_floating(like.dtype()))) continue;
+  for (std::size_t i = 0; i < 3; ++i) x[i] = placements[(first + i) % std::size(placements)].view(base, like);
+  if (like.dtype() == DType::boolean) {
+    x[1] = ~x[1];
+  } else {
+    x[1] = -x[1];
+    x[2] = x[2] + x[2];
+  }
+  std::vector<Tensor> results;
+  for (Op op : pointwise_ops(like.dtype())) {
     std::vector<Tensor> operands(x, x + info(op).arity);
     if (info(op).dtypes == DTypeClass::select) operands[0] = x[0] < x[1];
     results.push_back(record(op, operands, {}, {}, {}));
@@ -87,38 +100,88 @@ struct Extent {
   std::int64_t rows, columns;
 };
 
-// Sums move by their order: `relative` is to the largest number of the result.
-void check_close(const Tensor& got, const Tensor& expected, double relative) {
+// How far a number may be off: relative to itself, and absolutely. Zeros must have the same sign.
+struct Bound {
+  double relative = 0, absolute = 0;
+};
+
+template <class T>
+bool is_close(T x, T y, Bound bound) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+    if (x == 0 && y == 0) return std::signbit(x) == std::signbit(y);
+    const double distance = std::fabs(double{x} - double{y});
+    return x == y || (std::isfinite(y) && distance <= bound.relative * std::fabs(double{y}) + bound.absolute);
+  }
+  return x == y;
+}
+template <class T>
+void check_numbers(const Tensor& got, const Tensor& expected, Bound bound) {
+  View<const T> x = got.data<T>(), y = expected.data<T>();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    CHECK_MESSAGE(is_close(x[i], y[i], bound), "element ", i, " is ", x[i], ", not ", y[i]);
+}
+void check_close(const Tensor& got, const Tensor& expected, Bound bound) {
   REQUIRE(got.dtype() == expected.dtype());
   REQUIRE(got.shape().same(expected.shape()));
-  if (got.element_count().same(Dim(0))) return;
-  Tensor a = cast(got, DType::f64), b = cast(expected, DType::f64);
-  View<const double> x = a.data<double>(), y = b.data<double>();
-  double largest = 0;
-  for (double value : y)
-    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-    CHECK_MESSAGE((same || std::fabs(x[i] - y[i]) <= relative * largest), "element ", i, " is ", x[i], ", not ", y[i]);
+  switch (got.dtype()) {
+    case DType::f32: return check_numbers<float>(got, expected, bound);
+    case DType::f64: return check_numbers<double>(got, expected, bound);
+    case DType::i64: return check_numbers<std::int64_t>(got, expected, bound);
+    default: check_numbers<bool>(got, expected, bound);
   }
 }
 
+// The lanes' functions are within 4 ULP; what IEEE rounds correctly, and what moves or compares bits, is exact.
+Bound bound_of(Op op, DType dtype) {
+  const bool function = op == Op::pow || (info(op).dtypes == DTypeClass::floating && op != Op::div && op != Op::sqrt &&
+                                          op != Op::reciprocal);
+  if (!function || !is_floating(dtype)) return {};
+  return dtype == DType::f64 ? Bound{4 * 0x1p-52, 0x1p-1074} : Bound{4 * 0x1p-23, 0x1p-149};
+}
+// Sums move by their order, each of at most 130 steps by a rounding of at most the largest number of the result.
+Bound bound_of_sums(const Tensor& expected) {
+  double largest = 0;
+  if (is_floating(expected.dtype()))
+    for (float value : numbers_of(expected)) largest = std::max(largest, std::fabs(double{value}));
+  return {0, 130 * 0x1p-24 * largest};
+}
+
+// Every fourth number is special where asked: zeros of both signs, infinities, NaN, the ends of f32.
+Tensor operand(Sizes sizes, DType dtype, bool specials, std::mt19937& random) {
+  constexpr double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1e-45, -1e-39, 3e38, 1, -2.5};
+  std::vector<double> numbers;
+  const Tensor like = zeros(sizes);
+  for (std::int64_t i = 0; i < like.element_count().constant(); ++i) {
+    const double number = std::normal_distribution<double>(0.4, 2)(random);
+    numbers.push_back(specials && random() % 4 == 0 ? special[random() % std::size(special)] : number);
+    if (dtype == DType::boolean) numbers.back() = random() % 2;
+  }
+  return cast(from_span(std::span(numbers), sizes), dtype);
+}
+
+enum class Kind { pointwise, reductions };
+
 template <class F>
-void check_all(F f, std::initializer_list<Extent> extents, DType dtype, bool dynamic, double relative) {
+void check_all(F f, Kind kind, std::initializer_list<Extent> extents, DType dtype, bool dynamic) {
   CompileOptions options{.dynamic = dynamic, .check = Check::never, .on_compile_error = OnFailure::raise};
   auto compiled = compile(f, options);
   options.backend = Backend::reference;
   auto reference = compile(f, options);
-  Generator rng(3);
+  std::mt19937 random(3);
+  const bool pointwise = kind == Kind::pointwise;
+  const std::vector<Op> ops = pointwise_ops(dtype);
   for (auto [rows, columns] : extents) {
-    Tensor base = cast(normal({rows + 2, 2 * columns + 1}, 0.4, 2, rng), dtype),
-           like = cast(normal({rows, columns}, 0.4, 2, rng), dtype);
+    Tensor base = operand({rows + 2, 2 * columns + 1}, dtype, pointwise, random),
+           like = operand({rows, columns}, dtype, pointwise, random);
     std::vector<Tensor> expected = reference(base, like), found = compiled(base, like), eager = f(base, like);
     REQUIRE(found.size() == expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      INFO("result ", i, " of ", rows, " x ", columns, std::string(dynamic ? ", symbolic" : ""));
-      check_close(found[i], expected[i], relative);
-      check_close(eager[i], expected[i], relative);
+      INFO(std::string(pointwise ? info(ops[i]).name : "result"), " ", i, " of ", rows, " x ", columns, " ",
+           std::string(info(dtype).name), std::string(dynamic ? ", symbolic" : ""));
+      const Bound bound = pointwise ? bound_of(ops[i], dtype) : bound_of_sums(expected[i]);
+      check_close(found[i], expected[i], bound);
+      check_close(eager[i], expected[i], bound);
     }
   }
   if (dynamic) CHECK(specialization_count(compiled) == 1);
@@ -133,16 +196,16 @@ struct FastCompiler {  // many kernels, each run once
 template <int... first>
 void check_placements(std::integer_sequence<int, first...>) {
   FastCompiler fast;
-  // The lanes' functions are within 4 ULP of f32, sums within a rounding each of at most 130 steps.
-  constexpr double functions = 5e-7, sums = 130 * 6e-8;
   (
       [&] {
         CAPTURE(std::string(placements[first].name));
-        check_all(pointwise_of<first>, {{3, 17}}, DType::f32, false, functions);
-        check_all(pointwise_of<first>, {{3, 17}, {2, 5}, {64, 33}}, DType::f32, true, functions);
-        check_all(pointwise_of<first>, {{5, 19}}, DType::i64, false, 0);
-        check_all(reductions_of<first>, {{3, 17}}, DType::f32, false, sums);
-        check_all(reductions_of<first>, {{3, 17}, {2, 5}, {64, 33}}, DType::f32, true, sums);
+        check_all(pointwise_of<first>, Kind::pointwise, {{3, 17}}, DType::f32, false);
+        check_all(pointwise_of<first>, Kind::pointwise, {{3, 17}, {2, 5}, {64, 33}}, DType::f32, true);
+        check_all(pointwise_of<first>, Kind::pointwise, {{3, 17}}, DType::f64, false);
+        check_all(pointwise_of<first>, Kind::pointwise, {{5, 19}}, DType::i64, false);
+        check_all(pointwise_of<first>, Kind::pointwise, {{5, 19}}, DType::boolean, false);
+        check_all(reductions_of<first>, Kind::reductions, {{3, 17}}, DType::f32, false);
+        check_all(reductions_of<first>, Kind::reductions, {{3, 17}, {2, 5}, {64, 33}}, DType::f32, true);
       }(),
       ...);
 }
@@ -155,8 +218,10 @@ TEST_CASE("pointwise primitives and reductions at every placement, static and sy
 
 TEST_CASE("pointwise primitives and reductions of one element, of one row, of nothing") {
   FastCompiler fast;
-  for (auto f : {pointwise_of<1>, pointwise_of<2>, reductions_of<0>, reductions_of<4>})
-    check_all(f, {{1, 1}, {1, 16}, {0, 5}, {5, 0}}, DType::f32, false, 1e-5);
+  for (auto f : {pointwise_of<1>, pointwise_of<2>})
+    check_all(f, Kind::pointwise, {{1, 1}, {1, 16}, {0, 5}, {5, 0}}, DType::f32, false);
+  for (auto f : {reductions_of<0>, reductions_of<4>})
+    check_all(f, Kind::reductions, {{1, 1}, {1, 16}, {0, 5}, {5, 0}}, DType::f32, false);
 }
 
 namespace {
@@ -182,7 +247,7 @@ TEST_CASE("products of constants that have unit stride along neither axis") {
   auto f = compile([](const Tensor& x) { return products(constant(std::span(table), {2, 6, 8}), x); });
   const Tensor x = constant(std::span(table).first(36), {6, 6});
   const std::vector<Tensor> expected = products(constant(std::span(table), {2, 6, 8}), x), got = f(x);
-  for (std::size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], 0);  // sums of small integers: exact
+  for (std::size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], {});  // sums of small integers: exact
 
   // Where it begins is a size of the call.
   auto at_size = [](const Tensor& x) {
@@ -192,6 +257,6 @@ TEST_CASE("products of constants that have unit stride along neither axis") {
   auto g = compile(at_size, {.dynamic = true});
   for (std::int64_t n : {2, 3}) {
     const Tensor y = constant(std::span(table).first(static_cast<std::size_t>(8 * n)), {n, 8});
-    check_close(g(y), at_size(y), 0);
+    check_close(g(y), at_size(y), {});
   }
 }
