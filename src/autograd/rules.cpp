@@ -25,7 +25,7 @@ Tensor operand_or_none(const Pullback& p, std::size_t i) {
 #define WEFT_DERIVATIVES_1(da) WEFT_DERIVATIVE(0, da)
 #define WEFT_DERIVATIVES_2(da, db) WEFT_DERIVATIVE(0, da) WEFT_DERIVATIVE(1, db)
 #define WEFT_DERIVATIVES_3(da, db, dc) WEFT_DERIVATIVE(0, da) WEFT_DERIVATIVE(1, db) WEFT_DERIVATIVE(2, dc)
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                        \
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, reference, ...)                        \
   void vjp_##name(const Pullback& p) {                                                                    \
     [[maybe_unused]] const Tensor &g = p.gradient(), &y = p.value;                                        \
     [[maybe_unused]] const Tensor a = p.operand(0), b = operand_or_none(p, 1), c = operand_or_none(p, 2); \

@@ -26,16 +26,8 @@ bool keeps_value(const Node& node) { return is_view(node.op); }
 // Whether the kernels give the rounded reference to the last bit: they do where both round once. Functions have an
 // error of their own, so constants pass through the kernels' as other operands do.
 bool is_exact(const Node& node) {
-  if (!is_floating(node.type.dtype)) return true;
-  switch (node.op) {
-    case Op::div:
-    case Op::sqrt:
-    case Op::reciprocal: return true;
-    case Op::pow:
-    case Op::floor_divide:
-    case Op::remainder: return false;
-    default: return info(node.op).dtypes != DTypeClass::floating;
-  }
+  return !is_floating(node.type.dtype) || info(node.op).kind == OpKind::cast ||
+         info(node.op).rounding != Rounding::several;
 }
 
 Tensor fold_node(const Node& node, std::span<const Tensor> operands) {

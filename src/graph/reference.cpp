@@ -368,20 +368,7 @@ double spacing(DType dtype) {
 
 bool is_exact(const Node& node) {
   switch (info(node.op).kind) {
-    case OpKind::pointwise:
-      switch (node.op) {
-        case Op::neg:
-        case Op::abs:
-        case Op::sign:
-        case Op::relu:
-        case Op::maximum:
-        case Op::minimum:
-        case Op::floor:
-        case Op::ceil:
-        case Op::round:
-        case Op::where: return true;
-        default: return false;
-      }
+    case OpKind::pointwise: return info(node.op).rounding == Rounding::exact;
     case OpKind::cast: return node.op == Op::bitcast;
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
     case OpKind::contraction: return false;

@@ -58,7 +58,7 @@ Number apply(Function f, DType dtype, const Number* x) {
 
 Number pointwise(Op op, DType dtype, const Number* x) {
   switch (op) {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                                                  \
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, reference, ...)                                  \
   case Op::name:                                                                                                    \
     return apply<DTypeClass::dtypes>(                                                                               \
         []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) { return reference; }, dtype, \

@@ -4,8 +4,10 @@ namespace weft {
 
 const OpInfo& info(Op op) {
   static constexpr OpInfo table[] = {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, ...) {#name, arity, OpKind::pointwise, DTypeClass::dtypes, #lanes},
-#define WEFT_STRUCTURAL(name, arity, kind) {#name, arity, OpKind::kind, DTypeClass::structural, ""},
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, ...) \
+  {#name, arity, OpKind::pointwise, DTypeClass::dtypes, Rounding::rounding, cost, #lanes},
+#define WEFT_STRUCTURAL(name, arity, kind) \
+  {#name, arity, OpKind::kind, DTypeClass::structural, Rounding::several, 1, ""},
 #include "weft/ops.def"
   };
   return table[static_cast<int>(op)];

@@ -23,11 +23,15 @@ enum class OpKind : std::uint8_t {
 };
 enum class DTypeClass : std::uint8_t { arithmetic, floating, comparison, bits, predicate, select, structural };
 
+enum class Rounding : std::uint8_t { exact, once, several };
+
 struct OpInfo {
   const char* name;
   int arity;  // -1: any
   OpKind kind;
   DTypeClass dtypes;
+  Rounding rounding;  // of pointwise primitives on floats
+  int cost;           // of an element of theirs, in additions
   const char* lanes;  // the C spelling over a, b, c; empty for structural primitives
 };
 

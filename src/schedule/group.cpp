@@ -431,8 +431,7 @@ class Grouper {
   };
   static bool is_slow(const Node& node) {
     if (is_reduce(node.op) || node.op == Op::gather || node.op == Op::random_bits) return true;
-    return is_pointwise(node.op) && info(node.op).dtypes == DTypeClass::floating && node.op != Op::div &&
-           node.op != Op::sqrt && node.op != Op::reciprocal;
+    return info(node.op).cost > 8;  // more than a division or a square root
   }
 
   const Graph& graph_;

@@ -35,29 +35,9 @@ std::int64_t block_of(const Kernel& kernel) {
   return block;
 }
 
-// What an element of a transcendental primitive costs against an addition, roughly.
 int weight(const Instruction& instruction) {
   if (instruction.kind == Kind::random_bits) return 40;
-  if (instruction.kind != Kind::apply) return 1;
-  switch (instruction.op) {
-    case Op::exp:
-    case Op::expm1:
-    case Op::log:
-    case Op::log1p:
-    case Op::tanh:
-    case Op::erf:
-    case Op::sigmoid: return 16;
-    case Op::sin:
-    case Op::cos: return 24;
-    case Op::pow: return 60;
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::reciprocal:
-    case Op::remainder:
-    case Op::floor_divide: return 8;
-    default: return 1;
-  }
+  return instruction.kind == Kind::apply ? info(instruction.op).cost : 1;
 }
 
 Cost cost(const Kernel& kernel) {

@@ -21,7 +21,7 @@ using namespace weft::lanes;
 #define WEFT_PUT_select(...)
 
 void put_arithmetic(Kernels& kernels) {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, ...) WEFT_PUT_##dtypes(name, arity, lanes)
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, ...) WEFT_PUT_##dtypes(name, arity, lanes)
 #include "weft/ops.def"
 }
 

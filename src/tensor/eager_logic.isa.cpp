@@ -35,7 +35,7 @@ using namespace weft::lanes;
 #define WEFT_PUT_floating(...)
 
 void put_logic(Kernels& kernels) {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, ...) WEFT_PUT_##dtypes(name, arity, lanes)
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, ...) WEFT_PUT_##dtypes(name, arity, lanes)
 #include "weft/ops.def"
 }
 

@@ -119,7 +119,7 @@ Number apply_table(F f, DType dtype, const Number* x) {
 }
 Number apply_exactly(Op op, DType dtype, const Number* x) {
   switch (op) {
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...)                      \
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, reference, ...)      \
   case Op::name:                                                                        \
     return apply_table<DTypeClass::dtypes>(                                             \
         []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) { \

@@ -20,30 +20,14 @@ enum class ScalarOp : std::uint8_t {
 // or integers.
 enum class ScalarKind : std::uint8_t { unknown, boolean, number };
 
-// Primitives that round to the same bits on every ISA, since they have no FMA inside.
+// Primitives that round to the same bits on every ISA: those whose lanes have no error of their own.
 constexpr bool rounds_alike(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::add:
-    case ScalarOp::sub:
-    case ScalarOp::mul:
-    case ScalarOp::div:
-    case ScalarOp::neg:
-    case ScalarOp::abs:
-    case ScalarOp::relu:
-    case ScalarOp::sqrt:
-    case ScalarOp::maximum:
-    case ScalarOp::minimum:
-    case ScalarOp::less:
-    case ScalarOp::less_equal:
-    case ScalarOp::equal:
-    case ScalarOp::bitwise_and:
-    case ScalarOp::bitwise_or:
-    case ScalarOp::bitwise_not:
-    case ScalarOp::where:
-    case ScalarOp::argument:
-    case ScalarOp::literal: return true;
-    default: return false;
-  }
+  enum Rounding { exact, once, several };
+  constexpr Rounding table[] = {
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, ...) rounding,
+#include "weft/ops.def"
+  };
+  return op == ScalarOp::argument || op == ScalarOp::literal || table[static_cast<int>(op)] != several;
 }
 
 struct ScalarEntry {

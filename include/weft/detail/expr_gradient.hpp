@@ -33,7 +33,7 @@ constexpr void scalar_pull_back(ScalarOp op, Sym g, const Sym* x, Sym y, Cotange
 #define WEFT_PULL_BACK_3(da, db, dc) WEFT_PART(0, da) WEFT_PART(1, db) WEFT_PART(2, dc)
   switch (op) {
 // clang-format off
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, reference, ...) \
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, reference, ...) \
   case ScalarOp::name: WEFT_PULL_BACK_##arity(__VA_ARGS__) break;
 #include "weft/ops.def"
     // clang-format on

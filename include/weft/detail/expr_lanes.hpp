@@ -18,7 +18,7 @@ namespace weft::detail {
 
 template <ScalarOp Op>
 struct LaneOperation;
-#define WEFT_POINTWISE(name, arity, dtypes, lanes, ...)                                      \
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, ...)                      \
   template <>                                                                                \
   struct LaneOperation<ScalarOp::name> {                                                     \
     template <class A, class B, class C>                                                     \
