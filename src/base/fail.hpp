@@ -27,12 +27,13 @@ const char*& called_operation();
 // Until the end of the block it is this; null: what runs is another call's.
 class CalledOperation {
  public:
-  explicit CalledOperation(const char* name) { called_operation() = name; }
-  ~CalledOperation() { called_operation() = saved_; }
+  explicit CalledOperation(const char* name) { name_ = name; }
+  ~CalledOperation() { name_ = saved_; }
   CalledOperation(const CalledOperation&) = delete;
 
  private:
-  const char* saved_ = called_operation();
+  const char*& name_ = called_operation();
+  const char* const saved_ = name_;
 };
 
 // "[operation] message, at file:line"; the bracket and the ending are left out when empty.

@@ -38,6 +38,11 @@ TraceScope::~TraceScope() {
   DimEnvironment::current() = saved_dims_;
 }
 
+void note_call(Loc loc) {
+  Recorder& r = recorder();
+  if (Trace* trace = r.trace()) trace->dims.last_call = r.loc.file ? r.loc : loc;
+}
+
 Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
   if (!saved_loc_.file) recorder().loc = loc;
   if (!saved_name_) called_operation() = name;
@@ -146,13 +151,7 @@ Tensor dim_value(Dim dim, Loc loc) {
   return record(Op::constant, {}, attributes, type, loc);
 }
 
-void note_call(Loc loc) {
-  Recorder& r = recorder();
-  if (Trace* trace = r.trace()) trace->dims.last_call = r.loc.file ? r.loc : loc;
-}
-
 Tensor resolve(const At& operand, const char* operation) {
-  note_call(operand.loc);
   if (operand.tensor) {
     check_operand(recorder(), *operand.tensor, operation, operand.loc);
     return *operand.tensor;
@@ -280,8 +279,11 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
 
 Tensor pointwise(Op op, std::span<const At> operands) {
   const OpInfo& row = info(op);
-  const CalledOperation call(called_operation() ? called_operation() : row.name);
-  Loc loc = recorder().loc.file ? recorder().loc : operands[0].loc;
+  const char* const outer = called_operation();
+  const CalledOperation call(outer ? outer : row.name);
+  const Recorder& r = recorder();
+  const Loc loc = r.loc.file ? r.loc : operands[0].loc;
+  if (Trace* trace = r.trace()) trace->dims.last_call = loc;
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
   std::span<Tensor> list(values, operands.size());

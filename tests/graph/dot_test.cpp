@@ -28,8 +28,8 @@ TEST_CASE("dot: a body is a cluster, and the body of a call in it a cluster insi
     Tensor a = r.x(), b = r.x();
     return std::make_shared<const Graph>(r.graph({make(a, b)}));
   };
-  auto inside = body([](Tensor a, Tensor b) { return a - b; });
-  auto outside = body([&](Tensor a, Tensor b) { return call(inside, b, a); });
+  auto inside = body([](const Tensor& a, const Tensor& b) { return a - b; });
+  auto outside = body([&](const Tensor& a, const Tensor& b) { return call(inside, b, a); });
   Recording r;
   Tensor x = r.x();
   CHECK(to_dot(r.graph({call(outside, x, x)})) == R"(digraph weft {

@@ -21,7 +21,7 @@ struct Recording {
 };
 
 // The graph as a node of another one.
-inline Tensor call(std::shared_ptr<const Graph> graph, const Tensor& a, const Tensor& b) {
+inline Tensor call(const std::shared_ptr<const Graph>& graph, const Tensor& a, const Tensor& b) {
   Tensor value = record(Op::call, {a, b}, {}, type_of(graph->outputs[0]), {});
   value.node()->body = graph;
   value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
