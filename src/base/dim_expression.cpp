@@ -269,7 +269,7 @@ std::int64_t Dim::specialize() const {
   DimEnvironment* environment = DimEnvironment::current();
   WEFT_CHECK(environment, "a symbolic size outside its trace");
   std::int64_t hint = environment->hint(*this);
-  environment->record({DimCondition::Kind::equal, *this, Dim(hint), true, {}});
+  environment->record({DimCondition::Kind::equal, *this, Dim(hint), true});
   return hint;
 }
 
@@ -279,7 +279,7 @@ bool Dim::decide_equal(Dim a, Dim b) {
   DimEnvironment* environment = DimEnvironment::current();
   WEFT_CHECK(environment, "a symbolic size outside its trace");
   bool holds = environment->hint(a) == environment->hint(b);
-  environment->record({DimCondition::Kind::equal, a, b, holds, {}});
+  environment->record({DimCondition::Kind::equal, a, b, holds});
   return holds;
 }
 
@@ -289,7 +289,7 @@ bool Dim::decide_less(Dim a, Dim b) {
   DimEnvironment* environment = DimEnvironment::current();
   WEFT_CHECK(environment, "a symbolic size outside its trace");
   bool holds = environment->hint(a) < environment->hint(b);
-  environment->record({DimCondition::Kind::less, a, b, holds, {}});
+  environment->record({DimCondition::Kind::less, a, b, holds});
   return holds;
 }
 
@@ -449,6 +449,8 @@ void DimEnvironment::record(DimCondition condition) {
     bool symmetric = condition.kind == DimCondition::Kind::equal;
     if (symmetric && known.left.same(condition.right) && known.right.same(condition.left)) return;
   }
+  condition.loc = last_call;
+  condition.after = !called_operation();  // else a call that is under way decides
   conditions.push_back(condition);
 }
 

@@ -81,15 +81,19 @@ struct DimCondition {
   enum class Kind : std::uint8_t { equal, less } kind;
   Dim left, right;
   bool holds;
-  Loc loc;
+  // Where it was decided. Operators on Dim can't know the line that they are written on: what the user's own code
+  // decides is `after` the last call of Weft before it, most often on the same line (x.size(0) < Dim(10)).
+  Loc loc = {};
+  bool after = false;
 };
 struct DimEnvironment {
   std::vector<DimSymbol> symbols;
   std::vector<DimCondition> conditions;  // decisions taken on hints, to be guarded
+  Loc last_call;                         // the user's line of the last call of Weft
 
   Dim new_symbol(std::int64_t hint, std::int64_t lower = 2, std::int64_t upper = INT64_MAX);
   std::int64_t hint(Dim dim) const;
-  void record(DimCondition condition);  // once each
+  void record(DimCondition condition);  // once each, with its place
   static DimEnvironment*& current();    // of this thread; null outside a trace
 };
 

@@ -24,15 +24,16 @@ std::string to_string(Loc loc);
 // The name of the operation that the user called, while it is made of others: errors inside say it, not their own.
 // Null: none.
 const char*& called_operation();
-// Until the end of the block there is none: what runs is another call's.
-class NoOperation {
+// Until the end of the block it is this; null: what runs is another call's.
+class CalledOperation {
  public:
-  NoOperation() { called_operation() = nullptr; }
-  ~NoOperation() { called_operation() = saved_; }
-  NoOperation(const NoOperation&) = delete;
+  explicit CalledOperation(const char* name) { name_ = name; }
+  ~CalledOperation() { name_ = saved_; }
+  CalledOperation(const CalledOperation&) = delete;
 
  private:
-  const char* saved_ = called_operation();
+  const char*& name_ = called_operation();
+  const char* const saved_ = name_;
 };
 
 // "[operation] message, at file:line"; the bracket and the ending are left out when empty.

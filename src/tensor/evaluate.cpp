@@ -234,7 +234,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const DefaultFloatModes modes;
   std::lock_guard lock(evaluation_mutex());
   const std::vector<Node*> nodes = collect(values, operation, outermost(loc));
-  const NoOperation named;  // what is pending was called before
+  const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
     execute_eagerly(node);

@@ -38,9 +38,15 @@ TraceScope::~TraceScope() {
   DimEnvironment::current() = saved_dims_;
 }
 
+void note_call(Loc loc) {
+  Recorder& r = recorder();
+  if (Trace* trace = r.trace()) trace->dims.last_call = r.loc.file ? r.loc : loc;
+}
+
 Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
   if (!saved_loc_.file) recorder().loc = loc;
   if (!saved_name_) called_operation() = name;
+  note_call(loc);
 }
 Operation::~Operation() {
   recorder().loc = saved_loc_;
@@ -258,7 +264,11 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
 
 Tensor pointwise(Op op, std::span<const At> operands) {
   const OpInfo& row = info(op);
-  Loc loc = recorder().loc.file ? recorder().loc : operands[0].loc;
+  const char* const outer = called_operation();
+  const CalledOperation call(outer ? outer : row.name);
+  const Recorder& r = recorder();
+  const Loc loc = r.loc.file ? r.loc : operands[0].loc;
+  if (Trace* trace = r.trace()) trace->dims.last_call = loc;
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
   std::span<Tensor> list(values, operands.size());

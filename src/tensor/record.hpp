@@ -41,7 +41,7 @@ class TraceScope {
 
  private:
   DimEnvironment* saved_dims_;
-  NoOperation no_operation_;
+  CalledOperation no_operation_{nullptr};
   Recorder saved_;
 };
 std::uint32_t new_trace_id();
@@ -79,6 +79,9 @@ class Composite : public Operation {
  private:
   std::uint32_t saved_scope_;
 };
+
+// Remembers where the trace is in the user's program, for what is decided on sizes from here on.
+void note_call(Loc loc);
 
 // The operand as a graph value: literals become weak constants. Throws when it is undefined or of another trace.
 Tensor resolve(const At& operand, const char* operation);

@@ -13,6 +13,7 @@ namespace {
 
 const Type& type_checked(const Tensor& value, const char* operation, Loc loc) {
   if (!value.defined()) fail(operation, recorder().loc.file ? recorder().loc : loc, "of an undefined tensor");
+  note_call(loc);
   return type_of(value);
 }
 

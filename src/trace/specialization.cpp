@@ -110,8 +110,8 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
                     (s.upper == INT64_MAX ? "" : concat_text(", <= ", s.upper)));
   }
   for (const DimCondition& condition : guards.conditions) {
-    std::string where = to_string(condition.loc);
-    lines.push_back(condition_text(condition) + (where.empty() ? "" : "  # " + where));
+    const std::string where = (condition.after ? "  # after " : "  # ") + to_string(condition.loc);
+    lines.push_back(condition_text(condition) + (condition.loc.file ? where : ""));
   }
   return lines;
 }

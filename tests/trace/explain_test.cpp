@@ -40,9 +40,27 @@ TEST_CASE("graph with lines, guards, recompiles; state stays as it is") {
   CHECK(contains(text.str(), "argument 1: size of dimension 0 was 2, is 1"));
 }
 
-TEST_CASE("symbolic sizes and what was decided on them are shown") {
-  auto f = compile([](const Tensor& x, const Tensor& y) { return x.size(0) < Dim(10) ? x + y : x; }, {.dynamic = true});
-  Explanation e = explain(f, ones({3, 4}), ones({4}));
-  CHECK(e.guards ==
-        std::vector<std::string>{"argument 0: f32[s0,s1]", "argument 1: f32[s1]", "s0 >= 2", "s1 >= 2", "s0 < 10"});
+TEST_CASE("symbolic sizes and what was decided on them are shown, with the line that decided or the call before it") {
+  const int line = __LINE__ + 3;
+  auto f = compile(
+      [](const Tensor& x, const Tensor& y, const Tensor& twice) {
+        const Dim rows = x.size(0), columns = x.size(1);
+        const Tensor z = rows < Dim(10) ? x + y : x;
+        const auto scale = static_cast<double>(rows);
+        const Tensor column = sum(z * scale, 1), left = unsqueeze(concat({column, column}), 1);
+        const Tensor right = unsqueeze(twice, 1), eight = concat({twice, ones({2})});
+        const Tensor both = concat({left, right}, 1);
+        const Tensor added = eight + y;
+        const Tensor places = arange(columns - rows);
+        return sum(both) + sum(places) + sum(added) * reshape(y, {-1, 4}).size(0);
+      },
+      {.dynamic = true});
+  Explanation e = explain(f, ones({3, 8}), ones({8}), ones({6}));
+  auto at = [&](int later) { return "explain_test.cpp:" + std::to_string(line + later); };
+  CHECK(e.guards == std::vector<std::string>{"argument 0: f32[s0,s1]", "argument 1: f32[s1]", "argument 2: f32[s2]",
+                                             "s0 >= 2", "s1 >= 2", "s2 >= 2",
+                                             "s0 < 10  # after " + at(0),  // the last call before it is x.size(1)
+                                             "s0 == 3  # after " + at(1),  // x + y
+                                             "s2 == 2*s0  # " + at(5), "s2 + 2 == s1  # " + at(6),
+                                             "-s0 + s1 >= 0  # " + at(7), "4*((s1) / (4)) == s1  # " + at(8)});
 }
