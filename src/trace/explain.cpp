@@ -55,6 +55,7 @@ std::string to_string(const Explanation& e) {
   for (const Explanation::Kernel& kernel : e.kernels)
     kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");
   section("kernels", kernels);
+  if (e.arena_bytes) section("temporary memory", concat_text(e.arena_bytes, " bytes"));
   section("source", e.source_path);
   section("recompiled because", lines(e.recompiles));
   section("runs eagerly because", e.fallback);

@@ -1,6 +1,7 @@
 // explain(f, args...): what would run, without running it.
 #include <sstream>
 
+#include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 
 using namespace weft;
@@ -63,4 +64,36 @@ TEST_CASE("symbolic sizes and what was decided on them are shown, with the line 
                                              "s0 == 3  # after " + at(1),  // x + y
                                              "s2 == 2*s0  # " + at(5), "s2 + 2 == s1  # " + at(6),
                                              "-s0 + s1 >= 0  # " + at(7), "4*((s1) / (4)) == s1  # " + at(8)});
+}
+
+TEST_CASE("kernels with their cost, the graph after the passes, and why two sums are two kernels") {
+  const int line = __LINE__ + 2;
+  auto f = compile([](const Tensor& x) {
+    const Tensor y = exp(x * 1);
+    const Tensor rows = sum(y, 1);
+    return std::pair(rows, sum(y, 0));
+  });
+  Explanation e = explain(f, ones({64, 32}));
+  CHECK(contains(e.graph, "= mul(%0, %1)"));
+  CHECK_FALSE(contains(e.optimized, "mul"));
+  CHECK(contains(e.optimized, "%1 f32[64,32] = exp(%0)"));
+  const std::string why = " starts a kernel: it reduces other axes than the kernel does\n";
+  CHECK(contains(e.schedule, "sum at explain_test.cpp:" + std::to_string(line + 2) + why));
+  REQUIRE(e.kernels.size() == 2);
+  CHECK(e.kernels[0].name == "weft_k0_exp_sum");
+  CHECK(e.kernels[0].bytes == (2 * 64 * 32 + 64) * 4);   // reads x, keeps exp(x) for the other one
+  CHECK(e.kernels[0].operations == 64 * 32 * (16 + 1));  // exp counts for 16
+  CHECK(contains(e.kernels[0].loops, "reduce_sum"));
+  CHECK(contains(e.kernels[0].source, "void weft_k0_exp_sum("));
+  CHECK(e.kernels[1].name == "weft_k1_sum");
+  CHECK(e.kernels[1].bytes == (64 * 32 + 32) * 4);
+  CHECK(e.kernels[1].operations == 64 * 32);
+  CHECK(e.arena_bytes == 64 * 32 * 4);
+  const std::string text = to_string(e);
+  for (const std::string& part : {e.optimized, e.schedule, e.source_path}) CHECK(contains(text, part));
+  CHECK(contains(text,
+                 "---- kernels ----\n"
+                 "weft_k0_exp_sum: 16640 bytes, 34816 operations\nweft_k1_sum: 8320 bytes, 2048 operations\n"
+                 "---- temporary memory ----\n8192 bytes\n"));
+  CHECK(contains(weft::test::read_file(e.source_path), "void weft_k1_sum("));
 }
