@@ -7,13 +7,15 @@
 #include <csignal>
 #include <filesystem>
 
-#include "base/log.hpp"
-#include "base/options.hpp"
+#include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 
 using namespace weft;
 using namespace trace_test;
+using weft::test::CaptureLog;
+using weft::test::Folder;
+using weft::test::KeepOptions;
 
 namespace {
 struct NoCompiler {
@@ -76,6 +78,25 @@ TEST_CASE("no compiler: one line says so for all functions, and one that appears
   CHECK(numbers_of(f(vector_of({0, 8, 16}))) == Numbers{2, 13, 24});
   CHECK(explain(f, vector_of({0, 8, 16})).fallback.empty());
   CHECK(explain(f, vector_of({0, 8, 16})).kernels.size() == 1);
+}
+
+TEST_CASE("a compiler that fails: one line with its words and the source's path, and the function runs eagerly") {
+  const Folder folder;
+  const KeepOptions keep;
+  options().cache_directory = folder / "cache";
+  options().compiler = weft::test::fake_compiler(folder, "echo unit0.cpp:7: no such luck >&2; exit 1");
+  CaptureLog log;
+  const int line = __LINE__ + 1;
+  auto f = compile([](const Tensor& x) { return x * 1.4375 + 2; });
+  for (int i = 0; i < 3; ++i) CHECK(numbers_of(f(vector_of({0, 16}))) == Numbers{2, 25});
+  REQUIRE(log.lines.size() == 1);
+  const std::string path = log.lines[0].substr(log.lines[0].find("source: ") + 8);
+  CHECK(log.lines[0] == "[weft] compile" + AT_LINE(line).substr(1) +
+                            ": kernels could not be compiled; running eagerly from here on. [compile] " +
+                            options().compiler +
+                            " exited with status 1:\nunit0.cpp:7: no such luck\n  source: " + path);
+  CHECK(contains(weft::test::read_file(path), "mul f32[2], failure_test.cpp:" + std::to_string(line)));
+  CHECK(contains(explain(f, vector_of({0, 16})).fallback, "no such luck"));
 }
 
 TEST_CASE("no compiler: a training step, which the passes took apart, runs as it was traced") {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 
 using namespace weft;
@@ -133,6 +134,19 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
                  "(sizes may vary under {.dynamic = true})"));
   CHECK(contains(message, AT_LINE(line)));
   strict(ones_of(2));
+}
+
+TEST_CASE("the limit is told once, with the last reason and advice") {
+  weft::test::CaptureLog log;
+  const int line = __LINE__ + 1;
+  auto f = compile([](const Tensor& x) { return x - 1; }, {.recompile_limit = 2});
+  for (int round = 0; round < 2; ++round)
+    for (int size = 1; size <= 6; ++size) f(ones_of(size));
+  CHECK(log.lines ==
+        std::vector<std::string>{"[weft] compile" + AT_LINE(line).substr(1) +
+                                 ": recompiled 2 times, the limit; the last reason: argument 0: size of dimension 0 "
+                                 "was 3, is 4 (sizes may vary under {.dynamic = true}). Further ones run eagerly, "
+                                 "traced on each call"});
 }
 
 TEST_CASE("the cache is bounded: what was used least recently goes first") {
