@@ -246,17 +246,41 @@ std::string to_text(const Graph& graph) {
   return text + results_line(graph);
 }
 
-std::string to_dot(const Graph& graph) {
-  std::string text = "digraph weft {\n  rankdir=TB; node [shape=box, fontname=monospace];\n";
+namespace {
+
+std::string dot_label(const Node& node) {
+  std::string text = info(node.op).name, label;
+  if (std::string attributes = attributes_text(node); !attributes.empty()) text += " " + attributes;
+  for (char c : text) label.append(c == '"' || c == '\\' ? "\\" : "") += c;
+  return label + "\\n" + to_string(node.type);
+}
+
+// A body is a cluster: its inputs hang on the node's operands, and the node on its outputs.
+void append_dot(std::string& text, const Graph& graph, const std::string& prefix, const std::string& margin) {
+  auto name = [](const std::string& of, const Tensor& value) { return of + std::to_string(value.node()->index); };
+  auto edge = [&](const std::string& from, const std::string& to, const char* style) {
+    text += margin + from + " -> " + to + style + ";\n";
+  };
   for (const Tensor& value : graph.nodes) {
     const Node& node = *value.node();
-    std::string label = std::string(info(node.op).name) + " " + attributes_text(node) + "\\n" + to_string(node.type);
-    std::string clean;
-    for (char c : label) clean += c == '"' ? '\'' : c;
-    text += "  n" + std::to_string(node.index) + " [label=\"" + clean + "\"];\n";
-    for (const Tensor& operand : node.inputs())
-      text += "  n" + std::to_string(operand.node()->index) + " -> n" + std::to_string(node.index) + ";\n";
+    const std::string here = name(prefix, value), inside = here + "_";
+    text += margin + here + " [label=\"" + dot_label(node) + "\"];\n";
+    for (const Tensor& operand : node.inputs()) edge(name(prefix, operand), here, "");
+    if (!node.body) continue;
+    text += margin + "subgraph cluster_" + here + " {\n";
+    append_dot(text, *node.body, inside, margin + "  ");
+    text += margin + "}\n";
+    for (std::size_t i = 0; i < node.body->inputs.size(); ++i)
+      edge(name(prefix, node.input(i)), name(inside, node.body->inputs[i]), " [style=dashed]");
+    for (const Tensor& output : node.body->outputs) edge(name(inside, output), here, " [style=dashed]");
   }
+}
+
+}  // namespace
+
+std::string to_dot(const Graph& graph) {
+  std::string text = "digraph weft {\n  rankdir=TB; node [shape=box, fontname=monospace];\n";
+  append_dot(text, graph, "n", "  ");
   return text + "}\n";
 }
 

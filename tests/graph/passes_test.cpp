@@ -14,24 +14,12 @@
 #include "graph/orient.hpp"
 #include "graph/reference.hpp"
 #include "graph/regions.hpp"
-#include "tensor/record.hpp"
+#include "tests/graph/support.hpp"
 
 using namespace weft;
+using namespace graph_test;
 
 namespace {
-
-// Records a graph as a trace does, and lets go of the thread's state at the end of the block.
-struct Recording {
-  Trace trace;
-  TraceScope scope;
-  Recording() : scope((trace.id = new_trace_id(), trace)) {}
-  Tensor input(DType dtype, Shape shape) {
-    Attributes slot = Attributes::integer(static_cast<std::int64_t>(trace.inputs.size()));
-    return trace.inputs.emplace_back(record(Op::input, {}, slot, Type{dtype, false, {}, shape}, {}));
-  }
-  Tensor x() { return input(DType::f32, Shape::of(2, 3)); }
-  Graph graph(std::vector<Tensor> outputs) { return make_graph(trace.inputs, std::move(outputs), trace.effects); }
-};
 
 // What is left of `value` behind the pass, without the inputs' lines: "%0" for an input itself.
 std::string after(Recording& r, Pass pass, Tensor value) {
@@ -266,14 +254,6 @@ TEST_CASE("calls are inlined, with several results, nested, and with their effec
     Tensor a = r.x(), b = r.x();
     auto outputs = make(r, a, b);
     return std::make_shared<const Graph>(r.graph(outputs));
-  };
-  auto call = [](std::shared_ptr<const Graph> graph, const Tensor& a, const Tensor& b) {
-    Tensor value = record(Op::call, {a, b}, {}, type_of(a), {});
-    value.node()->body = graph;
-    value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
-    for (std::size_t i = 1; i < graph->outputs.size(); ++i)
-      value.node()->more_types.push_back(type_of(graph->outputs[i]));
-    return value;
   };
   auto inside = body([](Recording&, Tensor a, Tensor b) { return std::vector{a - b, a * (b + b)}; });
   auto outside = body([&](Recording&, Tensor a, Tensor b) {
