@@ -97,3 +97,24 @@ TEST_CASE("kernels with their cost, the graph after the passes, and why two sums
                  "---- temporary memory ----\n8192 bytes\n"));
   CHECK(contains(weft::test::read_file(e.source_path), "void weft_k1_sum("));
 }
+
+TEST_CASE("equal kernels are one: they share a name, and those of other constants do not") {
+  auto equal = compile([](const Tensor& x, const Tensor& w) {
+    const Tensor y = matmul(tanh(x * 1.25 + 3), w);
+    return tanh(y * 1.25 + 3);
+  });
+  auto other = compile([](const Tensor& x, const Tensor& w) {
+    const Tensor y = matmul(tanh(x * 1.25 + 3), w);
+    return tanh(y * 1.25 + 4);
+  });
+  const Tensor x = zeros({8, 8});
+  Explanation e = explain(equal, x, x);
+  REQUIRE(e.kernels.size() == 2);
+  CHECK(e.kernels[0].name == e.kernels[1].name);
+  CHECK(e.kernels[0].source == e.kernels[1].source);
+  e = explain(other, x, x);
+  REQUIRE(e.kernels.size() == 2);
+  CHECK(e.kernels[0].name != e.kernels[1].name);
+  CHECK(e.kernels[0].source != e.kernels[1].source);
+  CHECK(numbers_of(other(x, x)) != numbers_of(equal(x, x)));
+}
