@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/fail.hpp"
@@ -30,22 +31,38 @@ namespace {
 struct NamedPass {
   const char* name;
   Pass pass;
+  bool needed = false;  // what stands below can't do without it
 };
 
 // Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
 // after algebra, which makes equal things look equal; orientation before decomposition, while products still are
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
-    {"inline_calls", inline_calls},
+    {"inline_calls", inline_calls, true},
     {"fold_constants", fold_constants},
     {"simplify_algebra", simplify_algebra},
     {"common_subexpressions", common_subexpressions},
     {"orient_matmul", orient_matmul},
     {"simplify_algebra", simplify_algebra},
-    {"decompose_matmul", decompose_matmul},
-    {"local_collectives", local_collectives},
+    {"decompose_matmul", decompose_matmul, true},
+    {"local_collectives", local_collectives, true},
     {"dead_code", dead_code},
 };
+
+// Without the passes that are asked for; a name that can't be left out is answered with those that can.
+std::vector<NamedPass> passes_without(const std::vector<std::string>& skip) {
+  std::vector<NamedPass> kept(std::begin(graph_passes), std::end(graph_passes));
+  for (const std::string& name : skip) {
+    if (std::erase_if(kept, [&](const NamedPass& entry) { return !entry.needed && entry.name == name; })) continue;
+    std::set<std::string> names;
+    for (const NamedPass& entry : graph_passes)
+      if (!entry.needed) names.insert(entry.name);
+    std::string text = "no pass '" + name + "' can be left out; there are:";
+    for (const std::string& each : names) text += " " + each;
+    logging::warn_once(text);
+  }
+  return kept;
+}
 
 class Timer {
  public:
@@ -373,8 +390,7 @@ void check_device_code(const std::vector<loop::Kernel>& kernels, const Executabl
 
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports) {
   if (options.verify) verify(graph);
-  for (const NamedPass& entry : graph_passes) {
-    if (std::find(options.skip.begin(), options.skip.end(), entry.name) != options.skip.end()) continue;
+  for (const NamedPass& entry : passes_without(options.skip)) {
     Timer timer;
     graph = entry.pass(graph);
     if (reports) reports->push_back({entry.name, timer.milliseconds(), graph.nodes.size()});

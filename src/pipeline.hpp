@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "base/options.hpp"
 #include "graph/graph.hpp"
 #include "runtime/plan.hpp"
 
@@ -39,7 +40,7 @@ struct PipelineOptions {
 #else
       true;
 #endif
-  std::vector<std::string> skip;  // names of passes to leave out
+  std::vector<std::string> skip = options().skip_passes;  // names of passes to leave out
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

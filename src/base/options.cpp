@@ -1,5 +1,6 @@
 #include "base/options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -42,6 +43,11 @@ ProcessOptions read_options() {
     options.isa.clear();
   }
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;
+  for (std::string_view names = environment("WEFT_SKIP_PASSES"); !names.empty();) {
+    const std::string_view name = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(names.size(), name.size() + 1));
+    if (!name.empty()) options.skip_passes.emplace_back(name);
+  }
   options.num_threads = number("WEFT_NUM_THREADS", 0, 0, 4096);
   return options;
 }

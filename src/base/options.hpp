@@ -6,9 +6,11 @@
 //   WEFT_COMPILE_TIMEOUT, WEFT_KERNEL_OPTIMIZATION=0..3  seconds after which a compiler is killed (120)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
-//   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
+//   WEFT_SKIP_PASSES      passes over graphs that are left out, by name, separated by commas (WEFT_LOGS=passes lists
+//   them) WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
 #pragma once
 #include <string>
+#include <vector>
 
 namespace weft {
 
@@ -20,6 +22,7 @@ struct ProcessOptions {
   int kernel_optimization = 3;  // -O of generated kernels; part of their key
   std::string isa;              // empty: the widest that the CPU has
   bool nvrtc_check = false;
+  std::vector<std::string> skip_passes;
   int num_threads = 0;  // 0: OpenMP's default
 };
 

@@ -11,6 +11,7 @@ using weft::test::KeepVariable;
 TEST_CASE("options come from the environment") {
   const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
   const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
+  const KeepVariable passes("WEFT_SKIP_PASSES", "dead_code,,fold_constants");
   const weft::ProcessOptions options = read_options();
   CHECK(options.cache_directory == "/somewhere");
   CHECK_FALSE(options.cache);
@@ -18,6 +19,7 @@ TEST_CASE("options come from the environment") {
   CHECK(options.compile_timeout == 2.5);
   CHECK(options.isa == "avx2");
   CHECK(options.num_threads == 3);
+  CHECK(options.skip_passes == std::vector<std::string>{"dead_code", "fold_constants"});
 }
 
 TEST_CASE("a value that makes no sense is warned about and ignored") {
