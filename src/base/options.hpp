@@ -3,7 +3,8 @@
 //   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft, /tmp/weft-<uid>
 //   WEFT_CACHE            0: nothing is read from or written to the disk cache
 //   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
-//   WEFT_COMPILE_TIMEOUT, WEFT_KERNEL_OPTIMIZATION=0..3  seconds after which a compiler is killed (120)
+//   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
+//   WEFT_KERNEL_OPTIMIZATION  0 to 3: the compiler's -O for generated kernels (3)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs that are left out, by name, separated by commas (WEFT_LOGS=passes lists

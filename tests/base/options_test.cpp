@@ -11,6 +11,7 @@ using weft::test::KeepVariable;
 TEST_CASE("options come from the environment") {
   const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
   const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
+  const KeepVariable optimization("WEFT_KERNEL_OPTIMIZATION", "1"), nvrtc("WEFT_NVRTC_CHECK", "1");
   const KeepVariable passes("WEFT_SKIP_PASSES", "dead_code,,fold_constants");
   const weft::ProcessOptions options = read_options();
   CHECK(options.cache_directory == "/somewhere");
@@ -19,6 +20,8 @@ TEST_CASE("options come from the environment") {
   CHECK(options.compile_timeout == 2.5);
   CHECK(options.isa == "avx2");
   CHECK(options.num_threads == 3);
+  CHECK(options.kernel_optimization == 1);
+  CHECK(options.nvrtc_check);
   CHECK(options.skip_passes == std::vector<std::string>{"dead_code", "fold_constants"});
 }
 
@@ -29,6 +32,8 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
                                     {"WEFT_NUM_THREADS", "2x"},
                                     {"WEFT_NUM_THREADS", "99999999999999999999"},
                                     {"WEFT_ISA", "avx1024"},
+                                    {"WEFT_KERNEL_OPTIMIZATION", "4"},
+                                    {"WEFT_NVRTC_CHECK", "2"},
                                     {"WEFT_CACHE", "yes"}}) {
     CAPTURE(name);
     CAPTURE(value);
@@ -38,6 +43,8 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
     CHECK(options.compile_timeout == usual.compile_timeout);
     CHECK(options.num_threads == usual.num_threads);
     CHECK(options.isa == usual.isa);
+    CHECK(options.kernel_optimization == usual.kernel_optimization);
+    CHECK_FALSE(options.nvrtc_check);
     CHECK(options.cache);
     CHECK(capture.count(weft::concat_text(name, "='", value, "'")) == 1);
   }
