@@ -329,7 +329,8 @@ Trial::Trial(Kernel the_kernel, std::vector<Int> the_sizes, Int below, unsigned 
       std::memcpy(bytes.data() + i * static_cast<Int>(sizeof value), &value, sizeof value);
     };
     for (Int i = 0; i < count && !buffer.written; ++i) {
-      const double uniform = std::uniform_real_distribution<double>(-2, 2)(generator);
+      double uniform = std::uniform_real_distribution<double>(-2, 2)(generator);
+      if (generator() % 8 == 0) uniform = std::copysign(0.0, uniform);
       const auto whole = static_cast<Int>(generator() % static_cast<std::uint64_t>(below));
       switch (buffer.dtype) {
         case DType::f32: put(i, static_cast<float>(uniform)); break;
@@ -382,7 +383,8 @@ std::string Trial::compare() {
         default: integer = data<std::uint8_t>(static_cast<int>(b))[i]; break;
       }
       const double tiny = dtype == DType::f64 ? 0x1p-1070 : 0x1p-145;
-      const bool same = !is_floating(dtype) ? integer == want.integer
+      const bool same = !is_floating(dtype)                              ? integer == want.integer
+                        : real == 0 && want.real == 0 && want.error == 0 ? std::signbit(real) == std::signbit(want.real)
                         : std::isnan(want.real) || std::isnan(real)
                             ? std::isnan(want.real) == std::isnan(real)
                             : real == want.real || std::fabs(real - want.real) <=

@@ -64,7 +64,7 @@ struct Trial {
   std::vector<Int> sizes;
   std::vector<std::vector<std::byte>> buffers;
 
-  // Inputs are filled with numbers that fit the dtype; i64 inputs with [0, below).
+  // Inputs are filled with numbers that fit the dtype, zeros of both signs among them; i64 inputs with [0, below).
   Trial(loop::Kernel kernel, std::vector<Int> sizes = {}, Int below = 7, unsigned seed = 1);
   template <class T>
   T* data(int buffer) {

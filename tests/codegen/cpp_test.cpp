@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/options.hpp"
 #include "tests/codegen/cpp_support.hpp"
 
 using namespace weft;
@@ -356,6 +357,24 @@ TEST_CASE("a kernel of one element") {
   b.store(b.output(DType::boolean, 1), 0, b.apply(Op::bitwise_not, f));
   trials.emplace_back(b.kernel());
   check_all(trials);
+}
+
+TEST_CASE("a quotient of a negated number compiles for every ISA, optimized or not") {  // g++ 12 failed on SSE2 masks
+  KernelBuilder b("negated_quotient");
+  const int x = b.load(b.input(DType::f32, 1), 0), y = b.load(b.input(DType::f32, 1), 0);
+  b.store(b.output(DType::f32, 1), 0, b.apply(Op::floor_divide, x, b.apply(Op::neg, y)));
+  std::vector<Trial> trials;
+  trials.emplace_back(b.kernel());
+  const int optimization = options().kernel_optimization;
+  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
+    for (const int level : {1, 3}) {
+      if (isa > host_isa()) continue;
+      options().kernel_optimization = level;
+      std::shared_ptr<Library> library;
+      CHECK_NOTHROW(trials[0].run(compile_all(trials, isa, library)[0]));
+      CHECK(trials[0].compare() == "");
+    }
+  options().kernel_optimization = optimization;
 }
 
 TEST_CASE("one compiled kernel serves several sizes") {

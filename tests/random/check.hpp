@@ -21,9 +21,6 @@ struct Statistics {
 // Kernels of all programs are compiled together.
 std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr);
 
-// The shortest program that still differs, found by leaving out instructions.
-Program shrink(Program program);
-
 // Makes and checks `count` programs from `seed` on; fails the running test with the shrunk program where one differs.
 Statistics check_random_programs(std::uint64_t seed, int count);
 

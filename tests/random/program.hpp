@@ -41,6 +41,9 @@ std::vector<Tensor> replay(const Program& program, const std::vector<Tensor>& in
 
 // Without the instruction at `position`: later operands that read it read its first operand, or another input.
 Program without(const Program& program, std::size_t position);
+// A short program that still fails, found by leaving out instructions one at a time, from the last.
+Program shrink(Program program, bool (*fails)(const Program&));
+
 std::string to_text(const Program& program);
 
 }  // namespace weft::testing

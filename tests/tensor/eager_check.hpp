@@ -121,8 +121,8 @@ inline double ulp(DType dtype, double x) {
   return std::ldexp(1.0, std::max(std::ilogb(x) - digits + 1, least));
 }
 
-// How far an element may be from the reference: in ULPs of the result, or absolutely. Zero ULPs: the same number, and
-// the same sign of zero.
+// How far an element may be from the reference: in ULPs of the result, where zeros must have the same sign, or
+// absolutely.
 struct Bound {
   double ulps = 0;
   std::vector<double> absolute = {};
@@ -139,11 +139,12 @@ inline std::string difference(const Literal& got, const Literal& expected, const
   for (std::size_t i = 0; i < got.reals.size(); ++i) {
     double x = got.reals[i], y = expected.reals[i];
     double allowed = bound.absolute.empty() ? bound.ulps * ulp(got.type.dtype, y) : bound.absolute[i];
-    bool same = (x != x && y != y) || (x == y && (x != 0 || bound.ulps > 0 || std::signbit(x) == std::signbit(y)));
+    bool other_zero = x == 0 && y == 0 && bound.absolute.empty() && std::signbit(x) != std::signbit(y);
+    bool same = (x != x && y != y) || x == y;
     bool near = std::isfinite(x) && std::isfinite(y) && std::fabs(x - y) <= allowed && allowed > 0;
     char numbers[120];
     std::snprintf(numbers, sizeof numbers, "is %.17g, expected %.17g, may differ by %.3g", x, y, allowed);
-    if (!same && !near) return "element " + list(i) + numbers;
+    if (other_zero || (!same && !near)) return "element " + list(i) + numbers;
   }
   return {};
 }
