@@ -45,6 +45,7 @@ constexpr NamedPass graph_passes[] = {
     {"orient_matmul", orient_matmul},
     {"simplify_algebra", simplify_algebra},
     {"decompose_matmul", decompose_matmul, true},
+    {"widen_scatter_add", widen_scatter_add, true},
     {"local_collectives", local_collectives, true},
     {"dead_code", dead_code},
 };

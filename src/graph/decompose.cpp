@@ -52,6 +52,16 @@ Graph decompose_matmul(const Graph& graph) {
   });
 }
 
+Graph widen_scatter_add(const Graph& graph) {
+  return rewrite(in_bodies(graph, widen_scatter_add), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
+    if (node.op != Op::scatter_add || (node.type.dtype != DType::f16 && node.type.dtype != DType::bf16)) return {};
+    Type wide = node.type;
+    wide.dtype = DType::f32;
+    const Tensor updates = cast(operands[1], DType::f32, node);
+    return cast(build(Op::scatter_add, {operands[0], updates}, node.attributes, wide, node), node.type.dtype, node);
+  });
+}
+
 Graph local_collectives(const Graph& graph) {
   return rewrite(in_bodies(graph, local_collectives), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
     return info(node.op).kind == OpKind::collective ? operands[0] : Tensor();

@@ -101,7 +101,7 @@ Tensor cross_entropy(At logits, At labels) {
   if (zt.shape.element_count() == Dim(0)) fail("cross_entropy", call.loc(), "the mean over nothing: ", to_string(zt));
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
-  check_range(label, classes, "cross_entropy", call.loc());
+  check_range(label, classes, "cross_entropy", call.loc(), z);
   // A select, not a product with zeros: logits may be -inf.
   Tensor shifted = z - stop_gradient(amax(z, -1, true));
   Tensor chosen = sum(where(unsqueeze(label, -1) == arange(classes), shifted, 0), -1);

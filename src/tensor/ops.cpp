@@ -147,11 +147,13 @@ Tensor matmul(At left, At right) {
 
 // ---- indexing -----------------------------------------------------------------------------------------------------
 
-void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc) {
+void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {
   if (index.element_count().same(Dim(0))) return;
   Tensor fine = ~any((index < 0) | (index >= dim_value(rows, loc)));
   const std::string message =
-      error_text(operation, loc, concat_text("an index is out of range [0, ", dims::to_string(rows), ")"));
+      error_text(operation, loc,
+                 concat_text("an index is out of range [0, ", dims::to_string(rows), "): ", to_string(type_of(index)),
+                             table.defined() ? " into " + to_string(type_of(table)) : ""));
   Tensor token = record(Op::check, {fine}, Attributes::integer(intern_text(message)), {}, loc);
   if (!recorder().trace()) token.eval(loc);
 }
@@ -163,7 +165,7 @@ Tensor gather(At x, At index) {
     fail("gather", call.loc(), "the index must be an integer, it is ", to_string(type));
   rows = cast(rows, DType::i64);
   if (type_of(table).shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
-  check_range(rows, type_of(table).shape[0], "gather", call.loc());
+  check_range(rows, type_of(table).shape[0], "gather", call.loc(), table);
   return record(Op::gather, {table, rows}, {}, {}, call.loc());
 }
 

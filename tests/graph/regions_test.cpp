@@ -71,6 +71,11 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
       {"orient_matmul", body([](Tensor a, Tensor b) { return std::vector{transpose(matmul(a, transpose(b)))}; })},
       {"decompose_matmul",
        body([&](Tensor a, Tensor b) { return std::vector{matmul(matrix(a), transpose(matrix(b)))}; })},
+      {"widen_scatter_add", body([](Tensor a, Tensor) {
+         const Tensor index = cast(reshape(a, {6}), DType::i64), updates = cast(reshape(a, {6}), DType::bf16);
+         const Type rows{DType::bf16, false, {}, Shape::of(4)};
+         return std::vector{record(Op::scatter_add, {index, updates}, {}, rows, {})};
+       })},
       {"local_collectives", body([](Tensor a, Tensor) {
          const Attributes group = Attributes::integer(intern_text("data"));
          return std::vector{

@@ -360,3 +360,16 @@ TEST_CASE("16-bit literals are rounded once, and bits are looked at as they are,
       },
       zero, numbers);
 }
+
+TEST_CASE("the gradient of rows that are read three hundred times, in 16 bits: added in f32, rounded once") {
+  check_every_way(
+      [](const Tensor& table, const Tensor& index) {
+        Answers answers;
+        for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+          auto rows = [&](const Tensor& t) { return sum(gather(t, index)); };
+          answers.push_back({grad(rows, cast(table, dtype)), "300 0 1"});
+        }
+        return answers;
+      },
+      ones({3}), cast(arange(301) == 300, DType::i64) * 2);
+}
