@@ -81,6 +81,7 @@ class Dim {
 
   std::uint64_t word_ = 0;
 };
+static_assert(sizeof(Dim) == 8);
 
 // Up to eight sizes, outermost first.
 inline constexpr int max_rank = 8;

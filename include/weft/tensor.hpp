@@ -124,6 +124,7 @@ class Tensor {
   }
   std::uint64_t word_ = 0;
 };
+static_assert(sizeof(Tensor) == 8);
 
 // A span over a tensor's elements that keeps them alive.
 template <class T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <range/v3/view/concat.hpp>
 #include <unordered_set>
 
 #include "base/fail.hpp"
@@ -143,13 +144,12 @@ void verify(const Graph& graph) {
     }
   }
   std::vector<bool> needed(graph.nodes.size(), false);
-  for (const auto* roots : {&graph.inputs, &graph.outputs, &graph.effects})
-    for (const Tensor& root : *roots) {
-      const std::uint32_t index = root.node()->index;
-      WEFT_CHECK(index < needed.size() && graph.nodes[index].node() == root.node(), info(root.node()->op).name,
-                 " is an input, output or effect of the graph and not among its nodes");
-      needed[index] = true;
-    }
+  for (const Tensor& root : ranges::views::concat(graph.inputs, graph.outputs, graph.effects)) {
+    const std::uint32_t index = root.node()->index;
+    WEFT_CHECK(index < needed.size() && graph.nodes[index].node() == root.node(), info(root.node()->op).name,
+               " is an input, output or effect of the graph and not among its nodes");
+    needed[index] = true;
+  }
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i].node();
     WEFT_CHECK(needed[i], "%", i, " ", info(node.op).name, " reaches no output and no effect");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <range/v3/view/concat.hpp>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -77,8 +78,7 @@ void refuse_escaped(const Graph& graph, Loc loc) {
   auto count = [&](const Tensor& value) { ++expected[value.node()->index]; };
   for (const Tensor& value : graph.nodes)
     for (const Tensor& operand : value.node()->inputs()) count(operand);
-  for (const auto* list : {&graph.inputs, &graph.outputs, &graph.effects})
-    for (const Tensor& value : *list) count(value);
+  for (const Tensor& value : ranges::views::concat(graph.inputs, graph.outputs, graph.effects)) count(value);
   for (auto value = graph.nodes.rbegin(); value != graph.nodes.rend(); ++value) {
     const Node& node = *value->node();
     if (node.op == Op::data || node.references <= expected[node.index]) continue;

@@ -1,15 +1,19 @@
 // Files, batches and the progress bar.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "weft/data.hpp"
 #include "weft/ops.hpp"
@@ -229,6 +233,44 @@ TEST_CASE("progress writes plain lines where there is no terminal") {
   CHECK(holds(text, "epoch 1  100/100"));
   CHECK(holds(text, "0.2500"));
   CHECK(text.find('\r') == std::string::npos);
+}
+
+TEST_CASE("progress draws one line again and again on a terminal") {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE(terminal >= 0);
+  REQUIRE(grantpt(terminal) == 0);
+  REQUIRE(unlockpt(terminal) == 0);
+  const int other_end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  const winsize size{24, 60, 0, 0};
+  REQUIRE(ioctl(other_end, TIOCSWINSZ, &size) == 0);
+  std::fflush(stderr);
+  const int saved = dup(STDERR_FILENO);
+  dup2(other_end, STDERR_FILENO);
+  {
+    Progress progress("epoch 1", 4);
+    for (int i = 0; i < 4; ++i) {
+      progress.tick(full({}, 0.25));
+      std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    }
+  }
+  std::fflush(stderr);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  std::string text;  // up to the line's end: a terminal hands over what it has at the time
+  for (char bytes[512]; !holds(text, "\n");) {
+    const ssize_t count = read(terminal, bytes, sizeof bytes);
+    REQUIRE(count > 0);
+    text.append(bytes, static_cast<std::size_t>(count));
+  }
+  close(other_end);
+  close(terminal);
+  CAPTURE(text);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+  CHECK(text.ends_with("\n"));
+  for (const char* part : {"\r\033[Kepoch 1 [####", "....] 1/4  ", " s left  0.2500", "####] 4/4  "})
+    CHECK(holds(text, part));
+  for (std::size_t from = text.find('\r'), to; (to = text.find('\r', from + 1)) != text.npos; from = to)
+    CHECK(to - from <= 60 + 4);  // a line of the terminal, and the bytes that clear it
 }
 
 }  // namespace

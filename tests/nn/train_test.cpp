@@ -57,6 +57,43 @@ TEST_CASE("AdamW, Adam and SGD train the same eagerly and compiled") {
   });
 }
 
+// The surface's first program, as it is written there.
+struct Mlp {
+  nn::Linear in{784, 256}, out{256, 10};
+  Tensor operator()(const Tensor& x) const { return out(relu(in(x))); }
+};
+struct Out {
+  Tensor loss, logits;
+};
+
+TEST_CASE("a step that returns its loss and its logits, under a schedule") {
+  Mlp model;
+  optim::AdamW opt(model, {.lr = 1e-3});
+  auto step = compile([](Mlp& m, optim::AdamW& opt, const Tensor& x, const Tensor& y) {
+    auto [o, g] = value_and_grad(
+        [&](const Mlp& m) {
+          auto z = m(x);
+          return Out{nn::cross_entropy(z, y), z};
+        },
+        m);
+    opt.update(m, g);
+    return o;
+  });
+  Generator data(11);
+  const Tensor x = uniform({32, 784}, 0, 1, data), y = randint({32}, 0, 10, data);
+  double first = 0, last = 0;
+  for (int i = 0; i < 8; ++i) {
+    const Tensor before = model(x).eval();
+    opt.lr = 1e-3 / (i + 1);
+    Out o = step(model, opt, x, y);
+    CHECK(amax(abs(o.logits - before)).item() <= 1e-5);
+    CHECK(o.loss.item() == doctest::Approx(nn::cross_entropy(before, y).item()).epsilon(1e-5));
+    (i == 0 ? first : last) = o.loss.item();
+  }
+  CHECK(last < first * 0.9);
+  CHECK(specialization_count(step) == 1);
+}
+
 TEST_CASE("the default generator advances over compiled calls as it does eagerly") {
   auto draw = compile([](const Tensor& x) { return dropout(x, 0.5); });
   auto values = [](const Tensor& t) {

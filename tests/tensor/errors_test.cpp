@@ -109,11 +109,8 @@ TEST_CASE("axes and indices that are not there") {
   refused([&] { return o.row.size(1); }, "[size] axis 1 is out of range for 1 axis");
   refused([&] { return select(o.table, 0, 2); }, "[select] index 2 is out of range for axis 0 of f32[2,3]");
   refused([&] { return select(o.table, 1, -4); }, "is out of range for axis 1 of f32[2,3]");
-  refused(
-      [&] {
-        return gather(o.table, from_list<std::int64_t>({0, 2}));
-      },
-      "[gather] an index is out of range [0, 2): i64[2] into f32[2,3], at ");
+  refused([&] { return gather(o.table, o.index + 1); },
+          "[gather] an index is out of range [0, 2): i64[2] into f32[2,3]");
   refused([&] { return gather(o.table, from_list<std::int64_t>({-1})); }, "[gather] an index is out of range [0, 2)");
   refused([&] { return one_hot(from_list<std::int64_t>({3}), 3); }, "[one_hot] an index is out of range [0, 3)");
   refused([&] { return nn::cross_entropy(o.table, o.index + 2); }, "[cross_entropy] an index is out of range [0, 3)");

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/trace/support.hpp"
+#include "weft/nn.hpp"
 
 using namespace weft;
 namespace hana = boost::hana;
@@ -45,6 +46,13 @@ std::string names_of() {
   return text;
 }
 }  // namespace
+
+TEST_CASE("parameters are named by Hana's names") {
+  Defined d{{trace_test::vector_of({2, 3}), trace_test::vector_of({1})}, {}};
+  std::string names;
+  for (const nn::NamedParameter& parameter : nn::parameters(d)) names += std::string(parameter.name) + " ";
+  CHECK(names == "in.weight in.bias ");
+}
 
 TEST_CASE("adapted and defined structs are reflected as they are declared") {
   CHECK(names_of<foreign::Linear>() == "weight bias ");
