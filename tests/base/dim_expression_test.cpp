@@ -164,17 +164,16 @@ TEST_CASE("of differences and of divisors of either sign as well: values stay an
     if (small) pool.push_back(std::move(made));
   }
   int proved = 0;
-  for (const Signed& x : pool)
-    for (const Signed& y : pool) {
-      const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
-      proved += less || not_less;
-      for (std::size_t i = 0; i < points.size(); ++i) {
-        if (less) REQUIRE_MESSAGE(x.values[i] < y.values[i], dims::to_string(x.dim), " < ", dims::to_string(y.dim));
-        if (not_less)
-          REQUIRE_MESSAGE(x.values[i] >= y.values[i], dims::to_string(x.dim), " >= ", dims::to_string(y.dim));
-      }
+  for (int pair = 0; pair < 3000; ++pair) {
+    const Signed &x = pool[random() % pool.size()], &y = pool[random() % pool.size()];
+    const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
+    proved += less || not_less;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      if (less) REQUIRE_MESSAGE(x.values[i] < y.values[i], dims::to_string(x.dim), " < ", dims::to_string(y.dim));
+      if (not_less) REQUIRE_MESSAGE(x.values[i] >= y.values[i], dims::to_string(x.dim), " >= ", dims::to_string(y.dim));
     }
-  CHECK(proved > 300);
+  }
+  CHECK(proved > 150);
   CHECK(dims::proves_less(Dim(-1), (rows - Dim(2)) / Dim(3)));
   CHECK_FALSE(dims::proves_nonnegative((rows - Dim(5)) / Dim(2)));
 }

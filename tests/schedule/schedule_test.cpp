@@ -419,7 +419,7 @@ TEST_CASE("a wide and a deep graph are scheduled in time that grows as they do")
       std::nth_element(times.begin(), times.begin() + 1, times.end());
       return times[1];
     };
-    const double once = seconds(10000), twice = seconds(20000);
+    const double once = seconds(5000), twice = seconds(10000);
     INFO((make == Make{deep} ? "deep: " : "wide: "), once, " s, of twice the size ", twice, " s");
     CHECK(twice < 3 * once);  // of a quadratic step it would be 4 times
   }
