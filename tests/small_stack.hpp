@@ -1,5 +1,5 @@
-// Runs a body on a thread whose stack has 256 KB: what recurses over a large graph crashes there. With ThreadSanitizer it
-// has 2 MB, as the sanitizer keeps some 800 KB of its own there, and makes frames larger.
+// Runs a body on a thread whose stack has 256 KB: what recurses over a large graph crashes there. With ThreadSanitizer
+// it has 2 MB, as the sanitizer keeps some 800 KB of its own there, and makes frames larger.
 #pragma once
 #include <doctest/doctest.h>
 #include <pthread.h>

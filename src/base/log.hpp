@@ -3,9 +3,9 @@
 //   guards      what a new specialization relies on
 //   recompiles  why none that was there did
 //   fusion      its buffers, steps and loops, and why each kernel begins
-//   kernels     each that is ready: bytes moved, operations, the file of its source, what it fuses with the user's
-//   lines cache       what was compiled, found on disk, refused passes      each in order: its time, and the nodes
-//   (steps, units, kernels) that it leaves
+//   kernels     each that is ready: bytes moved, operations, the file of its source, what it fuses
+//   cache       what was compiled, found on disk, refused
+//   passes      each in order: its time, and the nodes (steps, units, kernels) that it leaves
 // A channel that is off costs one load; nothing is formatted for it by a caller that asks first:
 //   if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, concat_text("hit ", key));
 // Warnings are always shown, each text once in a process.

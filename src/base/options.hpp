@@ -1,4 +1,4 @@
-// Everything that Weft reads from the environment (WEFT_LOGS alone is read by base/log). Read once, at the first use.
+// The options that the environment sets (WEFT_LOGS alone is read by base/log). Read once, at the first use.
 //
 //   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft, /tmp/weft-<uid>
 //   WEFT_CACHE            0: nothing is read from or written to the disk cache
@@ -7,8 +7,8 @@
 //   WEFT_KERNEL_OPTIMIZATION  0 to 3: the compiler's -O for generated kernels (3)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
-//   WEFT_SKIP_PASSES      passes over graphs that are left out, by name, separated by commas (WEFT_LOGS=passes lists
-//   them) WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
+//   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
+//   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
 #pragma once
 #include <string>
 #include <vector>

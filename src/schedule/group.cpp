@@ -422,8 +422,8 @@ class Grouper {
       }
     }
   }
-  static constexpr int enough =
-      1000;  // counts beyond it say nothing more; a chain that reads itself twice doubles them
+  // Counts beyond it say nothing more; a chain that reads itself twice at each step doubles them.
+  static constexpr int enough = 1000;
   struct Cheapness {
     int operations = 0, loads = 0;
     bool slow = false;
