@@ -128,8 +128,7 @@ class Tracing {
   void own(void* result, void (*destroy)(void*));
 };
 
-// ---- what a signature may hold
-// ---------------------------------------------------------------------------------------
+// ---- what a signature may hold --------------------------------------------------------------------------------------
 
 enum class Problem : std::uint8_t { none, pointer, inherited_list, incomplete_list, other };
 template <class Offending>

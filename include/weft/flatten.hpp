@@ -102,8 +102,7 @@ struct LeafList {
   }
 };
 
-// ---- which types
-// ------------------------------------------------------------------------------------------------------
+// ---- which types ----------------------------------------------------------------------------------------------------
 
 enum class TypeKind : std::uint8_t {
   tensor,
@@ -240,8 +239,7 @@ constexpr bool copyable() {
     return []<class... Child>(TypeList<Child...>) { return (copyable<Child, T, Open...>() && ...); }(child_types<T>());
 }
 
-// ---- a type's description, for the names of leaves
-// ----------------------------------------------------------------------
+// ---- a type's description, for the names of leaves ------------------------------------------------------------------
 
 struct TypeDescription {
   TypeKind kind;
@@ -281,8 +279,7 @@ constexpr TypeDescription make_description() {
 template <class T>
 constexpr TypeDescription Description<T>::value = make_description<T>();
 
-// ---- the visit
-// ------------------------------------------------------------------------------------------------------------
+// ---- the visit ------------------------------------------------------------------------------------------------------
 
 template <class T>
 constexpr NumberKind number_kind() {

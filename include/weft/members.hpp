@@ -191,8 +191,7 @@ constexpr auto aggregate_names(std::integer_sequence<int, index...>) {
 }
 #endif
 
-// ---- what all sources share
-// -------------------------------------------------------------------------------------------
+// ---- what all sources share -----------------------------------------------------------------------------------------
 
 struct CollectTypes {
   template <class... T>

@@ -32,6 +32,8 @@
   X(donation_before_check, "a result takes a state's memory before a check can fail")                 \
   X(result_aliases_argument, "a result that is an argument, or another result, gets no memory")       \
   X(concat_start_ignored, "every part of a concatenation is stored at its front")                     \
+  X(window_start_ignored, "every part that is written in place is written at the front")              \
+  X(layout_ignored, "a buffer in another order is read row by row")                                   \
   X(guard_ignores_dtype, "calls with another dtype run what was compiled")                            \
   X(guard_ignores_size, "calls with other sizes run what was compiled")                               \
   X(guard_ignores_number, "calls with another plain number run what was compiled")                    \

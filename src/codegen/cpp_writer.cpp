@@ -18,8 +18,7 @@ Writer::Writer(const Kernel& kernel)
       scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
 }
 
-// ---- text
-// -------------------------------------------------------------------------------------------------------------
+// ---- text -----------------------------------------------------------------------------------------------------------
 
 void Writer::line(const std::string& text) { text_.append(scopes_.size() * 2, ' ').append(text) += '\n'; }
 void Writer::open(const std::string& text, const char* end) {
@@ -85,8 +84,7 @@ void Writer::row_buffers() {
   }
 }
 
-// ---- names and sizes
-// --------------------------------------------------------------------------------------------------
+// ---- names and sizes ------------------------------------------------------------------------------------------------
 
 std::string Writer::buffer_name(int buffer) const {
   return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
@@ -108,8 +106,7 @@ void Writer::name_axes(const std::vector<int>& axes, const std::string& flat) {
   }
 }
 
-// ---- statements
-// -------------------------------------------------------------------------------------------------------
+// ---- statements -----------------------------------------------------------------------------------------------------
 
 void Writer::declare(int i, const std::string& right) {
   line("const " + lanes_type(at(i).dtype) + " " + value_name(i) + " = " + right + ";");

@@ -32,6 +32,6 @@ std::string cuda_product_name(DType dtype);
 std::string cuda_product(DType dtype);
 
 // Functions as programs for parallel compilation, each with its prelude.
-std::vector<std::string> cuda_units(std::span<const std::string> functions);
+std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit = 6);
 
 }  // namespace weft::codegen

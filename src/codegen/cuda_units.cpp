@@ -7,8 +7,6 @@ namespace weft::codegen {
 extern const char embedded_cuda[];
 extern const char embedded_cuda_reduce[];
 
-constexpr std::size_t kernels_a_unit = 6;
-
 std::string cuda_scatter_add_name(DType dtype) { return std::string("weft_scatter_add_") + info(dtype).name; }
 std::string cuda_scatter_add(DType dtype) {
   const std::string type = memory_type(dtype);
@@ -32,9 +30,9 @@ std::string cuda_product(DType dtype) {
          type + "*>(arguments.buffers[2])" + sizes + ");\n}\n";
 }
 
-std::vector<std::string> cuda_units(std::span<const std::string> functions) {
+std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit) {
   std::vector<std::string> units;
-  const std::size_t count = (functions.size() + kernels_a_unit - 1) / kernels_a_unit;
+  const std::size_t count = (functions.size() + most_a_unit - 1) / most_a_unit;
   for (std::size_t unit = 0; unit < count; ++unit) {
     std::string text = std::string(embedded_cuda) + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
     for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];

@@ -32,8 +32,7 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c, std::s
 // With a workspace of its own. Throws OutOfMemory before anything is written.
 void matmul(const Matmul& product, const void* a, const void* b, void* c);
 
-// ---- what matmul.isa.cpp supplies, once an ISA
-// -----------------------------------------------------------------------
+// ---- what matmul.isa.cpp supplies, once an ISA ----------------------------------------------------------------------
 
 // A tile: c (rows x columns, unit stride down its columns) = left (rows x depth) right (depth x columns).
 struct MatmulTile {

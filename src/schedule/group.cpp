@@ -14,7 +14,10 @@ constexpr std::size_t most_members = 96;
 
 class Grouper {
  public:
-  explicit Grouper(const Graph& graph) : graph_(graph) { result_.nodes.resize(graph.nodes.size()); }
+  explicit Grouper(const Graph& graph) : graph_(graph) {
+    result_.nodes.resize(graph.nodes.size());
+    result_.layouts = choose_layouts(graph);
+  }
 
   Grouping run() {
     for (const Tensor& value : graph_.nodes) place(*value.node());
@@ -116,7 +119,7 @@ class Grouper {
     IndexVector mapped = index;
     for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node())
       mapped = map_through_view(*view, mapped);
-    Dim offset = memory_index(*base.node(), mapped);
+    Dim offset = result_.memory_index(*base.node(), mapped);
     bool unit = false, known = base.node()->op == Op::data;  // a constant is packed once (schedule.cpp)
     for (int i = 0; i < shape.rank(); ++i) {
       auto [linear, stride] = dims::linear_in(offset, index[static_cast<std::size_t>(i)]);

@@ -7,7 +7,7 @@
 // inner axes. Groups of equal depth are independent, so they may be merged freely when they walk the same space: that
 // is horizontal fusion. All of it is one pass over the edges: near-linear.
 #pragma once
-#include "schedule/index_map.hpp"
+#include "schedule/layout.hpp"
 
 namespace weft {
 
@@ -38,6 +38,7 @@ struct Placement {
 struct Grouping {
   std::vector<Placement> nodes;  // by node index
   std::vector<Group> groups;
+  std::vector<BufferLayout> layouts;  // by node index, of those that are realized
   std::vector<std::string> decisions;
 
   int find(int group) const {
@@ -46,6 +47,10 @@ struct Grouping {
     return group;
   }
   const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
+  // Of an element in the buffer of a leaf or of a realized value.
+  Dim memory_index(const Node& node, const IndexVector& index) const {
+    return weft::memory_index(node, layouts[node.index], index);
+  }
 };
 
 Grouping group_nodes(const Graph& graph);

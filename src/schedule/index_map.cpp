@@ -13,13 +13,6 @@ Dim linear_index(const Shape& shape, const IndexVector& index) {
   return linear;
 }
 
-Dim memory_index(const Node& node, const IndexVector& index) {
-  if (!node.layout) return linear_index(node.type.shape, index);
-  Dim offset = node.layout->offset;
-  for (std::size_t i = 0; i < index.size(); ++i) offset = offset + index[i] * Dim(node.layout->strides[i]);
-  return offset;
-}
-
 namespace {
 
 // Linear index out of the one shape, split into the other. Axes that both shapes have at the front and at the back are

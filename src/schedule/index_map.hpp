@@ -12,7 +12,4 @@ IndexVector map_through_view(const Node& view, const IndexVector& index);
 // Row-major linear offset of an element in a contiguous value of this shape.
 Dim linear_index(const Shape& shape, const IndexVector& index);
 
-// Offset in the memory of a leaf or of a realized value: contiguous unless the node carries a layout.
-Dim memory_index(const Node& node, const IndexVector& index);
-
 }  // namespace weft

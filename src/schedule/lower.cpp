@@ -163,7 +163,7 @@ class Lowering {
     Instruction instruction;
     instruction.kind = Kind::load;
     instruction.dtype = node.type.dtype;
-    instruction.index = memory_index(node, index);
+    instruction.index = context_.grouping.memory_index(node, index);
     instruction.buffer = buffer(context_.buffer_of(node), node.type.dtype, context_.elements_of(node), false);
     auto key = std::pair(instruction.buffer, instruction.index.word());
     if (auto found = loads_.find(key); found != loads_.end()) return found->second;

@@ -102,10 +102,11 @@ class Scheduler {
       const Node& node = *value.node();
       const Placement& placement = grouping_[value];
       if (placement.role != Role::leaf && !placement.realized) continue;
-      if (node.op == Op::check) continue;
+      if (node.op == Op::check || lies_in_window(node)) continue;
       ScheduleBuffer buffer;
       buffer.dtype = node.type.dtype;
       buffer.elements = node.type.shape.element_count();
+      buffer.strides = grouping_.layouts[node.index].strides;
       if (node.op == Op::input) {
         buffer.kind = ScheduleBuffer::Kind::argument;
         buffer.index = static_cast<int>(node.attributes.value);
@@ -119,6 +120,32 @@ class Scheduler {
       buffer_[node.index] = static_cast<int>(schedule_.buffers.size());
       schedule_.buffers.push_back(std::move(buffer));
     }
+    for (const Tensor& value : graph_.nodes) {
+      const Node& node = *value.node();
+      if (lies_in_window(node)) buffer_[node.index] = buffer_of(owner(node));
+      note_layout(node);
+    }
+  }
+
+  bool lies_in_window(const Node& node) const {
+    return grouping_.nodes[node.index].realized && grouping_.layouts[node.index].window_of >= 0;
+  }
+  // Whose buffer a value's memory is part of, or all of.
+  const Node& owner(const Node& node) const {
+    return lies_in_window(node)
+               ? *graph_.nodes[static_cast<std::size_t>(grouping_.layouts[node.index].window_of)].node()
+               : node;
+  }
+  Dim elements_of(const Node& node) const { return owner(node).type.shape.element_count(); }
+
+  void note_layout(const Node& node) {
+    const BufferLayout& layout = grouping_.layouts[node.index];
+    if (!grouping_.nodes[node.index].realized || layout.is_contiguous()) return;
+    const std::string where = to_string(node.loc);
+    schedule_.decisions +=
+        "%" + std::to_string(node.index) + " " + info(node.op).name + (where.empty() ? "" : " at " + where) +
+        (layout.window_of >= 0 ? " is written where %" + std::to_string(layout.window_of) + " concat has it: no copy\n"
+                               : " is written in the order that its product reads: no copy\n");
   }
 
   int buffer_of(const Node& node) const {
@@ -129,7 +156,7 @@ class Scheduler {
 
   LoweringContext context() const {
     return {grouping_, [this](const Node& node) { return buffer_of(node); },
-            [](const Node& node) { return node.type.shape.element_count(); }};
+            [this](const Node& node) { return elements_of(node); }};
   }
 
   // softmax_sum: what a person recognizes, made of our own words only. The pipeline makes it a unique symbol.
@@ -172,10 +199,10 @@ class Scheduler {
       if (!grouping_.nodes[member].realized) continue;
       const Tensor& value = graph_.nodes[member];
       const Node& node = *value.node();
-      StorePoint point{value, {}, buffer_of(node), node.type.dtype, node.type.shape.element_count(), 0};
-      if (point.elements.same(Dim(0))) continue;  // nothing to write
+      StorePoint point{value, {}, buffer_of(node), node.type.dtype, elements_of(node), 0};
+      if (node.type.shape.element_count().same(Dim(0))) continue;  // nothing to write
       WEFT_CHECK(member_index(group, node.type.shape, point.index));
-      point.target = linear_index(node.type.shape, point.index);
+      point.target = grouping_.memory_index(node, point.index);
       stores.push_back(std::move(point));
     }
     if (!stores.empty()) add_kernel(lower(context(), group, id, stores), group.members);
@@ -187,7 +214,7 @@ class Scheduler {
     walk.domain = type_of(part).shape;
     if (walk.domain.element_count().same(Dim(0))) return;
     walk.depth = grouping_.nodes[node.index].depth;
-    StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, node.type.shape.element_count(), 0};
+    StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, elements_of(node), 0};
     point.target = target(point.index);
     add_kernel(lower(context(), walk, -1, std::span(&point, 1)), {node.index});
   }
@@ -197,10 +224,11 @@ class Scheduler {
     if (node.op == Op::concat) {
       Dim start = 0;
       for (const Tensor& part : node.inputs()) {
-        add_part(node, part, [&](IndexVector index) {
-          if (!seeded(SeededBug::concat_start_ignored)) index[axis] = index[axis] + start;
-          return linear_index(node.type.shape, index);
-        });
+        if (!lies_in_window(*part.node()))
+          add_part(node, part, [&](IndexVector index) {
+            if (!seeded(SeededBug::concat_start_ignored)) index[axis] = index[axis] + start;
+            return grouping_.memory_index(node, index);
+          });
         start = start + type_of(part).shape[static_cast<int>(axis)];
       }
       return;
@@ -225,7 +253,8 @@ class Scheduler {
       base = base.node()->input(0);
     }
     buffer = buffer_of(*base.node());
-    Dim linear = memory_index(*base.node(), index);
+    Dim linear = seeded(SeededBug::layout_ignored) ? linear_index(type_of(base).shape, index)
+                                                   : grouping_.memory_index(*base.node(), index);
     offset = linear;
     for (Dim axis : axes) {
       dims::Linear part = dims::linear_in(linear, axis);
@@ -279,13 +308,15 @@ class Scheduler {
     for (int i = 0; i < rank - 2; ++i) c.batch.push_back(shape[i]);
     c.m = shape[rank - 2], c.n = shape[rank - 1], c.k = left[rank - 1];
     int a = 0, b = 0;
-    std::vector<Dim> sa, sb, sc(static_cast<std::size_t>(rank), Dim(1));
+    std::vector<Dim> sa, sb, sc = contiguous_strides(shape);
     read_operand(node.input(0), a, c.a_offset, sa);
     read_operand(node.input(1), b, c.b_offset, sb);
     pack_constant(left, a, c.a_offset, sa);
     pack_constant(type_of(node.input(1)).shape, b, c.b_offset, sb);
-    for (int i = rank - 2; i >= 0; --i)
-      sc[static_cast<std::size_t>(i)] = sc[static_cast<std::size_t>(i) + 1] * shape[i + 1];
+    if (const BufferLayout& layout = grouping_.layouts[node.index]; !layout.is_contiguous()) {
+      sc = layout.strides;
+      c.c_offset = layout.offset;
+    }
     auto batch = [&](const std::vector<Dim>& s) { return std::vector<Dim>(s.begin(), s.end() - 2); };
     c.a_batch = batch(sa), c.b_batch = batch(sb), c.c_batch = batch(sc);
     auto r = static_cast<std::size_t>(rank);
@@ -323,6 +354,12 @@ class Scheduler {
   Schedule schedule_;
 };
 
+std::string strides_text(const std::vector<Dim>& strides) {
+  std::string text;
+  for (Dim stride : strides) text += (text.empty() ? ", strides " : " ") + dims::to_string(stride);
+  return text;
+}
+
 }  // namespace
 
 Schedule make_schedule(const Graph& graph) {
@@ -338,7 +375,8 @@ std::string to_text(const Schedule& schedule) {
     text += "buffer " + std::to_string(b) + ": " + kinds[static_cast<int>(buffer.kind)];
     text += buffer.kind == ScheduleBuffer::Kind::temporary ? " at " + dims::to_string(buffer.offset)
                                                            : " " + std::to_string(buffer.index);
-    text += std::string(", ") + info(buffer.dtype).name + " x " + dims::to_string(buffer.elements) + "\n";
+    text += std::string(", ") + info(buffer.dtype).name + " x " + dims::to_string(buffer.elements);
+    text += strides_text(buffer.strides) + "\n";
   }
   for (const Step& step : schedule.steps) {
     if (step.kind == Step::Kind::kernel) {

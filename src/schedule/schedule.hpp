@@ -1,8 +1,9 @@
 // The schedule: a graph cut into steps. In: an optimized graph. Out: kernels in the loop IR, library calls and checks
 // in an order that respects every dependence, over numbered buffers whose memory is planned. The stages, in order:
-//   group_nodes   which nodes share a kernel (schedule/group)
-//   lower         each group as functions of indices (schedule/lower)
-//   plan_memory   where temporaries live, and what may be overwritten (schedule/memory)
+//   choose_layouts  in which order values lie in memory (schedule/layout)
+//   group_nodes     which nodes share a kernel (schedule/group)
+//   lower           each group as functions of indices (schedule/lower)
+//   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
 #include "base/contraction.hpp"
 #include "graph/graph.hpp"
@@ -16,8 +17,9 @@ struct ScheduleBuffer {
   int index = 0;  // argument, result: which one
   DType dtype = DType::f32;
   Dim elements = 0;
-  Dim offset = 0;   // temporary: bytes into the arena
-  Tensor constant;  // constant, packed: the data node; none where nobody reads it
+  std::vector<Dim> strides;  // temporary: in elements, one for each axis of its value; none: contiguous
+  Dim offset = 0;            // temporary: bytes into the arena
+  Tensor constant;           // constant, packed: the data node; none where nobody reads it
   // packed: element (i, j, ...) row by row is the constant's element at offset + i * strides[0] + j * strides[1] ...
   std::int64_t packed_offset = 0;
   std::vector<std::int64_t> packed_sizes, packed_strides;

@@ -59,8 +59,7 @@ Value convert(const Value& value, DType dtype);
 // Computes a primitive other than a leaf of a graph (input, data) or a region. `type` and `attributes` have no symbols.
 Value execute(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands, Loc loc);
 
-// ---- the parts of it, by kind of primitive
-// ----------------------------------------------------------------------------
+// ---- the parts of it, by kind of primitive --------------------------------------------------------------------------
 
 Value execute_pointwise(Op op, const Type& type, std::span<const Value> operands);
 Value execute_reduction(Op op, const Attributes& attributes, const Type& type, const Value& operand);

@@ -20,8 +20,7 @@ void cast_vectors(void* result, const Operand* operands, std::int64_t vectors) {
       });
 }
 
-// ---- 16-bit floats: plain loops over bits, which the compiler turns into vectors
-// -------------------------------------
+// ---- 16-bit floats: plain loops over bits, which the compiler turns into vectors ------------------------------------
 
 inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 inline float from_bits(std::uint32_t x) { return __builtin_bit_cast(float, x); }

@@ -47,8 +47,7 @@ struct Source {
   bool direct() const { return repeated || walk.contiguous(); }
 };
 
-// ---- the table's kernels, entry by entry
-// --------------------------------------------------------------------------------
+// ---- the table's kernels, entry by entry ----------------------------------------------------------------------------
 
 // Which block of scratch memory each entry's values take: one is used again after the last use of its values.
 struct Plan {
@@ -154,8 +153,7 @@ struct Interpreter {
   }
 };
 
-// ---- the pass over memory
-// -----------------------------------------------------------------------------------------------
+// ---- the pass over memory -------------------------------------------------------------------------------------------
 
 struct Job {
   const ElementwiseDefinition& definition;

@@ -130,8 +130,7 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
   return Run{*node.body, operands, symbols}.run();
 }
 
-// ---- what is pending
-// --------------------------------------------------------------------------------------------------
+// ---- what is pending ------------------------------------------------------------------------------------------------
 
 // One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores.
 std::mutex& evaluation_mutex() {

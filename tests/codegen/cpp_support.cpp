@@ -314,8 +314,7 @@ class Interpreter {
 
 }  // namespace
 
-// ---- trials
-// -----------------------------------------------------------------------------------------------------------
+// ---- trials ---------------------------------------------------------------------------------------------------------
 
 Trial::Trial(Kernel the_kernel, std::vector<Int> the_sizes, Int below, unsigned seed)
     : kernel(std::move(the_kernel)), sizes(std::move(the_sizes)) {

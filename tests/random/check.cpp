@@ -422,14 +422,12 @@ bool executors_differ(const Program& program) {
   }
 }
 
-// Of how many programs one is run: NVRTC (half a second a program) and sanitized builds take their time.
-// WEFT_RANDOM_ALL runs them all.
+// Of how many programs one is run: devices and sanitized builds take their time.
 int share() {
-  if (std::getenv("WEFT_RANDOM_ALL")) return 1;
 #ifdef __SANITIZE_ADDRESS__
   return 10;
 #else
-  return test::on_device() ? 10 : options().nvrtc_check ? 20 : 1;
+  return test::on_device() ? 10 : 1;
 #endif
 }
 }  // namespace

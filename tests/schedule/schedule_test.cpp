@@ -209,6 +209,48 @@ TEST_CASE("matmul reads transposed and sliced operands where they lie") {
   CHECK(kernels(t.schedule({matmul(slice(x, 1, 0, slice_end, 2), slice(x, 0, 0, 8))})) == 1);
 }
 
+TEST_CASE("what a product alone reads in another order is written in that order") {
+  Traced t;
+  Tensor x = t.f32(6, 4, 10), w = t.f32(10, 4, 3);
+  Tensor y = softmax(x);
+  Schedule schedule = t.schedule({matmul(permute(y, {2, 0, 1}), w)});
+  REQUIRE(schedule.steps.size() == 2);
+  const Contraction& c = schedule.steps[1].contraction;
+  CHECK(c.a_batch[0].same(Dim(24)));
+  CHECK(c.a_row.same(Dim(4)));
+  CHECK(c.a_column.same(Dim(1)));
+  const ScheduleBuffer& between = schedule.buffers[static_cast<std::size_t>(schedule.steps[1].buffers[0])];
+  CHECK(between.strides == std::vector<Dim>{4, 1, 24});
+  CHECK(to_text(schedule).find("f32 x 240, strides 4 1 24\n") != std::string::npos);
+  CHECK(schedule.decisions.find("is written in the order that its product reads: no copy") != std::string::npos);
+  // Somebody else reads it as it was recorded, or a result must be: then the product copies.
+  CHECK(kernels(t.schedule({matmul(permute(y, {2, 0, 1}), w), matmul(y, t.f32(6, 10, 4))})) == 2);
+  CHECK(kernels(t.schedule({matmul(permute(y, {2, 0, 1}), w), y})) == 2);
+}
+
+TEST_CASE("what a concatenation alone reads is written where it lies in it") {
+  Traced t;
+  Tensor x = t.f32(8, 16), w = t.f32(16, 5);
+  Schedule schedule = t.schedule({concat({softmax(x), matmul(x, w), concat({softmax(-x), x}, 1)}, 1)});
+  REQUIRE(schedule.steps.size() == 3);  // both of softmax in one kernel, the product, and a copy of x
+  CHECK(kernels(schedule) == 2);
+  CHECK(schedule.arena_bytes.same(Dim(0)));
+  for (const Step& step : schedule.steps) {
+    const auto written = static_cast<std::size_t>(step.buffers.back());
+    CHECK(schedule.buffers[written].kind == ScheduleBuffer::Kind::result);
+    CHECK(schedule.buffers[written].elements.same(Dim(8 * 53)));
+    if (step.kind != Step::Kind::matmul) continue;
+    CHECK(step.contraction.c_offset.same(Dim(16)));
+    CHECK(step.contraction.c_row.same(Dim(53)));
+    CHECK(step.contraction.c_column.same(Dim(1)));
+  }
+  CHECK(schedule.decisions.find(" concat has it: no copy") != std::string::npos);
+  // Whoever is read by others too, or padded, has memory of its own.
+  Tensor y = softmax(x);
+  CHECK_FALSE(t.schedule({concat({y, y}, 1)}).arena_bytes.same(Dim(0)));
+  CHECK_FALSE(t.schedule({concat({y, x}, 1), matmul(y, w)}).arena_bytes.same(Dim(0)));
+}
+
 TEST_CASE("a constant without unit stride is packed when the plan is made, not by each call") {
   Traced t;
   std::vector<float> table(2 * 24);

@@ -154,8 +154,7 @@ inline void check(const Function& function, std::span<const Literal> inputs, con
   CHECK_MESSAGE(wrong.empty(), wrong);
 }
 
-// ---- inputs
-// -----------------------------------------------------------------------------------------------------------
+// ---- inputs ---------------------------------------------------------------------------------------------------------
 
 // Values that break things, then ordinary ones of several magnitudes; the same for the same seed.
 class Values {

@@ -9,16 +9,26 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/options.hpp"
 #include "base/version.hpp"
 #include "runtime/cache.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
 
-// Contraction as on the host: off. Everything else that would change results is off by default.
+std::pair<int, int> nvrtc_version() {
+  std::pair<int, int> found;
+  nvrtc().nvrtcVersion(&found.first, &found.second);
+  return found;
+}
 
+// Contraction as on the host: off. Everything else that would change results is off by default.
 std::vector<std::string> options_for(const std::string& architecture) {
-  return {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"};
+  std::vector<std::string> flags = {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"};
+  const int optimization = options().kernel_optimization;
+  if (optimization < 3 && nvrtc_version() >= std::pair(12, 9))  // the first that can trade speed for time
+    flags.emplace_back(optimization == 2 ? "--Ofast-compile=mid" : "--Ofast-compile=max");
+  return flags;
 }
 
 class ProgramHolder {
@@ -34,8 +44,7 @@ class ProgramHolder {
 };
 
 Digest key_of(const std::string& source, const std::string& architecture) {
-  int major = 0, minor = 0;
-  nvrtc().nvrtcVersion(&major, &minor);
+  const auto [major, minor] = nvrtc_version();
   Hasher hasher;
   hasher.add("cuda").add(version).add(static_cast<std::uint64_t>(major)).add(static_cast<std::uint64_t>(minor));
   for (const std::string& option : options_for(architecture)) hasher.add(option);

@@ -1,0 +1,112 @@
+#include "schedule/layout.hpp"
+
+#include "base/seeded_bug.hpp"
+
+namespace weft {
+namespace {
+
+bool is_computed_by_kernel(OpKind kind) {
+  switch (kind) {
+    case OpKind::pointwise:
+    case OpKind::cast:
+    case OpKind::reduce:
+    case OpKind::index:
+    case OpKind::random: return true;
+    default: return false;
+  }
+}
+
+class LayoutChooser {
+ public:
+  explicit LayoutChooser(const Graph& graph)
+      : graph_(graph), layouts_(graph.nodes.size()), uses_(graph.nodes.size(), 0) {
+    for (const Tensor& value : graph.nodes)
+      for (const Tensor& operand : value.node()->inputs()) ++uses_[operand.node()->index];
+    for (const Tensor& output : graph.outputs) ++uses_[output.node()->index];
+  }
+
+  // Readers first: a concatenation knows where it lies before its parts do.
+  std::vector<BufferLayout> run() {
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = *graph_.nodes[i].node();
+      if (node.op == Op::concat) place_parts(node);
+      if (node.op == Op::matmul)
+        for (const Tensor& operand : node.inputs()) order_for_product(operand);
+    }
+    return std::move(layouts_);
+  }
+
+ private:
+  bool is_read_once(const Tensor& value) const { return uses_[value.node()->index] == 1; }
+  BufferLayout& at(const Node& node) { return layouts_[node.index]; }
+
+  // A part that somebody computes for this concatenation alone is written where it will lie.
+  void place_parts(const Node& concat) {
+    BufferLayout whole = at(concat);
+    if (whole.is_contiguous()) whole.strides = contiguous_strides(concat.type.shape);
+    if (whole.window_of < 0) whole.window_of = static_cast<int>(concat.index);
+    const std::size_t axis = concat.attributes.axes[0];
+    Dim start = 0;
+    for (const Tensor& part : concat.inputs()) {
+      const Node& node = *part.node();
+      const bool writes_strided = node.op != Op::scatter_add && (is_computed_by_kernel(info(node.op).kind) ||
+                                                                 node.op == Op::matmul || node.op == Op::concat);
+      if (writes_strided && is_read_once(part)) {
+        at(node) = whole;
+        if (!seeded(SeededBug::window_start_ignored)) at(node).offset = whole.offset + start * whole.strides[axis];
+      }
+      start = start + node.type.shape[static_cast<int>(axis)];
+    }
+  }
+
+  // A product copies an operand that has unit stride along neither of its axes. Where a kernel computes the value for
+  // this product alone, it writes it in the product's order instead.
+  void order_for_product(const Tensor& operand) {
+    const Shape& shape = type_of(operand).shape;
+    const auto rank = static_cast<std::size_t>(shape.rank());
+    std::vector<std::size_t> base_axis(rank);  // of each axis of the operand
+    for (std::size_t i = 0; i < rank; ++i) base_axis[i] = i;
+    Tensor base = operand;
+    while (base.node()->op == Op::permute && is_read_once(base)) {
+      for (std::size_t& axis : base_axis) axis = base.node()->attributes.axes[axis];
+      base = base.node()->input(0);
+    }
+    const Node& node = *base.node();
+    if (base.node() == operand.node() || !is_read_once(base) || node.op == Op::scatter_add ||
+        !is_computed_by_kernel(info(node.op).kind))
+      return;
+    const std::vector<Dim> as_recorded = contiguous_strides(node.type.shape), wanted = contiguous_strides(shape);
+    for (std::size_t i = rank - 2; i < rank; ++i)
+      if (as_recorded[base_axis[i]].same(Dim(1)) || shape[static_cast<int>(i)].same(Dim(1))) return;
+    BufferLayout layout;
+    layout.strides.resize(rank, Dim(0));
+    for (std::size_t i = 0; i < rank; ++i) layout.strides[base_axis[i]] = wanted[i];
+    at(node) = std::move(layout);
+  }
+
+  const Graph& graph_;
+  std::vector<BufferLayout> layouts_;
+  std::vector<int> uses_;
+};
+
+}  // namespace
+
+Dim memory_index(const Node& node, const BufferLayout& layout, const IndexVector& index) {
+  const bool planned = !layout.is_contiguous(), eager = node.layout != nullptr;
+  if (!planned && !eager) return linear_index(node.type.shape, index);
+  Dim offset = planned ? layout.offset : Dim(node.layout->offset);
+  for (std::size_t i = 0; i < index.size(); ++i)
+    offset = offset + index[i] * (planned ? layout.strides[i] : Dim(node.layout->strides[i]));
+  return offset;
+}
+
+std::vector<Dim> contiguous_strides(const Shape& shape) {
+  std::vector<Dim> strides(static_cast<std::size_t>(shape.rank()), Dim(1));
+  for (int i = shape.rank() - 2; i >= 0; --i)
+    strides[static_cast<std::size_t>(i)] = strides[static_cast<std::size_t>(i) + 1] * shape[i + 1];
+  return strides;
+}
+
+std::vector<BufferLayout> choose_layouts(const Graph& graph) { return LayoutChooser(graph).run(); }
+
+}  // namespace weft
