@@ -384,8 +384,8 @@ void check_device_code(const std::vector<loop::Kernel>& kernels, const Executabl
   std::vector<std::string> texts;
   for (const auto& [name, text] : device_functions(kernels, copies)) texts.push_back(text);
   try {
-    constexpr std::size_t most_a_unit = 240;  // few programs take the least time in all; nobody waits for the first
-    runtime::cuda::compile_units(codegen::cuda_units(texts, most_a_unit), "sm_90");
+    constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
+    runtime::cuda::compile_units(codegen::cuda_units(texts, most_a_unit), "sm_90", runtime::cuda::Effort::check);
   } catch (const CompileError& error) {  // which would be no more than a warning
     throw_internal(Loc::current(), error.what());
   }

@@ -4,7 +4,7 @@
 //   WEFT_CACHE            0: nothing is read from or written to the disk cache
 //   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
 //   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
-//   WEFT_KERNEL_OPTIMIZATION  0 to 3: the compiler's -O for generated kernels (3); below 3 NVRTC compiles fast
+//   WEFT_KERNEL_OPTIMIZATION  0 to 3: the compiler's -O for generated kernels (3)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
@@ -20,7 +20,7 @@ struct ProcessOptions {
   bool cache = true;
   std::string compiler;  // empty: searched for
   double compile_timeout = 120;
-  int kernel_optimization = 3;  // of generated kernels; part of their key
+  int kernel_optimization = 3;  // -O of generated kernels; part of their key
   std::string isa;              // empty: the widest that the CPU has
   bool nvrtc_check = false;
   std::vector<std::string> skip_passes;

@@ -103,20 +103,17 @@ TEST_CASE("NVRTC's words come with the source's place, and the next program comp
   CHECK_FALSE(runtime::cuda::compile("extern \"C\" __global__ void k() {}", "sm_90").empty());
 }
 
-TEST_CASE("a program compiled fast is not the one from the cache that was compiled well") {
+TEST_CASE("code that was only to be checked is not what the cache gives to run") {
   if (no_nvrtc()) return;
   const std::string source =
       "extern \"C\" __global__ void k(float* x, int n) { for (int i = 0; i < n; ++i) x[i] = x[i] * x[i] + x[0]; }";
-  const auto at = [&](int optimization) {
-    weft::options().kernel_optimization = optimization;
-    return runtime::cuda::compile_units(std::span(&source, 1), "sm_90")[0];
+  const auto compiled = [&](runtime::cuda::Effort effort) {
+    return runtime::cuda::compile_units(std::span(&source, 1), "sm_90", effort)[0];
   };
-  const int usual = weft::options().kernel_optimization;
-  const std::string fast = at(0), faster_code = at(3), again = at(0);
-  weft::options().kernel_optimization = usual;
-  CHECK_FALSE(fast.empty());
-  CHECK(fast == again);
-  CHECK(fast != faster_code);
+  const std::string checked = compiled(runtime::cuda::Effort::check), run = compiled(runtime::cuda::Effort::run);
+  CHECK_FALSE(checked.empty());
+  CHECK(checked == compiled(runtime::cuda::Effort::check));
+  CHECK(checked != run);
 }
 
 TEST_CASE("kernels of each form and reduction compile for sm_90") {

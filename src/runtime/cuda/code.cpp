@@ -9,7 +9,6 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
-#include "base/options.hpp"
 #include "base/version.hpp"
 #include "runtime/cache.hpp"
 
@@ -23,11 +22,9 @@ std::pair<int, int> nvrtc_version() {
 }
 
 // Contraction as on the host: off. Everything else that would change results is off by default.
-std::vector<std::string> options_for(const std::string& architecture) {
+std::vector<std::string> options_for(const std::string& architecture, Effort effort) {
   std::vector<std::string> flags = {"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"};
-  const int optimization = options().kernel_optimization;
-  if (optimization < 3 && nvrtc_version() >= std::pair(12, 9))  // the first that can trade speed for time
-    flags.emplace_back(optimization == 2 ? "--Ofast-compile=mid" : "--Ofast-compile=max");
+  if (effort == Effort::check && nvrtc_version() >= std::pair(12, 9)) flags.emplace_back("--Ofast-compile=max");
   return flags;
 }
 
@@ -43,40 +40,40 @@ class ProgramHolder {
   Program* program = nullptr;
 };
 
-Digest key_of(const std::string& source, const std::string& architecture) {
+Digest key_of(const std::string& source, const std::string& architecture, Effort effort) {
   const auto [major, minor] = nvrtc_version();
   Hasher hasher;
   hasher.add("cuda").add(version).add(static_cast<std::uint64_t>(major)).add(static_cast<std::uint64_t>(minor));
-  for (const std::string& option : options_for(architecture)) hasher.add(option);
+  for (const std::string& option : options_for(architecture, effort)) hasher.add(option);
   return hasher.add(source).digest();
 }
 
-std::string keep_source(const std::string& source, const std::string& architecture) {
-  return disk_cache()->keep_text(key_of(source, architecture), ".cu", source);
+std::string keep_source(const std::string& source, const std::string& architecture, Effort effort) {
+  return disk_cache()->keep_text(key_of(source, architecture, effort), ".cu", source);
 }
 
-std::string cached_or_compiled(const std::string& source, const std::string& architecture) {
-  const Digest key = key_of(source, architecture);
+std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort) {
+  const Digest key = key_of(source, architecture, effort);
   if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
   const auto start = std::chrono::steady_clock::now();
-  std::string cubin = compile(source, architecture);
+  std::string cubin = compile(source, architecture, effort);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (logging::enabled(logging::Channel::cache))
     logging::write(logging::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ",
                                                         cubin.size(), " bytes, ", seconds * 1e3, " ms"));
   const nlohmann::json metadata = {
-      {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture)}, {"compile_seconds", seconds}};
+      {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture, effort)}, {"compile_seconds", seconds}};
   disk_cache()->store(key, metadata.dump(2), cubin);
   return cubin;
 }
 
 }  // namespace
 
-std::string compile(const std::string& source, const std::string& architecture) {
+std::string compile(const std::string& source, const std::string& architecture, Effort effort) {
   const Nvrtc& call = nvrtc();
   ProgramHolder holder(source);
   std::vector<const char*> arguments;
-  const std::vector<std::string> options = options_for(architecture);
+  const std::vector<std::string> options = options_for(architecture, effort);
   for (const std::string& option : options) arguments.push_back(option.c_str());
   const int result = call.nvrtcCompileProgram(holder.program, static_cast<int>(arguments.size()), arguments.data());
   if (result != 0) {
@@ -84,7 +81,7 @@ std::string compile(const std::string& source, const std::string& architecture) 
     call.nvrtcGetProgramLogSize(holder.program, &size);
     std::string log(size, '\0');
     if (size) call.nvrtcGetProgramLog(holder.program, log.data());
-    const std::string path = keep_source(source, architecture);
+    const std::string path = keep_source(source, architecture, effort);
     throw CompileError(concat_text("[cuda] NVRTC: ", call.nvrtcGetErrorString(result), "\n", log.c_str(),
                                    "\n  source: ", path.empty() ? "could not be kept" : path)
                            .c_str());
@@ -98,14 +95,15 @@ std::string compile(const std::string& source, const std::string& architecture) 
   return cubin;
 }
 
-std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture) {
+std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
+                                       Effort effort) {
   std::vector<std::string> cubins(units.size());
   std::vector<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < units.size(); i = next++) {
       try {
-        cubins[i] = cached_or_compiled(units[i], architecture);
+        cubins[i] = cached_or_compiled(units[i], architecture, effort);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -144,7 +142,7 @@ Code::Code(std::span<const std::string> units, std::span<const std::string> func
   }
   std::string text;
   for (const std::string& unit : units) text += unit;
-  source_path_ = keep_source(text, state.architecture);
+  source_path_ = keep_source(text, state.architecture, Effort::run);
 }
 
 Function* Code::function(const std::string& name) const {

@@ -13,10 +13,15 @@
 
 namespace weft::runtime::cuda {
 
+// What for: to run the code, or only to see whether it compiles, which takes a fifth of the time where NVRTC is asked
+// for no more.
+enum class Effort { run, check };
+
 // Throws CompileError with NVRTC's words, and says where the source was kept.
-std::string compile(const std::string& source, const std::string& architecture);
+std::string compile(const std::string& source, const std::string& architecture, Effort effort = Effort::run);
 // Several at once, from the cache where it has them.
-std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture);
+std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
+                                       Effort effort = Effort::run);
 
 // Modules on one device, as long as a plan needs them.
 class Code {
