@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/sanitized.hpp"
+
 using namespace weft;
 
 namespace {
@@ -91,7 +93,7 @@ std::vector<Known> make_expressions(std::size_t count, std::mt19937_64& random, 
 TEST_CASE("simplified expressions keep their value, also when they are made again atom by atom") {
   std::mt19937_64 random(3);
   const std::vector<Point> points = make_points(random);
-  for (const Known& known : make_expressions(800, random, points)) {
+  for (const Known& known : make_expressions(800 / test::less_when_sanitized, random, points)) {
     const Dim again = dims::substitute(known.dim, [](const DimNode* atom) { return Dim::from_node(atom); });
     for (std::size_t i = 0; i < points.size(); ++i) {
       REQUIRE_MESSAGE(value_at(known.dim, points[i]) == known.values[i], dims::to_string(known.dim));
@@ -104,8 +106,9 @@ TEST_CASE("what is proved of sizes holds, and enough is proved") {
   std::mt19937_64 random(4);
   const std::vector<Point> points = make_points(random);
   const std::vector<Known> pool = make_expressions(120, random, points);
+  constexpr int pairs = 1500 / test::less_when_sanitized;
   int proved = 0;
-  for (int pair = 0; pair < 1500; ++pair) {
+  for (int pair = 0; pair < pairs; ++pair) {
     const Known &x = pool[random() % pool.size()], &y = pool[random() % pool.size()];
     const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
     proved += less || not_less;
@@ -114,7 +117,7 @@ TEST_CASE("what is proved of sizes holds, and enough is proved") {
       if (not_less) REQUIRE_MESSAGE(x.values[i] >= y.values[i], dims::to_string(x.dim), " >= ", dims::to_string(y.dim));
     }
   }
-  CHECK(proved > 50);
+  CHECK(proved * 30 > pairs);
   const Dim i = dims::axis(0, rows);
   CHECK(dims::proves_less(i, rows));
   CHECK_FALSE(dims::proves_less(i + Dim(1), rows));
@@ -164,11 +167,7 @@ TEST_CASE("of differences and of divisors of either sign as well: values stay an
     if (small) pool.push_back(std::move(made));
   }
   int proved = 0;
-#ifdef __SANITIZE_ADDRESS__
-  constexpr int pairs = 300;
-#else
-  constexpr int pairs = 3000;
-#endif
+  constexpr int pairs = 3000 / test::less_when_sanitized;
   for (int pair = 0; pair < pairs; ++pair) {
     const Signed &x = pool[random() % pool.size()], &y = pool[random() % pool.size()];
     const bool less = dims::proves_less(x.dim, y.dim), not_less = dims::proves_nonnegative(x.dim - y.dim);
@@ -178,7 +177,7 @@ TEST_CASE("of differences and of divisors of either sign as well: values stay an
       if (not_less) REQUIRE_MESSAGE(x.values[i] >= y.values[i], dims::to_string(x.dim), " >= ", dims::to_string(y.dim));
     }
   }
-  CHECK(proved > 150);
+  CHECK(proved * 20 > pairs);
   CHECK(dims::proves_less(Dim(-1), (rows - Dim(2)) / Dim(3)));
   CHECK_FALSE(dims::proves_nonnegative((rows - Dim(5)) / Dim(2)));
 }

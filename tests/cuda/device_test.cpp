@@ -145,6 +145,23 @@ TEST_CASE("products of all layouts and batches go through the library or its sta
   CHECK(distance(matmul(to(a, Device::cuda()), to(b, Device::cuda())), matmul(a, b)) < 1e-5);
 }
 
+TEST_CASE("parts of a concatenation and a product's operand are written in place on the device too") {
+  if (no_device()) return;
+  auto joined = compile([](const Tensor& x, const Tensor& w) {
+    return concat({matmul(x, w), softmax(x), concat({x, gelu(x) * exp(-x * x)}, 1)}, 1);
+  });
+  auto ordered = compile([](const Tensor& x, const Tensor& w) {
+    const Tensor cube = reshape(x, {x.size(0), x.size(1), 1}) * reshape(w, {1, x.size(1), w.size(1)});
+    return matmul(permute(softmax(cube), {2, 0, 1}), expand(w, {w.size(1), w.size(0), w.size(1)}));
+  });
+  for (const int columns : {8, 19, 64}) {
+    const Tensor x = sample({6, columns}, 1), w = sample({columns, 5}, 2);
+    const Tensor x_there = to(x, Device::cuda()), w_there = to(w, Device::cuda());
+    CHECK(distance(joined(x_there, w_there), joined(x, w)) < 1e-5);
+    CHECK(distance(ordered(x_there, w_there), ordered(x, w)) < 1e-5);
+  }
+}
+
 TEST_CASE("a compiled training step on the device gives the host's parameters") {
   if (no_device()) return;
   const auto step = [](Net& net, const Tensor& x, const Tensor& y, Scalar rate) {

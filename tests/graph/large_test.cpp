@@ -8,6 +8,7 @@
 #include "graph/orient.hpp"
 #include "graph/reference.hpp"
 #include "graph/regions.hpp"
+#include "tests/sanitized.hpp"
 #include "tests/small_stack.hpp"
 
 using namespace weft;
@@ -15,6 +16,7 @@ using weft::test::on_small_stack;
 
 namespace {
 
+constexpr int many = 1000000 / weft::test::less_when_sanitized;
 const Type type{DType::f32, false, {}, Shape::of(1)};
 
 Tensor node(Op op, std::initializer_list<Tensor> operands) {
@@ -37,12 +39,6 @@ Graph wide(int size) {
 }
 
 }  // namespace
-
-#ifdef __SANITIZE_ADDRESS__  // takes ten times as long; one frame a node would be too many for the stack of either
-constexpr int many = 100000;
-#else
-constexpr int many = 1000000;
-#endif
 
 TEST_CASE("a million nodes are verified, printed and freed on a small stack") {
   for (auto make : {deep, wide}) {

@@ -13,6 +13,7 @@
 #include "graph/fold.hpp"
 #include "graph/reference.hpp"
 #include "tensor/record.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace weft;
 
@@ -447,13 +448,14 @@ TEST_CASE("a wide and a deep graph are scheduled in time that grows as they do")
     for (int i = 0; i < size; ++i) results.push_back(tanh(x * (1 + i)));
     return results;
   };
+  constexpr int size = 5000 / test::less_when_sanitized;
   using Make = std::vector<Tensor> (*)(Traced&, int);
   for (const Make make : {Make{deep}, Make{wide}}) {
-    const auto seconds = [&](int size) {
+    const auto seconds = [&](int count) {
       std::vector<double> times;
       for (int round = 0; round < 3; ++round) {
         Traced t;
-        Graph graph = t.graph(make(t, size));
+        Graph graph = t.graph(make(t, count));
         const std::clock_t begin = std::clock();
         make_schedule(graph);
         times.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
@@ -461,7 +463,7 @@ TEST_CASE("a wide and a deep graph are scheduled in time that grows as they do")
       std::nth_element(times.begin(), times.begin() + 1, times.end());
       return times[1];
     };
-    const double once = seconds(5000), twice = seconds(10000);
+    const double once = seconds(size), twice = seconds(2 * size);
     INFO((make == Make{deep} ? "deep: " : "wide: "), once, " s, of twice the size ", twice, " s");
     CHECK(twice < 3 * once);  // of a quadratic step it would be 4 times
   }
