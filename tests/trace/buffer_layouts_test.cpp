@@ -18,7 +18,8 @@ void check_against_eager(F f) {
   auto symbolic = compile(f, {.dynamic = true, .on_compile_error = OnFailure::raise});
   auto reference = compile(f, {.backend = Backend::reference});
   Generator rng(3);
-  for (auto [rows, columns] : {std::pair(6, 19), {3, 64}, {33, 2}}) {
+  for (const auto& extent : {std::pair(6, 19), {3, 64}, {33, 2}}) {
+    const int rows = extent.first, columns = extent.second;
     Tensor x = normal({rows, columns}, 0, 1, rng), w = normal({columns, 5}, 0, 1, rng);
     const std::vector<Tensor> expected = f(x, w);
     for (const std::vector<Tensor>& found : std::vector{fixed(x, w), symbolic(x, w), reference(x, w)}) {
