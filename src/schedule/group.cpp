@@ -155,11 +155,7 @@ class Grouper {
     if (reason) note(node, reason);
   }
 
-  void note(const Node& node, const std::string& reason) {
-    std::string where = to_string(node.loc);
-    result_.decisions.push_back("%" + std::to_string(node.index) + " " + info(node.op).name +
-                                (where.empty() ? "" : " at " + where) + " starts a kernel: " + reason);
-  }
+  void note(const Node& node, const std::string& reason) { result_.note(node, "starts a kernel: " + reason); }
 
   // What a node reads through views and inlined values.
   void collect(const Tensor& value, Reads& reads, int budget = 64) {

@@ -38,14 +38,15 @@ struct Placement {
 struct Grouping {
   std::vector<Placement> nodes;  // by node index
   std::vector<Group> groups;
-  std::vector<BufferLayout> layouts;  // by node index, of those that are realized
-  std::vector<std::string> decisions;
+  std::vector<BufferLayout> layouts;   // by node index, of those that are realized
+  std::vector<std::string> decisions;  // for the log: each names its node and the user's line
 
   int find(int group) const {
     while (groups[static_cast<std::size_t>(group)].merged_into >= 0)
       group = groups[static_cast<std::size_t>(group)].merged_into;
     return group;
   }
+  void note(const Node& node, const std::string& decision);
   const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
   // Of an element in the buffer of a leaf or of a realized value.
   Dim memory_index(const Node& node, const IndexVector& index) const {

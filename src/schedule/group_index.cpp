@@ -1,7 +1,15 @@
 // Where a group's members lie on its domain, and what nodes are besides their group.
 #include "schedule/group.hpp"
 
+#include "base/fail.hpp"
+
 namespace weft {
+
+void Grouping::note(const Node& node, const std::string& decision) {
+  const std::string where = to_string(node.loc);
+  decisions.push_back("%" + std::to_string(node.index) + " " + info(node.op).name +
+                      (where.empty() ? "" : " at " + where) + " " + decision);
+}
 
 IndexVector domain_index(const Group& group) {
   IndexVector index;

@@ -5,13 +5,13 @@
 namespace weft {
 namespace {
 
-bool is_computed_by_kernel(OpKind kind) {
-  switch (kind) {
+bool is_computed_by_kernel(const Node& node) {
+  switch (info(node.op).kind) {
     case OpKind::pointwise:
     case OpKind::cast:
     case OpKind::reduce:
-    case OpKind::index:
     case OpKind::random: return true;
+    case OpKind::index: return node.op != Op::scatter_add;
     default: return false;
   }
 }
@@ -49,8 +49,7 @@ class LayoutChooser {
     Dim start = 0;
     for (const Tensor& part : concat.inputs()) {
       const Node& node = *part.node();
-      const bool writes_strided = node.op != Op::scatter_add && (is_computed_by_kernel(info(node.op).kind) ||
-                                                                 node.op == Op::matmul || node.op == Op::concat);
+      const bool writes_strided = is_computed_by_kernel(node) || node.op == Op::matmul || node.op == Op::concat;
       if (writes_strided && is_read_once(part)) {
         at(node) = whole;
         if (!seeded(SeededBug::window_start_ignored)) at(node).offset = whole.offset + start * whole.strides[axis];
@@ -72,9 +71,7 @@ class LayoutChooser {
       base = base.node()->input(0);
     }
     const Node& node = *base.node();
-    if (base.node() == operand.node() || !is_read_once(base) || node.op == Op::scatter_add ||
-        !is_computed_by_kernel(info(node.op).kind))
-      return;
+    if (base.node() == operand.node() || !is_read_once(base) || !is_computed_by_kernel(node)) return;
     const std::vector<Dim> as_recorded = contiguous_strides(node.type.shape), wanted = contiguous_strides(shape);
     for (std::size_t i = rank - 2; i < rank; ++i)
       if (as_recorded[base_axis[i]].same(Dim(1)) || shape[static_cast<int>(i)].same(Dim(1))) return;

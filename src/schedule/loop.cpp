@@ -94,8 +94,6 @@ void verify(const Kernel& kernel) {
       WEFT_CHECK(buffer.dtype == instruction.dtype, kernel.name, ": v", i, " dtype of buffer ", instruction.buffer);
       WEFT_CHECK(buffer.written == (instruction.kind == Kind::store), kernel.name, ": buffer ", instruction.buffer,
                  " is read and written");
-      // Writing one element twice, or leaving one out, is a wrong answer that no type shows: the store must run over
-      // as many points as the buffer has elements, unless it fills part of an assembled buffer (concat, pad).
       if (instruction.kind == Kind::store) stored[static_cast<std::size_t>(instruction.buffer)] = true;
     }
   }

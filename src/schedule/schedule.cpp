@@ -141,11 +141,9 @@ class Scheduler {
   void note_layout(const Node& node) {
     const BufferLayout& layout = grouping_.layouts[node.index];
     if (!grouping_.nodes[node.index].realized || layout.is_contiguous()) return;
-    const std::string where = to_string(node.loc);
-    schedule_.decisions +=
-        "%" + std::to_string(node.index) + " " + info(node.op).name + (where.empty() ? "" : " at " + where) +
-        (layout.window_of >= 0 ? " is written where %" + std::to_string(layout.window_of) + " concat has it: no copy\n"
-                               : " is written in the order that its product reads: no copy\n");
+    grouping_.note(node, layout.window_of >= 0
+                             ? "is written where %" + std::to_string(layout.window_of) + " concat has it: no copy"
+                             : "is written in the order that its product reads: no copy");
   }
 
   int buffer_of(const Node& node) const {

@@ -13,6 +13,7 @@
 #include "tensor/evaluate.hpp"
 #include "tensor/record.hpp"
 #include "tests/cuda/device.hpp"
+#include "tests/sanitized.hpp"
 
 namespace weft::testing {
 namespace {
@@ -423,13 +424,7 @@ bool executors_differ(const Program& program) {
 }
 
 // Of how many programs one is run: devices and sanitized builds take their time.
-int share() {
-#ifdef __SANITIZE_ADDRESS__
-  return 10;
-#else
-  return test::on_device() ? 10 : 1;
-#endif
-}
+int share() { return test::on_device() ? 10 : test::less_when_sanitized; }
 }  // namespace
 
 Statistics check_random_programs(std::uint64_t seed, int count) {

@@ -31,6 +31,7 @@ std::vector<Tensor> rows(const Tensor& x) {
       sum(x * x + 1, 1, true) * x,
       softmax(x, 1),
       exp(tanh(x * 0.7 + 0.1)) / (1 + sigmoid(x)) - log(abs(x) + 0.01),
+      concat({softmax(x * 2, 1), tanh(x) * exp(-x * x), sum(x, 1, true)}, 1),  // written in place
   };
 }
 
