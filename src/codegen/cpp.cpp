@@ -234,27 +234,30 @@ class Generator : Writer {
   // One step of a walk. Stores come last, after everything that reads what they overwrite.
   void step(const Step& it) {
     const int i = it.instruction;
-    const std::string kept = "kept" + std::to_string(i) + " + " + row_position();
     switch (it.how) {
       case Step::How::reload: return declare(i, load(at(it.from).index, at(it.from).buffer));
-      case Step::How::recall: return declare(i, facts(i).vector ? "load(" + kept + ", n)" : "load_one(" + kept + ")");
+      case Step::How::recall:
+        return declare(i, facts(i).vector ? "load(" + kept(i) + ", n)" : "load_one(" + kept(i) + ")");
       case Step::How::compute:
       case Step::How::keep: statement(i);
     }
     if (it.how == Step::How::keep)
-      line(facts(i).vector ? "store(" + kept + ", " + value_name(i) + ", n);"
-                           : "store_one(" + kept + ", " + value_name(i) + ");");
+      line(facts(i).vector ? "store(" + kept(i) + ", " + value_name(i) + ", n);"
+                           : "store_one(" + kept(i) + ", " + value_name(i) + ");");
   }
-  // Where a walk stands among the elements of its row.
-  std::string row_position() const {
+  // Where a kept value lies in its buffer: by the loops around it, which all are if it differs from lane to lane.
+  std::string kept(int i) const {
     Dim position = 0;
-    for (const int axis : analysis_.inner) position = position * extent(axis) + dims::axis(axis, extent(axis));
-    if (analysis_.form == Form::rows)
-      position = position * extent(kernel_.vector_axis) + dims::axis(kernel_.vector_axis, extent(kernel_.vector_axis));
-    return expressions_.scalar(position);
+    const auto count = static_cast<std::size_t>(loop_of(i));
+    for (std::size_t d = 0; d < count; ++d)
+      position = position * extent(analysis_.inner[d]) + dims::axis(analysis_.inner[d], extent(analysis_.inner[d]));
+    const int vector = kernel_.vector_axis;
+    if (facts(i).vector) position = position * extent(vector) + dims::axis(vector, extent(vector));
+    return "kept" + std::to_string(i) + " + " + expressions_.scalar(position);
   }
-  // The innermost of the loops over inner axes that a step stands in: how many of them are around it.
+  // How many of the loops over inner axes a step stands in: those down to the last axis that it depends on.
   int loop_of(int i) const {
+    if (facts(i).vector) return static_cast<int>(analysis_.inner.size());
     for (std::size_t d = analysis_.inner.size(); d-- > 0;)
       if (facts(i).axes >> analysis_.inner[d] & 1) return static_cast<int>(d) + 1;
     return 0;
@@ -278,18 +281,21 @@ class Generator : Writer {
     }
   }
 
+  // Whether the order of additions shows: then a row of several runs is packed, so that its tree is that of one run.
+  bool rounds(int i) const {
+    return (at(i).op == Op::sum || at(i).op == Op::prod) && is_floating(at(at(i).args[0]).dtype);
+  }
+
   void walk_row(int phase) {
     if (analysis_.walks[static_cast<std::size_t>(phase)].empty()) return;
     const std::vector<int> reductions = reductions_of(phase);
+    const bool single_run = analysis_.inner.empty();
     std::string close_all;
     for (const int i : reductions) {
-      line(declaration(i, "row"));
+      line(declaration(i, !single_run && rounds(i) ? "packed_row" : "row"));
       if (at(i).op != Op::argmax) close_all += (close_all.empty() ? "" : " ") + reduction(i) + ".close();";
     }
     const Dim run = extent(kernel_.vector_axis);
-    const bool single_run = analysis_.inner.empty(), one_chunk = run.is_constant() && run.constant() <= 4096;
-    const std::string filled = "filled" + (phase ? std::to_string(phase) : std::string());
-    if (!single_run && !close_all.empty()) line("long " + filled + " = 0;");
     const std::size_t outside = depth();
     for (std::size_t d = 0; d < analysis_.inner.size(); ++d) {
       const std::string i = axis_name(analysis_.inner[d]);
@@ -298,7 +304,8 @@ class Generator : Writer {
       steps(phase, static_cast<int>(d) + 1, false);
     }
     if (!single_run) prepare_pointers(phase, true);
-    const bool chunks = !close_all.empty() && !one_chunk;
+    const bool one_chunk = run.is_constant() && run.constant() <= 4096;
+    const bool chunks = single_run && !close_all.empty() && !one_chunk;
     std::string begin = "0", end = extent_text(kernel_.vector_axis);
     if (chunks) {
       open("for (long chunk = 0; chunk < " + end + "; chunk += reduce_row_chunk) {");
@@ -310,18 +317,10 @@ class Generator : Writer {
     steps(phase, -1, true);
     for (const int i : reductions) accumulate(i, reduction(i), true);
     close();
-    if (!close_all.empty() && !single_run) {
-      line(filled + " += " + end + " - " + begin + ";");
-      open("if (" + filled + " >= reduce_row_chunk) {");
-      line(close_all);
-      line(filled + " = 0;");
-      close();
-    } else if (chunks) {
-      line(close_all);
-    }
+    if (chunks) line(close_all);
     while (depth() > outside) close();
-    const bool rest = !single_run && !seeded(SeededBug::rest_of_reduction_dropped);
-    if (!close_all.empty() && (rest || !chunks)) line(close_all);
+    const bool dropped = !single_run && seeded(SeededBug::rest_of_reduction_dropped);
+    if (!close_all.empty() && !chunks && !dropped) line(close_all);
   }
 
   // ---- columns ----

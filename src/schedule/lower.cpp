@@ -135,7 +135,7 @@ class Lowering {
       if (has_memory(value)) return load(node, index);
       if (is_view(node.op))
         index = map_through_view(node, index);
-      else if (!reduces_nothing(node) || node.op == Op::argmax)
+      else if (!reduces_nothing(node) || node.op == Op::argmax || adds_to_zero(node))
         break;
       if (reduces_nothing(node) && type_of(node.input(0)).dtype != node.type.dtype)
         return cast(value_at(node.input(0), index), node.type.dtype, &node);
@@ -148,6 +148,9 @@ class Lowering {
     memo_.emplace(std::move(key), result);
     return result;
   }
+
+  // A sum of one float starts from 0 as every sum does, so that -0 becomes 0.
+  static bool adds_to_zero(const Node& node) { return node.op == Op::sum && is_floating(node.type.dtype); }
 
   // Memory that is complete when this kernel runs. A value of this very group is computed, not loaded.
   bool has_memory(const Tensor& value) const {
@@ -205,6 +208,16 @@ class Lowering {
       case Op::argmax:
         if (reduces_nothing(node)) return constant(DType::i64, 0, 0);
         return reduce(node, index);
+      case Op::sum: {
+        if (!reduces_nothing(node)) return reduce(node, index);
+        Instruction instruction;
+        instruction.kind = Kind::apply;
+        instruction.op = Op::add;
+        instruction.dtype = node.type.dtype;
+        instruction.args[0] = value_at(node.input(0), index);
+        instruction.args[1] = constant(node.type.dtype, 0, 0);
+        return emit(instruction, &node);
+      }
       default: break;
     }
     if (is_reduce(node.op)) return reduce(node, index);
