@@ -17,30 +17,42 @@ Tensor cast(const Tensor& value, DType dtype, const Node& origin) {
   return build(Op::cast, {value}, {}, Type{dtype, false, {}, {}}, origin);
 }
 
-// [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. 16-bit floats in f32.
+// The first two axes as one.
+Tensor with_merged_batch(const Tensor& value, const Node& node) {
+  const Shape& from = type_of(value).shape;
+  Shape merged;
+  merged.push_back(from[0] * from[1]);
+  for (int i = 2; i < from.rank(); ++i) merged.push_back(from[i]);
+  return view(Op::reshape, value, {}, merged, node);
+}
+
+// [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. 16-bit floats in f32. Sizes
+// that are equal only by a guard stay what they are on either side, since a reshape compares counts.
 Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
-  const Shape out = node.type.shape;
-  int rank = out.rank();
-  if (rank + 1 > max_rank)
-    fail("matmul", node.loc, "more than ", max_rank - 1, " axes for ", info(node.type.dtype).name);
-  DType dtype = is_floating(node.type.dtype) ? DType::f32 : DType::i64;
+  if (node.type.shape.rank() == max_rank) {  // no room for k
+    a = with_merged_batch(a, node);
+    b = with_merged_batch(b, node);
+  }
+  const DType dtype = is_floating(node.type.dtype) ? DType::f32 : DType::i64;
   a = cast(a, dtype, node);
   b = cast(b, dtype, node);
+  const Shape from_a = type_of(a).shape, from_b = type_of(b).shape;
+  const int rank = from_a.rank(), row = rank - 2, column = rank - 1;
+  WEFT_CHECK(rank < max_rank, "a product of ", rank, " axes");
   Attributes swap;
-  for (int i = 0; i < rank; ++i) swap.axes[i] = static_cast<std::uint8_t>(i < rank - 2 ? i : 2 * rank - 3 - i);
+  for (int i = 0; i < rank; ++i) swap.axes[i] = static_cast<std::uint8_t>(i < row ? i : row + column - i);
   b = view(Op::permute, b, swap, {}, node);
   Shape wide_a, wide_b, full;
-  for (int i = 0; i < rank - 2; ++i) wide_a.push_back(out[i]), wide_b.push_back(out[i]), full.push_back(out[i]);
-  Dim k = type_of(a).shape[rank - 1];
-  wide_a.push_back(out[rank - 2]), wide_a.push_back(1), wide_a.push_back(k);
-  wide_b.push_back(1), wide_b.push_back(out[rank - 1]), wide_b.push_back(k);
-  full.push_back(out[rank - 2]), full.push_back(out[rank - 1]), full.push_back(k);
+  for (int i = 0; i < row; ++i) wide_a.push_back(from_a[i]), wide_b.push_back(from_b[i]), full.push_back(from_a[i]);
+  wide_a.push_back(from_a[row]), wide_a.push_back(1), wide_a.push_back(from_a[column]);
+  wide_b.push_back(1), wide_b.push_back(from_b[column]), wide_b.push_back(from_b[row]);
+  full.push_back(from_a[row]), full.push_back(from_b[column]), full.push_back(from_a[column]);
   a = view(Op::expand, view(Op::reshape, a, {}, wide_a, node), {}, full, node);
   b = view(Op::expand, view(Op::reshape, b, {}, wide_b, node), {}, full, node);
   Attributes last;
   last.axes[rank] = 1;
   Tensor sum = build(Op::sum, {build(Op::mul, {a, b}, {}, {}, node)}, last, {}, node);
-  return cast(view(Op::reshape, sum, {}, out, node), node.type.dtype, node);
+  return cast(view(Op::reshape, sum, {}, node.type.shape, node), node.type.dtype, node);
 }
 
 }  // namespace
