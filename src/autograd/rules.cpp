@@ -230,10 +230,13 @@ void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = record(Op::gather, {p.gradient(), p.operand(0)}, {}, {}, {});
 }
 
-// Nobody records calls: bodies are made by passes, which come after differentiation.
-void vjp_call(const Pullback&) { WEFT_CHECK(false, "a call is differentiated"); }
-
 void vjp_elementwise(const Pullback& p) { elementwise_gradients(p.value, p.gradients, p.results); }
+
+// Of calls only those of scalar expressions are recorded; passes, which make others, come after differentiation.
+void vjp_call(const Pullback& p) {
+  WEFT_CHECK(p.node().definition, "a call is differentiated");
+  vjp_elementwise(p);
+}
 
 }  // namespace
 

@@ -87,7 +87,7 @@ struct Node : detail::NodeHeader {
   };
   std::vector<Computed> more_values;
   std::shared_ptr<const Graph> body;                  // call
-  const ElementwiseDefinition* definition = nullptr;  // elementwise
+  const ElementwiseDefinition* definition = nullptr;  // elementwise; call: the scalar expression that the body is
 
   std::span<const Tensor> inputs() const { return {operands, operand_count}; }
   const Tensor& input(std::size_t i) const { return operands[i]; }

@@ -111,11 +111,35 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
   return result;
 }
 
+// Whether the host has a kernel that applies the whole expression.
 bool has_kernel(const ElementwiseDefinition& definition, const Type& type) {
   return definition.typed && (type.dtype == DType::f32 || type.dtype == DType::f64) &&
-         type.device.type == Device::Type::cpu && !recorder().trace();
+         type.device.type == Device::Type::cpu;
 }
 
+// The expression's primitives as a graph over inputs of the operands' types, with the sizes of the trace around it.
+std::shared_ptr<const Graph> expression_body(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
+                                             Loc loc) {
+  const std::uint32_t scope = recorder().scope;
+  DimEnvironment* const sizes = DimEnvironment::current();
+  Trace trace;
+  trace.id = new_trace_id();
+  TraceScope inside(trace);
+  recorder().scope = scope;
+  recorder().loc = loc;
+  DimEnvironment::current() = sizes;
+  for (const Tensor& operand : operands) {
+    const Tensor input = make_node(Op::input, {}, Attributes::integer(static_cast<std::int64_t>(trace.inputs.size())),
+                                   type_of(operand), loc);
+    input.node()->trace = trace.id;
+    trace.inputs.push_back(input);
+  }
+  std::vector<Tensor> results = expand_elementwise(definition, trace.inputs, loc);
+  return std::make_shared<const Graph>(make_graph(std::move(trace.inputs), std::move(results), {}));
+}
+
+// One node where the host has a kernel for the expression, in a trace too: gradients are then added up in the order in
+// which they are eagerly. Elsewhere its primitives.
 void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Loc loc, std::span<Tensor> results) {
   if (!has_kernel(definition, promoted.number)) {
     std::vector<Tensor> values = expand_elementwise(definition, promoted.operands, loc);
@@ -125,7 +149,9 @@ void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Lo
   std::vector<Type> types(results.size(), promoted.number);
   for (std::size_t i = 0; i < types.size(); ++i)
     if (!definition.is_number(definition.results[i])) types[i].dtype = DType::boolean;
-  Tensor value = record_elementwise(definition, promoted.operands, types, loc);
+  std::shared_ptr<const Graph> body;
+  if (recorder().trace()) body = expression_body(definition, promoted.operands, loc);
+  Tensor value = record_elementwise(definition, promoted.operands, types, std::move(body), loc);
   for (std::size_t i = 0; i < types.size(); ++i) results[i] = Tensor(value.node(), static_cast<unsigned>(i));
 }
 

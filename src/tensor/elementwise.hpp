@@ -14,8 +14,8 @@ std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, 
 void elementwise_gradients(const Tensor& value, std::span<const Tensor> gradients, std::span<Tensor> results);
 
 namespace detail {
-// What a call of an expression does (weft/expr.hpp): promotes and broadcasts the operands, then records one node
-// outside a trace, and the primitives inside.
+// What a call of an expression does (weft/expr.hpp): promotes and broadcasts the operands, then records one node where
+// the host has a kernel for it, else the primitives.
 void apply_elementwise(const ElementwiseDefinition& definition, const At* operands, Tensor* results);
 }  // namespace detail
 

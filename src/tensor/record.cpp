@@ -127,10 +127,11 @@ Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attribu
 }
 
 Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
-                          std::span<const Type> results, Loc loc) {
-  Tensor value = record_pending(Op::elementwise, operands, {}, results[0], loc);
+                          std::span<const Type> results, std::shared_ptr<const Graph> body, Loc loc) {
+  Tensor value = record_pending(body ? Op::call : Op::elementwise, operands, {}, results[0], loc);
   Node* node = value.node();
   node->definition = &definition;
+  node->body = std::move(body);
   node->output_count = static_cast<std::uint8_t>(results.size());
   node->more_types.assign(results.begin() + 1, results.end());
   bound_pending(value, loc);

@@ -55,9 +55,10 @@ inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attrib
   return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
 }
 
-// The application of a scalar expression, with a result for each type (tensor/elementwise.cpp).
+// The application of a scalar expression, with a result for each type (tensor/elementwise.cpp): a call, where its
+// primitives are given as a body.
 Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
-                          std::span<const Type> results, Loc loc);
+                          std::span<const Type> results, std::shared_ptr<const Graph> body, Loc loc);
 
 // A public function that records opens one, and the outermost wins: what is recorded inside carries the user's line,
 // and errors inside say the name of the user's call. Until the end of the block.

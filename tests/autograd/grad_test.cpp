@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "graph/regions.hpp"
 #include "tests/autograd/support.hpp"
 
 namespace weft::test {
@@ -311,7 +312,7 @@ TEST_CASE("backward work stays with what depends, and stands at the user's lines
                                loss};
   };
   std::vector<Literal> inputs = {x, constant};
-  Graph graph = trace(f, inputs);
+  Graph graph = inline_calls(trace(f, inputs));
   std::string text = to_text(graph);
   CAPTURE(text);
   int cosines = 0, forward_lines = 0;

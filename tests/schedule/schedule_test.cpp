@@ -12,6 +12,7 @@
 #include "graph/decompose.hpp"
 #include "graph/fold.hpp"
 #include "graph/reference.hpp"
+#include "graph/regions.hpp"
 #include "tensor/record.hpp"
 #include "tests/sanitized.hpp"
 
@@ -40,7 +41,7 @@ class Traced {
   }
   Schedule schedule(std::vector<Tensor> outputs) {
     Graph graph = this->graph(std::move(outputs));
-    graph = decompose_matmul(common_subexpressions(simplify_algebra(fold_constants(graph))));
+    graph = decompose_matmul(common_subexpressions(simplify_algebra(fold_constants(inline_calls(graph)))));
     verify(graph);
     return make_schedule(graph);
   }
