@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+#include "base/file_size_signal.hpp"
+
 namespace weft::logging {
 
 namespace {
@@ -30,6 +32,7 @@ State& state() {
 
 void emit(State& state, const std::string& line) {
   if (state.sink) return state.sink(state.context, std::string_view(line).substr(0, line.size() - 1));
+  const NoFileSizeSignal guard;  // standard error may be a file
   for (std::size_t written = 0; written < line.size();) {
     const ssize_t count = ::write(STDERR_FILENO, line.data() + written, line.size() - written);
     if (count <= 0) return;  // a closed standard error is no reason to fail

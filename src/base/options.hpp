@@ -1,6 +1,7 @@
 // The options that the environment sets (WEFT_LOGS alone is read by base/log). Read once, at the first use.
 //
-//   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft, /tmp/weft-<uid>
+//   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft (where HOME is there),
+//                         /tmp/weft-<uid>. In a folder with other files, which Weft did not make, it is "weft"
 //   WEFT_CACHE            0: nothing is read from or written to the disk cache
 //   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
 //   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
