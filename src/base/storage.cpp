@@ -14,6 +14,8 @@
 #include <new>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/per_thread.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -28,7 +30,8 @@ namespace {
 constexpr std::size_t alignment = 64;
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t largest = std::size_t{1} << 46;
-constexpr std::size_t local_limit = std::size_t{64} << 20;
+constexpr std::size_t local_block = std::size_t{1} << 18;  // a larger one costs more to fill than the shared lock
+constexpr std::size_t local_limit = std::size_t{8} << 20;
 constexpr std::size_t shared_limit = std::size_t{1} << 30;
 constexpr int class_count = 160;
 
@@ -96,7 +99,7 @@ void system_free(Block* block) {
 }
 
 struct SharedLists {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(LockOrder::memory);
   FreeLists lists;
 
   // Never destroyed: values in static variables are freed after everything else.
@@ -122,40 +125,28 @@ struct SharedLists {
   }
 };
 
-// The thread's own lists. `alive` outlives them: a value freed by a later destructor of the thread goes to the process.
-thread_local bool local_alive = false;
+// The thread's own lists. What they keep goes to the process when the thread ends.
 struct LocalLists {
   FreeLists lists;
-  LocalLists() { local_alive = true; }
   ~LocalLists() {
-    local_alive = false;
     for (int index = 0; index < class_count; ++index)
       while (Block* block = lists.pop(index)) SharedLists::instance().push(block);
   }
 };
-thread_local bool local_started = false;
-FreeLists* local_lists() {
-  if (local_started && !local_alive) return nullptr;
-  thread_local LocalLists local;
-  local_started = true;
-  return &local.lists;
-}
+FreeLists& local_lists() { return per_thread<LocalLists>().lists; }
 
 void cpu_free(Storage* storage) {
   auto* block = static_cast<Block*>(storage);
   ASAN_POISON_MEMORY_REGION(block->data, block->capacity);
-  FreeLists* local = local_lists();
-  if (local && local->bytes + block->capacity <= local_limit)
-    local->push(block);
-  else
-    SharedLists::instance().push(block);
+  if (block->capacity <= local_block)
+    if (FreeLists& local = local_lists(); local.bytes + block->capacity <= local_limit) return local.push(block);
+  SharedLists::instance().push(block);
 }
 
 Block* new_block(SizeClass wanted) {
   Block* block = new (std::nothrow) Block;
-  if (!block) return nullptr;
-  block->data = system_allocate(wanted.capacity);
-  if (!block->data) {
+  if (block) block->data = system_allocate(wanted.capacity);
+  if (!block || !block->data) {
     delete block;
     return nullptr;
   }
@@ -169,15 +160,14 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
   if (bytes > largest) [[unlikely]]
     throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes").c_str());
   SizeClass wanted = size_class(bytes);
-  FreeLists* local = local_lists();
-  Block* block = local ? local->pop(wanted.index) : nullptr;
+  FreeLists& local = local_lists();
+  Block* block = local.pop(wanted.index);
   if (!block) [[unlikely]] {
     block = SharedLists::instance().pop(wanted.index);
     if (!block) block = new_block(wanted);
     if (!block) {  // what other sizes have cached may be what is missing
-      if (local)
-        for (int index = 0; index < class_count; ++index)
-          while (Block* cached = local->pop(index)) system_free(cached);
+      for (int index = 0; index < class_count; ++index)
+        while (Block* cached = local.pop(index)) system_free(cached);
       SharedLists::instance().give_back();
       block = new_block(wanted);
     }

@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/directory.hpp"
@@ -222,10 +223,9 @@ std::vector<std::string> cache_paths() {
 }  // namespace
 
 std::shared_ptr<Cache> disk_cache() {
-  static std::mutex& mutex = *new std::mutex;
   static std::shared_ptr<Cache>& cache = *new std::shared_ptr<Cache>;
   static std::vector<std::string>& opened = *new std::vector<std::string>;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(process_mutex(LockOrder::cache));
   std::vector<std::string> paths = cache_paths();
   // One that could not be opened is tried again: what was wrong (no descriptors left) may be over.
   if (!cache || paths != opened || cache->path().empty()) {

@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/compiler.hpp"
@@ -41,7 +43,11 @@ Descriptor sealed_memory(std::string_view bytes) {
   return memory;
 }
 
+// The loader's own lock is not free in a child that is forked while a thread is in the loader.
+std::unique_lock<std::mutex> lock_loader() { return std::unique_lock(process_mutex(LockOrder::loader)); }
+
 void* open_library(const std::string& path, std::string& reason) {
+  const auto lock = lock_loader();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) reason = dlerror();
   return handle;
@@ -91,10 +97,12 @@ void Library::check(std::size_t units) const {
 }
 
 Library::~Library() {
+  const auto lock = lock_loader();
   if (handle_) dlclose(handle_);
 }
 
 void* Library::find(const char* symbol) const {
+  const auto lock = lock_loader();
   return dlsym(handle_, symbol);
 }
 
