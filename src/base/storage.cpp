@@ -1,8 +1,9 @@
 // The CPU's memory: blocks in size classes (four an octave, so at most a quarter is wasted), freed into a list of the
 // thread, then into one of the process, then to the system. In: bytes. Out: a Storage with its header from the same
 // list, so the common path is a few instructions: no lock, no system call, no heap. Invariants: data is 64-byte
-// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all). With AddressSanitizer a cached
-// block is poisoned, and so is what lies beyond the asked bytes.
+// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all), counts as held, and is given back
+// to the system before an allocation is refused, but for the little that other threads keep. With AddressSanitizer a
+// cached block is poisoned, and so is what lies beyond the asked bytes.
 #include "base/storage.hpp"
 
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/host_memory.hpp"
 #include "base/per_thread.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -95,6 +97,7 @@ void system_free(Block* block) {
     std::free(block->data);
   else
     munmap(block->data, block->capacity);
+  drop_host_memory(block->capacity);
   delete block;
 }
 
@@ -144,9 +147,11 @@ void cpu_free(Storage* storage) {
 }
 
 Block* new_block(SizeClass wanted) {
+  if (!hold_host_memory(wanted.capacity)) return nullptr;
   Block* block = new (std::nothrow) Block;
   if (block) block->data = system_allocate(wanted.capacity);
   if (!block || !block->data) {
+    drop_host_memory(wanted.capacity);
     delete block;
     return nullptr;
   }
@@ -158,7 +163,7 @@ Block* new_block(SizeClass wanted) {
 
 Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
   if (bytes > largest) [[unlikely]]
-    throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes").c_str());
+    refuse_host_memory(bytes);
   SizeClass wanted = size_class(bytes);
   FreeLists& local = local_lists();
   Block* block = local.pop(wanted.index);
@@ -171,7 +176,7 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
       SharedLists::instance().give_back();
       block = new_block(wanted);
     }
-    if (!block) throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes").c_str());
+    if (!block) refuse_host_memory(bytes);
   }
   block->references.store(1, std::memory_order_relaxed);
   block->device = device;
