@@ -53,6 +53,13 @@ class Folder {
   std::string path_;
 };
 
+// No file but Weft's mark.
+inline bool is_empty(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename() != ".weft-directory") return false;
+  return true;
+}
+
 // Puts the options back, so that a test may write into options().
 class KeepOptions {
  public:
