@@ -137,8 +137,8 @@ void Function::publish(std::shared_ptr<const Specialization> made) {
   next->last = next->list.size() - 1;
   std::deque<std::unique_ptr<const Snapshot>> earlier;
   const std::lock_guard whole(process_mutex(LockOrder::functions));  // a fork sees all of it or nothing
-  current.store(next.get());
   snapshots.push_back(std::move(next));
+  current.store(snapshots.back().get());
   // Only this call is in flight: nobody reads the earlier lists.
   if (calls_in_flight.load() != 1) return;
   earlier.push_back(std::move(snapshots.back()));
@@ -163,6 +163,7 @@ const Specialization* specialize(CallContext call) {
     {
       const std::lock_guard whole(process_mutex(LockOrder::functions));
       function.recompile_reasons.push_back(reason);
+      if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
     }
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
@@ -173,7 +174,6 @@ const Specialization* specialize(CallContext call) {
       if (!std::exchange(function.limit_reported, true))
         logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
     }
-    if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
   std::shared_ptr<Specialization> made = make_specialization(call, backend);
