@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/seeded_bug.hpp"
 
 namespace weft {
@@ -64,11 +65,10 @@ bool equal(const DimNode& a, const DimNode& b) { return compare(&a, &b) == 0; }
 
 // Expressions live as long as the process: there are few of them, and every trace asks for the same ones again.
 Dim intern(DimNode node) {
-  static std::mutex mutex;
   static auto& nodes = *new std::deque<DimNode>;
   static auto& buckets = *new std::unordered_multimap<std::size_t, const DimNode*>;
   std::size_t key = hash(node);
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(process_mutex(LockOrder::sizes));
   auto [first, last] = buckets.equal_range(key);
   for (; first != last; ++first)
     if (equal(*first->second, node)) return Dim::from_node(first->second);

@@ -8,6 +8,9 @@
 #include <set>
 #include <string>
 
+#include "base/file_size_signal.hpp"
+#include "base/fork.hpp"
+
 namespace weft::logging {
 
 namespace {
@@ -16,7 +19,7 @@ constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", 
 static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::passes) + 1);
 
 struct State {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(LockOrder::log);
   Sink sink = nullptr;
   void* context = nullptr;
   std::set<std::string, std::less<>> warned;
@@ -30,6 +33,7 @@ State& state() {
 
 void emit(State& state, const std::string& line) {
   if (state.sink) return state.sink(state.context, std::string_view(line).substr(0, line.size() - 1));
+  const NoFileSizeSignal guard;  // standard error may be a file
   for (std::size_t written = 0; written < line.size();) {
     const ssize_t count = ::write(STDERR_FILENO, line.data() + written, line.size() - written);
     if (count <= 0) return;  // a closed standard error is no reason to fail

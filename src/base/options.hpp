@@ -1,6 +1,7 @@
 // The options that the environment sets (WEFT_LOGS alone is read by base/log). Read once, at the first use.
 //
-//   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft, /tmp/weft-<uid>
+//   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft (where HOME is there),
+//                         /tmp/weft-<uid>. In a folder with other files, which Weft did not make, it is "weft"
 //   WEFT_CACHE            0: nothing is read from or written to the disk cache
 //   WEFT_CXX              host compiler, a path or a name in PATH; else c++, g++, clang++
 //   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
@@ -9,7 +10,10 @@
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
 //   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
+//   WEFT_MEMORY_LIMIT     bytes of the host's memory that Weft may hold, beyond which OutOfMemory is thrown; else the
+//                         machine's memory or, where that is less, the limit of the process's cgroup
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,7 +28,8 @@ struct ProcessOptions {
   std::string isa;              // empty: the widest that the CPU has
   bool nvrtc_check = false;
   std::vector<std::string> skip_passes;
-  int num_threads = 0;  // 0: OpenMP's default
+  int num_threads = 0;             // 0: OpenMP's default
+  std::uint64_t memory_limit = 0;  // bytes; 0: what the machine has
 };
 
 // Reads the environment now. A value that makes no sense is warned about and ignored.

@@ -1,8 +1,9 @@
 // The CPU's memory: blocks in size classes (four an octave, so at most a quarter is wasted), freed into a list of the
 // thread, then into one of the process, then to the system. In: bytes. Out: a Storage with its header from the same
 // list, so the common path is a few instructions: no lock, no system call, no heap. Invariants: data is 64-byte
-// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all). With AddressSanitizer a cached
-// block is poisoned, and so is what lies beyond the asked bytes.
+// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all), counts as held, and is given back
+// to the system before an allocation is refused, but for the little that other threads keep. With AddressSanitizer a
+// cached block is poisoned, and so is what lies beyond the asked bytes.
 #include "base/storage.hpp"
 
 #include <sys/mman.h>
@@ -14,6 +15,9 @@
 #include <new>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/host_memory.hpp"
+#include "base/per_thread.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -28,7 +32,8 @@ namespace {
 constexpr std::size_t alignment = 64;
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t largest = std::size_t{1} << 46;
-constexpr std::size_t local_limit = std::size_t{64} << 20;
+constexpr std::size_t local_block = std::size_t{1} << 18;  // a larger one costs more to fill than the shared lock
+constexpr std::size_t local_limit = std::size_t{8} << 20;
 constexpr std::size_t shared_limit = std::size_t{1} << 30;
 constexpr int class_count = 160;
 
@@ -92,11 +97,12 @@ void system_free(Block* block) {
     std::free(block->data);
   else
     munmap(block->data, block->capacity);
+  drop_host_memory(block->capacity);
   delete block;
 }
 
 struct SharedLists {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(LockOrder::memory);
   FreeLists lists;
 
   // Never destroyed: values in static variables are freed after everything else.
@@ -122,40 +128,30 @@ struct SharedLists {
   }
 };
 
-// The thread's own lists. `alive` outlives them: a value freed by a later destructor of the thread goes to the process.
-thread_local bool local_alive = false;
+// The thread's own lists. What they keep goes to the process when the thread ends.
 struct LocalLists {
   FreeLists lists;
-  LocalLists() { local_alive = true; }
   ~LocalLists() {
-    local_alive = false;
     for (int index = 0; index < class_count; ++index)
       while (Block* block = lists.pop(index)) SharedLists::instance().push(block);
   }
 };
-thread_local bool local_started = false;
-FreeLists* local_lists() {
-  if (local_started && !local_alive) return nullptr;
-  thread_local LocalLists local;
-  local_started = true;
-  return &local.lists;
-}
+FreeLists& local_lists() { return per_thread<LocalLists>().lists; }
 
 void cpu_free(Storage* storage) {
   auto* block = static_cast<Block*>(storage);
   ASAN_POISON_MEMORY_REGION(block->data, block->capacity);
-  FreeLists* local = local_lists();
-  if (local && local->bytes + block->capacity <= local_limit)
-    local->push(block);
-  else
-    SharedLists::instance().push(block);
+  if (block->capacity <= local_block)
+    if (FreeLists& local = local_lists(); local.bytes + block->capacity <= local_limit) return local.push(block);
+  SharedLists::instance().push(block);
 }
 
 Block* new_block(SizeClass wanted) {
+  if (!hold_host_memory(wanted.capacity)) return nullptr;
   Block* block = new (std::nothrow) Block;
-  if (!block) return nullptr;
-  block->data = system_allocate(wanted.capacity);
-  if (!block->data) {
+  if (block) block->data = system_allocate(wanted.capacity);
+  if (!block || !block->data) {
+    drop_host_memory(wanted.capacity);
     delete block;
     return nullptr;
   }
@@ -167,21 +163,20 @@ Block* new_block(SizeClass wanted) {
 
 Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
   if (bytes > largest) [[unlikely]]
-    throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes").c_str());
+    refuse_host_memory(bytes);
   SizeClass wanted = size_class(bytes);
-  FreeLists* local = local_lists();
-  Block* block = local ? local->pop(wanted.index) : nullptr;
+  FreeLists& local = local_lists();
+  Block* block = local.pop(wanted.index);
   if (!block) [[unlikely]] {
     block = SharedLists::instance().pop(wanted.index);
     if (!block) block = new_block(wanted);
     if (!block) {  // what other sizes have cached may be what is missing
-      if (local)
-        for (int index = 0; index < class_count; ++index)
-          while (Block* cached = local->pop(index)) system_free(cached);
+      for (int index = 0; index < class_count; ++index)
+        while (Block* cached = local.pop(index)) system_free(cached);
       SharedLists::instance().give_back();
       block = new_block(wanted);
     }
-    if (!block) throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes").c_str());
+    if (!block) refuse_host_memory(bytes);
   }
   block->references.store(1, std::memory_order_relaxed);
   block->device = device;

@@ -8,6 +8,8 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/per_thread.hpp"
 #include "base/storage.hpp"
 #include "graph/reference.hpp"
 
@@ -19,11 +21,9 @@ struct Pool {
   static constexpr int limit = 8192;
   void* free_list = nullptr;
   int count = 0;
-  bool closed = false;
   Node* dead = nullptr;  // nodes to destroy, linked through `sequence`
   bool draining = false;
   ~Pool() {
-    closed = true;
     while (free_list) {
       void* next = *static_cast<void**>(free_list);
       ::operator delete(free_list);
@@ -31,10 +31,7 @@ struct Pool {
     }
   }
 };
-Pool& pool() {
-  thread_local Pool pool;
-  return pool;
-}
+Pool& pool() { return per_thread<Pool>(); }
 
 void* take_memory() {
   Pool& p = pool();
@@ -46,7 +43,7 @@ void* take_memory() {
 }
 void give_memory(void* memory) {
   Pool& p = pool();
-  if (p.closed || p.count >= Pool::limit) return ::operator delete(memory);
+  if (p.count >= Pool::limit) return ::operator delete(memory);
   *static_cast<void**>(memory) = p.free_list;
   p.free_list = memory;
   ++p.count;
@@ -157,7 +154,7 @@ std::ostream& operator<<(std::ostream& out, Device device) { return out << to_st
 
 namespace {
 struct Texts {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(LockOrder::texts);
   std::deque<std::string> texts{""};
   std::unordered_map<std::string_view, std::uint32_t> ids{{"", 0}};
 };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/fail.hpp"
+#include "base/host_memory.hpp"
 #include "base/storage.hpp"
 #include "graph/reference_number.hpp"
 
@@ -52,6 +53,7 @@ Sizes sizes_of(const Type& type) {
 Literal make_literal(const Type& type) {
   Literal literal{type};
   auto count = static_cast<std::size_t>(sizes_of(type).count());
+  require_host_memory(count * 8);
   if (is_floating(type.dtype))
     literal.reals.resize(count);
   else

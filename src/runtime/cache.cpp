@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/directory.hpp"
@@ -37,7 +38,8 @@ constexpr char magic[8] = {'W', 'E', 'F', 'T', 'E', 'N', 'T', 'R'};
 constexpr std::uint32_t format = 1;
 constexpr std::uint64_t largest_entry = 1 << 30;
 constexpr std::string_view entry_suffix = ".weft";
-constexpr std::time_t touch_age = 60;  // an entry's time of use is kept this exactly
+constexpr std::string_view suffixes[] = {entry_suffix, ".cpp", ".cu"};  // of entries, and of the texts beside them
+constexpr std::time_t touch_age = 60;                                   // an entry's time of use is kept this exactly
 constexpr int stores_between_collections = 64;
 
 std::string_view bytes_of(const Header& header) { return {reinterpret_cast<const char*>(&header), sizeof header}; }
@@ -45,6 +47,12 @@ std::string_view bytes_of(const Header& header) { return {reinterpret_cast<const
 Digest content_digest(const Header& header, std::string_view metadata, std::string_view payload) {
   const std::string_view head = bytes_of(header).substr(0, offsetof(Header, content));
   return Hasher().add(head).add(metadata).add(payload).digest();
+}
+
+// A digest as hex() writes it, and a suffix.
+bool is_name_of_ours(std::string_view name) {
+  return name.size() > 32 && name.find_first_not_of("0123456789abcdef") == 32 &&
+         std::ranges::find(suffixes, name.substr(32)) != std::end(suffixes);
 }
 
 // A regular file of ours that nobody else can change, by this name or another (none at all: it was just replaced).
@@ -152,6 +160,7 @@ bool Cache::store(const Digest& key, std::string_view metadata, std::string_view
 std::string Cache::keep_text(const Digest& key, std::string_view suffix, std::string_view text) {
   if (path().empty()) return {};
   const std::string name = hex(key).append(suffix);
+  WEFT_CHECK(is_name_of_ours(name), name, " would never be removed");
   if (faccessat(state_->descriptor(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
     if (!state_->publish(name, {text})) return {};
     if (state_->stores++ % stores_between_collections == 0) collect();
@@ -160,7 +169,7 @@ std::string Cache::keep_text(const Digest& key, std::string_view suffix, std::st
 }
 
 void Cache::collect() {
-  if (path().empty()) return;
+  if (path().empty() || !state_->directory.ours) return;
   struct Kept {
     std::uint64_t size = 0;
     std::time_t used = 0;
@@ -172,7 +181,7 @@ void Cache::collect() {
   for (const std::string& name : list_names(state_->descriptor())) {
     struct stat status;
     if (fstatat(state_->descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(status.st_mode) || name.size() < 33 || name[32] != '.') continue;  // none of ours
+    if (!S_ISREG(status.st_mode) || !is_name_of_ours(name)) continue;
     Kept& kept = entries[name.substr(0, 32)];
     kept.size += static_cast<std::uint64_t>(status.st_size);
     kept.used = std::max(kept.used, status.st_mtime);
@@ -204,7 +213,7 @@ std::vector<std::string> cache_paths() {
     paths.push_back(options().cache_directory);
   } else if (const std::string shared = environment("XDG_CACHE_HOME"); !shared.empty()) {
     paths.push_back(shared + "/weft");
-  } else if (const std::string home = environment("HOME"); !home.empty()) {
+  } else if (const std::string home = environment("HOME"); is_directory(home)) {
     paths.push_back(home + "/.cache/weft");
   }
   for (std::string& path : scratch_paths()) paths.push_back(std::move(path));
@@ -214,10 +223,9 @@ std::vector<std::string> cache_paths() {
 }  // namespace
 
 std::shared_ptr<Cache> disk_cache() {
-  static std::mutex& mutex = *new std::mutex;
   static std::shared_ptr<Cache>& cache = *new std::shared_ptr<Cache>;
   static std::vector<std::string>& opened = *new std::vector<std::string>;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(process_mutex(LockOrder::cache));
   std::vector<std::string> paths = cache_paths();
   // One that could not be opened is tried again: what was wrong (no descriptors left) may be over.
   if (!cache || paths != opened || cache->path().empty()) {

@@ -5,6 +5,8 @@
 //
 // A file is: Header, metadata (JSON, for people and tools), payload. It is written under a temporary name and renamed,
 // so a reader sees all of it or nothing; data that a power failure lost is found by its digest.
+//
+// What is removed: files named <digest>.weft, .cpp or .cu in a folder that bears our mark (runtime/directory.hpp).
 #pragma once
 #include <cstdint>
 #include <memory>

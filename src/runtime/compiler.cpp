@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "base/options.hpp"
@@ -191,12 +192,11 @@ bool is_out_of_room(std::string_view message) {
 }  // namespace
 
 HostCompiler host_compiler() {
-  static std::mutex& mutex = *new std::mutex;
   static auto& known = *new std::map<std::string, std::string>;  // state of the file -> version text
   HostCompiler compiler;
   compiler.path = find_compiler();
   const std::string state = file_state(compiler.path);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(process_mutex(LockOrder::compiler));
   auto found = known.find(state);
   if (found == known.end()) {
     Command command;

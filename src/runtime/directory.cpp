@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <ctime>
 
 #include "base/fail.hpp"
+#include "base/file_size_signal.hpp"
 
 namespace weft {
 
@@ -25,6 +27,20 @@ constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr std::uint64_t least_room = 4 << 20;
 
 constexpr std::time_t leftover_age = 3600;  // seconds; longer than any publication or compilation takes
+
+// "<prefix><digits>-<digits>-<digits>"
+bool is_unique_name(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  for (int part = 0; part < 3; ++part) {
+    const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0) return false;
+    name.remove_prefix(digits);
+    if (part < 2 && !name.starts_with('-')) return false;
+    if (part < 2) name.remove_prefix(1);
+  }
+  return name.empty();
+}
 
 // Removes an entry, and what is in it when it is a folder (one level).
 void remove_entry(int directory, const std::string& name) {
@@ -42,6 +58,7 @@ Descriptor::~Descriptor() {
 }
 
 bool write_all(int descriptor, std::string_view bytes) {
+  const NoFileSizeSignal guard;
   while (!bytes.empty()) {
     const ssize_t count = write(descriptor, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
@@ -65,7 +82,24 @@ std::optional<std::string> read_all(int descriptor, std::size_t limit) {
   return bytes;
 }
 
-PrivateDirectory open_private_directory(const std::string& path) {
+namespace {
+
+constexpr const char* mark_name = ".weft-directory";
+
+bool has_mark(int directory) {
+  struct stat status;
+  return fstatat(directory, mark_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+         status.st_uid == geteuid();
+}
+
+bool put_mark(int directory) {
+  const Descriptor file(openat(directory, mark_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file)
+    write_all(file.get(), "Weft keeps files here that it can make again, and removes them when they are old.\n");
+  return static_cast<bool>(file);
+}
+
+PrivateDirectory open_checked(const std::string& path) {
   PrivateDirectory result;
   result.path = path;
   for (std::size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1)) {
@@ -86,12 +120,29 @@ PrivateDirectory open_private_directory(const std::string& path) {
   return result;
 }
 
+}  // namespace
+
+PrivateDirectory open_private_directory(const std::string& path) {
+  PrivateDirectory result = open_checked(path);
+  if (!result.descriptor) return result;
+  const int directory = result.descriptor.get();
+  bool listed = false;
+  // Before the mark is looked for: another process may be making it.
+  const bool empty = list_names(directory, &listed).empty() && listed;
+  result.ours = has_mark(directory) || (empty && put_mark(directory));
+  return result.ours || empty ? std::move(result) : open_private_directory(path + "/weft");
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 std::vector<std::string> scratch_paths() {
   std::vector<std::string> paths;
-  const std::string name = concat_text("/weft-", geteuid());
-  if (const char* chosen = std::getenv("TMPDIR"); chosen && chosen[0] == '/') paths.push_back(chosen + name);
-  paths.push_back("/tmp" + name);
-  paths.push_back("/dev/shm" + name);
+  const char* chosen = std::getenv("TMPDIR");
+  for (const char* parent : {chosen ? chosen : "", "/tmp", "/dev/shm"})
+    if (parent[0] == '/' && is_directory(parent)) paths.push_back(concat_text(parent, "/weft-", geteuid()));
   return paths;
 }
 
@@ -107,7 +158,7 @@ std::optional<WorkDirectory> WorkDirectory::make(const std::string& parent, std:
   if (!opened.descriptor) return {};
   WorkDirectory work;
   work.parent_ = std::move(opened.descriptor);
-  remove_leftovers(work.parent_.get());
+  if (opened.ours) remove_leftovers(work.parent_.get());
   struct statvfs room;
   if (fstatvfs(work.parent_.get(), &room) == 0 && std::uint64_t{room.f_bavail} * room.f_frsize < least_room) {
     reason = strerror(ENOSPC);
@@ -115,7 +166,7 @@ std::optional<WorkDirectory> WorkDirectory::make(const std::string& parent, std:
   }
   std::string name = unique_name(work_prefix);
   if (mkdirat(work.parent_.get(), name.c_str(), 0700) == 0) {
-    work.path_ = parent + "/" + name;
+    work.path_ = opened.path + "/" + name;
     work.name_ = std::move(name);
     work.self_ = Descriptor(openat(work.parent_.get(), work.name_.c_str(), directory_flags | O_NOFOLLOW));
   }
@@ -142,18 +193,19 @@ std::optional<std::string> WorkDirectory::read(const std::string& name, std::siz
 void remove_leftovers(int directory) {
   const std::time_t now = std::time(nullptr);
   for (const std::string& name : list_names(directory)) {
-    if (!name.starts_with(temporary_prefix) && !name.starts_with(work_prefix)) continue;
+    if (!is_unique_name(name, temporary_prefix) && !is_unique_name(name, work_prefix)) continue;
     struct stat status;
     if (fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (now - status.st_mtime > leftover_age) remove_entry(directory, name);
   }
 }
 
-std::vector<std::string> list_names(int directory) {
+std::vector<std::string> list_names(int directory, bool* listed) {
   std::vector<std::string> names;
   // A stream of its own: reading through `directory` would move the offset that all users of it share.
   const int copy = openat(directory, ".", directory_flags);
   DIR* stream = copy >= 0 ? fdopendir(copy) : nullptr;
+  if (listed) *listed = stream;
   if (!stream) {
     if (copy >= 0) close(copy);
     return names;

@@ -22,7 +22,6 @@ class Descriptor {
   ~Descriptor();
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
-  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
@@ -37,13 +36,17 @@ struct PrivateDirectory {
   Descriptor descriptor;
   std::string path;
   std::string refusal;  // why it was refused, when there is no descriptor
+  bool ours = false;    // it bears our mark: what has a name of ours there may be removed
 };
 
-// Opens the directory, made with mode 0700 when it is not there (and the folders above it). Refused: another owner, a
-// symbolic link, group or world may write.
+// Opens the directory, made with mode 0700 when it is not there (and the folders above it). An empty one gets our mark,
+// a file. Where there are other files and no mark, "weft" inside of it is opened instead: what a user keeps is never
+// among what we remove. Refused: another owner, a symbolic link, group or world may write.
 PrivateDirectory open_private_directory(const std::string& path);
 
-// Where working files may lie, best first: $TMPDIR/weft-<uid>, /tmp/weft-<uid>, /dev/shm/weft-<uid>.
+bool is_directory(const std::string& path);
+
+// Where working files may lie, best first: weft-<uid> in those of $TMPDIR, /tmp and /dev/shm that are there.
 std::vector<std::string> scratch_paths();
 
 // A name that no other process and no other call takes: "<prefix><pid>-<counter>-<clock>".
@@ -73,10 +76,10 @@ class WorkDirectory {
 inline constexpr std::string_view temporary_prefix = "tmp-";
 inline constexpr std::string_view work_prefix = "work-";
 
-// Removes those whose process must have ended long ago.
+// Removes those whose process must have ended long ago, by the names that unique_name() makes. For marked folders.
 void remove_leftovers(int directory);
 
-// Names in a directory, without "." and "..".
-std::vector<std::string> list_names(int directory);
+// Names in a directory, without "." and "..". `listed`: whether it could be read.
+std::vector<std::string> list_names(int directory, bool* listed = nullptr);
 
 }  // namespace weft

@@ -1,14 +1,16 @@
 #include "runtime/jit.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "base/version.hpp"
@@ -23,12 +25,14 @@ namespace {
 
 struct Slot {
   std::weak_ptr<Library> library;
-  bool in_work = false;  // some thread loads or compiles it; the others wait
+  // A thread of that process loads or compiles it; the others wait. A forked child does not have the thread.
+  std::optional<std::uint32_t> in_work_in;
+  bool in_work() const { return in_work_in == process_generation(); }
 };
 
 struct Memory {
-  std::mutex mutex;
-  std::condition_variable changed;
+  std::mutex& mutex = process_mutex(LockOrder::libraries);
+  std::atomic<std::uint32_t> ended{0};  // turns that have; no condition variable, which a fork would leave undefined
   std::unordered_map<Digest, Slot, DigestHash> slots;
   JitCounts counts;
 
@@ -52,10 +56,11 @@ class Turn {
   ~Turn() {
     const std::lock_guard lock(memory().mutex);
     Slot& slot = memory().slots[key_];
-    slot.in_work = false;
+    slot.in_work_in.reset();
     slot.library = result_;
     if (!result_) memory().slots.erase(key_);
-    memory().changed.notify_all();
+    memory().ended.fetch_add(1);
+    memory().ended.notify_all();
   }
   std::shared_ptr<Library> finish(std::shared_ptr<Library> library) { return result_ = std::move(library); }
 
@@ -74,16 +79,19 @@ std::shared_ptr<Library> find_or_begin(const Digest& key) {
       ++all.counts.from_memory;
       return library;
     }
-    if (!slot.in_work) {
-      slot.in_work = true;
+    if (!slot.in_work()) {
+      slot.in_work_in = process_generation();
       // Slots of libraries that are gone go too, now and then, so that the table follows what is alive.
       if (all.slots.size() % 256 == 0) {
         std::erase_if(all.slots,
-                      [](const auto& each) { return !each.second.in_work && each.second.library.expired(); });
+                      [](const auto& each) { return !each.second.in_work() && each.second.library.expired(); });
       }
       return nullptr;
     }
-    all.changed.wait(lock);
+    const std::uint32_t seen = all.ended.load();
+    lock.unlock();
+    all.ended.wait(seen);
+    lock.lock();
   }
 }
 

@@ -3,14 +3,15 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/compiler.hpp"
@@ -42,7 +43,11 @@ Descriptor sealed_memory(std::string_view bytes) {
   return memory;
 }
 
+// The loader's own lock is not free in a child that is forked while a thread is in the loader.
+std::unique_lock<std::mutex> lock_loader() { return std::unique_lock(process_mutex(LockOrder::loader)); }
+
 void* open_library(const std::string& path, std::string& reason) {
+  const auto lock = lock_loader();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) reason = dlerror();
   return handle;
@@ -52,7 +57,11 @@ void* open_library(const std::string& path, std::string& reason) {
 void* load_from_file(std::string_view bytes, std::string& reason) {
   for (const std::string& parent : working_paths()) {
     const std::optional<WorkDirectory> work = WorkDirectory::make(parent, reason);
-    if (!work || !work->write("kernels.so", bytes)) continue;
+    if (!work) continue;
+    if (!work->write("kernels.so", bytes)) {
+      reason = strerror(errno);
+      continue;
+    }
     if (void* handle = open_library(work->path() + "/kernels.so", reason)) return handle;  // else: mounted noexec
   }
   return nullptr;
@@ -66,13 +75,7 @@ std::shared_ptr<Library> Library::load(std::string_view bytes, const Digest& key
   std::string reason;
   if (Descriptor memory = sealed_memory(bytes)) {
     library->handle_ = open_library(unique_path(memory.get()), reason);
-    struct stat status;
-    if (library->handle_ && fstat(memory.get(), &status) == 0) {
-      library->device_ = status.st_dev;
-      library->inode_ = status.st_ino;
-      library->descriptor_ = memory.release();
-    }
-  }
+  }  // the mapping keeps the memory: programs may have few descriptors
   if (!library->handle_) library->handle_ = load_from_file(bytes, reason);
   if (!library->handle_) throw CompileError(concat_text("[compile] kernels can't be loaded: ", reason).c_str());
   library->check(units);
@@ -94,14 +97,14 @@ void Library::check(std::size_t units) const {
 }
 
 Library::~Library() {
+  const auto lock = lock_loader();
   if (handle_) dlclose(handle_);
-  struct stat status;
-  if (descriptor_ >= 0 && fstat(descriptor_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
-    close(descriptor_);
-  }
 }
 
-void* Library::find(const char* symbol) const { return dlsym(handle_, symbol); }
+void* Library::find(const char* symbol) const {
+  const auto lock = lock_loader();
+  return dlsym(handle_, symbol);
+}
 
 void* Library::require(const char* symbol) const {
   void* address = find(symbol);

@@ -37,8 +37,6 @@ class Library {
   void check(std::size_t units) const;
 
   void* handle_ = nullptr;
-  int descriptor_ = -1;  // of the sealed memory that it was loaded from, open so that debuggers can read it
-  unsigned long device_ = 0, inode_ = 0;  // of that memory: the number may be somebody else's by now
   Digest key_;
   std::string source_path_;
 };

@@ -1,33 +1,20 @@
 #include "runtime/parallel.hpp"
 
 #include <omp.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 
 #include "base/float_modes.hpp"
+#include "base/fork.hpp"
 #include "base/options.hpp"
 #include "runtime/happens_before.hpp"
 
 namespace weft {
 
-namespace {
-
-std::atomic<bool> threads_started = false;
-std::atomic<bool> threads_lost = false;  // by fork: libgomp would wait for threads that the child does not have
-
-void watch_for_forks() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { threads_lost.store(threads_lost.load() || threads_started.load()); });
-  static_cast<void>(registered);
-}
-
-}  // namespace
-
 int num_threads() {
-  if (threads_lost.load(std::memory_order_relaxed)) return 1;
+  if (threads_lost()) return 1;
   const int chosen = options().num_threads;
   return chosen > 0 ? chosen : omp_get_max_threads();
 }
@@ -39,8 +26,6 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
   const std::int64_t grains = (end - begin - 1) / grain + 1;
   const std::int64_t pieces = grains == 1 ? 1 : std::min<std::int64_t>(grains, num_threads());
   if (pieces == 1 || omp_in_parallel()) return body(context, begin, end);
-  watch_for_forks();
-  threads_started.store(true, std::memory_order_relaxed);
   const std::int64_t piece = ((grains - 1) / pieces + 1) * grain;
   std::atomic<bool> failed = false;
   std::exception_ptr failure;  // an exception that left the region would end the process

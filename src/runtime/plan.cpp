@@ -35,7 +35,7 @@ struct PreparedLaunch {
   PlanMatmul matmul;
 };
 
-using Workspace = std::unique_ptr<Storage, void (*)(Storage*)>;
+using Owned = std::unique_ptr<Storage, void (*)(Storage*)>;
 
 // A pointer that each call supplies.
 struct Patch {
@@ -67,9 +67,12 @@ class HostPlan final : public PreparedPlan {
   explicit HostPlan(const Plan& plan) {
     // A copy: the plan may move, and its launches are read on every call.
     launches_ = plan.launches;
-    constants_ = plan.constants;
     library_ = plan.library;
     device_ = plan.device;
+    for (const std::vector<std::byte>& constant : plan.constants) {
+      constants_.emplace_back(allocate(device_, constant.size()), release);
+      if (!constant.empty()) std::memcpy(constants_.back()->data, constant.data(), constant.size());
+    }
     buffers_ = plan.buffers;
     argument_count_ = static_cast<std::size_t>(plan.argument_count);
     result_count_ = static_cast<std::size_t>(plan.result_count);
@@ -97,8 +100,7 @@ class HostPlan final : public PreparedPlan {
     if (!frame.computed || !same) compute(frame, symbols);
     if (has_products_ && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no launch has written yet.
-    const Workspace workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr,
-                              release);
+    const Owned workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr, release);
     frame.workspace = {workspace ? static_cast<std::byte*>(workspace->data) : nullptr, frame.workspace_bytes};
     if (queue) [[unlikely]] {
       Storage* const own[] = {frame.arena, workspace.get()};
@@ -183,7 +185,7 @@ class HostPlan final : public PreparedPlan {
       const auto index = static_cast<std::size_t>(table_[i]);
       const PlanBuffer& buffer = buffers_[index];
       if (buffer.kind == PlanBuffer::Kind::constant)
-        frame.pointers[i] = constants_[static_cast<std::size_t>(buffer.index)].data();
+        frame.pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
       if (buffer.kind == PlanBuffer::Kind::temporary)
         frame.pointers[i] =
             frame.arena ? static_cast<std::byte*>(frame.arena->data) + frame.numbers[offsets_[index].begin] : nullptr;
@@ -246,7 +248,7 @@ class HostPlan final : public PreparedPlan {
                                   &HostPlan::run_check};  // by Launch::Kind
 
   std::vector<Launch> launches_;
-  std::vector<std::vector<std::byte>> constants_;
+  std::vector<Owned> constants_;
   std::vector<PlanBuffer> buffers_;
   std::shared_ptr<Library> library_;
   Device device_;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
 
@@ -15,7 +16,7 @@ class Table {
  public:
   std::shared_ptr<const Executable> find_or_compile(Graph graph) {
     std::string key = structure_text(graph);
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
     if (const auto found = executables_.find(key); found != executables_.end()) return found->second;
     if (executables_.size() >= capacity) executables_.clear();
     return executables_[std::move(key)] = compile_graph(std::move(graph), {});
@@ -29,7 +30,6 @@ class Table {
 
  private:
   static constexpr std::size_t capacity = 4096;
-  std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Executable>> executables_;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "runtime/isa.hpp"
 #include "tensor/expressions.hpp"
 #include "tensor/record.hpp"
@@ -30,7 +31,7 @@ struct Kept {
 
 // Definitions live as long as the process: nodes point to them.
 struct Definitions {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(LockOrder::definitions);
   std::deque<Kept> kept;
   std::map<std::pair<const ElementwiseDefinition*, std::uint64_t>, const ElementwiseDefinition*> gradients;
 

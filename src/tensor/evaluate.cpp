@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
+#include "base/fork.hpp"
 #include "base/hash.hpp"
 #include "tensor/eager.hpp"
 #include "tensor/eager_device.hpp"
@@ -133,10 +134,7 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
 // ---- what is pending ------------------------------------------------------------------------------------------------
 
 // One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores.
-std::mutex& evaluation_mutex() {
-  static std::mutex& mutex = *new std::mutex;
-  return mutex;
-}
+std::mutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
 
 // The uncomputed nodes below `roots`, in the order in which they were recorded. A node is known by its place in the
 // list, so nothing has to be cleaned up when something throws.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/storage.hpp"
 #include "tensor/evaluate.hpp"
 #include "tensor/random.hpp"
@@ -14,7 +15,7 @@ namespace weft {
 
 // The one behind default_generator(), drawn from by one thread at a time outside traces.
 struct DefaultGenerator {
-  std::mutex mutex;
+  std::mutex& mutex = process_mutex(LockOrder::generator);
   Generator generator;
 
   static DefaultGenerator& instance();
@@ -82,7 +83,7 @@ DType computed_in(DType dtype, const char* operation, Loc loc) {
 
 DefaultGenerator& DefaultGenerator::instance() {
   // Never destroyed: threads may outlive main.
-  static auto& instance = *new DefaultGenerator{{}, Generator(Generator::FromState(), computed_state(0, {}))};
+  static auto& instance = *new DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}};
   return instance;
 }
 HeldGenerator hold_default_generator() {

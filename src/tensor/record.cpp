@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/per_thread.hpp"
 #include "graph/infer.hpp"
 #include "tensor/evaluate.hpp"
 
@@ -15,10 +16,7 @@ constexpr std::uint32_t pending_limit = 4096;
 
 }  // namespace
 
-Recorder& recorder() {
-  thread_local Recorder recorder;
-  return recorder;
-}
+Recorder& recorder() { return per_thread<Recorder>(); }
 
 std::uint32_t new_trace_id() {
   static std::atomic<std::uint32_t> counter{0};

@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
+#include "base/per_thread.hpp"
 #include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "tensor/evaluate.hpp"
@@ -21,10 +22,7 @@ struct ScratchStack {
   std::vector<std::unique_ptr<Scratch>> all;
   std::size_t depth = 0;
 };
-ScratchStack& scratch_stack() {
-  thread_local ScratchStack stack;
-  return stack;
-}
+ScratchStack& scratch_stack() { return per_thread<ScratchStack>(); }
 
 bool overlap(const LeafRun& a, const LeafRun& b) { return a.begin < b.end && b.begin < a.end; }
 

@@ -135,10 +135,14 @@ void Function::publish(std::shared_ptr<const Specialization> made) {
     }));
   next->list.push_back(std::move(made));
   next->last = next->list.size() - 1;
-  current.store(next.get());
+  std::deque<std::unique_ptr<const Snapshot>> earlier;
+  const std::lock_guard whole(process_mutex(LockOrder::functions));  // a fork sees all of it or nothing
   snapshots.push_back(std::move(next));
+  current.store(snapshots.back().get());
   // Only this call is in flight: nobody reads the earlier lists.
-  if (calls_in_flight.load() == 1) snapshots.erase(snapshots.begin(), snapshots.end() - 1);
+  if (calls_in_flight.load() != 1) return;
+  earlier.push_back(std::move(snapshots.back()));
+  earlier.swap(snapshots);
 }
 
 namespace {
@@ -156,7 +160,11 @@ const Specialization* specialize(CallContext call) {
   if (snapshot) {
     std::string reason = recompile_reason(call, *snapshot);
     logging::write(logging::Channel::recompiles, title(function) + ": " + reason);
-    function.recompile_reasons.push_back(reason);
+    {
+      const std::lock_guard whole(process_mutex(LockOrder::functions));
+      function.recompile_reasons.push_back(reason);
+      if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
+    }
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
       std::string text =
@@ -166,7 +174,6 @@ const Specialization* specialize(CallContext call) {
       if (!std::exchange(function.limit_reported, true))
         logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
     }
-    if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
   std::shared_ptr<Specialization> made = make_specialization(call, backend);

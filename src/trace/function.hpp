@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 
+#include "base/fork.hpp"
 #include "trace/specialization.hpp"
 
 namespace weft::detail {
@@ -23,7 +24,7 @@ struct Function {
   std::atomic<std::uint64_t> calls_in_flight{0};
   std::atomic<std::uint64_t> tick{0};  // counts calls, for the order of use
 
-  std::recursive_mutex mutex;                             // of everything below, and of tracing
+  RecursiveMutex mutex;                                   // of everything below, and of tracing
   std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
   std::size_t compiled = 0;                               // specializations made so far
   std::vector<std::string> recompile_reasons;

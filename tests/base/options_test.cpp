@@ -12,6 +12,7 @@ TEST_CASE("options come from the environment") {
   const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
   const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
   const KeepVariable optimization("WEFT_KERNEL_OPTIMIZATION", "1"), nvrtc("WEFT_NVRTC_CHECK", "1");
+  const KeepVariable memory("WEFT_MEMORY_LIMIT", "5000000000");
   const KeepVariable passes("WEFT_SKIP_PASSES", "dead_code,,fold_constants");
   const weft::ProcessOptions options = read_options();
   CHECK(options.cache_directory == "/somewhere");
@@ -20,6 +21,7 @@ TEST_CASE("options come from the environment") {
   CHECK(options.compile_timeout == 2.5);
   CHECK(options.isa == "avx2");
   CHECK(options.num_threads == 3);
+  CHECK(options.memory_limit == 5000000000);
   CHECK(options.kernel_optimization == 1);
   CHECK(options.nvrtc_check);
   CHECK(options.skip_passes == std::vector<std::string>{"dead_code", "fold_constants"});
@@ -31,6 +33,8 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
                                     {"WEFT_COMPILE_TIMEOUT", "-1"},
                                     {"WEFT_NUM_THREADS", "2x"},
                                     {"WEFT_NUM_THREADS", "99999999999999999999"},
+                                    {"WEFT_MEMORY_LIMIT", "0"},
+                                    {"WEFT_MEMORY_LIMIT", "64G"},
                                     {"WEFT_ISA", "avx1024"},
                                     {"WEFT_KERNEL_OPTIMIZATION", "4"},
                                     {"WEFT_NVRTC_CHECK", "2"},
@@ -42,6 +46,7 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
     const weft::ProcessOptions options = read_options();
     CHECK(options.compile_timeout == usual.compile_timeout);
     CHECK(options.num_threads == usual.num_threads);
+    CHECK(options.memory_limit == usual.memory_limit);
     CHECK(options.isa == usual.isa);
     CHECK(options.kernel_optimization == usual.kernel_optimization);
     CHECK_FALSE(options.nvrtc_check);

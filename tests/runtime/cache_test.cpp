@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <random>
 
 #include "tests/runtime/support.hpp"
@@ -209,7 +212,12 @@ TEST_CASE("where the cache lies follows the environment, and no HOME is fine") {
   const KeepVariable shared("XDG_CACHE_HOME", nullptr);
   {
     const KeepVariable home("HOME", (folder / "home").c_str());
+    CaptureLog capture;
+    CHECK(weft::disk_cache()->path() == weft::concat_text(folder.path(), "/weft-", geteuid()));
+    CHECK_FALSE(std::filesystem::exists(folder / "home"));
+    mkdir((folder / "home").c_str(), 0700);
     CHECK(weft::disk_cache()->path() == folder / "home/.cache/weft");
+    CHECK(capture.lines.empty());
   }
   {
     const KeepVariable home("HOME", nullptr);
@@ -232,7 +240,7 @@ TEST_CASE("a full disk: nothing is stored, nothing is left, one warning") {
   for (int i = 0; i < 3; ++i) CHECK_FALSE(cache.store(key, "", std::string(100000, 'x')));
   CHECK_FALSE(cache.load(key));
   CHECK(payload_of(cache, other_key) == "small");
-  CHECK(std::distance(std::filesystem::directory_iterator(disk.folder / "cache"), {}) == 1);
+  CHECK(std::distance(std::filesystem::directory_iterator(disk.folder / "cache"), {}) == 2);  // and the mark
   CHECK(capture.count("No space left on device") == 1);
 }
 
@@ -361,6 +369,83 @@ TEST_CASE("the total is bounded: what was used last stays, with the texts beside
   CHECK(std::filesystem::exists(folder / (hex(key_number(19)) + ".cpp")));
   CHECK(std::filesystem::exists(folder / "notes.txt"));
   CHECK(folder.names_with(".weft").size() == 8);  // 90% of the limit
+}
+
+TEST_CASE("only names that are ours are removed, and where the folder bears our mark") {
+  const Folder folder;
+  const std::string digest = hex(key), upper = "ABCDEF0123456789ABCDEF0123456789";
+  const std::vector<std::string> theirs = {digest + ".jpg",
+                                           digest + ".weft.bak",
+                                           digest + ".tar.gz",
+                                           upper + ".weft",
+                                           "x" + digest + ".cpp",
+                                           "12345678901234567890123456789012.txt",
+                                           "a file of thirty-two characters..weft"};
+  const auto all_there = [&](const std::string& path) {
+    return std::ranges::all_of(theirs,
+                               [&](const std::string& name) { return std::filesystem::exists(path + "/" + name); });
+  };
+  SUBCASE("in a folder that Weft made") {
+    Cache cache({folder / "made"}, 1000);
+    cache.store(key, "", std::string(5000, 'x'));
+    for (const std::string& name : theirs) weft::test::write_file(folder / ("made/" + name), std::string(5000, 't'));
+    weft::test::write_file(folder / "made/tmp-notes", "");
+    mkdir((folder / "made/work-2024").c_str(), 0700);
+    weft::test::write_file(folder / "made/work-2024/thesis", "");
+    for (const char* name : {"made/tmp-notes", "made/work-2024"}) age(folder / name, 1000000);
+    cache.collect();
+    CHECK_FALSE(cache.load(key));
+    CHECK(all_there(folder / "made"));
+    CHECK(std::filesystem::exists(folder / "made/tmp-notes"));
+    CHECK(std::filesystem::exists(folder / "made/work-2024/thesis"));
+  }
+  SUBCASE("in a folder that has other files") {
+    for (const std::string& name : theirs) weft::test::write_file(folder / name, std::string(5000, 't'));
+    weft::test::write_file(entry_path(folder.path()), std::string(5000, 't'));
+    weft::test::write_file(folder / (digest + ".cpp"), std::string(5000, 't'));
+    for (int round = 0; round < 2; ++round) {  // the second finds the folder that the first made
+      Cache cache({folder.path()}, 1000);
+      CHECK(cache.path() == folder / "weft");
+      CHECK(cache.store(other_key, "", std::string(5000, 'x')));
+      cache.collect();
+      CHECK_FALSE(cache.load(other_key));
+      std::string reason;
+      CHECK(weft::WorkDirectory::make(folder.path(), reason)->path().starts_with(folder / "weft/work-"));
+    }
+    CHECK(all_there(folder.path()));
+    CHECK(std::filesystem::exists(entry_path(folder.path())));
+    CHECK(std::filesystem::exists(folder / (digest + ".cpp")));
+  }
+}
+
+TEST_CASE("folders of temporary files that are not there are not made") {
+  const Folder folder;
+  const KeepVariable temporary("TMPDIR", (folder / "absent").c_str());
+  for (const std::string& path : weft::scratch_paths()) CHECK_FALSE(path.starts_with(folder.path()));
+  CHECK_FALSE(weft::scratch_paths().empty());
+}
+
+TEST_CASE("a limit on the size of files ends no process: what does not fit is not stored") {
+  const Folder folder;
+  Cache cache({folder.path()});
+  const std::string log = folder / "log";
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit small{4096, 4096};
+    const int errors = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0 || dup2(errors, STDERR_FILENO) < 0) _exit(1);
+    const bool stored = cache.store(key, "", std::string(100000, 'x')), small_one = cache.store(other_key, "", "small");
+    for (int i = 0; i < 3; ++i) weft::logging::warn_once(std::to_string(i) + std::string(3000, 'w'));
+    sigset_t pending;
+    sigpending(&pending);
+    _exit(!stored && small_one && !sigismember(&pending, SIGXFSZ) ? 0 : 2);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(payload_of(cache) == "(miss)");
+  CHECK(payload_of(cache, other_key) == "small");
+  CHECK(folder.names_with("tmp-").empty());
 }
 
 TEST_CASE("a text is kept once, beside the entry") {

@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,7 +28,7 @@ std::string compiled(const std::string& unit, const weft::Digest& key) {
 
 // Runs a function in a child that ends with its result; the child's status.
 template <class Function>
-int in_child(Function function) {
+int in_child(Function function) noexcept {
   const pid_t child = fork();
   if (child == 0) _exit(function() ? 0 : 1);
   int status = -1;
@@ -65,6 +66,22 @@ TEST_CASE("two libraries are alive at once, and a descriptor's number that comes
           for (int i = 3; i < 100; ++i) close(i);
           const auto now = Library::load(two, key, 1);
           return answer(*old) == 1 && answer(*now) == 2;
+        }) == 0);
+}
+
+TEST_CASE("libraries in use hold no descriptor") {
+  const weft::Digest key{1, 2};
+  const std::string bytes[] = {compiled(weft::test::unit_answering(1), key),
+                               compiled(weft::test::unit_answering(2), key)};
+  CHECK(in_child([&] {
+          const rlimit few{32, 32};
+          if (setrlimit(RLIMIT_NOFILE, &few) != 0) return false;
+          const std::size_t before = weft::test::open_descriptors();
+          std::vector<std::shared_ptr<Library>> all;
+          for (int i = 0; i < 200; ++i) all.push_back(Library::load(bytes[i % 2], key, 1));  // one number, many files
+          bool right = weft::test::open_descriptors() == before;
+          for (int i = 0; i < 200; ++i) right = right && answer(*all[static_cast<std::size_t>(i)]) == i % 2 + 1;
+          return right;
         }) == 0);
 }
 
@@ -114,6 +131,6 @@ TEST_CASE("where memory can't be run as a library, a private file is") {
           return answer(*library) == 7 && answer(*again) == 7;
         }) == 0);
   for (const std::string& name : folder.names()) {  // the file is gone while its code is in use
-    CHECK(std::filesystem::is_empty(folder / name));
+    CHECK(weft::test::is_empty(folder / name));
   }
 }

@@ -36,9 +36,11 @@ class Folder {
   ~Folder() { std::filesystem::remove_all(path_); }
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Without hidden ones: Weft's mark is one.
   std::vector<std::string> names() const {
     std::vector<std::string> result;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) result.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      if (std::string name = entry.path().filename(); name[0] != '.') result.push_back(std::move(name));
     return result;
   }
   std::vector<std::string> names_with(const std::string& part) const {
@@ -50,6 +52,13 @@ class Folder {
  private:
   std::string path_;
 };
+
+// No file but Weft's mark.
+inline bool is_empty(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename() != ".weft-directory") return false;
+  return true;
+}
 
 // Puts the options back, so that a test may write into options().
 class KeepOptions {

@@ -1,0 +1,81 @@
+#include "base/fork.hpp"
+
+#include <dirent.h>
+#include <pthread.h>
+
+namespace weft {
+
+namespace {
+
+constinit std::mutex mutexes[static_cast<int>(LockOrder::count)];
+
+std::atomic<bool> lost = false;
+std::atomic<std::uint32_t> generation = 0;
+
+// Threads are numbered, and a number does not come again: addresses would, in the stacks of those that ended.
+std::atomic<std::uint64_t> next_thread = 1;
+thread_local constinit std::uint64_t own_number = 0;
+std::uint64_t this_thread() {
+  if (own_number == 0) own_number = next_thread.fetch_add(1, std::memory_order_relaxed);
+  return own_number;
+}
+
+// Of the threads with lower numbers than `first_own` this process has only the one that forked.
+std::atomic<std::uint64_t> first_own = 0, survivor = 0;
+bool has_thread(std::uint64_t number) { return number >= first_own.load() || number == survivor.load(); }
+
+bool other_threads() {
+  DIR* tasks = opendir("/proc/self/task");
+  if (!tasks) return true;  // not known
+  int count = 0;
+  while (const dirent* entry = readdir(tasks)) count += entry->d_name[0] != '.';
+  closedir(tasks);
+  return count > 1;
+}
+
+bool others_at_fork = false;  // written under all mutexes
+
+void before_fork() {
+  for (std::mutex& mutex : mutexes) mutex.lock();
+  others_at_fork = other_threads();
+}
+void release_all() {
+  for (int i = static_cast<int>(LockOrder::count); i-- > 0;) mutexes[i].unlock();
+}
+void in_child() {
+  if (others_at_fork) lost.store(true);
+  survivor.store(this_thread());
+  first_own.store(next_thread.load());
+  generation.fetch_add(1);
+  release_all();
+}
+
+// Registered when the library is loaded: other code may start threads and fork before Weft is called.
+[[maybe_unused]] const int registered = pthread_atfork(before_fork, release_all, in_child);
+
+}  // namespace
+
+std::mutex& process_mutex(LockOrder place) { return mutexes[static_cast<int>(place)]; }
+bool threads_lost() { return lost.load(std::memory_order_relaxed); }
+std::uint32_t process_generation() { return generation.load(std::memory_order_relaxed); }
+
+void RecursiveMutex::lock() {
+  const std::uint64_t self = this_thread();
+  if (owner_.load(std::memory_order_relaxed) != self) {
+    for (std::uint64_t owner = 0; !owner_.compare_exchange_strong(owner, self, std::memory_order_acquire);) {
+      if (owner == 0 || !has_thread(owner)) continue;  // the exchange is tried again, with that owner
+      owner_.wait(owner, std::memory_order_relaxed);
+      owner = 0;
+    }
+    depth_ = 0;
+  }
+  ++depth_;
+}
+
+void RecursiveMutex::unlock() {
+  if (--depth_ > 0) return;
+  owner_.store(0, std::memory_order_release);
+  owner_.notify_one();
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// What a fork leaves behind. The child has one thread, the one that forked; locks that other threads held would never
+// be free there. The mutexes of the process are taken before a fork, in the order in which calls take them, and are
+// free in both processes afterwards: a fork waits until an evaluation that is under way has ended. Nothing else waits
+// for another thread: not for a trace, and not for a compiler.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace weft {
+
+// A thread that holds one takes only those that come later.
+enum class LockOrder {
+  generator,
+  evaluation,
+  device_kernels,
+  functions,
+  compiler,
+  cache,
+  libraries,
+  loader,
+  definitions,
+  texts,
+  sizes,
+  memory,
+  log,
+  count
+};
+std::mutex& process_mutex(LockOrder place);
+
+// True in a child whose parent had other threads when it forked. libgomp's are among them: it would wait for them.
+bool threads_lost();
+
+// Number of forks between this process and the one that loaded Weft.
+std::uint32_t process_generation();
+
+// A mutex that its owner may take again. One that a thread holds which a forked child does not have is free there.
+class RecursiveMutex {
+ public:
+  void lock();
+  void unlock();
+
+ private:
+  std::atomic<std::uint64_t> owner_{0};  // number of the thread; 0: none
+  int depth_ = 0;
+};
+
+}  // namespace weft

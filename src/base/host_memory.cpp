@@ -1,0 +1,78 @@
+#include "base/host_memory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <limits>
+
+#include "base/fail.hpp"
+#include "base/options.hpp"
+
+namespace weft {
+
+namespace {
+
+std::atomic<std::uint64_t> held = 0;
+
+// The least number in `file` of this folder and of those above it. A file without a number ("max") sets no limit.
+std::uint64_t least_above(const std::string& mounted, std::string folder, const char* file) {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  while (true) {
+    std::uint64_t bytes = 0;
+    if (std::ifstream(mounted + folder + "/" + file) >> bytes) least = std::min(least, bytes);
+    if (folder.empty()) return least;
+    folder.resize(std::min(folder.rfind('/'), folder.size() - 1));
+  }
+}
+
+}  // namespace
+
+std::uint64_t machine_memory(const std::string& root) {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  if (pages > 0 && page > 0) least = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "0::/path", or "4:cpu,memory:/path" of version 1
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos || second + 1 == line.size()) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string folder = line.substr(second + 1);
+    if (controllers == ",,") least = std::min(least, least_above(root + "/sys/fs/cgroup", folder, "memory.max"));
+    if (controllers.find(",memory,") != line.npos)
+      least = std::min(least, least_above(root + "/sys/fs/cgroup/memory", folder, "memory.limit_in_bytes"));
+  }
+  return least;
+}
+
+std::uint64_t host_memory_limit() {
+  if (const std::uint64_t chosen = options().memory_limit) return chosen;
+  static const std::uint64_t machine = machine_memory();
+  return machine;
+}
+
+std::uint64_t host_memory_held() { return held.load(std::memory_order_relaxed); }
+
+bool hold_host_memory(std::size_t bytes) {
+  const std::uint64_t limit = host_memory_limit();
+  const std::uint64_t before = held.fetch_add(bytes, std::memory_order_relaxed);
+  if (before <= limit && bytes <= limit - before) return true;
+  held.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
+}
+
+void refuse_host_memory(std::size_t bytes) {
+  throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes: ", host_memory_held(),
+                                " are held, the limit is ", host_memory_limit(), " (WEFT_MEMORY_LIMIT)")
+                        .c_str());
+}
+
+void require_host_memory(std::size_t bytes) {
+  const std::uint64_t limit = host_memory_limit();
+  if (bytes > limit || host_memory_held() > limit - bytes) refuse_host_memory(bytes);
+}
+
+void drop_host_memory(std::size_t bytes) { held.fetch_sub(bytes, std::memory_order_relaxed); }
+
+}  // namespace weft
