@@ -165,7 +165,7 @@ consteval TypeKind type_kind() {
       else
         return TypeKind::tuple;
     } else if constexpr (Reflected<T>)
-      return members<T>::complete ? TypeKind::structure : TypeKind::unsupported;
+      return members<T>::flaw == Flaw::none ? TypeKind::structure : TypeKind::unsupported;
     else if constexpr (std::is_empty_v<T>)
       return TypeKind::empty;
   }
@@ -233,7 +233,7 @@ template <class T, class... Open>
 constexpr bool copyable() {
   if constexpr ((std::is_same_v<T, Open> || ...))
     return true;
-  else if constexpr (!std::is_copy_constructible_v<T>)
+  else if constexpr (!std::is_copy_constructible_v<std::remove_all_extents_t<T>>)
     return false;
   else
     return []<class... Child>(TypeList<Child...>) { return (copyable<Child, T, Open...>() && ...); }(child_types<T>());
