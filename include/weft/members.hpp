@@ -65,15 +65,40 @@ struct MemberNames {
 
 // ---- what all sources share -----------------------------------------------------------------------------------------
 
-// The size of a class that holds exactly these, in this order.
+// A class that holds exactly these, in this order: its size, and how many of its last bytes are padding.
+struct LaidOut {
+  std::size_t size, padding;
+};
 template <class... T>
-constexpr std::size_t laid_out(TypeList<T...>) {
+constexpr LaidOut laid_out(TypeList<T...>) {
   std::size_t offset = 0, alignment = 1;
   ((offset = (offset + alignof(T) - 1) / alignof(T) * alignof(T) + sizeof(T),
     alignment = alignof(T) > alignment ? alignof(T) : alignment),
    ...);
-  offset = (offset + alignment - 1) / alignment * alignment;
-  return offset ? offset : 1;
+  const std::size_t size = offset ? (offset + alignment - 1) / alignment * alignment : 1;
+  return {size, size - offset};
+}
+// The last bytes of a class that are padding hold what stands behind it here.
+template <class T, std::size_t bytes>
+struct Followed {
+  [[no_unique_address]] T object;
+  char behind[bytes];
+};
+// Whether `Listed` can be all members of T, by T's size, its padding at the end, and, of an aggregate, their number. A
+// class that was plain in C++98 does not lend its padding, so the padding says something of others alone.
+template <class T, class Listed>
+constexpr bool all_listed() {
+  constexpr LaidOut expected = laid_out(Listed());
+  if constexpr (expected.size != sizeof(T)) {
+    return false;
+  } else if constexpr (std::is_aggregate_v<T> && count_members<T>().flaw == Flaw::none) {
+    return count_members<T>().members == Listed::size;
+  } else if constexpr (expected.padding > 0 && expected.size > 1 &&
+                       !(std::is_aggregate_v<T> && std::is_trivially_copyable_v<T> &&
+                         count_members<T>().flaw != Flaw::base_with_members)) {
+    return sizeof(Followed<T, expected.padding>) == sizeof(T);
+  }
+  return true;
 }
 template <class T>
 inline constexpr bool hana_adapted = false;  // weft/hana.hpp
@@ -104,8 +129,8 @@ requires(!detail::hana_adapted<T> && detail::Listed<T>) struct members<T> {
   using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
   static constexpr detail::Flaw flaw = !std::is_same_v<decltype(detail::MemberAccess::owner_of<T>()), T>
                                            ? detail::Flaw::inherited_list
-                                       : detail::laid_out(types()) != sizeof(T) ? detail::Flaw::incomplete_list
-                                                                                : detail::Flaw::none;
+                                       : detail::all_listed<T, types>() ? detail::Flaw::none
+                                                                        : detail::Flaw::incomplete_list;
   static constexpr int count = types::size;
   static constexpr detail::MemberNames<count> list{detail::MemberAccess::names<T>()};
   static constexpr const MemberName* names = list.names;

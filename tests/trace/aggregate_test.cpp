@@ -148,6 +148,43 @@ struct TooMany {
 };
 static_assert(flaw<TooMany> == Flaw::many_members);
 
+// A list that forgets a member whose place would else be padding. What is padded between members is not seen, but of
+// aggregates, whose members are counted.
+class Whole {
+ public:
+  Param weight;
+  bool training() const { return training_; }
+
+ private:
+  bool training_ = false;
+  WEFT_MEMBERS(weight, training_)
+};
+class Forgotten {
+ public:
+  Param weight;
+  int count = 0;
+  bool training() const { return training_; }
+
+ private:
+  bool training_ = false;
+  WEFT_MEMBERS(weight, count)
+};
+struct Between {
+  int a;
+  char b, c;
+  int d;
+  WEFT_MEMBERS(a, b, d)
+};
+struct OnBase : Pair {
+  char own, other;
+  WEFT_MEMBERS(a, b, own)
+};
+static_assert(members<Whole>::flaw == Flaw::none);
+static_assert(members<nn::Linear>::flaw == Flaw::none);
+static_assert(members<Forgotten>::flaw == Flaw::incomplete_list);
+static_assert(members<Between>::flaw == Flaw::incomplete_list);
+static_assert(members<OnBase>::flaw == Flaw::incomplete_list);
+
 // What is not plain has no members.
 class Private {
   int mode = 0;

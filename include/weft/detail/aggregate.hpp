@@ -32,8 +32,8 @@ enum class Flaw : unsigned char {
 };
 
 // ---- how many members -----------------------------------------------------------------------------------------------
-// As many initializers as fill the aggregate, nested in one that has a further member. A C array takes an initializer
-// for each of its elements, a class, array or not, takes one.
+// As many as initializers that fill it, where those of one C array count once. Closed has a further member behind the
+// aggregate, whose initializer is taken only where the aggregate is full.
 
 inline constexpr int max_aggregate_members = 32;
 inline constexpr int max_initializers = 256;
