@@ -9,6 +9,7 @@
 #pragma once
 #include "weft/compile_options.hpp"
 #include "weft/detail/callable.hpp"
+#include "weft/detail/refuse.hpp"
 #include "weft/flatten.hpp"
 
 namespace weft {
@@ -130,19 +131,13 @@ class Tracing {
 
 // ---- what a signature may hold --------------------------------------------------------------------------------------
 
-enum class Problem : std::uint8_t { none, pointer, inherited_list, incomplete_list, other };
+enum class Problem : std::uint8_t { none, pointer, other };
 template <class Offending>
 consteval Problem problem_of() {
-  if constexpr (std::is_void_v<Offending>)
+  if constexpr (std::is_void_v<Offending> || flaw_of<Offending>() != Flaw::none)
     return Problem::none;
-  else if constexpr (std::is_pointer_v<Offending>)
-    return Problem::pointer;
-  else if constexpr (requires { requires members<Offending>::inherited; })
-    return Problem::inherited_list;
-  else if constexpr (requires { requires !members<Offending>::complete; })
-    return Problem::incomplete_list;
   else
-    return Problem::other;
+    return std::is_pointer_v<Offending> ? Problem::pointer : Problem::other;
 }
 // An error here names the type that does not fit as `Offending`.
 template <class Offending, Problem problem = problem_of<Offending>()>
@@ -151,19 +146,12 @@ consteval bool check_type() {
       problem != Problem::pointer,
       "weft: a raw pointer is passed to or returned by a compiled function: what it points to cannot be guarded; "
       "pass the object itself");
-  static_assert(problem != Problem::inherited_list,
-                "weft: this class derives from one with WEFT_MEMBERS and has no list of its own: its members would be "
-                "dropped; make the base a member, or list all members again");
-  static_assert(
-      problem != Problem::incomplete_list,
-      "weft: WEFT_MEMBERS must list every data member, in the order of declaration; a base class with members "
-      "must become a member");
   static_assert(
       problem != Problem::other,
       "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
       "numbers, enums, std::string, vector, array, optional, tuple, variant of those, and structs of those: "
       "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
-  return true;
+  return check_members<Offending>();
 }
 template <class P>
 using Value = std::remove_cvref_t<P>;
@@ -430,6 +418,7 @@ auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::curren
 template <class F, class... Rest>
 requires(!detail::Stateless<std::decay_t<F>> &&
          !detail::CallableModel<std::remove_cvref_t<F>>) void compile(F&&, Rest&&...) {
+  (void)detail::check_members<std::remove_cvref_t<F>>();
   static_assert(
       !std::is_class_v<std::remove_cvref_t<F>>,
       "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "

@@ -17,12 +17,15 @@ enum class LeafKind : std::uint8_t {
   buffer,
   scalar,
   index,
-  number,  // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
-  bytes,   // `size` bytes at `address`: the elements of a list of numbers
-  text,    // `size` characters at `address`
-  count,   // `size` is a container's length, an optional's presence (0, 1), or a variant's alternative
+  number,       // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
+  bytes,        // `size` bytes at `address`: the elements of a list of numbers
+  text,         // `size` characters at `address`
+  length,       // `size` is that of a container
+  presence,     // `size` is 1 where an optional has a value
+  alternative,  // `size` is the position of a variant's
 };
 inline constexpr bool holds_tensor(LeafKind kind) { return kind <= LeafKind::index; }
+inline constexpr bool is_count(LeafKind kind) { return kind >= LeafKind::length; }
 
 // How the callee got the argument: by const reference, by value, or by reference: then it is written back.
 enum class Access : std::uint8_t { input, owned, state };
@@ -112,11 +115,11 @@ enum class TypeKind : std::uint8_t {
   index,
   number,
   text,
-  list,       // std::vector: a count, then the elements
+  list,       // std::vector: its length, then the elements
   array,      // std::array, T[n]: the elements
   tuple,      // std::tuple, std::pair
-  optional,   // a count (0, 1), then the value
-  variant,    // a count (the alternative), then its value
+  optional,   // its presence, then the value
+  variant,    // its alternative, then the value
   structure,  // a reflected struct
   empty,      // a class without data: nothing
   unsupported,
@@ -165,7 +168,7 @@ consteval TypeKind type_kind() {
       else
         return TypeKind::tuple;
     } else if constexpr (Reflected<T>)
-      return members<T>::complete ? TypeKind::structure : TypeKind::unsupported;
+      return members<T>::flaw == Flaw::none ? TypeKind::structure : TypeKind::unsupported;
     else if constexpr (std::is_empty_v<T>)
       return TypeKind::empty;
   }
@@ -233,7 +236,7 @@ template <class T, class... Open>
 constexpr bool copyable() {
   if constexpr ((std::is_same_v<T, Open> || ...))
     return true;
-  else if constexpr (!std::is_copy_constructible_v<T>)
+  else if constexpr (!std::is_copy_constructible_v<std::remove_all_extents_t<T>>)
     return false;
   else
     return []<class... Child>(TypeList<Child...>) { return (copyable<Child, T, Open...>() && ...); }(child_types<T>());
@@ -323,7 +326,7 @@ void flatten(T& value, LeafList& list) {
   else if constexpr (kind == TypeKind::text)
     list.push(LeafKind::text, value.data(), value.size());
   else if constexpr (kind == TypeKind::list) {
-    list.push(LeafKind::count, nullptr, value.size());
+    list.push(LeafKind::length, nullptr, value.size());
     list.run(value.data(), value.size() * sizeof *value.data());
     flatten_elements(value.data(), value.size(), list);
   } else if constexpr (std::is_bounded_array_v<Value>)
@@ -334,11 +337,11 @@ void flatten(T& value, LeafList& list) {
     [&]<int... index>(std::integer_sequence<int, index...>) { (flatten(get<index>(value), list), ...); }
     (std::make_integer_sequence<int, std::tuple_size<Value>::value>());
   } else if constexpr (kind == TypeKind::optional) {
-    list.push(LeafKind::count, nullptr, value.has_value());
+    list.push(LeafKind::presence, nullptr, value.has_value());
     if (value.has_value()) flatten(*value, list);
   } else if constexpr (kind == TypeKind::variant) {
     if (value.valueless_by_exception()) refuse_valueless();
-    list.push(LeafKind::count, nullptr, value.index());
+    list.push(LeafKind::alternative, nullptr, value.index());
     [&]<int... index, class... Alternative>(std::integer_sequence<int, index...>, TypeList<Alternative...>) {
       ((value.index() == index ? flatten(*get_if<index>(&value), list) : void()), ...);
     }

@@ -4,6 +4,7 @@
 #pragma once
 #include <vector>
 
+#include "weft/detail/refuse.hpp"
 #include "weft/flatten.hpp"
 #include "weft/ops.hpp"
 
@@ -67,10 +68,20 @@ struct BoundLeaves {
   BoundLeaves(const BoundLeaves&) = delete;
 };
 
-enum class Misuse : std::uint8_t { none, unknown_type, not_copyable, no_parameter, not_callable, bad_result };
+enum class Misuse : std::uint8_t {
+  none,
+  unlisted_members,
+  unknown_type,
+  not_copyable,
+  no_parameter,
+  not_callable,
+  bad_result
+};
 template <class Argument, class F, class M>
 consteval Misuse misuse() {
-  if constexpr (!Flattenable<M>)
+  if constexpr (flaw_of<typename FirstUnsupported<M>::type>() != Flaw::none)
+    return Misuse::unlisted_members;
+  else if constexpr (!Flattenable<M>)
     return Misuse::unknown_type;
   else if constexpr (!copyable<M>())
     return Misuse::not_copyable;
@@ -128,7 +139,7 @@ auto differentiate(const char* operation, F& f, M& place, Loc loc) {
   if constexpr (found == Misuse::none)
     return run<Argument>(operation, f, place, loc);
   else
-    return explain<found>(),
+    return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),
            *static_cast<ValueAndGrad<Tensor, std::conditional_t<found == Misuse::not_copyable, Tensor, M>>*>(nullptr);
 }
 

@@ -77,11 +77,11 @@ struct members<T> {
   }
   using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
   // A class that derives from one with DEFINE_STRUCT would drop its own members. Foreign types are taken as adapted.
-  static constexpr bool complete = [] {
+  static constexpr detail::Flaw flaw = [] {
     if constexpr (requires { typename T::hana_accessors_impl; })
-      return detail::laid_out(types()) == sizeof(T);
+      return detail::laid_out(types()).size == sizeof(T) ? detail::Flaw::none : detail::Flaw::incomplete_list;
     else
-      return true;
+      return detail::Flaw::none;
   }();
   static constexpr int count = types::size;
   static constexpr auto list = boost::hana::unpack(boost::hana::accessors<T>(), detail::CollectNames());

@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "weft/detail/refuse.hpp"
 #include "weft/flatten.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
@@ -51,28 +52,37 @@ using weft::softmax;
 
 // ---- whole models --------------------------------------------------------------------------------------------------
 
+template <class P = Param>  // const Param of a const model
 struct NamedParameter {
   const char* name;  // blocks.3.attn.weight; lives as long as the process
-  Tensor value;
-  bool frozen;
+  P& value;          // the model's own
 };
 
 namespace detail {
 using weft::detail::Leaf;
 using weft::detail::LeafList;
-using weft::detail::TypeDescription;
 using weft::detail::TypeKind;
-std::vector<NamedParameter> named_parameters(const LeafList& leaves, const TypeDescription& description);
+
+// What holds anything that cannot be looked into is refused.
+template <class M>
+consteval bool check_model() {
+  using Offending = typename weft::detail::FirstUnsupported<std::remove_const_t<M>>::type;
+  (void)weft::detail::check_members<Offending>();
+  static_assert(std::is_void_v<Offending> || weft::detail::flaw_of<Offending>() != weft::detail::Flaw::none,
+                "weft: a model is or holds a type that has no meaning to Weft (a pointer, say, or a class that needs "
+                "WEFT_MEMBERS)");
+  return true;
+}
 
 // The way to a part of a model: text that grows and shrinks.
 class Path {
  public:
   const char* text() const { return text_; }
-  // Puts ".name" or ".number" behind until the end of the block.
+  const char* interned() const;  // lives as long as the process
+  // Puts ".name", or ".number" where there is no name, behind until the end of the block.
   class Step {
    public:
-    Step(Path& path, MemberName name);
-    Step(Path& path, std::size_t number);
+    Step(Path& path, std::size_t number, MemberName name = {});
     ~Step();
     Step(const Step&) = delete;
 
@@ -91,18 +101,16 @@ template <class T, class Visit>
 void walk(T& value, Visit& visit, Path& path) {
   using weft::detail::type_kind;
   if (visit(value, path)) return;
-  constexpr TypeKind kind = type_kind<T>();
-  auto step = [&](auto& part, auto where) {
-    Path::Step step(path, where);
+  constexpr TypeKind kind = type_kind<std::remove_const_t<T>>();
+  auto step = [&](auto& part, std::size_t number, MemberName name = {}) {
+    Path::Step step(path, number, name);
     walk(part, visit, path);
   };
   if constexpr (kind == TypeKind::list || kind == TypeKind::array) {
     std::size_t i = 0;
     for (auto& element : value) step(element, i++);
   } else if constexpr (kind == TypeKind::tuple) {
-    [&]<int... index>(std::integer_sequence<int, index...>) {
-      (step(get<index>(value), static_cast<std::size_t>(index)), ...);
-    }
+    [&]<int... index>(std::integer_sequence<int, index...>) { (step(get<index>(value), index), ...); }
     (std::make_integer_sequence<int, std::tuple_size<T>::value>());
   } else if constexpr (kind == TypeKind::optional) {
     if (value.has_value()) walk(*value, visit, path);
@@ -113,25 +121,36 @@ void walk(T& value, Visit& visit, Path& path) {
             if (auto* held = get_if<Alternative>(&value)) walk(*held, visit, path);
           }(),
           ...);
-    }(weft::detail::child_types<T>());
+    }(weft::detail::child_types<std::remove_const_t<T>>());
   } else if constexpr (kind == TypeKind::structure) {
-    const MemberName* name = members<T>::names;
-    members<T>::visit(value, [&](auto&... member) { (step(member, *name++), ...); });
+    using Members = members<std::remove_const_t<T>>;
+    std::size_t i = 0;
+    Members::visit(value, [&](auto&... member) { ((step(member, i, Members::names[i]), ++i), ...); });
   }
 }
 }  // namespace detail
 
-// The parameters in the order of their declaration, with their paths.
+// The defined parameters in the order of their declaration, with their paths. They are the model's own, which must
+// outlive the list: `p.value -= 0.1 * gradient` and `p.value.frozen = true` change it.
 template <class M>
-std::vector<NamedParameter> parameters(const M& model) {
-  detail::LeafList leaves;
-  weft::detail::flatten(model, leaves);
-  return detail::named_parameters(leaves, weft::detail::Description<M>::value);
+auto parameters(M& model) {
+  (void)detail::check_model<M>();
+  using P = std::conditional_t<std::is_const_v<M>, const Param, Param>;
+  std::vector<NamedParameter<P>> list;
+  detail::Path path;
+  auto visit = [&list]<class T>(T& part, detail::Path& path) {
+    if constexpr (std::is_same_v<T, P>)
+      if (part.tensor().defined()) list.push_back({path.interned(), part});
+    return false;
+  };
+  detail::walk(model, visit, path);
+  return list;
 }
 
 // A frozen parameter is not differentiated and not updated.
 template <class M>
 void freeze(M& model, bool frozen = true) {
+  (void)detail::check_model<M>();
   detail::Path path;
   auto visit = [frozen]<class T>(T& part, detail::Path&) {
     if constexpr (std::is_same_v<T, Param>) part.frozen = frozen || !part.tensor().defined();
@@ -144,6 +163,7 @@ void freeze(M& model, bool frozen = true) {
 // values depend on the seed and its name, not on what else the model holds or in which order it was made.
 template <class M>
 void initialize(M& model, Generator& generator, Loc loc = Loc::current()) {
+  (void)detail::check_model<M>();
   detail::Path path;
   Generator base = generator.fork(loc);
   auto visit = [&]<class T>(T& part, detail::Path& path) {
@@ -162,6 +182,7 @@ void initialize(M& model, Generator& generator, Loc loc = Loc::current()) {
 // stay on the host, where they may change from call to call.
 template <class M>
 void move_to(M& model, Device device, Loc loc = Loc::current()) {
+  (void)detail::check_model<M>();
   detail::LeafList leaves;
   weft::detail::flatten(model, leaves);
   for (const weft::detail::Leaf& leaf : leaves.leaves)

@@ -121,31 +121,19 @@ Tensor mse_loss(At prediction, At target) {
 
 namespace detail {
 
-std::vector<NamedParameter> named_parameters(const LeafList& leaves, const TypeDescription& description) {
-  std::vector<NamedParameter> result;
-  weft::detail::visit_paths(
-      description, leaves.leaves.begin(), &result, [](void* context, const Leaf& leaf, const char* path) {
-        if (leaf.kind != weft::detail::LeafKind::param) return;
-        const char* name = interned_text(intern_text(path)).c_str();
-        static_cast<std::vector<NamedParameter>*>(context)->push_back({name, leaf.tensor(), leaf.flag});
-      });
-  return result;
-}
-
 namespace {
 unsigned append(char* text, unsigned size, unsigned capacity, const char* part, unsigned length) {
   int written = std::snprintf(text + size, capacity - size, "%s%.*s", size ? "." : "", static_cast<int>(length), part);
   if (written < 0 || static_cast<unsigned>(written) >= capacity - size)
-    fail("initialize", {}, "the path of a parameter is longer than ", capacity, " characters: ", text);
+    fail("model", {}, "the path of a parameter is longer than ", capacity, " characters: ", text);
   return size + static_cast<unsigned>(written);
 }
 }  // namespace
 
-Path::Step::Step(Path& path, MemberName name) : path_(path), before_(path.size_) {
-  path.size_ = append(path.text_, path.size_, sizeof path.text_, name.text ? name.text : "", name.size);
-}
-Path::Step::Step(Path& path, std::size_t number) : path_(path), before_(path.size_) {
-  std::string text = std::to_string(number);
+const char* Path::interned() const { return interned_text(intern_text(text_)).c_str(); }
+
+Path::Step::Step(Path& path, std::size_t number, MemberName name) : path_(path), before_(path.size_) {
+  std::string text = name.text ? std::string(name.text, name.size) : std::to_string(number);
   path.size_ = append(path.text_, path.size_, sizeof path.text_, text.c_str(), static_cast<unsigned>(text.size()));
 }
 Path::Step::~Step() {

@@ -84,6 +84,12 @@ Value fill(const Attributes& attributes, const Type& type, Loc loc) {
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), std::span(&one, 1))[0];
 }
 
+// The text of an error without its "[operation] ", to stand inside another one.
+std::string_view without_operation(std::string_view text) {
+  const std::size_t end = text.find("] ");
+  return text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text;
+}
+
 }  // namespace
 
 void require_device(Device device, const char* operation, Loc loc) {
@@ -93,7 +99,7 @@ void require_device(Device device, const char* operation, Loc loc) {
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& error) {
-    fail(operation, loc, "cuda:", static_cast<int>(device.index), " can't be used: ", error.what());
+    fail(operation, loc, "cuda:", static_cast<int>(device.index), " can't be used: ", without_operation(error.what()));
   }
 }
 

@@ -84,7 +84,9 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
         ++words.size;
         break;
       }
-      case LeafKind::count:
+      case LeafKind::length:
+      case LeafKind::presence:
+      case LeafKind::alternative:
         *words.room(1) = leaf.size;
         ++words.size;
         break;
@@ -155,7 +157,8 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
     at += count;
     if (same) continue;
     if (holds_tensor(leaf.kind)) return names[i] + ": " + tensor_difference(was[0], is[0], was + 1, is + 1);
-    if (leaf.kind == LeafKind::count) return concat_text(names[i], ": length was ", was[0], ", is ", is[0]);
+    if (is_count(leaf.kind))
+      return names[i] + ": was " + count_text(leaf.kind, was[0]) + ", is " + count_text(leaf.kind, is[0]);
     if (leaf.kind == LeafKind::text) return names[i] + ": was " + text_of(was) + ", is " + text_of(is);
     if (leaf.kind == LeafKind::bytes) return names[i] + ": its numbers changed";
     std::string text = names[i] + ": was " + value_text(leaf.number, was[0], leaf.size) + ", is " +
@@ -163,7 +166,9 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
     if (leaf.number == NumberKind::floating)
       text += " (pass it as a weft::Scalar, which may vary without a recompilation)";
     if (leaf.number == NumberKind::signed_integer || leaf.number == NumberKind::unsigned_integer)
-      text += " (pass it as a weft::Index, which may vary without a recompilation)";
+      text +=
+          " (an operand of arithmetic may vary as a weft::Index; a loop count, a stride or a size shapes the graph and "
+          "is compiled for each value: raise recompile_limit, or take a size from a tensor under {.dynamic = true})";
     return text;
   }
   return {};

@@ -94,6 +94,11 @@ std::vector<std::string> result_names(const CallSignature& signature, const Leaf
   return list.names;
 }
 
+std::string count_text(LeafKind kind, std::uint64_t count) {
+  if (kind == LeafKind::presence) return count ? "a value" : "no value";
+  return (kind == LeafKind::length ? "length " : "alternative ") + std::to_string(count);
+}
+
 std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size) {
   char text[40];
   auto written = [&](auto value) { return std::string(text, std::to_chars(text, text + sizeof text, value).ptr); };

@@ -12,7 +12,10 @@ std::vector<std::string> argument_names(const CallSignature& signature, const Le
 // `the result`, `the result (loss)`.
 std::vector<std::string> result_names(const CallSignature& signature, const LeafList& results);
 
-// A number, text or length as a person writes it.
+// `length 3`, `a value` or `no value`, `alternative 1`.
+std::string count_text(LeafKind kind, std::uint64_t count);
+
+// A number as a person writes it.
 std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size);
 
 }  // namespace weft::detail

@@ -101,8 +101,8 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
           line += (axis ? "," : "") + size_text(positions[i] + 1 + static_cast<std::size_t>(axis));
         line += "]";
       }
-    } else if (leaf.kind == LeafKind::count) {
-      line += "length " + std::to_string(word);
+    } else if (is_count(leaf.kind)) {
+      line += count_text(leaf.kind, word);
     } else if (leaf.kind == LeafKind::number) {
       line += "== " + value_text(leaf.number, word, leaf.size);
     } else if (leaf.kind == LeafKind::text) {

@@ -64,7 +64,7 @@ std::string bytes_of(const Leaf& leaf) {
 
 // What is no tensor in a result, which every call gives back as it was when the function was traced.
 std::string plain_text(const Leaf& leaf, const std::string& name) {
-  if (leaf.kind == LeafKind::count) return concat_text(name, " has length ", leaf.size, "\n");
+  if (is_count(leaf.kind)) return name + " is " + count_text(leaf.kind, leaf.size) + "\n";
   if (leaf.kind == LeafKind::param) return leaf.flag ? name + " is frozen\n" : "";
   if (!holds_bytes(leaf.kind)) return "";
   std::string text = name + " is";

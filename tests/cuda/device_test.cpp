@@ -73,6 +73,7 @@ TEST_CASE("a machine without a driver says what was looked for, with the user's 
     text = error.what();
   }
   CHECK(text.find("[to] cuda:0 can't be used") != std::string::npos);
+  CHECK(text.rfind('[') == 0);  // one prefix
   CHECK(text.find("device_test.cpp:") != std::string::npos);
   const bool says = text.find("libcuda.so.1") != std::string::npos || text.find("finds no device") != std::string::npos;
   CHECK_MESSAGE(says, text);

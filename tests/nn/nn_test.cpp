@@ -126,14 +126,28 @@ struct Network {
 
 TEST_CASE("parameters have the names of their places") {
   Network network;
-  network.head.emplace(4, 2);
-  std::vector<nn::NamedParameter> found = nn::parameters(network);
-  REQUIRE(found.size() == 12);
-  CHECK(std::string(found[0].name) == "blocks.0.first.weight");
-  CHECK(std::string(found[7].name) == "blocks.1.second.bias");
-  CHECK(std::string(found[9].name) == "head.bias");
-  CHECK(std::string(found[11].name) == "scales.1");
-  CHECK(found[9].value.same(network.head->bias));
+  network.head.emplace(4, 2, false);
+  network.scales[1] = ones({2});
+  std::vector<nn::NamedParameter<>> found = nn::parameters(network);
+  std::vector<std::string> names;
+  for (const auto& parameter : found) names.push_back(parameter.name);
+  // scales.0 and the head's bias are not there.
+  CHECK(names == std::vector<std::string>{"blocks.0.first.weight", "blocks.0.first.bias", "blocks.0.second.weight",
+                                          "blocks.0.second.bias", "blocks.1.first.weight", "blocks.1.first.bias",
+                                          "blocks.1.second.weight", "blocks.1.second.bias", "head.weight", "scales.1"});
+}
+
+TEST_CASE("parameters are the model's own") {
+  Network network;
+  network.scales[1] = ones({2});
+  for (auto& parameter : nn::parameters(network)) parameter.value -= parameter.value;
+  CHECK(values(network.scales[1]) == std::vector<double>{0, 0});
+  CHECK(values(network.blocks[1].second.bias) == std::vector<double>(4, 0));
+  nn::parameters(network).back().value.frozen = true;
+  CHECK(network.scales[1].frozen);
+  const Network& constant = network;
+  static_assert(std::is_same_v<decltype(nn::parameters(constant)), std::vector<nn::NamedParameter<const Param>>>);
+  CHECK(&nn::parameters(constant).back().value == &network.scales[1]);
 }
 
 TEST_CASE("freezing a part") {

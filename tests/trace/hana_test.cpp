@@ -50,7 +50,7 @@ std::string names_of() {
 TEST_CASE("parameters are named by Hana's names") {
   Defined d{{trace_test::vector_of({2, 3}), trace_test::vector_of({1})}, {}};
   std::string names;
-  for (const nn::NamedParameter& parameter : nn::parameters(d)) names += std::string(parameter.name) + " ";
+  for (const nn::NamedParameter<>& parameter : nn::parameters(d)) names += std::string(parameter.name) + " ";
   CHECK(names == "in.weight in.bias ");
 }
 

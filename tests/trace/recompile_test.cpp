@@ -59,12 +59,15 @@ TEST_CASE("each thing that a guard holds, changed alone, recompiles with its rea
         "argument 0 (rate): was 0.5, is -0.5 (pass it as a weft::Scalar, which may vary without a recompilation)");
   CHECK(reason([](Arguments& a) { a.training = false; }) == "argument 0 (training): was true, is false");
   CHECK(reason([](Arguments& a) { a.depth = 200; }) ==
-        "argument 0 (depth): was 3, is 200 (pass it as a weft::Index, which may vary without a recompilation)");
+        "argument 0 (depth): was 3, is 200 (an operand of arithmetic may vary as a weft::Index; a loop count, a stride "
+        "or a size "
+        "shapes the graph and is compiled for each value: raise recompile_limit, or take a size from a tensor under "
+        "{.dynamic = true})");
   CHECK(reason([](Arguments& a) { a.name = "gelu"; }) == "argument 0 (name): was \"relu\", is \"gelu\"");
-  CHECK(reason([](Arguments& a) { a.list.push_back(zeros({4})); }) == "argument 0 (list): length was 1, is 2");
+  CHECK(reason([](Arguments& a) { a.list.push_back(zeros({4})); }) == "argument 0 (list): was length 1, is length 2");
   CHECK(reason([](Arguments& a) { a.sizes[1] = 3; }) == "argument 0 (sizes): its numbers changed");
-  CHECK(reason([](Arguments& a) { a.sizes.push_back(3); }) == "argument 0 (sizes): length was 2, is 3");
-  CHECK(reason([](Arguments& a) { a.mask = zeros({4}); }) == "argument 0 (mask): length was 0, is 1");
+  CHECK(reason([](Arguments& a) { a.sizes.push_back(3); }) == "argument 0 (sizes): was length 2, is length 3");
+  CHECK(reason([](Arguments& a) { a.mask = zeros({4}); }) == "argument 0 (mask): was no value, is a value");
 }
 
 TEST_CASE("what is no guard does not recompile: values, strides, offsets, addresses, pending work") {
@@ -106,6 +109,8 @@ TEST_CASE("a variant's alternative is guarded") {
   CHECK(numbers_of(f(Choice(std::pair{vector_of({1}), vector_of({2})}))) == Numbers{3});
   CHECK(numbers_of(f(Choice(vector_of({4})))) == Numbers{4});
   CHECK(specialization_count(f) == 2);
+  CHECK(last_recompile_reason(f) == "argument 0: was alternative 0, is alternative 1");
+  CHECK(explain(f, Choice(vector_of({1}))).guards[0] == "argument 0: alternative 0");
 }
 
 TEST_CASE("beyond the limit other arguments run eagerly, with right results, or are an error") {
