@@ -108,7 +108,6 @@ TEST_CASE("losses refuse what does not fit") {
   refuses([&] { nn::cross_entropy(logits, labels(-1, 0)).item(); }, "out of range [0, 3)");
   refuses([&] { nn::cross_entropy(logits, ones({2})); }, "integer labels [...]: f32[2,3] x f32[2]");
   refuses([&] { nn::cross_entropy(logits, arange(3)); }, "f32[2,3] x i64[3]");
-  refuses([&] { nn::cross_entropy(ones({0, 3}), arange(0)); }, "the mean over nothing");
   refuses([&] { nn::mse_loss(logits, ones({3})); }, "shapes differ: f32[2,3] x f32[3]");
   CHECK(nn::cross_entropy(logits, labels(0, 2)).item() == doctest::Approx(std::log(3)));  // and the next call works
   CHECK(nn::mse_loss(logits, logits * 3).item() == 4);
