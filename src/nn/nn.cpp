@@ -1,6 +1,7 @@
 // Layers, losses and initial values: short functions over tensors.
 #include "weft/nn.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -21,6 +22,8 @@ Fans fans(const char* operation, const Shape& sizes, Loc loc) {
     if (i != 0) result.in *= size;
     if (i != 1) result.out *= size;
   }
+  result.in = std::max(result.in, 1.0);  // of no elements any scale will do
+  result.out = std::max(result.out, 1.0);
   return result;
 }
 

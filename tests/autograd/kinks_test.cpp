@@ -67,6 +67,14 @@ TEST_CASE("clamp with numbers, with Scalars and of integers; its second derivati
       vector_of({-1, 0, 0.5, 1, 2, NAN}));
 }
 
+TEST_CASE("clamp promotes as minimum and maximum do: Scalars take the other operand's dtype") {
+  const Tensor half = ones({2}, {DType::f16});
+  CHECK((half * clamp(Scalar(2), 0.0, 1.0)).dtype() == DType::f16);
+  CHECK(clamp(half, Scalar(0), Scalar(1)).dtype() == DType::f16);
+  CHECK(clamp(Index(5), 0, 3).dtype() == DType::i64);
+  CHECK(clamp(half, 0, ones({2})).dtype() == DType::f32);
+}
+
 TEST_CASE("maximum and minimum halve the gradient at a tie, relu and abs have none at 0") {
   check(
       [](const Tensor& x, const Tensor& y) {

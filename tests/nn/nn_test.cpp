@@ -73,6 +73,8 @@ TEST_CASE("initial values: PyTorch's bounds for Linear, deviations for the other
   CHECK(deviation(nn::xavier_normal({300, 400})) == doctest::Approx(std::sqrt(2.0 / 700)).epsilon(0.02));
   CHECK(deviation(nn::kaiming_normal({30, 40, 10})) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.03));
   refuses([] { nn::kaiming_normal({3}); }, "needs sizes [out, in, ...]");
+  CHECK(values(nn::kaiming_uniform({4, 0})).empty());
+  CHECK(values(nn::xavier_normal({0, 0})).empty());
 }
 
 TEST_CASE("cross entropy: values and gradients, worked out in float64") {
