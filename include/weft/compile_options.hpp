@@ -9,7 +9,8 @@ namespace weft {
 enum class Backend : std::uint8_t { compiled, eager, reference };
 
 // How often the function is traced again and compared, to find what guards cannot see (a global that is read): on calls
-// 2, 4, 8, 16, ... of each specialization; on every call; or never.
+// 2, 4, 8, 16, ... of each specialization; on every call; or never. A difference is an Error, and the specialization
+// is dropped: the next call traces anew.
 enum class Check : std::uint8_t { sampled, every_call, never };
 
 // What to do when kernels cannot be compiled, or a function was compiled too often: run eagerly and say so once, or

@@ -1,6 +1,6 @@
-// Differentiation: value_and_grad(f, wrt), grad(f, wrt). Lexical: f is called with every trainable leaf of `wrt` bound
-// to a variable, and gradients flow to these variables only. The same eagerly and inside compile; levels nest, so the
-// gradient of a gradient is the second derivative.
+// Differentiation: value_and_grad(f, wrt), grad(f, wrt). Lexical: f is called with a copy of `wrt`, every trainable
+// leaf bound to a variable, and gradients flow to these variables only. The same eagerly and inside compile; levels
+// nest, so the gradient of a gradient is the second derivative.
 #pragma once
 #include <vector>
 
@@ -23,7 +23,7 @@ namespace detail {
 // tensors; where there is neither, Scalars.
 LeafKind trainable_kind(const LeafList& leaves);
 
-// The erased half: opened with the leaves of `wrt`, closed on every path.
+// The erased half: opened with the leaves of a copy of `wrt`, closed on every path.
 class Level {
  public:
   Level(const char* operation, Loc loc);
@@ -32,40 +32,23 @@ class Level {
 
   // Binds each leaf that trains to a fresh variable.
   void bind(const LeafList& leaves, const TypeDescription& description);
-  // Puts the values of before back. Leaves that f added or took away are left alone.
-  void restore(const LeafList& leaves) noexcept;
+  // Gives `place` what f wrote into the copy, but to the leaves that train; what f only read is not touched.
+  void write_back(const LeafList& bound, const LeafList& place) const;
   // Differentiates the first leaf of `result`.
   void differentiate(const LeafList& result);
-  // Leaves of a copy of `wrt`: gradients where leaves train, undefined tensors elsewhere.
+  // Makes gradients of the copy: where leaves train, undefined tensors elsewhere.
   void place_gradients(const LeafList& leaves);
 
  private:
   bool trains(const Leaf& leaf) const;
+  void require_places(const LeafList& leaves) const;
 
   const char* operation_;
   Loc loc_;
   std::uint64_t saved_start_;
   LeafKind trains_ = LeafKind::param;
   std::vector<std::size_t> positions_;  // of the leaves that train
-  std::vector<Tensor> before_, variables_, gradients_;
-};
-
-// Binds for the length of a block.
-template <class M>
-struct BoundLeaves {
-  M& place;
-  Level& level;
-  LeafList& leaves;
-  BoundLeaves(M& place, Level& level, LeafList& leaves) : place(place), level(level), leaves(leaves) {
-    flatten(place, leaves);
-    level.bind(leaves, Description<std::remove_const_t<M>>::value);
-  }
-  ~BoundLeaves() {
-    leaves.clear();
-    flatten(place, leaves);
-    level.restore(leaves);
-  }
-  BoundLeaves(const BoundLeaves&) = delete;
+  std::vector<Tensor> variables_, gradients_;
 };
 
 enum class Misuse : std::uint8_t {
@@ -111,64 +94,68 @@ consteval bool explain() {
   return found == Misuse::none;
 }
 
-template <class Argument, class F, class M>
-auto run(const char* operation, F& f, M& place, Loc loc) {
-  using Value = std::remove_cvref_t<std::invoke_result_t<F&, Argument>>;
+// `wrt` is only read, unless f writes into the copy that it gets.
+template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
+auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
+  using Value = std::remove_cvref_t<std::invoke_result_t<F&, Wrt&>>;
   Level level(operation, loc);
+  M bound(wrt);
   LeafList leaves;
-  auto bound_call = [&]() -> Value {
-    BoundLeaves<M> bound(place, level, leaves);
-    Value value = f(static_cast<Argument>(place));
-    LeafList result;
-    flatten(value, result);
-    level.differentiate(result);
-    return value;
-  };
-  Value value = bound_call();
-  M gradients = place;
+  flatten(bound, leaves);
+  level.bind(leaves, Description<M>::value);
+  Value value = f(static_cast<Wrt&>(bound));
+  LeafList result;
+  flatten(value, result);
+  level.differentiate(result);
   leaves.clear();
-  flatten(gradients, leaves);
+  flatten(bound, leaves);
+  if constexpr (!std::is_const_v<Wrt>) {
+    LeafList place;
+    flatten(wrt, place);
+    level.write_back(leaves, place);
+  }
   level.place_gradients(leaves);
-  return ValueAndGrad<Value, M>{std::move(value), std::move(gradients)};
+  return ValueAndGrad<Value, M>{std::move(value), std::move(bound)};
 }
 
-// `Argument` is M& where f may write buffers, const M& where it gets a copy.
-template <class Argument, class F, class M>
-auto differentiate(const char* operation, F& f, M& place, Loc loc) {
-  constexpr Misuse found = misuse<Argument, F, M>();
+// `Wrt` is M where f may write buffers, const M where it may not.
+template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
+auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc) {
+  constexpr Misuse found = misuse<Wrt&, F, M>();
   if constexpr (found == Misuse::none)
-    return run<Argument>(operation, f, place, loc);
+    return run(operation, f, wrt, loc);
   else
     return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),
            *static_cast<ValueAndGrad<Tensor, std::conditional_t<found == Misuse::not_copyable, Tensor, M>>*>(nullptr);
 }
 
+// A temporary is read only: f could write nothing into it that anybody would see.
+template <class M>
+auto& read_unless_lvalue(std::remove_reference_t<M>& wrt) {
+  if constexpr (std::is_lvalue_reference_v<M>)
+    return wrt;
+  else
+    return std::as_const(wrt);
+}
+
 }  // namespace detail
 
 // Calls f(wrt) and differentiates what it returns: a number of one element, or a struct or tuple whose first leaf is
-// it. `wrt` is a Tensor, a Param, or anything of them: a model, a vector, a tuple. Returns [value, gradients]. Values
-// in `wrt` are as before afterwards, also when f throws; what f writes to the Buffers of a model that is not const
-// stays. Throws Error when the loss is no floating number of one element, when a leaf is an integer, when no leaf
-// reaches the loss, and when a value on the way was computed where no level was open.
+// it. `wrt` is a Tensor, a Param, or anything of them: a model, a vector, a tuple. Returns [value, gradients]. f gets a
+// copy of `wrt`. What it writes to the Buffers and numbers of a model that is not const is written back when all has
+// succeeded; the places that are differentiated keep their values. Where f only reads, `wrt` is only read: threads may
+// share it. Throws Error when the loss is no floating number of one element, when a leaf is an integer, when no leaf
+// reaches the loss, when a value on the way was computed where no level was open (by another thread, say), and when f
+// changes lengths or presence in a model that is not const.
 template <class F, class M>
 auto value_and_grad(F&& f, M&& wrt, Loc loc = Loc::current()) {
-  if constexpr (std::is_lvalue_reference_v<M> && !std::is_const_v<std::remove_reference_t<M>>) {
-    return detail::differentiate<M>("value_and_grad", f, wrt, loc);
-  } else {
-    std::remove_cvref_t<M> copy(std::forward<M>(wrt));
-    return detail::differentiate<const std::remove_cvref_t<M>&>("value_and_grad", f, copy, loc);
-  }
+  return detail::differentiate("value_and_grad", f, detail::read_unless_lvalue<M>(wrt), loc);
 }
 
 // The gradients alone.
 template <class F, class M>
 auto grad(F&& f, M&& wrt, Loc loc = Loc::current()) {
-  if constexpr (std::is_lvalue_reference_v<M> && !std::is_const_v<std::remove_reference_t<M>>) {
-    return detail::differentiate<M>("grad", f, wrt, loc).gradients;
-  } else {
-    std::remove_cvref_t<M> copy(std::forward<M>(wrt));
-    return detail::differentiate<const std::remove_cvref_t<M>&>("grad", f, copy, loc).gradients;
-  }
+  return detail::differentiate("grad", f, detail::read_unless_lvalue<M>(wrt), loc).gradients;
 }
 
 }  // namespace weft

@@ -37,7 +37,7 @@ struct Linear {
   WEFT_MEMBERS(weight, bias)
 };
 
-// ---- losses: means over all elements --------------------------------------------------------------------------------
+// ---- losses: means over all elements, NaN of none -------------------------------------------------------------------
 
 // -log softmax(logits)[label] over the last axis: logits [..., classes], labels integers [...]. A label outside
 // [0, classes) is an error.

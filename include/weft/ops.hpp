@@ -189,7 +189,7 @@ Tensor softmax(At x, int axis = -1);
 Tensor log_softmax(At x, int axis = -1);
 Tensor logsumexp(At x, int axis = -1, bool keepdim = false);
 Tensor silu(At x);  // x * sigmoid(x)
-// min(max(x, low), high): high where low > high, NaN where any is.
+// min(max(x, low), high): high where low > high, NaN where any is. At a bound the gradient is x's.
 Tensor clamp(At x, At low, At high);
 Tensor square(At x);
 

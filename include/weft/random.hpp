@@ -40,10 +40,12 @@ Generator& default_generator();
 void seed(std::uint64_t value, Loc loc = Loc::current());
 
 // All throw Error on a negative size; options take a floating dtype.
-// Uniform in [low, high): 24 bits of f32, 53 of f64, as many as the significand has of f16 and bf16.
+// Uniform in [low, high): 24 bits of f32, 53 of f64, as many as the significand has of f16 and bf16. Throws where the
+// dtype holds low or high as no finite number, and where low > high.
 Tensor uniform(Sizes sizes, double low = 0, double high = 1, Generator& generator = default_generator(),
                Options options = {}, Loc loc = Loc::current());
-// Normal, by Box and Muller: two draws.
+// Normal, by Box and Muller: two draws. Throws where the dtype holds mean or deviation as no finite number, and where
+// the deviation is negative.
 Tensor normal(Sizes sizes, double mean = 0, double deviation = 1, Generator& generator = default_generator(),
               Options options = {}, Loc loc = Loc::current());
 // i64, uniform in [low, high); high - low at most 2^31.

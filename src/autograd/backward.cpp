@@ -5,6 +5,7 @@
 #include "autograd/rules.hpp"
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
+#include "tensor/evaluate.hpp"
 #include "tensor/record.hpp"
 
 namespace weft {
@@ -77,12 +78,14 @@ class Backward {
   // pending, and evaluation numbers nodes too. So it is asked in collect() alone.
   std::uint32_t find(const Tensor& value) const {
     const Node* node = value.node();
-    return node->index < entries_.size() && entries_[node->index].node == node ? node->index : none;
+    return node->sequence >= start_ && node->index < entries_.size() && entries_[node->index].node == node ? node->index
+                                                                                                           : none;
   }
 
   // What the loss needs and was recorded since the variables (nothing older can depend on them), and what of it
   // depends.
   void collect(const Tensor& loss) {
+    std::lock_guard lock(evaluation_mutex());  // evaluation drops operands, also of what other threads recorded since
     auto visit = [&](const Tensor& value) {
       Node* node = value.node();
       if (node->sequence < start_ || find(value) != none) return;
@@ -152,7 +155,7 @@ class Backward {
   [[noreturn]] void no_path() {
     fail(operation_, loc_,
          "the loss does not depend on what it is differentiated with respect to: use the argument that "
-         "the function is called with, not a copy of it");
+         "the function is called with, not what it was copied from, nor a copy of it");
   }
 
   std::span<const Tensor> variables_;

@@ -1,12 +1,15 @@
 // The erased half of value_and_grad: leaves bound to variables, a level open while f runs, gradients put in place.
-// In: flattened leaves. Out: the same leaves as before, and those of the gradients. Invariant: while a level is open
-// values computed since its variables were made keep their operands.
+// In: the flattened leaves of a copy of the model. Out: the leaves of the model with what f wrote, and those of the
+// gradients. Invariants: while a level is open values computed since its variables were made keep their operands; the
+// model itself is written only where f changed the copy.
 #include "weft/grad.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
+#include "tensor/evaluate.hpp"
 #include "tensor/record.hpp"
 
 namespace weft::detail {
@@ -24,7 +27,9 @@ Level::~Level() {
   Recorder& r = recorder();
   r.level_start = saved_start_;
   if (saved_start_ != UINT64_MAX) return;
-  for (const Tensor& value : std::exchange(r.kept, {})) {
+  const std::vector<Tensor> kept = std::exchange(r.kept, {});
+  std::lock_guard lock(evaluation_mutex());
+  for (const Tensor& value : kept) {
     drop_operands(value.node());
     value.node()->severed = true;
   }
@@ -57,14 +62,40 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
   }
   if (variables_.empty())
     fail(operation_, loc_, "there is nothing to differentiate with respect to: no parameter trains");
-  for (std::size_t i = 0; i < positions_.size(); ++i)
-    before_.push_back(std::exchange(leaves.leaves[positions_[i]].tensor(), variables_[i]));
+  for (std::size_t i = 0; i < positions_.size(); ++i) leaves.leaves[positions_[i]].tensor() = variables_[i];
 }
 
-void Level::restore(const LeafList& leaves) noexcept {
-  for (std::size_t i = 0; i < before_.size(); ++i)
-    if (positions_[i] < leaves.leaves.size() && leaves.leaves[positions_[i]].kind == trains_)
-      leaves.leaves[positions_[i]].tensor() = std::move(before_[i]);
+void Level::require_places(const LeafList& leaves) const {
+  for (std::size_t position : positions_)
+    if (position >= leaves.leaves.size() || !trains(leaves.leaves[position]))
+      fail(operation_, loc_,
+           "the function added, removed or froze parameters of what it is differentiated with respect to");
+}
+
+void Level::write_back(const LeafList& bound, const LeafList& place) const {
+  require_places(bound);
+  const std::size_t count = bound.leaves.size();
+  bool same = place.leaves.size() == count;
+  for (std::size_t i = 0; same && i < count; ++i) {
+    const Leaf &from = bound.leaves[i], &to = place.leaves[i];
+    same = from.kind == to.kind && from.size == to.size && from.flag == to.flag;
+  }
+  if (!same)
+    fail(operation_, loc_,
+         "the function must not change lengths, presence, alternatives or what is frozen in what it is differentiated "
+         "with respect to: change them outside");
+  auto trained = positions_.begin();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Leaf &from = bound.leaves[i], &to = place.leaves[i];
+    if (trained != positions_.end() && *trained == i)
+      ++trained;
+    else if (!holds_tensor(from.kind)) {
+      if (from.address && from.size && std::memcmp(to.address, from.address, from.size) != 0)
+        std::memcpy(to.address, from.address, from.size);
+    } else if (!to.tensor().same(from.tensor())) {
+      to.tensor() = from.tensor();
+    }
+  }
 }
 
 void Level::differentiate(const LeafList& result) {
@@ -74,15 +105,11 @@ void Level::differentiate(const LeafList& result) {
 }
 
 void Level::place_gradients(const LeafList& leaves) {
+  require_places(leaves);
   for (const Leaf& leaf : leaves.leaves)
     if (leaf.kind == LeafKind::tensor || leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer)
       leaf.tensor() = Tensor();
-  for (std::size_t i = 0; i < positions_.size(); ++i) {
-    if (positions_[i] >= leaves.leaves.size() || !trains(leaves.leaves[positions_[i]]))
-      fail(operation_, loc_,
-           "the function added, removed or froze parameters of what it is differentiated with respect to");
-    leaves.leaves[positions_[i]].tensor() = std::move(gradients_[i]);
-  }
+  for (std::size_t i = 0; i < positions_.size(); ++i) leaves.leaves[positions_[i]].tensor() = std::move(gradients_[i]);
 }
 
 }  // namespace weft::detail

@@ -1,6 +1,7 @@
 // Layers, losses and initial values: short functions over tensors.
 #include "weft/nn.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -21,6 +22,8 @@ Fans fans(const char* operation, const Shape& sizes, Loc loc) {
     if (i != 0) result.in *= size;
     if (i != 1) result.out *= size;
   }
+  result.in = std::max(result.in, 1.0);  // of no elements any scale will do
+  result.out = std::max(result.out, 1.0);
   return result;
 }
 
@@ -98,7 +101,6 @@ Tensor cross_entropy(At logits, At labels) {
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
     fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt),
          " x ", to_string(lt));
-  if (zt.shape.element_count() == Dim(0)) fail("cross_entropy", call.loc(), "the mean over nothing: ", to_string(zt));
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
   check_range(label, classes, "cross_entropy", call.loc(), z);

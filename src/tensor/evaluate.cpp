@@ -33,7 +33,7 @@ bool plain(const Value& value) { return value.layout.offset == 0 && value.contig
 
 void set_computed(Node* node, Value value) {
   if (!plain(value)) node->layout = new Layout(value.layout);
-  node->pending = 0;
+  __atomic_store_n(&node->pending, 0u, __ATOMIC_RELAXED);
   __atomic_store_n(&node->storage, std::exchange(value.storage, nullptr), __ATOMIC_RELEASE);
 }
 
@@ -133,9 +133,6 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
 
 // ---- what is pending ------------------------------------------------------------------------------------------------
 
-// One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores.
-std::mutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
-
 // The uncomputed nodes below `roots`, in the order in which they were recorded. A node is known by its place in the
 // list, so nothing has to be cleaned up when something throws.
 std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation, Loc loc) {
@@ -204,6 +201,8 @@ void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Lo
 }
 
 }  // namespace
+
+std::mutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
 
 void execute_eagerly(Node* node) {
   if (computed(node)) return;

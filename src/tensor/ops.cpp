@@ -198,9 +198,22 @@ Tensor silu(At x) {
   Tensor value = resolve(x, "silu");
   return value * sigmoid(value);
 }
+// PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and lies
+// below `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among it.
 Tensor clamp(At x, At low, At high) {
   Composite call("clamp", x.loc);
-  return minimum(maximum(x, low), high);
+  Tensor values[] = {resolve(x, "clamp"), resolve(low, "clamp"), resolve(high, "clamp")};
+  unify("clamp", values, DTypeClass::arithmetic, call.loc());
+  const auto& [value, least, greatest] = values;
+  Tensor result = stop_gradient(minimum(maximum(value, least), greatest));
+  if (!is_floating(type_of(result).dtype)) return result;
+  Tensor above_least = least <= value;
+  if (low.tensor || high.tensor) {
+    const Tensor turned = (greatest < least) & ~isnan(value);
+    result = where((above_least & (greatest < value)) | turned, greatest, result);
+    result = where((value < least) & (least < greatest), least, result);
+  }
+  return where(above_least & (value <= greatest), value, result);
 }
 
 // A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch.

@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/storage.hpp"
+#include "graph/reference.hpp"
 #include "tensor/evaluate.hpp"
 #include "tensor/random.hpp"
 #include "tensor/record.hpp"
@@ -62,6 +63,11 @@ constexpr std::uint64_t hash_of(const char* text) {  // FNV-1a
 
 void check_probability(const char* operation, double probability, Loc loc) {
   if (!(probability >= 0 && probability <= 1)) fail(operation, loc, "the probability is ", probability);
+}
+
+// A number of the distribution itself, which the dtype must be able to hold.
+void check_finite(const char* operation, const char* what, double value, DType dtype, Loc loc) {
+  if (!std::isfinite(round_to(dtype, value))) fail(operation, loc, what, " is ", value, ", in ", info(dtype).name);
 }
 
 // Uniform in [0, 1) in the dtype in which it is computed.
@@ -144,11 +150,14 @@ Generator Generator::named(const char* name, Loc loc) const {
 
 Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Options options, Loc loc) {
   Composite call("uniform", loc);
-  if (!(low <= high)) fail("uniform", call.loc(), "the interval [", low, ", ", high, ") is empty");
   DType computed = computed_in(options.dtype, "uniform", call.loc());
+  check_finite("uniform", "the low end", low, options.dtype, call.loc());
+  check_finite("uniform", "the high end", high, options.dtype, call.loc());
+  if (!(low <= high)) fail("uniform", call.loc(), "the interval [", low, ", ", high, ") is empty");
   Tensor unit = unit_interval(sizes.shape(), options.dtype, generator, options.device, call.loc());
   if (low == 0 && high == 1) return cast(unit, options.dtype);
-  Tensor result = cast(unit * (high - low) + low, options.dtype);
+  const bool wide = !std::isfinite(round_to(computed, high - low));
+  Tensor result = cast(wide ? unit * high + (1 - unit) * low : unit * (high - low) + low, options.dtype);
   // Rounding may reach `high`, which is outside.
   Tensor end = cast(full({}, high, {computed}), options.dtype);
   return low == high ? result : where(result == end, low, result);
@@ -156,8 +165,10 @@ Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Optio
 
 Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, Options options, Loc loc) {
   Composite call("normal", loc);
-  if (!(deviation >= 0)) fail("normal", call.loc(), "the deviation is ", deviation);
   DType computed = computed_in(options.dtype, "normal", call.loc());
+  check_finite("normal", "the mean", mean, options.dtype, call.loc());
+  check_finite("normal", "the deviation", deviation, options.dtype, call.loc());
+  if (deviation < 0) fail("normal", call.loc(), "the deviation is ", deviation);
   Tensor u = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
   Tensor v = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
   Tensor unit = sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);

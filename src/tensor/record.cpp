@@ -95,7 +95,7 @@ Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes&
   std::uint32_t pending = 0;
   for (const Tensor& operand : operands) {
     check_operand(r, operand, info(op).name, loc);
-    pending += operand.node()->pending;
+    pending += __atomic_load_n(&operand.node()->pending, __ATOMIC_RELAXED);  // another thread may be evaluating it
   }
   Type type = infer(op, operands, attributes, wanted, loc);
   check_count(info(op).name, type, loc);

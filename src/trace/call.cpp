@@ -24,18 +24,29 @@ struct ScratchStack {
 };
 ScratchStack& scratch_stack() { return per_thread<ScratchStack>(); }
 
-bool overlap(const LeafRun& a, const LeafRun& b) { return a.begin < b.end && b.begin < a.end; }
-
-// State must not be reachable through another argument: the order of writes would decide.
-void refuse_overlap(const LeafList& arguments, Loc loc) {
-  const LeafRun* begin = arguments.runs.begin();
-  const LeafRun* end = arguments.runs.end();
-  for (const LeafRun* state = begin; state != end; ++state) {
-    if (state->access != Access::state) continue;
-    for (const LeafRun* other = begin; other != end; ++other)
-      if (other->argument != state->argument && overlap(*state, *other)) [[unlikely]]
+// Marks the arguments that share an object with another one: f(std::move(x), std::move(x)). State must not be
+// reachable through another argument at all: the order of writes would decide. Sorted by address, an object that
+// overlaps any before it overlaps the one of them that ends last.
+void find_overlaps(Scratch& scratch, Loc loc) {
+  const LeafList& arguments = scratch.arguments;
+  scratch.overlaps.assign(arguments.argument, 0);
+  if (arguments.runs.size() < 2) return;
+  std::vector<const LeafRun*>& runs = scratch.runs;
+  runs.clear();
+  for (const LeafRun& run : arguments.runs)
+    if (run.begin != run.end) runs.push_back(&run);
+  std::sort(runs.begin(), runs.end(), [](const LeafRun* a, const LeafRun* b) { return a->begin < b->begin; });
+  const LeafRun* last = runs.front();
+  for (const LeafRun* run : runs) {
+    if (run->begin < last->end && run->argument != last->argument) [[unlikely]] {
+      const LeafRun *state = std::min(run, last), *other = std::max(run, last);  // in the order of the arguments
+      if (state->access != Access::state) std::swap(state, other);
+      if (state->access == Access::state)
         fail("compile", loc, "argument ", state->argument, ", which is written, overlaps argument ", other->argument,
              ": pass an object once (or through std::as_const, where a generic function only reads it)");
+      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = 1;
+    }
+    if (run->end > last->end) last = run;
   }
 }
 
@@ -127,24 +138,21 @@ class Execution {
     return static_cast<char*>(copy.storage->data) + storage_bytes(type_of(value).dtype, copy.offset);
   }
 
-  // The memory of an argument that dies with this call, where the plan lets this result be written into it.
+  // The memory of an argument that dies with this call, where the plan lets this result be written into it and nothing
+  // else looks at it: no other handle, no view, no other argument that is the same object.
   Storage* donated(std::size_t output, std::size_t bytes) {
-    for (const runtime::Plan::Donation& donation : s_.executable->plan.donations) {
-      if (donation.result != static_cast<int>(output)) continue;
-      auto input = static_cast<std::size_t>(donation.argument);
-      std::uint32_t leaf = traced_.inputs[input];
-      if (leaf == generator_leaf || !s_.donatable[leaf]) continue;
-      const Tensor& value = scratch_.arguments.leaves[leaf].tensor();
-      const Node& node = *value.node();
-      Storage* storage = node.storage;
-      const bool own = storage && node.references == 1 && unique(storage);
-      if (!own && !(storage && seeded(SeededBug::donation_of_shared_memory))) continue;
-      if (value.output() != 0 || node.layout || storage->bytes < bytes) continue;
-      if (std::count(scratch_.result_pointers.begin(), scratch_.result_pointers.end(), storage->data)) continue;
-      weft::retain(storage);
-      return storage;
-    }
-    return nullptr;
+    const std::uint32_t donor = s_.donors[output];
+    if (donor == no_leaf) return nullptr;
+    const Leaf& leaf = scratch_.arguments.leaves[donor];
+    const Tensor& value = leaf.tensor();
+    const Node& node = *value.node();
+    Storage* storage = node.storage;
+    if (!storage || value.output() != 0 || node.layout || storage->bytes < bytes) return nullptr;
+    const bool own = __atomic_load_n(&node.references, __ATOMIC_ACQUIRE) == 1 && unique(storage) &&
+                     !scratch_.overlaps[leaf.argument];
+    if (!own && !seeded(SeededBug::donation_of_shared_memory)) return nullptr;
+    weft::retain(storage);
+    return storage;
   }
 
   void run_plan() {
@@ -282,7 +290,7 @@ bool Call::known() {
 
 const void* Call::prepare() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
-  if (arguments_->runs.size() > 1) refuse_overlap(*arguments_, loc_);
+  find_overlaps(*scratch_, loc_);
   encode(signature_, *arguments_, scratch_->words, loc_);
   specialization_ = function_->find(scratch_->words);
   if (!specialization_) specialization_ = specialize(call);

@@ -41,7 +41,7 @@ Guards make_guards(const Traced& traced, const Words& words) {
 }
 
 // A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
-std::vector<std::uint8_t> donatable_leaves(const Traced& traced, const LeafList& arguments) {
+std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const Traced& traced, const LeafList& arguments) {
   std::vector<std::uint8_t> donatable(arguments.leaves.size(), 0);
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) donatable[i] = arguments.leaves[i].access == Access::owned;
   for (const Traced::State& state : traced.states) donatable[state.leaf] = 1;
@@ -50,7 +50,12 @@ std::vector<std::uint8_t> donatable_leaves(const Traced& traced, const LeafList&
   };
   for (const Source& source : traced.results) keep(source);
   for (const Traced::State& state : traced.states) keep(state.source);
-  return donatable;
+  std::vector<std::uint32_t> donors(static_cast<std::size_t>(plan.result_count), no_leaf);
+  for (const runtime::Plan::Donation& donation : plan.donations) {
+    const std::uint32_t leaf = traced.inputs[static_cast<std::size_t>(donation.argument)];
+    if (leaf != generator_leaf && donatable[leaf]) donors[static_cast<std::size_t>(donation.result)] = leaf;
+  }
+  return donors;
 }
 
 // One line a failure; one line a process where there is no compiler, which each function would run into.
@@ -85,17 +90,18 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
   made->guard_texts = guard_texts(made->guards, call.signature, call.scratch.arguments);
   made->symbolic = !made->traced.symbol_positions.empty();
   for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
-  made->donatable = donatable_leaves(made->traced, call.scratch.arguments);
   if (function.options.check != Check::never) made->structure = made->traced.structure();
   made->backend = backend;
   if (backend == Backend::compiled) compile_kernels(*made, function);
+  if (made->executable) made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
   made->graph_text = made->executable ? made->executable->traced_text : to_text(made->traced.graph);
   return made;
 }
 
 // Why none of what is there fits: against what was used last.
-std::string recompile_reason(CallContext call, const Snapshot& snapshot) {
-  const Guards& guards = snapshot.list[std::min(snapshot.last.load(), snapshot.list.size() - 1)]->guards;
+std::string recompile_reason(CallContext call, const Snapshot* snapshot) {
+  if (!snapshot) return "Check dropped what was compiled: the function does something else now";
+  const Guards& guards = snapshot->list[snapshot->last.load()]->guards;
   return violation(guards, call.signature, call.scratch.arguments, call.scratch.words);
 }
 
@@ -125,16 +131,37 @@ const Specialization* Function::find(const Words& words) const {
   return nullptr;
 }
 
-void Function::publish(std::shared_ptr<const Specialization> made) {
-  auto next = std::make_unique<Snapshot>();
-  if (const Snapshot* old = current.load()) next->list = old->list;
+void Function::add(std::shared_ptr<const Specialization> made) {
+  std::vector<std::shared_ptr<const Specialization>> list;
+  if (const Snapshot* old = current.load()) list = old->list;
   auto capacity = static_cast<std::size_t>(std::max(options.cache_size, 1));
-  while (next->list.size() >= capacity)
-    next->list.erase(std::min_element(next->list.begin(), next->list.end(), [](const auto& a, const auto& b) {
+  while (list.size() >= capacity)
+    list.erase(std::min_element(list.begin(), list.end(), [](const auto& a, const auto& b) {
       return a->last_used.load() < b->last_used.load();
     }));
-  next->list.push_back(std::move(made));
-  next->last = next->list.size() - 1;
+  list.push_back(std::move(made));
+  publish(std::move(list));
+}
+
+std::shared_ptr<const Specialization> Function::drop(const Specialization& stale) {
+  const Snapshot* old = current.load();
+  if (!old) return nullptr;
+  std::vector<std::shared_ptr<const Specialization>> list = old->list;
+  const auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) { return each.get() == &stale; });
+  if (found == list.end()) return nullptr;
+  std::shared_ptr<const Specialization> dropped = *found;
+  list.erase(found);
+  publish(std::move(list));
+  return dropped;
+}
+
+void Function::publish(std::vector<std::shared_ptr<const Specialization>> list) {
+  std::unique_ptr<Snapshot> next;
+  if (!list.empty()) {
+    next = std::make_unique<Snapshot>();
+    next->last = list.size() - 1;
+    next->list = std::move(list);
+  }
   std::deque<std::unique_ptr<const Snapshot>> earlier;
   const std::lock_guard whole(process_mutex(LockOrder::functions));  // a fork sees all of it or nothing
   snapshots.push_back(std::move(next));
@@ -155,10 +182,9 @@ const Specialization* specialize(CallContext call) {
   Function& function = call.function;
   std::lock_guard lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
-  const Snapshot* snapshot = function.current.load();
   bool beyond_limit = false;
-  if (snapshot) {
-    std::string reason = recompile_reason(call, *snapshot);
+  if (function.compiled > 0) {
+    std::string reason = recompile_reason(call, function.current.load());
     logging::write(logging::Channel::recompiles, title(function) + ": " + reason);
     {
       const std::lock_guard whole(process_mutex(LockOrder::functions));
@@ -188,12 +214,13 @@ const Specialization* specialize(CallContext call) {
   ++function.compiled;
   made->last_used.store(function.tick.load());
   const Specialization* result = made.get();
-  function.publish(std::move(made));
+  function.add(std::move(made));
   return result;
 }
 
-void check_again(CallContext call, const Specialization& specialization) {
-  std::lock_guard lock(call.function.mutex);
+namespace {
+// Throws where the function does something else.
+void compare_again(CallContext call, const Specialization& specialization) {
   Traced again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
                             &specialization.guards);
   std::string structure = again.structure();
@@ -212,6 +239,17 @@ void check_again(CallContext call, const Specialization& specialization) {
        "the function does something else than when it was compiled: it reads what guards cannot "
        "see (a global, a captured pointer). Pass it as an argument. The first operation that differs was `",
        was, "`, is `", is, "`");
+}
+}  // namespace
+
+void check_again(CallContext call, const Specialization& specialization) {
+  std::lock_guard lock(call.function.mutex);
+  try {
+    compare_again(call, specialization);
+  } catch (...) {
+    if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
+    throw;
+  }
 }
 
 }  // namespace weft::detail

@@ -31,7 +31,12 @@ struct Function {
   bool limit_reported = false;
 
   const Specialization* find(const Words& words) const;
-  void publish(std::shared_ptr<const Specialization> made);
+  void add(std::shared_ptr<const Specialization> made);
+  // Calls to come do not find it any more; those in flight may run it. Returns it, or null where it is in no list.
+  std::shared_ptr<const Specialization> drop(const Specialization& stale);
+
+ private:
+  void publish(std::vector<std::shared_ptr<const Specialization>> list);
 };
 
 // A thread's buffers for one call; kept for the next one.
@@ -44,7 +49,9 @@ struct Scratch {
   std::vector<std::uint64_t> numbers;               // constants that have no memory of their own
   std::vector<Storage*> held;                       // argument copies, released when the call ends
   std::vector<Storage*> blocks;                     // of arguments and results on a device
-  std::shared_ptr<const Specialization> temporary;  // beyond the recompile limit: for this call alone
+  std::shared_ptr<const Specialization> temporary;  // in no list (beyond the recompile limit, dropped): for this call
+  std::vector<const LeafRun*> runs;                 // of the arguments, by address
+  std::vector<std::uint8_t> overlaps;               // an argument each: shares an object with another argument
   void clear();
 };
 
@@ -63,7 +70,8 @@ struct CallContext {
 
 // Traces and compiles for this call, under the function's mutex.
 const Specialization* specialize(CallContext call);
-// Traces again and throws where the function does something else than when it was compiled.
+// Traces again. Where the function does something else than when it was compiled, or throws, the specialization is
+// dropped, and that is the error.
 void check_again(CallContext call, const Specialization& specialization);
 // Computes the results and hands out tensors.
 void execute(CallContext call, const Specialization& specialization);

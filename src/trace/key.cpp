@@ -12,10 +12,11 @@ namespace weft::detail {
 namespace {
 
 // dtype 0-7 | rank 8-11 | weak 12 | defined 13 | frozen 14 | device type 16-23 | device index 24-31
+std::uint64_t frozen_bit(bool frozen) { return static_cast<std::uint64_t>(frozen) << 14; }
 std::uint64_t meta_word(const Type& type, bool frozen) {
   const DType dtype = seeded(SeededBug::guard_ignores_dtype) ? DType{} : type.dtype;
   return static_cast<std::uint64_t>(dtype) | static_cast<std::uint64_t>(type.shape.rank()) << 8 |
-         static_cast<std::uint64_t>(type.weak) << 12 | 1ull << 13 | static_cast<std::uint64_t>(frozen) << 14 |
+         static_cast<std::uint64_t>(type.weak) << 12 | 1ull << 13 | frozen_bit(frozen) |
          static_cast<std::uint64_t>(type.device.type) << 16 | static_cast<std::uint64_t>(type.device.index) << 24;
 }
 bool is_defined(std::uint64_t meta) { return meta >> 13 & 1; }
@@ -106,7 +107,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
         if (&value == shared) [[unlikely]]
           refuse_default_generator(signature, arguments, leaf, loc);
         if (!value.defined()) {
-          to[0] = 0;
+          to[0] = frozen_bit(leaf.flag);
           ++words.size;
           break;
         }
@@ -182,7 +183,7 @@ std::string size_name(const CallSignature& signature, const LeafList& arguments,
 }
 
 std::string meta_text(std::uint64_t meta) {
-  if (!is_defined(meta)) return "undefined";
+  if (!is_defined(meta)) return meta >> 14 & 1 ? "undefined frozen" : "undefined";
   std::string text = info(dtype_in(meta)).name;
   if (meta >> 12 & 1) text += " number";
   if (meta >> 14 & 1) text += " frozen";

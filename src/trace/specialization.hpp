@@ -42,6 +42,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
 
 // Stands for the default generator's state where a leaf is named.
 inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
+inline constexpr std::uint32_t no_leaf = UINT32_MAX;
 
 // What a trace gives.
 struct Traced {
@@ -69,10 +70,10 @@ struct Traced {
 
 struct Specialization {
   Guards guards;
-  Traced traced;                        // the graph's nodes are kept only where it is replayed
-  std::vector<Type> output_types;       // of the graph's outputs
-  std::vector<std::uint8_t> donatable;  // a leaf each: replaced by the call, so its memory may be used
-  std::string structure;                // for Check
+  Traced traced;                      // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;     // of the graph's outputs
+  std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
+  std::string structure;              // for Check
   std::string graph_text;
   std::vector<std::string> guard_texts;
   std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor

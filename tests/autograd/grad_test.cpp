@@ -266,7 +266,7 @@ TEST_CASE("what is refused, with the user's line") {
   const Tensor copy = x;
   contains(error_of([&] { grad([&](const Tensor&) { return sum(copy); }, x); }),
            "does not depend on what it is differentiated");
-  CHECK(values(grad([&](const Tensor&) { return sum(x); }, x)) == Numbers{1, 1, 1});  // the place itself is bound
+  contains(error_of([&] { grad([&](const Tensor&) { return sum(x); }, x); }), "use the argument");
   contains(error_of([&] { grad([&](const Tensor& v) { return sum(stop_gradient(v)); }, x); }), "does not depend");
   contains(error_of([&] { grad([](const Tensor&) { return Tensor(); }, x); }), "the loss is an undefined tensor");
   contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, Tensor()); }),

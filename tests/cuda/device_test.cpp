@@ -80,6 +80,20 @@ TEST_CASE("a machine without a driver says what was looked for, with the user's 
   CHECK(values(ones({2}) + 1) == std::vector<float>{2, 2});  // the next call works
 }
 
+TEST_CASE("one object that arrives by move in two places is not written while it is read") {
+  if (no_device()) return;
+  auto f = compile([](auto a, auto b) { return a * 1.0f + flip(b, 0) * 10; });
+  auto read = compile([](auto a, const auto& b) { return a * 1.0f + flip(b, 0) * 10; });
+  const Tensor ramp = arange(100000, DType::f32);
+  const std::vector<float> expected = values(ramp + flip(ramp, 0) * 10);
+  for (int round = 0; round < 3; ++round) {
+    Tensor t = to(ramp + 0, Device::cuda()).eval();
+    CHECK(values(f(std::move(t), std::move(t))) == expected);
+    t = to(ramp + 0, Device::cuda()).eval();
+    CHECK(values(read(std::move(t), std::as_const(t))) == expected);
+  }
+}
+
 TEST_CASE("tensors move to the device and back unchanged") {
   if (no_device()) return;
   Tensor x = sample({37, 5}, 1);

@@ -73,6 +73,8 @@ TEST_CASE("initial values: PyTorch's bounds for Linear, deviations for the other
   CHECK(deviation(nn::xavier_normal({300, 400})) == doctest::Approx(std::sqrt(2.0 / 700)).epsilon(0.02));
   CHECK(deviation(nn::kaiming_normal({30, 40, 10})) == doctest::Approx(std::sqrt(2.0 / 400)).epsilon(0.03));
   refuses([] { nn::kaiming_normal({3}); }, "needs sizes [out, in, ...]");
+  CHECK(values(nn::kaiming_uniform({4, 0})).empty());
+  CHECK(values(nn::xavier_normal({0, 0})).empty());
 }
 
 TEST_CASE("cross entropy: values and gradients, worked out in float64") {
@@ -108,7 +110,6 @@ TEST_CASE("losses refuse what does not fit") {
   refuses([&] { nn::cross_entropy(logits, labels(-1, 0)).item(); }, "out of range [0, 3)");
   refuses([&] { nn::cross_entropy(logits, ones({2})); }, "integer labels [...]: f32[2,3] x f32[2]");
   refuses([&] { nn::cross_entropy(logits, arange(3)); }, "f32[2,3] x i64[3]");
-  refuses([&] { nn::cross_entropy(ones({0, 3}), arange(0)); }, "the mean over nothing");
   refuses([&] { nn::mse_loss(logits, ones({3})); }, "shapes differ: f32[2,3] x f32[3]");
   CHECK(nn::cross_entropy(logits, labels(0, 2)).item() == doctest::Approx(std::log(3)));  // and the next call works
   CHECK(nn::mse_loss(logits, logits * 3).item() == 4);

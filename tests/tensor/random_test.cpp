@@ -195,6 +195,28 @@ TEST_CASE("integers, coins, dropout, permutations") {
   CHECK(first / 4000 == doctest::Approx(1).epsilon(0.05));
 }
 
+TEST_CASE("a wide interval: the difference of its ends may be more than the dtype holds") {
+  const struct {
+    DType dtype;
+    double low, high;
+  } intervals[] = {{DType::f32, -3e38, 3e38},
+                   {DType::f32, -3.4e38, 1},
+                   {DType::bf16, -3e38, 3e38},
+                   {DType::f16, -65504, 65504},
+                   {DType::f64, -1.7e308, 1.7e308}};
+  for (const auto& interval : intervals) {
+    const double low = interval.low, high = interval.high;
+    INFO(info(interval.dtype).name);
+    Generator generator(3);
+    const Tensor drawn = cast(uniform({4000}, low, high, generator, {interval.dtype}), DType::f64);
+    const Tensor unit = drawn / (high / 2 - low / 2) - (high / 2 + low / 2) / (high / 2 - low / 2);  // in [-1, 1)
+    CHECK(amin(drawn).item() >= low * 1.004);  // bf16 rounds the ends
+    CHECK(amax(drawn).item() <= high);
+    CHECK(std::abs(mean(unit).item()) < 0.05);
+    CHECK(mean(unit * unit).item() == doctest::Approx(1.0 / 3).epsilon(0.05));
+  }
+}
+
 TEST_CASE("what makes no sense is refused, with the user's line") {
   auto refuses = [](auto f, const char* words) {
     try {
@@ -208,6 +230,14 @@ TEST_CASE("what makes no sense is refused, with the user's line") {
     }
   };
   refuses([] { uniform({2}, 1, 0); }, "is empty");
+  refuses([] { uniform({2}, 0, INFINITY); }, "the high end is inf");
+  refuses([] { uniform({2}, -INFINITY, 0); }, "the low end is -inf");
+  refuses([] { uniform({2}, NAN, 0); }, "the low end is nan");
+  refuses([] { uniform({2}, 0, 1e39); }, "the high end is 1e+39, in f32");
+  refuses([] { uniform({2}, 0, 1e5, default_generator(), {DType::f16}); }, "the high end is 100000, in f16");
+  refuses([] { normal({2}, INFINITY); }, "the mean is inf");
+  refuses([] { normal({2}, 0, NAN); }, "the deviation is nan");
+  refuses([] { normal({2}, 0, 1e39); }, "the deviation is 1e+39, in f32");
   refuses([] { uniform({2}, 0, 1, default_generator(), {DType::i64}); }, "needs a floating dtype");
   refuses([] { normal({2}, 0, -1); }, "deviation is -1");
   refuses([] { randint({2}, 3, 3); }, "[3, 3)");

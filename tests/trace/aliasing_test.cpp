@@ -163,6 +163,63 @@ TEST_CASE("what arrives by move is not used up while a view of it, or another ar
   }
 }
 
+namespace {
+struct Pair {
+  Tensor a, b;
+};
+Tensor ramp() { return (arange(1000, DType::f32) + 0).eval(); }
+Numbers ramp_and_flipped() {  // of ramp() * 1 + flip(ramp(), 0) * 10
+  Numbers expected;
+  for (int i = 0; i < 1000; ++i) expected.push_back(static_cast<float>(i + (999 - i) * 10));
+  return expected;
+}
+}  // namespace
+
+TEST_CASE("one object that arrives by move in two places, or in one and by const&, is not written while it is read") {
+  auto f = compile([](auto a, auto b) { return a * 1.0f + flip(b, 0) * 10; });
+  auto last = compile([](auto a, auto b) { return flip(a, 0) * 10 + b * 1.0f; });
+  auto both = compile([](auto a, auto b) { return std::pair{a * 2.0f, b * 3.0f}; });
+  auto read = compile([](auto a, const auto& b) { return a * 1.0f + flip(b, 0) * 10; });
+  auto pairs = compile([](auto p) { return p.a * 1.0f + flip(p.b, 0) * 10; });
+  auto lists = compile([](auto p) { return p[0] * 1.0f + flip(p[1], 0) * 10; });
+  auto member = compile([](auto p, auto b) { return p.a * 1.0f + flip(b, 0) * 10; });
+  auto state = compile([](Tensor& a, auto b) { a = a * 1.0f + flip(b, 0) * 10; });
+  for (int round = 0; round < 3; ++round) {
+    Tensor t = ramp();
+    CHECK(numbers_of(f(std::move(t), std::move(t))) == ramp_and_flipped());
+    t = ramp();
+    CHECK(numbers_of(last(std::move(t), std::move(t))) == ramp_and_flipped());
+    t = ramp();
+    auto [twice, thrice] = both(std::move(t), std::move(t));
+    CHECK(numbers_of(twice) == numbers_of(ramp() * 2));
+    CHECK(numbers_of(thrice) == numbers_of(ramp() * 3));
+    t = ramp();
+    CHECK(numbers_of(read(std::move(t), std::as_const(t))) == ramp_and_flipped());
+    t = ramp();
+    CHECK(numbers_of(pairs(Pair{t, t})) == ramp_and_flipped());
+    CHECK(numbers_of(lists(std::vector<Tensor>{t, t})) == ramp_and_flipped());
+    CHECK(numbers_of(f(std::move(t), slice(t, 0, 0, 1000))) == ramp_and_flipped());
+    Pair p{ramp(), Tensor()};
+    CHECK(numbers_of(member(std::move(p), std::move(p.a))) == ramp_and_flipped());
+    std::vector<Tensor> list{ramp(), ramp()};
+    CHECK(numbers_of(f(std::move(list[1]), std::move(list[1]))) == ramp_and_flipped());
+    Tensor a = ramp(), b = a;
+    state(a, std::move(b));
+    CHECK(numbers_of(a) == ramp_and_flipped());
+    CHECK(contains(message_of([&] { state(a, std::move(a)); }), "argument 0, which is written, overlaps argument 1"));
+  }
+}
+
+TEST_CASE("what arrives by move alone gives its memory to a result") {
+  auto f = compile([](auto a, auto b) { return a * 1.0f + b; });
+  f(ramp(), ramp());
+  Tensor a = ramp(), b = ramp();
+  const void* const memory[] = {a.data<float>().data(), b.data<float>().data()};
+  const Tensor sum = f(std::move(a), std::move(b));
+  const void* const result = sum.data<float>().data();
+  CHECK((result == memory[0] || result == memory[1]));
+}
+
 TEST_CASE("the number of threads is no guard: it changes nothing, to the last bit") {
   KeepThreads keep;
   auto f = compile([](const Tensor& x) { return std::tuple{softmax(x), sum(x, 0), sum(x), matmul(transpose(x), x)}; });

@@ -1,4 +1,6 @@
 // Check: what guards cannot see (a global that is read) is found by tracing again.
+#include <atomic>
+#include <thread>
 #include <tuple>
 
 #include "tests/trace/support.hpp"
@@ -67,6 +69,70 @@ TEST_CASE("a global that is read: the error names the first operation that diffe
   CHECK(contains(message, AT_LINE(line)));
   factor = 2;
   CHECK(numbers_of(f(x)) == Numbers{4});
+}
+
+TEST_CASE("what was found stale is dropped: the next call traces anew, and other specializations stay") {
+  for (Backend backend : backends) {
+    auto f = compile([](const Tensor& x) { return x * factor; }, {.backend = backend});
+    const Tensor x = vector_of({1}), longer = vector_of({1, 1});
+    factor = 2;
+    f(longer);
+    CHECK(numbers_of(f(x)) == Numbers{2});
+    factor = 3;
+    CHECK(contains(message_of([&] { f(x); }), "does something else"));
+    for (int call = 3; call <= 9; ++call) CHECK(numbers_of(f(x)) == Numbers{3});
+    CHECK(specialization_count(f) == 3);
+    factor = 2;
+    CHECK(numbers_of(f(longer)) == Numbers{2, 2});
+    CHECK(specialization_count(f) == 3);
+  }
+}
+
+TEST_CASE("where tracing again throws, the next call says so too; the limit of new ones holds for what is dropped") {
+  auto thrower = compile([](const Tensor& x) { return flag ? x * ones({2, 7}) : x + 1; });
+  flag = false;
+  const Tensor x = vector_of({1, 2, 3});
+  thrower(x);
+  flag = true;
+  for (int call = 2; call <= 5; ++call) CHECK(contains(message_of([&] { thrower(x); }), "do not broadcast"));
+  flag = false;
+  CHECK(numbers_of(thrower(x)) == Numbers{2, 3, 4});
+  CHECK(contains(last_recompile_reason(thrower), "Check dropped"));
+
+  auto f = compile([](const Tensor& x) { return x * factor; },
+                   {.check = Check::every_call, .on_recompile_limit = OnFailure::raise, .recompile_limit = 2});
+  std::string message;
+  for (int i = 0; i < 8; ++i) {
+    factor = i;
+    message = message_of([&] { f(x); });
+  }
+  CHECK(contains(message, "the limit"));
+  factor = 2;
+}
+
+TEST_CASE("what is dropped stays until other threads' calls of it have ended") {
+  static std::atomic<double> number;
+  number = 0;
+  auto f = compile([](const Tensor& x) { return x * 0 + number.load(); },
+                   {.check = Check::every_call, .backend = Backend::eager, .recompile_limit = 100000});
+  const Tensor x = ones({4}).eval();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int id = 0; id < 4; ++id)
+    threads.emplace_back([&, id] {
+      for (int i = 0; i < 200; ++i) {
+        if (i % 5 == id) number = number + 1;
+        try {
+          const float before = static_cast<float>(number), got = numbers_of(f(x))[0],
+                      after = static_cast<float>(number);
+          wrong += got < before - 4 || got > after + 4;  // by as much as calls of four threads may differ
+        } catch (const Error& error) {
+          wrong += !contains(error.what(), "does something else");
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("another number of operations, another result, other state") {

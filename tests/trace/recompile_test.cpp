@@ -24,8 +24,9 @@ struct Arguments {
   std::vector<Tensor> list;
   std::vector<int> sizes = {1, 2};
   std::optional<Tensor> mask;
+  Param absent;
 };
-Arguments make() { return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, "relu", {zeros({4})}, {1, 2}, {}}; }
+Arguments make() { return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, "relu", {zeros({4})}, {1, 2}, {}, {}}; }
 
 Tensor ones_of(std::int64_t size) { return ones({size}); }
 }  // namespace
@@ -53,6 +54,7 @@ TEST_CASE("each thing that a guard holds, changed alone, recompiles with its rea
           a.in.weight = zeros({4, 8});
         }) == "argument 0 (in.weight): size of dimension 1 was 4, is 8");
   CHECK(reason([](Arguments& a) { a.in.bias.frozen = true; }) == "argument 0 (in.bias): was not frozen, is frozen");
+  CHECK(reason([](Arguments& a) { a.absent.frozen = true; }) == "argument 0 (absent): was not frozen, is frozen");
   CHECK(reason([](Arguments& a) { a.rate = 0.25f; }) ==
         "argument 0 (rate): was 0.5, is 0.25 (pass it as a weft::Scalar, which may vary without a recompilation)");
   CHECK(reason([](Arguments& a) { a.rate = -0.5f; }) ==
