@@ -89,15 +89,16 @@ struct Followed {
 template <class T, class Listed>
 constexpr bool all_listed() {
   constexpr LaidOut expected = laid_out(Listed());
+  bool plain = false;
   if constexpr (expected.size != sizeof(T)) {
     return false;
-  } else if constexpr (std::is_aggregate_v<T> && count_members<T>().flaw == Flaw::none) {
-    return count_members<T>().members == Listed::size;
-  } else if constexpr (expected.padding > 0 && expected.size > 1 &&
-                       !(std::is_aggregate_v<T> && std::is_trivially_copyable_v<T> &&
-                         count_members<T>().flaw != Flaw::base_with_members)) {
-    return sizeof(Followed<T, expected.padding>) == sizeof(T);
+  } else if constexpr (std::is_aggregate_v<T>) {
+    constexpr Count found = count_members<T>();
+    if (found.flaw == Flaw::none) return found.members == Listed::size;
+    plain = std::is_trivially_copyable_v<T> && found.flaw != Flaw::base_with_members;
   }
+  if constexpr (expected.padding > 0 && expected.size > 1)
+    return plain || sizeof(Followed<T, expected.padding>) == sizeof(T);
   return true;
 }
 template <class T>

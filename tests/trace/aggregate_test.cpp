@@ -104,6 +104,14 @@ struct Bits {
   Param weight;
   unsigned c : 1, d : 1, e : 30;
 };
+struct BitsInPadding {
+  Param weight;
+  bool train : 1;
+  int mode : 2;
+};
+#ifndef __clang__
+static_assert(flaw<BitsInPadding> == Flaw::unlistable);
+#endif
 struct NamedUnion {
   union {
     int a;

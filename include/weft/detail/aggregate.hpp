@@ -167,10 +167,21 @@ constexpr Count count_members() {
 
 // ---- the visit ------------------------------------------------------------------------------------------------------
 
-#define WEFT_BIND(n, ...)          \
-  else if constexpr (count == n) { \
-    auto& [__VA_ARGS__] = object;  \
-    return visitor(__VA_ARGS__);   \
+struct NotVisited {};
+// clang 14 cannot name structured bindings in a requires-expression: there a bit-field is the compiler's own error.
+#ifdef __clang__
+#define WEFT_TAKES(visitor, ...) true
+#else
+#define WEFT_TAKES(visitor, ...) \
+  requires { visitor(__VA_ARGS__); }
+#endif
+#define WEFT_BIND(n, ...)                             \
+  else if constexpr (count == n) {                    \
+    auto& [__VA_ARGS__] = object;                     \
+    if constexpr (WEFT_TAKES(visitor, __VA_ARGS__))   \
+      return visitor(__VA_ARGS__);                    \
+    else                                              \
+      return NotVisited(); /* there is a bit-field */ \
   }
 template <int count, class T, class Visitor>
 constexpr decltype(auto) visit_aggregate(T& object, Visitor&& visitor) {
@@ -209,6 +220,7 @@ constexpr decltype(auto) visit_aggregate(T& object, Visitor&& visitor) {
   WEFT_BIND(32, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, ab, ac, ad, ae, af)
 }
 #undef WEFT_BIND
+#undef WEFT_TAKES
 
 // ---- the types ------------------------------------------------------------------------------------------------------
 
@@ -238,6 +250,7 @@ template <class... T>
 constexpr bool all_volatile(TypeList<T...>) {
   return (std::is_volatile_v<T> && ... && true);
 }
+constexpr bool all_volatile(NotVisited) { return false; }
 template <class... T>
 constexpr TypeList<std::remove_volatile_t<T>...> without_volatile(TypeList<T...>) {
   return {};
