@@ -7,7 +7,6 @@
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
 #include "base/hash.hpp"
-#include "graph/reference.hpp"
 #include "tensor/eager.hpp"
 #include "tensor/eager_device.hpp"
 #include "tensor/record.hpp"
@@ -302,10 +301,7 @@ const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::
 }
 
 double read_item(const Tensor& tensor, Loc loc) {
-  if (const Node* node = number_node(tensor)) {
-    const double number = node->attributes.as_number(node->type.dtype);
-    return is_floating(node->type.dtype) ? round_to(node->type.dtype, number) : number;
-  }
+  if (const Node* node = number_node(tensor)) return node->attributes.as_number(node->type.dtype);
   return *read_one(tensor, DType::f64, loc).as<double>();
 }
 

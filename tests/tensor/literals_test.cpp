@@ -96,10 +96,9 @@ TEST_CASE("a literal is rounded once") {
   CHECK((zero + Index(above_half)).item<float>() == rounded_up);
 }
 
-TEST_CASE("a literal reads as the number that it became") {
+TEST_CASE("a tensor filled with a literal is rounded before it is cast") {
   CHECK(full({}, 0.1).item() == 0.1f);
-  CHECK(full({}, 0.1).item() == full({}, 0.1).eval().item());
-  CHECK((full({}, 0.1) + zeros({1}, {DType::f64})).item() == (full({}, 0.1).eval() + zeros({1}, {DType::f64})).item());
+  CHECK((full({}, 0.1) + zeros({1}, {DType::f64})).item() == 0.1f);
   CHECK(full({}, 0.1, {DType::f64}).item() == 0.1);
 }
 
