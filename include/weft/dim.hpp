@@ -2,6 +2,8 @@
 // symbolic. 8 bytes: an even word is twice the integer, an odd word is a pointer to an interned expression.
 // Equal expressions are the same word: construction normalizes to a sum of products. The same expressions, over loop
 // axes, are the indices of the loop IR (schedule/loop.hpp).
+// An integer saturates at 2^62 - 2 and its negative, on construction and in arithmetic: beyond() is then true. No size
+// is so large, so a public function refuses such a number, or clamps it where it is a bound of a slice.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -18,7 +20,13 @@ class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral T>
-  constexpr Dim(T value) : word_(static_cast<std::uint64_t>(value) << 1) {}
+  constexpr Dim(T value) : word_(static_cast<std::uint64_t>(saturated(value)) << 1) {}
+  // A position beyond every other one: as a bound of a slice it means the end, whatever the direction.
+  static constexpr Dim end() {
+    Dim dim;
+    dim.word_ = static_cast<std::uint64_t>(most + 1) << 1;
+    return dim;
+  }
   static Dim from_node(const DimNode* node) {
     Dim dim;
     dim.word_ = reinterpret_cast<std::uint64_t>(node) | 1;
@@ -30,6 +38,8 @@ class Dim {
   constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_) >> 1; }
   const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ & ~1ull); }
   constexpr std::uint64_t word() const { return word_; }
+  // True for an integer that is too large, or too small, to be kept.
+  constexpr bool beyond() const { return is_constant() && (constant() >= most || constant() <= -most); }
 
   // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded).
   explicit operator std::int64_t() const { return is_constant() ? constant() : specialize(); }
@@ -48,7 +58,7 @@ class Dim {
     return a.is_constant() && b.is_constant() ? Dim(a.constant() - b.constant()) : add(a, multiply(b, Dim(-1)));
   }
   friend Dim operator*(Dim a, Dim b) {
-    return a.is_constant() && b.is_constant() ? Dim(a.constant() * b.constant()) : multiply(a, b);
+    return a.is_constant() && b.is_constant() ? product(a.constant(), b.constant()) : multiply(a, b);
   }
   // Floor division and modulo with the divisor's sign (Python's). The divisor must not be zero.
   friend Dim operator/(Dim a, Dim b) { return floor_divide(a, b); }
@@ -71,6 +81,20 @@ class Dim {
   friend bool operator>=(Dim a, Dim b) { return !(a < b); }
 
  private:
+  static constexpr std::int64_t most = INT64_MAX / 2 - 1;
+  template <class T>
+  static constexpr std::int64_t saturated(T value) {
+    if constexpr (sizeof(T) >= sizeof(most)) {
+      if (value > static_cast<T>(most)) return most;
+      if constexpr (static_cast<T>(-1) < static_cast<T>(0))
+        if (value < static_cast<T>(-most)) return -most;
+    }
+    return static_cast<std::int64_t>(value);
+  }
+  static constexpr Dim product(std::int64_t a, std::int64_t b) {
+    std::int64_t result = 0;
+    return __builtin_mul_overflow(a, b, &result) ? Dim((a < 0) == (b < 0) ? most : -most) : Dim(result);
+  }
   std::int64_t specialize() const;
   static Dim add(Dim a, Dim b);
   static Dim multiply(Dim a, Dim b);

@@ -27,6 +27,8 @@ namespace detail {
 
 // Records the application: throws Error when the operands do not broadcast, or an operand that must be bool is not.
 void apply_elementwise(const ElementwiseDefinition& definition, const At* operands, Tensor* results);
+// The same, where the expression may be written down now: its own errors carry the line of the call.
+void apply_elementwise(const ElementwiseDefinition& (*definition)(), const At* operands, Tensor* results);
 // A copy that lives as long as the process, with kernels that are put together at run time.
 const ElementwiseDefinition& keep_definition(const ElementwiseDefinition& definition);
 
@@ -136,11 +138,11 @@ struct ElementwiseCall<F, Places<I...>> {
     if constexpr (is_tuple<Written>) {
       static_assert(std::tuple_size_v<Written> <= max_scalar_arguments, "elementwise gives at most 16 results");
       Tensor results[std::tuple_size_v<Written>];
-      apply_elementwise(ScalarFunction<F>::definition(), list, results);
+      apply_elementwise(&ScalarFunction<F>::definition, list, results);
       return to_tuple(results, typename MakePlaces<std::tuple_size_v<Written>>::type());
     } else {
       Tensor result;
-      apply_elementwise(ScalarFunction<F>::definition(), list, &result);
+      apply_elementwise(&ScalarFunction<F>::definition, list, &result);
       return result;
     }
   }

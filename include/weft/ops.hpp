@@ -113,9 +113,9 @@ Tensor squeeze(At x, int axis);
 // A new axis of size 1 at this place of the result.
 Tensor unsqueeze(At x, int axis);
 // Elements start, start+step, ... before stop along `axis`. Negative start and stop count from the end and are clamped
-// as in Python; a negative step walks backwards.
-inline constexpr std::int64_t slice_end = INT64_MAX / 2;  // a Dim has 63 bits
-Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, std::int64_t step = 1);
+// as in Python; a negative step walks backwards. `slice_end` is Python's None: the end to which the step leads.
+inline constexpr Dim slice_end = Dim::end();
+Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
 // One position along the axis, which goes. A negative index counts from the end; throws out of range.
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);
@@ -146,7 +146,7 @@ requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_l
   return detail::stack_rows(rows.begin(), rows.size(), row, loc);
 }
 // Zeros before and after along `axis`, and `interior` zeros between neighbours.
-Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior = 0);
+Tensor pad(At x, int axis, Dim before, Dim after, Dim interior = 0);
 
 // ---- reductions: over `axes` (default all); keepdim keeps reduced axes as size 1 ------------------------------------
 // Sums and products of bool are i64. Means, variances and norms want a floating dtype; those of f16 and bf16 are

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -22,6 +23,16 @@ template <class T>
 class View;
 
 namespace detail {
+// Throw: an integer literal that is no i64; a size in a computation that is no size.
+[[noreturn]] void refuse_literal(std::uint64_t value, Loc loc);
+[[noreturn]] void refuse_size(Loc loc);
+template <std::integral T>
+constexpr std::int64_t signed_literal(T value, Loc loc) {
+  if constexpr (sizeof(T) == 8 && std::is_unsigned_v<T>)
+    if (value > static_cast<T>(INT64_MAX)) refuse_literal(value, loc);
+  return static_cast<std::int64_t>(value);
+}
+
 // The first member of every node. The count is touched with atomic builtins, so that this header needs no <atomic>.
 struct NodeHeader {
   std::uint32_t references = 0;
@@ -30,7 +41,8 @@ void destroy(Node* node) noexcept;  // at zero references; iterative over operan
 const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::int64_t* count, Loc loc);
 void release(Storage* storage) noexcept;
 double read_item(const Tensor& tensor, Loc loc);
-std::int64_t read_item_integer(const Tensor& tensor, Loc loc);
+// Throws when the value, cut to an integer, is not in [low, high].
+std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc);
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
 // `traced`: inside a trace the copy becomes part of the graph; otherwise a trace refuses host data.
 Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc);
@@ -83,13 +95,14 @@ class Tensor {
 
   // Computes the value now (and what it needs). Returns *this.
   const Tensor& eval(Loc loc = Loc::current()) const;
-  // The value of a tensor with one element, converted to T.
+  // The value of a tensor with one element, converted to T. Throws where an integer of type T can't hold it.
   template <class T = double>
   T item(Loc loc = Loc::current()) const {
     if constexpr (std::is_same_v<T, bool>)
       return detail::read_item(*this, loc) != 0;
     else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(detail::read_item_integer(*this, loc));
+      return static_cast<T>(detail::read_item_integer(*this, static_cast<std::int64_t>(std::numeric_limits<T>::min()),
+                                                      static_cast<std::uint64_t>(std::numeric_limits<T>::max()), loc));
     else
       return static_cast<T>(detail::read_item(*this, loc));
   }
@@ -176,6 +189,8 @@ class Scalar {
 class Index {
  public:
   Index(std::int64_t value = 0);
+  template <std::unsigned_integral T>
+  Index(T value, Loc loc = Loc::current()) : Index(detail::signed_literal(value, loc)) {}
   explicit Index(Tensor value) : value_(std::move(value)) {}
   const Tensor& tensor() const { return value_; }
   Tensor& tensor() { return value_; }
@@ -232,13 +247,15 @@ struct At {
                                      : DTypeKind::floating),
         loc(loc) {
     if constexpr (std::is_integral_v<T>)
-      integer = static_cast<std::int64_t>(value);
+      integer = detail::signed_literal(value, loc);
     else
       number = static_cast<double>(value);
   }
 
   // A size: an integer, which inside a trace may be symbolic.
   At(Dim size, Loc loc = Loc::current()) : kind(DTypeKind::integer), symbolic(!size.is_constant()), loc(loc) {
+    if (size.beyond()) [[unlikely]]
+      detail::refuse_size(loc);
     if (symbolic)
       this->size = size;
     else
@@ -267,12 +284,17 @@ class Axes {
   }
   template <class R>
   requires std::integral<typename detail::SpanOf<const R>::value_type> Axes(const R& axes) {
-    for (auto axis : axes) append(static_cast<int>(axis));
+    for (auto axis : axes) append(in_int(axis));
   }
   int count() const { return overflow_ ? max_rank + 1 : count_; }
   int operator[](int i) const { return axes_[i]; }
 
  private:
+  // What no int holds is no axis either.
+  template <class T>
+  static int in_int(T axis) {
+    return static_cast<T>(static_cast<int>(axis)) == axis ? static_cast<int>(axis) : std::numeric_limits<int>::max();
+  }
   void append(int axis) {
     if (count_ < max_rank)
       axes_[count_++] = axis;
@@ -310,7 +332,7 @@ struct Options {
   Device device = {};
 };
 // A value repeated: a literal, which keeps every bit that the dtype has room for, or a tensor that broadcasts to the
-// sizes.
+// sizes. Throws when a literal does not fit into the dtype (300 into u8); of bool, any number but 0 is true.
 Tensor full(Sizes sizes, At value, Options options = {});
 Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());

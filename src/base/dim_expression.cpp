@@ -94,7 +94,7 @@ bool recombine(std::vector<DimTerm>& terms) {
       DimTerm wanted = terms[m];
       wanted.factors.erase(wanted.factors.begin() + static_cast<std::ptrdiff_t>(f));
       DimTerm rest = wanted;
-      wanted.coefficient *= divisor[0].coefficient;
+      wanted.coefficient = (Dim(wanted.coefficient) * Dim(divisor[0].coefficient)).constant();
       Dim quotient = modulo->left / modulo->right;
       if (quotient.is_constant()) continue;
       wanted.factors.push_back(quotient.node());
@@ -106,7 +106,7 @@ bool recombine(std::vector<DimTerm>& terms) {
         for (std::size_t i = 0; i < terms.size(); ++i)
           if (i != m && i != q) kept.push_back(terms[i]);
         for (const DimTerm& term : dims::terms(modulo->left)) {
-          DimTerm product{term.coefficient * rest.coefficient, term.factors};
+          DimTerm product{(Dim(term.coefficient) * Dim(rest.coefficient)).constant(), term.factors};
           product.factors.insert(product.factors.end(), rest.factors.begin(), rest.factors.end());
           kept.push_back(std::move(product));
         }
@@ -126,7 +126,7 @@ void normalize(std::vector<DimTerm>& terms) {
   std::vector<DimTerm> merged;
   for (DimTerm& term : terms) {
     if (!merged.empty() && merged.back().factors == term.factors)
-      merged.back().coefficient += term.coefficient;
+      merged.back().coefficient = (Dim(merged.back().coefficient) + Dim(term.coefficient)).constant();
     else
       merged.push_back(std::move(term));
   }
@@ -251,7 +251,7 @@ Dim Dim::multiply(Dim a, Dim b) {
   std::vector<DimTerm> product;
   for (const DimTerm& x : dims::terms(a))
     for (const DimTerm& y : dims::terms(b)) {
-      DimTerm term{x.coefficient * y.coefficient, x.factors};
+      DimTerm term{(Dim(x.coefficient) * Dim(y.coefficient)).constant(), x.factors};
       term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
       product.push_back(std::move(term));
     }
@@ -426,9 +426,9 @@ bool proves_less(Dim left, Dim right) {
 
 std::int64_t evaluate(Dim dim, const std::function<std::int64_t(const DimNode*)>& atom) {
   if (dim.is_constant()) return dim.constant();
-  std::int64_t total = 0;
+  Dim total = 0;
   for (const DimTerm& term : terms(dim)) {
-    std::int64_t product = term.coefficient;
+    Dim product = term.coefficient;
     for (const DimNode* factor : term.factors) {
       std::int64_t value;
       if (factor->kind == DimKind::floor_divide || factor->kind == DimKind::modulo) {
@@ -443,7 +443,7 @@ std::int64_t evaluate(Dim dim, const std::function<std::int64_t(const DimNode*)>
     }
     total += product;
   }
-  return total;
+  return total.constant();
 }
 
 std::int64_t evaluate(Dim dim, std::span<const std::int64_t> symbols) {

@@ -132,6 +132,11 @@ void verify(const Graph& graph) {
                   inferred.device == node.type.device;
     for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
     WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
+    if (node.op == Op::constant && !is_floating(node.type.dtype)) {
+      const auto [least, greatest] = integer_range(node.type.dtype);
+      WEFT_CHECK(least <= node.attributes.value && node.attributes.value <= greatest, "%", i, " constant ",
+                 node.attributes.value, " is no ", info(node.type.dtype).name);
+    }
     if (node.op == Op::all_reduce_wait) {
       const Node& start = *node.input(0).node();
       WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes == node.attributes, "%", i, " waits for %",

@@ -1,6 +1,7 @@
 #include "graph/node.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <mutex>
@@ -130,6 +131,25 @@ double Attributes::as_number(DType dtype) const {
   double number;
   std::memcpy(&number, &value, sizeof number);
   return number;
+}
+
+std::optional<Attributes> Attributes::literal_in(DType to, DType from) const {
+  const bool floating = is_floating(from);
+  if (is_floating(to)) return number(to, floating ? as_number(from) : round_to(to, static_cast<long double>(value)));
+  if (to == DType::boolean) return integer(floating ? as_number(from) != 0 : value != 0);
+  const auto [least, greatest] = integer_range(to);
+  if (!floating) return least <= value && value <= greatest ? integer(value) : std::optional<Attributes>();
+  const double whole = std::trunc(as_number(from));
+  const bool fits = static_cast<double>(least) <= whole && whole < static_cast<double>(greatest) + 1;
+  return fits ? integer(static_cast<std::int64_t>(whole)) : std::optional<Attributes>();
+}
+IntegerRange integer_range(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return {0, 1};
+    case DType::u8: return {0, UINT8_MAX};
+    case DType::i32: return {INT32_MIN, INT32_MAX};
+    default: return {INT64_MIN, INT64_MAX};
+  }
 }
 
 std::string to_string(const Shape& shape) {

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,8 +48,17 @@ struct Attributes {
   static Attributes number(DType dtype, double value);
   static Attributes integer(std::int64_t value);
   double as_number(DType dtype) const;
+  // A literal of dtype `from` in `to`, rounded once: bool is true for all but 0, integers lose their fraction. Empty
+  // where an integer dtype can't hold the number.
+  std::optional<Attributes> literal_in(DType to, DType from) const;
   bool operator==(const Attributes& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
 };
+
+// The least and the greatest number of an integer dtype or bool.
+struct IntegerRange {
+  std::int64_t least, greatest;
+};
+IntegerRange integer_range(DType dtype);
 
 // Memory that holds a value: shared by the handles and views that look at it. Reference-counted, so that a count of one
 // proves that nobody else can see it (donation).

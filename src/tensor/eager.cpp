@@ -95,7 +95,7 @@ Value execute_view(Op op, const Attributes& attributes, const Type& type, const 
     default: {  // slice
       int axis = attributes.axes[0];
       if (result.sizes.size[axis] > 0) result.layout.offset += attributes.start.constant() * strides[axis];
-      strides[axis] *= attributes.value;
+      if (result.sizes.size[axis] > 1) strides[axis] *= attributes.value;
     }
   }
   return result;
@@ -104,8 +104,9 @@ Value execute_view(Op op, const Attributes& attributes, const Type& type, const 
 // Copies `part` to where `place` begins along `axis`, every `step`-th element.
 void put_part(Value& result, const Value& part, int axis, std::int64_t place, std::int64_t step) {
   Layout target = result.layout;
+  if (part.sizes.count() == 0) return;
   target.offset += place * target.strides[axis];
-  target.strides[axis] *= step;
+  if (part.sizes.size[axis] > 1) target.strides[axis] *= step;
   copy_elements(part.sizes, part.element_bytes(), result.storage->data, target, part.storage->data, part.layout);
 }
 

@@ -49,13 +49,13 @@ inline std::uint16_t narrow_f16(float x) {
 }
 
 // The float next to `x` toward zero, with its last bit set where it differs from x: rounding it again to far fewer bits
-// gives what rounding x at once would have.
+// gives what rounding x at once would have. A zero is never beyond x, whatever its sign.
 inline float odd_float(double x) {
   auto near = static_cast<float>(x);
   double back = near;
   std::uint32_t bits = bits_of(near);
-  std::uint32_t beyond = (back < 0 ? back < x : back > x) ? 0 : 1;  // |near| <= |x|
-  std::uint32_t odd = (bits - (1 - beyond)) | 1;
+  std::uint32_t beyond = ((back < 0) & (back < x)) | ((back > 0) & (back > x));  // |near| > |x|
+  std::uint32_t odd = (bits - beyond) | 1;
   return back == x || back != back ? near : from_bits(odd);
 }
 inline double odd_double(std::int64_t x) {
@@ -69,6 +69,11 @@ template <class To, class From, class Function>
 void each_element(void* result, const Operand* operands, std::int64_t vectors, Function f) {
   auto* to = static_cast<To*>(result);
   const auto* from = static_cast<const From*>(operands[0].data);
+  if (operands[0].step == 0) {
+    const To one = f(*from);
+    for (std::int64_t i = 0; i < vectors * lane_count; ++i) to[i] = one;
+    return;
+  }
   for (std::int64_t i = 0; i < vectors * lane_count; ++i) to[i] = f(from[i]);
 }
 

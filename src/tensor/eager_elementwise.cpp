@@ -86,14 +86,16 @@ struct Plan {
   }
   DType dtype_of(std::size_t i) const { return definition.is_number(static_cast<int>(i)) ? dtype : DType::boolean; }
   void set_literal(const ScalarEntry& entry, Vector& values) const {
+    const bool floating = entry.literal == DTypeKind::floating;
+    const double wide = floating ? entry.number : static_cast<double>(entry.integer);
+    const float single = floating ? static_cast<float>(entry.number) : static_cast<float>(entry.integer);
     for (std::size_t i = 0; i < vector_length; ++i) {
-      auto single = static_cast<float>(entry.number);
       if (entry.kind == detail::ScalarKind::boolean)
         values[i] = static_cast<std::byte>(entry.integer != 0);
       else if (dtype == DType::f32)
         std::memcpy(values.data() + i * 4, &single, 4);
       else
-        std::memcpy(values.data() + i * 8, &entry.number, 8);
+        std::memcpy(values.data() + i * 8, &wide, 8);
     }
   }
 };

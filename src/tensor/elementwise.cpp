@@ -181,10 +181,8 @@ std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, 
       type.dtype = DType::boolean;
     else if (entry.literal == DTypeKind::floating && !is_floating(type.dtype))
       type.dtype = DType::f32;
-    return record(
-        Op::constant, {},
-        is_floating(type.dtype) ? Attributes::number(type.dtype, entry.number) : Attributes::integer(entry.integer),
-        type, loc);
+    return record(Op::constant, {}, literal_in(type.dtype, literal(entry, definition.is_number(i), loc), loc), type,
+                  loc);
   };
   for (int i = definition.argument_count; i < definition.entry_count; ++i) {
     const ScalarEntry& entry = definition.entries[i];
@@ -255,6 +253,11 @@ void apply_elementwise(const ElementwiseDefinition& definition, const At* operan
   Composite call("elementwise", operands[0].loc);
   apply(definition, promote_operands(definition, operands, call.loc()), call.loc(),
         std::span(results, static_cast<std::size_t>(definition.result_count)));
+}
+
+void apply_elementwise(const ElementwiseDefinition& (*definition)(), const At* operands, Tensor* results) {
+  Composite call("elementwise", operands[0].loc);
+  apply_elementwise(definition(), operands, results);
 }
 
 }  // namespace detail

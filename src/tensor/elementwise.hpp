@@ -17,6 +17,7 @@ namespace detail {
 // What a call of an expression does (weft/expr.hpp): promotes and broadcasts the operands, then records one node where
 // the host has a kernel for it, else the primitives.
 void apply_elementwise(const ElementwiseDefinition& definition, const At* operands, Tensor* results);
+void apply_elementwise(const ElementwiseDefinition& (*definition)(), const At* operands, Tensor* results);
 }  // namespace detail
 
 }  // namespace weft

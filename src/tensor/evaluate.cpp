@@ -1,6 +1,7 @@
 #include "tensor/evaluate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include "base/fail.hpp"
@@ -301,9 +302,21 @@ double read_item(const Tensor& tensor, Loc loc) {
   return *read_one(tensor, DType::f64, loc).as<double>();
 }
 
-std::int64_t read_item_integer(const Tensor& tensor, Loc loc) {
-  if (const Node* node = number_node(tensor); node && node->type.dtype == DType::i64) return node->attributes.value;
-  return *read_one(tensor, DType::i64, loc).as<std::int64_t>();
+std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc) {
+  const auto refuse = [&](auto value) {
+    fail("item", outermost(loc), value, " does not fit into the integer that is asked for, of ", low, " to ", high);
+  };
+  if (tensor.defined() && is_floating(type_of(tensor).dtype)) {
+    const double value = read_item(tensor, loc), whole = std::trunc(value);
+    if (!(static_cast<double>(low) <= whole && whole < static_cast<double>(high) + 1)) refuse(value);
+    return whole < 0 ? static_cast<std::int64_t>(whole) : static_cast<std::int64_t>(static_cast<std::uint64_t>(whole));
+  }
+  const Node* node = number_node(tensor);
+  const std::int64_t value = node && node->type.dtype == DType::i64
+                                 ? node->attributes.value
+                                 : *read_one(tensor, DType::i64, loc).as<std::int64_t>();
+  if (value < low || (value > 0 && static_cast<std::uint64_t>(value) > high)) refuse(value);
+  return value;
 }
 
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc) {
@@ -324,6 +337,7 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
     fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
   for (Dim size : shape)
     if (!size.is_constant() || size.constant() < 0) fail(operation, loc, "the sizes must be known: ", to_string(type));
+  check_count(operation, type, loc);
   Value value = eager::make_value(type);
   std::size_t bytes = storage_bytes(dtype, value.sizes.count());
   if (static_cast<std::int64_t>(count) != value.sizes.count())

@@ -20,12 +20,13 @@ Tensor full(Sizes sizes, At value, Options options) {
   Operation call("full", value.loc);
   for (Dim size : sizes.shape())
     if (size < Dim(0)) fail("full", call.loc(), "a size is negative: ", dims::to_string(size));
-  constexpr std::int64_t exact = std::int64_t{1} << 53;  // integers up to it are doubles
-  const bool integer = value.kind != DTypeKind::floating, literal = !value.tensor && !value.symbolic;
-  if (literal && (!integer || (-exact <= value.integer && value.integer <= exact)))
-    return constant_like(integer ? static_cast<double>(value.integer) : value.number,
-                         Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
-  return expand(to(cast(resolve(value, "full"), options.dtype), options.device), sizes);
+  if (!value.tensor && !value.symbolic)
+    return record(Op::constant, {}, literal_in(options.dtype, value, call.loc()),
+                  Type{options.dtype, false, options.device, sizes.shape()}, call.loc());
+  Tensor given = resolve(value, "full");
+  if (type_of(given).weak)
+    given = coerce(given, options.dtype, false, type_of(given).shape, type_of(given).device, call.loc());
+  return expand(to(cast(given, options.dtype), options.device), sizes);
 }
 Tensor zeros(Sizes sizes, Options options, Loc loc) {
   Operation call("zeros", loc);
@@ -61,6 +62,9 @@ Tensor arithmetic_sequence(Dim count, At start, At step, DType dtype, Loc loc) {
 
 Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
   Operation call("arange", loc);
+  check_extent("arange", "the start", start, call.loc());
+  check_extent("arange", "the stop", stop, call.loc());
+  check_extent("arange", "the step", step, call.loc());
   if (step == Dim(0)) fail("arange", call.loc(), "the step is 0");
   const bool up = step > Dim(0);
   const Dim span = up ? stop - start : start - stop, width = up ? step : -step;
@@ -70,7 +74,7 @@ Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
 Tensor detail::arange_floating(double start, double stop, double step, DType dtype, Loc loc) {
   Operation call("arange", loc);
   const double count = std::ceil((stop - start) / step);
-  if (!(std::abs(count) < static_cast<double>(slice_end)))
+  if (!(std::abs(count) < static_cast<double>(count_limit)))
     fail("arange", call.loc(), "from ", start, " to ", stop, " by ", step, " has no count");
   return arithmetic_sequence(std::max(static_cast<std::int64_t>(count), std::int64_t{0}), At(start, loc), At(step, loc),
                              dtype, loc);

@@ -1,11 +1,13 @@
 #include "tensor/record.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "base/fail.hpp"
 #include "base/per_thread.hpp"
 #include "graph/infer.hpp"
+#include "graph/reference.hpp"
 #include "tensor/evaluate.hpp"
 
 namespace weft {
@@ -58,15 +60,19 @@ Composite::Composite(const char* name, Loc loc) : Operation(name, loc), saved_sc
 Composite::~Composite() { recorder().scope = saved_scope_; }
 
 void check_count(const char* operation, const Type& type, Loc loc) {
-  constexpr std::int64_t limit = std::int64_t{1} << 58;  // in bits that many elements are no size any more
   std::int64_t count = 1;
   for (Dim size : type.shape) {
     if (!size.is_constant()) continue;
     if (size.constant() < 0) [[unlikely]]
       fail(operation, loc, "a size is negative: ", to_string(type));
-    if (__builtin_mul_overflow(count, size.constant(), &count) || count >= limit) [[unlikely]]
+    const std::int64_t factor = std::max(size.constant(), std::int64_t{1});
+    if (__builtin_mul_overflow(count, factor, &count) || count >= count_limit) [[unlikely]]
       fail(operation, loc, "more elements than there can be: ", to_string(type));
   }
+}
+void check_extent(const char* operation, const char* name, Dim extent, Loc loc) {
+  if (extent.is_constant() && (extent.constant() >= count_limit || extent.constant() <= -count_limit))
+    fail(operation, loc, name, " is beyond what can be counted: ", dims::to_string(extent));
 }
 
 namespace {
@@ -150,21 +156,53 @@ Tensor dim_value(Dim dim, Loc loc) {
   return record(Op::constant, {}, attributes, type, loc);
 }
 
+namespace {
+
+struct Number {
+  DType dtype;
+  Attributes attributes;
+};
+Number number_of(const At& literal) {
+  switch (literal.kind) {
+    case DTypeKind::floating: return {DType::f64, Attributes::number(DType::f64, literal.number)};
+    case DTypeKind::integer: return {DType::i64, Attributes::integer(literal.integer)};
+    case DTypeKind::boolean: break;
+  }
+  return {DType::boolean, Attributes::integer(literal.integer)};
+}
+
+// The name of the user's call takes the place of "literal".
+template <class Text>
+[[noreturn]] void refuse_number(const Text& number, DType dtype, Loc loc) {
+  const auto [least, greatest] = integer_range(dtype);
+  fail("literal", loc, number, " does not fit into ", info(dtype).name, ", which holds ", least, " to ", greatest);
+}
+Attributes literal_in(DType dtype, const Number& literal, Loc loc) {
+  if (std::optional<Attributes> held = literal.attributes.literal_in(dtype, literal.dtype)) [[likely]]
+    return *held;
+  if (is_floating(literal.dtype)) refuse_number(literal.attributes.as_number(literal.dtype), dtype, loc);
+  refuse_number(literal.attributes.value, dtype, loc);
+}
+
+// Of a size, which is known when the function is called: a guard remembers that it fits.
+void check_size_fits(Dim size, DType dtype, Loc loc) {
+  if (!is_integer(dtype) || dtype == DType::i64) return;
+  const auto [least, greatest] = integer_range(dtype);
+  if (size < Dim(least) || size > Dim(greatest)) refuse_number(dims::to_string(size), dtype, loc);
+}
+
+}  // namespace
+
+Attributes literal_in(DType dtype, const At& literal, Loc loc) { return literal_in(dtype, number_of(literal), loc); }
+
 Tensor resolve(const At& operand, const char* operation) {
   if (operand.tensor) {
     check_operand(recorder(), *operand.tensor, operation, operand.loc);
     return *operand.tensor;
   }
   if (operand.symbolic) return dim_value(operand.size, operand.loc);
-  Type type{operand.kind == DTypeKind::floating  ? DType::f64
-            : operand.kind == DTypeKind::integer ? DType::i64
-                                                 : DType::boolean,
-            true,
-            {},
-            {}};
-  Attributes attributes = operand.kind == DTypeKind::floating ? Attributes::number(DType::f64, operand.number)
-                                                              : Attributes::integer(operand.integer);
-  return record(Op::constant, {}, attributes, type, operand.loc);
+  const Number number = number_of(operand);
+  return record(Op::constant, {}, number.attributes, Type{number.dtype, true, {}, {}}, operand.loc);
 }
 
 namespace {
@@ -198,11 +236,12 @@ Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, D
   const Type& type = type_of(operand);
   if (type.dtype == dtype && type.shape.same(shape) && (weak || !type.weak || shape.rank() > 0)) return operand;
   if (is_number(operand) && type.shape.rank() == 0) {
-    bool exact = !is_floating(type.dtype) && !is_floating(dtype);
-    Attributes attributes = exact ? operand.node()->attributes
-                                  : Attributes::number(dtype, operand.node()->attributes.as_number(type.dtype));
-    return record(Op::constant, {}, attributes, Type{dtype, weak, device, shape}, loc);
+    const Type wanted{dtype, weak, device, shape};
+    const Attributes attributes = type.weak ? literal_in(dtype, Number{type.dtype, operand.node()->attributes}, loc)
+                                            : *fold(Op::cast, wanted, std::span(&operand, 1));
+    return record(Op::constant, {}, attributes, wanted, loc);
   }
+  if (type.weak && operand.node()->op == Op::constant) check_size_fits(operand.node()->attributes.start, dtype, loc);
   Tensor value = operand;
   if (type.dtype != dtype || (type.weak && !weak))
     value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
@@ -286,7 +325,11 @@ Tensor pointwise(Op op, std::span<const At> operands) {
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
   std::span<Tensor> list(values, operands.size());
+  const bool inverse = op == Op::pow && type_of(values[1]).weak && is_number(values[1]) &&
+                       !is_floating(type_of(values[1]).dtype) && values[1].node()->attributes.value < 0;
   unify(row.name, list, row.dtypes, loc);
+  if (inverse && !is_floating(type_of(values[0]).dtype))
+    fail(row.name, loc, "integers to a negative power: cast them to a float first");
   return record(op, list, {}, {}, loc);
 }
 

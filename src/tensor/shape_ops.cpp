@@ -130,28 +130,27 @@ Tensor unsqueeze(At x, int axis) {
   return reshape_to(value, shape, call.loc());
 }
 
-Tensor slice(At x, int axis, Dim start, Dim stop, std::int64_t step) {
+Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
   Operation call("slice", x.loc);
+  auto step = static_cast<std::int64_t>(by);
   Tensor value = resolve(x, "slice");
   Shape shape = type_of(value).shape;
   axis = normalize_axis("slice", axis, shape.rank(), call.loc());
   if (step == 0) fail("slice", call.loc(), "the step is 0");
   Dim size = shape[axis];
   // Python's rules: negative positions count from the end, everything is clamped to what exists.
-  auto clamp = [&](Dim position, Dim low, Dim high) {
+  const Dim low = step > 0 ? Dim(0) : Dim(-1), high = step > 0 ? size : size - Dim(1);
+  auto clamp = [&](Dim position) {
+    if (position.beyond()) return position.constant() < 0 ? low : high;
+    if (position < Dim(0)) position = position + size;
     return position < low ? low : position > high ? high : position;
   };
-  auto from_end = [&](Dim position) { return position < Dim(0) ? position + size : position; };
-  if (step > 0) {
-    start = clamp(from_end(start), 0, size);
-    stop = stop.same(Dim(slice_end)) ? size : clamp(from_end(stop), 0, size);
-  } else {
-    start = start.same(Dim(slice_end)) ? size - Dim(1) : clamp(from_end(start), -1, size - Dim(1));
-    stop = stop.same(Dim(slice_end)) ? Dim(-1) : clamp(from_end(stop), -1, size - Dim(1));
-  }
-  Dim span = step > 0 ? stop - start : start - stop;
-  Dim width = step > 0 ? Dim(step) : Dim(-step);
-  Dim count = span <= Dim(0) ? Dim(0) : (span + width - Dim(1)) / width;
+  start = clamp(start);
+  stop = !stop.same(slice_end) ? clamp(stop) : step > 0 ? high : low;
+  const Dim span = step > 0 ? stop - start : start - stop, width = step > 0 ? Dim(step) : Dim(-step);
+  const Dim whole = width > Dim(count_limit) ? Dim(1) : (span + width - Dim(1)) / width;
+  const Dim count = span <= Dim(0) ? Dim(0) : whole;
+  if (count.same(Dim(0)) || count.same(Dim(1))) step = 1;  // it leads nowhere
   if (step == 1 && start.same(Dim(0)) && count.same(size)) return value;
   Attributes attributes;
   attributes.axes[0] = static_cast<std::uint8_t>(axis);
@@ -244,10 +243,12 @@ Tensor detail::stack_rows(const void* rows, std::size_t count, Tensor (*row)(con
   for (std::size_t i = 0; i < count; ++i) parts.push_back(row(rows, i, loc));
   return stack(parts, 0, loc);
 }
-Tensor pad(At x, int axis, Dim before, Dim after, std::int64_t interior) {
+Tensor pad(At x, int axis, Dim before, Dim after, Dim between) {
   Operation call("pad", x.loc);
   Tensor value = resolve(x, "pad");
   axis = normalize_axis("pad", axis, type_of(value).shape.rank(), call.loc());
+  for (Dim zeros : {before, after, between}) check_extent("pad", "the number of zeros", zeros, call.loc());
+  const auto interior = static_cast<std::int64_t>(between);
   if (before < Dim(0) || after < Dim(0) || interior < 0) fail("pad", call.loc(), "negative padding");
   if (before.same(Dim(0)) && after.same(Dim(0)) && interior == 0) return value;
   if (interior && type_of(value).shape[axis] == Dim(0)) fail("pad", call.loc(), "interior padding of an empty axis");

@@ -192,3 +192,17 @@ TEST_CASE("an index that was cut in two and joined again is the index") {
   CHECK((k % Dim(4) % Dim(2)).same(k % Dim(2)));
   CHECK_FALSE((k % Dim(4)).same(k));
 }
+
+TEST_CASE("numbers too large for a size saturate, in expressions as among constants") {
+  const Dim large = Dim(std::int64_t{1} << 40), size = dims::symbol(0);
+  CHECK((large * large).beyond());
+  CHECK((size * large * large).same(size * Dim(INT64_MAX)));
+  CHECK((size * large * Dim(-1) * large).same(size * Dim(INT64_MIN)));
+  CHECK((size * Dim(INT64_MAX) + size * Dim(INT64_MAX)).same(size * Dim(INT64_MAX)));
+  const std::int64_t sizes[] = {std::int64_t{1} << 40};
+  CHECK(Dim(dims::evaluate(size * size, sizes)).beyond());
+  CHECK(Dim(dims::evaluate(size * large + size, sizes)).beyond());
+  CHECK(dims::evaluate(Dim(0) - size * size, sizes) == Dim(INT64_MIN).constant());
+  CHECK(dims::to_string(Dim(INT64_MAX)) == "2^62");
+  CHECK(dims::to_string(Dim(INT64_MIN)) == "-2^62");
+}

@@ -156,7 +156,8 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
                   : number(step, 2) % 4 == 1 && rank > 1 ? Axes({0, rank - 1})
                                                          : Axes(axis);
       if (step.op == Op::prod)
-        from = is_floating(from.dtype()) ? tanh(from) * 0.25 + 1 : clamp(from, -2, 2);  // far from underflow
+        from = is_floating(from.dtype()) ? tanh(from) * 0.25 + 1
+                                         : clamp(from, from.dtype() == DType::u8 ? 0 : -2, 2);  // far from underflow
       return step.op == Op::sum    ? sum(from, axes, keep)
              : step.op == Op::prod ? prod(from, axes, keep)
              : step.op == Op::amax ? amax(from, axes, keep)

@@ -129,6 +129,20 @@ TEST_CASE("casts: every pair of dtypes") {
       }
 }
 
+TEST_CASE("casts: every pair of dtypes at every placement") {
+  Values values(12);
+  for (DType from : all_dtypes)
+    for (DType to : all_dtypes)
+      for (const Placement& place : placements)
+        for (auto [rows, columns] : shapes) {
+          Literal input = values.make(from, place.base(rows, columns));
+          INFO(text(from), " to ", text(to), "[", rows, ",", columns, "], ", std::string(place.name));
+          check([&, rows = rows,
+                 columns = columns](std::span<const Tensor> x) { return cast(place.view(x[0], rows, columns), to); },
+                std::span(&input, 1));
+        }
+}
+
 TEST_CASE("casts: all 16-bit floats, and the halves between them") {
   for (DType half : {DType::f16, DType::bf16}) {
     std::vector<std::uint16_t> bits;

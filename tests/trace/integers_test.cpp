@@ -20,7 +20,7 @@ template <class F>
 std::int64_t integer_of(F f) {
   return compile(f)().template item<std::int64_t>();
 }
-Tensor integer(std::int64_t value) { return full({}, static_cast<double>(value), {.dtype = DType::i64}); }
+Tensor integer(std::int64_t value) { return full({}, value, {.dtype = DType::i64}); }
 }  // namespace
 
 TEST_CASE("division rounds down and the remainder has the divisor's sign; by zero and by -1 nothing traps") {

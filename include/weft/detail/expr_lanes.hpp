@@ -100,7 +100,7 @@ struct LaneKernel {
       if constexpr (is_boolean(I))
         return Lane(T(entry.integer)) != Lane(T(0));
       else
-        return Lane(T(entry.number));
+        return Lane(entry.literal == DTypeKind::floating ? T(entry.number) : T(entry.integer));
     } else {
       return LaneOperation<entry.op>::run(operand<I, 0>(frame), operand<I, 1>(frame), operand<I, 2>(frame));
     }

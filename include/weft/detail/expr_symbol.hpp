@@ -23,6 +23,9 @@ inline constexpr int scalar_arities[] = {
 
 // The user's mistake. Not a constant expression, so that it is thrown when the expression is first used.
 [[noreturn]] void scalar_error(const char* message);
+[[noreturn]] inline void refuse_scalar_literal() {
+  scalar_error("an integer literal of a scalar expression is beyond i64: write it as a double");
+}
 
 struct ScalarProgram {
   ScalarEntry* entries;
@@ -53,6 +56,8 @@ class Sym {
       : kind_(std::is_same_v<T, bool> ? DTypeKind::boolean
               : std::is_integral_v<T> ? DTypeKind::integer
                                       : DTypeKind::floating) {
+    if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
+      if (value > static_cast<T>(INT64_MAX)) detail::refuse_scalar_literal();
     if constexpr (std::is_integral_v<T>) integer_ = static_cast<std::int64_t>(value);
     number_ = static_cast<double>(value);
   }
@@ -113,15 +118,31 @@ constexpr Sym refuse_operand() {
 
 // An operation on literals alone, as C++ would compute it.
 constexpr Sym fold_literals(ScalarOp op, Sym a, Sym b) {
-  bool integers = a.literal_kind() != DTypeKind::floating && b.literal_kind() != DTypeKind::floating;
+  const bool integers = a.literal_kind() != DTypeKind::floating && b.literal_kind() != DTypeKind::floating;
+  std::int64_t result = 0;
+  bool overflow = false;
   switch (op) {
-    case ScalarOp::add: return integers ? Sym(a.integer() + b.integer()) : Sym(a.number() + b.number());
-    case ScalarOp::sub: return integers ? Sym(a.integer() - b.integer()) : Sym(a.number() - b.number());
-    case ScalarOp::mul: return integers ? Sym(a.integer() * b.integer()) : Sym(a.number() * b.number());
-    case ScalarOp::neg: return integers ? Sym(-a.integer()) : Sym(-a.number());
+    case ScalarOp::add:
+      if (!integers) return Sym(a.number() + b.number());
+      overflow = __builtin_add_overflow(a.integer(), b.integer(), &result);
+      break;
+    case ScalarOp::sub:
+      if (!integers) return Sym(a.number() - b.number());
+      overflow = __builtin_sub_overflow(a.integer(), b.integer(), &result);
+      break;
+    case ScalarOp::mul:
+      if (!integers) return Sym(a.number() * b.number());
+      overflow = __builtin_mul_overflow(a.integer(), b.integer(), &result);
+      break;
+    case ScalarOp::neg:
+      if (a.literal_kind() == DTypeKind::floating) return Sym(-a.number());
+      overflow = __builtin_sub_overflow(std::int64_t{0}, a.integer(), &result);
+      break;
     case ScalarOp::div: return Sym(a.number() / b.number());
     default: scalar_error("a function of literals alone in a scalar expression: write its value as a number");
   }
+  if (overflow) refuse_scalar_literal();
+  return Sym(result);
 }
 
 constexpr Sym scalar_apply(ScalarOp op, Sym a, Sym b = 0, Sym c = 0) {
