@@ -1,5 +1,6 @@
 // Dim: a size. An integer, or an expression over symbols (s0*4 + 1) where a compiled function was asked to keep a size
-// symbolic. 8 bytes: an even word is twice the integer, an odd word is a pointer to an interned expression.
+// symbolic. 8 bytes: the integer itself, or a pointer to an interned expression plus 2^62. So what reads a Dim that is
+// passed through `...` as an integer (printf("%ld", x.size(0))) reads the size.
 // Equal expressions are the same word: construction normalizes to a sum of products. The same expressions, over loop
 // axes, are the indices of the loop IR (schedule/loop.hpp).
 // An integer saturates at 2^62 - 2 and its negative, on construction and in arithmetic: beyond() is then true. No size
@@ -20,23 +21,23 @@ class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral T>
-  constexpr Dim(T value) : word_(static_cast<std::uint64_t>(saturated(value)) << 1) {}
+  constexpr Dim(T value) : word_(static_cast<std::uint64_t>(saturated(value))) {}
   // A position beyond every other one: as a bound of a slice it means the end, whatever the direction.
   static constexpr Dim end() {
     Dim dim;
-    dim.word_ = static_cast<std::uint64_t>(most + 1) << 1;
+    dim.word_ = static_cast<std::uint64_t>(most + 1);
     return dim;
   }
   static Dim from_node(const DimNode* node) {
     Dim dim;
-    dim.word_ = reinterpret_cast<std::uint64_t>(node) | 1;
+    dim.word_ = reinterpret_cast<std::uint64_t>(node) | expression;
     return dim;
   }
 
-  constexpr bool is_constant() const { return (word_ & 1) == 0; }
+  constexpr bool is_constant() const { return word_ >> 62 != expression >> 62; }
   // The integer of a constant; of a symbolic size nothing that has a meaning: ask is_constant() first.
-  constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_) >> 1; }
-  const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ & ~1ull); }
+  constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_); }
+  const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ ^ expression); }
   constexpr std::uint64_t word() const { return word_; }
   // True for an integer that is too large, or too small, to be kept.
   constexpr bool beyond() const { return is_constant() && (constant() >= most || constant() <= -most); }
@@ -82,6 +83,7 @@ class Dim {
 
  private:
   static constexpr std::int64_t most = INT64_MAX / 2 - 1;
+  static constexpr std::uint64_t expression = 1ull << 62;  // the top bits 01: of no integer here, and no address
   template <class T>
   static constexpr std::int64_t saturated(T value) {
     if constexpr (sizeof(T) >= sizeof(most)) {

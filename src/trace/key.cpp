@@ -60,8 +60,8 @@ std::string tensor_difference(std::uint64_t was, std::uint64_t is, const std::ui
   if (was != is) return is >> 12 & 1 ? "was a tensor, is a number (weak)" : "was a number (weak), is a tensor";
   for (int axis = 0; axis < rank_of(is); ++axis)
     if (old_sizes[axis] != sizes[axis])
-      return concat_text("size of dimension ", axis, " was ", static_cast<std::int64_t>(old_sizes[axis]) >> 1, ", is ",
-                         static_cast<std::int64_t>(sizes[axis]) >> 1);
+      return concat_text("size of dimension ", axis, " was ", static_cast<std::int64_t>(old_sizes[axis]), ", is ",
+                         static_cast<std::int64_t>(sizes[axis]));
   return {};
 }
 

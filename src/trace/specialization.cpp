@@ -17,7 +17,7 @@ bool Guards::hold(const Words& call) const {
   if (wrong) return false;
   for (const Symbol& symbol : symbols) {
     std::uint64_t first = call.data()[symbol.positions[0]];
-    auto value = static_cast<std::int64_t>(first) >> 1;
+    auto value = static_cast<std::int64_t>(first);
     if ((value < symbol.lower || value > symbol.upper) && !seeded(SeededBug::guard_ignores_least_size)) return false;
     for (std::size_t position : symbol.positions)
       if (call.data()[position] != first && !seeded(SeededBug::guard_ignores_equal_sizes)) return false;
@@ -54,7 +54,7 @@ std::string condition_text(const DimCondition& condition) {
 std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
                       const Words& call) {
   if (std::string text = difference(signature, arguments, guards.words, guards.mask, call); !text.empty()) return text;
-  auto size_at = [&](std::size_t word) { return static_cast<std::int64_t>(call.data()[word]) >> 1; };
+  auto size_at = [&](std::size_t word) { return static_cast<std::int64_t>(call.data()[word]); };
   for (const Guards::Symbol& symbol : guards.symbols) {
     std::size_t first = symbol.positions[0];
     for (std::size_t position : symbol.positions) {
@@ -86,7 +86,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
     for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
       for (std::size_t position : guards.symbols[symbol].positions)
         if (position == word) return "s" + std::to_string(symbol);
-    return std::to_string(static_cast<std::int64_t>(guards.words[word]) >> 1);
+    return std::to_string(static_cast<std::int64_t>(guards.words[word]));
   };
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {

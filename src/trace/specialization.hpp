@@ -31,7 +31,7 @@ struct Guards {
   // The number of the symbol that a size's word stands for, which is one.
   std::int64_t symbol_of(std::size_t word) const;
   std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
-    return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]) >> 1;
+    return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]);
   }
 };
 // Why a call does not satisfy them: the first that fails.

@@ -206,3 +206,10 @@ TEST_CASE("numbers too large for a size saturate, in expressions as among consta
   CHECK(dims::to_string(Dim(INT64_MAX)) == "2^62");
   CHECK(dims::to_string(Dim(INT64_MIN)) == "-2^62");
 }
+
+TEST_CASE("what takes a size as an integer through `...` gets the size") {
+  const char* format = "%ld %ld %ld";  // no literal: the compiler would warn, as it should
+  char text[100];
+  std::snprintf(text, sizeof text, format, Dim(48), Dim(-7), Dim(std::int64_t{1} << 60));
+  CHECK(std::string(text) == "48 -7 1152921504606846976");
+}
