@@ -231,11 +231,11 @@ Array concat(std::vector<Array> parts, std::int64_t given) {
     const DType dtype = promote(common, part);
     common = make(dtype, Shape(parts[0]->shape.size(), 0));
   }
+  for (Array& part : parts) part = cast(part, common->dtype);
   Array y = make(common->dtype, shape);
   const Shape strides = strides_of(shape);
   std::int64_t start = 0;
-  for (Array& part : parts) {
-    part = cast(part, common->dtype);
+  for (const Array& part : parts) {
     each(part->shape, [&](std::size_t i, const Shape& at) {
       const auto to = static_cast<std::size_t>(position(at, strides) + start * strides[axis]);
       if (y.floating())
