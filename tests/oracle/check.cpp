@@ -339,7 +339,7 @@ std::vector<std::string> check(const std::vector<Program>& programs, Statistics*
       continue;
     }
     together.push_back(&it);
-    if (it.grows || it.program.seed % 8 == 0) dynamic.push_back(&it);
+    if (it.grows ? it.program.seed % 2 == 0 : it.program.seed % 8 == 0) dynamic.push_back(&it);
   }
   const auto failure_of = [&](const Case* it) -> std::string& {
     return failures[static_cast<std::size_t>(it - cases.data())];
@@ -425,7 +425,7 @@ Statistics check_programs(std::uint64_t first, int count) {
     first = std::strtoull(seeds, &end, 10);
     count = *end == '-' ? static_cast<int>(std::strtoull(end + 1, nullptr, 10) - first + 1) : 1;
   }
-  constexpr int batch = 30;
+  constexpr int batch = 40;
   int shrunk = 0;
   Statistics statistics;
   for (int done = 0; done < count; done += batch) {

@@ -375,7 +375,9 @@ Array fold(const std::string& name, const Array& x, const Reduced& way) {
   else if (name == "prod")
     y.data->rules = {[x](const Array& y, const Array& g) {
       for (double value : x->reals)
-        if (value == 0) throw Undecided("the derivative of a product with zeros");
+        if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product with zeros");
+      for (double value : y->reals)
+        if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product that left its range");
       return binary("div", binary("mul", expand(g, x->shape), expand(y, x->shape)), x);
     }};
   else
