@@ -28,7 +28,7 @@ struct Undecided : std::runtime_error {
 };
 
 struct Array;
-// The gradient of one operand: of the result and the result's gradient.
+// The gradient of one operand, of the result and the result's gradient. Without data where the slope is 0 everywhere.
 using Rule = std::function<Array(const Array& result, const Array& gradient)>;
 
 struct Data {

@@ -69,11 +69,11 @@ const std::vector<Function>& functions() {
 }
 , ARRAYS { return clamp(a[0], a[1], a[2]); }
 }
-, {"cast", "cast($0, %)", "cast", 6, TENSORS{return weft::cast(a[0], call.dtype);
+, {"cast", "cast($0, @)", "cast", 6, TENSORS{return weft::cast(a[0], call.dtype);
 }
 , ARRAYS { return cast(a[0], call.dtype); }
 }
-, {"bitcast", "bitcast($0, %)", "cast", 1, TENSORS{return weft::bitcast(a[0], call.dtype);
+, {"bitcast", "bitcast($0, @)", "cast", 1, TENSORS{return weft::bitcast(a[0], call.dtype);
 }
 , ARRAYS { return bitcast(a[0], call.dtype); }
 }
@@ -176,7 +176,7 @@ const std::vector<Function>& functions() {
 }
 , ARRAYS { return gather(a[0], a[1]); }
 }
-, {"one_hot", "one_hot($0, #0, %)", "one_hot", 1, TENSORS{return weft::one_hot(a[0], n[0], call.dtype);
+, {"one_hot", "one_hot($0, #0, @)", "one_hot", 1, TENSORS{return weft::one_hot(a[0], n[0], call.dtype);
 }
 , ARRAYS { return one_hot(a[0], n[0], call.dtype); }
 }

@@ -129,8 +129,7 @@ struct Unary {
   Array (*rule)(const Array& x, const Array& y, const Array& g);
 };
 Integer same(Integer x) { return x; }
-Array zeros_like(const Array& x) { return make(x->dtype, x->shape); }
-Array no_slope(const Array& x, const Array&, const Array&) { return zeros_like(x); }
+Array no_slope(const Array&, const Array&, const Array&) { return {}; }
 
 const std::map<std::string, Unary>& unary_table() {
   using enum Kind;

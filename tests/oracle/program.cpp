@@ -278,7 +278,9 @@ std::vector<Value> replay_on(const Program& program, std::vector<Value>& inputs)
   std::vector<Value> results;
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!read[i]) results.push_back(values[i]);
-  if (program.derivative > 0) {
+  bool differentiable = false;
+  for (const Value& result : results) differentiable |= On::floating(result);
+  if (program.derivative > 0 && differentiable) {
     std::vector<Value> places;
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -384,7 +386,7 @@ std::string to_text(const Program& program) {
           text << text_of(program, call.numbers[first]);
       } else if (*at == '?') {
         text << (call.numbers[static_cast<std::size_t>(*++at - '0')] ? "true" : "false");
-      } else if (*at == '%') {
+      } else if (*at == '@') {
         text << "DType::" << (call.dtype == DType::boolean ? "boolean" : weft::info(call.dtype).name);
       } else {
         text << *at;

@@ -51,7 +51,7 @@ struct Program {
   bool refused = false;  // a call is an error
 };
 
-// How a function is called and printed: $0 an argument, $* all, #0 a number, #* all from there, ? a flag, % the dtype.
+// How a function is called and printed: $0 an argument, $* all, #0 a number, #* all from there, ? a flag, @ the dtype.
 struct Function {
   const char* name;
   const char* text;

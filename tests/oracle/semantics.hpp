@@ -49,7 +49,7 @@ Array mse_loss(const Array& prediction, const Array& target);
 Array cross_entropy(const Array& logits, const Array& labels);
 
 // Gradients of a floating number with respect to arrays; zeros where nothing reaches. Results can be differentiated.
-// Throws Refused when no array reaches the loss.
+// Throws Undecided when no array reaches the loss.
 std::vector<Array> gradients(const Array& loss, const std::vector<Array>& places);
 
 }  // namespace oracle

@@ -36,18 +36,16 @@ void each(const Shape& shape, Visit visit) {
 }
 // A sum in an accumulator of at least f32: any order of additions is allowed.
 struct Sum {
-  Wide total = 0, magnitude = 0;
+  Wide total = 0, magnitude = 0;  // magnitude: of the finite terms
   std::int64_t terms = 0;
-  bool all_negative_zero = true;
   void add(Wide term) {
     total += term;
-    magnitude += std::fabs(term);
+    if (std::isfinite(term)) magnitude += std::fabs(term);
     ++terms;
   }
   double round(DType dtype) const {
     const DType inner = dtype == DType::f64 ? DType::f64 : DType::f32;
-    if (std::isfinite(total) && magnitude >= static_cast<Wide>(largest(inner)))
-      return undecided(round_to(dtype, total));
+    if (magnitude >= static_cast<Wide>(largest(inner))) return undecided(round_to(dtype, total));
     if (terms <= 1) return open_zero(finish(dtype, total, false));
     const Wide error = std::ldexp(magnitude, -precision(inner)) * (2 + std::sqrt(static_cast<Wide>(terms)));
     return open_zero(finish(dtype, total, true, error + static_cast<Wide>(spacing(inner, 0))));
@@ -596,7 +594,7 @@ std::vector<Array> gradients(const Array& loss, const std::vector<Array>& places
     if (any) order[array->serial] = &array;
     return reaches[array.data.get()] = any;
   };
-  if (!visit(loss)) throw Refused("grad");
+  if (!visit(loss)) throw Undecided("whether a slope of 0 everywhere depends on its place");
   std::map<const Data*, Array> sums;
   Array one = make(loss->dtype, loss->shape);
   one.data->reals[0] = 1;
@@ -610,6 +608,7 @@ std::vector<Array> gradients(const Array& loss, const std::vector<Array>& places
       const Array& operand = array->operands[i];
       if (!reaches[operand.data.get()]) continue;
       const Array part = array->rules[i](array, gradient);
+      if (!part.data) continue;
       const auto [sum, fresh] = sums.emplace(operand.data.get(), part);
       if (!fresh) sum->second = binary("add", sum->second, part);
     }
