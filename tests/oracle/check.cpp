@@ -1,0 +1,466 @@
+#include "oracle/check.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "base/options.hpp"
+#include "tests/cuda/device.hpp"
+#include "tests/sanitized.hpp"
+
+namespace oracle {
+
+namespace {
+
+constexpr int few_runs = 6, many_runs = 100;
+
+bool fallback() { return std::getenv("WEFT_ORACLE_FALLBACK") != nullptr; }
+
+// ---- what the oracle allows -----------------------------------------------------------------------------------------
+
+struct Expected {
+  std::vector<Array> values;
+  std::vector<std::vector<double>> spread;  // NaN: nothing can be said
+  std::vector<std::vector<bool>> open_sign;
+  std::string refused;  // the operation; empty where the program has results
+  bool unknown = false;
+};
+
+std::vector<Array> evaluate(const Program& program, const std::vector<Array>& given) {
+  std::vector<Array> inputs = given;
+  std::vector<Array> results = replay(program, inputs);
+  for (int i = 0; i < program.states; ++i) results.push_back(inputs[static_cast<std::size_t>(i)]);
+  return results;
+}
+
+Expected expect(const Program& program, const std::vector<Array>& inputs, int runs = few_runs) {
+  Expected expected;
+  perturbation() = {};
+  try {
+    expected.values = evaluate(program, inputs);
+  } catch (const Refused& refused) {
+    expected.refused = refused.what();
+    return expected;
+  } catch (const Undecided&) {
+    expected.unknown = true;
+    return expected;
+  }
+  for (const Array& value : expected.values) {
+    expected.spread.emplace_back(static_cast<std::size_t>(value.count()), 0.0);
+    expected.open_sign.emplace_back(static_cast<std::size_t>(value.count()), false);
+  }
+  for (int run = 1; run <= runs; ++run) {
+    perturbation() = {static_cast<std::uint64_t>(run) * 0x9e3779b97f4a7c15ull + program.seed, true, 0};
+    try {
+      const std::vector<Array> moved = evaluate(program, inputs);
+      for (std::size_t o = 0; o < moved.size(); ++o)
+        for (std::size_t i = 0; i < expected.spread[o].size(); ++i) {
+          double& spread = expected.spread[o][i];
+          if (!moved[o].floating()) {
+            if (moved[o]->integers[i] != expected.values[o]->integers[i]) spread = NAN;
+            continue;
+          }
+          const double x = expected.values[o]->reals[i], y = moved[o]->reals[i];
+          if ((x != x) != (y != y) || std::isinf(x) != std::isinf(y) || (std::isinf(x) && x != y))
+            spread = NAN;
+          else if (std::isfinite(x))
+            spread = std::max(spread, std::fabs(x - y));
+          if (std::signbit(x) != std::signbit(y)) expected.open_sign[o][i] = true;
+        }
+    } catch (const std::runtime_error&) {  // a moved index left its range
+      expected.unknown = true;
+      break;
+    }
+  }
+  perturbation() = {};
+  return expected;
+}
+
+// ---- executors ------------------------------------------------------------------------------------------------------
+
+struct Outcome {
+  std::vector<Array> values;
+  std::string error;   // of weft::Error
+  std::string defect;  // any other exception
+};
+
+std::vector<Tensor> tensors_of(const Program& program, const std::vector<Array>& arrays) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Input& input = program.inputs[i];
+    tensors.push_back(input.alias >= 0 ? tensors[static_cast<std::size_t>(input.alias)]
+                                       : make_tensor(arrays[i], input.memory));
+  }
+  return tensors;
+}
+
+template <class Run>
+Outcome outcome_of(Run run) {
+  Outcome outcome;
+  try {
+    outcome.values = run();
+  } catch (const weft::Error& error) {
+    outcome.error = error.what();
+  } catch (const std::exception& error) {
+    outcome.defect = error.what();
+  }
+  return outcome;
+}
+
+Outcome run_eagerly(const Program& program, const std::vector<Array>& arrays) {
+  return outcome_of([&] {
+    std::vector<Tensor> inputs = tensors_of(program, arrays);
+    std::vector<Tensor> results = replay(program, inputs);
+    for (int i = 0; i < program.states; ++i) results.push_back(inputs[static_cast<std::size_t>(i)]);
+    std::vector<Array> values;
+    for (const Tensor& result : results) values.push_back(read(result));
+    return values;
+  });
+}
+
+// What a compiled function replays: it gets only a number, as programs are no arguments.
+std::vector<std::vector<Program>>& batches() {
+  static std::vector<std::vector<Program>> list;
+  return list;
+}
+using Lists = std::vector<std::vector<Tensor>>;
+Lists run_batch(int batch, Lists& states, Lists inputs) {
+  const std::vector<Program>& programs = batches()[static_cast<std::size_t>(batch)];
+  Lists results;
+  for (std::size_t p = 0; p < programs.size(); ++p) {
+    std::vector<Tensor> all = states[p];
+    all.insert(all.end(), inputs[p].begin(), inputs[p].end());
+    results.push_back(replay(programs[p], all));
+    states[p].assign(all.begin(), all.begin() + programs[p].states);
+  }
+  return results;
+}
+auto compile_batch(bool dynamic, bool checked) {
+  return weft::compile(
+      [](int batch, Lists& states, Lists inputs) { return run_batch(batch, states, std::move(inputs)); },
+      {.dynamic = dynamic,
+       .check = checked ? weft::Check::sampled : weft::Check::never,
+       .on_compile_error = fallback() ? weft::OnFailure::run_eagerly : weft::OnFailure::raise});
+}
+using Function = decltype(compile_batch(false, false));
+
+struct Batch {
+  explicit Batch(std::vector<Program> programs, bool dynamic, bool checked)
+      : number(static_cast<int>(batches().size())), function(compile_batch(dynamic, checked)) {
+    batches().push_back(std::move(programs));
+  }
+  int number;
+  Function function;
+
+  // One outcome a program; a defect of the whole call is every program's.
+  std::vector<Outcome> call(const std::vector<std::vector<Array>>& arrays, bool moved) {
+    const std::vector<Program>& programs = batches()[static_cast<std::size_t>(number)];
+    std::vector<Outcome> outcomes(programs.size());
+    const Outcome whole = outcome_of([&]() -> std::vector<Array> {
+      Lists states(programs.size()), inputs(programs.size());
+      for (std::size_t p = 0; p < programs.size(); ++p) {
+        std::vector<Tensor> all = tensors_of(programs[p], arrays[p]);
+        states[p].assign(all.begin(), all.begin() + programs[p].states);
+        inputs[p].assign(all.begin() + programs[p].states, all.end());
+      }
+      const Lists results = moved ? function(number, states, std::move(inputs)) : function(number, states, inputs);
+      for (std::size_t p = 0; p < programs.size(); ++p) {
+        for (const Tensor& result : results[p]) outcomes[p].values.push_back(read(result));
+        for (const Tensor& state : states[p]) outcomes[p].values.push_back(read(state));
+      }
+      return {};
+    });
+    if (!whole.error.empty() || !whole.defect.empty()) outcomes.assign(programs.size(), whole);
+    return outcomes;
+  }
+};
+
+// ---- comparison -----------------------------------------------------------------------------------------------------
+
+std::string number_text(double x) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return text;
+}
+std::string place(const char* executor, std::size_t o, const Array& value, std::size_t i) {
+  return std::string(executor) + ": result " + std::to_string(o) + " " + to_string(value) + " element " +
+         std::to_string(i) + " is ";
+}
+
+std::string compare(const char* executor, const Expected& expected, const std::vector<Array>& got,
+                    Statistics& statistics) {
+  if (got.size() != expected.values.size()) return std::string(executor) + ": another number of results";
+  for (std::size_t o = 0; o < got.size(); ++o) {
+    const Array &want = expected.values[o], &have = got[o];
+    if (want->dtype != have->dtype || want->shape != have->shape)
+      return std::string(executor) + ": result " + std::to_string(o) + " is " + to_string(have) + ", not " +
+             to_string(want);
+    for (std::size_t i = 0; i < expected.spread[o].size(); ++i) {
+      const double spread = expected.spread[o][i];
+      if (spread != spread) {
+        ++statistics.undecided;
+        continue;
+      }
+      ++(spread == 0 ? statistics.exact : statistics.bounded);
+      if (!want.floating()) {
+        if (want->integers[i] != have->integers[i])
+          return place(executor, o, have, i) + std::to_string(have->integers[i]) + ", not " +
+                 std::to_string(want->integers[i]);
+        continue;
+      }
+      const double x = want->reals[i], y = have->reals[i];
+      bool fine = x != x ? y != y : std::isinf(x) ? x == y : std::fabs(x - y) <= 8 * spread;
+      if (spread == 0 && x == 0 && !expected.open_sign[o][i]) fine = fine && std::signbit(x) == std::signbit(y);
+      if (!fine)
+        return place(executor, o, have, i) + number_text(y) + ", not " + number_text(x) + ", allowed " +
+               number_text(8 * spread);
+    }
+  }
+  return {};
+}
+
+std::string compare_bits(const char* executor, const std::vector<Array>& want, const std::vector<Array>& have) {
+  for (std::size_t o = 0; o < want.size(); ++o)
+    for (std::size_t i = 0; i < want[o]->reals.size(); ++i) {
+      const double x = want[o]->reals[i], y = have[o]->reals[i];
+      if (x != x ? y != y : x == y && std::signbit(x) == std::signbit(y)) continue;
+      return place(executor, o, have[o], i) + number_text(y) + ", eager " + number_text(x) + ": other bits";
+    }
+  return {};
+}
+// Bits are promised everywhere but for the order of additions that a matrix product or a gradient leaves open.
+// Known differences, left out until they are mended: reductions over several axes.
+bool promises_bits(const Program& program) {
+  if (std::getenv("WEFT_ORACLE_BITS")) return true;
+  if (program.derivative) return false;
+  static const std::set<std::string> open = {"matmul", "sum", "mean", "prod", "var", "norm", "mse_loss"};
+  for (const Call& call : program.calls)
+    if (open.contains(functions()[static_cast<std::size_t>(call.function)].name)) return false;
+  return true;
+}
+
+std::string operation_of(const std::string& error) { return error.substr(0, error.find(']')); }
+
+// An executor's outcome against the oracle's, and against eager.
+std::string judge(const char* executor, const Program& program, const std::vector<Array>& inputs,
+                  const Expected& expected, const Outcome& outcome, const Outcome* eager, Statistics& statistics) {
+  if (!outcome.defect.empty()) return std::string(executor) + " throws what is no weft::Error: " + outcome.defect;
+  if (expected.unknown) return {};
+  // Whether a gradient that is 0 everywhere still depends on its place is not said.
+  if (program.derivative && outcome.error.starts_with("[grad]")) return {};
+  if (!expected.refused.empty()) {
+    if (outcome.error.empty()) return std::string(executor) + ": no error, the oracle refuses " + expected.refused;
+  } else if (!outcome.error.empty()) {
+    return std::string(executor) + " throws: " + outcome.error;
+  }
+  if (eager && !eager->error.empty() && operation_of(eager->error) != operation_of(outcome.error))
+    return std::string(executor) + " throws: " + outcome.error + "; eager: " + eager->error;
+  if (!outcome.error.empty()) return {};
+  std::string failure = compare(executor, expected, outcome.values, statistics);
+  if (!failure.empty()) failure = compare(executor, expect(program, inputs, many_runs), outcome.values, statistics);
+  if (failure.empty() && eager && eager->error.empty() && promises_bits(program))
+    failure = compare_bits(executor, eager->values, outcome.values);
+  return failure;
+}
+
+// ---- a batch --------------------------------------------------------------------------------------------------------
+
+struct Case {
+  Program program, larger;
+  std::vector<Array> inputs, larger_inputs;
+  Expected expected, larger_expected;
+  Outcome eager, larger_eager;
+  bool grows = false;
+};
+
+Case prepare(const Program& program) {
+  Case it;
+  it.program = program;
+  it.inputs = make_inputs(program);
+  it.expected = expect(program, it.inputs);
+  it.eager = run_eagerly(program, it.inputs);
+  if (program.generic && it.expected.refused.empty() && !it.expected.unknown) {
+    it.larger = grown(program, 2);
+    std::int64_t count = 0;
+    for (const Input& input : it.larger.inputs) count = std::max(count, count_of(input.shape));
+    if (count > 40000) return it;
+    it.larger_inputs = make_inputs(it.larger);
+    it.larger_expected = expect(it.larger, it.larger_inputs);
+    it.grows = it.larger_expected.refused.empty() && !it.larger_expected.unknown;
+    for (const Array& value : it.larger_expected.values) it.grows &= value.count() < 200000;
+    if (it.grows) it.larger_eager = run_eagerly(it.larger, it.larger_inputs);
+  }
+  return it;
+}
+
+// Runs cases together; where the call as a whole fails, each alone.
+template <class Use>
+void run_cases(const std::vector<Case*>& cases, bool dynamic, bool checked, Use use) {
+  if (cases.empty()) return;
+  std::vector<Program> programs;
+  for (const Case* it : cases) programs.push_back(it->program);
+  Batch batch(std::move(programs), dynamic, checked);
+  if (use(batch, cases) || cases.size() == 1) return;
+  const auto middle = cases.begin() + static_cast<std::ptrdiff_t>(cases.size() / 2);
+  run_cases(std::vector<Case*>(cases.begin(), middle), dynamic, checked, use);
+  run_cases(std::vector<Case*>(middle, cases.end()), dynamic, checked, use);
+}
+
+}  // namespace
+
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics) {
+  Statistics own;
+  if (!statistics) statistics = &own;
+  std::vector<Case> cases;
+  for (const Program& program : programs) cases.push_back(prepare(program));
+  std::vector<std::string> failures(cases.size());
+  std::vector<Case*> together, dynamic;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    Case& it = cases[i];
+    failures[i] = judge("eager", it.program, it.inputs, it.expected, it.eager, nullptr, *statistics);
+    if (failures[i].empty() && it.grows)
+      failures[i] = judge("eager, larger", it.larger, it.larger_inputs, it.larger_expected, it.larger_eager, nullptr,
+                          *statistics);
+    ++statistics->programs;
+    statistics->refused += !it.expected.refused.empty();
+    statistics->gradients += it.program.derivative > 0;
+    statistics->states += it.program.states > 0;
+    statistics->grown += it.grows;
+    for (const Call& call : it.program.calls)
+      ++statistics->calls[functions()[static_cast<std::size_t>(call.function)].name];
+    if (!failures[i].empty()) continue;
+    if (!it.expected.refused.empty() || it.expected.unknown) {
+      run_cases({&it}, it.program.seed % 2 == 0, false, [&](Batch& batch, const std::vector<Case*>&) {
+        const Outcome got = batch.call({it.inputs}, false)[0];
+        failures[i] = judge("compiled", it.program, it.inputs, it.expected, got, &it.eager, *statistics);
+        return true;
+      });
+      continue;
+    }
+    together.push_back(&it);
+    if (it.grows ? it.program.seed % 2 == 0 : it.program.seed % 8 == 0) dynamic.push_back(&it);
+  }
+  const auto failure_of = [&](const Case* it) -> std::string& {
+    return failures[static_cast<std::size_t>(it - cases.data())];
+  };
+  const auto report = [&](const char* executor, const std::vector<Case*>& some, const std::vector<Outcome>& got) {
+    if (some.size() > 1 && (!got[0].error.empty() || !got[0].defect.empty())) return false;
+    for (std::size_t k = 0; k < some.size(); ++k)
+      if (std::string& failure = failure_of(some[k]); failure.empty())
+        failure =
+            judge(executor, some[k]->program, some[k]->inputs, some[k]->expected, got[k], &some[k]->eager, *statistics);
+    return true;
+  };
+  const auto inputs_of = [](const std::vector<Case*>& some) {
+    std::vector<std::vector<Array>> inputs;
+    for (const Case* it : some) inputs.push_back(it->inputs);
+    return inputs;
+  };
+  const bool checked = !programs.empty() && programs[0].seed % 3 == 0;
+  run_cases(together, false, checked, [&](Batch& batch, const std::vector<Case*>& some) {
+    return report("compiled", some, batch.call(inputs_of(some), false)) &&
+           report("compiled, moved arguments", some, batch.call(inputs_of(some), true));
+  });
+  run_cases(dynamic, true, checked, [&](Batch& batch, const std::vector<Case*>& some) {
+    if (!report("dynamic", some, batch.call(inputs_of(some), false))) return false;
+    std::vector<std::vector<Array>> inputs;
+    for (const Case* it : some) inputs.push_back(it->grows ? it->larger_inputs : it->inputs);
+    const std::vector<Outcome> got = batch.call(inputs, true);
+    if (some.size() > 1 && (!got[0].error.empty() || !got[0].defect.empty())) return false;
+    for (std::size_t k = 0; k < some.size(); ++k)
+      if (std::string& failure = failure_of(some[k]); failure.empty() && some[k]->grows)
+        failure = judge("dynamic, larger", some[k]->larger, inputs[k], some[k]->larger_expected, got[k],
+                        &some[k]->larger_eager, *statistics);
+    return true;
+  });
+  statistics->dynamic += static_cast<int>(dynamic.size());
+  return failures;
+}
+
+// ---- many -----------------------------------------------------------------------------------------------------------
+
+namespace {
+std::string failure_of(const Program& program) {
+  try {
+    return check({program}).front();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+Program shrink(Program program, int budget) {
+  for (bool shorter = true; shorter && budget > 0;) {
+    shorter = false;
+    for (std::size_t at = program.calls.size(); at-- > 0 && budget > 0;) {
+      const std::optional<Program> candidate = without(program, at);
+      if (!candidate) continue;
+      --budget;
+      if (failure_of(*candidate).empty()) continue;
+      program = *candidate;
+      shorter = true;
+    }
+  }
+  const auto simpler = [&](auto change) {
+    Program candidate = program;
+    change(candidate);
+    if (budget-- > 0 && !failure_of(candidate).empty()) program = candidate;
+  };
+  if (program.derivative) simpler([](Program& p) { p.derivative = 0; });
+  if (program.derivative == 2) simpler([](Program& p) { p.derivative = 1; });
+  if (program.states) simpler([](Program& p) { p.states = 0, p.swap = false, p.written = -1; });
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].memory != Memory::plain) simpler([&](Program& p) { p.inputs[i].memory = Memory::plain; });
+    if (program.inputs[i].numbers != Numbers::ordinary)
+      simpler([&](Program& p) { p.inputs[i].numbers = Numbers::ordinary; });
+  }
+  return program;
+}
+}  // namespace
+
+Statistics check_programs(std::uint64_t first, int count) {
+  weft::options().kernel_optimization = 1;  // thousands of kernels: what -O3 adds is other tests' subject
+  count /= weft::test::on_device() ? 10 : weft::test::less_when_sanitized;
+  if (const char* seeds = std::getenv("WEFT_ORACLE_SEED")) {
+    char* end = nullptr;
+    first = std::strtoull(seeds, &end, 10);
+    count = *end == '-' ? static_cast<int>(std::strtoull(end + 1, nullptr, 10) - first + 1) : 1;
+  }
+  constexpr int batch = 40;
+  int shrunk = 0;
+  Statistics statistics;
+  for (int done = 0; done < count; done += batch) {
+    std::vector<Program> programs;
+    for (int i = done; i < std::min(done + batch, count); ++i)
+      programs.push_back(make_program(first + static_cast<std::uint64_t>(i)));
+    if (count == 1) std::fputs(to_text(programs[0]).c_str(), stderr);  // what a crash needs
+    if (std::getenv("WEFT_ORACLE_VERBOSE"))
+      std::fprintf(stderr, "seeds from %llu\n",
+                   static_cast<unsigned long long>(first + static_cast<std::uint64_t>(done)));
+    const std::vector<std::string> failures = check(programs, &statistics);
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      if (failures[i].empty()) continue;
+      const Program least = ++shrunk <= 30 ? shrink(programs[i], 40) : programs[i];
+      FAIL_CHECK("seed ", programs[i].seed, ": ", failures[i], "\nshrunk: ", failure_of(least), "\n", to_text(least),
+                 "again: WEFT_ORACLE_SEED=", programs[i].seed,
+                 fallback() ? " WEFT_ORACLE_FALLBACK=1 PATH=/nonexistent WEFT_CXX=" : "",
+                 " build/release/tests/weft_tests_oracle --source-file=*/programs_a_test.cpp");
+    }
+    batches().clear();
+  }
+  return statistics;
+}
+
+void check_coverage(const Statistics& s) {
+  MESSAGE(s.programs, " programs of ", s.calls.size(), " functions, ", s.refused, " refused, ", s.gradients,
+          " with gradients, ", s.states, " with state, ", s.dynamic, " dynamic, ", s.grown, " at other sizes; ",
+          s.exact, " elements exact, ", s.bounded, " within a bound, ", s.undecided, " undecided");
+  if (std::getenv("WEFT_ORACLE_SEED") || s.programs < 500) return;
+  CHECK(s.calls.size() * 100 >= functions().size() * 95);
+  CHECK(s.gradients * 10 >= s.programs);
+  CHECK(s.grown * 5 >= s.programs);
+  CHECK((s.exact + s.bounded) > 6 * s.undecided);
+}
+
+}  // namespace oracle

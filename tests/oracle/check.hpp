@@ -1,0 +1,27 @@
+// Holds eager, compiled and dynamically compiled calls of a program against the oracle and against each other. In:
+// programs. Out: for each, what differs, or nothing. The bound is derived, not chosen: the oracle runs again with each
+// inexact result moved by a few roundings, and an executor may differ by a small multiple of how far that moves a
+// result. What moving does not change must agree exactly, and executors agree to the bit where docs/numerics.md
+// promises it.
+#pragma once
+#include <map>
+#include <string>
+
+#include "oracle/program.hpp"
+
+namespace oracle {
+
+struct Statistics {
+  int programs = 0, refused = 0, gradients = 0, states = 0, dynamic = 0, grown = 0;
+  std::int64_t exact = 0, bounded = 0, undecided = 0;
+  std::map<std::string, int> calls;
+};
+
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr);
+
+// Checks programs of these seeds; fails the running test with the seed, the shrunk program, and the command that runs
+// it again. WEFT_ORACLE_SEED=seed or WEFT_ORACLE_SEED=first-last runs those seeds instead.
+Statistics check_programs(std::uint64_t first, int count);
+void check_coverage(const Statistics& statistics);
+
+}  // namespace oracle

@@ -1,0 +1,6 @@
+// The second half of programs_a_test.cpp.
+#include <doctest/doctest.h>
+
+#include "oracle/check.hpp"
+
+TEST_CASE("programs of public functions, second half") { oracle::check_coverage(oracle::check_programs(1001, 1000)); }
