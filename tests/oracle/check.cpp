@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -311,7 +312,7 @@ void run_cases(const std::vector<Case*>& cases, bool dynamic, bool checked, Use 
 
 }  // namespace
 
-std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics) {
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics, int share) {
   Statistics own;
   if (!statistics) statistics = &own;
   std::vector<Case> cases;
@@ -340,8 +341,11 @@ std::vector<std::string> check(const std::vector<Program>& programs, Statistics*
       });
       continue;
     }
-    together.push_back(&it);
-    if (it.grows ? it.program.seed % 2 == 0 : it.program.seed % 8 == 0) dynamic.push_back(&it);
+    const std::uint64_t seed = it.program.seed, every = static_cast<std::uint64_t>(share);
+    if (share && seed % every) continue;
+    const bool turn = share && seed / every % 2;
+    if (!turn || !it.grows) together.push_back(&it);
+    if (!share || (turn && it.grows)) dynamic.push_back(&it);
   }
   const auto failure_of = [&](const Case* it) -> std::string& {
     return failures[static_cast<std::size_t>(it - cases.data())];
@@ -376,6 +380,7 @@ std::vector<std::string> check(const std::vector<Program>& programs, Statistics*
                         &some[k]->larger_eager, *statistics);
     return true;
   });
+  statistics->compiled += static_cast<int>(together.size());
   statistics->dynamic += static_cast<int>(dynamic.size());
   return failures;
 }
@@ -419,15 +424,16 @@ Program shrink(Program program, int budget) {
 }
 }  // namespace
 
-Statistics check_programs(std::uint64_t first, int count) {
+Statistics check_programs(std::uint64_t first, int count, int share) {
   weft::options().kernel_optimization = 1;  // thousands of kernels: what -O3 adds is other tests' subject
   count /= weft::test::on_device() ? 10 : weft::test::less_when_sanitized;
   if (const char* seeds = std::getenv("WEFT_ORACLE_SEED")) {
     char* end = nullptr;
     first = std::strtoull(seeds, &end, 10);
+    share = 0;
     count = *end == '-' ? static_cast<int>(std::strtoull(end + 1, nullptr, 10) - first + 1) : 1;
   }
-  constexpr int batch = 40;
+  const int batch = 40 * std::max(share, 1);
   int shrunk = 0;
   Statistics statistics;
   for (int done = 0; done < count; done += batch) {
@@ -438,13 +444,13 @@ Statistics check_programs(std::uint64_t first, int count) {
     if (std::getenv("WEFT_ORACLE_VERBOSE"))
       std::fprintf(stderr, "seeds from %llu\n",
                    static_cast<unsigned long long>(first + static_cast<std::uint64_t>(done)));
-    const std::vector<std::string> failures = check(programs, &statistics);
+    const std::vector<std::string> failures = check(programs, &statistics, share);
     for (std::size_t i = 0; i < programs.size(); ++i) {
       if (failures[i].empty()) continue;
       const Program least = ++shrunk <= 30 ? shrink(programs[i], 40) : programs[i];
       FAIL_CHECK("seed ", programs[i].seed, ": ", failures[i], "\nshrunk: ", failure_of(least), "\n", to_text(least),
                  "again: WEFT_ORACLE_SEED=", programs[i].seed,
-                 fallback() ? " WEFT_ORACLE_FALLBACK=1 PATH=/nonexistent WEFT_CXX=" : "",
+                 std::string(fallback() ? " WEFT_ORACLE_FALLBACK=1 PATH=/nonexistent WEFT_CXX=" : ""),
                  " build/release/tests/weft_tests_oracle --source-file=*/programs_a_test.cpp");
     }
     batches().clear();
@@ -454,8 +460,8 @@ Statistics check_programs(std::uint64_t first, int count) {
 
 void check_coverage(const Statistics& s) {
   MESSAGE(s.programs, " programs of ", s.calls.size(), " functions, ", s.refused, " refused, ", s.gradients,
-          " with gradients, ", s.states, " with state, ", s.dynamic, " dynamic, ", s.grown, " at other sizes; ",
-          s.exact, " elements exact, ", s.bounded, " within a bound, ", s.undecided, " undecided");
+          " with gradients, ", s.states, " with state, ", s.compiled, " compiled, ", s.dynamic, " dynamic, ", s.grown,
+          " at other sizes; ", s.exact, " elements exact, ", s.bounded, " within a bound, ", s.undecided, " undecided");
   if (std::getenv("WEFT_ORACLE_SEED") || s.programs < 500) return;
   CHECK(s.calls.size() * 100 >= functions().size() * 95);
   CHECK(s.gradients * 10 >= s.programs);

@@ -12,16 +12,19 @@
 namespace oracle {
 
 struct Statistics {
-  int programs = 0, refused = 0, gradients = 0, states = 0, dynamic = 0, grown = 0;
+  int programs = 0, refused = 0, gradients = 0, states = 0, compiled = 0, dynamic = 0, grown = 0;
   std::int64_t exact = 0, bounded = 0, undecided = 0;
   std::map<std::string, int> calls;
 };
 
-std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr);
+// Compiling costs most of the time. `share` 0: every program is compiled for its sizes and dynamically. Otherwise one
+// in `share` is compiled, in turn for its sizes and dynamically; the others are held against the oracle eagerly.
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr, int share = 0);
 
 // Checks programs of these seeds; fails the running test with the seed, the shrunk program, and the command that runs
-// it again. WEFT_ORACLE_SEED=seed or WEFT_ORACLE_SEED=first-last runs those seeds instead.
-Statistics check_programs(std::uint64_t first, int count);
+// it again. WEFT_ORACLE_SEED=seed or WEFT_ORACLE_SEED=first-last runs those
+// seeds instead, compiled in every way.
+Statistics check_programs(std::uint64_t first, int count, int share);
 void check_coverage(const Statistics& statistics);
 
 }  // namespace oracle

@@ -10,6 +10,7 @@ using Arguments = std::span<const At>;
 using Dims = std::vector<Dim>;
 
 int whole(Dim dim) { return static_cast<int>(dim.constant()); }
+Dim bound(Dim dim) { return dim.same(Dim(slice_end)) ? weft::slice_end : dim; }
 weft::Axes axes_of(const Dims& numbers, std::size_t from) {
   std::vector<int> axes;
   for (std::size_t i = from; i < numbers.size(); ++i) axes.push_back(whole(numbers[i]));
@@ -118,7 +119,7 @@ const std::vector<Function>& functions() {
 , ARRAYS { return unsqueeze(a[0], n[0]); }
 }
 , {"slice", "slice($0, #0, #1, #2, #3)", "slice", 8,
-   TENSORS{return weft::slice(a[0], whole(n[0]), n[1], n[2], n[3].constant());
+   TENSORS{return weft::slice(a[0], whole(n[0]), bound(n[1]), bound(n[2]), n[3]);
 }
 , ARRAYS { return slice(a[0], n[0], n[1], n[2], n[3]); }
 }

@@ -238,18 +238,18 @@ struct Maker {
     if (shape == "slice") {
       const std::int64_t a = axis(rank()), n = size(a);
       if (program.generic) {
-        call.numbers = any<Shape>({{a, 1, weft::slice_end, 1},
+        call.numbers = any<Shape>({{a, 1, slice_end, 1},
                                    {a, 0, -1, 1},
-                                   {a, weft::slice_end, weft::slice_end, -1},
-                                   {a, 0, weft::slice_end, 2},
-                                   {a, -1, weft::slice_end, -2},
+                                   {a, slice_end, slice_end, -1},
+                                   {a, 0, slice_end, 2},
+                                   {a, -1, slice_end, -2},
                                    {a, 0, 2, 1}});
         return true;
       }
       const std::int64_t step = any<std::int64_t>({1, 1, 1, 2, 3, -1, -2, 5, -7});
-      std::int64_t start = one_in(4) ? weft::slice_end : between(-n - 1, n + 1);
-      std::int64_t stop = one_in(3) ? weft::slice_end : between(-n - 2, n + 2);
-      if (step > 0 && start == weft::slice_end) start = 0;
+      std::int64_t start = one_in(4) ? slice_end : between(-n - 1, n + 1);
+      std::int64_t stop = one_in(3) ? slice_end : between(-n - 2, n + 2);
+      if (step > 0 && start == slice_end) start = 0;
       call.numbers = {a, start, stop, step};
       return true;
     }

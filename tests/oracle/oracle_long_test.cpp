@@ -3,4 +3,6 @@
 
 #include "oracle/check.hpp"
 
-TEST_CASE("many programs of public functions") { oracle::check_coverage(oracle::check_programs(1'000'000, 100'000)); }
+TEST_CASE("many programs of public functions") {
+  oracle::check_coverage(oracle::check_programs(1'000'000, 100'000, 1));
+}

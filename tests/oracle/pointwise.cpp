@@ -120,6 +120,12 @@ Array b(const char* name, const Array& x, const Array& y) { return binary(name, 
 Array u(const char* name, const Array& x) { return unary(name, x); }
 Array lit(double value) { return number(DType::f64, value, true); }
 
+// A function with an error of its own may miss a result that is a value of the dtype, but for 0 and 1.
+Wide own_error(DType dtype, Wide precise) {
+  if (!std::isfinite(precise) || precise == 0 || std::fabs(precise) == 1) return 0;
+  return static_cast<Wide>(spacing(dtype, static_cast<double>(precise)));
+}
+
 enum class Kind { arithmetic, floating, predicate, bits };
 struct Unary {
   Kind kind;
@@ -219,7 +225,9 @@ Array unary(const std::string& name, const Array& given) {
       y.data->reals[i] =
           perturbation().soft ? finish(DType::f64, row.real(static_cast<Wide>(x->reals[i])), true) : once;
     } else {
-      double value = finish(x->dtype, row.real(static_cast<Wide>(x->reals[i])), row.rounding == Unary::several);
+      const Wide precise = row.real(static_cast<Wide>(x->reals[i]));
+      double value = finish(x->dtype, precise, row.rounding == Unary::several,
+                            row.rounding == Unary::several ? own_error(x->dtype, precise) : 0);
       y.data->reals[i] = row.rounding == Unary::exact && name != "neg" && name != "abs" ? open_zero(value) : value;
     }
   }
@@ -274,7 +282,7 @@ double on_reals(const std::string& name, DType dtype, double x, double y) {
     if (x == y) return std::signbit(x) == std::signbit(y) ? x : open_zero(x);
     return (x < y) == (name == "maximum") ? y : x;
   }
-  if (name == "pow") return finish(dtype, std::pow(a, c), true);
+  if (name == "pow") return finish(dtype, std::pow(a, c), true, own_error(dtype, std::pow(a, c)));
   // A quotient rounded down, and the rest: the jump is not decided where a rounding of the quotient reaches it.
   const Wide quotient = a / c;
   if (!std::isfinite(quotient) || c == 0) {

@@ -129,7 +129,6 @@ Tensor plain(const Array& array) {
 
 Tensor make_tensor(const Array& array, Memory memory) {
   const int rank = array.rank();
-  const std::int64_t end = weft::slice_end;
   Tensor tensor;
   if (rank == 0 || memory == Memory::plain)
     tensor = plain(array);
@@ -138,7 +137,7 @@ Tensor make_tensor(const Array& array, Memory memory) {
   else if (memory == Memory::flipped)
     tensor = weft::flip(plain(flip(array, -1)), -1);
   else if (memory == Memory::offset)
-    tensor = weft::slice(weft::slice(plain(pad(array, 0, 2, 3, 0)), 0, 1, end), 0, 1, -3);
+    tensor = weft::slice(weft::slice(plain(pad(array, 0, 2, 3, 0)), 0, 1, weft::slice_end), 0, 1, -3);
   else if (memory == Memory::expanded && array.count() > 0)
     tensor = weft::expand(plain(slice(array, rank / 2, 0, 1, 1)), array->shape);
   else if (array.count() > 0)
@@ -339,7 +338,7 @@ std::string name_of(const Program& program, int value) {
 std::string text_of(const Program& program, std::int64_t number) {
   const std::int64_t code = number - first_size;
   if (is_size(number)) return name_of(program, static_cast<int>(code / 8)) + ".size(" + std::to_string(code % 8) + ")";
-  return number == weft::slice_end ? "slice_end" : std::to_string(number);
+  return number == slice_end ? "slice_end" : std::to_string(number);
 }
 std::string text_of(const Program& program, const Argument& argument) {
   if (argument.kind == Argument::Kind::value) return name_of(program, argument.value);

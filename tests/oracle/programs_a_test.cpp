@@ -3,4 +3,4 @@
 
 #include "oracle/check.hpp"
 
-TEST_CASE("programs of public functions, first half") { oracle::check_coverage(oracle::check_programs(1, 1000)); }
+TEST_CASE("programs of public functions, first half") { oracle::check_coverage(oracle::check_programs(1, 1000, 4)); }

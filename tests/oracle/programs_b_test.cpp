@@ -3,4 +3,6 @@
 
 #include "oracle/check.hpp"
 
-TEST_CASE("programs of public functions, second half") { oracle::check_coverage(oracle::check_programs(1001, 1000)); }
+TEST_CASE("programs of public functions, second half") {
+  oracle::check_coverage(oracle::check_programs(1001, 1000, 4));
+}

@@ -27,6 +27,7 @@ Array transpose(const Array& x, std::int64_t a, std::int64_t b);
 Array expand(const Array& x, Shape shape);
 Array squeeze(const Array& x, std::int64_t axis);
 Array unsqueeze(const Array& x, std::int64_t axis);
+inline constexpr std::int64_t slice_end = INT64_MAX / 2;  // stands for weft::slice_end
 Array slice(const Array& x, std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step);
 Array select(const Array& x, std::int64_t axis, std::int64_t index);
 Array flip(const Array& x, std::int64_t axis);

@@ -1,59 +1,14 @@
-// What moves elements, what folds many into one, and differentiation.
+// What moves elements: views, and what puts arrays together.
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
 
-#include "oracle/semantics.hpp"
+#include "oracle/indices.hpp"
 
 namespace oracle {
 
 namespace {
-
-using Source = std::shared_ptr<const std::vector<std::int64_t>>;
-
-int axis_of(const char* name, std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) throw Refused(name);
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
-}
-Shape strides_of(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-// Calls visit(position, indices) for every element in row-major order.
-template <class Visit>
-void each(const Shape& shape, Visit visit) {
-  Shape at(shape.size());
-  const std::int64_t count = count_of(shape);
-  for (std::int64_t position = 0; position < count; ++position) {
-    visit(static_cast<std::size_t>(position), at);
-    for (std::size_t i = shape.size(); i-- > 0;) {
-      if (++at[i] < shape[i]) break;
-      at[i] = 0;
-    }
-  }
-}
-// A sum in an accumulator of at least f32: any order of additions is allowed.
-struct Sum {
-  Wide total = 0, magnitude = 0;  // magnitude: of the finite terms
-  std::int64_t terms = 0;
-  void add(Wide term) {
-    total += term;
-    if (std::isfinite(term)) magnitude += std::fabs(term);
-    ++terms;
-  }
-  double round(DType dtype) const {
-    const DType inner = dtype == DType::f64 ? DType::f64 : DType::f32;
-    if (magnitude >= static_cast<Wide>(largest(inner))) return undecided(round_to(dtype, total));
-    if (terms <= 1) return open_zero(finish(dtype, total, false));
-    const Wide error = std::ldexp(magnitude, -precision(inner)) * (2 + std::sqrt(static_cast<Wide>(terms)));
-    return open_zero(finish(dtype, total, true, error + static_cast<Wide>(spacing(inner, 0))));
-  }
-};
-
 Array put(const Array& g, const Shape& shape, const Source& source);
-// result[i] = x[source[i]], or 0 where that is negative.
+}
 Array take(const Array& x, Shape shape, const Source& source) {
   Array y = make(x->dtype, std::move(shape));
   for (std::size_t i = 0; i < source->size(); ++i) {
@@ -70,6 +25,7 @@ Array take(const Array& x, Shape shape, const Source& source) {
   }
   return y;
 }
+namespace {
 Array put(const Array& g, const Shape& shape, const Source& source) {
   Array y = make(g->dtype, shape);
   std::vector<Sum> sums(y->reals.size());
@@ -88,13 +44,6 @@ Array view(const Array& x, const Shape& shape, At at) {
   each(shape, [&](std::size_t i, const Shape& indices) { (*source)[i] = at(indices); });
   return take(x, shape, source);
 }
-std::int64_t position(const Shape& indices, const Shape& strides) {
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) at += indices[i] * strides[i];
-  return at;
-}
-Array lit(double value) { return number(DType::f64, value, true); }
-
 }  // namespace
 
 // ---- views ----------------------------------------------------------------------------------------------------------
@@ -187,7 +136,7 @@ Array unsqueeze(const Array& x, std::int64_t given) {
 Array slice(const Array& x, std::int64_t given, std::int64_t start, std::int64_t stop, std::int64_t step) {
   const auto axis = static_cast<std::size_t>(axis_of("slice", given, x.rank()));
   if (step == 0) throw Refused("slice");
-  constexpr std::int64_t end = INT64_MAX / 2;  // weft::slice_end
+  constexpr std::int64_t end = slice_end;
   const Integer size = x->shape[axis];
   const auto place = [&](std::int64_t at) -> Integer {
     if (at == end) return step > 0 ? size : Integer{-1};
@@ -213,7 +162,7 @@ Array select(const Array& x, std::int64_t given, std::int64_t index) {
 }
 Array flip(const Array& x, std::int64_t axis) {
   axis_of("slice", axis, x.rank());
-  return slice(x, axis, INT64_MAX / 2, INT64_MAX / 2, -1);
+  return slice(x, axis, slice_end, slice_end, -1);
 }
 Array concat(std::vector<Array> parts, std::int64_t given) {
   if (parts.empty()) throw Refused("concat");
@@ -276,349 +225,6 @@ Array pad(const Array& x, std::int64_t given, std::int64_t before, std::int64_t 
     source[axis] = inside / (interior + 1);
     return position(source, strides);
   });
-}
-
-// ---- reductions -----------------------------------------------------------------------------------------------------
-
-namespace {
-struct Reduced {
-  Shape kept, squeezed;
-  std::vector<std::int64_t> target;  // of each element of x
-  std::int64_t terms = 1;
-};
-Reduced reduced(const char* name, const Array& x, const Shape& axes) {
-  std::vector<bool> folded(x->shape.size(), axes.empty());
-  for (std::int64_t given : axes) {
-    const auto axis = static_cast<std::size_t>(axis_of(name, given, x.rank()));
-    if (folded[axis]) throw Refused(name);
-    folded[axis] = true;
-  }
-  Reduced result;
-  for (std::size_t i = 0; i < folded.size(); ++i) {
-    result.kept.push_back(folded[i] ? 1 : x->shape[i]);
-    if (folded[i])
-      result.terms *= x->shape[i];
-    else
-      result.squeezed.push_back(x->shape[i]);
-  }
-  Shape strides = strides_of(result.kept);
-  for (std::size_t i = 0; i < folded.size(); ++i)
-    if (folded[i]) strides[i] = 0;
-  result.target.resize(static_cast<std::size_t>(x.count()));
-  each(x->shape, [&](std::size_t i, const Shape& at) { result.target[i] = position(at, strides); });
-  return result;
-}
-Array in_f32(const Array& x, const char* name, const std::function<Array(const Array&)>& compute) {
-  if (!x.floating()) throw Refused(name);
-  if (x->dtype == DType::f32 || x->dtype == DType::f64) return compute(x);
-  return cast(compute(cast(x, DType::f32)), x->dtype);
-}
-// sum, prod, amax, amin, with kept axes.
-Array fold(const std::string& name, const Array& x, const Reduced& way) {
-  Array y = make(x.floating() || name[0] == 'a' ? x->dtype : DType::i64, way.kept);
-  const auto outputs = static_cast<std::size_t>(y.count());
-  std::vector<std::vector<std::size_t>> terms(outputs);
-  for (std::size_t i = 0; i < way.target.size(); ++i) terms[static_cast<std::size_t>(way.target[i])].push_back(i);
-  for (std::size_t o = 0; o < outputs; ++o) {
-    if (!x.floating()) {
-      Integer value = name == "prod" ? 1 : name == "sum" ? 0 : x->integers[terms[o][0]];
-      for (std::size_t i : terms[o]) {
-        const Integer term = x->integers[i];
-        value = name == "sum"    ? value + term
-                : name == "prod" ? Integer{wrap(DType::i64, value * term)}
-                : name == "amax" ? std::max(value, term)
-                                 : std::min(value, term);
-      }
-      y.data->integers[o] = wrap(y->dtype, value);
-    } else if (name == "sum") {
-      Sum sum;
-      for (std::size_t i : terms[o]) sum.add(static_cast<Wide>(x->reals[i]));
-      y.data->reals[o] = terms[o].empty() ? 0 : sum.round(x->dtype);
-    } else if (name == "prod") {
-      Wide value = 1, above = 0, below = 0;
-      bool odd = false;
-      for (std::size_t i : terms[o]) {
-        const Wide term = static_cast<Wide>(x->reals[i]);
-        value *= term;
-        if (!std::isfinite(term) || term == 0)
-          odd = true;
-        else
-          (std::fabs(term) > 1 ? above : below) += std::log2(std::fabs(term));
-      }
-      const Wide limit = x->dtype == DType::f64 ? 1020 : 124;
-      if (above > limit || below < -limit) {
-        y.data->reals[o] = undecided(round_to(x->dtype, value));
-      } else if (odd || terms[o].size() <= 1) {
-        y.data->reals[o] = open_zero(finish(x->dtype, value, false));
-      } else {
-        const DType inner = x->dtype == DType::f64 ? DType::f64 : DType::f32;
-        y.data->reals[o] = finish(x->dtype, value, true,
-                                  std::ldexp(std::fabs(value) * static_cast<Wide>(terms[o].size()), -precision(inner)));
-      }
-    } else {
-      double value = x->reals[terms[o][0]];
-      bool negative = false, positive = false;
-      for (std::size_t i : terms[o]) {
-        const double term = x->reals[i];
-        if (term == 0) (std::signbit(term) ? negative : positive) = true;
-        if (value == value && (term != term || (name == "amax" ? term > value : term < value))) value = term;
-      }
-      y.data->reals[o] = negative && positive ? open_zero(value) : value;
-    }
-  }
-  if (!y.floating()) return y;
-  y.data->operands = {x};
-  if (name == "sum")
-    y.data->rules = {[to = x->shape](const Array&, const Array& g) { return expand(g, to); }};
-  else if (name == "prod")
-    y.data->rules = {[x](const Array& y, const Array& g) {
-      for (double value : x->reals)
-        if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product with zeros");
-      for (double value : y->reals)
-        if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product that left its range");
-      return binary("div", binary("mul", expand(g, x->shape), expand(y, x->shape)), x);
-    }};
-  else
-    y.data->rules = {[x, way](const Array& y, const Array& g) {
-      const Array ties = cast(binary("equal", x, expand(y, x->shape)), x->dtype);
-      return binary("mul", ties, expand(binary("div", g, fold("sum", ties, way)), x->shape));
-    }};
-  return y;
-}
-}  // namespace
-
-Array reduce(const std::string& name, const Array& x, const Shape& axes, bool keepdim) {
-  const auto shaped = [&](const Array& y, const Reduced& way) { return keepdim ? y : reshape(y, way.squeezed); };
-  if (name == "any" || name == "all") {
-    const Array flags = x->dtype == DType::boolean ? x : binary("not_equal", x, integer(DType::i64, 0, true));
-    const Reduced way = reduced(name.c_str(), x, axes);
-    Array y = make(DType::boolean, way.kept);
-    for (std::int64_t& value : y.data->integers) value = name == "all";
-    for (std::size_t i = 0; i < way.target.size(); ++i) {
-      std::int64_t& value = y.data->integers[static_cast<std::size_t>(way.target[i])];
-      value = name == "all" ? value && flags->integers[i] : value || flags->integers[i];
-    }
-    return shaped(y, way);
-  }
-  if (name == "mean")
-    return in_f32(x, "mean", [&](const Array& value) {
-      const Reduced way = reduced("mean", value, axes);
-      return shaped(binary("div", fold("sum", value, way), integer(DType::i64, way.terms, true)), way);
-    });
-  if (name == "norm")
-    return in_f32(x, "norm", [&](const Array& value) {
-      Soft soft;
-      const Array squares = reduce("sum", binary("mul", value, value), axes, keepdim);
-      const Array none = binary("equal", squares, lit(0));
-      return where(none, lit(0), unary("sqrt", where(none, lit(1), squares)));
-    });
-  const Reduced way = reduced(name.c_str(), x, axes);
-  if (name[0] == 'a' && way.terms == 0) throw Refused(name);
-  if (name[0] == 'a' && x->dtype == DType::boolean)
-    return cast(shaped(fold(name, cast(x, DType::u8), way), way), DType::boolean);
-  return shaped(fold(name, x->dtype == DType::boolean ? cast(x, DType::i64) : x, way), way);
-}
-
-Array var(const Array& x, const Shape& axes, double correction, bool keepdim) {
-  return in_f32(x, "var", [&](const Array& value) {
-    Soft soft;
-    const Array centered = binary("sub", value, reduce("mean", value, axes, true));
-    const double terms = static_cast<double>(reduced("var", value, axes).terms);
-    return binary("div", reduce("sum", binary("mul", centered, centered), axes, keepdim), lit(terms - correction));
-  });
-}
-
-Array argmax(const Array& x, std::int64_t given, bool keepdim, bool least) {
-  const char* name = "argmax";
-  const auto axis = static_cast<std::size_t>(axis_of(name, given, x.rank()));
-  if (x->shape[axis] == 0) throw Refused(name);
-  Shape shape = x->shape;
-  shape[axis] = 1;
-  Array y = make(DType::i64, shape);
-  const Shape strides = strides_of(x->shape);
-  each(shape, [&](std::size_t o, const Shape& at) {
-    const std::int64_t start = position(at, strides);
-    std::int64_t best = 0;
-    for (std::int64_t i = 1; i < x->shape[axis]; ++i) {
-      const auto here = static_cast<std::size_t>(start + i * strides[axis]),
-                 there = static_cast<std::size_t>(start + best * strides[axis]);
-      const auto better = [&](auto p, auto q) { return q == q && (p != p || (least ? p < q : p > q)); };
-      if (x.floating() ? better(x->reals[here], x->reals[there]) : better(x->integers[here], x->integers[there]))
-        best = i;
-    }
-    y.data->integers[o] = best;
-  });
-  return keepdim ? y : squeeze(y, static_cast<std::int64_t>(axis));
-}
-
-namespace {
-Array top_of(const Array& x, std::int64_t axis) { return stop_gradient(reduce("amax", x, {axis}, true)); }
-}  // namespace
-Array softmax(const Array& x, std::int64_t axis) {
-  Soft soft;
-  const Array e = unary("exp", binary("sub", x, top_of(x, axis)));
-  return binary("div", e, reduce("sum", e, {axis}, true));
-}
-Array log_softmax(const Array& x, std::int64_t axis) {
-  Soft soft;
-  const Array shifted = binary("sub", x, top_of(x, axis));
-  return binary("sub", shifted, unary("log", reduce("sum", unary("exp", shifted), {axis}, true)));
-}
-Array logsumexp(const Array& x, std::int64_t axis, bool keepdim) {
-  Soft soft;
-  const Array top = top_of(x, axis);
-  const Array finite = where(unary("isfinite", top), top, integer(DType::i64, 0, true));
-  const Array result =
-      binary("add", unary("log", reduce("sum", unary("exp", binary("sub", x, finite)), {axis}, true)), finite);
-  return keepdim ? result : squeeze(result, axis);
-}
-
-// ---- products, indices, losses --------------------------------------------------------------------------------------
-
-namespace {
-// [batch..., m, k] x [batch..., k, n]
-Array product(const Array& a, const Array& b) {
-  const std::size_t rank = a->shape.size();
-  const std::int64_t m = a->shape[rank - 2], k = a->shape[rank - 1], n = b->shape[rank - 1];
-  Shape shape = a->shape;
-  shape[rank - 1] = n;
-  Array y = make(a->dtype, shape);
-  const std::int64_t batches = m * n > 0 ? y.count() / (m * n) : 0;
-  for (std::int64_t batch = 0; batch < batches; ++batch)
-    for (std::int64_t i = 0; i < m; ++i)
-      for (std::int64_t j = 0; j < n; ++j) {
-        Sum sum;
-        Integer whole = 0;
-        for (std::int64_t l = 0; l < k; ++l) {
-          const auto p = static_cast<std::size_t>((batch * m + i) * k + l),
-                     q = static_cast<std::size_t>((batch * k + l) * n + j);
-          if (a.floating())
-            sum.add(static_cast<Wide>(a->reals[p]) * static_cast<Wide>(b->reals[q]));
-          else
-            whole = wrap(DType::i64, whole + Integer{a->integers[p]} * b->integers[q]);
-        }
-        const auto at = static_cast<std::size_t>((batch * m + i) * n + j);
-        if (a.floating()) {
-          ++sum.terms;  // the products round too
-          y.data->reals[at] = sum.round(a->dtype);
-        } else {
-          y.data->integers[at] = wrap(a->dtype, whole);
-        }
-      }
-  if (a.floating()) {
-    y.data->operands = {a, b};
-    y.data->rules = {[b](const Array&, const Array& g) { return product(g, transpose(b, -2, -1)); },
-                     [a](const Array&, const Array& g) { return product(transpose(a, -2, -1), g); }};
-  }
-  return y;
-}
-}  // namespace
-
-Array matmul(Array a, Array b) {
-  if (a.rank() == 0 || b.rank() == 0) throw Refused("matmul");
-  const DType dtype = promote(make(a->dtype, {1}), make(b->dtype, {1}));
-  a = cast(a, dtype);
-  b = cast(b, dtype);
-  const bool row = a.rank() == 1, column = b.rank() == 1;
-  if (row) a = unsqueeze(a, 0);
-  if (column) b = unsqueeze(b, 1);
-  if (a->shape.back() != b->shape[b->shape.size() - 2]) throw Refused("matmul");
-  if (dtype == DType::boolean) throw Refused("matmul");
-  Shape p = a->shape, q = b->shape;
-  p.insert(p.begin(), static_cast<std::size_t>(std::max(0, b.rank() - a.rank())), 1);
-  q.insert(q.begin(), static_cast<std::size_t>(std::max(0, a.rank() - b.rank())), 1);
-  for (std::size_t i = 0; i + 2 < p.size(); ++i) {
-    if (p[i] != q[i] && p[i] != 1 && q[i] != 1) throw Refused("matmul");
-    p[i] = q[i] = p[i] == 1 ? q[i] : p[i];
-  }
-  Array y = product(expand(a, p), expand(b, q));
-  if (column) y = squeeze(y, -1);
-  if (row) y = squeeze(y, column ? -1 : -2);
-  return y;
-}
-
-Array gather(const Array& x, const Array& index) {
-  if (index.floating() || index->dtype == DType::boolean || x.rank() == 0) throw Refused("gather");
-  for (std::int64_t row : index->integers)
-    if (row < 0 || row >= x->shape[0]) throw Refused("gather");
-  Shape shape = index->shape, inner(x->shape.begin() + 1, x->shape.end());
-  shape.insert(shape.end(), inner.begin(), inner.end());
-  if (shape.size() > 8) throw Refused("gather");
-  const std::int64_t width = count_of(inner);
-  auto source = std::make_shared<std::vector<std::int64_t>>();
-  for (std::int64_t row : index->integers)
-    for (std::int64_t i = 0; i < width; ++i) source->push_back(row * width + i);
-  return take(x, shape, source);
-}
-Array one_hot(const Array& index, std::int64_t classes, DType dtype) {
-  if (index.floating() || classes < 1 || index.rank() == 8) throw Refused("one_hot");
-  Shape shape = index->shape;
-  shape.push_back(classes);
-  Array y = make(DType::boolean, shape);
-  for (std::size_t i = 0; i < index->integers.size(); ++i) {
-    if (index->integers[i] < 0 || index->integers[i] >= classes) throw Refused("one_hot");
-    y.data->integers[i * static_cast<std::size_t>(classes) + static_cast<std::size_t>(index->integers[i])] = 1;
-  }
-  return cast(y, dtype);
-}
-Array mse_loss(const Array& prediction, const Array& target) {
-  if (prediction->shape != target->shape) throw Refused("mse_loss");
-  Soft soft;
-  const Array difference = binary("sub", prediction, target);
-  return reduce("mean", binary("mul", difference, difference), {}, false);
-}
-Array cross_entropy(const Array& logits, const Array& labels) {
-  if (logits.rank() == 0 || !logits.floating() || labels.floating() || labels->dtype == DType::boolean)
-    throw Refused("cross_entropy");
-  if (labels->shape != Shape(logits->shape.begin(), logits->shape.end() - 1)) throw Refused("cross_entropy");
-  Soft soft;
-  const std::int64_t classes = logits->shape.back();
-  const Array chosen = one_hot(labels, classes, logits->dtype);
-  const Array picked =
-      reduce("sum", where(binary("equal", chosen, lit(1)), log_softmax(logits, -1), lit(0)), {-1}, false);
-  return unary("neg", reduce("mean", picked, {}, false));
-}
-
-// ---- differentiation ------------------------------------------------------------------------------------------------
-
-std::vector<Array> gradients(const Array& loss, const std::vector<Array>& places) {
-  if (!loss.floating() || loss.count() != 1) throw Refused("grad");
-  Soft soft;
-  std::map<std::uint64_t, const Array*> order;  // what depends on a place, by serial number
-  std::map<const Data*, bool> reaches;
-  const std::function<bool(const Array&)> visit = [&](const Array& array) -> bool {
-    if (const auto found = reaches.find(array.data.get()); found != reaches.end()) return found->second;
-    bool any = false;
-    for (const Array& place : places) any |= place.data == array.data;
-    for (const Array& operand : array->operands) any |= visit(operand);
-    if (any) order[array->serial] = &array;
-    return reaches[array.data.get()] = any;
-  };
-  if (!visit(loss)) throw Undecided("whether a slope of 0 everywhere depends on its place");
-  std::map<const Data*, Array> sums;
-  Array one = make(loss->dtype, loss->shape);
-  one.data->reals[0] = 1;
-  sums[loss.data.get()] = one;
-  for (auto at = order.rbegin(); at != order.rend(); ++at) {
-    const Array& array = *at->second;
-    const auto found = sums.find(array.data.get());
-    if (found == sums.end()) continue;
-    const Array gradient = found->second;
-    for (std::size_t i = 0; i < array->operands.size(); ++i) {
-      const Array& operand = array->operands[i];
-      if (!reaches[operand.data.get()]) continue;
-      const Array part = array->rules[i](array, gradient);
-      if (!part.data) continue;
-      const auto [sum, fresh] = sums.emplace(operand.data.get(), part);
-      if (!fresh) sum->second = binary("add", sum->second, part);
-    }
-  }
-  std::vector<Array> result;
-  for (const Array& place : places) {
-    const auto found = sums.find(place.data.get());
-    result.push_back(found == sums.end() ? make(place->dtype, place->shape) : found->second);
-  }
-  return result;
 }
 
 }  // namespace oracle
