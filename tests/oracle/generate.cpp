@@ -78,8 +78,6 @@ struct Maker {
     if (program.derivative && !one_in(4))
       input.dtype = any({DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
     if (std::getenv("WEFT_ORACLE_FALLBACK") && !one_in(4)) input.dtype = any({DType::f16, DType::bf16});
-    // Known to crash until the eager cast of a repeated value is mended: gradients of 16-bit inputs.
-    if (program.derivative && weft::info(input.dtype).bits == 16) input.dtype = DType::f32;
     input.shape = base;
     const std::int64_t drop = one_in(3) ? below(static_cast<std::int64_t>(base.size()) + 1) : 0;
     input.shape.erase(input.shape.begin(), input.shape.begin() + drop);
@@ -158,7 +156,6 @@ struct Maker {
         if (value(first)->dtype == DType::boolean || call.dtype == DType::boolean || program.derivative) return false;
         return weft::info(value(first)->dtype).bits == weft::info(call.dtype).bits;
       }
-      if (program.derivative && weft::info(call.dtype).bits == 16) call.dtype = DType::f64;  // as above
       if (program.derivative && !weft::is_floating(call.dtype)) return one_in(4);
       return true;
     }

@@ -51,7 +51,7 @@ std::vector<Tensor> use(const Model& m, const Tensor& x, const Tensor& y, const 
   for (int i = 0; i < s.power; ++i) v = v * s.rate + static_cast<double>(s.name.size()) + (s.name == "b" ? 1 : 0);
   if (s.negative) v = -v;
   v = v * factor;
-  std::vector<Tensor> results{v, weft::amax(y), x + y};
+  std::vector<Tensor> results{v, weft::sum(y), x + y};
   if (!m.weight.frozen) results.push_back(weft::tanh(v));
   if (m.bias.frozen) results.push_back(v + 1);
   return results;
