@@ -121,7 +121,10 @@ void vjp_slice(const Pullback& p) {
   int axis = p.node().attributes.axes[0];
   std::int64_t step = p.node().attributes.value;
   Dim start = p.node().attributes.start, count = p.node().type.shape[axis];
-  if (count == Dim(0)) return;
+  if (count == Dim(0)) {  // zeros, which are NaN behind an infinite derivative
+    p.results[0] = constant_like(0, from, p.node().loc);
+    return;
+  }
   Tensor g = p.gradient();
   if (step < 0) {
     g = taken(g, axis, count - Dim(1), count, -1);

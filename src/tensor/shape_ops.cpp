@@ -8,13 +8,16 @@ namespace weft {
 // ---- views --------------------------------------------------------------------------------------------------------
 
 namespace {
+// Recorded also where the sizes stay: with symbolic ones that may not be known, and gradients are added up in the order
+// in which values were recorded.
 Tensor view(Op op, const Tensor& value, const Attributes& attributes, const Shape& shape, Loc loc) {
+  if (shape.rank() == 0 && type_of(value).shape.rank() == 0) return value;
   return record(op, {value}, attributes, Type{type_of(value).dtype, false, {}, shape}, loc);
 }
 }  // namespace
 
 Tensor reshape_to(const Tensor& value, const Shape& shape, Loc loc) {
-  return type_of(value).shape.same(shape) ? value : view(Op::reshape, value, {}, shape, loc);
+  return view(Op::reshape, value, {}, shape, loc);
 }
 
 void Sizes::append(Dim size, Loc loc) {
@@ -101,7 +104,7 @@ Tensor expand(At x, Sizes sizes) {
   int lead = shape.rank() - from.rank();
   for (int i = 0; i < shape.rank(); ++i)
     if (shape[i].same(Dim(-1)) && i >= lead) shape[i] = from[i - lead];
-  return from.same(shape) ? value : view(Op::expand, value, {}, shape, call.loc());
+  return view(Op::expand, value, {}, shape, call.loc());
 }
 
 Tensor squeeze(At x, int axis) {
@@ -151,7 +154,6 @@ Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
   const Dim whole = width > Dim(count_limit) ? Dim(1) : (span + width - Dim(1)) / width;
   const Dim count = span <= Dim(0) ? Dim(0) : whole;
   if (count.same(Dim(0)) || count.same(Dim(1))) step = 1;  // it leads nowhere
-  if (step == 1 && start.same(Dim(0)) && count.same(size)) return value;
   Attributes attributes;
   attributes.axes[0] = static_cast<std::uint8_t>(axis);
   attributes.value = step;

@@ -420,16 +420,20 @@ Array where(const Array& condition, const Array& left, const Array& right) {
 
 // ---- composites -----------------------------------------------------------------------------------------------------
 
+// One dtype for all three. The gradient is x's between the bounds and at them, and of that bound that x is held at.
 Array clamp(const Array& x, const Array& low, const Array& high) {
-  Array bounded = binary("minimum", binary("maximum", x, low), high);
-  if (!bounded.floating() || !low->weak || !high->weak) return bounded;
-  // Between numbers: the gradient passes at the bounds too.
-  Array y = make(bounded->dtype, bounded->shape);
+  Array both = make(promote(x, low), x.rank() == 0 && low.rank() == 0 ? Shape() : Shape{1});
+  both.data->weak = x->weak && low->weak;
+  const DType dtype = promote(both, high);
+  const Array value = cast(x, dtype), least = cast(low, dtype), most = cast(high, dtype);
+  const Array bounded = binary("minimum", binary("maximum", value, least), most);
+  if (!bounded.floating()) return bounded;
+  const auto both_hold = [](const Array& p, const Array& q) { return binary("bitwise_and", p, q); };
+  const Array inside = both_hold(binary("less_equal", least, value), binary("less_equal", value, most));
+  const Array at_least = both_hold(binary("less", value, least), binary("less", least, most));
+  const Array at_most = binary("bitwise_or", binary("less", most, value), binary("less", most, least));
+  Array y = where(inside, value, where(at_least, least, where(at_most, most, stop_gradient(bounded))));
   y.data->reals = bounded->reals;
-  const Array inside = binary("bitwise_and", binary("less_equal", low, x), binary("less_equal", x, high));
-  y.data->operands = {x};
-  y.data->rules = {
-      [inside, to = x->dtype](const Array&, const Array& g) { return cast(where(inside, g, lit(0)), to); }};
   return y;
 }
 
