@@ -356,8 +356,8 @@ class Compiled<F, void, Bound<T...>, void, void> {
   const detail::FunctionHandle& function() const { return function_; }
 
  private:
-  template <class A>
-  using Plain = std::conditional_t<std::is_lvalue_reference_v<A>, A, std::remove_cvref_t<A>>;
+  template <class A>  // what is moved and const is only read
+  using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
   template <class... P>
   using Result = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<P>()...))>;
   [[no_unique_address]] F f_;

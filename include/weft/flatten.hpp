@@ -310,7 +310,9 @@ template <class T>
 void flatten(T& value, LeafList& list) {
   using Value = std::remove_const_t<T>;
   constexpr TypeKind kind = type_kind<Value>();
-  static_assert(kind != TypeKind::unsupported);
+  static_assert(kind != TypeKind::unsupported,
+                "weft: this is or holds a type that has no meaning to Weft (a pointer, say, or a class that needs "
+                "WEFT_MEMBERS(a, b, ...) inside: one with a constructor or private members)");
   if constexpr (kind == TypeKind::tensor)
     list.push(LeafKind::tensor, &value);
   else if constexpr (kind == TypeKind::param)

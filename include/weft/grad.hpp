@@ -78,7 +78,8 @@ consteval Misuse misuse() {
 template <Misuse found>
 consteval bool explain() {
   static_assert(found != Misuse::unknown_type,
-                "weft: value_and_grad(f, wrt): wrt is or holds a type that has no meaning to Weft (a pointer, say)");
+                "weft: value_and_grad(f, wrt): wrt is or holds a type that has no meaning to Weft (a pointer, "
+                "say, or a class that needs WEFT_MEMBERS)");
   static_assert(found != Misuse::not_copyable,
                 "weft: value_and_grad(f, wrt): gradients have the type of wrt, which must be copyable: keep Generators "
                 "outside the model and pass them to f");

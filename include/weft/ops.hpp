@@ -162,7 +162,8 @@ Tensor argmax(At x, int axis = -1, bool keepdim = false);
 Tensor argmin(At x, int axis = -1, bool keepdim = false);
 Tensor any(At x, Axes axes = {}, bool keepdim = false);
 Tensor all(At x, Axes axes = {}, bool keepdim = false);
-// Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate).
+// Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
+// which does not go below 0: the variance of too few values is NaN or infinite.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 // Length of a vector: the square root of the sum of squares. Its gradient at 0 is 0.
 Tensor norm(At x, Axes axes = {}, bool keepdim = false);

@@ -89,8 +89,8 @@ class Tensor {
   Dim element_count(Loc loc = Loc::current()) const;
   Device device(Loc loc = Loc::current()) const;
 
-  // x[i] along axis 0: an integer (negative: from the end) or a size, checked now; an Index or a tensor of integers,
-  // checked when the value is computed, takes rows.
+  // x[i] along axis 0: an integer (negative: from the end) or a size; an Index or a tensor of integers takes rows, and
+  // is computed and checked at once (in a compiled function: by the call).
   Tensor operator[](At index) const;
 
   // Computes the value now (and what it needs). Returns *this.

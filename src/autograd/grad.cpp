@@ -25,14 +25,8 @@ Level::Level(const char* operation, Loc loc) : operation_(operation), loc_(loc),
 
 Level::~Level() {
   Recorder& r = recorder();
+  if (r.level_start != saved_start_ && saved_start_ == UINT64_MAX) close_level(r.level_start);
   r.level_start = saved_start_;
-  if (saved_start_ != UINT64_MAX) return;
-  const std::vector<Tensor> kept = std::exchange(r.kept, {});
-  std::lock_guard lock(evaluation_mutex());
-  for (const Tensor& value : kept) {
-    drop_operands(value.node());
-    value.node()->severed = true;
-  }
 }
 
 bool Level::trains(const Leaf& leaf) const {
@@ -56,7 +50,7 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
     const Leaf& leaf = leaves.leaves[i];
     if (!trains(leaf)) continue;
     Tensor variable = record(Op::variable, {leaf.tensor()}, {}, {}, loc_);
-    if (variables_.empty()) recorder().level_start = std::min(saved_start_, variable.node()->sequence);
+    if (variables_.empty() && saved_start_ == UINT64_MAX) open_level(recorder().level_start = variable.node()->sequence);
     positions_.push_back(i);
     variables_.push_back(std::move(variable));
   }

@@ -43,6 +43,21 @@ std::string error_text(std::string_view operation, Loc loc, const std::string& m
 [[noreturn]] void throw_error(std::string_view operation, Loc loc, const std::string& message);
 [[noreturn]] void throw_internal(Loc loc, const std::string& message);
 
+// Runs `compute`; where memory ends in it, says for which operation of the user's program.
+template <class Compute, class Describe>
+void naming_memory(Compute compute, Describe describe, const char* operation, Loc loc) {
+  try {
+    compute();
+  } catch (const OutOfMemory& error) {
+    const std::string_view text = error.what(), allocator = "[allocate] ";
+    if (!text.starts_with(allocator)) throw;
+    const std::string what = describe();
+    throw OutOfMemory(
+        error_text(operation, loc, what + (what.empty() ? "" : ": ") + std::string(text.substr(allocator.size())))
+            .c_str());
+  }
+}
+
 template <class... Parts>
 [[noreturn]] void fail(std::string_view operation, Loc loc, const Parts&... parts) {
   throw_error(operation, loc, concat_text(parts...));

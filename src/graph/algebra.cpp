@@ -135,6 +135,10 @@ Tensor slice_of_all(const Match& m) {
   const Attributes& slice = m.node.attributes;
   return slice.value == 1 && slice.start.same(Dim(0)) ? view_of_same_shape(m) : Tensor();
 }
+Tensor pad_of_nothing(const Match& m) {
+  const Attributes& pad = m.node.attributes;
+  return pad.value == 0 && pad.start.same(Dim(0)) && pad.stop.same(Dim(0)) ? m[0] : Tensor();
+}
 Tensor same_value(const Match& m) { return m[0]; }
 
 // ---- the rules ----------------------------------------------------------------------------------------------------
@@ -167,6 +171,7 @@ constexpr Rule rules[] = {
     {Op::permute, identity_permutation},
     {Op::permute, permute_of_permute},
     {Op::slice, slice_of_all},
+    {Op::pad, pad_of_nothing},
     {Op::variable, same_value},
     {Op::stop_gradient, same_value},
 };

@@ -224,6 +224,48 @@ void execute_eagerly(Node* node) {
   }
 }
 
+namespace {
+// Under the evaluation mutex.
+struct OpenLevels {
+  std::uint32_t generation = 0;  // of the process: a forked child has no levels of other threads
+  std::vector<std::uint64_t> starts;
+  std::vector<Tensor> kept;  // evaluated values that hold their operands
+
+  std::uint64_t oldest() const { return starts.empty() ? UINT64_MAX : *std::min_element(starts.begin(), starts.end()); }
+  void enter_process() {
+    if (std::exchange(generation, process_generation()) != generation) starts.clear();
+  }
+};
+OpenLevels& open_levels() {
+  static OpenLevels& levels = *new OpenLevels;
+  return levels;
+}
+}  // namespace
+
+void open_level(std::uint64_t start) {
+  std::lock_guard lock(evaluation_mutex());
+  open_levels().enter_process();
+  open_levels().starts.push_back(start);
+}
+
+void close_level(std::uint64_t start) {
+  std::vector<Tensor> dropped;  // freed after the lock is
+  std::lock_guard lock(evaluation_mutex());
+  OpenLevels& levels = open_levels();
+  levels.enter_process();
+  if (auto found = std::find(levels.starts.begin(), levels.starts.end(), start); found != levels.starts.end())
+    levels.starts.erase(found);
+  const std::uint64_t oldest = levels.oldest();
+  const auto first = std::partition(levels.kept.begin(), levels.kept.end(),
+                                    [&](const Tensor& value) { return value.node()->sequence >= oldest; });
+  dropped.assign(std::make_move_iterator(first), std::make_move_iterator(levels.kept.end()));
+  levels.kept.erase(first, levels.kept.end());
+  for (const Tensor& value : dropped) {
+    drop_operands(value.node());
+    value.node()->severed = true;
+  }
+}
+
 void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   bool pending = false;
   for (const Tensor& value : values) pending = pending || !computed(value.node());
@@ -234,10 +276,10 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
-    execute_eagerly(node);
+    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, info(node->op).name, node->loc);
     if (node->operand_count == 0) continue;
-    if (node->sequence >= recorder().level_start) {
-      recorder().kept.emplace_back(node);
+    if (node->sequence >= open_levels().oldest()) {
+      open_levels().kept.emplace_back(node);
       continue;
     }
     drop_operands(node);

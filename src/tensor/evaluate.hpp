@@ -14,6 +14,11 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation = "
 // follows or drops the operands of nodes that other threads may evaluate holds it too.
 std::mutex& evaluation_mutex();
 
+// Differentiation levels that are open, in all threads, by the sequence numbers at which they began. A value recorded
+// after the oldest of them keeps its operands when it is evaluated, by whatever thread, until that level closes.
+void open_level(std::uint64_t start);
+void close_level(std::uint64_t start);
+
 // The eager executor's step: computes every output of one node whose operands are computed.
 void execute_eagerly(Node* node);
 

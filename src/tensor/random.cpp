@@ -1,5 +1,6 @@
 #include "weft/random.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -88,9 +89,15 @@ DType computed_in(DType dtype, const char* operation, Loc loc) {
 }  // namespace
 
 DefaultGenerator& DefaultGenerator::instance() {
-  // Never destroyed: threads may outlive main.
-  static auto& instance = *new DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}};
-  return instance;
+  // Never destroyed: threads may outlive main. The first to have made it wins; nobody waits for another thread, which
+  // a forked child would not have.
+  static std::atomic<DefaultGenerator*> instance;
+  if (DefaultGenerator* made = instance.load(std::memory_order_acquire)) return *made;
+  auto* fresh = new DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}};
+  DefaultGenerator* made = nullptr;
+  if (instance.compare_exchange_strong(made, fresh)) return *fresh;
+  delete fresh;
+  return *made;
 }
 HeldGenerator hold_default_generator() {
   DefaultGenerator& held = DefaultGenerator::instance();

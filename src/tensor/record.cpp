@@ -315,6 +315,13 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
   }
 }
 
+// Of a size the answer is guarded.
+static bool is_negative_literal(const Tensor& value) {
+  const Node& node = *value.node();
+  if (node.op != Op::constant || !node.type.weak || is_floating(node.type.dtype)) return false;
+  return is_number(value) ? node.attributes.value < 0 : node.attributes.start < Dim(0);
+}
+
 Tensor pointwise(Op op, std::span<const At> operands) {
   const OpInfo& row = info(op);
   const char* const outer = called_operation();
@@ -325,10 +332,9 @@ Tensor pointwise(Op op, std::span<const At> operands) {
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
   std::span<Tensor> list(values, operands.size());
-  const bool inverse = op == Op::pow && type_of(values[1]).weak && is_number(values[1]) &&
-                       !is_floating(type_of(values[1]).dtype) && values[1].node()->attributes.value < 0;
+  const Tensor exponent = op == Op::pow ? values[1] : Tensor();
   unify(row.name, list, row.dtypes, loc);
-  if (inverse && !is_floating(type_of(values[0]).dtype))
+  if (op == Op::pow && !is_floating(type_of(values[0]).dtype) && is_negative_literal(exponent))
     fail(row.name, loc, "integers to a negative power: cast them to a float first");
   return record(op, list, {}, {}, loc);
 }

@@ -27,7 +27,6 @@ struct Recorder {
   std::uint32_t scope = 0;
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated
-  std::vector<Tensor> kept;                // those nodes: their operands are dropped when that level closes
   Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
 };
 Recorder& recorder();

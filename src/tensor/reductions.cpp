@@ -1,4 +1,6 @@
 // Public reductions: axes to attributes, dtypes of results, and composites over sum and argmax.
+#include <algorithm>
+
 #include "base/fail.hpp"
 #include "tensor/record.hpp"
 
@@ -115,8 +117,11 @@ Tensor var(At x, Axes axes, double correction, bool keepdim) {
   Composite call("var", x.loc);
   return in_f32(resolve(x, "var"), "var", call.loc(), [&](const Tensor& value) {
     Tensor centered = value - mean(value, axes, true);
-    Tensor count = dim_value(reduced_count(value, axes, "var", call.loc()), call.loc());
-    return sum(centered * centered, axes, keepdim) / (count - correction);
+    const Dim count = reduced_count(value, axes, "var", call.loc());
+    const Tensor squares = sum(centered * centered, axes, keepdim);
+    // Not below 0, as in PyTorch: the variance of too few values is NaN or infinite.
+    if (count.is_constant()) return squares / std::max(static_cast<double>(count.constant()) - correction, 0.0);
+    return squares / maximum(dim_value(count, call.loc()) - correction, 0.0);
   });
 }
 Tensor norm(At x, Axes axes, bool keepdim) {

@@ -59,35 +59,37 @@ void print_number(std::ostream& out, std::int64_t value, DType dtype) {
     out << concat_text(value);
 }
 
-// Of many elements at most six an axis: the first and the last three.
+// Of many elements at most six an axis are shown: the first and the last three.
+bool is_cut(const Type& type, int axis) {
+  return type.shape.element_count().constant() > 1000 && type.shape[axis].constant() > 6;
+}
+Tensor shown_part(const Tensor& tensor) {
+  Tensor part = tensor;
+  for (int axis = 0; axis < type_of(tensor).shape.rank(); ++axis)
+    if (is_cut(type_of(tensor), axis)) part = concat({slice(part, axis, 0, 3), slice(part, axis, -3)}, axis);
+  return part;
+}
+
 template <class T>
-void print_axis(std::ostream& out, const Type& type, const View<const T>& values, int axis, std::size_t& at,
-                bool shown) {
-  if (axis == type.shape.rank()) {
-    if (shown) print_number(out, values[at], type.dtype);
-    ++at;
-    return;
-  }
-  std::int64_t size = type.shape[axis].constant();
-  if (shown) out << "[";
+void print_axis(std::ostream& out, const Type& type, const View<const T>& shown, int axis, std::size_t& at) {
+  if (axis == type.shape.rank()) return print_number(out, shown[at++], type.dtype);
+  const bool cut = is_cut(type, axis);
+  const std::int64_t size = cut ? 6 : type.shape[axis].constant();
+  out << "[";
   for (std::int64_t i = 0; i < size; ++i) {
-    bool hidden = values.size() > 1000 && size > 6 && i >= 3 && i < size - 3;
-    if (shown && i) {
-      if (hidden && i == 3) out << ", ...";
-      if (!hidden)
-        out << (axis + 1 == type.shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' '));
-    }
-    print_axis(out, type, values, axis + 1, at, shown && !hidden);
+    if (cut && i == 3) out << ", ...";
+    if (i) out << (axis + 1 == type.shape.rank() ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' '));
+    print_axis(out, type, shown, axis + 1, at);
   }
-  if (shown) out << "]";
+  out << "]";
 }
 
 // As f64 or i64, which hold every value of the dtype.
 template <class T>
 void print_elements(std::ostream& out, const Tensor& tensor) {
-  const Tensor wide = cast(tensor, dtype_of<T>);
+  const Tensor wide = cast(shown_part(tensor), dtype_of<T>);
   std::size_t at = 0;
-  print_axis(out, type_of(tensor), wide.data<T>(), 0, at, true);
+  print_axis(out, type_of(tensor), wide.data<T>(), 0, at);
 }
 
 std::ostream& print(std::ostream& out, const Tensor& tensor, bool with_type) {

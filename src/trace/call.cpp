@@ -30,11 +30,14 @@ ScratchStack& scratch_stack() { return per_thread<ScratchStack>(); }
 void find_overlaps(Scratch& scratch, Loc loc) {
   const LeafList& arguments = scratch.arguments;
   scratch.overlaps.assign(arguments.argument, 0);
-  if (arguments.runs.size() < 2) return;
   std::vector<const LeafRun*>& runs = scratch.runs;
   runs.clear();
-  for (const LeafRun& run : arguments.runs)
+  bool all_inputs = true;
+  for (const LeafRun& run : arguments.runs) {
+    all_inputs = all_inputs && run.access == Access::input;
     if (run.begin != run.end) runs.push_back(&run);
+  }
+  if (all_inputs || runs.size() < 2) return;  // nothing is written, nothing gives its memory away
   std::sort(runs.begin(), runs.end(), [](const LeafRun* a, const LeafRun* b) { return a->begin < b->begin; });
   const LeafRun* last = runs.front();
   for (const LeafRun* run : runs) {
@@ -304,7 +307,10 @@ void Call::run() {
   specialization_->last_used.store(function_->tick.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   if (due(function_->options.check, calls) && !specialization_->structure.empty()) [[unlikely]]
     check_again(call, *specialization_);
-  execute(call, *specialization_);
+  naming_memory([&] { execute(call, *specialization_); }, [] { return std::string(); }, "compile", loc_);
+  // What was moved in is left undefined: its memory may hold a result now.
+  for (const Leaf& leaf : arguments_->leaves)
+    if (leaf.access == Access::owned && holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
 }
 
 }  // namespace weft::detail

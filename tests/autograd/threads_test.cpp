@@ -117,3 +117,44 @@ TEST_CASE("what f writes to buffers and numbers of its model stays, and nothing 
   CHECK_THROWS_WITH_AS(grad(grows, list), doctest::Contains("must not change lengths"), Error);
   CHECK(list.size() == 1);
 }
+
+TEST_CASE("what f computes in another thread, and what another thread computes of f's values, keeps its gradient") {
+  const Tensor x = ones({4});
+  const Tensor gradient = grad(
+      [&](const Tensor& w) {
+        Tensor b, c;
+        std::thread([&] {
+          b = x * 2.0f;
+          b.eval();
+          c = w * 3.0f;
+          c.eval();
+        }).join();
+        return sum(w * b + c);
+      },
+      ones({4}));
+  CHECK(equal_everywhere(gradient, full({4}, 5)));
+}
+
+TEST_CASE("another thread may evaluate a value of f while it is differentiated") {
+  for (int round = 0; round < 20; ++round) {
+    Tensor shown;
+    std::atomic<bool> ready = false;
+    std::thread reader([&] {
+      while (!ready) std::this_thread::yield();
+      shown.eval();
+    });
+    const Tensor gradient = grad(
+        [&](const Tensor& w) {
+          Tensor y = w;
+          for (int i = 0; i < 400; ++i) {
+            y = y * 1.0f;
+            if (i == 200) shown = y;
+          }
+          ready = true;
+          return sum(y);
+        },
+        ones({3}));
+    reader.join();
+    CHECK(equal_everywhere(gradient, ones({3})));
+  }
+}

@@ -12,7 +12,7 @@
 namespace oracle {
 
 struct Statistics {
-  int programs = 0, refused = 0, gradients = 0, states = 0, compiled = 0, dynamic = 0, grown = 0;
+  int programs = 0, refused = 0, unknown = 0, gradients = 0, states = 0, compiled = 0, dynamic = 0, grown = 0;
   std::int64_t exact = 0, bounded = 0, undecided = 0;
   std::map<std::string, int> calls;
 };

@@ -168,7 +168,7 @@ void check_guards(std::uint64_t first, int count) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     Maker maker;
     maker.random.seed(seed * 77 + 3);
-    // From one of a few starts: what it was compiled for stays in use.
+    // From one start: what it was compiled for stays in use.
     for (int changes = static_cast<int>(seed % 3 ? 1 : 2); changes > 0; --changes) maker.change();
     const Arguments a = maker.arguments();
     const Scalar factor(a.factor);

@@ -266,6 +266,14 @@ std::vector<bool> read_values(const Program& program) {
   return read;
 }
 
+}  // namespace
+
+int result_count(const Program& program) {
+  const std::vector<bool> read = read_values(program);
+  return static_cast<int>(std::count(read.begin(), read.end(), false));
+}
+
+namespace {
 template <class On, class Value>
 std::vector<Value> replay_on(const Program& program, std::vector<Value>& inputs) {
   const std::vector<bool> read = read_values(program);

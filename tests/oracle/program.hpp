@@ -69,6 +69,9 @@ std::vector<Array> make_inputs(const Program& program);
 Tensor make_tensor(const Array& array, Memory memory);
 Array read(const Tensor& tensor);
 
+// How many values nobody reads: a replay's first results. Gradients follow them.
+int result_count(const Program& program);
+
 // Results: values that nobody reads, then gradients. State is changed in `inputs`.
 std::vector<Tensor> replay(const Program& program, std::vector<Tensor>& inputs);
 std::vector<Array> replay(const Program& program, std::vector<Array>& inputs);

@@ -1,4 +1,6 @@
 // Reductions and contractions: every dtype, which axes, where the operand lies, and lengths around vectors and chunks.
+#include <cmath>
+
 #include "eager_check.hpp"
 
 using namespace weft;
@@ -201,4 +203,11 @@ TEST_CASE("matmul: every dtype, transposed and strided operands, batches, odd an
         },
         inputs, bound);
   }
+}
+
+TEST_CASE("the variance of too few values is NaN, or infinite") {
+  CHECK(std::isnan(var(zeros({0})).item()));
+  CHECK(std::isnan(var(ones({1})).item()));
+  CHECK(std::isnan(var(ones({3}), {}, INFINITY).item()));
+  CHECK(var(arange(3, DType::f32), {}, 5).item() == INFINITY);
 }

@@ -210,6 +210,20 @@ TEST_CASE("one object that arrives by move in two places, or in one and by const
   }
 }
 
+TEST_CASE("what arrives by move is undefined afterwards, as with any function that takes it by value") {
+  auto f = compile([](auto x) { return x * 2 + 1; });
+  Tensor x = vector_of({1, 2}).eval(), kept = x;
+  CHECK(numbers_of(f(std::move(x))) == Numbers{3, 5});
+  CHECK(!x.defined());
+  CHECK(numbers_of(kept) == Numbers{1, 2});
+  std::vector<Tensor> list = {vector_of({1}).eval(), vector_of({2}).eval()};
+  auto first = compile([](auto list) { return list[0] + list[1]; });
+  CHECK(numbers_of(first(std::move(list))) == Numbers{3});
+  const Tensor fixed = vector_of({4, 5});
+  CHECK(numbers_of(f(std::move(fixed))) == Numbers{9, 11});  // const: copied
+  CHECK(numbers_of(fixed) == Numbers{4, 5});
+}
+
 TEST_CASE("what arrives by move alone gives its memory to a result") {
   auto f = compile([](auto a, auto b) { return a * 1.0f + b; });
   f(ramp(), ramp());

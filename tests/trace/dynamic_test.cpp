@@ -147,3 +147,10 @@ TEST_CASE("symbolic sizes that are equal and written differently: +=") {
   }
   CHECK(specialization_count(f) == 1);
 }
+
+TEST_CASE("an integer to the power of a size is refused where that is negative, at any size") {
+  auto f = compile([](const Tensor& x) { return pow(cast(x, DType::i32) + 1, x.size(0) - 4); }, {.dynamic = true});
+  CHECK(text_of(f(ones({8}))) == "16 16 16 16 16 16 16 16");
+  CHECK(text_of(f(ones({5}))) == "2 2 2 2 2");
+  CHECK(contains(message_of([&] { f(ones({3})); }), "[pow] integers to a negative power"));
+}
