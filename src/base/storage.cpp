@@ -102,7 +102,7 @@ void system_free(Block* block) {
 }
 
 struct SharedLists {
-  std::mutex& mutex = process_mutex(LockOrder::memory);
+  ProcessMutex& mutex = process_mutex(LockOrder::memory);
   FreeLists lists;
 
   // Never destroyed: values in static variables are freed after everything else.

@@ -16,10 +16,13 @@ class Table {
  public:
   std::shared_ptr<const Executable> find_or_compile(Graph graph) {
     std::string key = structure_text(graph);
-    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+    std::unique_lock lock(process_mutex(LockOrder::device_kernels));
     if (const auto found = executables_.find(key); found != executables_.end()) return found->second;
+    lock.unlock();  // others run theirs meanwhile; of two that compile the same, the first to end is kept
+    std::shared_ptr<const Executable> made = compile_graph(std::move(graph), {});
+    lock.lock();
     if (executables_.size() >= capacity) executables_.clear();
-    return executables_[std::move(key)] = compile_graph(std::move(graph), {});
+    return executables_.try_emplace(std::move(key), std::move(made)).first->second;
   }
 
   // Never destroyed: values in static variables may be computed late.

@@ -203,7 +203,7 @@ void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Lo
 
 }  // namespace
 
-std::mutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
+ProcessMutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
 
 void execute_eagerly(Node* node) {
   if (computed(node)) return;
