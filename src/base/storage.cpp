@@ -171,9 +171,7 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
     block = SharedLists::instance().pop(wanted.index);
     if (!block) block = new_block(wanted);
     if (!block) {  // what other sizes have cached may be what is missing
-      for (int index = 0; index < class_count; ++index)
-        while (Block* cached = local.pop(index)) system_free(cached);
-      SharedLists::instance().give_back();
+      give_back_cached_memory();
       block = new_block(wanted);
     }
     if (!block) refuse_host_memory(bytes);
@@ -195,6 +193,13 @@ void cpu_synchronize(Device) {}
 DeviceMemory& device_memory(Device::Type type) {
   static DeviceMemory devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize}, {nullptr, nullptr, nullptr}};
   return devices[static_cast<int>(type)];
+}
+
+void give_back_cached_memory() {
+  FreeLists& local = local_lists();
+  for (int index = 0; index < class_count; ++index)
+    while (Block* block = local.pop(index)) system_free(block);
+  SharedLists::instance().give_back();
 }
 
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
