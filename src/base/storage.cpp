@@ -1,9 +1,10 @@
 // The CPU's memory: blocks in size classes (four an octave, so at most a quarter is wasted), freed into a list of the
 // thread, then into one of the process, then to the system. In: bytes. Out: a Storage with its header from the same
-// list, so the common path is a few instructions: no lock, no system call, no heap. Invariants: data is 64-byte
-// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all), counts as held, and is given back
-// to the system before an allocation is refused, but for the little that other threads keep. With AddressSanitizer a
-// cached block is poisoned, and so is what lies beyond the asked bytes.
+// list. A block from the thread's list costs a few instructions: no lock, no system call, no heap. Blocks larger than
+// `local_block` take the lock of the process's list, once each way. Invariants: data is 64-byte aligned; what is cached
+// is bounded (`local_limit` a thread, `shared_limit` in all), counts as held, and is given back to the system before an
+// allocation is refused, but for the little that other threads keep. With AddressSanitizer a cached block is poisoned,
+// and so is what lies beyond the asked bytes.
 #include "base/storage.hpp"
 
 #include <sys/mman.h>
