@@ -127,19 +127,6 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
 }
 
-std::vector<Value> execute_region_on_device(const Node& region, std::span<const Type> types,
-                                            std::span<const Value> operands) {
-  require_device(types[0].device, info(region.op).name, region.loc);
-  std::vector<Tensor> inputs = inputs_for(operands, region.loc);
-  const Tensor value = make_node(region.op, inputs, region.attributes, types[0], region.loc);
-  Node* node = value.node();
-  node->output_count = region.output_count;
-  node->more_types.assign(types.begin() + 1, types.end());
-  node->body = region.body;
-  node->definition = region.definition;
-  return run(graph_of(std::move(inputs), value, types.size()), types, operands);
-}
-
 Value execute_transfer(const Type& type, const Value& operand) {
   const Device from = operand.type.device;
   require_device(type.device, "to", {});

@@ -127,7 +127,6 @@ struct Run {
 
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
-  if (types[0].device.type != Device::Type::cpu) return eager::execute_region_on_device(node, types, operands);
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   return Run{*node.body, operands, symbols}.run();
 }
