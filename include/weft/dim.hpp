@@ -1,6 +1,6 @@
 // Dim: a size. An integer, or an expression over symbols (s0*4 + 1) where a compiled function was asked to keep a size
-// symbolic. 8 bytes: the integer itself, or a pointer to an interned expression plus 2^62. So what reads a Dim that is
-// passed through `...` as an integer (printf("%ld", x.size(0))) reads the size.
+// symbolic. 8 bytes: the integer itself, or a pointer to an interned expression plus 2^62. So printf("%ld", x.size(0)),
+// which reads a Dim as an integer, prints the size where it is constant, and a meaningless number where it is symbolic.
 // Equal expressions are the same word: construction normalizes to a sum of products. The same expressions, over loop
 // axes, are the indices of the loop IR (schedule/loop.hpp).
 // An integer saturates at 2^62 - 2 and its negative, on construction and in arithmetic: beyond() is then true. No size

@@ -235,7 +235,7 @@ void vjp_scatter_add(const Pullback& p) {
 
 void vjp_elementwise(const Pullback& p) { elementwise_gradients(p.value, p.gradients, p.results); }
 
-// Of calls only those of scalar expressions are recorded; passes, which make others, come after differentiation.
+// Only calls of scalar expressions are recorded, and nothing else makes calls.
 void vjp_call(const Pullback& p) {
   WEFT_CHECK(p.node().definition, "a call is differentiated");
   vjp_elementwise(p);

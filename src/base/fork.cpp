@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <pthread.h>
 
+#include "base/fail.hpp"
+
 namespace weft {
 
 namespace {
 
-constinit std::mutex mutexes[static_cast<int>(LockOrder::count)];
+constinit ProcessMutex mutexes[static_cast<int>(LockOrder::count)];
+thread_local constinit std::uint32_t held = 0;  // bit i: this thread holds mutexes[i]
 
 std::atomic<bool> lost = false;
 std::atomic<std::uint32_t> generation = 0;
@@ -36,7 +39,7 @@ bool other_threads() {
 bool others_at_fork = false;  // written under all mutexes
 
 void before_fork() {
-  for (std::mutex& mutex : mutexes) mutex.lock();
+  for (ProcessMutex& mutex : mutexes) mutex.lock();
   others_at_fork = other_threads();
 }
 void release_all() {
@@ -55,7 +58,17 @@ void in_child() {
 
 }  // namespace
 
-std::mutex& process_mutex(LockOrder place) { return mutexes[static_cast<int>(place)]; }
+ProcessMutex& process_mutex(LockOrder place) { return mutexes[static_cast<int>(place)]; }
+void ProcessMutex::lock() {
+  const auto place = this - mutexes;
+  WEFT_CHECK(held >> place == 0, "lock ", place, " is taken after locks ", held);
+  mutex_.lock();
+  held |= 1U << place;
+}
+void ProcessMutex::unlock() {
+  held &= ~(1U << (this - mutexes));
+  mutex_.unlock();
+}
 bool threads_lost() { return lost.load(std::memory_order_relaxed); }
 std::uint32_t process_generation() { return generation.load(std::memory_order_relaxed); }
 

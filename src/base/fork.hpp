@@ -1,7 +1,8 @@
 // What a fork leaves behind. The child has one thread, the one that forked; locks that other threads held would never
 // be free there. The mutexes of the process are taken before a fork, in the order in which calls take them, and are
-// free in both processes afterwards: a fork waits until an evaluation that is under way has ended. Nothing else waits
-// for another thread: not for a trace, and not for a compiler.
+// free in both processes afterwards. So a fork waits for two things of other threads that may take long: an evaluation
+// (on a device it includes compiling the kernels that it lacks), and a compiled call that draws from the default
+// generator, which holds that for its whole length. It does not wait for a trace, nor for the host's compiler.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace weft {
 
-// A thread that holds one takes only those that come later.
+// A thread that holds one takes only those that come later: ProcessMutex::lock checks it.
 enum class LockOrder {
   generator,
   evaluation,
@@ -26,7 +27,15 @@ enum class LockOrder {
   log,
   count
 };
-std::mutex& process_mutex(LockOrder place);
+class ProcessMutex {
+ public:
+  void lock();
+  void unlock();
+
+ private:
+  std::mutex mutex_;
+};
+ProcessMutex& process_mutex(LockOrder place);
 
 // True in a child whose parent had other threads when it forked. libgomp's are among them: it would wait for them.
 bool threads_lost();

@@ -9,6 +9,7 @@
 
 #include "base/fail.hpp"
 #include "base/options.hpp"
+#include "base/storage.hpp"
 
 namespace weft {
 
@@ -25,6 +26,11 @@ std::uint64_t least_above(const std::string& mounted, std::string folder, const 
     if (folder.empty()) return least;
     folder.resize(std::min(folder.rfind('/'), folder.size() - 1));
   }
+}
+
+bool fits(std::uint64_t bytes, std::uint64_t beside) {
+  const std::uint64_t limit = host_memory_limit();
+  return beside <= limit && bytes <= limit - beside;
 }
 
 }  // namespace
@@ -55,10 +61,9 @@ std::uint64_t host_memory_limit() {
 std::uint64_t host_memory_held() { return held.load(std::memory_order_relaxed); }
 
 bool hold_host_memory(std::size_t bytes) {
-  const std::uint64_t limit = host_memory_limit();
-  const std::uint64_t before = held.fetch_add(bytes, std::memory_order_relaxed);
-  if (before <= limit && bytes <= limit - before) return true;
-  held.fetch_sub(bytes, std::memory_order_relaxed);
+  std::uint64_t before = held.load(std::memory_order_relaxed);
+  while (fits(bytes, before))
+    if (held.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed)) return true;
   return false;
 }
 
@@ -69,8 +74,9 @@ void refuse_host_memory(std::size_t bytes) {
 }
 
 void require_host_memory(std::size_t bytes) {
-  const std::uint64_t limit = host_memory_limit();
-  if (bytes > limit || host_memory_held() > limit - bytes) refuse_host_memory(bytes);
+  if (fits(bytes, host_memory_held())) return;
+  give_back_cached_memory();
+  if (!fits(bytes, host_memory_held())) refuse_host_memory(bytes);
 }
 
 void drop_host_memory(std::size_t bytes) { held.fetch_sub(bytes, std::memory_order_relaxed); }

@@ -18,7 +18,8 @@ void drop_host_memory(std::size_t bytes);
 
 // Throws OutOfMemory, which says what is asked, what is held, and the limit.
 [[noreturn]] void refuse_host_memory(std::size_t bytes);
-// For memory that is not counted: throws where so much more would exceed the limit.
+// For memory that is not counted: throws where so much more would exceed the limit, also after the free lists have been
+// given back.
 void require_host_memory(std::size_t bytes);
 
 // Bytes that this process can have at most: the machine's memory or, where that is less, the limit of its cgroup and of

@@ -19,7 +19,7 @@ constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", 
 static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::passes) + 1);
 
 struct State {
-  std::mutex& mutex = process_mutex(LockOrder::log);
+  ProcessMutex& mutex = process_mutex(LockOrder::log);
   Sink sink = nullptr;
   void* context = nullptr;
   std::set<std::string, std::less<>> warned;

@@ -1,9 +1,10 @@
 // The CPU's memory: blocks in size classes (four an octave, so at most a quarter is wasted), freed into a list of the
 // thread, then into one of the process, then to the system. In: bytes. Out: a Storage with its header from the same
-// list, so the common path is a few instructions: no lock, no system call, no heap. Invariants: data is 64-byte
-// aligned; what is cached is bounded (`local_limit` a thread, `shared_limit` in all), counts as held, and is given back
-// to the system before an allocation is refused, but for the little that other threads keep. With AddressSanitizer a
-// cached block is poisoned, and so is what lies beyond the asked bytes.
+// list. A block from the thread's list costs a few instructions: no lock, no system call, no heap. Blocks larger than
+// `local_block` take the lock of the process's list, once each way. Invariants: data is 64-byte aligned; what is cached
+// is bounded (`local_limit` a thread, `shared_limit` in all), counts as held, and is given back to the system before an
+// allocation is refused, but for the little that other threads keep. With AddressSanitizer a cached block is poisoned,
+// and so is what lies beyond the asked bytes.
 #include "base/storage.hpp"
 
 #include <sys/mman.h>
@@ -102,7 +103,7 @@ void system_free(Block* block) {
 }
 
 struct SharedLists {
-  std::mutex& mutex = process_mutex(LockOrder::memory);
+  ProcessMutex& mutex = process_mutex(LockOrder::memory);
   FreeLists lists;
 
   // Never destroyed: values in static variables are freed after everything else.
@@ -171,9 +172,7 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
     block = SharedLists::instance().pop(wanted.index);
     if (!block) block = new_block(wanted);
     if (!block) {  // what other sizes have cached may be what is missing
-      for (int index = 0; index < class_count; ++index)
-        while (Block* cached = local.pop(index)) system_free(cached);
-      SharedLists::instance().give_back();
+      give_back_cached_memory();
       block = new_block(wanted);
     }
     if (!block) refuse_host_memory(bytes);
@@ -195,6 +194,13 @@ void cpu_synchronize(Device) {}
 DeviceMemory& device_memory(Device::Type type) {
   static DeviceMemory devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize}, {nullptr, nullptr, nullptr}};
   return devices[static_cast<int>(type)];
+}
+
+void give_back_cached_memory() {
+  FreeLists& local = local_lists();
+  for (int index = 0; index < class_count; ++index)
+    while (Block* block = local.pop(index)) system_free(block);
+  SharedLists::instance().give_back();
 }
 
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {

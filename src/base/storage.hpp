@@ -37,6 +37,8 @@ struct Storage {
 // At least `bytes` of 64-byte aligned memory, contents undefined. From the device's free lists: no system call when a
 // block of the size class was freed before. Throws OutOfMemory.
 Storage* allocate(Device device, std::size_t bytes, Queue* queue = nullptr);
+// Gives the system what the CPU's free lists keep: those of the process and of this thread. Before memory is refused.
+void give_back_cached_memory();
 inline void retain(Storage* storage) { storage->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Storage* storage) noexcept;
 // The queue's next piece of work reads or writes these blocks, of which some may be null.

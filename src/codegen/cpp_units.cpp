@@ -1,5 +1,5 @@
-// Kernels as translation units. How many pay is the compiler driver's to say (runtime/jit.hpp); here they are made
-// equal.
+// Divides kernels into translation units of about equal cost. The compiler driver decides how many units are worth it
+// (unit_count in runtime/jit.hpp).
 #include <algorithm>
 #include <set>
 

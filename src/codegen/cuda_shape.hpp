@@ -1,5 +1,5 @@
-// How a CUDA kernel is laid on the grid, decided before any text. In: a kernel and its analysis. Out: packs, teams and
-// block sizes, and whether indices fit in 32 bits.
+// Chooses the launch shape of a CUDA kernel. Runs before code generation. In: a kernel and its analysis. Out: packs,
+// teams and block sizes, and whether indices fit in 32 bits.
 #pragma once
 #include "codegen/cpp_expression.hpp"
 

@@ -1,5 +1,5 @@
-// Scalar expressions in a graph: what a node of Op::elementwise applies. In: its definition. Out: the rows of the table
-// that it is made of. The data itself is made by weft/expr.hpp.
+// Scalar expressions in a graph: what a node of Op::elementwise or Op::call applies. In: its definition. Out: the rows
+// of the table that it is made of. The data itself is made by weft/expr.hpp.
 #pragma once
 #include "graph/node.hpp"
 #include "weft/detail/expr_definition.hpp"

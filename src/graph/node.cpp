@@ -174,7 +174,7 @@ std::ostream& operator<<(std::ostream& out, Device device) { return out << to_st
 
 namespace {
 struct Texts {
-  std::mutex& mutex = process_mutex(LockOrder::texts);
+  ProcessMutex& mutex = process_mutex(LockOrder::texts);
   std::deque<std::string> texts{""};
   std::unordered_map<std::string_view, std::uint32_t> ids{{"", 0}};
 };

@@ -81,7 +81,7 @@ struct Node : detail::NodeHeader {
   std::uint32_t trace = 0;     // the trace that recorded it; 0 outside compile
   std::uint32_t scope = 0;     // the composite that recorded it (interned text); 0 for none
   std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
-  std::uint32_t index = 0;     // position in the Graph that owns it
+  std::uint32_t index = 0;     // position in a Graph; evaluation and differentiation number nodes with it too
   std::uint64_t sequence = 0;  // recording order, increasing in a process
   Loc loc;                     // the user's line
   Type type;                   // of output 0

@@ -119,6 +119,17 @@ std::string first_lines(const std::string& text, int count) {
   throw CompileError(text.c_str());
 }
 
+std::string version_text(const HostCompiler& compiler) {
+  Command command;
+  command.arguments = {compiler.path, "--version"};
+  command.environment = compiler_environment();
+  command.deadline = std::min(10.0, options().compile_timeout);
+  command.output_limit = 4096;
+  const ProcessResult result = run(command);
+  if (!result.succeeded()) fail_process(compiler, command, result);
+  return result.output;
+}
+
 // A shared object for this machine, all of it, with the stamp of each unit.
 std::string reason_to_refuse(const std::string& bytes, const Digest& key, std::size_t units) {
   Elf64_Ehdr header;
@@ -196,17 +207,13 @@ HostCompiler host_compiler() {
   HostCompiler compiler;
   compiler.path = find_compiler();
   const std::string state = file_state(compiler.path);
-  const std::lock_guard lock(process_mutex(LockOrder::compiler));
+  std::unique_lock lock(process_mutex(LockOrder::compiler));
   auto found = known.find(state);
   if (found == known.end()) {
-    Command command;
-    command.arguments = {compiler.path, "--version"};
-    command.environment = compiler_environment();
-    command.deadline = std::min(10.0, options().compile_timeout);
-    command.output_limit = 4096;
-    const ProcessResult result = run(command);
-    if (!result.succeeded()) fail_process(compiler, command, result);
-    found = known.emplace(state, result.output).first;
+    lock.unlock();  // a fork would wait for the compiler; threads that ask at once may all run it
+    const std::string version = version_text(compiler);
+    lock.lock();
+    found = known.emplace(state, version).first;
   }
   compiler.identity = state + "\n" + found->second;
   return compiler;

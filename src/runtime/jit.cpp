@@ -31,7 +31,7 @@ struct Slot {
 };
 
 struct Memory {
-  std::mutex& mutex = process_mutex(LockOrder::libraries);
+  ProcessMutex& mutex = process_mutex(LockOrder::libraries);
   std::atomic<std::uint32_t> ended{0};  // turns that have; no condition variable, which a fork would leave undefined
   std::unordered_map<Digest, Slot, DigestHash> slots;
   JitCounts counts;

@@ -27,7 +27,7 @@ std::shared_ptr<Library> jit(const KernelSource& source);
 // All units in one text, as it is kept for people to read (Library::source_path() is the file).
 std::string source_text(const KernelSource& source);
 
-// How libraries were come by in this process so far.
+// Counts of libraries reused, loaded from disk, and compiled in this process.
 struct JitCounts {
   std::uint64_t from_memory = 0;
   std::uint64_t from_disk = 0;

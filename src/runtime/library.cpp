@@ -44,7 +44,7 @@ Descriptor sealed_memory(std::string_view bytes) {
 }
 
 // The loader's own lock is not free in a child that is forked while a thread is in the loader.
-std::unique_lock<std::mutex> lock_loader() { return std::unique_lock(process_mutex(LockOrder::loader)); }
+std::unique_lock<ProcessMutex> lock_loader() { return std::unique_lock(process_mutex(LockOrder::loader)); }
 
 void* open_library(const std::string& path, std::string& reason) {
   const auto lock = lock_loader();

@@ -1,7 +1,7 @@
 // The executor of launch plans on the host. A call takes a frame (a pointer table for every launch, the values of all
 // sizes, the arena) from the plan's spare ones, fills in what the call supplies, and walks the launches. On the hit
-// path that is a handful of stores a launch: no allocation, no lock, no expression evaluated twice for the same
-// symbols.
+// path that is a handful of stores a launch: nothing from the heap, no lock but that of the process's free lists for a
+// workspace that the thread's lists do not have, no expression evaluated twice for the same symbols.
 #include "runtime/plan.hpp"
 
 #include <algorithm>

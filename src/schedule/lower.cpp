@@ -109,8 +109,7 @@ class Lowering {
     return cast(emit(instruction, node), dtype, node);
   }
 
-  // The nearest of 0 ... size-1. Whether an index is right is a check's to say, which may run later: till then a wrong
-  // one must not read elsewhere.
+  // Clamps an index to [0, size). The range check may run later; until it has, a bad index must not read out of bounds.
   int within(int value, Dim size) {
     auto [found, is_new] = clamped_.try_emplace({value, size.word()});
     if (!is_new) return found->second;

@@ -16,10 +16,13 @@ class Table {
  public:
   std::shared_ptr<const Executable> find_or_compile(Graph graph) {
     std::string key = structure_text(graph);
-    const std::lock_guard lock(process_mutex(LockOrder::device_kernels));
+    std::unique_lock lock(process_mutex(LockOrder::device_kernels));
     if (const auto found = executables_.find(key); found != executables_.end()) return found->second;
+    lock.unlock();  // others run theirs meanwhile; of two that compile the same, the first to end is kept
+    std::shared_ptr<const Executable> made = compile_graph(std::move(graph), {});
+    lock.lock();
     if (executables_.size() >= capacity) executables_.clear();
-    return executables_[std::move(key)] = compile_graph(std::move(graph), {});
+    return executables_.try_emplace(std::move(key), std::move(made)).first->second;
   }
 
   // Never destroyed: values in static variables may be computed late.
@@ -122,19 +125,6 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
     return operands[0];
   }
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
-}
-
-std::vector<Value> execute_region_on_device(const Node& region, std::span<const Type> types,
-                                            std::span<const Value> operands) {
-  require_device(types[0].device, info(region.op).name, region.loc);
-  std::vector<Tensor> inputs = inputs_for(operands, region.loc);
-  const Tensor value = make_node(region.op, inputs, region.attributes, types[0], region.loc);
-  Node* node = value.node();
-  node->output_count = region.output_count;
-  node->more_types.assign(types.begin() + 1, types.end());
-  node->body = region.body;
-  node->definition = region.definition;
-  return run(graph_of(std::move(inputs), value, types.size()), types, operands);
 }
 
 Value execute_transfer(const Type& type, const Value& operand) {

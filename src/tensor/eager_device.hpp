@@ -8,10 +8,6 @@ namespace weft::eager {
 
 Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
                         Loc loc);
-// A call or a scalar expression.
-std::vector<Value> execute_region_on_device(const Node& node, std::span<const Type> types,
-                                            std::span<const Value> operands);
-
 // The same elements on the device of `type`.
 Value execute_transfer(const Type& type, const Value& operand);
 

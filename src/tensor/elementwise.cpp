@@ -31,7 +31,7 @@ struct Kept {
 
 // Definitions live as long as the process: nodes point to them.
 struct Definitions {
-  std::mutex& mutex = process_mutex(LockOrder::definitions);
+  ProcessMutex& mutex = process_mutex(LockOrder::definitions);
   std::deque<Kept> kept;
   std::map<std::pair<const ElementwiseDefinition*, std::uint64_t>, const ElementwiseDefinition*> gradients;
 

@@ -127,7 +127,6 @@ struct Run {
 
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
-  if (types[0].device.type != Device::Type::cpu) return eager::execute_region_on_device(node, types, operands);
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   return Run{*node.body, operands, symbols}.run();
 }
@@ -203,7 +202,7 @@ void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Lo
 
 }  // namespace
 
-std::mutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
+ProcessMutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
 
 void execute_eagerly(Node* node) {
   if (computed(node)) return;

@@ -2,8 +2,7 @@
 // In: handles. Out: the same handles, now with storage. Invariant: values do not change; operands are severed unless a
 // differentiation level needs them.
 #pragma once
-#include <mutex>
-
+#include "base/fork.hpp"
 #include "graph/graph.hpp"
 
 namespace weft {
@@ -12,7 +11,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation = "
 
 // One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores. Whoever
 // follows or drops the operands of nodes that other threads may evaluate holds it too.
-std::mutex& evaluation_mutex();
+ProcessMutex& evaluation_mutex();
 
 // Differentiation levels that are open, in all threads, by the sequence numbers at which they began. A value recorded
 // after the oldest of them keeps its operands when it is evaluated, by whatever thread, until that level closes.

@@ -17,7 +17,7 @@ namespace weft {
 
 // The one behind default_generator(), drawn from by one thread at a time outside traces.
 struct DefaultGenerator {
-  std::mutex& mutex = process_mutex(LockOrder::generator);
+  ProcessMutex& mutex = process_mutex(LockOrder::generator);
   Generator generator;
 
   static DefaultGenerator& instance();
@@ -51,7 +51,7 @@ Tensor wide(const Tensor& words) {
   return word(halves, 0) * (std::int64_t{1} << 32) + (word(halves, 1) & 0xffffffff);
 }
 
-std::unique_lock<std::mutex> lock_if_shared(const Generator& generator) {
+std::unique_lock<ProcessMutex> lock_if_shared(const Generator& generator) {
   if (recorder().trace() || !DefaultGenerator::is(generator)) return {};
   return std::unique_lock(DefaultGenerator::instance().mutex);
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <mutex>
 
+#include "base/fork.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -11,7 +12,7 @@ namespace weft {
 // The default generator for the length of a call that draws from it: others who draw wait, so that no number is drawn
 // twice.
 struct HeldGenerator {
-  std::unique_lock<std::mutex> lock;
+  std::unique_lock<ProcessMutex> lock;
   Tensor* state = nullptr;
 };
 HeldGenerator hold_default_generator();

@@ -20,7 +20,7 @@ struct Trace {
 };
 
 // State of the thread: a stack of traces (compiled functions nest), the outermost user location, the composite's scope,
-// and how many differentiation levels are open. Restored by the guards below also when an exception passes.
+// and where the outermost differentiation level began. The guards below restore it, also when an exception passes.
 struct Recorder {
   std::vector<Trace*> traces;
   Loc loc;  // of the outermost Weft call; file null: none
@@ -48,7 +48,7 @@ std::uint32_t new_trace_id();
 // Throws where a size that is known is negative, or there would be more elements than memory has addresses for: an
 // axis of size 0 makes no other one smaller.
 void check_count(const char* operation, const Type& type, Loc loc);
-// No axis is longer, so a longer step is like this one.
+// Every tensor has fewer elements, and every axis is shorter.
 inline constexpr std::int64_t count_limit = std::int64_t{1} << 58;
 // Throws where a number that counts elements, or lies between them, is beyond what can be counted.
 void check_extent(const char* operation, const char* name, Dim extent, Loc loc);

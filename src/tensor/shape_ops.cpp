@@ -151,6 +151,7 @@ Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
   start = clamp(start);
   stop = !stop.same(slice_end) ? clamp(stop) : step > 0 ? high : low;
   const Dim span = step > 0 ? stop - start : start - stop, width = step > 0 ? Dim(step) : Dim(-step);
+  // A step that is longer than any axis reaches the first element only. Adding it to the span could saturate.
   const Dim whole = width > Dim(count_limit) ? Dim(1) : (span + width - Dim(1)) / width;
   const Dim count = span <= Dim(0) ? Dim(0) : whole;
   if (count.same(Dim(0)) || count.same(Dim(1))) step = 1;  // it leads nowhere

@@ -1,5 +1,6 @@
-// One call, from leaves to results. The path of a call that has been seen allocates nothing but results, which come
-// from free lists, and takes no lock but the default generator's, where it draws from that.
+// One call, from leaves to results. A call that has been seen allocates nothing but results, which come from free
+// lists. It takes the lock of the default generator where it draws from that, of evaluation where an argument is
+// pending, and of the process's free lists where the thread's have no such block.
 #include <algorithm>
 #include <cstring>
 
@@ -176,7 +177,8 @@ class Execution {
       if (!storage) storage = allocate(type.device, bytes);
       scratch_.result_pointers.push_back(storage->data);
     }
-    // From here on memory of the arguments may be written: the plan's results and arena have been had before.
+    // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
+    // allocates before its first launch.
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols, nullptr, blocks());
   }
 

@@ -74,7 +74,7 @@ void compile_kernels(Specialization& made, const Function& function) {
     made.traced.graph = {};
   } catch (const CompileError& error) {
     if (function.options.on_compile_error == OnFailure::raise) throw;
-    number_nodes(made.traced.graph);  // passes were at it
+    number_nodes(made.traced.graph);  // the passes share its nodes and numbered them for other graphs
     made.fallback = error.what();
     made.backend = Backend::eager;
     warn_of_failure(function, error);

@@ -80,7 +80,7 @@ struct Specialization {
   std::string fallback;                          // why, where kernels were asked for
   Backend backend = Backend::compiled;
   bool symbolic = false;
-  std::size_t number = 0;  // the how-manieth of its function
+  std::size_t number = 0;  // index of this specialization, in compilation order
   mutable std::atomic<std::uint64_t> calls{0};
   mutable std::atomic<std::uint64_t> last_used{0};
 };

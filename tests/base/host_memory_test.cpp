@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -76,6 +77,38 @@ TEST_CASE("what is held is counted, up to the limit") {
   CHECK_THROWS_AS(weft::require_host_memory(~std::size_t{0}), weft::OutOfMemory);
   weft::drop_host_memory(600);
   CHECK(weft::host_memory_held() == before);
+}
+
+TEST_CASE("a request that does not fit takes no room from one that does") {
+  const KeepOptions keep;
+  weft::options().memory_limit = weft::host_memory_held() + 1000;
+  std::atomic<bool> begun = false, done = false;
+  std::thread large([&] {
+    while (!done) begun = !weft::hold_host_memory(1001);
+  });
+  while (!begun) std::this_thread::yield();
+  int refused = 0;
+  const auto start = std::chrono::steady_clock::now();
+  while (weft::test::seconds_since(start) < 0.3) {
+    for (int i = 0; i < 1000; ++i)
+      if (weft::hold_host_memory(1000))
+        weft::drop_host_memory(1000);
+      else
+        ++refused;
+  }
+  done = true;
+  large.join();
+  CHECK(refused == 0);
+}
+
+TEST_CASE("free lists are given back before memory that is not counted is refused") {
+  const KeepOptions keep;
+  weft::options().memory_limit = std::uint64_t{1} << 40;
+  weft::release(weft::allocate(weft::Device::cpu(), 28 * mebibyte));
+  weft::release(weft::allocate(weft::Device::cpu(), 1000));
+  weft::options().memory_limit = weft::host_memory_held();
+  weft::require_host_memory(22 * mebibyte);
+  CHECK_THROWS_AS(weft::require_host_memory(std::uint64_t{1} << 39), weft::OutOfMemory);
 }
 
 TEST_CASE("an allocation beyond the limit says what is asked, what is held, and the limit") {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/cache.hpp"
+#include "runtime/compiler.hpp"
 #include "runtime/happens_before.hpp"
 #include "runtime/parallel.hpp"
 #include "tests/runtime/support.hpp"
@@ -138,6 +139,37 @@ TEST_CASE("what another thread was compiling, the child compiles itself") {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   CHECK(in_child([&] { return !compile().empty(); }) == 0);
   other.join();
+}
+
+TEST_CASE("a fork does not wait for a compiler that another thread asks for its version") {
+  const KeepOptions keep;
+  const weft::test::Folder folder;
+  weft::test::write_file(folder / "slow-c++",
+                         "#!/bin/sh\n: > " + (folder / "asked") + "\nfor i in 1 2 3 4 5 6 7 8 9 10; do\n  [ -e " +
+                             (folder / "forked") + " ] && break\n  sleep 0.5\ndone\n: > " + (folder / "answered") +
+                             "\necho slow 1.0\n",
+                         0700);
+  weft::options().compiler = folder / "slow-c++";
+  std::thread other([] { weft::host_compiler(); });
+  while (folder.names_with("asked").empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(in_child([&] {
+          if (!folder.names_with("answered").empty()) return false;
+          weft::test::write_file(folder / "forked", "");
+          return weft::host_compiler().identity.ends_with("slow 1.0\n");
+        }) == 0);
+  other.join();
+}
+
+TEST_CASE("mutexes of the process are taken in their order") {
+  using weft::LockOrder;
+  const auto lock = [](LockOrder place) { return std::unique_lock(weft::process_mutex(place)); };
+  {
+    const auto memory = lock(LockOrder::memory);
+    CHECK_THROWS_AS(lock(LockOrder::sizes), weft::InternalError);
+    CHECK_THROWS_AS(lock(LockOrder::memory), weft::InternalError);
+    const auto log = lock(LockOrder::log);
+  }
+  const auto sizes = lock(LockOrder::sizes), memory = lock(LockOrder::memory);
 }
 
 TEST_CASE("forks while other threads load, run and drop libraries and log") {

@@ -1,7 +1,10 @@
 // One compiled function called from several threads: same and different arguments, while it is compiled for others.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
+#include "base/fork.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/random.hpp"
 
@@ -49,4 +52,40 @@ TEST_CASE("threads that draw from the default generator at once draw different n
   for (std::thread& thread : running) thread.join();
   std::sort(drawn.begin(), drawn.end());
   CHECK(std::adjacent_find(drawn.begin(), drawn.end()) == drawn.end());
+}
+
+namespace {
+// Whether a call on a thread that has made it before ends while this one holds every mutex of the process.
+template <class Call>
+bool ends_without_locks(Call call, double seconds) {
+  enum { warming, warm, go, ended };
+  std::atomic<int> stage = warming;
+  std::thread other([&] {
+    for (int i = 0; i < 3; ++i) call();
+    stage = warm;
+    while (stage != go) std::this_thread::yield();
+    call();
+    stage = ended;
+  });
+  while (stage != warm) std::this_thread::yield();
+  constexpr int count = static_cast<int>(LockOrder::count);
+  for (int i = 0; i < count; ++i) process_mutex(static_cast<LockOrder>(i)).lock();
+  stage = go;
+  for (double waited = 0; stage != ended && waited < seconds; waited += 1e-3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const bool has_ended = stage == ended;
+  for (int i = count; i-- > 0;) process_mutex(static_cast<LockOrder>(i)).unlock();
+  other.join();
+  return has_ended;
+}
+}  // namespace
+
+TEST_CASE("a call that has been seen takes a lock only to draw, for pending arguments, and for large blocks") {
+  auto compiled = compile([](const Tensor& x) { return (x + 1) * 2; }, {.check = Check::never});
+  auto draws = compile([](const Tensor& x) { return x + uniform({16}); }, {.check = Check::never});
+  const Tensor small = ones({16}).eval(), large = ones({100000}).eval();
+  CHECK(ends_without_locks([&] { compiled(small); }, 20));
+  CHECK_FALSE(ends_without_locks([&] { compiled(small + 1); }, 0.1));
+  CHECK_FALSE(ends_without_locks([&] { compiled(large); }, 0.1));
+  CHECK_FALSE(ends_without_locks([&] { draws(small); }, 0.1));
 }

@@ -115,24 +115,24 @@ constexpr int base_count() {
 // How many initializers the member takes that begins with the one at `at`: more than one for a C array, which in braces
 // takes the same ones, and with them leaves no room for all others but one.
 template <class T, int all, int at, int count = 2>
-constexpr int array_span() {
+constexpr int initializers_of_array() {
   if constexpr (at + count > all)
     return 1;
   else if constexpr (takes_braces<T>(Indices<at>(), Indices<count>(), Indices<all - at - count>()) &&
                      !takes_braces<T>(Indices<at>(), Indices<count>(), Indices<all - at - 1>()))
     return count;
   else
-    return array_span<T, all, at, count + 1>();
+    return initializers_of_array<T, all, at, count + 1>();
 }
 template <class T, int all, int at>
-constexpr int span() {
+constexpr int initializers_of_member() {
   constexpr Indices<at> before;
   constexpr Indices<all - at - 1> after;
   if constexpr (takes_braces<T>(before, Indices<0>(), after) || takes_braces<T>(before, Indices<1>(), after) ||
                 takes_braces<T>(before, Indices<2>(), after))
     return 1;
   else
-    return array_span<T, all, at>();
+    return initializers_of_array<T, all, at>();
 }
 struct Count {
   int members = 0;
@@ -145,7 +145,7 @@ constexpr Count count_from(int before = 0) {
   else if constexpr (takes<T, AnyUnion<T>>(Indices<at>(), Indices<all - at - 1>()))
     return {0, Flaw::unlistable};
   else
-    return count_from<T, all, at + span<T, all, at>()>(before + 1);
+    return count_from<T, all, at + initializers_of_member<T, all, at>()>(before + 1);
 }
 template <class T>
 constexpr Count count_members() {
