@@ -117,7 +117,16 @@ double finish(DType dtype, Wide precise, bool several, Wide more) {
   const double moved = round_to(dtype, precise + (3 * step + more) * static_cast<Wide>(draw()));
   return moved == 0 ? std::copysign(0.0, next() % 2 ? 1.0 : -1.0) : moved;
 }
-double undecided(double value) { return perturbation().active && next() % 2 ? NAN : value; }
+// Of several kinds, so that no function maps all of them to one.
+double undecided(double value) {
+  if (!perturbation().active) return value;
+  switch (next() % 4) {
+    case 0: return NAN;
+    case 1: return std::copysign(0.0, next() % 2 ? 1.0 : -1.0);
+    case 2: return -value;
+    default: return value;
+  }
+}
 std::int64_t undecided(DType dtype, std::int64_t value) {
   return perturbation().active && next() % 2 ? wrap(dtype, Integer{value} + 1) : value;
 }

@@ -431,7 +431,8 @@ Array clamp(const Array& x, const Array& low, const Array& high) {
   const auto both_hold = [](const Array& p, const Array& q) { return binary("bitwise_and", p, q); };
   const Array inside = both_hold(binary("less_equal", least, value), binary("less_equal", value, most));
   const Array at_least = both_hold(binary("less", value, least), binary("less", least, most));
-  const Array at_most = binary("bitwise_or", binary("less", most, value), binary("less", most, least));
+  const Array known = binary("equal", value, value);  // NaN is held at neither
+  const Array at_most = both_hold(known, binary("bitwise_or", binary("less", most, value), binary("less", most, least)));
   Array y = where(inside, value, where(at_least, least, where(at_most, most, stop_gradient(bounded))));
   y.data->reals = bounded->reals;
   return y;

@@ -73,13 +73,18 @@ TEST_CASE("operands are severed after evaluation, and kept while a differentiati
   y.eval();
   CHECK(y.node()->severed);
   CHECK(y.node()->operand_count == 0);
-  std::uint64_t saved = std::exchange(recorder().level_start, x.node()->sequence);
+  const std::uint64_t oldest = x.node()->sequence;
+  open_level(oldest);
   Tensor z = x * x;
   z.eval();
   CHECK_FALSE(z.node()->severed);
   CHECK(z.node()->operand_count == 2);
-  recorder().level_start = saved;
-  recorder().kept.clear();
+  open_level(oldest + 1);  // of another thread, say
+  close_level(oldest + 1);
+  CHECK_FALSE(z.node()->severed);
+  close_level(oldest);
+  CHECK(z.node()->severed);
+  CHECK(z.node()->operand_count == 0);
   CHECK(z.data<float>()[0] == 9);
 }
 

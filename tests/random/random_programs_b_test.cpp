@@ -1,9 +1,0 @@
-// The other half, so that two cores share the work: eager = compiled (static, symbolic, donated) = reference.
-#include <doctest/doctest.h>
-
-#include "random/check.hpp"
-
-using namespace weft;
-using namespace weft::testing;
-
-TEST_CASE("random programs, second half") { check_coverage(check_random_programs(1001, 1000)); }
