@@ -1,8 +1,8 @@
 // What a fork leaves behind. The child has one thread, the one that forked; locks that other threads held would never
 // be free there. The mutexes of the process are taken before a fork, in the order in which calls take them, and are
-// free in both processes afterwards. So a fork waits for two things of other threads that may take long: an evaluation
-// (on a device it includes compiling the kernels that it lacks), and a compiled call that draws from the default
-// generator, which holds that for its whole length. It does not wait for a trace, nor for the host's compiler.
+// free in both processes afterwards. So a fork waits for three things of other threads that may take long: an
+// evaluation, a compiled call that draws from the default generator, which holds that for its whole length, and NVRTC,
+// which compiles in this process and has locks of its own. It does not wait for a trace, nor for the host's compiler.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -17,6 +17,7 @@ enum class LockOrder {
   device_kernels,
   functions,
   compiler,
+  device_compiler,
   cache,
   libraries,
   loader,

@@ -92,15 +92,18 @@ TEST_CASE("the grid has a team for each row and a thread for each pack") {
 
 TEST_CASE("NVRTC's words come with the source's place, and the next program compiles") {
   if (no_nvrtc()) return;
+  const auto compile = [](const std::string& source) {
+    return runtime::cuda::compile_units(std::span(&source, 1), "sm_90")[0];
+  };
   std::string text;
   try {
-    runtime::cuda::compile("extern \"C\" __global__ void k() { not_a_function(); }", "sm_90");
+    compile("extern \"C\" __global__ void k() { not_a_function(); }");
   } catch (const CompileError& error) {
     text = error.what();
   }
   CHECK(contains(text, "not_a_function"));
   CHECK(contains(text, "source:"));
-  CHECK_FALSE(runtime::cuda::compile("extern \"C\" __global__ void k() {}", "sm_90").empty());
+  CHECK_FALSE(compile("extern \"C\" __global__ void k() {}").empty());
 }
 
 TEST_CASE("code that was only to be checked is not what the cache gives to run") {

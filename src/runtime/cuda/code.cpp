@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "runtime/cache.hpp"
@@ -52,23 +53,6 @@ std::string keep_source(const std::string& source, const std::string& architectu
   return disk_cache()->keep_text(key_of(source, architecture, effort), ".cu", source);
 }
 
-std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort) {
-  const Digest key = key_of(source, architecture, effort);
-  if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
-  const auto start = std::chrono::steady_clock::now();
-  std::string cubin = compile(source, architecture, effort);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (logging::enabled(logging::Channel::cache))
-    logging::write(logging::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ",
-                                                        cubin.size(), " bytes, ", seconds * 1e3, " ms"));
-  const nlohmann::json metadata = {
-      {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture, effort)}, {"compile_seconds", seconds}};
-  disk_cache()->store(key, metadata.dump(2), cubin);
-  return cubin;
-}
-
-}  // namespace
-
 std::string compile(const std::string& source, const std::string& architecture, Effort effort) {
   const Nvrtc& call = nvrtc();
   ProgramHolder holder(source);
@@ -95,8 +79,28 @@ std::string compile(const std::string& source, const std::string& architecture, 
   return cubin;
 }
 
+std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort) {
+  const Digest key = key_of(source, architecture, effort);
+  if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
+  const auto start = std::chrono::steady_clock::now();
+  std::string cubin = compile(source, architecture, effort);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (logging::enabled(logging::Channel::cache))
+    logging::write(logging::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ",
+                                                        cubin.size(), " bytes, ", seconds * 1e3, " ms"));
+  const nlohmann::json metadata = {
+      {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture, effort)}, {"compile_seconds", seconds}};
+  disk_cache()->store(key, metadata.dump(2), cubin);
+  return cubin;
+}
+
+}  // namespace
+
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
                                        Effort effort) {
+  // Held so that no fork happens inside of NVRTC: the child could never use it. One set of units takes all cores
+  // anyway.
+  const std::lock_guard lock(process_mutex(LockOrder::device_compiler));
   std::vector<std::string> cubins(units.size());
   std::vector<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};

@@ -17,9 +17,8 @@ namespace weft::runtime::cuda {
 // for no more.
 enum class Effort { run, check };
 
-// Throws CompileError with NVRTC's words, and says where the source was kept.
-std::string compile(const std::string& source, const std::string& architecture, Effort effort = Effort::run);
-// Several at once, from the cache where it has them.
+// A cubin for each, from the cache where it has them. Throws CompileError with NVRTC's words, and says where the source
+// was kept.
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
                                        Effort effort = Effort::run);
 
