@@ -6,4 +6,4 @@
 using namespace weft;
 using namespace weft::testing;
 
-TEST_CASE("more random programs") { check_coverage(check_random_programs(1001, 1000)); }
+TEST_CASE("more random programs") { check_coverage(check_random_programs(201, 1800)); }

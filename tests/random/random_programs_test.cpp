@@ -6,4 +6,4 @@
 using namespace weft;
 using namespace weft::testing;
 
-TEST_CASE("random programs") { check_coverage(check_random_programs(1, 1000)); }
+TEST_CASE("random programs") { check_coverage(check_random_programs(1, 200)); }
