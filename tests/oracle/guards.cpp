@@ -161,7 +161,7 @@ std::string difference(const std::vector<Tensor>& got, const std::vector<Tensor>
 
 // What is right is the function run eagerly; now and then also a compilation that sees these arguments first.
 void check_guards(std::uint64_t first, int count) {
-  weft::options().kernel_optimization = 0;
+  weft::options().kernel_optimization = 1;
   count /= weft::test::less_when_sanitized;
   const auto fixed = make_function(false), dynamic = make_function(true);
   for (int i = 0; i < count; ++i) {
