@@ -78,7 +78,8 @@ Tensor permute(At x, Axes axes) {
   Operation call("permute", x.loc);
   Tensor value = resolve(x, "permute");
   int rank = type_of(value).shape.rank();
-  if (axes.count() != rank) fail("permute", call.loc(), axes.count(), " axes for ", to_string(type_of(value)));
+  if (axes.count() != rank)
+    fail("permute", call.loc(), counted(axes.count(), "axis", "axes"), " for ", to_string(type_of(value)));
   Attributes attributes;
   for (int i = 0; i < rank; ++i)
     attributes.axes[i] = static_cast<std::uint8_t>(normalize_axis("permute", axes[i], rank, call.loc()));
