@@ -149,3 +149,13 @@ TEST_CASE("sizes saturate") {
   CHECK(dims::to_string(Dim(greatest)) == "2^62");
   CHECK(dims::to_string(Dim(least)) == "-2^62");
 }
+
+TEST_CASE("a split into more parts than anybody needs is refused") {
+  const Tensor x = expand(ones({1}), {std::int64_t{1} << 57}), y = ones({65536});
+  refused([&] { return split(x, 1)[0]; }, "[split] makes 144115188075855872 parts; there can be at most 65535");
+  refused([&] { return split(y, 1)[0]; }, "[split] makes 65536 parts; there can be at most 65535");
+  CHECK(split(slice(y, 0, 1), 1).size() == 65535);
+  CHECK(split(y, 65535).size() == 2);
+  CHECK(split(x, std::int64_t{1} << 56).size() == 2);
+  refused([&] { return compile([](const Tensor& v) { return split(v, 1)[0]; })(y); }, "[split] makes 65536 parts");
+}
