@@ -43,6 +43,7 @@
   X(guard_ignores_equal_sizes, "symbolic sizes that were equal may differ")                                  \
   X(guard_ignores_least_size, "a symbolic size may be 0 or 1")                                               \
   X(guard_ignores_condition, "what was decided on a symbolic size is not asked again")                       \
+  X(guard_ignores_bounds, "symbolic sizes may be too large to be counted")                                   \
   X(stale_specialization_kept, "what a check found stale is not dropped")                                    \
   X(state_not_written_back, "state keeps its old value on calls that replay")                                \
   X(state_numbers_not_written_back, "plain numbers in state keep their old value")                           \
