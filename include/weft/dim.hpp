@@ -3,8 +3,9 @@
 // which reads a Dim as an integer, prints the size where it is constant, and a meaningless number where it is symbolic.
 // Equal expressions are the same word: construction normalizes to a sum of products. The same expressions, over loop
 // axes, are the indices of the loop IR (schedule/loop.hpp).
-// An integer saturates at 2^62 - 2 and its negative, on construction and in arithmetic: beyond() is then true. No size
-// is so large, so a public function refuses such a number, or clamps it where it is a bound of a slice.
+// An integer saturates at 2^62 - 2 and its negative, on construction and in arithmetic. From 2^61 on beyond() is true,
+// so that it is for what is computed from such a number, too. No size is so large: a public function refuses the
+// number, or clamps it where it is a bound of a slice.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -39,8 +40,9 @@ class Dim {
   constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_); }
   const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ ^ expression); }
   constexpr std::uint64_t word() const { return word_; }
-  // True for an integer that is too large, or too small, to be kept.
-  constexpr bool beyond() const { return is_constant() && (constant() >= most || constant() <= -most); }
+  // True for an integer that is too large, or too small, to be computed with.
+  static constexpr std::int64_t limit = std::int64_t{1} << 61;
+  constexpr bool beyond() const { return is_constant() && (constant() >= limit || constant() <= -limit); }
 
   // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded).
   explicit operator std::int64_t() const { return is_constant() ? constant() : specialize(); }

@@ -56,10 +56,20 @@ constexpr std::size_t storage_bytes(DType dtype, std::int64_t count) {
   return storage_bytes(info(dtype), static_cast<std::size_t>(count));
 }
 
+namespace detail {
+// long and long long: one of them is std::int64_t, the other may be the same in memory.
 template <class T>
-inline constexpr bool is_element = false;
+inline constexpr bool is_long = false;
+template <>
+inline constexpr bool is_long<long> = sizeof(long) == 8;
+template <>
+inline constexpr bool is_long<long long> = true;
+}  // namespace detail
+
 template <class T>
-inline constexpr DType dtype_of = DType::f32;
+inline constexpr bool is_element = detail::is_long<T>;
+template <class T>
+inline constexpr DType dtype_of = detail::is_long<T> ? DType::i64 : DType::f32;
 #define WEFT_DTYPE(name, text, bits, packing, kind, type) \
   template <>                                             \
   inline constexpr bool is_element<type> = true;          \

@@ -53,6 +53,7 @@ class Level {
 
 enum class Misuse : std::uint8_t {
   none,
+  c_array,
   unlisted_members,
   unknown_type,
   not_copyable,
@@ -62,7 +63,9 @@ enum class Misuse : std::uint8_t {
 };
 template <class Argument, class F, class M>
 consteval Misuse misuse() {
-  if constexpr (flaw_of<typename FirstUnsupported<M>::type>() != Flaw::none)
+  if constexpr (std::is_array_v<M>)
+    return Misuse::c_array;
+  else if constexpr (flaw_of<typename FirstUnsupported<M>::type>() != Flaw::none)
     return Misuse::unlisted_members;
   else if constexpr (!Flattenable<M>)
     return Misuse::unknown_type;
@@ -77,6 +80,9 @@ consteval Misuse misuse() {
 }
 template <Misuse found>
 consteval bool explain() {
+  static_assert(found != Misuse::c_array,
+                "weft: value_and_grad(f, wrt): gradients have the type of wrt, which can't be a C array: take "
+                "std::array, or a struct with the array in it");
   static_assert(found != Misuse::unknown_type,
                 "weft: value_and_grad(f, wrt): wrt is or holds a type that has no meaning to Weft (a pointer, "
                 "say, or a class that needs WEFT_MEMBERS)");
@@ -127,7 +133,9 @@ auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc) {
     return run(operation, f, wrt, loc);
   else
     return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),
-           *static_cast<ValueAndGrad<Tensor, std::conditional_t<found == Misuse::not_copyable, Tensor, M>>*>(nullptr);
+           *static_cast<ValueAndGrad<
+               Tensor, std::conditional_t<found == Misuse::not_copyable || found == Misuse::c_array, Tensor, M>>*>(
+               nullptr);
 }
 
 // A temporary is read only: f could write nothing into it that anybody would see.

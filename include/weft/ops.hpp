@@ -120,7 +120,7 @@ Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);
 // Parts of this size along the axis, the last one of what is left. Inside a compiled function the count of parts is
-// guarded on.
+// guarded on. Throws where there would be more than 65,535 of them.
 std::vector<Tensor> split(At x, Dim size, int axis = 0);
 
 // ---- assembling ---------------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // Optimizers: SGD, Adam, AdamW, by PyTorch's formulas and with its defaults. An optimizer is plain state, passed by
 // reference to a compiled step; its hyperparameters are Scalars, so a schedule (`opt.lr = ...`) compiles nothing anew.
 // update() throws Error where model or gradients are of another structure, or a gradient of another shape.
+// The gradient of a parameter that the loss does not reach is 0, not undefined: weight decay and momentum act on it. In
+// PyTorch, where it has none, they do not. Freeze the parameter to leave it as it is.
 #pragma once
 #include <vector>
 

@@ -53,6 +53,13 @@ template <class R>
 using SpanOf = decltype(std::span(std::declval<R&>()));
 template <class R>
 concept Elements = is_element<typename SpanOf<R>::value_type>;
+// Numbers of a type that no dtype has: one sentence instead of every overload there is.
+template <class T>
+concept NoElement = std::is_arithmetic_v<T> && !is_element<T>;
+template <class R>
+concept NoElements = NoElement<typename SpanOf<R>::value_type>;
+template <class T>
+Tensor refuse_elements();
 }  // namespace detail
 
 class Tensor {
@@ -371,6 +378,21 @@ requires is_element<T> Tensor from_list(std::initializer_list<T> from, Loc loc =
   return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(),
                          false, loc);
 }
+template <detail::NoElements R>
+Tensor from_span(const R&, Sizes, Loc = Loc::current()) {
+  return detail::refuse_elements<typename detail::SpanOf<R>::value_type>();
+}
+template <detail::NoElement T>
+Tensor from_list(std::initializer_list<T>, Sizes = {}, Loc = Loc::current()) {
+  return detail::refuse_elements<T>();
+}
+template <class T>
+Tensor detail::refuse_elements() {
+  static_assert(!sizeof(T),
+                "weft: a tensor is made of bool, std::uint8_t, std::int32_t, std::int64_t, float16, bfloat16, float or "
+                "double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
+  return {};
+}
 // Data from host memory inside a traced function: the value is part of the compiled graph.
 template <class T>
 requires is_element<std::remove_const_t<T>> Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
@@ -379,6 +401,10 @@ requires is_element<std::remove_const_t<T>> Tensor constant(std::span<T> from, S
 template <detail::Elements R>
 Tensor constant(const R& from, Sizes sizes, Loc loc = Loc::current()) {
   return constant(std::span<typename detail::SpanOf<const R>::element_type>(from), sizes, loc);
+}
+template <detail::NoElements R>
+Tensor constant(const R&, Sizes, Loc = Loc::current()) {
+  return detail::refuse_elements<typename detail::SpanOf<R>::value_type>();
 }
 // Moves to a device (copies when it is another one).
 Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());

@@ -260,6 +260,7 @@ Dim Dim::multiply(Dim a, Dim b) {
 
 Dim Dim::floor_divide(Dim a, Dim d) {
   if (d.is_constant() && d.constant() == 0) fail("Dim", {}, "division by zero");
+  if (a.beyond() && d.is_constant()) return Dim((a.constant() < 0) == (d.constant() < 0) ? most : -most);
   if (a.is_constant() && d.is_constant()) return Dim(floor_divide_integers(a.constant(), d.constant()));
   Split parts = split(a, d);
   if (parts.rest.same(Dim(0))) return parts.quotient;
@@ -274,6 +275,7 @@ Dim Dim::floor_divide(Dim a, Dim d) {
 
 Dim Dim::modulo(Dim a, Dim d) {
   if (d.is_constant() && d.constant() == 0) fail("Dim", {}, "modulo by zero");
+  if (a.beyond() && d.is_constant()) return a;
   if (a.is_constant() && d.is_constant())
     return Dim(a.constant() - d.constant() * floor_divide_integers(a.constant(), d.constant()));
   Dim rest = split(a, d).rest;
@@ -424,23 +426,21 @@ bool proves_less(Dim left, Dim right) {
   return proves_nonnegative(right - left - Dim(seeded(SeededBug::size_proof_off_by_one) ? 0 : 1));
 }
 
+namespace {
+std::int64_t evaluate_atom(const DimNode* node, const std::function<std::int64_t(const DimNode*)>& atom) {
+  if (node->kind != DimKind::floor_divide && node->kind != DimKind::modulo) return atom(node);
+  const Dim left = evaluate(node->left, atom), right = evaluate(node->right, atom);
+  return (node->kind == DimKind::modulo ? left % right : left / right).constant();
+}
+}  // namespace
+
 std::int64_t evaluate(Dim dim, const std::function<std::int64_t(const DimNode*)>& atom) {
   if (dim.is_constant()) return dim.constant();
+  if (dim.node()->kind != DimKind::sum) return evaluate_atom(dim.node(), atom);
   Dim total = 0;
-  for (const DimTerm& term : terms(dim)) {
+  for (const DimTerm& term : dim.node()->terms) {
     Dim product = term.coefficient;
-    for (const DimNode* factor : term.factors) {
-      std::int64_t value;
-      if (factor->kind == DimKind::floor_divide || factor->kind == DimKind::modulo) {
-        std::int64_t left = evaluate(factor->left, atom), right = evaluate(factor->right, atom);
-        if (right == 0) fail("Dim", {}, "division by zero");
-        value = floor_divide_integers(left, right);
-        if (factor->kind == DimKind::modulo) value = left - right * value;
-      } else {
-        value = atom(factor);
-      }
-      product *= value;
-    }
+    for (const DimNode* factor : term.factors) product *= evaluate_atom(factor, atom);
     total += product;
   }
   return total.constant();
@@ -454,37 +454,5 @@ std::int64_t evaluate(Dim dim, std::span<const std::int64_t> symbols) {
 }
 
 }  // namespace dims
-
-// ---- environment --------------------------------------------------------------------------------------------------
-
-Dim DimEnvironment::new_symbol(std::int64_t hint_value, std::int64_t lower, std::int64_t upper) {
-  symbols.push_back({hint_value, lower, upper});
-  return dims::symbol(static_cast<int>(symbols.size()) - 1, lower);
-}
-
-std::int64_t DimEnvironment::hint(Dim dim) const {
-  return dims::evaluate(dim, [&](const DimNode* atom) {
-    WEFT_CHECK(atom->kind == DimKind::symbol && static_cast<std::size_t>(atom->number) < symbols.size(),
-               "a size of another trace");
-    return symbols[static_cast<std::size_t>(atom->number)].hint;
-  });
-}
-
-void DimEnvironment::record(DimCondition condition) {
-  for (const DimCondition& known : conditions) {
-    if (known.kind != condition.kind) continue;
-    if (known.left.same(condition.left) && known.right.same(condition.right)) return;
-    bool symmetric = condition.kind == DimCondition::Kind::equal;
-    if (symmetric && known.left.same(condition.right) && known.right.same(condition.left)) return;
-  }
-  condition.loc = last_call;
-  condition.after = !called_operation();  // else a call that is under way decides
-  conditions.push_back(condition);
-}
-
-DimEnvironment*& DimEnvironment::current() {
-  thread_local DimEnvironment* environment = nullptr;
-  return environment;
-}
 
 }  // namespace weft

@@ -60,7 +60,7 @@ Dim substitute(Dim dim, const std::function<Dim(const DimNode*)>& replacement);
 bool proves_nonnegative(Dim dim);
 bool proves_less(Dim left, Dim right);
 
-// The value, given the symbols' (and, where they occur, axes' and values') numbers.
+// The value, given the symbols' (and, where they occur, axes' and values') numbers. Saturates as Dim does.
 std::int64_t evaluate(Dim dim, const std::function<std::int64_t(const DimNode*)>& atom);
 std::int64_t evaluate(Dim dim, std::span<const std::int64_t> symbols);
 
@@ -90,11 +90,16 @@ struct DimEnvironment {
   std::vector<DimSymbol> symbols;
   std::vector<DimCondition> conditions;  // decisions taken on hints, to be guarded
   Loc last_call;                         // the user's line of the last call of Weft
+  std::vector<DimCondition> given;       // size < limit, of the arguments: holds without a guard
+  std::vector<DimCondition> bounds;      // size < limit, to be guarded
 
   Dim new_symbol(std::int64_t hint, std::int64_t lower = 2, std::int64_t upper = INT64_MAX);
   std::int64_t hint(Dim dim) const;
   void record(DimCondition condition);  // once each, with its place
-  static DimEnvironment*& current();    // of this thread; null outside a trace
+  // Whether size < limit, a constant of Dim::limit at most, in this call. Other calls are to be guarded for it, unless
+  // the bounds that are there keep the size below Dim::limit: so it can be computed without wrapping.
+  bool require_less(Dim size, Dim limit);
+  static DimEnvironment*& current();  // of this thread; null outside a trace
 };
 
 }  // namespace weft

@@ -40,7 +40,8 @@ std::string to_text(Dim dim, const std::function<std::string(const DimNode*)>& n
 }
 
 std::string to_string(Dim dim) {
-  if (dim.beyond()) return dim.constant() < 0 ? "-2^62" : "2^62";
+  if (dim.same(Dim(INT64_MIN))) return "-2^62";
+  if (dim.same(Dim(INT64_MAX)) || dim.same(Dim::end())) return "2^62";
   return to_text(dim, [](const DimNode* atom) {
     return (atom->kind == DimKind::symbol ? "s"
             : atom->kind == DimKind::axis ? "i"

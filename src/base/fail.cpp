@@ -1,5 +1,6 @@
 #include "base/fail.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <cstring>
@@ -27,6 +28,10 @@ Exception::~Exception() {
   if (text_->count.fetch_sub(1, std::memory_order_acq_rel) == 1) delete text_;
 }
 const char* Exception::what() const noexcept { return text_->text.c_str(); }
+
+std::string counted(std::int64_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
 
 std::string to_string(Loc loc) {
   if (!loc.file) return {};
@@ -71,6 +76,12 @@ std::string error_text(std::string_view operation, Loc loc, const std::string& m
 }
 void throw_error(std::string_view operation, Loc loc, const std::string& message) {
   throw Error(error_text(operation, loc, message + sizes_named(message)).c_str());
+}
+void throw_compile_error(std::string_view operation, Loc loc, std::string_view text) {
+  if (const std::string_view own = "[compile] "; text.starts_with(own)) text.remove_prefix(own.size());
+  std::size_t end = std::min(text.find('\n'), text.size());  // the compiler's words and the source's path follow
+  if (end && text[end - 1] == ':') --end;
+  throw CompileError(error_text(operation, loc, std::string(text.substr(0, end))).append(text.substr(end)).c_str());
 }
 void throw_internal(Loc loc, const std::string& message) {
   throw InternalError(concat_text("[internal] ", message, ", at ", to_string(loc)).c_str());

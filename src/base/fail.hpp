@@ -2,6 +2,7 @@
 //   fail("matmul", loc, "inner sizes differ: ", a, " x ", b)   throws weft::Error "[matmul] inner ..., at model.cpp:41"
 //   WEFT_CHECK(condition, "text ", value)                      throws weft::InternalError with our own file and line
 #pragma once
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ std::string concat_text(const Parts&... parts) {
   (out << ... << parts);
   return out.str();
 }
+
+// "1 axis", "2 axes".
+std::string counted(std::int64_t count, const char* one, const char* many);
 
 // "model.cpp:41": the file's own name without its folders. Empty for an unknown location.
 std::string to_string(Loc loc);
@@ -42,6 +46,8 @@ std::string error_text(std::string_view operation, Loc loc, const std::string& m
 // Throws Error with that text and, of the symbols it names, the sizes in this call.
 [[noreturn]] void throw_error(std::string_view operation, Loc loc, const std::string& message);
 [[noreturn]] void throw_internal(Loc loc, const std::string& message);
+// Throws CompileError with the text of one that names no line, and the line at the end of the first of its lines.
+[[noreturn]] void throw_compile_error(std::string_view operation, Loc loc, std::string_view text);
 
 // Runs `compute`; where memory ends in it, says for which operation of the user's program.
 template <class Compute, class Describe>

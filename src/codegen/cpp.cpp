@@ -292,7 +292,7 @@ class Generator : Writer {
     const bool single_run = analysis_.inner.empty();
     std::string close_all;
     for (const int i : reductions) {
-      line(declaration(i, !single_run && rounds(i) ? "packed_row" : "row"));
+      line(declaration(i, !single_run && rounds(i) && !seeded(SeededBug::runs_not_packed) ? "packed_row" : "row"));
       if (at(i).op != Op::argmax) close_all += (close_all.empty() ? "" : " ") + reduction(i) + ".close();";
     }
     const Dim run = extent(kernel_.vector_axis);

@@ -63,6 +63,7 @@ class Analyzer {
       if (a == kernel_.vector_axis) continue;
       (inner ? result_.inner : result_.outer).push_back(a);
     }
+    if (seeded(SeededBug::inner_axes_reversed)) std::reverse(result_.inner.begin(), result_.inner.end());
     WEFT_CHECK(kernel_.vector_axis >= 0 || kernel_.axes.empty(), kernel_.name, ": axes, but none for the lanes");
     result_.form = vector_is_inner ? Form::rows : any_inner ? Form::columns : Form::pointwise;
     if (kernel_.vector_axis >= 0) vector_bit_ = 1u << kernel_.vector_axis;
@@ -113,7 +114,8 @@ class Analyzer {
   // A store of an earlier walk that holds value `i` unrounded, and stands in the same loops.
   int store_of(int i, int phase) {
     for (int s = i + 1; s < size(); ++s)
-      if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).phase < phase && facts(s).axes == facts(i).axes)
+      if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).phase < phase &&
+          (facts(s).axes == facts(i).axes || seeded(SeededBug::reload_from_other_loops)))
         return s;
     return -1;
   }

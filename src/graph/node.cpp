@@ -11,6 +11,7 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/per_thread.hpp"
+#include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "graph/reference.hpp"
 
@@ -138,7 +139,10 @@ std::optional<Attributes> Attributes::literal_in(DType to, DType from) const {
   if (is_floating(to)) return number(to, floating ? as_number(from) : round_to(to, static_cast<long double>(value)));
   if (to == DType::boolean) return integer(floating ? as_number(from) != 0 : value != 0);
   const auto [least, greatest] = integer_range(to);
-  if (!floating) return least <= value && value <= greatest ? integer(value) : std::optional<Attributes>();
+  if (!floating) {
+    const bool holds = (least <= value && value <= greatest) || seeded(SeededBug::literal_not_held);
+    return holds ? integer(value) : std::optional<Attributes>();
+  }
   const double whole = std::trunc(as_number(from));
   const bool fits = static_cast<double>(least) <= whole && whole < static_cast<double>(greatest) + 1;
   return fits ? integer(static_cast<std::int64_t>(whole)) : std::optional<Attributes>();

@@ -210,7 +210,8 @@ Literal interpret_matmul(const Type& type, const Literal& a, const Literal& b) {
 
 std::int64_t checked_row(const Node& node, const Literal& index, std::int64_t i, std::int64_t rows) {
   std::int64_t row = index.integers[static_cast<std::size_t>(i)];
-  if (row < 0 || row >= rows) fail(info(node.op).name, node.loc, "index ", row, " is out of range for ", rows, " rows");
+  if (row < 0 || row >= rows)
+    fail(info(node.op).name, node.loc, "index ", row, " is out of range for ", counted(rows, "row", "rows"));
   return row;
 }
 

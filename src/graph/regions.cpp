@@ -1,6 +1,9 @@
 #include "graph/regions.hpp"
 
+#include <algorithm>
+
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft {
 
@@ -35,6 +38,7 @@ class Inliner {
       } else if (node.op == Op::call) {
         WEFT_CHECK(node.body && node.body->inputs.size() == operands.size(), "call without a fitting body");
         mapped[i] = copy(*node.body, operands);
+        if (seeded(SeededBug::results_of_body_reversed)) std::reverse(mapped[i].begin(), mapped[i].end());
       } else {
         Tensor value = node.operand_count == 0 && arguments.empty() ? graph.nodes[i] : build_like(node, operands);
         for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);

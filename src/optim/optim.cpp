@@ -56,7 +56,8 @@ void compute(std::vector<Tensor> values, Loc loc) {
 
 void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
   if (made_for != given)
-    fail("update", loc, "the optimizer was made for a model of ", made_for, " parameters, this one has ", given);
+    fail("update", loc, "the optimizer was made for a model of ",
+         counted(static_cast<std::int64_t>(made_for), "parameter", "parameters"), ", this one has ", given);
 }
 
 }  // namespace

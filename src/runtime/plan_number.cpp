@@ -56,19 +56,17 @@ void NumberTable::evaluate(std::span<const std::int64_t> symbols, std::vector<st
       case Code::store: table[static_cast<std::size_t>(step.operand)] = *--top; break;
       case Code::add:
         --top;
-        top[-1] += *top;
+        top[-1] = (Dim(top[-1]) + Dim(*top)).constant();
         break;
       case Code::multiply:
         --top;
-        top[-1] *= *top;
+        top[-1] = (Dim(top[-1]) * Dim(*top)).constant();
         break;
       case Code::floor_divide:
       case Code::modulo: {
         --top;
-        const std::int64_t left = top[-1], right = *top;
-        if (right == 0) fail("Dim", {}, "division by zero");
-        const std::int64_t quotient = left / right - (left % right != 0 && (left < 0) != (right < 0));
-        top[-1] = step.code == Code::modulo ? left - right * quotient : quotient;
+        const Dim left = top[-1], right = *top;
+        top[-1] = (step.code == Code::modulo ? left % right : left / right).constant();
         break;
       }
     }

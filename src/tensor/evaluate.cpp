@@ -275,7 +275,8 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
-    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, info(node->op).name, node->loc);
+    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, info(node->op).name,
+                  node->loc);
     if (node->operand_count == 0) continue;
     if (node->sequence >= open_levels().oldest()) {
       open_levels().kept.emplace_back(node);
@@ -364,7 +365,8 @@ void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, L
   require_dtype(tensor, wanted, "copy_to", loc);
   Value value = read(tensor, "copy_to", loc);
   if (static_cast<std::int64_t>(count) != value.sizes.count())
-    fail("copy_to", outermost(loc), "into ", count, " elements, the tensor is ", to_string(value.type));
+    fail("copy_to", outermost(loc), "into ", counted(static_cast<std::int64_t>(count), "element", "elements"),
+         ", the tensor is ", to_string(value.type));
   if (count) std::memcpy(to, value.data(), storage_bytes(wanted, value.sizes.count()));
 }
 
@@ -382,7 +384,8 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
   Value value = eager::make_value(type);
   std::size_t bytes = storage_bytes(dtype, value.sizes.count());
   if (static_cast<std::int64_t>(count) != value.sizes.count())
-    fail(operation, loc, count, " elements do not fill ", to_string(type));
+    fail(operation, loc, counted(static_cast<std::int64_t>(count), "element does", "elements do"), " not fill ",
+         to_string(type));
   if (count) std::memcpy(value.data(), from, bytes);
   Tensor tensor = make_data(std::exchange(value.storage, nullptr), type, loc);
   if (trace) {

@@ -59,16 +59,25 @@ Composite::Composite(const char* name, Loc loc) : Operation(name, loc), saved_sc
 }
 Composite::~Composite() { recorder().scope = saved_scope_; }
 
+static void refuse_count(const char* operation, const Type& type, Loc loc) {
+  fail(operation, loc, "more elements than there can be: ", to_string(type));
+}
 void check_count(const char* operation, const Type& type, Loc loc) {
   std::int64_t count = 1;
+  bool symbolic = false;
   for (Dim size : type.shape) {
+    symbolic = symbolic || !size.is_constant();
     if (!size.is_constant()) continue;
     if (size.constant() < 0) [[unlikely]]
       fail(operation, loc, "a size is negative: ", to_string(type));
     const std::int64_t factor = std::max(size.constant(), std::int64_t{1});
     if (__builtin_mul_overflow(count, factor, &count) || count >= count_limit) [[unlikely]]
-      fail(operation, loc, "more elements than there can be: ", to_string(type));
+      refuse_count(operation, type, loc);
   }
+  if (!symbolic) return;
+  WEFT_CHECK(DimEnvironment::current(), "a symbolic size outside its trace");
+  if (!DimEnvironment::current()->require_less(type.shape.element_count(), Dim(count_limit)))
+    refuse_count(operation, type, loc);
 }
 void check_extent(const char* operation, const char* name, Dim extent, Loc loc) {
   if (extent.is_constant() && (extent.constant() >= count_limit || extent.constant() <= -count_limit))
@@ -104,7 +113,7 @@ Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes&
     pending += __atomic_load_n(&operand.node()->pending, __ATOMIC_RELAXED);  // another thread may be evaluating it
   }
   Type type = infer(op, operands, attributes, wanted, loc);
-  check_count(info(op).name, type, loc);
+  if (operands.empty() || !type.shape.same(type_of(operands[0]).shape)) check_count(info(op).name, type, loc);
   Tensor value = make_node(op, operands, attributes, type, loc);
   Node* node = value.node();
   node->trace = id;
@@ -153,6 +162,9 @@ Tensor dim_value(Dim dim, Loc loc) {
     attributes.value = dim.constant();
   else
     attributes.start = dim;
+  DimEnvironment* const sizes = dim.is_constant() ? nullptr : DimEnvironment::current();
+  if (sizes && !(sizes->require_less(dim, Dim(Dim::limit)) && sizes->require_less(-dim, Dim(Dim::limit))))
+    detail::refuse_size(loc);
   return record(Op::constant, {}, attributes, type, loc);
 }
 
@@ -342,7 +354,7 @@ Tensor pointwise(Op op, std::span<const At> operands) {
 int normalize_axis(const char* operation, int axis, int rank, Loc loc) {
   int normalized = axis < 0 ? axis + rank : axis;
   if (normalized < 0 || normalized >= rank)
-    fail(operation, loc, "axis ", axis, " is out of range for ", rank, rank == 1 ? " axis" : " axes");
+    fail(operation, loc, "axis ", axis, " is out of range for ", counted(rank, "axis", "axes"));
   return normalized;
 }
 

@@ -46,7 +46,7 @@ class TraceScope {
 std::uint32_t new_trace_id();
 
 // Throws where a size that is known is negative, or there would be more elements than memory has addresses for: an
-// axis of size 0 makes no other one smaller.
+// axis of size 0 makes no other one smaller. Of symbolic sizes those of this call count, and a guard holds for others.
 void check_count(const char* operation, const Type& type, Loc loc);
 // Every tensor has fewer elements, and every axis is shorter.
 inline constexpr std::int64_t count_limit = std::int64_t{1} << 58;

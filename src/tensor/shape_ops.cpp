@@ -78,7 +78,8 @@ Tensor permute(At x, Axes axes) {
   Operation call("permute", x.loc);
   Tensor value = resolve(x, "permute");
   int rank = type_of(value).shape.rank();
-  if (axes.count() != rank) fail("permute", call.loc(), axes.count(), " axes for ", to_string(type_of(value)));
+  if (axes.count() != rank)
+    fail("permute", call.loc(), counted(axes.count(), "axis", "axes"), " for ", to_string(type_of(value)));
   Attributes attributes;
   for (int i = 0; i < rank; ++i)
     attributes.axes[i] = static_cast<std::uint8_t>(normalize_axis("permute", axes[i], rank, call.loc()));
@@ -195,6 +196,8 @@ std::vector<Tensor> split(At x, Dim size, int axis) {
   axis = normalize_axis("split", axis, type_of(value).shape.rank(), call.loc());
   if (size < Dim(1)) fail("split", call.loc(), "the size of a part is ", dims::to_string(size));
   auto total = static_cast<std::int64_t>(type_of(value).shape[axis]), step = static_cast<std::int64_t>(size);
+  const std::int64_t count = total / step + (total % step != 0), most = UINT16_MAX;  // each part is recorded
+  if (count > most) fail("split", call.loc(), "makes ", count, " parts; there can be at most ", most);
   std::vector<Tensor> parts;
   for (std::int64_t at = 0; at < total; at += step) parts.push_back(slice(value, axis, at, std::min(at + step, total)));
   return parts;

@@ -33,7 +33,7 @@ void detail::refuse_literal(std::uint64_t value, Loc loc) {
   fail("literal", recorder().loc.file ? recorder().loc : loc, value, " is beyond i64: write it as a double");
 }
 void detail::refuse_size(Loc loc) {
-  fail("size", recorder().loc.file ? recorder().loc : loc, "a size of 2^62 or more can't be computed with");
+  fail("size", recorder().loc.file ? recorder().loc : loc, "a size of 2^61 or more can't be computed with");
 }
 
 const Tensor& Tensor::eval(Loc loc) const {

@@ -48,7 +48,7 @@ void find_overlaps(Scratch& scratch, Loc loc) {
       if (state->access == Access::state)
         fail("compile", loc, "argument ", state->argument, ", which is written, overlaps argument ", other->argument,
              ": pass an object once (or through std::as_const, where a generic function only reads it)");
-      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = 1;
+      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = !seeded(SeededBug::shared_object_donated);
     }
     if (run->end > last->end) last = run;
   }
@@ -225,7 +225,8 @@ class Execution {
       if (!seeded(SeededBug::state_not_written_back))
         scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
     for (const Traced::Numbers& numbers : traced_.numbers)
-      std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
+      if (!seeded(SeededBug::state_numbers_not_written_back))
+        std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
   }
 
   CallContext call_;

@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
+#include "base/seeded_bug.hpp"
 #include "trace/names.hpp"
 #include "trace/tracing.hpp"
 
@@ -67,13 +68,13 @@ void warn_of_failure(const Function& function, const CompileError& error) {
                        error.what());
 }
 
-void compile_kernels(Specialization& made, const Function& function) {
+void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   PipelineOptions options;
   try {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};
   } catch (const CompileError& error) {
-    if (function.options.on_compile_error == OnFailure::raise) throw;
+    if (function.options.on_compile_error == OnFailure::raise) throw_compile_error(title(function), loc, error.what());
     number_nodes(made.traced.graph);  // the passes share its nodes and numbered them for other graphs
     made.fallback = error.what();
     made.backend = Backend::eager;
@@ -92,7 +93,7 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
   for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
   if (function.options.check != Check::never) made->structure = made->traced.structure();
   made->backend = backend;
-  if (backend == Backend::compiled) compile_kernels(*made, function);
+  if (backend == Backend::compiled) compile_kernels(*made, function, call.loc);
   if (made->executable) made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
   made->graph_text = made->executable ? made->executable->traced_text : to_text(made->traced.graph);
   return made;
@@ -194,8 +195,8 @@ const Specialization* specialize(CallContext call) {
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
       std::string text =
-          concat_text("recompiled ", function.options.recompile_limit, " times, the limit; the last reason: ", reason,
-                      function.options.dynamic ? "" : size_advice(reason));
+          concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
+                      ", the limit; the last reason: ", reason, function.options.dynamic ? "" : size_advice(reason));
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
       if (!std::exchange(function.limit_reported, true))
         logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
@@ -247,7 +248,8 @@ void check_again(CallContext call, const Specialization& specialization) {
   try {
     compare_again(call, specialization);
   } catch (...) {
-    if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
+    if (!seeded(SeededBug::stale_specialization_kept))
+      if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
     throw;
   }
 }

@@ -103,6 +103,7 @@ std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size) {
   char text[40];
   auto written = [&](auto value) { return std::string(text, std::to_chars(text, text + sizeof text, value).ptr); };
   switch (kind) {
+    case NumberKind::enumeration: return "enum value " + value_text(NumberKind::signed_integer, bits, size);
     case NumberKind::boolean: return bits ? "true" : "false";
     case NumberKind::floating: {
       if (size == 4) {

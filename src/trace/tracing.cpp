@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 #include "tensor/record.hpp"
 #include "trace/names.hpp"
 
@@ -158,7 +159,10 @@ void TracingSession::begin_trace() {
     if (leaf.access == Access::state && holds_bytes(leaf.kind)) bytes_[i] = bytes_of(leaf);
     if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
     Type type = type_of(leaf.tensor());
-    if (dynamic_) symbolize(type, positions[i] + 1);
+    if (dynamic_) {
+      symbolize(type, positions[i] + 1);
+      trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
+    }
     Attributes attributes;
     attributes.value = static_cast<std::int64_t>(trace_.inputs.size());
     Tensor input = make_node(Op::input, {}, attributes, type, loc_);
@@ -229,6 +233,8 @@ void TracingSession::end_trace() {
   traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
   traced_.graph.symbols = trace_.dims.symbols;
   traced_.graph.conditions = trace_.dims.conditions;
+  for (const DimCondition& bound : trace_.dims.bounds)
+    if (!seeded(SeededBug::guard_ignores_bounds)) traced_.graph.conditions.push_back(bound);
   inputs_.clear();
   trace_.generator_input = trace_.generator_value = Tensor();
   for (const Leaf& leaf : results.leaves)

@@ -90,6 +90,19 @@ TEST_CASE("frozen parameters, absent ones and buffers are left alone") {
   CHECK(loss.item() == 6);
 }
 
+TEST_CASE(
+    "a parameter that the loss does not reach: its gradient is 0, and weight decay acts on it unless it is frozen") {
+  std::vector<Param> model{vector({1}), vector({2}), vector({3})};
+  model[2].frozen = true;
+  optim::SGD optimizer(model, {.lr = 0.5, .weight_decay = 0.25});
+  const auto gradients = grad([](const std::vector<Param>& m) { return sum(m[0] * m[2]); }, model);
+  CHECK(gradients[1].tensor().item() == 0);
+  CHECK(!gradients[2].tensor().defined());
+  optimizer.update(model, gradients);
+  CHECK(model[1].tensor().item() == 2 - 0.5 * 0.25 * 2);
+  CHECK(model[2].tensor().item() == 3);
+}
+
 TEST_CASE("parameters keep their dtype") {
   Model model{ones({3})};
   optim::AdamW optimizer(model);

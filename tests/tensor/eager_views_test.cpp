@@ -174,6 +174,7 @@ TEST_CASE("reading: dtypes, counts and element numbers are checked") {
   CHECK_THROWS_WITH_AS(x.item(), doctest::Contains("needs one element"), Error);
   std::int64_t few[5];
   CHECK_THROWS_WITH_AS(x.copy_to(std::span<std::int64_t>(few)), doctest::Contains("into 5 elements"), Error);
+  CHECK_THROWS_WITH_AS(from_list<float>({1}, {2}), doctest::Contains("1 element does not fill f32[2]"), Error);
   CHECK_THROWS_WITH_AS(from_list<float>({1, 2, 3}, {2, 2}), doctest::Contains("3 elements do not fill f32[2,2]"),
                        Error);
   CHECK_THROWS_AS(Tensor().eval(), Error);
@@ -181,6 +182,17 @@ TEST_CASE("reading: dtypes, counts and element numbers are checked") {
   CHECK(element<float>(full({2}, 3.5), 1) == 3.5f);
   CHECK((Scalar(2.0) * Scalar(4.0)).item() == 8);
   CHECK(element<std::int64_t>(transpose(x), 1) == 3);
+}
+
+TEST_CASE("long long is i64, whichever of the two std::int64_t is") {
+  const std::vector<long long> from{1, -2};
+  const std::vector<long> same{1, -2};
+  for (const Tensor& x :
+       {from_span(from, {2}), from_span(same, {2}), from_list<long long>({1, -2}), from_span(std::span(from), {2})}) {
+    CHECK(x.dtype() == DType::i64);
+    CHECK(x.data<std::int64_t>()[1] == -2);
+    CHECK(x.data<long long>()[1] == -2);
+  }
 }
 
 TEST_CASE("a view outlives the tensor that it came from") {

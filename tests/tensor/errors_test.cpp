@@ -46,7 +46,7 @@ TEST_CASE("shapes that do not fit") {
   refused([&] { return expand(o.table, {3}); }, "[expand] f32[2,3] does not expand to f32[3]");
   refused([&] { return expand(o.row, {-2, 3}); }, "[expand] a size is negative: f32[3] to f32[-2,3]");
   refused([&] { return expand(o.number, {-2}); }, "[expand] a size is negative: f32[] to f32[-2]");
-  refused([&] { return permute(o.table, {0}); }, "[permute] 1 axes for f32[2,3]");
+  refused([&] { return permute(o.table, {0}); }, "[permute] 1 axis for f32[2,3]");
   refused([&] { return permute(o.table, {0, 0}); }, "[permute] not a permutation of the axes of f32[2,3]");
   refused([&] { return concat({o.table, ones({3, 2})}); }, "[concat] parts differ beside axis 0: f32[2,3] x f32[3,2]");
   refused([&] { return concat(std::vector<Tensor>{}); }, "[concat] of no tensors");

@@ -125,7 +125,8 @@ TEST_CASE("an unsigned literal beyond i64 is refused") {
   Tensor y = ones({5});
   refused([&] { return y * UINT64_MAX; }, "18446744073709551615 is beyond i64: write it as a double");
   refused([&] { return full({}, UINT64_MAX, {DType::i64}); }, "18446744073709551615 is beyond i64");
-  refused([&] { return y + Dim(greatest); }, "a size of 2^62 or more can't be computed with");
+  refused([&] { return y + Dim(greatest); }, "a size of 2^61 or more can't be computed with");
+  refused([&] { return y + (Dim(5) - Dim(greatest) / 3); }, "a size of 2^61 or more can't be computed with");
   refused([&] { return Index(UINT64_MAX); }, "18446744073709551615 is beyond i64");
   refused([&] { return elementwise([](auto x) { return x * UINT64_MAX; })(y); }, "[elementwise] an integer literal");
   refused([&] { return elementwise([](auto x) { return x * (Sym(greatest) + 1); })(y); },
@@ -141,11 +142,28 @@ TEST_CASE("sizes saturate") {
   CHECK(Dim(UINT64_MAX).beyond());
   CHECK(slice_end.beyond());
   CHECK_FALSE(slice_end.same(Dim(greatest)));
-  CHECK_FALSE(Dim(greatest / 2 - 2).beyond());
+  CHECK_FALSE(Dim(Dim::limit - 1).beyond());
+  const Dim most = greatest, small = 7;
+  for (Dim computed :
+       {small - most, most - small, most / small, -most / small, most / -small, most % small, most * most})
+    CHECK(computed.beyond());
+  CHECK((small - most).constant() < 0);
+  CHECK((most / -small).constant() < 0);
+  CHECK((-most / -small).constant() > 0);
   CHECK((Dim(1ll << 40) * Dim(1ll << 40)).same(Dim(greatest)));
   CHECK((Dim(1ll << 40) * Dim(-(1ll << 40))).same(Dim(least)));
   CHECK((Dim(greatest) + Dim(greatest)).same(Dim(greatest)));
   CHECK((Dim(least) - Dim(greatest)).same(Dim(least)));
   CHECK(dims::to_string(Dim(greatest)) == "2^62");
   CHECK(dims::to_string(Dim(least)) == "-2^62");
+}
+
+TEST_CASE("a split into more parts than anybody needs is refused") {
+  const Tensor x = expand(ones({1}), {std::int64_t{1} << 57}), y = ones({65536});
+  refused([&] { return split(x, 1)[0]; }, "[split] makes 144115188075855872 parts; there can be at most 65535");
+  refused([&] { return split(y, 1)[0]; }, "[split] makes 65536 parts; there can be at most 65535");
+  CHECK(split(slice(y, 0, 1), 1).size() == 65535);
+  CHECK(split(y, 65535).size() == 2);
+  CHECK(split(x, std::int64_t{1} << 56).size() == 2);
+  refused([&] { return compile([](const Tensor& v) { return split(v, 1)[0]; })(y); }, "[split] makes 65536 parts");
 }

@@ -154,3 +154,82 @@ TEST_CASE("an integer to the power of a size is refused where that is negative, 
   CHECK(text_of(f(ones({5}))) == "2 2 2 2 2");
   CHECK(contains(message_of([&] { f(ones({3})); }), "[pow] integers to a negative power"));
 }
+
+namespace {
+// What the function says of a large x plainly, compiled for it, and compiled for a small x before.
+template <class F>
+void check_refused(F function, std::int64_t large, const std::string& expected) {
+  const Tensor x = ones({large});
+  CHECK(contains(message_of([&] { function(x); }), expected));
+  for (Backend backend : backends) {
+    CAPTURE(backend);
+    auto first = compile(function, {.dynamic = true, .backend = backend});
+    CHECK(contains(message_of([&] { first(x); }), expected));
+    auto later = compile(function, {.dynamic = true, .check = Check::never, .backend = backend});  // guards alone
+    CHECK(text_of(later(ones({3}))) == text_of(function(ones({3}))));
+    const std::string message = message_of([&] { later(x); });
+    CHECK(contains(message, expected));
+    CHECK(contains(message, "dynamic_test.cpp:"));
+    CHECK(text_of(later(ones({4}))) == text_of(function(ones({4}))));
+  }
+}
+}  // namespace
+
+TEST_CASE("symbolic sizes: what can't be counted is refused as it is eagerly, also where nothing computes it") {
+  const std::string elements = "more elements than there can be: f32[";
+  const auto view = [](const Tensor& x) {
+    const Dim n = x.size(0);
+    return slice(reshape(expand(x, {n, n, n, n}), {-1}), 0, -2);
+  };
+  check_refused(view, 65536, elements);  // 2^64
+  check_refused(view, 32768, elements);  // 2^60
+  const auto size = [](const Tensor& x) {
+    const Dim n = x.size(0);
+    return x * reshape(expand(x, {n, n, n, n}), {-1}).size(0);
+  };
+  check_refused(size, 65536, elements);
+  check_refused(
+      [](const Tensor& x) {
+        const Dim n = x.size(0);
+        return slice(reshape(full({n, n, n, n, n}, 1.5), {-1}), 0, -2);
+      },
+      4096, elements);  // 2^60
+}
+
+TEST_CASE("symbolic sizes: a number that is computed from sizes and too large is refused as it is eagerly") {
+  const std::string computed = "a size of 2^61 or more can't be computed with";
+  const auto product = [](const Tensor& x) {
+    const Dim n = x.size(0);
+    return x * (n * n * n * n);
+  };
+  check_refused(product, 65536, computed);
+  check_refused([](const Tensor& x) { return x + (Dim(5) - x.size(0) * x.size(0) * x.size(0) * x.size(0)); }, 65536,
+                computed);
+  check_refused([](const Tensor& x) { return where(x > 0, x, x.size(0) * x.size(0) * (1ll << 40)); }, 65536, computed);
+  auto f = compile(product, {.dynamic = true, .check = Check::never});
+  const Tensor x = ones({32768});
+  CHECK(amax(f(ones({3}))).item() == 81);
+  CHECK(amax(f(x)).item() == 0x1p60);
+  CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE("symbolic sizes: what the arguments' sizes tell needs no guard, and of several bounds the widest is kept") {
+  const auto bounds = [](auto function, const auto&... arguments) {
+    std::vector<std::string> lines;
+    for (const std::string& line : explain(compile(function, {.dynamic = true}), arguments...).guards)
+      if (contains(line, " < ")) lines.push_back(line.substr(0, line.find("  #")));
+    return lines;
+  };
+  using Lines = std::vector<std::string>;
+  const Tensor x = ones({5, 8}), w = ones({8, 4});
+  CHECK(bounds([](const Tensor& x) { return mean(x * 2) + sum(reshape(x, {-1})) + x.size(0) * 2; }, x) == Lines());
+  CHECK(bounds([](const Tensor& x) { return concat({exp(x), ones({1, x.size(1)})}); }, x) == Lines());
+  CHECK(bounds([](const Tensor& x, const Tensor& w) { return matmul(x, w); }, x, w) ==
+        Lines{"s0*s2 < 288230376151711744"});
+  CHECK(bounds(
+            [](const Tensor& x) {
+              const Dim n = x.size(0), m = x.size(1);
+              return sum(expand(x, {n, n, m})) + sum(expand(x, {99, n, n, m})) + sum(expand(x, {7, n, m}));
+            },
+            x) == Lines{"99*s0*s0*s1 < 288230376151711744"});
+}

@@ -63,7 +63,8 @@ TEST_CASE("symbolic sizes and what was decided on them are shown, with the line 
                                              "s0 < 10  # after " + at(0),  // the last call before it is x.size(1)
                                              "s0 == 3  # after " + at(1),  // x + y
                                              "s2 == 2*s0  # " + at(5), "s2 + 2 == s1  # " + at(6),
-                                             "-s0 + s1 >= 0  # " + at(7), "4*((s1) / (4)) == s1  # " + at(8)});
+                                             "-s0 + s1 >= 0  # " + at(7), "4*((s1) / (4)) == s1  # " + at(8),
+                                             "4*((s1) / (4)) < 288230376151711744  # " + at(8)});
 }
 
 TEST_CASE("kernels with their cost, the graph after the passes, and why two sums are two kernels") {

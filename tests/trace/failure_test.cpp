@@ -99,6 +99,31 @@ TEST_CASE("a compiler that fails: one line with its words and the source's path,
   CHECK(contains(explain(f, vector_of({0, 16})).fallback, "no such luck"));
 }
 
+TEST_CASE("where a compile error is thrown it names the function and the user's line, before the compiler's words") {
+  const Folder folder;
+  const KeepOptions keep;
+  options().cache_directory = folder / "cache";
+  const int line = __LINE__ + 1;
+  auto f = compile([](const Tensor& x) { return x * 1.46875 + 2; }, {.on_compile_error = OnFailure::raise});
+  const auto message = [&] {
+    try {
+      f(vector_of({0, 16}));
+    } catch (const CompileError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const int call = line + 3;
+  const std::string begin = "[compile" + AT_LINE(line).substr(1) + "] ", end = AT_LINE(call);
+  options().compiler = weft::test::fake_compiler(folder, "echo unit0.cpp:7: no such luck >&2; exit 1");
+  CHECK(message().starts_with(begin + options().compiler + " exited with status 1" + end +
+                              ":\nunit0.cpp:7: no such luck\n  source: "));
+  options().compiler = "/nowhere/c++";
+  CHECK(message().starts_with(begin + "WEFT_CXX='/nowhere/c++' is no program" + end));
+  options().compiler.clear();
+  CHECK(numbers_of(f(vector_of({0, 16}))) == Numbers{2, 25.5});
+}
+
 TEST_CASE("no compiler: a training step, which the passes took apart, runs as it was traced") {
   NoCompiler missing;
   auto train = [](Tensor& weight, const Tensor& x) {

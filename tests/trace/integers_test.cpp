@@ -221,6 +221,17 @@ TEST_CASE("floats beyond an integer's range saturate, NaN becomes 0; integers ar
   CHECK(integer_of([] { return cast(full({}, std::numeric_limits<double>::quiet_NaN()), DType::i64); }) == 0);
 }
 
+TEST_CASE("as a bool everything but 0 is true, NaN too") {
+  check_every_way(
+      [](const Tensor& x) {
+        return Answers{{cast(x, DType::boolean), "1 0 0 1 1 1"},
+                       {cast(cast(x, DType::f64), DType::boolean), "1 0 0 1 1 1"},
+                       {cast(cast(x, DType::bf16), DType::boolean), "1 0 0 1 1 1"}};
+      },
+      from_list<float>({NAN, 0, -0.f, 0x1p-126f, INFINITY, -0.5f}));
+  CHECK(text_of(full({}, NAN, {DType::boolean})) == "1");
+}
+
 TEST_CASE("powers of integers, negative exponents too") {
   check_every_way(
       [](const Tensor& x, const Tensor& y) {

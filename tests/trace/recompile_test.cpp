@@ -15,18 +15,22 @@ struct Inner {
   Param weight;
   Param bias;
 };
+enum class Mode : signed char { fast, exact = -2 };
 struct Arguments {
   Inner in;
   float rate = 0.5f;
   bool training = true;
   unsigned char depth = 3;
+  Mode mode = Mode::fast;
   std::string name = "relu";
   std::vector<Tensor> list;
   std::vector<int> sizes = {1, 2};
   std::optional<Tensor> mask;
   Param absent;
 };
-Arguments make() { return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, "relu", {zeros({4})}, {1, 2}, {}, {}}; }
+Arguments make() {
+  return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, Mode::fast, "relu", {zeros({4})}, {1, 2}, {}, {}};
+}
 
 Tensor ones_of(std::int64_t size) { return ones({size}); }
 }  // namespace
@@ -65,6 +69,7 @@ TEST_CASE("each thing that a guard holds, changed alone, recompiles with its rea
         "or a size "
         "shapes the graph and is compiled for each value: raise recompile_limit, or take a size from a tensor under "
         "{.dynamic = true})");
+  CHECK(reason([](Arguments& a) { a.mode = Mode::exact; }) == "argument 0 (mode): was enum value 0, is enum value -2");
   CHECK(reason([](Arguments& a) { a.name = "gelu"; }) == "argument 0 (name): was \"relu\", is \"gelu\"");
   CHECK(reason([](Arguments& a) { a.list.push_back(zeros({4})); }) == "argument 0 (list): was length 1, is length 2");
   CHECK(reason([](Arguments& a) { a.sizes[1] = 3; }) == "argument 0 (sizes): its numbers changed");
@@ -137,7 +142,7 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
   const int line = __LINE__ + 1;
   std::string message = message_of([&] { strict(ones_of(3)); });
   CHECK(contains(message,
-                 "recompiled 1 times, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3 "
+                 "recompiled 1 time, the limit; the last reason: argument 0: size of dimension 0 was 2, is 3 "
                  "(sizes may vary under {.dynamic = true})"));
   CHECK(contains(message, AT_LINE(line)));
   strict(ones_of(2));

@@ -1,0 +1,6 @@
+// expect: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())
+#include <vector>
+
+#include "weft/tensor.hpp"
+
+weft::Tensor made(const std::vector<unsigned>& numbers) { return weft::from_span(numbers, {2}); }
