@@ -54,7 +54,7 @@ Expected expect(const Program& program, const std::vector<Array>& inputs, int ru
     expected.open_sign.emplace_back(static_cast<std::size_t>(value.count()), false);
   }
   for (int run = 1; run <= runs; ++run) {
-    perturbation() = {static_cast<std::uint64_t>(run) * 0x9e3779b97f4a7c15ull + program.seed, true, 0};
+    perturbation() = Perturbation::of_run(program.seed, run);
     try {
       const std::vector<Array> moved = evaluate(program, inputs);
       for (std::size_t o = 0; o < moved.size(); ++o)

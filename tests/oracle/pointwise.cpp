@@ -289,7 +289,11 @@ double on_reals(const std::string& name, DType dtype, double x, double y) {
     if (name == "floor_divide") return c == 0 ? x / y : undecided(static_cast<double>(quotient));
     return std::isfinite(a) && std::isfinite(c) && c != 0 ? undecided(0) : NAN;
   }
-  if (std::isinf(c)) return undecided(name == "floor_divide" ? std::floor(static_cast<double>(quotient)) : x);
+  if (std::isinf(c)) {  // the quotient is a zero, of which the sign is lost
+    const bool below = a != 0 && (a < 0) != (c < 0);
+    if (name == "floor_divide") return below ? -1 : open_zero(0);
+    return below ? y : open_zero(x);
+  }
   const Wide whole = std::nearbyint(quotient);
   const Wide reach = 8 * static_cast<Wide>(spacing(dtype, static_cast<double>(quotient)));
   const bool exact = std::fmod(a, c) == 0;
