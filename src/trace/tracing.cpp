@@ -231,6 +231,7 @@ void TracingSession::end_trace() {
   traced_.graph.conditions = trace_.dims.conditions;
   inputs_.clear();
   trace_.generator_input = trace_.generator_value = Tensor();
+  trace_.plain_ones.clear();
   for (const Leaf& leaf : results.leaves)
     if (holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
   traced_.prototype = std::move(owned_result);
