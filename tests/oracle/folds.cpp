@@ -173,7 +173,8 @@ Array var(const Array& x, const Shape& axes, double correction, bool keepdim) {
     Soft soft;
     const Array centered = binary("sub", value, reduce("mean", value, axes, true));
     const double terms = static_cast<double>(reduced("var", value, axes).terms);
-    return binary("div", reduce("sum", binary("mul", centered, centered), axes, keepdim), lit(std::max(terms - correction, 0.0)));
+    return binary("div", reduce("sum", binary("mul", centered, centered), axes, keepdim),
+                  lit(std::max(terms - correction, 0.0)));
   });
 }
 
