@@ -170,9 +170,11 @@ Tensor product_before(const Tensor& rows, Dim outer, std::int64_t n) {
 }
 
 // The derivative by an element is the product of the others. Without a division, so that it holds where elements are
-// zero, in the derivatives of the derivative too.
+// zero, in the derivatives of the derivative too. Of 16-bit floats in f32, as the product itself: that of some of the
+// elements may leave their range.
 void vjp_prod(const Pullback& p) {
-  const Tensor& x = p.operand(0);
+  const DType own = type_of(p.operand(0)).dtype, wide = own == DType::f64 ? own : DType::f32;
+  const Tensor x = cast(p.operand(0), wide);
   const Shape from = type_of(x).shape;
   const std::uint8_t* reduced = p.node().attributes.axes;
   std::uint8_t order[max_rank] = {};
@@ -185,7 +187,7 @@ void vjp_prod(const Pullback& p) {
         (pass ? inner : outer) = (pass ? inner : outer) * from[i];
       }
   auto n = static_cast<std::int64_t>(inner);
-  Tensor g = expanded(p.gradient(), from);
+  Tensor g = expanded(cast(p.gradient(), wide), from);
   if (n > 1) {
     Tensor ordered = permuted(x, order, false);
     Tensor rows = reshaped(ordered, Shape::of(outer, n));
@@ -193,7 +195,7 @@ void vjp_prod(const Pullback& p) {
     Tensor others = product_before(rows, outer, n) * taken(product_before(backwards, outer, n), 1, n - 1, n, -1);
     g = g * permuted(reshaped(others, type_of(ordered).shape), order, true);
   }
-  p.results[0] = g;
+  p.results[0] = cast(g, own);
 }
 
 // Elements that tie for the extreme share its gradient evenly, as in PyTorch.

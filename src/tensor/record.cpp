@@ -101,11 +101,19 @@ void check_operand(const Recorder& r, const Tensor& operand, const char* operati
        ") is used outside it: return it from the compiled function instead");
 }
 
-Tensor record_pending(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted,
-                      Loc loc) {
+const Tensor& plain_or_same(const Trace& trace, const Tensor& value) {
+  const auto found = trace.plain_ones.find(value.word());
+  return found == trace.plain_ones.end() ? value : found->second;
+}
+
+Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& attributes, const Type& wanted, Loc loc) {
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
   Trace* trace = r.trace();
+  std::vector<Tensor> plain;
+  if (trace && !trace->plain_ones.empty())
+    for (const Tensor& operand : given) plain.push_back(plain_or_same(*trace, operand));
+  const std::span<const Tensor> operands = plain.empty() ? given : plain;
   std::uint32_t id = trace ? trace->id : 0;
   std::uint32_t pending = 0;
   for (const Tensor& operand : operands) {
@@ -262,14 +270,21 @@ Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, D
 }
 
 Tensor with_plain_ones(const Tensor& value, Loc loc) {
+  const Shape& shape = type_of(value).shape;
+  if (!std::any_of(shape.begin(), shape.end(), [](Dim size) { return !size.is_constant(); })) return value;
+  Trace& trace = *recorder().trace();
+  if (const Tensor& plain = plain_or_same(trace, value); !plain.same(value)) return plain;
   Type type = type_of(value);
   bool changed = false;
-  for (int axis = 0; axis < type.shape.rank(); ++axis)
-    if (!type.shape[axis].is_constant() && type.shape[axis] == Dim(1)) {
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (!shape[axis].is_constant() && shape[axis] == Dim(1)) {
       type.shape[axis] = 1;
       changed = true;
     }
-  return changed ? record(Op::reshape, {value}, {}, type, loc) : value;
+  if (!changed) return value;
+  const Tensor plain = record(Op::reshape, {value}, {}, type, loc);
+  trace.plain_ones.emplace(value.word(), plain);
+  return plain;
 }
 
 Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc) {

@@ -2,6 +2,8 @@
 // Out: a node of the thread's current trace, or of the eager graph (trace 0). Checks that operands belong to the trace,
 // infers the type, and bounds what is pending outside a trace. Recording never merges nodes.
 #pragma once
+#include <unordered_map>
+
 #include "base/fail.hpp"
 #include "graph/graph.hpp"
 #include "weft/ops.hpp"
@@ -15,6 +17,8 @@ struct Trace {
   std::vector<Tensor> inputs;   // Op::input nodes by slot
   std::vector<Tensor> effects;  // checks, in program order
   std::uint64_t recorded = 0;   // number of operations so far
+  // By handle: values of which a computed size is 1, with the number 1 in its place. Later uses take these.
+  std::unordered_map<std::uint64_t, Tensor> plain_ones;
   // The default generator, made a hidden state leaf at its first draw: its input and its current value.
   Tensor generator_input, generator_value;
 };
@@ -101,7 +105,8 @@ Tensor resolve(const At& operand, const char* operation);
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
 Tensor pointwise(Op op, std::span<const At> operands);
 // The tensor with each size that is 1 in this trace as the number 1, which broadcasts: of a size that may be another, a
-// guard remembers it.
+// guard remembers it. Recorded once for a value: a reshape at each use would change the order in which gradients are
+// added up.
 Tensor with_plain_ones(const Tensor& value, Loc loc);
 // The common shape; throws when there is none.
 Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc);

@@ -237,6 +237,7 @@ void TracingSession::end_trace() {
     if (!seeded(SeededBug::guard_ignores_bounds)) traced_.graph.conditions.push_back(bound);
   inputs_.clear();
   trace_.generator_input = trace_.generator_value = Tensor();
+  trace_.plain_ones.clear();
   for (const Leaf& leaf : results.leaves)
     if (holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
   traced_.prototype = std::move(owned_result);

@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "tensor/evaluate.hpp"
 #include "graph/regions.hpp"
+#include "tensor/evaluate.hpp"
 #include "tests/autograd/support.hpp"
 
 namespace weft::test {
@@ -232,6 +232,13 @@ TEST_CASE("kinks, as PyTorch has them") {
   CHECK(values(grad([](const Tensor& v) { return amax(v); }, ties)) == Numbers{1. / 3, 0, 1. / 3, 1. / 3});
   CHECK(values(grad([](const Tensor& v) { return amin(v); }, ties)) == Numbers{0, 1, 0, 0});
   CHECK(values(grad([](const Tensor& v) { return prod(v); }, vector({2, 0, 5}))) == Numbers{0, 10, 0});
+}
+
+TEST_CASE("a product of 16-bit floats: that of some of the others may leave their range") {
+  const Tensor x = cast(from_list<float>({0.001f, 300, 300, 0.5f}), DType::f16);
+  const Tensor gradient = grad([](const Tensor& v) { return prod(v); }, x);
+  CHECK(gradient.dtype() == DType::f16);
+  CHECK(values(cast(gradient, DType::f64)) == Numbers{45000 - 8, 0.1500244140625, 0.1500244140625, 90.0625});
 }
 
 TEST_CASE("empty tensors") {

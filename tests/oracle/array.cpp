@@ -94,13 +94,16 @@ Perturbation& perturbation() {
   return state;
 }
 namespace {
-std::uint64_t next() {
-  std::uint64_t z = perturbation().state += 0x9e3779b97f4a7c15ull;
+std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ z >> 27) * 0x94d049bb133111ebull;
   return z ^ z >> 31;
 }
+std::uint64_t next() { return mixed(perturbation().state += 0x9e3779b97f4a7c15ull); }
 }  // namespace
+Perturbation Perturbation::of_run(std::uint64_t seed, int run) {
+  return {mixed(mixed(seed) + static_cast<std::uint64_t>(run)), true, 0};
+}
 double draw() { return static_cast<double>(static_cast<std::int64_t>(next())) * 0x1p-63; }
 
 double finish(DType dtype, Wide precise, bool several, Wide more) {
@@ -113,8 +116,9 @@ double finish(DType dtype, Wide precise, bool several, Wide more) {
                    next() % 2
                ? std::copysign(largest(dtype), rounded)
                : rounded;
-  const Wide step = static_cast<Wide>(spacing(dtype, rounded));
-  const double moved = round_to(dtype, precise + (3 * step + more) * static_cast<Wide>(draw()));
+  const Wide reach = 3 * static_cast<Wide>(spacing(dtype, rounded)) + more;
+  const bool cancelled = std::fabs(precise) <= reach && next() % 4 == 0;  // terms may cancel exactly
+  const double moved = cancelled ? 0 : round_to(dtype, precise + reach * static_cast<Wide>(draw()));
   return moved == 0 ? std::copysign(0.0, next() % 2 ? 1.0 : -1.0) : moved;
 }
 // Of several kinds, so that no function maps all of them to one.

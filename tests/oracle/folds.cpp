@@ -41,6 +41,33 @@ Array in_f32(const Array& x, const char* name, const std::function<Array(const A
   if (x->dtype == DType::f32 || x->dtype == DType::f64) return compute(x);
   return cast(compute(cast(x, DType::f32)), x->dtype);
 }
+Array fold(const std::string& name, const Array& x, const Reduced& way);
+// The gradient of a product by an element is the product of the others: itself a product, where there are few, else the
+// product of all divided by the element. 16-bit floats become f32 first, and are rounded once.
+Array prod_gradient(const Array& given, const Array& g, const Reduced& way) {
+  constexpr std::int64_t few = 1 << 17;
+  const Array x = given->dtype == DType::f64 ? given : cast(given, DType::f32);
+  const auto scaled = [&](const Array& others) {
+    return cast(binary("mul", expand(cast(g, x->dtype), x->shape), others), given->dtype);
+  };
+  const std::int64_t others = way.terms - 1;
+  if (x.count() * others <= few) {
+    std::vector<std::vector<std::int64_t>> terms(static_cast<std::size_t>(count_of(way.kept)));
+    for (std::size_t i = 0; i < way.target.size(); ++i)
+      terms[static_cast<std::size_t>(way.target[i])].push_back(static_cast<std::int64_t>(i));
+    auto source = std::make_shared<std::vector<std::int64_t>>();
+    for (std::size_t i = 0; i < way.target.size(); ++i)
+      for (std::int64_t term : terms[static_cast<std::size_t>(way.target[i])])
+        if (term != static_cast<std::int64_t>(i)) source->push_back(term);
+    const Array rows = take(x, {x.count(), others}, source);
+    return scaled(reshape(fold("prod", rows, reduced("prod", rows, {1})), x->shape));
+  }
+  const Array y = fold("prod", x, way);
+  for (const Array* array : {&x, &y})
+    for (double value : (*array)->reals)
+      if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product of many with zeros");
+  return scaled(binary("div", expand(y, x->shape), x));
+}
 // sum, prod, amax, amin, with kept axes.
 Array fold(const std::string& name, const Array& x, const Reduced& way) {
   Array y = make(x.floating() || name[0] == 'a' ? x->dtype : DType::i64, way.kept);
@@ -99,13 +126,7 @@ Array fold(const std::string& name, const Array& x, const Reduced& way) {
   if (name == "sum")
     y.data->rules = {[to = x->shape](const Array&, const Array& g) { return expand(g, to); }};
   else if (name == "prod")
-    y.data->rules = {[x](const Array& y, const Array& g) {
-      for (double value : x->reals)
-        if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product with zeros");
-      for (double value : y->reals)
-        if (value == 0 || !std::isfinite(value)) throw Undecided("the derivative of a product that left its range");
-      return binary("div", binary("mul", expand(g, x->shape), expand(y, x->shape)), x);
-    }};
+    y.data->rules = {[x, way](const Array&, const Array& g) { return prod_gradient(x, g, way); }};
   else
     y.data->rules = {[x, way](const Array& y, const Array& g) {
       const Array ties = cast(binary("equal", x, expand(y, x->shape)), x->dtype);
@@ -152,7 +173,8 @@ Array var(const Array& x, const Shape& axes, double correction, bool keepdim) {
     Soft soft;
     const Array centered = binary("sub", value, reduce("mean", value, axes, true));
     const double terms = static_cast<double>(reduced("var", value, axes).terms);
-    return binary("div", reduce("sum", binary("mul", centered, centered), axes, keepdim), lit(std::max(terms - correction, 0.0)));
+    return binary("div", reduce("sum", binary("mul", centered, centered), axes, keepdim),
+                  lit(std::max(terms - correction, 0.0)));
   });
 }
 

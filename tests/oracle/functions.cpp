@@ -1,5 +1,6 @@
 // The public functions, a row each: how one is written, called and meant.
 #include "oracle/program.hpp"
+#include "tests/cuda/device.hpp"
 
 namespace oracle {
 
@@ -24,33 +25,47 @@ std::vector<Tensor> tensors_of(Arguments arguments) {
 Shape from(const Shape& numbers, std::size_t first) {
   return {numbers.begin() + static_cast<std::ptrdiff_t>(first), numbers.end()};
 }
+weft::Options options(const Call& call) { return {call.dtype, weft::test::test_device()}; }
+Tensor placed(const Tensor& made) { return weft::to(made, weft::test::test_device()); }
+template <class Change>
+Tensor in_place(Arguments a, Change change) {
+  Tensor copy = *a[0].tensor;
+  change(copy, a[1]);
+  return copy;
+}
 }  // namespace
 
-#define TENSORS [](Arguments a, [[maybe_unused]] const Dims& n, [[maybe_unused]] const Call& call) -> Tensor
-#define ARRAYS \
-  [](const std::vector<Array>& a, [[maybe_unused]] const Shape& n, [[maybe_unused]] const Call& call) -> Array
-#define UNARY(name, weight)                                                    \
-  {                                                                            \
-#name, #name "($0)", "unary", weight, TENSORS { return weft::name(a[0]); } \
-    , ARRAYS { return unary(#name, a[0]); }                                    \
+// clang-format off
+// A row's two meanings: an expression of Weft's functions over arguments a and numbers n, and one of the oracle's.
+#define TENSORS(...)                                                                                               \
+  []([[maybe_unused]] Arguments a, [[maybe_unused]] const Dims& n, [[maybe_unused]] const Call& call) -> Tensor {  \
+    return __VA_ARGS__;                                                                                            \
   }
-#define BINARY(name, weight)                                                              \
-  {                                                                                       \
-#name, #name "($0, $1)", "binary", weight, TENSORS { return weft::name(a[0], a[1]); } \
-    , ARRAYS { return binary(#name, a[0], a[1]); }                                        \
+#define ARRAYS(...)                                                                                                \
+  []([[maybe_unused]] const std::vector<Array>& a, [[maybe_unused]] const Shape& n,                                \
+     [[maybe_unused]] const Call& call) -> Array {                                                                 \
+    return __VA_ARGS__;                                                                                            \
   }
-#define OPERATOR(op, weight)                                                            \
-  {                                                                                     \
-    "operator" #op, "$0 " #op " $1", "binary", weight, TENSORS { return a[0] op a[1]; } \
-    , ARRAYS { return binary("operator" #op, a[0], a[1]); }                             \
-  }
-#define REDUCE(name, weight)                                        \
-  {                                                                 \
-#name, #name "($0, {#1*}, ?0)", "reduce", weight, TENSORS {     \
-      return weft::name(a[0], axes_of(n, 1), whole(n[0]) != 0);     \
-    }                                                               \
-    , ARRAYS { return reduce(#name, a[0], from(n, 1), n[0] != 0); } \
-  }
+#define UNARY(name, weight)                                                                                        \
+  {#name, #name "($0)", "unary", weight,                                                                           \
+   TENSORS(weft::name(a[0])),                                                                                      \
+   ARRAYS(unary(#name, a[0]))}
+#define BINARY(name, weight)                                                                                       \
+  {#name, #name "($0, $1)", "binary", weight,                                                                      \
+   TENSORS(weft::name(a[0], a[1])),                                                                                \
+   ARRAYS(binary(#name, a[0], a[1]))}
+#define OPERATOR(op, weight)                                                                                       \
+  {"operator" #op, "$0 " #op " $1", "binary", weight,                                                              \
+   TENSORS(a[0] op a[1]),                                                                                          \
+   ARRAYS(binary("operator" #op, a[0], a[1]))}
+#define IN_PLACE(op, weight)                                                                                       \
+  {"operator" #op "=", "[&] { Tensor y = $0; return y " #op "= $1; }()", "in place", weight,                       \
+   TENSORS(in_place(a, [](Tensor& x, At y) { x op##= y; })),                                                       \
+   ARRAYS(in_place("operator" #op, a[0], a[1]))}
+#define REDUCE(name, weight)                                                                                       \
+  {#name, #name "($0, {#1*}, ?0)", "reduce", weight,                                                               \
+   TENSORS(weft::name(a[0], axes_of(n, 1), whole(n[0]) != 0)),                                                     \
+   ARRAYS(reduce(#name, a[0], from(n, 1), n[0] != 0))}
 
 const std::vector<Function>& functions() {
   static const std::vector<Function> table = {
@@ -58,141 +73,141 @@ const std::vector<Function>& functions() {
       UNARY(exp, 2), UNARY(expm1, 1), UNARY(log, 1), UNARY(log1p, 1), UNARY(sqrt, 2), UNARY(rsqrt, 1),
       UNARY(reciprocal, 1), UNARY(sin, 1), UNARY(cos, 1), UNARY(tanh, 2), UNARY(erf, 1), UNARY(sigmoid, 2),
       UNARY(isnan, 1), UNARY(isfinite, 1), UNARY(bitwise_not, 1), UNARY(square, 2), UNARY(silu, 1), OPERATOR(+, 6),
-      OPERATOR(-, 5), OPERATOR(*, 6), OPERATOR(/, 4), OPERATOR(%, 1), OPERATOR(==, 1), OPERATOR(!=, 1), OPERATOR(<, 2),
-      OPERATOR(<=, 1), OPERATOR(>, 1), OPERATOR(>=, 1), OPERATOR(&, 1), OPERATOR(|, 1), OPERATOR(^, 1),
-      BINARY(maximum, 3), BINARY(minimum, 3), BINARY(pow, 1), BINARY(floor_divide, 1), REDUCE(sum, 5), REDUCE(mean, 3),
-      REDUCE(prod, 2), REDUCE(amax, 2), REDUCE(amin, 2), REDUCE(any, 1), REDUCE(all, 1), REDUCE(norm, 1),
-      {"where", "where($0, $1, $2)", "where", 4, TENSORS{return weft::where(a[0], a[1], a[2]);
+      OPERATOR(-, 5), OPERATOR(*, 6), OPERATOR(/, 4), OPERATOR(%, 1), OPERATOR(==, 1), OPERATOR(!=, 1),
+      OPERATOR(<, 2), OPERATOR(<=, 1), OPERATOR(>, 1), OPERATOR(>=, 1), OPERATOR(&, 1), OPERATOR(|, 1),
+      OPERATOR(^, 1), BINARY(maximum, 3), BINARY(minimum, 3), BINARY(pow, 1), BINARY(floor_divide, 1), REDUCE(sum, 5),
+      REDUCE(mean, 3), REDUCE(prod, 2), REDUCE(amax, 2), REDUCE(amin, 2), REDUCE(any, 1), REDUCE(all, 1),
+      REDUCE(norm, 1),
+      IN_PLACE(+, 2), IN_PLACE(-, 2), IN_PLACE(*, 2), IN_PLACE(/, 2),
+      {"where", "where($0, $1, $2)", "where", 4,
+       TENSORS(weft::where(a[0], a[1], a[2])),
+       ARRAYS(where(a[0], a[1], a[2]))},
+      {"clamp", "clamp($0, $1, $2)", "clamp", 2,
+       TENSORS(weft::clamp(a[0], a[1], a[2])),
+       ARRAYS(clamp(a[0], a[1], a[2]))},
+      {"cast", "cast($0, @)", "cast", 6,
+       TENSORS(weft::cast(a[0], call.dtype)),
+       ARRAYS(cast(a[0], call.dtype))},
+      {"bitcast", "bitcast($0, @)", "cast", 1,
+       TENSORS(weft::bitcast(a[0], call.dtype)),
+       ARRAYS(bitcast(a[0], call.dtype))},
+      {"gelu", "gelu($0)", "unary", 1,
+       TENSORS(weft::gelu(a[0])),
+       ARRAYS(gelu(a[0], false))},
+      {"gelu_tanh", "gelu($0, Gelu::tanh)", "unary", 1,
+       TENSORS(weft::gelu(a[0], weft::Gelu::tanh)),
+       ARRAYS(gelu(a[0], true))},
+      {"stop_gradient", "stop_gradient($0)", "unary", 1,
+       TENSORS(weft::stop_gradient(a[0])),
+       ARRAYS(stop_gradient(a[0]))},
+      {"reshape", "reshape($0, {#0*})", "reshape", 4,
+       TENSORS(weft::reshape(a[0], n)),
+       ARRAYS(reshape(a[0], n))},
+      {"flatten", "flatten($0, #0, #1)", "two axes", 1,
+       TENSORS(weft::flatten(a[0], whole(n[0]), whole(n[1]))),
+       ARRAYS(flatten(a[0], n[0], n[1]))},
+      {"permute", "permute($0, {#0*})", "permute", 3,
+       TENSORS(weft::permute(a[0], axes_of(n, 0))),
+       ARRAYS(permute(a[0], n))},
+      {"transpose", "transpose($0, #0, #1)", "two axes", 2,
+       TENSORS(weft::transpose(a[0], whole(n[0]), whole(n[1]))),
+       ARRAYS(transpose(a[0], n[0], n[1]))},
+      {"expand", "expand($0, {#0*})", "expand", 4,
+       TENSORS(weft::expand(a[0], n)),
+       ARRAYS(expand(a[0], n))},
+      {"squeeze", "squeeze($0, #0)", "axis", 1,
+       TENSORS(weft::squeeze(a[0], whole(n[0]))),
+       ARRAYS(squeeze(a[0], n[0]))},
+      {"unsqueeze", "unsqueeze($0, #0)", "new axis", 3,
+       TENSORS(weft::unsqueeze(a[0], whole(n[0]))),
+       ARRAYS(unsqueeze(a[0], n[0]))},
+      {"slice", "slice($0, #0, #1, #2, #3)", "slice", 8,
+       TENSORS(weft::slice(a[0], whole(n[0]), bound(n[1]), bound(n[2]), n[3])),
+       ARRAYS(slice(a[0], n[0], n[1], n[2], n[3]))},
+      {"select", "select($0, #0, #1)", "select", 3,
+       TENSORS(weft::select(a[0], whole(n[0]), n[1])),
+       ARRAYS(select(a[0], n[0], n[1]))},
+      {"operator[]", "$0[#1]", "select", 1,
+       TENSORS((*a[0].tensor)[n[1]]),
+       ARRAYS(select(a[0], 0, n[1]))},
+      {"operator[] by a value", "$0[$1]", "gather", 2,
+       TENSORS((*a[0].tensor)[a[1]]),
+       ARRAYS(gather(a[0], a[1]))},
+      {"split", "split($0, #1, #0)[#2]", "split", 2,
+       TENSORS(weft::split(a[0], n[1], whole(n[0])).at(static_cast<std::size_t>(whole(n[2])))),
+       ARRAYS(split(a[0], n[0], n[1], n[2]))},
+      {"flip", "flip($0, #0)", "axis", 2,
+       TENSORS(weft::flip(a[0], whole(n[0]))),
+       ARRAYS(flip(a[0], n[0]))},
+      {"concat", "concat({$*}, #0)", "parts", 5,
+       TENSORS(weft::concat(tensors_of(a), whole(n[0]))),
+       ARRAYS(concat(a, n[0]))},
+      {"stack", "stack({$*}, #0)", "parts", 2,
+       TENSORS(weft::stack(tensors_of(a), whole(n[0]))),
+       ARRAYS(stack(a, n[0]))},
+      {"pad", "pad($0, #0, #1, #2, #3)", "pad", 4,
+       TENSORS(weft::pad(a[0], whole(n[0]), n[1], n[2], n[3].constant())),
+       ARRAYS(pad(a[0], n[0], n[1], n[2], n[3]))},
+      {"var", "var($0, {#2*}, #1, ?0)", "reduce", 1,
+       TENSORS(weft::var(a[0], axes_of(n, 2), whole(n[1]), whole(n[0]) != 0)),
+       ARRAYS(var(a[0], from(n, 2), static_cast<double>(n[1]), n[0] != 0))},
+      {"argmax", "argmax($0, #0, ?1)", "axis, flag", 1,
+       TENSORS(weft::argmax(a[0], whole(n[0]), whole(n[1]) != 0)),
+       ARRAYS(argmax(a[0], n[0], n[1] != 0, false))},
+      {"argmin", "argmin($0, #0, ?1)", "axis, flag", 1,
+       TENSORS(weft::argmin(a[0], whole(n[0]), whole(n[1]) != 0)),
+       ARRAYS(argmax(a[0], n[0], n[1] != 0, true))},
+      {"softmax", "softmax($0, #0)", "axis", 2,
+       TENSORS(weft::softmax(a[0], whole(n[0]))),
+       ARRAYS(softmax(a[0], n[0]))},
+      {"log_softmax", "log_softmax($0, #0)", "axis", 1,
+       TENSORS(weft::log_softmax(a[0], whole(n[0]))),
+       ARRAYS(log_softmax(a[0], n[0]))},
+      {"logsumexp", "logsumexp($0, #0, ?1)", "axis, flag", 1,
+       TENSORS(weft::logsumexp(a[0], whole(n[0]), whole(n[1]) != 0)),
+       ARRAYS(logsumexp(a[0], n[0], n[1] != 0))},
+      {"matmul", "matmul($0, $1)", "matmul", 5,
+       TENSORS(weft::matmul(a[0], a[1])),
+       ARRAYS(matmul(a[0], a[1]))},
+      {"gather", "gather($0, $1)", "gather", 3,
+       TENSORS(weft::gather(a[0], a[1])),
+       ARRAYS(gather(a[0], a[1]))},
+      {"one_hot", "one_hot($0, #0, @)", "one_hot", 1,
+       TENSORS(weft::one_hot(a[0], n[0], call.dtype)),
+       ARRAYS(one_hot(a[0], n[0], call.dtype))},
+      {"mse_loss", "nn::mse_loss($0, $1)", "binary", 1,
+       TENSORS(weft::nn::mse_loss(a[0], a[1])),
+       ARRAYS(mse_loss(a[0], a[1]))},
+      {"cross_entropy", "nn::cross_entropy($0, $1)", "labels", 1,
+       TENSORS(weft::nn::cross_entropy(a[0], a[1])),
+       ARRAYS(cross_entropy(a[0], a[1]))},
+      {"full", "full({#0*}, $0, {@})", "full", 3,
+       TENSORS(weft::full(n, a[0], options(call))),
+       ARRAYS(full(n, a[0], call.dtype))},
+      {"zeros", "zeros({#0*}, {@})", "sizes", 1,
+       TENSORS(weft::zeros(n, options(call))),
+       ARRAYS(cast(make(DType::i64, n), call.dtype))},
+      {"ones", "ones({#0*}, {@})", "sizes", 1,
+       TENSORS(weft::ones(n, options(call))),
+       ARRAYS(full(n, integer(DType::i64, 1, true), call.dtype))},
+      {"zeros_like", "zeros_like($0)", "unary", 1,
+       TENSORS(weft::zeros_like(*a[0].tensor)),
+       ARRAYS(make(a[0]->dtype, a[0]->shape))},
+      {"full_like", "full_like($0, $1)", "like", 1,
+       TENSORS(weft::full_like(*a[0].tensor, a[1])),
+       ARRAYS(full(a[0]->shape, a[1], a[0]->dtype))},
+      {"arange", "arange(#0, #1, #2, @)", "arange", 2,
+       TENSORS(placed(weft::arange(n[0], n[1], n[2], call.dtype))),
+       ARRAYS(arange(n[0], n[1], n[2], call.dtype))},
+      {"arange of a count", "arange(#0, @)", "count", 1,
+       TENSORS(placed(weft::arange(n[0], call.dtype))),
+       ARRAYS(arange(0, n[0], 1, call.dtype))},
+      {"eye", "eye(#0, #1, @)", "eye", 1,
+       TENSORS(placed(weft::eye(n[0], n[1], call.dtype))),
+       ARRAYS(eye(n[0], n[1], call.dtype))},
+  };
+  return table;
 }
-, ARRAYS { return where(a[0], a[1], a[2]); }
-}  // namespace oracle
-, {"clamp", "clamp($0, $1, $2)", "clamp", 2, TENSORS{return weft::clamp(a[0], a[1], a[2]);
-}
-, ARRAYS { return clamp(a[0], a[1], a[2]); }
-}
-, {"cast", "cast($0, @)", "cast", 6, TENSORS{return weft::cast(a[0], call.dtype);
-}
-, ARRAYS { return cast(a[0], call.dtype); }
-}
-, {"bitcast", "bitcast($0, @)", "cast", 1, TENSORS{return weft::bitcast(a[0], call.dtype);
-}
-, ARRAYS { return bitcast(a[0], call.dtype); }
-}
-, {"gelu", "gelu($0)", "unary", 1, TENSORS{return weft::gelu(a[0]);
-}
-, ARRAYS { return gelu(a[0], false); }
-}
-, {"gelu_tanh", "gelu($0, Gelu::tanh)", "unary", 1, TENSORS{return weft::gelu(a[0], weft::Gelu::tanh);
-}
-, ARRAYS { return gelu(a[0], true); }
-}
-, {"stop_gradient", "stop_gradient($0)", "unary", 1, TENSORS{return weft::stop_gradient(a[0]);
-}
-, ARRAYS { return stop_gradient(a[0]); }
-}
-, {"reshape", "reshape($0, {#0*})", "reshape", 4, TENSORS{return weft::reshape(a[0], n);
-}
-, ARRAYS { return reshape(a[0], n); }
-}
-, {"flatten", "flatten($0, #0, #1)", "two axes", 1, TENSORS{return weft::flatten(a[0], whole(n[0]), whole(n[1]));
-}
-, ARRAYS { return flatten(a[0], n[0], n[1]); }
-}
-, {"permute", "permute($0, {#0*})", "permute", 3, TENSORS{return weft::permute(a[0], axes_of(n, 0));
-}
-, ARRAYS { return permute(a[0], n); }
-}
-, {"transpose", "transpose($0, #0, #1)", "two axes", 2, TENSORS{return weft::transpose(a[0], whole(n[0]), whole(n[1]));
-}
-, ARRAYS { return transpose(a[0], n[0], n[1]); }
-}
-, {"expand", "expand($0, {#0*})", "expand", 4, TENSORS{return weft::expand(a[0], n);
-}
-, ARRAYS { return expand(a[0], n); }
-}
-, {"squeeze", "squeeze($0, #0)", "axis", 1, TENSORS{return weft::squeeze(a[0], whole(n[0]));
-}
-, ARRAYS { return squeeze(a[0], n[0]); }
-}
-, {"unsqueeze", "unsqueeze($0, #0)", "new axis", 3, TENSORS{return weft::unsqueeze(a[0], whole(n[0]));
-}
-, ARRAYS { return unsqueeze(a[0], n[0]); }
-}
-, {"slice", "slice($0, #0, #1, #2, #3)", "slice", 8,
-   TENSORS{return weft::slice(a[0], whole(n[0]), bound(n[1]), bound(n[2]), n[3]);
-}
-, ARRAYS { return slice(a[0], n[0], n[1], n[2], n[3]); }
-}
-, {"select", "select($0, #0, #1)", "select", 3, TENSORS{return weft::select(a[0], whole(n[0]), n[1]);
-}
-, ARRAYS { return select(a[0], n[0], n[1]); }
-}
-, {"flip", "flip($0, #0)", "axis", 2, TENSORS{return weft::flip(a[0], whole(n[0]));
-}
-, ARRAYS { return flip(a[0], n[0]); }
-}
-, {"concat", "concat({$*}, #0)", "parts", 5, TENSORS{return weft::concat(tensors_of(a), whole(n[0]));
-}
-, ARRAYS { return concat(a, n[0]); }
-}
-, {"stack", "stack({$*}, #0)", "parts", 2, TENSORS{return weft::stack(tensors_of(a), whole(n[0]));
-}
-, ARRAYS { return stack(a, n[0]); }
-}
-, {"pad", "pad($0, #0, #1, #2, #3)", "pad", 4, TENSORS{return weft::pad(a[0], whole(n[0]), n[1], n[2], n[3].constant());
-}
-, ARRAYS { return pad(a[0], n[0], n[1], n[2], n[3]); }
-}
-, {"var", "var($0, {#2*}, #1, ?0)", "reduce", 1,
-   TENSORS{return weft::var(a[0], axes_of(n, 2), whole(n[1]), whole(n[0]) != 0);
-}
-, ARRAYS { return var(a[0], from(n, 2), static_cast<double>(n[1]), n[0] != 0); }
-}
-, {"argmax", "argmax($0, #0, ?1)", "axis, flag", 1, TENSORS{return weft::argmax(a[0], whole(n[0]), whole(n[1]) != 0);
-}
-, ARRAYS { return argmax(a[0], n[0], n[1] != 0, false); }
-}
-, {"argmin", "argmin($0, #0, ?1)", "axis, flag", 1, TENSORS{return weft::argmin(a[0], whole(n[0]), whole(n[1]) != 0);
-}
-, ARRAYS { return argmax(a[0], n[0], n[1] != 0, true); }
-}
-, {"softmax", "softmax($0, #0)", "axis", 2, TENSORS{return weft::softmax(a[0], whole(n[0]));
-}
-, ARRAYS { return softmax(a[0], n[0]); }
-}
-, {"log_softmax", "log_softmax($0, #0)", "axis", 1, TENSORS{return weft::log_softmax(a[0], whole(n[0]));
-}
-, ARRAYS { return log_softmax(a[0], n[0]); }
-}
-, {"logsumexp", "logsumexp($0, #0, ?1)", "axis, flag", 1,
-   TENSORS{return weft::logsumexp(a[0], whole(n[0]), whole(n[1]) != 0);
-}
-, ARRAYS { return logsumexp(a[0], n[0], n[1] != 0); }
-}
-, {"matmul", "matmul($0, $1)", "matmul", 5, TENSORS{return weft::matmul(a[0], a[1]);
-}
-, ARRAYS { return matmul(a[0], a[1]); }
-}
-, {"gather", "gather($0, $1)", "gather", 3, TENSORS{return weft::gather(a[0], a[1]);
-}
-, ARRAYS { return gather(a[0], a[1]); }
-}
-, {"one_hot", "one_hot($0, #0, @)", "one_hot", 1, TENSORS{return weft::one_hot(a[0], n[0], call.dtype);
-}
-, ARRAYS { return one_hot(a[0], n[0], call.dtype); }
-}
-, {"mse_loss", "nn::mse_loss($0, $1)", "binary", 1, TENSORS{return weft::nn::mse_loss(a[0], a[1]);
-}
-, ARRAYS { return mse_loss(a[0], a[1]); }
-}
-, {"cross_entropy", "nn::cross_entropy($0, $1)", "labels", 1, TENSORS{return weft::nn::cross_entropy(a[0], a[1]);
-}
-, ARRAYS { return cross_entropy(a[0], a[1]); }
-}
-,
-}
-;
-return table;
-}
+// clang-format on
 
 }  // namespace oracle

@@ -27,7 +27,32 @@ struct Maker {
   }
   int any_value() {  // the last ones more often
     const auto count = static_cast<std::int64_t>(values.size());
-    return static_cast<int>(one_in(2) ? below(count) : std::max<std::int64_t>(0, count - 1 - below(3)));
+    const auto v = static_cast<int>(one_in(2) ? below(count) : std::max<std::int64_t>(0, count - 1 - below(3)));
+    return value(v)->weak ? 0 : v;
+  }
+  // A Scalar or an Index of the program, or -1.
+  int any_number(Given given) {
+    std::vector<int> found;
+    for (std::size_t i = 0; i < program.inputs.size(); ++i)
+      if (program.inputs[i].given == given) found.push_back(static_cast<int>(i));
+    return found.empty() ? -1 : found[static_cast<std::size_t>(below(static_cast<std::int64_t>(found.size())))];
+  }
+  std::size_t tensor_inputs() const {
+    return static_cast<std::size_t>(std::count_if(program.inputs.begin(), program.inputs.end(),
+                                                  [](const Input& input) { return input.given == Given::tensor; }));
+  }
+  // Those of a value, at times without leading ones.
+  Shape some_sizes() {
+    const int v = any_value();
+    Shape sizes;
+    for (int i = static_cast<int>(one_in(3) ? below(value(v).rank() + 1) : 0); i < value(v).rank(); ++i) {
+      const std::int64_t size = value(v)->shape[static_cast<std::size_t>(i)];
+      sizes.push_back(program.generic && size > 1 ? size_of(v, i) : size);
+    }
+    return sizes;
+  }
+  DType any_dtype() {
+    return any({DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean});
   }
   const Array& value(int i) const { return values[static_cast<std::size_t>(i)]; }
   Argument argument(int i) const { return {Argument::Kind::value, i, 0, 0}; }
@@ -62,11 +87,16 @@ struct Maker {
       made.kind = Argument::Kind::whole;
       made.whole =
           dtype == DType::u8 ? any<std::int64_t>({0, 1, 2, 3, 7, 200}) : any<std::int64_t>({0, 1, 2, 3, -1, -2, 5});
+      if (dtype == DType::u8 && one_in(8)) made.whole = any<std::int64_t>({255, 256, 300, -1, 1ll << 40});
+      if (dtype == DType::i32 && one_in(8)) made.whole = any<std::int64_t>({INT32_MAX, INT32_MIN, 1ll << 40});
       if (dtype == DType::i64 && one_in(8)) made.whole = any<std::int64_t>({INT64_MAX, INT64_MIN, 1ll << 40});
       return made;
     }
     made.kind = Argument::Kind::real;
     made.real = any({0.5, 0.1, -1.25, 2.0, 3.0, 0.0, -0.0, 0.7071, -0.3, 1.0, 1e-3});
+    if (one_in(12) && !program.derivative)
+      made.real = any(
+          {1e30, 1e300, -65520.0, 1e-40, 1e-320, 16777217.0, static_cast<double>(NAN), static_cast<double>(INFINITY)});
     return made;
   }
 
@@ -105,6 +135,8 @@ struct Maker {
     return count <= limit;
   }
   Argument partner(int of) {
+    if (const int number = any_number(one_in(2) ? Given::scalar : Given::index); number >= 0 && one_in(3))
+      return argument(number);
     if (one_in(4)) return literal(value(of)->dtype);
     for (int tries = 0; tries < 6; ++tries) {
       const int other = any_value();
@@ -123,9 +155,42 @@ struct Maker {
     };
     call.arguments = {argument(first)};
     if (shape == "unary") return true;
+    if (shape == "in place") {
+      call.arguments.push_back(partner(first));
+      return true;
+    }
+    if (shape == "like") {
+      call.arguments.push_back(literal(value(first)->dtype));
+      return true;
+    }
+    if (shape == "full" || shape == "sizes") {
+      call.dtype = any_dtype();
+      call.numbers = some_sizes();
+      const int number = any_number(one_in(2) ? Given::scalar : Given::index);
+      call.arguments.clear();
+      if (shape == "full")
+        call.arguments.push_back(number >= 0 && one_in(2) ? argument(number)
+                                 : rank() == 0            ? argument(first)
+                                                          : literal(call.dtype));
+      return true;
+    }
+    if (shape == "arange" || shape == "count" || shape == "eye") {
+      call.arguments.clear();
+      call.dtype = any_dtype();
+      const Shape sizes = some_sizes();
+      const auto extent = [&] {
+        return one_in(2) && !sizes.empty() ? sizes.back() : any<std::int64_t>({0, 1, 2, 3, 5, 13, 300});
+      };
+      if (shape == "count") call.numbers = {extent()};
+      if (shape == "eye") call.numbers = {one_in(2) ? extent() : 3, any<std::int64_t>({1, 2, 3, 5})};
+      if (shape == "arange" && program.generic) call.numbers = {below(2), extent(), any<std::int64_t>({1, 1, 2})};
+      if (shape == "arange" && !program.generic)
+        call.numbers = {between(-4, 4), between(-4, 20), any<std::int64_t>({1, 1, 2, 3, -1, -2, 0})};
+      return true;
+    }
     if (shape == "binary") {
       call.arguments.push_back(partner(first));
-      if (name == "pow" && call.arguments[1].kind == Argument::Kind::whole) call.arguments[1].whole = below(4);
+      if (name == "pow" && call.arguments[1].kind == Argument::Kind::whole) call.arguments[1].whole = between(-1, 3);
       if (name == "mse_loss" && call.arguments[1].kind != Argument::Kind::value) return false;
       if (name != "pow" && name != "mse_loss" && one_in(3)) std::swap(call.arguments[0], call.arguments[1]);
       return true;
@@ -250,8 +315,16 @@ struct Maker {
       call.numbers = {a, start, stop, step};
       return true;
     }
-    if (shape == "select") {
+    if (shape == "split") {
       const std::int64_t a = axis(rank()), n = size(a);
+      if (n == 0) return false;
+      const std::int64_t part = between(1, program.generic ? std::min<std::int64_t>(n, 2) : n);
+      call.numbers = {a, part, program.generic ? 0 : below((n + part - 1) / part)};
+      if (n > 1 && one_in(4)) call.numbers = {a, size_of(first, static_cast<int>(a < 0 ? a + rank() : a)), 0};
+      return true;
+    }
+    if (shape == "select") {
+      const std::int64_t a = name == "operator[]" ? 0 : axis(rank()), n = size(a);
       if (n == 0) return false;
       call.numbers = {a, program.generic ? any<std::int64_t>({0, -1}) : between(-n, n - 1)};
       return true;
@@ -362,6 +435,10 @@ struct Maker {
                 {one_in(20) ? classes - 1 : classes},
                 any({DType::f32, DType::i64, DType::boolean, DType::bf16})};
         if (index < 0) return;
+      } else if (const int number = any_number(Given::index);
+                 function.name == std::string("operator[] by a value") && number >= 0 && one_in(2)) {
+        if (value(table)->weak) return;
+        call.arguments = {argument(table), argument(number)};
       } else if (shape == "gather") {
         if (sizes[0] == 0 || value(table).count() / sizes[0] * value(from).count() > limit) return;
         const int index = index_below(from, sizes[0]);
@@ -398,6 +475,14 @@ struct Maker {
     }
     const std::int64_t inputs = between(1, 4);
     for (std::int64_t i = 0; i < inputs; ++i) add_input();
+    if (one_in(3))
+      for (const Given given : {Given::scalar, Given::index})
+        if (one_in(2)) {
+          Input number;
+          number.dtype = given == Given::scalar ? DType::f64 : DType::i64;
+          number.given = given;
+          program.inputs.push_back(number);
+        }
     values = make_inputs(program);
     const std::int64_t length = limit > most_elements ? between(1, 3) : between(2, 12);
     for (std::int64_t tries = 0;
@@ -408,7 +493,7 @@ struct Maker {
       for (std::size_t i = program.inputs.size(); i < values.size(); ++i) floating |= values[i].floating();
       if (!floating) program.derivative = 0;
     }
-    if (program.inputs.size() > 1 && one_in(4) && !program.derivative) {
+    if (tensor_inputs() > 1 && one_in(4) && !program.derivative) {
       program.states = 2;
       const auto same = [&](std::size_t a, std::size_t b) {
         return values[a]->dtype == values[b]->dtype && values[a]->shape == values[b]->shape;
@@ -431,8 +516,10 @@ std::optional<Program> without(const Program& program, std::size_t position) {
   const int gone = static_cast<int>(program.inputs.size() + position);
   if (program.written == gone) return std::nullopt;
   const auto renumber = [&](int value) { return value > gone ? value - 1 : value; };
-  for (const Argument& argument : program.calls[position].arguments) {
-    // Readers take an operand of the call instead.
+  // Readers take an operand of the call instead, or the first input.
+  std::vector<Argument> operands = program.calls[position].arguments;
+  operands.push_back({Argument::Kind::value, 0, 0, 0});
+  for (const Argument& argument : operands) {
     if (argument.kind != Argument::Kind::value) continue;
     shorter = program;
     shorter.calls.erase(shorter.calls.begin() + static_cast<std::ptrdiff_t>(position));

@@ -113,6 +113,15 @@ Array bitcast(const Array& x, DType dtype) {
   return y;
 }
 
+namespace {
+// The operand in a computation's dtype: a number beside a tensor fits, or is an error.
+Array operand_in(const std::string& name, const Array& x, DType dtype) {
+  if (x->weak && !x.floating() && !weft::is_floating(dtype) && wrap(dtype, x->integers[0]) != x->integers[0])
+    throw Refused(name);
+  return cast(x, dtype);
+}
+}  // namespace
+
 // ---- one operand ----------------------------------------------------------------------------------------------------
 
 namespace {
@@ -289,7 +298,11 @@ double on_reals(const std::string& name, DType dtype, double x, double y) {
     if (name == "floor_divide") return c == 0 ? x / y : undecided(static_cast<double>(quotient));
     return std::isfinite(a) && std::isfinite(c) && c != 0 ? undecided(0) : NAN;
   }
-  if (std::isinf(c)) return undecided(name == "floor_divide" ? std::floor(static_cast<double>(quotient)) : x);
+  if (std::isinf(c)) {  // the quotient is a zero, of which the sign is lost
+    const bool below = a != 0 && (a < 0) != (c < 0);
+    if (name == "floor_divide") return below ? -1 : open_zero(0);
+    return below ? y : open_zero(x);
+  }
   const Wide whole = std::nearbyint(quotient);
   const Wide reach = 8 * static_cast<Wide>(spacing(dtype, static_cast<double>(quotient)));
   const bool exact = std::fmod(a, c) == 0;
@@ -373,7 +386,8 @@ Array binary(const std::string& given, const Array& left, const Array& right) {
   if (logic && weft::is_floating(dtype)) throw Refused(name);
   if (name == "div" && !weft::is_floating(dtype)) dtype = DType::f32;
   const bool weak = left->weak && right->weak;
-  const Array a = expand(cast(left, dtype), shape), c = expand(cast(right, dtype), shape);
+  const Array a = expand(operand_in(name, left, dtype), shape), c = expand(operand_in(name, right, dtype), shape);
+  if (name == "pow" && right->weak && !a.floating() && right->integers[0] < 0) throw Refused(name);
   Array y = make(compares ? DType::boolean : dtype, shape);
   y.data->weak = weak && !compares;
   for (std::size_t i = 0; i < static_cast<std::size_t>(y.count()); ++i) {
@@ -396,12 +410,19 @@ Array binary(const std::string& given, const Array& left, const Array& right) {
   return y;
 }
 
+Array in_place(const std::string& name, const Array& a, const Array& b) {
+  const Array y = binary(name, a, b);
+  if (y->shape != a->shape || info(y->dtype).kind > info(a->dtype).kind) throw Refused("in-place");
+  return cast(y, a->dtype);
+}
+
 Array where(const Array& condition, const Array& left, const Array& right) {
   if (condition->dtype != DType::boolean) throw Refused("where");
-  const DType dtype = promote(left, right);
+  DType dtype = promote(left, right);
+  if (left->weak && right->weak && dtype == DType::f64) dtype = DType::f32;  // numbers alone: of the default dtype
   const Shape shape = broadcast("where", broadcast("where", condition->shape, left->shape), right->shape);
-  const Array which = expand(condition, shape), a = expand(cast(left, dtype), shape),
-              c = expand(cast(right, dtype), shape);
+  const Array which = expand(condition, shape), a = expand(operand_in("where", left, dtype), shape),
+              c = expand(operand_in("where", right, dtype), shape);
   Array y = make(dtype, shape);
   for (std::size_t i = 0; i < static_cast<std::size_t>(y.count()); ++i) {
     const Array& from = which->integers[i] ? a : c;
@@ -425,14 +446,16 @@ Array clamp(const Array& x, const Array& low, const Array& high) {
   Array both = make(promote(x, low), x.rank() == 0 && low.rank() == 0 ? Shape() : Shape{1});
   both.data->weak = x->weak && low->weak;
   const DType dtype = promote(both, high);
-  const Array value = cast(x, dtype), least = cast(low, dtype), most = cast(high, dtype);
+  const Array value = operand_in("clamp", x, dtype), least = operand_in("clamp", low, dtype),
+              most = operand_in("clamp", high, dtype);
   const Array bounded = binary("minimum", binary("maximum", value, least), most);
   if (!bounded.floating()) return bounded;
   const auto both_hold = [](const Array& p, const Array& q) { return binary("bitwise_and", p, q); };
   const Array inside = both_hold(binary("less_equal", least, value), binary("less_equal", value, most));
   const Array at_least = both_hold(binary("less", value, least), binary("less", least, most));
   const Array known = binary("equal", value, value);  // NaN is held at neither
-  const Array at_most = both_hold(known, binary("bitwise_or", binary("less", most, value), binary("less", most, least)));
+  const Array at_most =
+      both_hold(known, binary("bitwise_or", binary("less", most, value), binary("less", most, least)));
   Array y = where(inside, value, where(at_least, least, where(at_most, most, stop_gradient(bounded))));
   y.data->reals = bounded->reals;
   return y;

@@ -54,6 +54,12 @@ std::vector<Array> make_inputs(const Program& program) {
   std::vector<Array> arrays;
   std::mt19937_64 random(program.seed * 0x9e3779b97f4a7c15ull + 5);
   for (const Input& input : program.inputs) {
+    if (input.given != Given::tensor) {
+      const auto draw = static_cast<std::int64_t>(random() % 8);
+      arrays.push_back(input.given == Given::index ? integer(DType::i64, draw, true)
+                                                   : number(DType::f64, 0.4 * static_cast<double>(draw - 3), true));
+      continue;
+    }
     if (input.alias >= 0) {
       arrays.push_back(arrays[static_cast<std::size_t>(input.alias)]);
       continue;
@@ -291,7 +297,7 @@ std::vector<Value> replay_on(const Program& program, std::vector<Value>& inputs)
     std::vector<Value> places;
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (On::floating(inputs[i])) {
+      if (On::floating(inputs[i]) && program.inputs[i].given == Given::tensor) {
         places.push_back(inputs[i]);
         positions.push_back(i);
       }
@@ -352,6 +358,8 @@ std::string text_of(const Program& program, const Argument& argument) {
   if (argument.kind == Argument::Kind::value) return name_of(program, argument.value);
   if (argument.kind == Argument::Kind::whole) return std::to_string(argument.whole);
   if (argument.kind == Argument::Kind::boolean) return argument.whole ? "true" : "false";
+  if (argument.real != argument.real) return "NAN";
+  if (std::isinf(argument.real)) return argument.real > 0 ? "INFINITY" : "-INFINITY";
   std::ostringstream text;
   text.precision(17);
   text << argument.real;
@@ -366,6 +374,12 @@ std::string to_text(const Program& program) {
   std::ostringstream text;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     const Input& input = program.inputs[i];
+    if (input.given != Given::tensor) {
+      const Array value = make_inputs(program)[i];
+      text << "// x" << i << ": " << (value.floating() ? "Scalar " : "Index ");
+      (value.floating() ? text << value->reals[0] : text << value->integers[0]) << '\n';
+      continue;
+    }
     text << "// x" << i << ": " << to_string(Array{make(input.dtype, input.shape)});
     if (input.alias >= 0) text << ", the same tensor as x" << input.alias;
     text << memory[static_cast<int>(input.memory)] << numbers[static_cast<int>(input.numbers)]

@@ -19,6 +19,14 @@ Array stop_gradient(const Array& x);
 // The same value as a place of its own, through which an outer gradient passes.
 Array variable(const Array& x);
 
+// a op= b: the dtype and the shape stay a's
+Array in_place(const std::string& name, const Array& a, const Array& b);
+
+// factories
+Array full(const Shape& shape, const Array& value, DType dtype);
+Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype);
+Array eye(std::int64_t rows, std::int64_t columns, DType dtype);
+
 // views and assembling
 Array reshape(const Array& x, Shape shape);
 Array flatten(const Array& x, std::int64_t first, std::int64_t last);
@@ -31,6 +39,7 @@ inline constexpr std::int64_t slice_end = INT64_MAX / 2;  // stands for weft::sl
 Array slice(const Array& x, std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step);
 Array select(const Array& x, std::int64_t axis, std::int64_t index);
 Array flip(const Array& x, std::int64_t axis);
+Array split(const Array& x, std::int64_t axis, std::int64_t size, std::int64_t part);
 Array concat(std::vector<Array> parts, std::int64_t axis);
 Array stack(const std::vector<Array>& parts, std::int64_t axis);
 Array pad(const Array& x, std::int64_t axis, std::int64_t before, std::int64_t after, std::int64_t interior);

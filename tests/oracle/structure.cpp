@@ -164,6 +164,10 @@ Array flip(const Array& x, std::int64_t axis) {
   axis_of("slice", axis, x.rank());
   return slice(x, axis, slice_end, slice_end, -1);
 }
+Array split(const Array& x, std::int64_t axis, std::int64_t size, std::int64_t part) {
+  if (size < 1) throw Refused("split");
+  return slice(x, axis, part * size, (part + 1) * size, 1);
+}
 Array concat(std::vector<Array> parts, std::int64_t given) {
   if (parts.empty()) throw Refused("concat");
   const auto axis = static_cast<std::size_t>(axis_of("concat", given, parts[0].rank()));
@@ -225,6 +229,33 @@ Array pad(const Array& x, std::int64_t given, std::int64_t before, std::int64_t 
     source[axis] = inside / (interior + 1);
     return position(source, strides);
   });
+}
+
+// ---- factories ------------------------------------------------------------------------------------------------------
+
+Array full(const Shape& shape, const Array& value, DType dtype) {
+  for (std::int64_t size : shape)
+    if (size < 0) throw Refused("full");
+  if (value->weak && !weft::is_floating(dtype) && dtype != DType::boolean) {  // a fraction is dropped
+    if (value.floating() && !(std::fabs(value->reals[0]) < 0x1p63)) throw Refused("full");
+    const std::int64_t whole = value.floating() ? static_cast<std::int64_t>(value->reals[0]) : value->integers[0];
+    if (wrap(dtype, whole) != whole) throw Refused("full");
+  }
+  return expand(cast(value, dtype), shape);
+}
+Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype) {
+  if (step == 0) throw Refused("arange");
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t at = start; step > 0 ? at < stop : at > stop; at += step) numbers.push_back(at);
+  Array y = make(DType::i64, {static_cast<std::int64_t>(numbers.size())});
+  y.data->integers = numbers;
+  return cast(y, dtype);
+}
+Array eye(std::int64_t rows, std::int64_t columns, DType dtype) {
+  Array y = make(DType::boolean, {rows, columns});
+  for (std::int64_t i = 0; i < std::min(rows, columns); ++i)
+    y.data->integers[static_cast<std::size_t>(i * columns + i)] = 1;
+  return cast(y, dtype);
 }
 
 }  // namespace oracle
