@@ -1,8 +1,7 @@
 // Holds eager, compiled and dynamically compiled calls of a program against the oracle and against each other. In:
-// programs. Out: for each, what differs, or nothing. The bound follows from the program: the oracle runs again with each
-// inexact result moved by a few roundings, and an executor may differ by 8 times as far as that moves a
-// result. What moving does not change must agree exactly, and executors agree to the bit where docs/numerics.md
-// promises it.
+// programs. Out: for each, what differs, or nothing. The bound follows from the program: the oracle runs again with
+// each inexact result moved by a few roundings, and an executor may differ by 8 times as far as that moves a result.
+// What moving does not change must agree exactly, and executors agree to the bit where docs/numerics.md promises it.
 #pragma once
 #include <map>
 #include <string>

@@ -174,6 +174,15 @@ struct Maker {
                                                           : literal(call.dtype));
       return true;
     }
+    if (shape == "reals") {
+      const auto real = [&](std::initializer_list<double> of) { return Argument{Argument::Kind::real, 0, any(of), 0}; };
+      call.dtype = any_dtype();
+      call.arguments = {real({-2.5, 0.0, 0.1, 1.0, 300.0}), real({-1.0, 1.0, 2.9, 10.0, 300.5})};
+      const Shape sizes = some_sizes();
+      call.numbers = {one_in(2) && !sizes.empty() ? sizes.back() : any<std::int64_t>({0, 1, 2, 3, 5, 13})};
+      if (name != "linspace") call.arguments.push_back(real({0.1, 0.5, 1.0, 7.0, -0.25, -3.0})), call.numbers.clear();
+      return true;
+    }
     if (shape == "arange" || shape == "count" || shape == "eye") {
       call.arguments.clear();
       call.dtype = any_dtype();

@@ -25,6 +25,8 @@ Array in_place(const std::string& name, const Array& a, const Array& b);
 // factories
 Array full(const Shape& shape, const Array& value, DType dtype);
 Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dtype);
+Array arange(double start, double stop, double step, DType dtype);  // in f64, rounded once
+Array linspace(double start, double stop, std::int64_t count, DType dtype);
 Array eye(std::int64_t rows, std::int64_t columns, DType dtype);
 
 // views and assembling

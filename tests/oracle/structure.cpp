@@ -251,6 +251,22 @@ Array arange(std::int64_t start, std::int64_t stop, std::int64_t step, DType dty
   y.data->integers = numbers;
   return cast(y, dtype);
 }
+Array arange(double start, double stop, double step, DType dtype) {
+  Array y = make(DType::f64, {std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil((stop - start) / step)))});
+  for (std::size_t i = 0; i < y->reals.size(); ++i) y.data->reals[i] = start + static_cast<double>(i) * step;
+  return cast(y, dtype);
+}
+Array linspace(double start, double stop, std::int64_t count, DType dtype) {
+  Array y = make(DType::f64, {count});
+  const Wide distance = static_cast<Wide>(stop) - static_cast<Wide>(start);
+  const Wide error = std::ldexp(std::fabs(static_cast<Wide>(start)) + std::fabs(static_cast<Wide>(stop)), -52);
+  for (std::int64_t i = 0; i < count; ++i)  // both ends are exact
+    y.data->reals[static_cast<std::size_t>(i)] =
+        i == 0           ? start
+        : i == count - 1 ? stop
+                         : finish(DType::f64, static_cast<Wide>(start) + distance * i / (count - 1), true, error);
+  return cast(y, dtype);
+}
 Array eye(std::int64_t rows, std::int64_t columns, DType dtype) {
   Array y = make(DType::boolean, {rows, columns});
   for (std::int64_t i = 0; i < std::min(rows, columns); ++i)
