@@ -8,8 +8,11 @@ namespace weft {
 
 namespace {
 
-Tensor reduce(Op op, const Tensor& value, const Axes& axes, bool keepdim, Loc loc) {
+// The shape says in which order elements are combined, which floats show: there an axis of size 1 does not count.
+Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc loc) {
   const char* name = info(op).name;
+  const bool rounds = is_floating(type_of(given).dtype) && (op == Op::sum || op == Op::prod);
+  const Tensor value = rounds && type_of(given).shape.rank() > 1 ? with_plain_ones(given, loc) : given;
   const Shape& from = type_of(value).shape;
   if (axes.count() > max_rank) fail(name, loc, "more than ", max_rank, " axes");
   Attributes attributes;

@@ -124,10 +124,11 @@ double finish(DType dtype, Wide precise, bool several, Wide more) {
 // Of several kinds, so that no function maps all of them to one.
 double undecided(double value) {
   if (!perturbation().active) return value;
-  switch (next() % 4) {
+  switch (next() % 5) {
     case 0: return NAN;
     case 1: return std::copysign(0.0, next() % 2 ? 1.0 : -1.0);
-    case 2: return -value;
+    case 2: return std::copysign(HUGE_VAL, next() % 2 ? 1.0 : -1.0);
+    case 3: return -value;
     default: return value;
   }
 }

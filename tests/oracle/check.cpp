@@ -498,8 +498,8 @@ Statistics check_programs(std::uint64_t first, int count, int share) {
   if (const char* seeds = std::getenv("WEFT_ORACLE_SEED")) {
     char* end = nullptr;
     first = std::strtoull(seeds, &end, 10);
-    share = 0;
-    count = *end == '-' ? static_cast<int>(std::strtoull(end + 1, nullptr, 10) - first + 1) : 1;
+    count = *end == '-' ? static_cast<int>(std::strtoull(end + 1, &end, 10) - first + 1) : 1;
+    share = *end == '/' ? std::atoi(end + 1) : 0;
   }
   const int batch = weft::test::less_when_sanitized > 1 ? 40 : 40 * std::max(share, 1);
   int shrunk = 0;

@@ -21,8 +21,8 @@ struct Statistics {
 std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr, int share = 0);
 
 // Checks programs of these seeds; fails the running test with the seed, the shrunk program, and the command that runs
-// it again. WEFT_ORACLE_SEED=seed or WEFT_ORACLE_SEED=first-last runs those
-// seeds instead, compiled in every way.
+// it again. WEFT_ORACLE_SEED=seed, first-last or first-last/share runs those seeds instead; without a share, every
+// program is compiled.
 Statistics check_programs(std::uint64_t first, int count, int share);
 void check_coverage(const Statistics& statistics);
 

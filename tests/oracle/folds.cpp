@@ -50,7 +50,7 @@ Array prod_gradient(const Array& given, const Array& g, const Reduced& way) {
   const auto scaled = [&](const Array& others) {
     return cast(binary("mul", expand(cast(g, x->dtype), x->shape), others), given->dtype);
   };
-  const std::int64_t others = way.terms - 1;
+  const std::int64_t others = std::max<std::int64_t>(way.terms - 1, 0);
   if (x.count() * others <= few) {
     std::vector<std::vector<std::int64_t>> terms(static_cast<std::size_t>(count_of(way.kept)));
     for (std::size_t i = 0; i < way.target.size(); ++i)

@@ -1,6 +1,6 @@
 // 100,000 programs of public functions: all eagerly, one in four compiled, in turn for its sizes and dynamically; each
-// kernel also for a GPU where NVRTC is installed. A few hours on two cores. WEFT_ORACLE_SEED=first-last runs every
-// executor on all of those seeds instead, for machines with many cores.
+// kernel also for a GPU where NVRTC is installed. A few hours on two cores. WEFT_ORACLE_SEED=first-last/4 runs a
+// part of them, for machines with many cores.
 #include <doctest/doctest.h>
 
 #include "oracle/check.hpp"

@@ -466,8 +466,8 @@ Array gelu(const Array& given, bool by_tanh) {
   const Array x = given.floating() ? given : cast(given, DType::f32);
   const Array half = b("mul", x, lit(0.5));
   if (!by_tanh) return b("mul", half, b("add", u("erf", b("mul", x, lit(0.70710678118654752))), lit(1)));
-  const Array cube = b("mul", b("mul", x, x), x);
-  const Array inner = b("mul", b("add", x, b("mul", cube, lit(0.044715))), lit(0.79788456080286536));
+  const Array cube = b("mul", b("mul", b("mul", lit(0.044715), x), x), x);  // in f16 its order decides what overflows
+  const Array inner = b("mul", b("add", x, cube), lit(0.79788456080286536));
   return b("mul", half, b("add", u("tanh", inner), lit(1)));
 }
 

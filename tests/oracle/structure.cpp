@@ -49,6 +49,7 @@ Array view(const Array& x, const Shape& shape, At at) {
 // ---- views ----------------------------------------------------------------------------------------------------------
 
 Array reshape(const Array& x, Shape shape) {
+  if (shape.empty() && x.rank() == 0) return x;
   std::int64_t known = 1;
   int inferred = -1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -87,6 +88,7 @@ Array flatten(const Array& x, std::int64_t first, std::int64_t last) {
 }
 Array permute(const Array& x, const Shape& axes) {
   if (static_cast<int>(axes.size()) != x.rank()) throw Refused("permute");
+  if (axes.empty()) return x;
   const Shape from = strides_of(x->shape);
   Shape shape, strides;
   std::set<int> seen;

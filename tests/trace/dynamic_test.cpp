@@ -130,6 +130,20 @@ TEST_CASE("symbolic sizes: a value of which a size is computed to be 1 has the g
   }
 }
 
+TEST_CASE("symbolic sizes: a reduction beside an axis whose size is computed to be 1 has the bits that eager has") {
+  const auto sums = [](const Tensor& x) {
+    const Tensor y = slice(x, 2, -1, slice_end, -2);
+    return concat({flatten(mean(y, 1), 0, -1), flatten(prod(y, 1), 0, -1), flatten(softmax(y, 1), 0, -1)}, 0);
+  };
+  const auto f = compile(sums, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const int columns : {2, 5, 2, 7, 3}) {
+    Generator rng(columns);
+    const Tensor x = uniform({2, 37, columns}, 0.5, 1.5, rng);
+    CHECK(text_of(f(x)) == text_of(sums(x)));
+  }
+  CHECK(specialization_count(f) == 2);
+}
+
 TEST_CASE("symbolic sizes: what is computed from a size may be 1, or negative") {
   check_rows([](const Tensor& x) { return squeeze(slice(x, 0, 1), 0); }, {2, 5, 3, 2});
   check_rows([](const Tensor& x) { return slice(x, 0, 1) + x; }, {2});
