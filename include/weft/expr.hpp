@@ -10,6 +10,7 @@
 // time. Loops accumulate in a Sym: `Sym sum = 0; for (double c : coefficients) sum = sum * x + c;`. Several results are
 // returned as a std::tuple, or as pack(a, b, ...); the call gives a std::tuple of Tensors.
 #pragma once
+#include <atomic>
 #include <tuple>
 
 #include "weft/detail/expr_lanes.hpp"
@@ -98,11 +99,14 @@ template <class F>
 struct ScalarFunction {
   using Arguments = typename MakePlaces<scalar_arity<F>()>::type;
   static const ElementwiseDefinition& definition() {
-    static const ElementwiseDefinition& kept = [&]() -> const ElementwiseDefinition& {
+    static constinit std::atomic<const ElementwiseDefinition*> kept{nullptr};
+    const ElementwiseDefinition* known = kept.load(std::memory_order_acquire);
+    if (!known) {  // threads that come at once may each keep one: the first wins, and a forked child waits for none
       auto tape = write_tape<F>(Arguments());
-      return keep_definition(tape.definition());
-    }();
-    return kept;
+      const ElementwiseDefinition* fresh = &keep_definition(tape.definition());
+      known = kept.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
+    }
+    return *known;
   }
 };
 template <class F>

@@ -8,6 +8,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/seeded_bug.hpp"
 
 namespace weft {
@@ -65,8 +66,12 @@ bool equal(const DimNode& a, const DimNode& b) { return compare(&a, &b) == 0; }
 
 // Expressions live as long as the process: there are few of them, and every trace asks for the same ones again.
 Dim intern(DimNode node) {
-  static auto& nodes = *new std::deque<DimNode>;
-  static auto& buckets = *new std::unordered_multimap<std::size_t, const DimNode*>;
+  struct Known {
+    std::deque<DimNode> nodes;
+    std::unordered_multimap<std::size_t, const DimNode*> buckets;
+  };
+  static constinit Lazy<Known> known;
+  auto& [nodes, buckets] = known.get();
   std::size_t key = hash(node);
   std::lock_guard lock(process_mutex(LockOrder::sizes));
   auto [first, last] = buckets.equal_range(key);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "base/lazy.hpp"
 #include "base/options.hpp"
 #include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
@@ -55,8 +56,8 @@ std::uint64_t machine_memory(const std::string& root) {
 
 std::uint64_t host_memory_limit() {
   if (const std::uint64_t chosen = options().memory_limit) return chosen;
-  static const std::uint64_t machine = machine_memory();
-  return machine;
+  static constinit Lazy<const std::uint64_t> machine;
+  return machine.get([] { return machine_memory(); });
 }
 
 std::uint64_t host_memory_held() { return held.load(std::memory_order_relaxed); }

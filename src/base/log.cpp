@@ -10,6 +10,7 @@
 
 #include "base/file_size_signal.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 
 namespace weft::logging {
 
@@ -25,10 +26,9 @@ struct State {
   std::set<std::string, std::less<>> warned;
 };
 
-// Never destroyed: destructors of the user's statics may still log.
 State& state() {
-  static State& instance = *new State;
-  return instance;
+  static constinit Lazy<State> instance;
+  return instance.get();
 }
 
 void emit(State& state, const std::string& line) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/lazy.hpp"
 #include "base/log.hpp"
 
 namespace weft {
@@ -54,8 +55,8 @@ ProcessOptions read_options() {
 }
 
 ProcessOptions& options() {
-  static ProcessOptions& instance = *new ProcessOptions(read_options());
-  return instance;
+  static constinit Lazy<ProcessOptions> instance;
+  return instance.get(read_options);
 }
 
 }  // namespace weft

@@ -18,6 +18,7 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/host_memory.hpp"
+#include "base/lazy.hpp"
 #include "base/per_thread.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -106,10 +107,9 @@ struct SharedLists {
   ProcessMutex& mutex = process_mutex(LockOrder::memory);
   FreeLists lists;
 
-  // Never destroyed: values in static variables are freed after everything else.
   static SharedLists& instance() {
-    static SharedLists& shared = *new SharedLists;
-    return shared;
+    static constinit Lazy<SharedLists> shared;
+    return shared.get();
   }
   Block* pop(int index) {
     std::lock_guard lock(mutex);

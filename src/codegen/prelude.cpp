@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lazy.hpp"
+
 namespace weft::codegen {
 
 extern const char embedded_lanes_native[];
@@ -53,14 +55,13 @@ void cut(std::string_view text, std::vector<Section>& sections) {
   }
 }
 
-// Never destroyed: destructors of the user's statics may still compile.
 const std::vector<Section>& all_sections() {
-  static const std::vector<Section>& sections = *new std::vector<Section>([] {
+  static constinit Lazy<const std::vector<Section>> sections;
+  return sections.get([] {
     std::vector<Section> result;
     for (const char* text : texts) cut(text, result);
     return result;
-  }());
-  return sections;
+  });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/per_thread.hpp"
 #include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
@@ -183,8 +184,8 @@ struct Texts {
   std::unordered_map<std::string_view, std::uint32_t> ids{{"", 0}};
 };
 Texts& texts() {
-  static Texts& texts = *new Texts;
-  return texts;
+  static constinit Lazy<Texts> instance;
+  return instance.get();
 }
 }  // namespace
 

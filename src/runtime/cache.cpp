@@ -16,6 +16,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/directory.hpp"
@@ -223,8 +224,12 @@ std::vector<std::string> cache_paths() {
 }  // namespace
 
 std::shared_ptr<Cache> disk_cache() {
-  static std::shared_ptr<Cache>& cache = *new std::shared_ptr<Cache>;
-  static std::vector<std::string>& opened = *new std::vector<std::string>;
+  struct Opened {
+    std::shared_ptr<Cache> cache;
+    std::vector<std::string> paths;
+  };
+  static constinit Lazy<Opened> instance;
+  auto& [cache, opened] = instance.get();
   const std::lock_guard lock(process_mutex(LockOrder::cache));
   std::vector<std::string> paths = cache_paths();
   // One that could not be opened is tried again: what was wrong (no descriptors left) may be over.

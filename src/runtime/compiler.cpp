@@ -15,6 +15,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "base/options.hpp"
@@ -203,7 +204,8 @@ bool is_out_of_room(std::string_view message) {
 }  // namespace
 
 HostCompiler host_compiler() {
-  static auto& known = *new std::map<std::string, std::string>;  // state of the file -> version text
+  static constinit Lazy<std::map<std::string, std::string>> versions;  // by the state of the file
+  auto& known = versions.get();
   HostCompiler compiler;
   compiler.path = find_compiler();
   const std::string state = file_state(compiler.path);

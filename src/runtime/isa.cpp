@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "base/lazy.hpp"
 #include "base/options.hpp"
 
 namespace weft {
@@ -35,7 +36,8 @@ Isa detect() {
 }  // namespace
 
 Isa host_isa() {
-  static const Isa widest = detect();
+  static constinit Lazy<const Isa> detected;
+  const Isa widest = detected.get(detect);
   for (std::size_t i = 0; i < std::size(rows); ++i) {
     if (options().isa == rows[i].name && static_cast<Isa>(i) < widest) return static_cast<Isa>(i);
   }

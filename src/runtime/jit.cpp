@@ -11,6 +11,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "base/version.hpp"
@@ -44,8 +45,8 @@ struct Memory {
 };
 
 Memory& memory() {
-  static Memory& instance = *new Memory;
-  return instance;
+  static constinit Lazy<Memory> instance;
+  return instance.get();
 }
 
 // Holds the right to make one library; gives it up on every way out.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/storage.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/parallel.hpp"
@@ -169,7 +171,14 @@ struct Task {
 const MatmulKernels& host_kernels() {
   static const MatmulKernels* const table[] = {&baseline::matmul_kernels, &avx2::matmul_kernels,
                                                &avx512::matmul_kernels};
-  return *table[static_cast<int>(host_isa())];
+  const MatmulKernels& kernels = *table[static_cast<int>(host_isa())];
+  static constinit std::atomic<bool> caches_known{false};
+  if (!caches_known.load(std::memory_order_acquire)) {
+    const std::lock_guard no_fork(process_mutex(LockOrder::loader));
+    kernels.find_caches();
+    caches_known.store(true, std::memory_order_release);
+  }
+  return kernels;
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ constexpr MatmulPanels matmul_panels(std::int64_t rows, std::int64_t columns, st
 struct MatmulKernels {
   void (*f32)(const MatmulTile&);
   void (*f64)(const MatmulTile&);
+  void (*find_caches)();  // Eigen keeps their sizes in a function's static object, so no fork may come meanwhile
 };
 namespace baseline {
 extern const MatmulKernels matmul_kernels;

@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
 
@@ -25,10 +26,9 @@ class Table {
     return executables_.try_emplace(std::move(key), std::move(made)).first->second;
   }
 
-  // Never destroyed: values in static variables may be computed late.
   static Table& instance() {
-    static Table& table = *new Table;
-    return table;
+    static constinit Lazy<Table> table;
+    return table.get();
   }
 
  private:

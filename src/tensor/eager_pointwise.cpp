@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/lazy.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/parallel.hpp"
 #include "tensor/eager.hpp"
@@ -134,7 +135,8 @@ struct Job {
 }  // namespace
 
 const Kernels& kernels() {
-  static const Kernels table = [] {
+  static constinit Lazy<const Kernels> table;
+  return table.get([] {
     Kernels kernels{};
 #define WEFT_PUT_ALL(isa)         \
   case Isa::isa:                  \
@@ -152,8 +154,7 @@ const Kernels& kernels() {
     }
 #undef WEFT_PUT_ALL
     return kernels;
-  }();
-  return table;
+  });
 }
 
 void combine(Op op, DType dtype, void* result, const void* a, const void* b, std::int64_t count) {

@@ -8,6 +8,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/seeded_bug.hpp"
 #include "runtime/isa.hpp"
 #include "tensor/expressions.hpp"
@@ -45,8 +46,8 @@ struct Definitions {
   }
 };
 Definitions& definitions() {
-  static Definitions& definitions = *new Definitions;
-  return definitions;
+  static constinit Lazy<Definitions> instance;
+  return instance.get();
 }
 
 // The gradient of those results that have one (a bit for each). The others take no part: zeros in their place would
@@ -161,10 +162,12 @@ void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Lo
 }  // namespace
 
 const OwnExpressions& own_expressions() {
-  static const OwnExpressions table = host_isa() == Isa::avx512 ? avx512::expressions()
-                                      : host_isa() == Isa::avx2 ? avx2::expressions()
-                                                                : baseline::expressions();
-  return table;
+  static constinit Lazy<const OwnExpressions> table;
+  return table.get([] {
+    return host_isa() == Isa::avx512 ? avx512::expressions()
+           : host_isa() == Isa::avx2 ? avx2::expressions()
+                                     : baseline::expressions();
+  });
 }
 
 std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,

@@ -8,6 +8,7 @@
 #include "base/float_modes.hpp"
 #include "base/fork.hpp"
 #include "base/hash.hpp"
+#include "base/lazy.hpp"
 #include "tensor/eager.hpp"
 #include "tensor/eager_device.hpp"
 #include "tensor/record.hpp"
@@ -236,8 +237,8 @@ struct OpenLevels {
   }
 };
 OpenLevels& open_levels() {
-  static OpenLevels& levels = *new OpenLevels;
-  return levels;
+  static constinit Lazy<OpenLevels> levels;
+  return levels.get();
 }
 }  // namespace
 

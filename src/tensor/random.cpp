@@ -1,12 +1,12 @@
 #include "weft/random.hpp"
 
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/lazy.hpp"
 #include "base/storage.hpp"
 #include "graph/reference.hpp"
 #include "tensor/evaluate.hpp"
@@ -89,15 +89,8 @@ DType computed_in(DType dtype, const char* operation, Loc loc) {
 }  // namespace
 
 DefaultGenerator& DefaultGenerator::instance() {
-  // Never destroyed: threads may outlive main. The first to have made it wins; nobody waits for another thread, which
-  // a forked child would not have.
-  static std::atomic<DefaultGenerator*> instance;
-  if (DefaultGenerator* made = instance.load(std::memory_order_acquire)) return *made;
-  auto* fresh = new DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}};
-  DefaultGenerator* made = nullptr;
-  if (instance.compare_exchange_strong(made, fresh)) return *fresh;
-  delete fresh;
-  return *made;
+  static constinit Lazy<DefaultGenerator> instance;
+  return instance.get([] { return DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}}; });
 }
 HeldGenerator hold_default_generator() {
   DefaultGenerator& held = DefaultGenerator::instance();

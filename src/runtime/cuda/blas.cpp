@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/lazy.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -111,8 +112,8 @@ struct Library {
   std::map<Key, Choice> choices;
 
   static Library& of(const DeviceState& device) {
-    static auto& all = *new std::array<Library, 64>;
-    return all[device.device.index];
+    static constinit Lazy<std::array<Library, 64>> all;
+    return all.get()[device.device.index];
   }
 
   const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/lazy.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -68,10 +69,9 @@ struct Slot {
   FreeLists lists;
 };
 
-// Never destroyed: values in static variables are freed after everything else.
 std::array<Slot, most_devices>& slots() {
-  static auto& all = *new std::array<Slot, most_devices>;
-  return all;
+  static constinit Lazy<std::array<Slot, most_devices>> all;
+  return all.get();
 }
 
 Pointer address(const void* data) { return reinterpret_cast<Pointer>(data); }

@@ -4,9 +4,12 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <mutex>
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -20,6 +23,7 @@ struct Symbol {
 class Loader {
  public:
   Loader(const char* what, std::initializer_list<const char*> names) : what_(what) {
+    const std::lock_guard no_fork(process_mutex(LockOrder::loader));  // a child could not load anything afterwards
     // The toolkit's own folder is not always on the loader's path.
     for (const char* folder : {"", "/usr/local/cuda/lib64/"})
       for (const char* name : names) {
@@ -50,7 +54,8 @@ class Loader {
   Symbol { #name, reinterpret_cast < void**>(&table.name) }
 
 const Driver& driver() {
-  static const Driver table = [] {
+  static constinit Lazy<const Driver> instance;
+  return instance.get([] {
     Loader library("the NVIDIA driver", {"libcuda.so.1"});
     Driver table;
     library.read({WEFT_SYMBOL(cuInit),
@@ -82,8 +87,7 @@ const Driver& driver() {
       fail("cuda", {}, "the NVIDIA driver finds no device to use: ", text ? text : "unknown error", " (", result, ")");
     }
     return table;
-  }();
-  return table;
+  });
 }
 
 void check(int result, const char* call) {
@@ -99,7 +103,8 @@ void check(int result, const char* call) {
 }
 
 const Nvrtc& nvrtc() {
-  static const Nvrtc table = [] {
+  static constinit Lazy<const Nvrtc> instance;
+  return instance.get([] {
     Loader library("NVRTC, the CUDA compiler,", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
     Nvrtc table;
     library.read({WEFT_SYMBOL(nvrtcVersion), WEFT_SYMBOL(nvrtcCreateProgram), WEFT_SYMBOL(nvrtcDestroyProgram),
@@ -107,8 +112,7 @@ const Nvrtc& nvrtc() {
                   WEFT_SYMBOL(nvrtcGetProgramLog), WEFT_SYMBOL(nvrtcGetCUBINSize), WEFT_SYMBOL(nvrtcGetCUBIN),
                   WEFT_SYMBOL(nvrtcGetErrorString)});
     return table;
-  }();
-  return table;
+  });
 }
 
 bool nvrtc_available(std::string* why) {
@@ -122,7 +126,8 @@ bool nvrtc_available(std::string* why) {
 }
 
 const BlasLt& blas() {
-  static const BlasLt table = [] {
+  static constinit Lazy<const BlasLt> instance;
+  return instance.get([] {
     Loader library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
     BlasLt table;
     library.read({WEFT_SYMBOL(cublasLtCreate), WEFT_SYMBOL(cublasLtMatmulDescCreate),
@@ -132,8 +137,7 @@ const BlasLt& blas() {
                   WEFT_SYMBOL(cublasLtMatmulPreferenceDestroy), WEFT_SYMBOL(cublasLtMatmulPreferenceSetAttribute),
                   WEFT_SYMBOL(cublasLtMatmulAlgoGetHeuristic), WEFT_SYMBOL(cublasLtMatmul)});
     return table;
-  }();
-  return table;
+  });
 }
 
 void check_blas(int result, const char* call) {
