@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/options.hpp"
-#include "graph/graph.hpp"
+#include "ir/graph.hpp"
 #include "runtime/plan.hpp"
 
 namespace weft {

@@ -5,8 +5,8 @@
 #include "autograd/rules.hpp"
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
-#include "tensor/evaluate.hpp"
-#include "tensor/record.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
 
 namespace weft {
 namespace {

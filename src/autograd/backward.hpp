@@ -3,7 +3,7 @@
 // Iterative, linear in what was recorded since the variables but for one sort; contributions to one value are added in
 // the reverse order of recording, so the rounding of a gradient is a function of the program alone.
 #pragma once
-#include "graph/graph.hpp"
+#include "ir/graph.hpp"
 
 namespace weft {
 

@@ -9,8 +9,8 @@
 
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
-#include "tensor/evaluate.hpp"
-#include "tensor/record.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
 
 namespace weft::detail {
 
@@ -50,7 +50,8 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
     const Leaf& leaf = leaves.leaves[i];
     if (!trains(leaf)) continue;
     Tensor variable = record(Op::variable, {leaf.tensor()}, {}, {}, loc_);
-    if (variables_.empty() && saved_start_ == UINT64_MAX) open_level(recorder().level_start = variable.node()->sequence);
+    if (variables_.empty() && saved_start_ == UINT64_MAX)
+      open_level(recorder().level_start = variable.node()->sequence);
     positions_.push_back(i);
     variables_.push_back(std::move(variable));
   }

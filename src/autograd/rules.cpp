@@ -2,8 +2,8 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
-#include "tensor/elementwise.hpp"
-#include "tensor/record.hpp"
+#include "record/elementwise.hpp"
+#include "record/record.hpp"
 
 namespace weft {
 namespace {

@@ -2,7 +2,7 @@
 // gradients of its operands, recorded as ordinary values, so that they are differentiable again. Invariant: a gradient
 // has exactly the type of the value that it belongs to. A primitive without a rule does not compile.
 #pragma once
-#include "graph/graph.hpp"
+#include "ir/graph.hpp"
 
 namespace weft {
 

@@ -4,8 +4,8 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
-#include "tensor/evaluate.hpp"
-#include "tensor/record.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
 #include "weft/data.hpp"
 
 namespace weft::data {

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/fail.hpp"
-#include "tensor/record.hpp"
+#include "record/record.hpp"
 
 namespace weft::nn {
 namespace {

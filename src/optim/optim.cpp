@@ -2,10 +2,10 @@
 #include "weft/optim.hpp"
 
 #include "base/fail.hpp"
-#include "tensor/elementwise.hpp"
-#include "tensor/evaluate.hpp"
-#include "tensor/expressions.hpp"
-#include "tensor/record.hpp"
+#include "record/elementwise.hpp"
+#include "record/evaluate.hpp"
+#include "record/expressions.hpp"
+#include "record/record.hpp"
 #include "weft/grad.hpp"
 
 namespace weft::optim {

@@ -1,6 +1,6 @@
 // Views as functions of indices. In: an element's index in a view's result. Out: its index in the operand.
 #pragma once
-#include "graph/graph.hpp"
+#include "ir/graph.hpp"
 
 namespace weft {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/dim_expression.hpp"
-#include "graph/table.hpp"
+#include "ir/table.hpp"
 
 namespace weft::loop {
 

@@ -6,7 +6,7 @@
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
 #include "base/contraction.hpp"
-#include "graph/graph.hpp"
+#include "ir/graph.hpp"
 #include "schedule/loop.hpp"
 
 namespace weft {

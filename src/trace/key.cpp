@@ -5,7 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
-#include "tensor/random.hpp"
+#include "record/random.hpp"
 #include "trace/names.hpp"
 
 namespace weft::detail {

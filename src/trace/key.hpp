@@ -6,7 +6,7 @@
 #pragma once
 #include <vector>
 
-#include "graph/node.hpp"
+#include "ir/node.hpp"
 #include "weft/compile.hpp"
 
 namespace weft::detail {

@@ -4,8 +4,8 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
-#include "graph/reference.hpp"
-#include "tensor/evaluate.hpp"
+#include "interpret/reference.hpp"
+#include "record/evaluate.hpp"
 #include "weft/ops.hpp"
 
 namespace weft::detail {

@@ -1,7 +1,7 @@
 // Replaying a traced graph without generated kernels: by the eager executor, node by node, or by the reference
 // interpreter. In: the graph, the values of its inputs and size symbols. Out: its outputs, computed.
 #pragma once
-#include "graph/graph.hpp"
+#include "ir/graph.hpp"
 #include "weft/compile_options.hpp"
 
 namespace weft::detail {

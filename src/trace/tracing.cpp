@@ -7,7 +7,7 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
-#include "tensor/record.hpp"
+#include "record/record.hpp"
 #include "trace/names.hpp"
 
 namespace weft::detail {

@@ -2,7 +2,7 @@
 // function holds the first and second derivatives of every primitive.
 #include <doctest/doctest.h>
 
-#include "tensor/evaluate.hpp"
+#include "record/evaluate.hpp"
 #include "tests/autograd/cases.hpp"
 #include "weft/compile.hpp"
 #include "weft/expr.hpp"

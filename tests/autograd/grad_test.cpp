@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "graph/regions.hpp"
-#include "tensor/evaluate.hpp"
+#include "passes/regions.hpp"
+#include "record/evaluate.hpp"
 #include "tests/autograd/support.hpp"
 
 namespace weft::test {

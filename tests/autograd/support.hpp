@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "base/fail.hpp"
-#include "graph/reference.hpp"
-#include "tensor/record.hpp"
+#include "interpret/reference.hpp"
+#include "record/record.hpp"
 #include "weft/grad.hpp"
 
 namespace weft::test {

@@ -11,7 +11,7 @@
 #include "base/fail.hpp"
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
-#include "graph/reference_math.hpp"
+#include "interpret/reference_math.hpp"
 #include "runtime/jit.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "tests/cuda/device.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/reference_math.hpp"
+#include "interpret/reference_math.hpp"
 #include "tests/codegen/lanes_functions.hpp"
 #include "tests/codegen/lanes_ulp.hpp"
 

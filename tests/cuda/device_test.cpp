@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "graph/node.hpp"
+#include "ir/node.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
 #include "weft/weft.hpp"

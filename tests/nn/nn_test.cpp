@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/fail.hpp"
-#include "graph/node.hpp"
+#include "ir/node.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
 

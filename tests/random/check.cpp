@@ -8,10 +8,10 @@
 #include <random>
 
 #include "base/options.hpp"
-#include "graph/reference.hpp"
+#include "interpret/reference.hpp"
 #include "pipeline.hpp"
-#include "tensor/evaluate.hpp"
-#include "tensor/record.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
 #include "tests/cuda/device.hpp"
 #include "tests/sanitized.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <random>
 
-#include "graph/table.hpp"
-#include "tensor/record.hpp"
+#include "ir/table.hpp"
+#include "record/record.hpp"
 #include "weft/grad.hpp"
 
 namespace weft::testing {

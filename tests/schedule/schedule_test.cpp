@@ -7,13 +7,13 @@
 #include <ctime>
 #include <map>
 
-#include "graph/algebra.hpp"
-#include "graph/cse.hpp"
-#include "graph/decompose.hpp"
-#include "graph/fold.hpp"
-#include "graph/reference.hpp"
-#include "graph/regions.hpp"
-#include "tensor/record.hpp"
+#include "interpret/reference.hpp"
+#include "passes/algebra.hpp"
+#include "passes/cse.hpp"
+#include "passes/decompose.hpp"
+#include "passes/fold.hpp"
+#include "passes/regions.hpp"
+#include "record/record.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace weft;

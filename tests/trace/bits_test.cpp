@@ -4,8 +4,8 @@
 #include <random>
 
 #include "base/options.hpp"
-#include "graph/table.hpp"
-#include "tensor/record.hpp"
+#include "ir/table.hpp"
+#include "record/record.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/random.hpp"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/options.hpp"
-#include "tensor/record.hpp"
+#include "record/record.hpp"
 #include "tests/small_stack.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"

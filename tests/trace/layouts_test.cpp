@@ -5,8 +5,8 @@
 #include <random>
 
 #include "base/options.hpp"
-#include "graph/table.hpp"
-#include "tensor/record.hpp"
+#include "ir/table.hpp"
+#include "record/record.hpp"
 #include "tests/trace/support.hpp"
 
 using namespace weft;

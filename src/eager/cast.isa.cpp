@@ -1,0 +1,115 @@
+// Eager kernels that convert between dtypes. f16 and bf16 are converted from and to f32 exactly as the lanes do not
+// hold them; from types wider than f32 they round once, through a float rounded to odd (Boldo and Melquiond, 2008).
+#include "eager/kernels.hpp"
+#include "weft/detail/lanes.hpp"
+
+namespace weft::eager::WEFT_ISA_NAMESPACE {
+namespace {
+using namespace weft::lanes;
+#include "eager/loop.inc"
+
+// What a storage type is on lanes: bool as the bytes 0 and 1.
+template <class To, class From>
+void cast_vectors(void* result, const Operand* operands, std::int64_t vectors) {
+  each_vector<1, From, From, To>(
+      result, operands, vectors, [](auto a, auto, auto) __attribute__((always_inline)) {
+        if constexpr (same_type<From, bool>)
+          return convert<To>(convert<unsigned char>(a));
+        else
+          return convert<To>(a);
+      });
+}
+
+// ---- 16-bit floats: plain loops over bits, which the compiler turns into vectors ------------------------------------
+
+inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+inline float from_bits(std::uint32_t x) { return __builtin_bit_cast(float, x); }
+
+inline float widen_bf16(std::uint16_t x) { return from_bits(std::uint32_t{x} << 16); }
+inline std::uint16_t narrow_bf16(float x) {
+  std::uint32_t bits = bits_of(x);
+  std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (bits >> 16) | 0x40;
+  return static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+// The exponent moves by 112; denormals are made normal by subtracting what the leading one stands for.
+inline float widen_f16(std::uint16_t x) {
+  std::uint32_t sign = (x & 0x8000u) << 16, rest = (x & 0x7fffu) << 13;
+  std::uint32_t normal = rest + (112u << 23), special = rest + (224u << 23);
+  std::uint32_t denormal = bits_of(from_bits(rest + (113u << 23)) - from_bits(113u << 23));
+  std::uint32_t size = rest >= (31u << 23) ? special : rest < (1u << 23) ? denormal : normal;
+  return from_bits(sign | size);
+}
+inline std::uint16_t narrow_f16(float x) {
+  std::uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  std::uint32_t normal = (size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13;
+  std::uint32_t denormal = bits_of(from_bits(size) + 0.5f) - bits_of(0.5f);  // 0.5's last bit is the least f16
+  std::uint32_t special = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+  std::uint32_t result = size >= 0x477ff000 ? special : size < 0x38800000 ? denormal : normal;
+  return static_cast<std::uint16_t>(sign | result);
+}
+
+// The float next to `x` toward zero, with its last bit set where it differs from x: rounding it again to far fewer bits
+// gives what rounding x at once would have. A zero is never beyond x, whatever its sign.
+inline float odd_float(double x) {
+  auto near = static_cast<float>(x);
+  double back = near;
+  std::uint32_t bits = bits_of(near);
+  std::uint32_t beyond = ((back < 0) & (back < x)) | ((back > 0) & (back > x));  // |near| > |x|
+  std::uint32_t odd = (bits - beyond) | 1;
+  return back == x || back != back ? near : from_bits(odd);
+}
+inline double odd_double(std::int64_t x) {
+  std::int64_t high = x >> 11 << 11;
+  return static_cast<double>(x >= -(std::int64_t{1} << 53) && x <= (std::int64_t{1} << 53) ? x
+                             : high == x                                                   ? x
+                                                                                           : high | 1 << 10);
+}
+
+template <class To, class From, class Function>
+void each_element(void* result, const Operand* operands, std::int64_t vectors, Function f) {
+  auto* to = static_cast<To*>(result);
+  const auto* from = static_cast<const From*>(operands[0].data);
+  if (operands[0].step == 0) {
+    const To one = f(*from);
+    for (std::int64_t i = 0; i < vectors * lane_count; ++i) to[i] = one;
+    return;
+  }
+  for (std::int64_t i = 0; i < vectors * lane_count; ++i) to[i] = f(from[i]);
+}
+
+}  // namespace
+
+#define WEFT_CAST(from, From, to, To) \
+  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = cast_vectors<To, From>;
+#define WEFT_CASTS_FROM(from, From)        \
+  WEFT_CAST(from, From, boolean, bool)     \
+  WEFT_CAST(from, From, u8, unsigned char) \
+  WEFT_CAST(from, From, i32, int)          \
+  WEFT_CAST(from, From, i64, long)         \
+  WEFT_CAST(from, From, f32, float)        \
+  WEFT_CAST(from, From, f64, double)
+#define WEFT_CAST_HALF(from, From, to, To, expression)                                                                 \
+  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = [](void* result, const Operand* operands, \
+                                                                                std::int64_t vectors) {                \
+    each_element<To, From>(result, operands, vectors, [](From x) { return expression; });                              \
+  };
+#define WEFT_CASTS_TO_HALF(half, narrow)                                       \
+  WEFT_CAST_HALF(f32, float, half, std::uint16_t, narrow(x))                   \
+  WEFT_CAST_HALF(f64, double, half, std::uint16_t, narrow(odd_float(x)))       \
+  WEFT_CAST_HALF(i32, std::int32_t, half, std::uint16_t, narrow(odd_float(x))) \
+  WEFT_CAST_HALF(i64, std::int64_t, half, std::uint16_t, narrow(odd_float(odd_double(x))))
+
+void put_casts(Kernels& kernels) {
+  WEFT_CASTS_FROM(boolean, bool)
+  WEFT_CASTS_FROM(u8, unsigned char)
+  WEFT_CASTS_FROM(i32, int)
+  WEFT_CASTS_FROM(i64, long)
+  WEFT_CASTS_FROM(f32, float)
+  WEFT_CASTS_FROM(f64, double)
+  WEFT_CAST_HALF(f16, std::uint16_t, f32, float, widen_f16(x))
+  WEFT_CAST_HALF(bf16, std::uint16_t, f32, float, widen_bf16(x))
+  WEFT_CASTS_TO_HALF(f16, narrow_f16)
+  WEFT_CASTS_TO_HALF(bf16, narrow_bf16)
+}
+
+}  // namespace weft::eager::WEFT_ISA_NAMESPACE

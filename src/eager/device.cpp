@@ -1,0 +1,147 @@
+#include "eager/device.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
+#include "pipeline.hpp"
+#include "runtime/cuda/device.hpp"
+
+namespace weft::eager {
+namespace {
+
+// Executables by the structure of their graph. Emptied when full: what is in use comes back from the disk cache.
+class Table {
+ public:
+  std::shared_ptr<const Executable> find_or_compile(Graph graph) {
+    std::string key = structure_text(graph);
+    std::unique_lock lock(process_mutex(LockOrder::device_kernels));
+    if (const auto found = executables_.find(key); found != executables_.end()) return found->second;
+    lock.unlock();  // others run theirs meanwhile; of two that compile the same, the first to end is kept
+    std::shared_ptr<const Executable> made = compile_graph(std::move(graph), {});
+    lock.lock();
+    if (executables_.size() >= capacity) executables_.clear();
+    return executables_.try_emplace(std::move(key), std::move(made)).first->second;
+  }
+
+  static Table& instance() {
+    static constinit Lazy<Table> table;
+    return table.get();
+  }
+
+ private:
+  static constexpr std::size_t capacity = 4096;
+  std::map<std::string, std::shared_ptr<const Executable>> executables_;
+};
+
+// An input for each operand; the caller adds the node over them.
+std::vector<Tensor> inputs_for(std::span<const Value> operands, Loc loc) {
+  std::vector<Tensor> inputs;
+  for (const Value& operand : operands) {
+    Attributes slot;
+    slot.value = static_cast<std::int64_t>(inputs.size());
+    inputs.push_back(make_node(Op::input, {}, slot, operand.type, loc));
+  }
+  return inputs;
+}
+
+std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const Value> operands) {
+  const std::shared_ptr<const Executable> executable = Table::instance().find_or_compile(std::move(graph));
+  std::vector<Value> contiguous, results;
+  std::vector<void*> arguments, pointers;
+  std::vector<Storage*> blocks;
+  for (const Value& operand : operands) {
+    contiguous.push_back(operand.type.device.type == Device::Type::cpu ? make_contiguous(operand) : operand);
+    WEFT_CHECK(contiguous.back().contiguous(), "a strided value on a device");
+    arguments.push_back(contiguous.back().data());
+  }
+  for (const Type& type : types) {
+    results.push_back(make_value(type));
+    pointers.push_back(results.back().data());
+  }
+  for (const auto* values : {&contiguous, &results})
+    for (const Value& value : *values)
+      if (value.storage->device == executable->plan.device) blocks.push_back(value.storage);
+  runtime::run(executable->plan, arguments, pointers, {}, nullptr, blocks);
+  return results;
+}
+
+Graph graph_of(std::vector<Tensor> inputs, const Tensor& node, std::size_t outputs) {
+  std::vector<Tensor> results;
+  for (std::size_t i = 0; i < outputs; ++i) results.emplace_back(node.node(), static_cast<unsigned>(i));
+  return make_graph(std::move(inputs), std::move(results), {});
+}
+
+// One kernel for all numbers of a dtype and shape: the number comes from the host.
+Value fill(const Attributes& attributes, const Type& type, Loc loc) {
+  Type number = type, element = type;
+  number.shape = element.shape = {};
+  number.device = Device::cpu();
+  const Value one = execute(Op::constant, attributes, number, {}, loc);
+  if (type.shape.rank() == 0) return execute_transfer(type, one);
+  std::vector<Tensor> inputs = inputs_for(std::span(&one, 1), loc);
+  const Tensor moved = make_node(Op::transfer, inputs, {}, element, loc);
+  const Tensor node = make_node(Op::expand, std::span(&moved, 1), {}, type, loc);
+  return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), std::span(&one, 1))[0];
+}
+
+// The text of an error without its "[operation] ", to stand inside another one.
+std::string_view without_operation(std::string_view text) {
+  const std::size_t end = text.find("] ");
+  return text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text;
+}
+
+}  // namespace
+
+void require_device(Device device, const char* operation, Loc loc) {
+  if (device.type == Device::Type::cpu) return;
+  try {
+    runtime::cuda::use(device);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
+    fail(operation, loc, "cuda:", static_cast<int>(device.index), " can't be used: ", without_operation(error.what()));
+  }
+}
+
+Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
+                        Loc loc) {
+  require_device(type.device, info(op).name, loc);
+  const OpKind kind = info(op).kind;
+  if (kind == OpKind::identity || kind == OpKind::collective || op == Op::reshape) {
+    Value result = operands[0];
+    result.type = type;
+    result.sizes = sizes_of(type);
+    result.layout = contiguous_layout(result.sizes);
+    return result;
+  }
+  if (op == Op::constant) return fill(attributes, type, loc);
+  std::vector<Tensor> inputs = inputs_for(operands, loc);
+  const Tensor node = make_node(op, inputs, attributes, type, loc);
+  if (kind == OpKind::effect) {  // its token holds what was checked
+    run(make_graph(std::move(inputs), {}, {node}), {}, operands);
+    return operands[0];
+  }
+  return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
+}
+
+Value execute_transfer(const Type& type, const Value& operand) {
+  const Device from = operand.type.device;
+  require_device(type.device, "to", {});
+  Value source = from.type == Device::Type::cpu ? make_contiguous(operand) : operand;
+  if (from == type.device) {
+    source.type = type;
+    return source;
+  }
+  Value result = make_value(type);
+  const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  const Value& queued = type.device.type == Device::Type::cpu ? source : result;
+  memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()),
+              queued.storage->queue);
+  if (type.device.type == Device::Type::cpu) memory.synchronize(from);
+  return result;
+}
+
+}  // namespace weft::eager

@@ -1,0 +1,17 @@
+// Eager execution on a device: each operation is a graph of one node that goes through the pipeline once a kind (its
+// structure: primitive, dtypes, sizes) and is run from a table afterwards. In: computed values. Out: fresh contiguous
+// values on the result's device. Operands in the host's memory are copied there for the call.
+#pragma once
+#include "eager/eager.hpp"
+
+namespace weft::eager {
+
+Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
+                        Loc loc);
+// The same elements on the device of `type`.
+Value execute_transfer(const Type& type, const Value& operand);
+
+// Opens the device. Throws Error that says what is missing, with the user's line.
+void require_device(Device device, const char* operation, Loc loc);
+
+}  // namespace weft::eager

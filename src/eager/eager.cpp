@@ -1,0 +1,180 @@
+// The eager executor's dispatch, and the primitives that move elements without computing: constants, views, assembling.
+#include "eager/eager.hpp"
+
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "eager/device.hpp"
+
+namespace weft::eager {
+
+Value make_value(const Type& type) {
+  Sizes sizes = sizes_of(type);
+  return Value(type, allocate(type.device, storage_bytes(type.dtype, sizes.count())), contiguous_layout(sizes));
+}
+
+Value make_contiguous(const Value& value) {
+  if (value.contiguous()) return value;
+  Value result = make_value(value.type);
+  copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
+                value.layout);
+  return result;
+}
+
+namespace {
+
+// One element of memory, however large the shape.
+Value execute_constant(const Attributes& attributes, const Type& type) {
+  bool size = !attributes.start.same(Dim(0));
+  std::int64_t integer = size ? attributes.start.constant() : attributes.value;
+  double real = size ? static_cast<double>(integer) : attributes.as_number(DType::f64);
+  Type one = type;
+  one.shape = {};
+  if (type.dtype == DType::f16 || type.dtype == DType::bf16) one.dtype = DType::f64;
+  Value result = make_value(one);
+  switch (one.dtype) {
+    case DType::boolean: *result.as<bool>() = integer != 0; break;
+    case DType::u8: *result.as<std::uint8_t>() = static_cast<std::uint8_t>(integer); break;
+    case DType::i32: *result.as<std::int32_t>() = static_cast<std::int32_t>(integer); break;
+    case DType::i64: *result.as<std::int64_t>() = integer; break;
+    case DType::f32: *result.as<float>() = static_cast<float>(real); break;
+    default: *result.as<double>() = real; break;
+  }
+  result = convert(result, type.dtype);
+  result.type = type;
+  result.sizes = sizes_of(type);
+  std::fill_n(result.layout.strides, max_rank, 0);
+  return result;
+}
+
+// The numbers along one axis; the others repeat them.
+Value execute_iota(const Attributes& attributes, const Type& type) {
+  int axis = attributes.axes[0];
+  Type line = type;
+  line.shape = Shape::of(type.shape[axis]);
+  Type counted = line;
+  counted.dtype = DType::i64;
+  Value numbers = make_value(counted);
+  for (std::int64_t i = 0, n = numbers.sizes.count(); i < n; ++i) numbers.as<std::int64_t>()[i] = i;
+  Value result = convert(numbers, type.dtype);
+  result.type = type;
+  result.sizes = sizes_of(type);
+  std::fill_n(result.layout.strides, max_rank, 0);
+  result.layout.strides[axis] = 1;
+  return result;
+}
+
+Value execute_view(Op op, const Attributes& attributes, const Type& type, const Value& operand) {
+  Value result = operand;
+  result.type = type;
+  result.sizes = sizes_of(type);
+  std::int64_t* strides = result.layout.strides;
+  switch (op) {
+    case Op::reshape: {
+      std::optional<Layout> layout = reshape_layout(operand.sizes, operand.layout, result.sizes);
+      if (!layout) {
+        result = make_contiguous(operand);
+        result.type = type;
+        result.sizes = sizes_of(type);
+        layout = contiguous_layout(result.sizes);
+      }
+      result.layout = *layout;
+      break;
+    }
+    case Op::permute:
+      for (int i = 0; i < result.sizes.rank; ++i) strides[i] = operand.layout.strides[attributes.axes[i]];
+      break;
+    case Op::expand: {
+      int lead = result.sizes.rank - operand.sizes.rank;
+      for (int i = 0; i < result.sizes.rank; ++i) {
+        bool repeats = i < lead || operand.sizes.size[i - lead] == 1;
+        strides[i] = repeats ? 0 : operand.layout.strides[i - lead];
+      }
+      break;
+    }
+    default: {  // slice
+      int axis = attributes.axes[0];
+      if (result.sizes.size[axis] > 0) result.layout.offset += attributes.start.constant() * strides[axis];
+      if (result.sizes.size[axis] > 1) strides[axis] *= attributes.value;
+    }
+  }
+  return result;
+}
+
+// Copies `part` to where `place` begins along `axis`, every `step`-th element.
+void put_part(Value& result, const Value& part, int axis, std::int64_t place, std::int64_t step) {
+  Layout target = result.layout;
+  if (part.sizes.count() == 0) return;
+  target.offset += place * target.strides[axis];
+  if (part.sizes.size[axis] > 1) target.strides[axis] *= step;
+  copy_elements(part.sizes, part.element_bytes(), result.storage->data, target, part.storage->data, part.layout);
+}
+
+Value execute_concat(const Attributes& attributes, const Type& type, std::span<const Value> parts) {
+  Value result = make_value(type);
+  std::int64_t place = 0;
+  for (const Value& part : parts) {
+    put_part(result, part, attributes.axes[0], place, 1);
+    place += part.sizes.size[attributes.axes[0]];
+  }
+  return result;
+}
+
+Value execute_pad(const Attributes& attributes, const Type& type, const Value& operand) {
+  Value result = make_value(type);
+  std::memset(result.data(), 0, storage_bytes(type.dtype, result.sizes.count()));
+  put_part(result, operand, attributes.axes[0], attributes.start.constant(), attributes.value + 1);
+  return result;
+}
+
+Value execute_cast(Op op, const Type& type, const Value& operand) {
+  if (operand.type.dtype == type.dtype || (op == Op::bitcast && type.dtype != DType::boolean)) {
+    Value result = operand;
+    result.type = type;
+    return result;
+  }
+  return execute_pointwise(Op::cast, type, std::span(&operand, 1));  // any byte but 0 becomes true
+}
+
+// The message was completed with its line when the check was recorded.
+Value execute_check(const Attributes& attributes, const Type& type, const Value& condition) {
+  if (!*condition.as<bool>()) throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
+  Value token = make_value(type);
+  *token.as<bool>() = true;
+  return token;
+}
+
+}  // namespace
+
+Value execute(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands, Loc loc) {
+  if (op == Op::transfer) return execute_transfer(type, operands[0]);
+  if (type.device.type != Device::Type::cpu) return execute_on_device(op, attributes, type, operands, loc);
+  switch (info(op).kind) {
+    case OpKind::pointwise: return execute_pointwise(op, type, operands);
+    case OpKind::cast: return execute_cast(op, type, operands[0]);
+    case OpKind::view: return execute_view(op, attributes, type, operands[0]);
+    case OpKind::reduce: return execute_reduction(op, attributes, type, operands[0]);
+    case OpKind::contraction: return execute_matmul(type, operands[0], operands[1]);
+    case OpKind::random: return execute_random_bits(type, operands[0], operands[1]);
+    case OpKind::effect: return execute_check(attributes, type, operands[0]);
+    case OpKind::assemble:
+      return op == Op::pad ? execute_pad(attributes, type, operands[0]) : execute_concat(attributes, type, operands);
+    case OpKind::index:
+      return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
+                              : execute_scatter_add(type, operands[0], operands[1], loc);
+    case OpKind::identity:
+    case OpKind::collective: {
+      Value result = operands[0];
+      result.type = type;
+      return result;
+    }
+    case OpKind::leaf:
+      if (op == Op::constant) return execute_constant(attributes, type);
+      if (op == Op::iota) return execute_iota(attributes, type);
+      break;
+    case OpKind::region: break;
+  }
+  WEFT_CHECK(false, info(op).name, " has no eager kernel");
+}
+
+}  // namespace weft::eager

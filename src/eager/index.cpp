@@ -1,0 +1,90 @@
+// Rows by index, and random bits. Indices were checked when the operation was recorded; they are checked again here,
+// since nothing else keeps a wrong one from reaching memory.
+#include <algorithm>
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "eager/eager.hpp"
+#include "eager/kernels.hpp"
+#include "runtime/parallel.hpp"
+
+namespace weft::eager {
+namespace {
+
+constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
+
+void check_rows(const char* operation, const std::int64_t* index, std::int64_t count, std::int64_t rows, Loc loc) {
+  for (std::int64_t i = 0; i < count; ++i)
+    if (index[i] < 0 || index[i] >= rows) fail(operation, loc, "index ", index[i], " is out of range [0, ", rows, ")");
+}
+
+template <class Body>
+void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
+  std::int64_t least = std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, elements_each));
+  parallel_for(
+      0, count, least,
+      [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Body*>(context))(begin, end); }, &body);
+}
+
+}  // namespace
+
+Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc) {
+  Value rows = make_contiguous(table), picks = make_contiguous(index), result = make_value(type);
+  std::int64_t count = picks.sizes.count(), total = result.sizes.count();
+  if (total == 0) return result;
+  check_rows("gather", picks.as<std::int64_t>(), count, rows.sizes.size[0], loc);
+  std::int64_t width = total / count;
+  std::size_t bytes = static_cast<std::size_t>(width) * rows.element_bytes();
+  in_parallel(count, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(result.as<std::byte>() + static_cast<std::size_t>(i) * bytes,
+                  rows.as<std::byte>() + static_cast<std::size_t>(picks.as<std::int64_t>()[i]) * bytes, bytes);
+  });
+  return result;
+}
+
+// Each thread adds the updates of its own rows, in their order: equal indices always add up in the same order.
+Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc) {
+  DType dtype = type.dtype == DType::f16 || type.dtype == DType::bf16 ? DType::f32 : type.dtype;
+  Type summed = type;
+  summed.dtype = dtype;
+  Value picks = make_contiguous(index), from = make_contiguous(convert(updates, dtype)), result = make_value(summed);
+  std::int64_t rows = result.sizes.rank ? result.sizes.size[0] : 1, count = picks.sizes.count(),
+               total = result.sizes.count();
+  if (total == 0) return convert(result, type.dtype);
+  std::memset(result.data(), 0, static_cast<std::size_t>(total) * result.element_bytes());
+  check_rows("scatter_add", picks.as<std::int64_t>(), count, rows, loc);
+  std::int64_t width = total / rows;
+  std::size_t bytes = static_cast<std::size_t>(width) * result.element_bytes();
+  in_parallel(rows, count * width / rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int64_t row = picks.as<std::int64_t>()[i];
+      if (row < begin || row >= end) continue;
+      std::byte* to = result.as<std::byte>() + static_cast<std::size_t>(row) * bytes;
+      combine(Op::add, dtype, to, to, from.as<std::byte>() + static_cast<std::size_t>(i) * bytes, width);
+    }
+  });
+  return convert(result, type.dtype);
+}
+
+Value execute_random_bits(const Type& type, const Value& seed, const Value& offset) {
+  Value result = make_value(type);
+  RandomKernel kernel = kernels().random_bits[static_cast<int>(type.dtype)];
+  WEFT_CHECK(kernel, "no kernel draws ", to_string(type));
+  std::int64_t key = *seed.as<std::int64_t>(), place = *offset.as<std::int64_t>();
+  std::int64_t vectors = result.sizes.count() / vector_length, rest = result.sizes.count() % vector_length;
+  auto at = [&](std::int64_t vector) {
+    return result.as<std::byte>() + static_cast<std::size_t>(vector * vector_length) * result.element_bytes();
+  };
+  in_parallel(vectors, 8 * vector_length, [&](std::int64_t begin, std::int64_t end) {
+    kernel(at(begin), key, place, begin * vector_length, end - begin);
+  });
+  if (rest) {
+    alignas(64) std::byte last[vector_length * 8];
+    kernel(last, key, place, vectors * vector_length, 1);
+    std::memcpy(at(vectors), last, static_cast<std::size_t>(rest) * result.element_bytes());
+  }
+  return result;
+}
+
+}  // namespace weft::eager

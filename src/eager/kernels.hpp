@@ -1,0 +1,62 @@
+// The eager executor's kernels: loops over contiguous memory, compiled ahead of time once an ISA and expanded from
+// weft/ops.def. In: a primitive's row and a dtype. Out: a function. Plain data and no inline functions, since the
+// *.isa.cpp files, which must share nothing with each other, read this header too.
+#pragma once
+#include <cstdint>
+
+#include "weft/dtype.hpp"
+
+namespace weft::eager {
+
+// Kernels walk whole vectors of 16 elements; the caller pads what is left (pointwise.cpp).
+inline constexpr std::int64_t vector_length = 16;
+
+// `step` is 16, or 0 for an operand of one value, which is then repeated 16 times.
+struct Operand {
+  const void* data;
+  std::int64_t step;
+};
+using PointwiseKernel = void (*)(void* result, const Operand* operands, std::int64_t vectors);
+
+// Folds up to 4096 elements of a row into one (weft/detail/reduce.inc).
+using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* result);
+
+// Elements first .. first + 16 * vectors of a draw.
+using RandomKernel = void (*)(void* result, std::int64_t seed, std::int64_t offset, std::int64_t first,
+                              std::int64_t vectors);
+
+// Positions of the table's rows: those of Op.
+enum Row : int {
+#define WEFT_POINTWISE(name, ...) row_##name,
+#define WEFT_STRUCTURAL(name, ...) row_##name,
+#include "weft/ops.def"
+  row_count
+};
+
+// Null where a primitive is not defined on a dtype, or is computed through another one (f16 and bf16 through f32).
+struct Kernels {
+  PointwiseKernel pointwise[row_count][dtype_count];  // by the operands' dtype; `where`: of its values
+  PointwiseKernel cast[dtype_count][dtype_count];     // from, to
+  ReduceKernel reduce[row_count][dtype_count];        // f32, f64, i64
+  RandomKernel random_bits[dtype_count];              // i32, i64
+};
+
+// What each ISA's files put into its table.
+#define WEFT_KERNEL_FILES(isa)           \
+  namespace isa {                        \
+  void put_arithmetic(Kernels& kernels); \
+  void put_functions(Kernels& kernels);  \
+  void put_logic(Kernels& kernels);      \
+  void put_casts(Kernels& kernels);      \
+  void put_reductions(Kernels& kernels); \
+  void put_random(Kernels& kernels);     \
+  }
+WEFT_KERNEL_FILES(baseline)
+WEFT_KERNEL_FILES(avx2)
+WEFT_KERNEL_FILES(avx512)
+#undef WEFT_KERNEL_FILES
+
+// Those of the CPU that the process runs on.
+const Kernels& kernels();
+
+}  // namespace weft::eager

@@ -1,0 +1,276 @@
+// Reductions, in the order of weft/detail/reduce.inc. The operand's axes are taken in the order kept, reduced and,
+// where the last axis is kept, its run of kept axes behind: [outer, length] are rows, [outer, length, inner] columns.
+// Work is cut into chunks by the shape alone; partial results are joined in order.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/fail.hpp"
+#include "eager/eager.hpp"
+#include "eager/kernels.hpp"
+#include "runtime/parallel.hpp"
+
+namespace weft::eager {
+namespace {
+
+constexpr std::int64_t row_chunk = 4096, column_chunk = 64, column_block = 1024;
+constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
+
+// The dtype in which a reduction accumulates.
+DType accumulated_in(DType dtype) {
+  return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
+struct Plan {
+  std::int64_t outer = 1, length = 1, inner = 1;
+  Walk walk;  // over [outer, length, inner] in this order
+};
+
+Plan make_plan(const Value& operand, const Attributes& attributes) {
+  const Sizes& sizes = operand.sizes;
+  int tail = sizes.rank;  // axes from here on are kept and stand last
+  while (tail > 0 && (!attributes.axes[tail - 1] || sizes.size[tail - 1] == 1)) --tail;
+  Plan plan;
+  Sizes permuted;
+  Layout layout;
+  layout.offset = operand.layout.offset;
+  auto take = [&](int begin, int end, bool reduced, std::int64_t& count) {
+    for (int axis = begin; axis < end; ++axis) {
+      if ((attributes.axes[axis] != 0) != reduced) continue;
+      layout.strides[permuted.rank] = operand.layout.strides[axis];
+      permuted.size[permuted.rank++] = sizes.size[axis];
+      count *= sizes.size[axis];
+    }
+  };
+  take(0, tail, false, plan.outer);
+  take(0, sizes.rank, true, plan.length);
+  take(tail, sizes.rank, false, plan.inner);
+  plan.walk = make_walk(permuted, layout);
+  return plan;
+}
+
+// Blocks of the operand in the dtype of the accumulation.
+struct Blocks {
+  Walk walk;
+  const void* data;
+  DType stored, wanted;
+  struct alignas(64) Scratch {
+    std::byte packed[row_chunk * 8], converted[row_chunk * 8];
+  };
+  const void* fetch(std::int64_t begin, std::int64_t count, Scratch& scratch) const {
+    std::size_t bytes = storage_bytes(stored, 1);
+    const void* elements = gather_block(walk, data, bytes, begin, count, scratch.packed);
+    if (stored == wanted) return elements;
+    cast_elements(stored, wanted, scratch.converted, elements, count);
+    return scratch.converted;
+  }
+};
+
+// What a total is rounded from: float partials are joined as double.
+template <class T>
+struct TotalOf {
+  using type = double;
+};
+template <>
+struct TotalOf<std::int64_t> {
+  using type = std::int64_t;
+};
+
+double join(Op op, double a, double b) {
+  switch (op) {
+    case Op::sum: return a + b;
+    case Op::prod: return a * b;
+    default: break;
+  }
+  if (a != a || b != b) return NAN;
+  bool first = a < b || (a == b && std::signbit(a));  // -0 < +0
+  return (op == Op::amin) == first ? a : b;
+}
+std::int64_t join(Op op, std::int64_t a, std::int64_t b) {
+  auto x = static_cast<std::uint64_t>(a), y = static_cast<std::uint64_t>(b);
+  switch (op) {
+    case Op::sum: return static_cast<std::int64_t>(x + y);
+    case Op::prod: return static_cast<std::int64_t>(x * y);
+    case Op::amax: return std::max(a, b);
+    default: return std::min(a, b);
+  }
+}
+template <class Total>
+Total start(Op op) {
+  if (op == Op::sum) return 0;
+  if (op == Op::prod) return 1;
+  if constexpr (std::is_integral_v<Total>)
+    return op == Op::amax ? INT64_MIN : INT64_MAX;
+  else
+    return op == Op::amax ? -INFINITY : INFINITY;
+}
+
+struct Job {
+  Op op;
+  Plan plan;
+  Blocks blocks;
+  DType dtype;              // of partial results
+  std::int64_t chunks = 1;  // a row or column
+  std::byte* partial;       // [outer, chunks, inner]
+};
+
+void fold_rows(const Job& job, std::int64_t begin, std::int64_t end) {
+  Blocks::Scratch scratch;
+  ReduceKernel kernel = kernels().reduce[static_cast<int>(job.op)][static_cast<int>(job.dtype)];
+  std::size_t bytes = storage_bytes(job.dtype, 1);
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    std::int64_t row = unit / job.chunks, first = unit % job.chunks * row_chunk;
+    std::int64_t count = std::min(row_chunk, job.plan.length - first);
+    kernel(job.blocks.fetch(row * job.plan.length + first, count, scratch), count,
+           job.partial + static_cast<std::size_t>(unit) * bytes);
+  }
+}
+
+Op combining(Op op) {
+  return op == Op::sum ? Op::add : op == Op::prod ? Op::mul : op == Op::amax ? Op::maximum : Op::minimum;
+}
+
+void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
+  Blocks::Scratch scratch;
+  const Plan& plan = job.plan;
+  std::size_t bytes = storage_bytes(job.dtype, 1);
+  std::int64_t columns = (plan.inner - 1) / column_block + 1;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    std::int64_t column = unit % columns * column_block, chunk = unit / columns % job.chunks;
+    std::int64_t outer = unit / columns / job.chunks;
+    std::int64_t count = std::min(column_block, plan.inner - column);
+    std::int64_t first = chunk * column_chunk, last = std::min(first + column_chunk, plan.length);
+    std::byte* total =
+        job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * plan.inner + column) * bytes;
+    auto fill = [&]<class T>(T value) { std::fill_n(reinterpret_cast<T*>(total), count, value); };
+    if (job.dtype == DType::f32)
+      fill(start<float>(job.op));
+    else if (job.dtype == DType::f64)
+      fill(start<double>(job.op));
+    else
+      fill(start<std::int64_t>(job.op));
+    for (std::int64_t row = first; row < last; ++row) {
+      const void* elements = job.blocks.fetch((outer * plan.length + row) * plan.inner + column, count, scratch);
+      combine(combining(job.op), job.dtype, total, total, elements, count);
+    }
+  }
+}
+
+// result[outer, inner]: the partial results joined over the chunks.
+template <class T>
+void join_partials(const Job& job, T* result) {
+  using Total = typename TotalOf<T>::type;
+  const Plan& plan = job.plan;
+  const T* partial = reinterpret_cast<const T*>(job.partial);
+  std::vector<Total> totals(static_cast<std::size_t>(plan.inner));
+  for (std::int64_t outer = 0; outer < plan.outer; ++outer) {
+    std::fill(totals.begin(), totals.end(), start<Total>(job.op));
+    for (std::int64_t chunk = 0; chunk < job.chunks; ++chunk)
+      for (std::int64_t i = 0; i < plan.inner; ++i) {
+        Total& total = totals[static_cast<std::size_t>(i)];
+        total = join(job.op, total, static_cast<Total>(*partial++));
+      }
+    for (Total total : totals) *result++ = static_cast<T>(total);
+  }
+}
+
+// The first greatest element's position in each row; a NaN is greatest.
+template <class T>
+void fold_argmax(const Job& job, std::int64_t begin, std::int64_t end) {
+  Blocks::Scratch scratch;
+  auto* result = reinterpret_cast<std::int64_t*>(job.partial);
+  for (std::int64_t row = begin; row < end; ++row) {
+    T best{};
+    std::int64_t position = -1;
+    for (std::int64_t first = 0; first < job.plan.length; first += row_chunk) {
+      std::int64_t count = std::min(row_chunk, job.plan.length - first);
+      const T* x = static_cast<const T*>(job.blocks.fetch(row * job.plan.length + first, count, scratch));
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (position >= 0 && !(x[i] > best || (x[i] != x[i] && best == best))) continue;
+        best = x[i];
+        position = first + i;
+      }
+    }
+    result[row] = position;
+  }
+}
+
+void run_parallel(const Job& job, std::int64_t units, std::int64_t unit_elements,
+                  void (*body)(const Job& job, std::int64_t begin, std::int64_t end)) {
+  struct Context {
+    const Job& job;
+    void (*body)(const Job& job, std::int64_t begin, std::int64_t end);
+  } context{job, body};
+  parallel_for(
+      0, units, std::max<std::int64_t>(1, grain / std::max<std::int64_t>(1, unit_elements)),
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        const Context& c = *static_cast<Context*>(context);
+        c.body(c.job, begin, end);
+      },
+      &context);
+}
+
+Value execute_argmax(const Type& type, const Value& operand, const Attributes& attributes) {
+  // Rows, also where the last axis is kept: the walk gathers each.
+  Value result = make_value(type);
+  Job job{Op::argmax, make_plan(operand, attributes), {}, accumulated_in(operand.type.dtype),
+          1,          result.as<std::byte>()};
+  Plan& plan = job.plan;
+  if (plan.inner != 1) {  // [outer, length, inner] becomes [outer, inner, length]
+    Sizes sizes;
+    Layout layout;
+    layout.offset = operand.layout.offset;
+    for (bool reduced : {false, true})
+      for (int axis = 0; axis < operand.sizes.rank; ++axis) {
+        if ((attributes.axes[axis] != 0) != reduced) continue;
+        layout.strides[sizes.rank] = operand.layout.strides[axis];
+        sizes.size[sizes.rank++] = operand.sizes.size[axis];
+      }
+    plan.walk = make_walk(sizes, layout);
+    plan.outer *= plan.inner;
+    plan.inner = 1;
+  }
+  job.blocks = {plan.walk, operand.storage->data, operand.type.dtype, job.dtype};
+  auto body = job.dtype == DType::f32   ? fold_argmax<float>
+              : job.dtype == DType::f64 ? fold_argmax<double>
+                                        : fold_argmax<std::int64_t>;
+  run_parallel(job, plan.outer, plan.length, body);
+  return result;
+}
+
+}  // namespace
+
+Value execute_reduction(Op op, const Attributes& attributes, const Type& type, const Value& operand) {
+  if (op == Op::argmax) return execute_argmax(type, operand, attributes);
+  Plan plan = make_plan(operand, attributes);
+  Type accumulated = type;
+  accumulated.dtype = accumulated_in(operand.type.dtype);
+  Value total = make_value(accumulated);
+  if (plan.outer * plan.inner == 0) return convert(total, type.dtype);
+
+  Job job{op, plan,   {plan.walk, operand.storage->data, operand.type.dtype, accumulated.dtype}, accumulated.dtype,
+          1,  nullptr};
+  bool rows = plan.inner == 1;
+  std::int64_t chunk = rows ? row_chunk : column_chunk;
+  job.chunks = (plan.length + chunk - 1) / chunk;
+  Type partial_type = accumulated;
+  partial_type.shape = Shape::of(plan.outer * job.chunks * plan.inner);
+  Value partial = job.chunks == 1 ? total : make_value(partial_type);
+  job.partial = partial.as<std::byte>();
+  if (rows)
+    run_parallel(job, plan.outer * job.chunks, std::min(chunk, plan.length), fold_rows);
+  else
+    run_parallel(job, plan.outer * job.chunks * ((plan.inner - 1) / column_block + 1),
+                 std::min(chunk, plan.length) * std::min(plan.inner, column_block), fold_columns);
+  if (job.chunks != 1) {
+    if (accumulated.dtype == DType::f32)
+      join_partials(job, total.as<float>());
+    else if (accumulated.dtype == DType::f64)
+      join_partials(job, total.as<double>());
+    else
+      join_partials(job, total.as<std::int64_t>());
+  }
+  return convert(total, type.dtype);
+}
+
+}  // namespace weft::eager

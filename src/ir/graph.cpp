@@ -1,0 +1,321 @@
+#include "ir/graph.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <range/v3/view/concat.hpp>
+#include <unordered_set>
+
+#include "base/fail.hpp"
+#include "ir/infer.hpp"
+
+namespace weft {
+
+bool is_effect(const Node& node) { return is_effect(node.op) || (node.body && !node.body->effects.empty()); }
+
+Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
+  Graph graph;
+  std::unordered_set<const Node*> seen;
+  std::vector<Node*> stack;
+  auto visit = [&](const Tensor& value) {
+    if (seen.insert(value.node()).second) stack.push_back(value.node());
+  };
+  for (const auto* roots : {&inputs, &outputs, &effects})
+    for (const Tensor& root : *roots) visit(root);
+  while (!stack.empty()) {
+    Node* node = stack.back();
+    stack.pop_back();
+    graph.nodes.emplace_back(node);
+    for (const Tensor& operand : node->inputs()) visit(operand);
+  }
+  std::sort(graph.nodes.begin(), graph.nodes.end(),
+            [](const Tensor& a, const Tensor& b) { return a.node()->sequence < b.node()->sequence; });
+  number_nodes(graph);
+  graph.inputs = std::move(inputs);
+  graph.outputs = std::move(outputs);
+  graph.effects = std::move(effects);
+  return graph;
+}
+
+void number_nodes(const Graph& graph) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
+    if (graph.nodes[i].node()->body) number_nodes(*graph.nodes[i].node()->body);
+  }
+}
+
+Tensor build_like(const Node& node, std::span<const Tensor> operands) {
+  Tensor copy = make_node(node.op, operands, node.attributes, node.type, node.loc);
+  Node* made = copy.node();
+  made->scope = node.scope;
+  made->trace = node.trace;
+  made->output_count = node.output_count;
+  made->more_types = node.more_types;
+  made->body = node.body;
+  made->definition = node.definition;
+  return copy;
+}
+
+Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
+             const Node& origin) {
+  std::span<const Tensor> list(operands.begin(), operands.size());
+  Tensor made = make_node(op, list, attributes, infer(op, list, attributes, wanted, origin.loc), origin.loc);
+  made.node()->scope = origin.scope;
+  made.node()->trace = origin.trace;
+  return made;
+}
+
+Graph rewrite(const Graph& graph, const Replace& replace) {
+  std::vector<Tensor> mapped(graph.nodes.size());
+  auto map = [&](const Tensor& value) -> Tensor {
+    const Tensor& target = mapped[value.node()->index];
+    return value.output() == 0 ? target : Tensor(target.node(), value.output());
+  };
+  std::vector<Tensor> operands;
+  bool effects_move = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    operands.clear();
+    bool changed = false;
+    for (const Tensor& operand : node.inputs()) {
+      operands.push_back(map(operand));
+      changed |= !operands.back().same(operand);
+    }
+    Tensor replaced = replace(node, operands);
+    if (is_effect(node)) {
+      // Behind a new node all later effects are new too: an old one would stand before it.
+      changed |= effects_move;
+      effects_move |= changed || replaced.defined();
+    }
+    if (!replaced.defined()) replaced = changed ? build_like(node, operands) : graph.nodes[i];
+    mapped[i] = std::move(replaced);
+  }
+  auto map_all = [&](const std::vector<Tensor>& values) {
+    std::vector<Tensor> result;
+    for (const Tensor& value : values) result.push_back(map(value));
+    return result;
+  };
+  Graph result = make_graph(map_all(graph.inputs), map_all(graph.outputs), map_all(graph.effects));
+  result.symbols = graph.symbols;
+  result.conditions = graph.conditions;
+  return result;
+}
+
+DecidedSizes::DecidedSizes(const Graph& graph)
+    : environment_{graph.symbols, graph.conditions},
+      decided_(graph.conditions.size()),
+      saved_(std::exchange(DimEnvironment::current(), &environment_)) {}
+DecidedSizes::~DecidedSizes() { DimEnvironment::current() = saved_; }
+void DecidedSizes::close() const {
+  if (environment_.conditions.size() == decided_) return;
+  const DimCondition& condition = environment_.conditions[decided_];
+  WEFT_CHECK(false, "a pass compared sizes that nothing guards: ", dims::to_string(condition.left), " and ",
+             dims::to_string(condition.right));
+}
+
+void verify(const Graph& graph) {
+  // Sizes that the trace decided to be equal may be spelled differently.
+  DecidedSizes sizes(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    const OpInfo& row = info(node.op);
+    WEFT_CHECK(node.index == i, "node ", i, " (", row.name, ") has index ", node.index);
+    for (const Tensor& operand : node.inputs()) {
+      WEFT_CHECK(operand.defined(), "undefined operand of %", i, " ", row.name);
+      WEFT_CHECK(operand.node()->index < i && graph.nodes[operand.node()->index].node() == operand.node(),
+                 "operand of %", i, " ", row.name, " stands behind its user or in another graph");
+      WEFT_CHECK(operand.output() < operand.node()->output_count, "%", i, " ", row.name,
+                 " reads a result that does not exist");
+    }
+    WEFT_CHECK(node.more_types.size() + 1 == node.output_count, "%", i, " ", row.name, " result types");
+    Type inferred = infer(node.op, node.inputs(), node.attributes, node.type, node.loc);
+    bool agrees = inferred.dtype == node.type.dtype && inferred.shape.rank() == node.type.shape.rank() &&
+                  inferred.device == node.type.device;
+    for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
+    WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
+    if (node.op == Op::constant && !is_floating(node.type.dtype)) {
+      const auto [least, greatest] = integer_range(node.type.dtype);
+      WEFT_CHECK(least <= node.attributes.value && node.attributes.value <= greatest, "%", i, " constant ",
+                 node.attributes.value, " is no ", info(node.type.dtype).name);
+    }
+    if (node.op == Op::all_reduce_wait) {
+      const Node& start = *node.input(0).node();
+      WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes == node.attributes, "%", i, " waits for %",
+                 start.index, ", which is no all_reduce_start of its group");
+    }
+    if (node.body) {
+      verify(*node.body);
+      WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count, "%",
+                 i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
+    }
+  }
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (const Tensor& root : ranges::views::concat(graph.inputs, graph.outputs, graph.effects)) {
+    const std::uint32_t index = root.node()->index;
+    WEFT_CHECK(index < needed.size() && graph.nodes[index].node() == root.node(), info(root.node()->op).name,
+               " is an input, output or effect of the graph and not among its nodes");
+    needed[index] = true;
+  }
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = *graph.nodes[i].node();
+    WEFT_CHECK(needed[i], "%", i, " ", info(node.op).name, " reaches no output and no effect");
+    for (const Tensor& operand : node.inputs()) needed[operand.node()->index] = true;
+  }
+  std::vector<std::uint32_t> effects, listed;
+  for (const Tensor& value : graph.nodes)
+    if (is_effect(*value.node())) effects.push_back(value.node()->index);
+  for (const Tensor& effect : graph.effects)
+    if (is_effect(*effect.node())) listed.push_back(effect.node()->index);
+  for (std::size_t i = 0; i < std::max(effects.size(), listed.size()); ++i)
+    WEFT_CHECK(i < listed.size() && i < effects.size() && listed[i] == effects[i], "effect %",
+               i < effects.size() ? effects[i] : listed[i], " is not listed, or not in the order of the nodes");
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+    WEFT_CHECK(graph.inputs[i].node()->op == Op::input &&
+               graph.inputs[i].node()->attributes.value == static_cast<std::int64_t>(i));
+}
+
+// ---- text ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string number_text(const Node& node) {
+  if (!node.attributes.start.same(Dim(0))) return dims::to_string(node.attributes.start);
+  if (!is_floating(node.type.dtype)) return std::to_string(node.attributes.value);
+  char buffer[40];
+  auto end = std::to_chars(buffer, buffer + sizeof buffer, node.attributes.as_number(node.type.dtype)).ptr;
+  return std::string(buffer, end);
+}
+
+std::string value_text(const Tensor& value) {
+  std::string text = "%" + std::to_string(value.node()->index);
+  if (value.output()) text += "." + std::to_string(value.output());
+  return text;
+}
+
+std::string attributes_text(const Node& node) {
+  const Attributes& a = node.attributes;
+  switch (node.op) {
+    case Op::constant: return number_text(node);
+    case Op::input: return std::to_string(a.value);
+    case Op::data: return "data " + std::to_string(a.value);
+    case Op::permute: {
+      std::string text = "axes";
+      for (int i = 0; i < node.type.shape.rank(); ++i) text += (i ? "," : " ") + std::to_string(a.axes[i]);
+      return text;
+    }
+    case Op::slice:
+      return "axis " + std::to_string(a.axes[0]) + " from " + dims::to_string(a.start) + " step " +
+             std::to_string(a.value);
+    case Op::pad:
+      return "axis " + std::to_string(a.axes[0]) + " by " + dims::to_string(a.start) + "," + dims::to_string(a.stop) +
+             " interior " + std::to_string(a.value);
+    case Op::concat:
+    case Op::iota: return "axis " + std::to_string(a.axes[0]);
+    case Op::all_reduce_start:
+    case Op::all_reduce_wait: return "group " + interned_text(static_cast<std::uint32_t>(a.value));
+    case Op::check: return interned_text(static_cast<std::uint32_t>(a.value));
+    default: break;
+  }
+  if (is_reduce(node.op)) {
+    std::string text = "axes";
+    for (int i = 0; i < max_rank; ++i)
+      if (a.axes[i]) text += " " + std::to_string(i);
+    return text;
+  }
+  return {};
+}
+
+std::string line(const Node& node) {
+  std::string text = "%" + std::to_string(node.index) + " " + to_string(node.type);
+  for (const Type& more : node.more_types) text += ", " + to_string(more);
+  text += std::string(" = ") + info(node.op).name + "(";
+  bool first = true;
+  for (const Tensor& operand : node.inputs()) {
+    if (!first) text += ", ";
+    first = false;
+    text += value_text(operand);
+  }
+  if (std::string attributes = attributes_text(node); !attributes.empty()) text += (first ? "" : "; ") + attributes;
+  return text + ")";
+}
+
+std::string results_line(const Graph& graph) {
+  std::string text = "return";
+  for (const Tensor& output : graph.outputs) text += " " + value_text(output);
+  if (!graph.effects.empty()) text += "  effects";
+  for (const Tensor& effect : graph.effects) text += " " + value_text(effect);
+  return text + "\n";
+}
+
+std::string indent(const std::string& text) {
+  std::string result = "  ";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (text[i] == '\n' && i + 1 < text.size()) result += "  ";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string structure_text(const Graph& graph) {
+  std::string text;
+  for (const Tensor& value : graph.nodes) {
+    text += line(*value.node()) + "\n";
+    if (value.node()->body) text += indent(structure_text(*value.node()->body));
+  }
+  return text + results_line(graph);
+}
+
+std::string to_text(const Graph& graph) {
+  std::string text;
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    std::string row = line(node);
+    std::string where = to_string(node.loc);
+    if (node.scope) where += (where.empty() ? "" : " ") + interned_text(node.scope);
+    if (!where.empty()) row += std::string(row.size() < 60 ? 60 - row.size() : 1, ' ') + "# " + where;
+    text += row + "\n";
+    if (node.body) text += indent(to_text(*node.body));
+  }
+  return text + results_line(graph);
+}
+
+namespace {
+
+std::string dot_label(const Node& node) {
+  std::string text = info(node.op).name, label;
+  if (std::string attributes = attributes_text(node); !attributes.empty()) text += " " + attributes;
+  for (char c : text) label.append(c == '"' || c == '\\' ? "\\" : "") += c;
+  return label + "\\n" + to_string(node.type);
+}
+
+// A body is a cluster: its inputs hang on the node's operands, and the node on its outputs.
+void append_dot(std::string& text, const Graph& graph, const std::string& prefix, const std::string& margin) {
+  auto name = [](const std::string& of, const Tensor& value) { return of + std::to_string(value.node()->index); };
+  auto edge = [&](const std::string& from, const std::string& to, const char* style) {
+    text += margin + from + " -> " + to + style + ";\n";
+  };
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    const std::string here = name(prefix, value), inside = here + "_";
+    text += margin + here + " [label=\"" + dot_label(node) + "\"];\n";
+    for (const Tensor& operand : node.inputs()) edge(name(prefix, operand), here, "");
+    if (!node.body) continue;
+    text += margin + "subgraph cluster_" + here + " {\n";
+    append_dot(text, *node.body, inside, margin + "  ");
+    text += margin + "}\n";
+    for (std::size_t i = 0; i < node.body->inputs.size(); ++i)
+      edge(name(prefix, node.input(i)), name(inside, node.body->inputs[i]), " [style=dashed]");
+    for (const Tensor& output : node.body->outputs) edge(name(inside, output), here, " [style=dashed]");
+  }
+}
+
+}  // namespace
+
+std::string to_dot(const Graph& graph) {
+  std::string text = "digraph weft {\n  rankdir=TB; node [shape=box, fontname=monospace];\n";
+  append_dot(text, graph, "n", "  ");
+  return text + "}\n";
+}
+
+}  // namespace weft

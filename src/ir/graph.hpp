@@ -1,0 +1,65 @@
+// A graph: what passes take and give. In: traced nodes. Out: nodes in topological order. Invariants (checked by
+// verify): every operand stands before its user, every node but an input reaches an output or an effect, effects stand
+// in program order, types agree with inference.
+#pragma once
+#include <functional>
+
+#include "ir/table.hpp"
+
+namespace weft {
+
+struct Graph {
+  std::vector<Tensor> nodes;   // all of them, operands first; nodes[i].node()->index == i
+  std::vector<Tensor> inputs;  // Op::input, in the order of the arguments' leaves
+  std::vector<Tensor> outputs;
+  std::vector<Tensor> effects;  // roots that stand for themselves, in program order, which is also that of `nodes`
+  std::vector<DimSymbol> symbols;
+  std::vector<DimCondition> conditions;
+};
+
+// A check, the start of a collective, or a call whose body holds one.
+bool is_effect(const Node& node);
+
+// Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
+Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);
+
+// Gives the nodes their positions, in bodies too. A node that did not change is shared by the graphs before and behind
+// a pass and holds its position in the later one: whoever goes back to the earlier graph numbers it again.
+void number_nodes(const Graph& graph);
+
+// Rebuilds a graph node by node. `replace` sees each node with its operands already mapped and returns what stands for
+// it: a Tensor for output 0 of a one-output node, or an undefined Tensor to keep the node (copied when operands
+// changed).
+using Replace = std::function<Tensor(const Node& node, std::span<const Tensor> operands)>;
+Graph rewrite(const Graph& graph, const Replace& replace);
+
+// A node of a pass: inferred and made, with the location and scope of the node it stands for.
+Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
+             const Node& origin);
+Tensor build_like(const Node& node, std::span<const Tensor> operands);
+
+// While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was
+// compared that the trace did not decide, since no guard would hold it.
+class DecidedSizes {
+ public:
+  explicit DecidedSizes(const Graph& graph);
+  ~DecidedSizes();
+  DecidedSizes(const DecidedSizes&) = delete;
+  void close() const;
+
+ private:
+  DimEnvironment environment_;
+  std::size_t decided_;
+  DimEnvironment* saved_;
+};
+
+// Throws InternalError that names the node when an invariant does not hold. Recurses into bodies.
+void verify(const Graph& graph);
+
+// One line a node: `%3 f32[64,256] = relu(%2)  # model.cpp:41 mlp`. The same text in every process.
+std::string to_text(const Graph& graph);
+std::string to_dot(const Graph& graph);
+// A digest-ready canonical text without locations: equal for equal computations.
+std::string structure_text(const Graph& graph);
+
+}  // namespace weft

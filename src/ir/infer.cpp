@@ -1,0 +1,212 @@
+#include "ir/infer.hpp"
+
+#include "base/fail.hpp"
+
+namespace weft {
+
+std::string describe_operands(std::span<const Tensor> operands) {
+  std::string text;
+  for (const Tensor& operand : operands) {
+    if (!text.empty()) text += " x ";
+    text += to_string(type_of(operand));
+  }
+  return text;
+}
+
+namespace {
+
+bool accepts(DTypeClass dtypes, DType dtype) {
+  switch (dtypes) {
+    case DTypeClass::arithmetic: return dtype != DType::boolean;
+    case DTypeClass::floating:
+    case DTypeClass::predicate: return is_floating(dtype);
+    case DTypeClass::bits: return !is_floating(dtype);
+    default: return true;
+  }
+}
+
+Type infer_pointwise(Op op, std::span<const Tensor> operands, Loc loc) {
+  const OpInfo& row = info(op);
+  std::size_t first = row.dtypes == DTypeClass::select ? 1 : 0;
+  const Type& lead = type_of(operands[first]);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Type& type = type_of(operands[i]);
+    bool dtype_fits =
+        i < first ? type.dtype == DType::boolean : type.dtype == lead.dtype && accepts(row.dtypes, type.dtype);
+    if (!dtype_fits) fail(row.name, loc, "dtypes do not fit: ", describe_operands(operands));
+    if (!type.shape.same(lead.shape)) fail(row.name, loc, "shapes differ: ", describe_operands(operands));
+    if (type.device != lead.device) fail(row.name, loc, "operands live on different devices");
+  }
+  Type result = lead;
+  for (const Tensor& operand : operands) result.weak = result.weak && type_of(operand).weak;
+  if (row.dtypes == DTypeClass::comparison || row.dtypes == DTypeClass::predicate) {
+    result.dtype = DType::boolean;
+  }
+  return result;
+}
+
+Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  const Type& source = type_of(operands[0]);
+  Type result = source;
+  result.shape = wanted.shape;
+  int rank = source.shape.rank();
+  if (op == Op::reshape || op == Op::expand)
+    for (Dim size : wanted.shape)
+      if (size.is_constant() && size.constant() < 0)
+        fail(info(op).name, loc, "a size is negative: ", to_string(source), " to ", to_string(result));
+  switch (op) {
+    case Op::reshape:
+      if (!(source.shape.element_count() == wanted.shape.element_count()))
+        fail("reshape", loc, "element counts differ: ", to_string(source), " to ", to_string(result));
+      break;
+    case Op::permute: {
+      unsigned seen = 0;
+      result.shape = Shape();
+      for (int i = 0; i < rank; ++i) {
+        int axis = attributes.axes[i];
+        if (axis >= rank || (seen >> axis & 1))
+          fail("permute", loc, "not a permutation of the axes of ", to_string(source));
+        seen |= 1u << axis;
+        result.shape.push_back(source.shape[axis]);
+      }
+      break;
+    }
+    case Op::expand: {
+      int lead = wanted.shape.rank() - rank;
+      bool fits = lead >= 0;
+      for (int i = 0; fits && i < rank; ++i)
+        fits = source.shape[i].same(Dim(1)) || source.shape[i] == wanted.shape[i + lead];  // a 1 guards nothing
+      if (!fits) fail("expand", loc, to_string(source), " does not expand to ", to_string(result));
+      break;
+    }
+    case Op::slice: {
+      int axis = attributes.axes[0];
+      WEFT_CHECK(axis < rank && attributes.value != 0);
+      result.shape = source.shape;
+      result.shape[axis] = wanted.shape[axis];
+      break;
+    }
+    default: WEFT_CHECK(false, info(op).name);
+  }
+  return result;
+}
+
+Type infer_assemble(Op op, std::span<const Tensor> operands, const Attributes& attributes, Loc loc) {
+  Type result = type_of(operands[0]);
+  result.weak = false;
+  int axis = attributes.axes[0];
+  WEFT_CHECK(axis < result.shape.rank());
+  if (op == Op::pad) {
+    Dim size = result.shape[axis];
+    result.shape[axis] = size + Dim(attributes.value) * (size - Dim(1)) + attributes.start + attributes.stop;
+    return result;
+  }
+  Dim total = 0;
+  for (const Tensor& operand : operands) {
+    const Type& part = type_of(operand);
+    bool fits = part.dtype == result.dtype && part.shape.rank() == result.shape.rank() && part.device == result.device;
+    for (int i = 0; fits && i < result.shape.rank(); ++i) fits = i == axis || part.shape[i] == result.shape[i];
+    if (!fits) fail("concat", loc, "parts differ beside axis ", axis, ": ", describe_operands(operands));
+    total = total + part.shape[axis];
+  }
+  result.shape[axis] = total;
+  return result;
+}
+
+Type infer_reduce(Op op, std::span<const Tensor> operands, const Attributes& attributes, Loc loc) {
+  Type result = type_of(operands[0]);
+  bool orders = op == Op::amax || op == Op::amin || op == Op::argmax;
+  for (int i = 0; i < result.shape.rank(); ++i) {
+    if (!attributes.axes[i]) continue;
+    if (orders && result.shape[i].same(Dim(0)))
+      fail(info(op).name, loc, "over an empty axis: ", to_string(type_of(operands[0])), ", axis ", i);
+    result.shape[i] = Dim(1);
+  }
+  if (op == Op::argmax) result.dtype = DType::i64;
+  if (!orders && !is_floating(result.dtype)) result.dtype = DType::i64;
+  result.weak = false;
+  return result;
+}
+
+Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
+  const Type &a = type_of(operands[0]), &b = type_of(operands[1]);
+  int rank = a.shape.rank();
+  if (rank < 2 || b.shape.rank() != rank || a.dtype != b.dtype || a.dtype == DType::boolean)
+    fail("matmul", loc, "operands do not fit: ", describe_operands(operands));
+  if (!(a.shape[rank - 1] == b.shape[rank - 2]))
+    fail("matmul", loc, "inner sizes differ: ", describe_operands(operands));
+  for (int i = 0; i < rank - 2; ++i)
+    if (!(a.shape[i] == b.shape[i])) fail("matmul", loc, "batch sizes differ: ", describe_operands(operands));
+  if (a.device != b.device) fail("matmul", loc, "operands live on different devices: ", describe_operands(operands));
+  Type result = a;
+  result.weak = false;
+  result.shape[rank - 1] = b.shape[rank - 1];
+  return result;
+}
+
+Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Loc loc) {
+  // gather(table, index), scatter_add(index, updates): rows are axis 0 of the table.
+  const Type& index = type_of(op == Op::gather ? operands[1] : operands[0]);
+  const Type& rows = type_of(op == Op::gather ? operands[0] : operands[1]);
+  if (index.dtype != DType::i64) fail(info(op).name, loc, "the index must be i64: ", describe_operands(operands));
+  if (index.device != rows.device)
+    fail(info(op).name, loc, "operands live on different devices: ", describe_operands(operands));
+  Type result = rows;
+  result.weak = false;
+  result.shape = Shape();
+  if (op == Op::gather) {
+    if (rows.shape.rank() < 1) fail("gather", loc, "from a 0-d tensor");
+    if (index.shape.rank() + rows.shape.rank() - 1 > max_rank) fail("gather", loc, "more than 8 axes");
+    for (Dim dim : index.shape) result.shape.push_back(dim);
+    for (int i = 1; i < rows.shape.rank(); ++i) result.shape.push_back(rows.shape[i]);
+  } else {
+    int lead = index.shape.rank();
+    result.shape.push_back(wanted.shape[0]);
+    for (int i = 0; i < lead; ++i)
+      if (!(index.shape[i] == rows.shape[i]))
+        fail("scatter_add", loc, "index and updates differ: ", describe_operands(operands));
+    for (int i = lead; i < rows.shape.rank(); ++i) result.shape.push_back(rows.shape[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  const OpInfo& row = info(op);
+  WEFT_CHECK(row.arity < 0 || static_cast<std::size_t>(row.arity) == operands.size(), row.name);
+  switch (row.kind) {
+    case OpKind::pointwise: return infer_pointwise(op, operands, loc);
+    case OpKind::view: return infer_view(op, operands, attributes, wanted, loc);
+    case OpKind::assemble: return infer_assemble(op, operands, attributes, loc);
+    case OpKind::reduce: return infer_reduce(op, operands, attributes, loc);
+    case OpKind::contraction: return infer_matmul(operands, loc);
+    case OpKind::index: return infer_index(op, operands, wanted, loc);
+    case OpKind::collective: return type_of(operands[0]);
+    case OpKind::identity: {
+      Type result = type_of(operands[0]);
+      if (op == Op::transfer) result.device = wanted.device;
+      return result;
+    }
+    case OpKind::cast: {
+      Type result = type_of(operands[0]);
+      if (op == Op::bitcast && info(result.dtype).bits != info(wanted.dtype).bits)
+        fail("bitcast", loc, "widths differ: ", to_string(result), " to ", info(wanted.dtype).name);
+      result.dtype = wanted.dtype;
+      result.weak = wanted.weak;
+      return result;
+    }
+    case OpKind::effect: {
+      Type token;
+      token.dtype = DType::boolean;
+      token.device = operands.empty() ? Device{} : type_of(operands[0]).device;
+      return token;
+    }
+    case OpKind::leaf:
+    case OpKind::random:
+    case OpKind::region: return wanted;
+  }
+  return wanted;
+}
+
+}  // namespace weft

@@ -1,0 +1,207 @@
+#include "ir/node.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <ostream>
+#include <unordered_map>
+
+#include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
+#include "base/per_thread.hpp"
+#include "base/seeded_bug.hpp"
+#include "base/storage.hpp"
+#include "ir/dtype.hpp"
+
+namespace weft {
+namespace {
+
+// Nodes come and go by the million: each thread keeps the memory of those it freed last.
+struct Pool {
+  static constexpr int limit = 8192;
+  void* free_list = nullptr;
+  int count = 0;
+  Node* dead = nullptr;  // nodes to destroy, linked through `sequence`
+  bool draining = false;
+  ~Pool() {
+    while (free_list) {
+      void* next = *static_cast<void**>(free_list);
+      ::operator delete(free_list);
+      free_list = next;
+    }
+  }
+};
+Pool& pool() { return per_thread<Pool>(); }
+
+void* take_memory() {
+  Pool& p = pool();
+  if (!p.free_list) return ::operator new(sizeof(Node));
+  void* memory = p.free_list;
+  p.free_list = *static_cast<void**>(memory);
+  --p.count;
+  return memory;
+}
+void give_memory(void* memory) {
+  Pool& p = pool();
+  if (p.count >= Pool::limit) return ::operator delete(memory);
+  *static_cast<void**>(memory) = p.free_list;
+  p.free_list = memory;
+  ++p.count;
+}
+
+void destroy_one(Node* node) noexcept {
+  drop_operands(node);
+  if (node->storage) release(node->storage);
+  for (const Node::Computed& value : node->more_values)
+    if (value.storage) release(value.storage);
+  delete node->layout;
+  node->~Node();
+  give_memory(node);
+}
+
+std::uint64_t next_sequence() {
+  static std::atomic<std::uint64_t> counter{1};
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+namespace detail {
+
+// Iterative: a chain of a million nodes unwinds through the list, not through the stack.
+void destroy(Node* node) noexcept {
+  Pool& p = pool();
+  node->sequence = reinterpret_cast<std::uint64_t>(p.dead);
+  p.dead = node;
+  if (p.draining) return;
+  p.draining = true;
+  while (p.dead) {
+    Node* next = p.dead;
+    p.dead = reinterpret_cast<Node*>(next->sequence);
+    destroy_one(next);
+  }
+  p.draining = false;
+}
+
+void release(Storage* storage) noexcept { weft::release(storage); }
+
+}  // namespace detail
+
+Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, Type type, Loc loc) {
+  Node* node = new (take_memory()) Node;
+  Tensor result(node);
+  node->op = op;
+  node->sequence = next_sequence();
+  node->loc = loc;
+  node->type = type;
+  node->attributes = attributes;
+  node->operands = operands.size() <= 3 ? node->few : new Tensor[operands.size()];
+  node->operand_count = static_cast<std::uint32_t>(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) node->operands[i] = operands[i];
+  return result;
+}
+
+void drop_operands(Node* node) {
+  if (node->operands && node->operands != node->few) {
+    delete[] node->operands;
+  } else {
+    for (Tensor& operand : node->few) operand = Tensor();
+  }
+  node->operands = node->few;
+  node->operand_count = 0;
+}
+
+Attributes Attributes::number(DType dtype, double value) {
+  Attributes attributes;
+  if (info(dtype).bits == 16) value = round_to(dtype, value);  // of wider ones a kernel's literal is rounded once
+  if (is_floating(dtype))
+    std::memcpy(&attributes.value, &value, sizeof value);
+  else
+    attributes.value = static_cast<std::int64_t>(value);
+  return attributes;
+}
+Attributes Attributes::integer(std::int64_t value) {
+  Attributes attributes;
+  attributes.value = value;
+  return attributes;
+}
+double Attributes::as_number(DType dtype) const {
+  if (!is_floating(dtype)) return static_cast<double>(value);
+  double number;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+std::optional<Attributes> Attributes::literal_in(DType to, DType from) const {
+  const bool floating = is_floating(from);
+  if (is_floating(to)) return number(to, floating ? as_number(from) : round_to(to, static_cast<long double>(value)));
+  if (to == DType::boolean) return integer(floating ? as_number(from) != 0 : value != 0);
+  const auto [least, greatest] = integer_range(to);
+  if (!floating) {
+    const bool holds = (least <= value && value <= greatest) || seeded(SeededBug::literal_not_held);
+    return holds ? integer(value) : std::optional<Attributes>();
+  }
+  const double whole = std::trunc(as_number(from));
+  const bool fits = static_cast<double>(least) <= whole && whole < static_cast<double>(greatest) + 1;
+  return fits ? integer(static_cast<std::int64_t>(whole)) : std::optional<Attributes>();
+}
+IntegerRange integer_range(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return {0, 1};
+    case DType::u8: return {0, UINT8_MAX};
+    case DType::i32: return {INT32_MIN, INT32_MAX};
+    default: return {INT64_MIN, INT64_MAX};
+  }
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) text += (i ? "," : "") + dims::to_string(shape[i]);
+  return text + "]";
+}
+std::string to_string(Device device) {
+  return device.type == Device::Type::cuda ? "cuda:" + std::to_string(device.index) : "cpu";
+}
+std::string to_string(const Type& type) {
+  std::string text = info(type.dtype).name + to_string(type.shape);
+  if (type.weak) text += "'";
+  if (type.device.type == Device::Type::cuda) text += "@" + to_string(type.device);
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, Dim dim) { return out << dims::to_string(dim); }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << info(dtype).name; }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
+
+namespace {
+struct Texts {
+  ProcessMutex& mutex = process_mutex(LockOrder::texts);
+  std::deque<std::string> texts{""};
+  std::unordered_map<std::string_view, std::uint32_t> ids{{"", 0}};
+};
+Texts& texts() {
+  static constinit Lazy<Texts> instance;
+  return instance.get();
+}
+}  // namespace
+
+std::uint32_t intern_text(std::string_view text) {
+  Texts& t = texts();
+  std::lock_guard lock(t.mutex);
+  if (auto found = t.ids.find(text); found != t.ids.end()) return found->second;
+  t.texts.emplace_back(text);
+  auto id = static_cast<std::uint32_t>(t.texts.size() - 1);
+  t.ids.emplace(t.texts.back(), id);
+  return id;
+}
+const std::string& interned_text(std::uint32_t id) {
+  Texts& t = texts();
+  std::lock_guard lock(t.mutex);
+  return t.texts[id];
+}
+
+}  // namespace weft

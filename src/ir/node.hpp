@@ -1,0 +1,119 @@
+// The node: the vocabulary of everything below. A graph value is (node, output index), held by weft::Tensor.
+// In: a primitive of weft/ops.def, operands, attributes. Out: an immutable typed value. Invariants: an operand was
+// recorded before its user (smaller sequence number); type, operands and attributes never change after creation, except
+// that evaluation gives a node its storage and may sever its operands.
+#pragma once
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dim_expression.hpp"
+#include "weft/tensor.hpp"
+
+namespace weft {
+
+enum class Op : std::uint8_t {
+#define WEFT_POINTWISE(name, ...) name,
+#define WEFT_STRUCTURAL(name, ...) name,
+#include "weft/ops.def"
+};
+
+// The type of one result.
+struct Type {
+  DType dtype = DType::f32;
+  bool weak = false;  // a literal or a Scalar: takes the other operand's dtype
+  Device device = {};
+  Shape shape = {};
+  bool same(const Type& other) const {
+    return dtype == other.dtype && weak == other.weak && device == other.device && shape.same(other.shape);
+  }
+};
+std::string to_string(const Shape& shape);  // [64,128]
+std::string to_string(Device device);       // cpu, cuda:0
+std::string to_string(const Type& type);    // f32[64,128]; a trailing ' marks weak
+
+// What an operation is besides its operands. Every field is zero where a primitive does not use it, so attributes
+// compare and hash as bytes.
+struct Attributes {
+  std::int64_t value = 0;     // constant: the number's bits (double for floating, else int64); input: slot;
+                              // check: message id; pad: interior zeros; slice: step;
+                              // all_reduce: the group's name, interned
+  Dim start = 0;              // slice: first index; pad: zeros before
+  Dim stop = 0;               // pad: zeros after
+  std::uint8_t axes[8] = {};  // permute: the permutation; reduce: 1 where reduced; slice, concat, pad, iota: axes[0]
+
+  static Attributes number(DType dtype, double value);
+  static Attributes integer(std::int64_t value);
+  double as_number(DType dtype) const;
+  // A literal of dtype `from` in `to`, rounded once: bool is true for all but 0, integers lose their fraction. Empty
+  // where an integer dtype can't hold the number.
+  std::optional<Attributes> literal_in(DType to, DType from) const;
+  bool operator==(const Attributes& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
+};
+
+// The least and the greatest number of an integer dtype or bool.
+struct IntegerRange {
+  std::int64_t least, greatest;
+};
+IntegerRange integer_range(DType dtype);
+
+// Memory that holds a value: shared by the handles and views that look at it. Reference-counted, so that a count of one
+// proves that nobody else can see it (donation).
+struct Storage;
+
+// How a computed value lies in its storage. `strides` are in elements; contiguous is row-major without gaps.
+struct Layout {
+  std::int64_t offset = 0;
+  std::int64_t strides[max_rank] = {};
+};
+
+struct Graph;
+struct ElementwiseDefinition;
+
+struct Node : detail::NodeHeader {
+  Op op = Op::data;
+  std::uint8_t output_count = 1;
+  bool severed = false;  // evaluated, operands dropped: not differentiable any more
+  std::uint32_t operand_count = 0;
+  std::uint32_t trace = 0;     // the trace that recorded it; 0 outside compile
+  std::uint32_t scope = 0;     // the composite that recorded it (interned text); 0 for none
+  std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
+  std::uint32_t index = 0;     // position in a Graph; evaluation and differentiation number nodes with it too
+  std::uint64_t sequence = 0;  // recording order, increasing in a process
+  Loc loc;                     // the user's line
+  Type type;                   // of output 0
+  Attributes attributes;
+  Tensor* operands = nullptr;  // operand_count of them; `few` when they fit
+  Tensor few[3];
+  std::vector<Type> more_types;  // of outputs 1, 2, ...
+  // Computed values, one an output: null until evaluated. Outputs beyond the first keep theirs in `more_values`.
+  Storage* storage = nullptr;
+  Layout* layout = nullptr;  // null: contiguous at offset 0
+  struct Computed {
+    Storage* storage;
+  };
+  std::vector<Computed> more_values;
+  std::shared_ptr<const Graph> body;                  // call
+  const ElementwiseDefinition* definition = nullptr;  // elementwise; call: the scalar expression that the body is
+
+  std::span<const Tensor> inputs() const { return {operands, operand_count}; }
+  const Tensor& input(std::size_t i) const { return operands[i]; }
+};
+
+inline const Type& type_of(const Tensor& value) {
+  return value.output() == 0 ? value.node()->type : value.node()->more_types[value.output() - 1];
+}
+
+// Allocates a node from the thread's pool and links its operands. No checks: recording (record/record.hpp) and
+// Graph::add are the callers.
+Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, Type type, Loc loc);
+void drop_operands(Node* node);
+
+// Interned text (composites' scopes, messages of checks). Id 0 is the empty text.
+std::uint32_t intern_text(std::string_view text);
+const std::string& interned_text(std::uint32_t id);
+
+}  // namespace weft

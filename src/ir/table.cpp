@@ -1,0 +1,16 @@
+#include "ir/table.hpp"
+
+namespace weft {
+
+const OpInfo& info(Op op) {
+  static constexpr OpInfo table[] = {
+#define WEFT_POINTWISE(name, arity, dtypes, rounding, cost, lanes, ...) \
+  {#name, arity, OpKind::pointwise, DTypeClass::dtypes, Rounding::rounding, cost, #lanes},
+#define WEFT_STRUCTURAL(name, arity, kind) \
+  {#name, arity, OpKind::kind, DTypeClass::structural, Rounding::several, 1, ""},
+#include "weft/ops.def"
+  };
+  return table[static_cast<int>(op)];
+}
+
+}  // namespace weft

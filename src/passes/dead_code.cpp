@@ -1,0 +1,23 @@
+#include "passes/dead_code.hpp"
+
+#include "passes/fold.hpp"
+#include "passes/regions.hpp"
+
+namespace weft {
+
+Graph dead_code(const Graph& graph) {
+  Graph inner = in_bodies(graph, dead_code);
+  std::vector<Tensor> effects;
+  for (const Tensor& effect : inner.effects) {
+    const Node& node = *effect.node();
+    if (!is_effect(node)) continue;  // what stood here is done
+    bool holds = node.op == Op::check && is_uniform(node.input(0)) && node.input(0).node()->attributes.value != 0;
+    if (!holds) effects.push_back(effect);
+  }
+  Graph result = make_graph(inner.inputs, inner.outputs, std::move(effects));
+  result.symbols = graph.symbols;
+  result.conditions = graph.conditions;
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,16 @@
+// Constant folding. In: any graph. Out: one in which what is computed from numbers alone is a number: pointwise
+// primitives and casts of uniform constants, and views of them. The arithmetic is the table's reference column, rounded
+// to the dtype; what the kernels don't give to the same bit (exp, say) stays for them to compute.
+#pragma once
+#include "ir/graph.hpp"
+
+namespace weft {
+
+Graph fold_constants(const Graph& graph);
+
+// True for a constant whose every element is the number in its attribute (not a symbolic size).
+inline bool is_uniform(const Tensor& value) {
+  return value.node()->op == Op::constant && value.node()->attributes.start.same(Dim(0));
+}
+
+}  // namespace weft

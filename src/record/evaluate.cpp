@@ -1,0 +1,402 @@
+#include "record/evaluate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "base/fail.hpp"
+#include "base/float_modes.hpp"
+#include "base/fork.hpp"
+#include "base/hash.hpp"
+#include "base/lazy.hpp"
+#include "eager/device.hpp"
+#include "eager/eager.hpp"
+#include "record/record.hpp"
+
+namespace weft {
+namespace {
+
+using eager::Value;
+
+// A value's memory appears at once, with its layout: other threads may be looking.
+Storage* computed(const Node* node) { return __atomic_load_n(&node->storage, __ATOMIC_ACQUIRE); }
+
+Value value_of(const Tensor& tensor) {
+  const Node* node = tensor.node();
+  Storage* storage = storage_of(tensor);
+  WEFT_CHECK(storage, info(node->op).name, " has not been computed");
+  retain(storage);
+  const Layout* layout = layout_of(tensor);
+  const Type& type = type_of(tensor);
+  return Value(type, storage, layout ? *layout : eager::contiguous_layout(eager::sizes_of(type)));
+}
+
+bool plain(const Value& value) { return value.layout.offset == 0 && value.contiguous(); }
+
+void set_computed(Node* node, Value value) {
+  if (!plain(value)) node->layout = new Layout(value.layout);
+  __atomic_store_n(&node->pending, 0u, __ATOMIC_RELAXED);
+  __atomic_store_n(&node->storage, std::exchange(value.storage, nullptr), __ATOMIC_RELEASE);
+}
+
+// Outputs beyond the first have no layout of their own.
+Storage* plain_storage(const Value& value) {
+  Value result = value;
+  if (!plain(value)) {
+    result = eager::make_value(value.type);
+    eager::copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
+                         value.layout);
+  }
+  return std::exchange(result.storage, nullptr);
+}
+
+// The results of a region: a call or a scalar expression.
+std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
+                                  std::span<const std::int64_t> symbols);
+std::vector<Type> types_of(const Node& node) {
+  std::vector<Type> types{node.type};
+  types.insert(types.end(), node.more_types.begin(), node.more_types.end());
+  return types;
+}
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+struct Run {
+  const Graph& graph;
+  std::span<const Value> inputs;
+  std::span<const std::int64_t> symbols;
+  struct Slot {
+    Value first;
+    std::vector<Value> more;
+  };
+  std::vector<Slot> slots = {};
+
+  const Value& at(const Tensor& value) const {
+    const Slot& slot = slots[value.node()->index];
+    return value.output() == 0 ? slot.first : slot.more[value.output() - 1];
+  }
+  Dim number(Dim dim) const { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); }
+  Type concrete(Type type) const {
+    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape[axis] = number(type.shape[axis]);
+    return type;
+  }
+
+  void execute(const Node& node, std::vector<Value>& operands) {
+    Slot& slot = slots[node.index];
+    if (node.op == Op::input) {
+      auto place = static_cast<std::size_t>(node.attributes.value);
+      WEFT_CHECK(place < inputs.size(), "input ", place, " of ", inputs.size());
+      slot.first = inputs[place];
+    } else if (computed(&node)) {
+      slot.first = value_of(Tensor(const_cast<Node*>(&node)));
+    } else if (info(node.op).kind == OpKind::region) {
+      std::vector<Type> types = types_of(node);
+      for (Type& type : types) type = concrete(type);
+      std::vector<Value> results = execute_region(node, types, operands, symbols);
+      slot.first = std::move(results[0]);
+      slot.more.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
+    } else {
+      Attributes attributes = node.attributes;
+      attributes.start = number(attributes.start);
+      attributes.stop = number(attributes.stop);
+      slot.first = eager::execute(node.op, attributes, concrete(node.type), operands, node.loc);
+    }
+  }
+
+  std::vector<Value> run() {
+    std::size_t count = graph.nodes.size();
+    slots.resize(count);
+    std::vector<std::size_t> last_use(count, 0);
+    for (std::size_t i = 0; i < count; ++i)
+      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
+    for (const Tensor& output : graph.outputs) last_use[output.node()->index] = count;
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Node& node = *graph.nodes[i].node();
+      operands.clear();
+      for (const Tensor& operand : node.inputs()) operands.push_back(at(operand));
+      execute(node, operands);
+      operands.clear();
+      for (const Tensor& operand : node.inputs())
+        if (last_use[operand.node()->index] == i) slots[operand.node()->index] = {};
+    }
+    std::vector<Value> results;
+    for (const Tensor& output : graph.outputs) results.push_back(at(output));
+    return results;
+  }
+};
+
+std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
+                                  std::span<const std::int64_t> symbols) {
+  if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
+  return Run{*node.body, operands, symbols}.run();
+}
+
+// ---- what is pending ------------------------------------------------------------------------------------------------
+
+// The uncomputed nodes below `roots`, in the order in which they were recorded. A node is known by its place in the
+// list, so nothing has to be cleaned up when something throws.
+std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation, Loc loc) {
+  std::vector<Node*> order;
+  auto visit = [&](Node* node) {
+    if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
+    if (node->trace != 0)
+      fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
+           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
+           "tensor and read it outside");
+    node->index = static_cast<std::uint32_t>(order.size());
+    order.push_back(node);
+  };
+  for (const Tensor& root : roots) visit(root.node());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (const Tensor& operand : order[i]->inputs()) visit(operand.node());
+  if (order.size() > 1)
+    std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+  return order;
+}
+
+Loc outermost(Loc loc) { return recorder().loc.file ? recorder().loc : loc; }
+
+void require_defined(const Tensor& tensor, const char* operation, Loc loc) {
+  if (!tensor.defined()) fail(operation, outermost(loc), "of an undefined tensor");
+}
+
+// The value in the host's memory.
+Value read(const Tensor& tensor, const char* operation, Loc loc) {
+  require_defined(tensor, operation, loc);
+  evaluate(std::span(&tensor, 1), loc, operation);
+  Value value = value_of(tensor);
+  if (value.type.device.type == Device::Type::cpu) return eager::make_contiguous(value);
+  WEFT_CHECK(value.contiguous(), "a strided value on a device");
+  Type type = value.type;
+  type.device = Device::cpu();
+  Value host = eager::make_value(type);
+  DeviceMemory& memory = device_memory(value.type.device.type);
+  memory.copy(host.data(), type.device, value.data(), value.type.device, storage_bytes(type.dtype, value.sizes.count()),
+              value.storage->queue);
+  memory.synchronize(value.type.device);
+  return host;
+}
+
+Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
+  require_defined(tensor, "item", loc);
+  if (!type_of(tensor).shape.element_count().same(Dim(1)))
+    fail("item", outermost(loc), "needs one element, the tensor is ", to_string(type_of(tensor)));
+  return eager::convert(read(tensor, "item", loc), dtype);
+}
+
+// A number whose value stands in its node, so that reading it computes nothing.
+const Node* number_node(const Tensor& tensor) {
+  const Node* node = tensor.node();
+  bool known = node && node->op == Op::constant && node->type.shape.rank() == 0 &&
+               node->attributes.start.same(Dim(0)) &&
+               (node->type.dtype == DType::f64 || node->type.dtype == DType::i64);
+  return known ? node : nullptr;
+}
+
+void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Loc loc) {
+  require_defined(tensor, operation, loc);
+  if (type_of(tensor).dtype != wanted)
+    fail(operation, outermost(loc), "as ", info(wanted).name, ", the tensor is ", to_string(type_of(tensor)),
+         ": cast it first");
+}
+
+}  // namespace
+
+ProcessMutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
+
+void execute_eagerly(Node* node) {
+  if (computed(node)) return;
+  std::vector<Value> many;
+  Value few[3];
+  std::span<Value> operands(few, std::min<std::size_t>(node->operand_count, 3));
+  if (node->operand_count > 3) {
+    many.resize(node->operand_count);
+    operands = many;
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(node->input(i));
+  if (info(node->op).kind == OpKind::region) {
+    std::vector<Value> results = execute_region(*node, types_of(*node), operands, {});
+    for (std::size_t i = 1; i < results.size(); ++i) node->more_values.push_back({plain_storage(results[i])});
+    set_computed(node, std::move(results[0]));
+  } else {
+    set_computed(node, eager::execute(node->op, node->attributes, node->type, operands, node->loc));
+  }
+}
+
+namespace {
+// Under the evaluation mutex.
+struct OpenLevels {
+  std::uint32_t generation = 0;  // of the process: a forked child has no levels of other threads
+  std::vector<std::uint64_t> starts;
+  std::vector<Tensor> kept;  // evaluated values that hold their operands
+
+  std::uint64_t oldest() const { return starts.empty() ? UINT64_MAX : *std::min_element(starts.begin(), starts.end()); }
+  void enter_process() {
+    if (std::exchange(generation, process_generation()) != generation) starts.clear();
+  }
+};
+OpenLevels& open_levels() {
+  static constinit Lazy<OpenLevels> levels;
+  return levels.get();
+}
+}  // namespace
+
+void open_level(std::uint64_t start) {
+  std::lock_guard lock(evaluation_mutex());
+  open_levels().enter_process();
+  open_levels().starts.push_back(start);
+}
+
+void close_level(std::uint64_t start) {
+  std::vector<Tensor> dropped;  // freed after the lock is
+  std::lock_guard lock(evaluation_mutex());
+  OpenLevels& levels = open_levels();
+  levels.enter_process();
+  if (auto found = std::find(levels.starts.begin(), levels.starts.end(), start); found != levels.starts.end())
+    levels.starts.erase(found);
+  const std::uint64_t oldest = levels.oldest();
+  const auto first = std::partition(levels.kept.begin(), levels.kept.end(),
+                                    [&](const Tensor& value) { return value.node()->sequence >= oldest; });
+  dropped.assign(std::make_move_iterator(first), std::make_move_iterator(levels.kept.end()));
+  levels.kept.erase(first, levels.kept.end());
+  for (const Tensor& value : dropped) {
+    drop_operands(value.node());
+    value.node()->severed = true;
+  }
+}
+
+void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
+  bool pending = false;
+  for (const Tensor& value : values) pending = pending || !computed(value.node());
+  if (!pending) return;
+  const DefaultFloatModes modes;
+  std::lock_guard lock(evaluation_mutex());
+  const std::vector<Node*> nodes = collect(values, operation, outermost(loc));
+  const CalledOperation named(nullptr);  // what is pending was called before
+  // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
+  for (Node* node : nodes) {
+    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, info(node->op).name,
+                  node->loc);
+    if (node->operand_count == 0) continue;
+    if (node->sequence >= open_levels().oldest()) {
+      open_levels().kept.emplace_back(node);
+      continue;
+    }
+    drop_operands(node);
+    node->severed = true;
+  }
+}
+
+std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> symbols, Loc loc) {
+  evaluate(inputs, loc);
+  std::vector<Value> values;
+  for (const Tensor& input : inputs) values.push_back(value_of(input));
+  std::vector<Tensor> results;
+  for (Value& value : Run{graph, values, symbols}.run()) {
+    Layout layout = value.layout;
+    bool strided = !plain(value);
+    results.push_back(make_data(std::exchange(value.storage, nullptr), value.type, loc));
+    if (strided) results.back().node()->layout = new Layout(layout);
+  }
+  return results;
+}
+
+Contiguous contiguous(const Tensor& value, Loc loc) {
+  require_defined(value, "contiguous", loc);
+  evaluate(std::span(&value, 1), loc);
+  Value result = eager::make_contiguous(value_of(value));
+  std::int64_t offset = result.layout.offset;
+  return {std::exchange(result.storage, nullptr), offset};
+}
+
+Tensor make_data(Storage* storage, Type type, Loc loc) try {
+  Tensor tensor = make_node(Op::data, {}, {}, type, loc);
+  tensor.node()->storage = storage;
+  return tensor;
+} catch (...) {
+  if (storage) release(storage);
+  throw;
+}
+
+Storage* storage_of(const Tensor& value) {
+  const Node* node = value.node();
+  Storage* first = computed(node);
+  if (value.output() == 0 || !first) return first;
+  return node->more_values[value.output() - 1].storage;
+}
+
+const Layout* layout_of(const Tensor& value) { return value.output() == 0 ? value.node()->layout : nullptr; }
+
+namespace detail {
+
+const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::int64_t* count, Loc loc) {
+  require_dtype(tensor, wanted, "data", loc);
+  Value value = read(tensor, "data", loc);
+  const void* elements = value.data();
+  *count = value.sizes.count();
+  *owner = std::exchange(value.storage, nullptr);
+  return elements;
+}
+
+double read_item(const Tensor& tensor, Loc loc) {
+  if (const Node* node = number_node(tensor)) return node->attributes.as_number(node->type.dtype);
+  return *read_one(tensor, DType::f64, loc).as<double>();
+}
+
+std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc) {
+  const auto refuse = [&](auto value) {
+    fail("item", outermost(loc), value, " does not fit into the integer that is asked for, of ", low, " to ", high);
+  };
+  if (tensor.defined() && is_floating(type_of(tensor).dtype)) {
+    const double value = read_item(tensor, loc), whole = std::trunc(value);
+    if (!(static_cast<double>(low) <= whole && whole < static_cast<double>(high) + 1)) refuse(value);
+    return whole < 0 ? static_cast<std::int64_t>(whole) : static_cast<std::int64_t>(static_cast<std::uint64_t>(whole));
+  }
+  const Node* node = number_node(tensor);
+  const std::int64_t value = node && node->type.dtype == DType::i64
+                                 ? node->attributes.value
+                                 : *read_one(tensor, DType::i64, loc).as<std::int64_t>();
+  if (value < low || (value > 0 && static_cast<std::uint64_t>(value) > high)) refuse(value);
+  return value;
+}
+
+void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc) {
+  require_dtype(tensor, wanted, "copy_to", loc);
+  Value value = read(tensor, "copy_to", loc);
+  if (static_cast<std::int64_t>(count) != value.sizes.count())
+    fail("copy_to", outermost(loc), "into ", counted(static_cast<std::int64_t>(count), "element", "elements"),
+         ", the tensor is ", to_string(value.type));
+  if (count) std::memcpy(to, value.data(), storage_bytes(wanted, value.sizes.count()));
+}
+
+// In a trace the contents are part of the graph: their digest is what tells two graphs apart.
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc) {
+  Type type{dtype, false, {}, shape};
+  const char* operation = traced ? "constant" : "from_span";
+  loc = outermost(loc);
+  Trace* trace = recorder().trace();
+  if (trace && !traced)
+    fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
+  for (Dim size : shape)
+    if (!size.is_constant() || size.constant() < 0) fail(operation, loc, "the sizes must be known: ", to_string(type));
+  check_count(operation, type, loc);
+  Value value = eager::make_value(type);
+  std::size_t bytes = storage_bytes(dtype, value.sizes.count());
+  if (static_cast<std::int64_t>(count) != value.sizes.count())
+    fail(operation, loc, counted(static_cast<std::int64_t>(count), "element does", "elements do"), " not fill ",
+         to_string(type));
+  if (count) std::memcpy(value.data(), from, bytes);
+  Tensor tensor = make_data(std::exchange(value.storage, nullptr), type, loc);
+  if (trace) {
+    Node* node = tensor.node();
+    node->trace = trace->id;
+    node->attributes.value = static_cast<std::int64_t>(digest({static_cast<const char*>(from), bytes}).low);
+    ++trace->recorded;
+  }
+  return tensor;
+}
+
+}  // namespace detail
+}  // namespace weft

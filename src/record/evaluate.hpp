@@ -1,0 +1,41 @@
+// Evaluation outside a trace: computes pending values one recorded operation at a time with the eager executor.
+// In: handles. Out: the same handles, now with storage. Invariant: values do not change; operands are severed unless a
+// differentiation level needs them.
+#pragma once
+#include "base/fork.hpp"
+#include "ir/graph.hpp"
+
+namespace weft {
+
+void evaluate(std::span<const Tensor> values, Loc loc, const char* operation = "eval");
+
+// One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores. Whoever
+// follows or drops the operands of nodes that other threads may evaluate holds it too.
+ProcessMutex& evaluation_mutex();
+
+// Differentiation levels that are open, in all threads, by the sequence numbers at which they began. A value recorded
+// after the oldest of them keeps its operands when it is evaluated, by whatever thread, until that level closes.
+void open_level(std::uint64_t start);
+void close_level(std::uint64_t start);
+
+// The eager executor's step: computes every output of one node whose operands are computed.
+void execute_eagerly(Node* node);
+
+// Runs a whole graph with the eager executor, node by node: what a specialization does when it has no kernels. `inputs`
+// by slot, `symbols` by number. Checks throw the user's error. The graph stays as it is and can be run again.
+std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
+                                std::span<const std::int64_t> symbols, Loc loc);
+
+// Computed contents, contiguous: the storage itself when it is, else a copy. The caller owns a reference.
+struct Contiguous {
+  Storage* storage;
+  std::int64_t offset;  // elements
+};
+Contiguous contiguous(const Tensor& value, Loc loc);
+
+// A tensor over existing memory: takes over the caller's reference to `storage`.
+Tensor make_data(Storage* storage, Type type, Loc loc);
+Storage* storage_of(const Tensor& value);      // null while not computed
+const Layout* layout_of(const Tensor& value);  // null: contiguous at 0
+
+}  // namespace weft

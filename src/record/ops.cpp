@@ -1,0 +1,246 @@
+// The public functions but for shape_ops.cpp and reductions.cpp: promotion, broadcasting, argument checks, and
+// composites over the primitives of weft/ops.def.
+#include "weft/ops.hpp"
+
+#include "base/fail.hpp"
+#include "record/elementwise.hpp"
+#include "record/expressions.hpp"
+#include "record/record.hpp"
+
+namespace weft {
+
+// ---- pointwise primitives: one definition for every row -------------------------------------------------------------
+
+#define WEFT_DEFINE_1(name) \
+  Tensor name(At a) { return pointwise(Op::name, std::span<const At>(&a, 1)); }
+#define WEFT_DEFINE_2(name)               \
+  Tensor name(At a, At b) {               \
+    const At operands[] = {a, b};         \
+    return pointwise(Op::name, operands); \
+  }
+#define WEFT_DEFINE_3(name)               \
+  Tensor name(At a, At b, At c) {         \
+    const At operands[] = {a, b, c};      \
+    return pointwise(Op::name, operands); \
+  }
+#define WEFT_POINTWISE(name, arity, ...) WEFT_DEFINE_##arity(name)
+#include "weft/ops.def"
+#undef WEFT_DEFINE_1
+#undef WEFT_DEFINE_2
+#undef WEFT_DEFINE_3
+
+namespace {
+bool is_boolean(const At& x) {
+  return x.tensor ? x.tensor->defined() && type_of(*x.tensor).dtype == DType::boolean : x.kind == DTypeKind::boolean;
+}
+}  // namespace
+
+// PyTorch: bool + bool is or, bool * bool is and.
+Tensor operator+(At a, At b) { return is_boolean(a) && is_boolean(b) ? bitwise_or(a, b) : add(a, b); }
+Tensor operator*(At a, At b) { return is_boolean(a) && is_boolean(b) ? bitwise_and(a, b) : mul(a, b); }
+Tensor operator-(At a, At b) { return sub(a, b); }
+Tensor operator/(At a, At b) { return div(a, b); }
+Tensor operator%(At a, At b) { return remainder(a, b); }
+Tensor operator-(At a) { return neg(a); }
+Tensor operator==(At a, At b) { return equal(a, b); }
+Tensor operator!=(At a, At b) { return not_equal(a, b); }
+Tensor operator<(At a, At b) { return less(a, b); }
+Tensor operator<=(At a, At b) { return less_equal(a, b); }
+Tensor operator>(At a, At b) { return less(b, a); }
+Tensor operator>=(At a, At b) { return less_equal(b, a); }
+Tensor operator&(At a, At b) { return bitwise_and(a, b); }
+Tensor operator|(At a, At b) { return bitwise_or(a, b); }
+Tensor operator^(At a, At b) { return bitwise_xor(a, b); }
+Tensor operator~(At a) { return bitwise_not(a); }
+
+// In-place forms rebind the handle; the dtype and the shape stay, as in PyTorch.
+namespace {
+Tensor& assign(Tensor& a, Tensor result, const At& b) {
+  if (!(type_of(result).shape == type_of(a).shape))
+    fail("in-place", b.loc, "the result ", to_string(type_of(result)), " does not fit into ", to_string(type_of(a)));
+  if (type_of(result).dtype != type_of(a).dtype) {
+    if (info(type_of(result).dtype).kind > info(type_of(a).dtype).kind)  // bool < integers < floats
+      fail("in-place", b.loc, "a result of ", to_string(type_of(result)), " can't be kept in ", to_string(type_of(a)));
+    result = cast(At(result, b.loc), type_of(a).dtype);
+  }
+  return a = std::move(result);
+}
+}  // namespace
+Tensor& operator+=(Tensor& a, At b) { return assign(a, At(a, b.loc) + b, b); }
+Tensor& operator-=(Tensor& a, At b) { return assign(a, At(a, b.loc) - b, b); }
+Tensor& operator*=(Tensor& a, At b) { return assign(a, At(a, b.loc) * b, b); }
+Tensor& operator/=(Tensor& a, At b) { return assign(a, At(a, b.loc) / b, b); }
+
+Param& operator+=(Param& a, At b) { return a.tensor() += b, a; }
+Param& operator-=(Param& a, At b) { return a.tensor() -= b, a; }
+Param& operator*=(Param& a, At b) { return a.tensor() *= b, a; }
+Param& operator/=(Param& a, At b) { return a.tensor() /= b, a; }
+Buffer& operator+=(Buffer& a, At b) { return a.tensor() += b, a; }
+Buffer& operator-=(Buffer& a, At b) { return a.tensor() -= b, a; }
+Buffer& operator*=(Buffer& a, At b) { return a.tensor() *= b, a; }
+Buffer& operator/=(Buffer& a, At b) { return a.tensor() /= b, a; }
+
+Scalar operator+(const Scalar& a, const Scalar& b) { return Scalar(add(a, b)); }
+Scalar operator-(const Scalar& a, const Scalar& b) { return Scalar(sub(a, b)); }
+Scalar operator*(const Scalar& a, const Scalar& b) { return Scalar(mul(a, b)); }
+Scalar operator/(const Scalar& a, const Scalar& b) { return Scalar(div(a, b)); }
+Scalar pow(const Scalar& a, const Scalar& b) { return Scalar(pow(At(a), At(b))); }
+Scalar sqrt(const Scalar& a) { return Scalar(sqrt(At(a))); }
+
+// ---- dtype --------------------------------------------------------------------------------------------------------
+
+Tensor cast(At x, DType dtype) {
+  Operation call("cast", x.loc);
+  Tensor value = resolve(x, "cast");
+  if (type_of(value).dtype == dtype && !type_of(value).weak) return value;
+  return record(Op::cast, {value}, {}, Type{dtype}, call.loc());
+}
+Tensor bitcast(At x, DType dtype) {
+  Operation call("bitcast", x.loc);
+  return record(Op::bitcast, {resolve(x, "bitcast")}, {}, Type{dtype}, call.loc());
+}
+
+// ---- contractions ---------------------------------------------------------------------------------------------------
+
+Tensor matmul(At left, At right) {
+  Operation call("matmul", left.loc);
+  Tensor a = resolve(left, "matmul"), b = resolve(right, "matmul");
+  const Type ta = type_of(a), tb = type_of(b);
+  if (ta.shape.rank() == 0 || tb.shape.rank() == 0)
+    fail("matmul", call.loc(), "needs at least 1 axis: ", to_string(ta), " x ", to_string(tb));
+  DType dtype = promote({ta.dtype, false, ta.weak}, {tb.dtype, false, tb.weak});
+  a = cast(a, dtype);
+  b = cast(b, dtype);
+  bool vector_a = ta.shape.rank() == 1, vector_b = tb.shape.rank() == 1;
+  if (vector_a) a = unsqueeze(a, 0);
+  if (vector_b) b = unsqueeze(b, 1);
+  if (ta.shape.rank() > 2 || tb.shape.rank() > 2) {  // batches broadcast
+    a = with_plain_ones(a, call.loc());
+    b = with_plain_ones(b, call.loc());
+  }
+  Shape sa = type_of(a).shape, sb = type_of(b).shape;
+  if (!(sa[sa.rank() - 1] == sb[sb.rank() - 2]))
+    fail("matmul", call.loc(), "inner sizes differ: ", to_string(ta), " x ", to_string(tb));
+  int rank = std::max(sa.rank(), sb.rank());
+  if (rank > 2) {
+    Shape full_a, full_b;
+    full_a.resize(rank), full_b.resize(rank);
+    for (int axis = 3; axis <= rank; ++axis) {
+      Dim x = axis <= sa.rank() ? sa[sa.rank() - axis] : Dim(1), y = axis <= sb.rank() ? sb[sb.rank() - axis] : Dim(1);
+      Dim merged = x.same(Dim(1)) ? y : x;
+      if (!y.same(Dim(1)) && !(merged == y))
+        fail("matmul", call.loc(), "batch sizes differ: ", to_string(ta), " x ", to_string(tb));
+      full_a[rank - axis] = full_b[rank - axis] = merged;
+    }
+    for (int axis = 1; axis <= 2; ++axis) {
+      full_a[rank - axis] = sa[sa.rank() - axis];
+      full_b[rank - axis] = sb[sb.rank() - axis];
+    }
+    a = expand(a, full_a);
+    b = expand(b, full_b);
+  }
+  Tensor result = record(Op::matmul, {a, b}, {}, {}, call.loc());
+  if (vector_b) result = squeeze(result, -1);
+  if (vector_a) result = squeeze(result, vector_b ? -1 : -2);
+  return result;
+}
+
+// ---- indexing -----------------------------------------------------------------------------------------------------
+
+void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {
+  if (index.element_count().same(Dim(0))) return;
+  Tensor fine = ~any((index < 0) | (index >= dim_value(rows, loc)));
+  const std::string message =
+      error_text(operation, loc,
+                 concat_text("an index is out of range [0, ", dims::to_string(rows), "): ", to_string(type_of(index)),
+                             table.defined() ? " into " + to_string(type_of(table)) : ""));
+  Tensor token = record(Op::check, {fine}, Attributes::integer(intern_text(message)), {}, loc);
+  if (!recorder().trace()) token.eval(loc);
+}
+
+Tensor gather(At x, At index) {
+  Composite call("gather", x.loc);
+  Tensor table = resolve(x, "gather"), rows = resolve(index, "gather");
+  if (const Type& type = type_of(rows); is_floating(type.dtype) || type.dtype == DType::boolean)
+    fail("gather", call.loc(), "the index must be an integer, it is ", to_string(type));
+  rows = cast(rows, DType::i64);
+  if (type_of(table).shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
+  check_range(rows, type_of(table).shape[0], "gather", call.loc(), table);
+  return record(Op::gather, {table, rows}, {}, {}, call.loc());
+}
+
+Tensor one_hot(At index, Dim classes, DType dtype) {
+  Composite call("one_hot", index.loc);
+  Tensor rows = resolve(index, "one_hot");
+  if (is_floating(type_of(rows).dtype))
+    fail("one_hot", call.loc(), "the index must be an integer, it is ", to_string(type_of(rows)));
+  if (classes < Dim(1)) fail("one_hot", call.loc(), "needs a class at least, it has ", dims::to_string(classes));
+  rows = cast(rows, DType::i64);
+  check_range(rows, classes, "one_hot", call.loc());
+  return cast(unsqueeze(rows, -1) == arange(classes), dtype);
+}
+
+// ---- activations --------------------------------------------------------------------------------------------------
+
+Tensor square(At x) {
+  Composite call("square", x.loc);
+  Tensor value = resolve(x, "square");
+  return value * value;
+}
+Tensor gelu(At x, Gelu form) {
+  Composite call("gelu", x.loc);
+  Tensor result;
+  detail::apply_elementwise(form == Gelu::exact ? *own_expressions().gelu : *own_expressions().gelu_tanh, &x, &result);
+  return result;
+}
+Tensor silu(At x) {
+  Composite call("silu", x.loc);
+  Tensor value = resolve(x, "silu");
+  return value * sigmoid(value);
+}
+// PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and lies
+// below `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among it.
+Tensor clamp(At x, At low, At high) {
+  Composite call("clamp", x.loc);
+  Tensor values[] = {resolve(x, "clamp"), resolve(low, "clamp"), resolve(high, "clamp")};
+  unify("clamp", values, DTypeClass::arithmetic, call.loc());
+  const auto& [value, least, greatest] = values;
+  Tensor result = stop_gradient(minimum(maximum(value, least), greatest));
+  if (!is_floating(type_of(result).dtype)) return result;
+  Tensor above_least = least <= value;
+  if (low.tensor || high.tensor) {
+    const Tensor turned = (greatest < least) & ~isnan(value);
+    result = where((above_least & (greatest < value)) | turned, greatest, result);
+    result = where((value < least) & (least < greatest), least, result);
+  }
+  return where(above_least & (value <= greatest), value, result);
+}
+
+// A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch.
+Tensor softmax(At x, int axis) {
+  Composite call("softmax", x.loc);
+  Tensor value = resolve(x, "softmax");
+  Tensor e = exp(value - stop_gradient(amax(value, axis, true)));
+  return e / sum(e, axis, true);
+}
+Tensor log_softmax(At x, int axis) {
+  Composite call("log_softmax", x.loc);
+  Tensor value = resolve(x, "log_softmax");
+  Tensor shifted = value - stop_gradient(amax(value, axis, true));
+  return shifted - log(sum(exp(shifted), axis, true));
+}
+Tensor logsumexp(At x, int axis, bool keepdim) {
+  Composite call("logsumexp", x.loc);
+  Tensor value = resolve(x, "logsumexp");
+  Tensor top = stop_gradient(amax(value, axis, true));
+  Tensor finite = where(isfinite(top), top, 0);
+  Tensor result = log(sum(exp(value - finite), axis, true)) + finite;
+  return keepdim ? result : squeeze(result, axis);
+}
+
+Tensor stop_gradient(At x) {
+  Operation call("stop_gradient", x.loc);
+  return record(Op::stop_gradient, {resolve(x, "stop_gradient")}, {}, {}, call.loc());
+}
+
+}  // namespace weft

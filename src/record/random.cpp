@@ -1,0 +1,218 @@
+#include "weft/random.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
+#include "base/storage.hpp"
+#include "interpret/reference.hpp"
+#include "record/evaluate.hpp"
+#include "record/random.hpp"
+#include "record/record.hpp"
+
+namespace weft {
+
+// The one behind default_generator(), drawn from by one thread at a time outside traces.
+struct DefaultGenerator {
+  ProcessMutex& mutex = process_mutex(LockOrder::generator);
+  Generator generator;
+
+  static DefaultGenerator& instance();
+  static bool is(const Generator& generator) { return &generator == &instance().generator; }
+  Tensor& state() { return generator.state_.tensor(); }
+};
+
+namespace {
+
+Type state_type() { return {DType::i64, false, {}, Shape::of(2)}; }
+
+// A state of the host's memory: belongs to no trace.
+Tensor computed_state(std::uint64_t seed, Loc loc) {
+  Storage* storage = allocate(Device::cpu(), 2 * sizeof(std::int64_t));
+  const std::uint64_t words[] = {seed, 0};
+  std::memcpy(storage->data, words, sizeof words);
+  return make_data(storage, state_type(), loc);
+}
+Tensor integer(std::uint64_t value, Loc loc) {
+  return record(Op::constant, {}, Attributes::integer(static_cast<std::int64_t>(value)),
+                Type{DType::i64, false, {}, {}}, loc);
+}
+Tensor state_of(const Tensor& seed, const Tensor& offset) {
+  Tensor parts[] = {seed, offset};
+  return stack(parts);
+}
+Tensor word(const Tensor& state, int index) { return select(state, 0, index); }
+// 64 bits of two words of 32.
+Tensor wide(const Tensor& words) {
+  Tensor halves = cast(words, DType::i64);
+  return word(halves, 0) * (std::int64_t{1} << 32) + (word(halves, 1) & 0xffffffff);
+}
+
+std::unique_lock<ProcessMutex> lock_if_shared(const Generator& generator) {
+  if (recorder().trace() || !DefaultGenerator::is(generator)) return {};
+  return std::unique_lock(DefaultGenerator::instance().mutex);
+}
+
+constexpr std::uint64_t hash_of(const char* text) {  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (; *text; ++text) hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3u;
+  return hash;
+}
+
+void check_probability(const char* operation, double probability, Loc loc) {
+  if (!(probability >= 0 && probability <= 1)) fail(operation, loc, "the probability is ", probability);
+}
+
+// A number of the distribution itself, which the dtype must be able to hold.
+void check_finite(const char* operation, const char* what, double value, DType dtype, Loc loc) {
+  if (!std::isfinite(round_to(dtype, value))) fail(operation, loc, what, " is ", value, ", in ", info(dtype).name);
+}
+
+// Uniform in [0, 1) in the dtype in which it is computed.
+Tensor unit_interval(const Shape& sizes, DType dtype, Generator& generator, Device device, Loc loc) {
+  if (dtype == DType::f64) {
+    Tensor high = cast(generator.bits(sizes, device, loc) & 0x3ffffff, DType::f64);
+    Tensor low = cast(generator.bits(sizes, device, loc) & 0x7ffffff, DType::f64);
+    return (high * 0x1p27 + low) * 0x1p-53;
+  }
+  int bits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
+  return cast(generator.bits(sizes, device, loc) & ((1 << bits) - 1), DType::f32) * std::ldexp(1.0, -bits);
+}
+DType computed_in(DType dtype, const char* operation, Loc loc) {
+  if (!is_floating(dtype)) fail(operation, loc, "needs a floating dtype, it is ", info(dtype).name);
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
+}  // namespace
+
+DefaultGenerator& DefaultGenerator::instance() {
+  static constinit Lazy<DefaultGenerator> instance;
+  return instance.get([] { return DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}}; });
+}
+HeldGenerator hold_default_generator() {
+  DefaultGenerator& held = DefaultGenerator::instance();
+  return {std::unique_lock(held.mutex), &held.state()};
+}
+const Tensor* default_generator_state() { return &DefaultGenerator::instance().state(); }
+Generator& default_generator() { return DefaultGenerator::instance().generator; }
+
+void seed(std::uint64_t value, Loc loc) {
+  if (recorder().trace()) fail("seed", loc, "the default generator can't be seeded inside a compiled function");
+  *hold_default_generator().state = computed_state(value, loc);
+}
+
+Generator::Generator(std::uint64_t seed, Loc loc) {
+  Operation call("Generator", loc);
+  state_ = recorder().trace() ? state_of(integer(seed, loc), integer(0, loc)) : computed_state(seed, call.loc());
+}
+
+Tensor& Generator::state(Loc loc) {
+  Trace* trace = recorder().trace();
+  if (!trace || !DefaultGenerator::is(*this)) {
+    if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
+    return state_.tensor();
+  }
+  if (!trace->generator_input.defined()) {
+    trace->generator_input = record(Op::input, {}, Attributes::integer(0), state_type(), loc);
+    trace->generator_value = trace->generator_input;
+  }
+  return trace->generator_value;
+}
+
+Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
+  Composite call("random", loc);
+  auto lock = lock_if_shared(*this);
+  Tensor& current = state(call.loc());
+  Tensor result = record(Op::random_bits, {word(current, 0), word(current, 1)}, {},
+                         Type{DType::i32, false, device, sizes.shape()}, call.loc());
+  current = current + arange(2);  // seed + 0, offset + 1
+  return result;
+}
+
+Generator Generator::fork(Loc loc) {
+  Composite call("random", loc);
+  return Generator(FromState(), state_of(wide(bits({2}, {}, loc)), integer(0, call.loc())));
+}
+
+Generator Generator::named(const char* name, Loc loc) const {
+  Composite call("random", loc);
+  auto lock = lock_if_shared(*this);
+  Tensor own = const_cast<Generator*>(this)->state(call.loc());
+  // The offsets of a draw count from 0: the name's bits, with the top one set, are no draw's.
+  Tensor place = integer(hash_of(name) | 1ull << 63, call.loc());
+  Tensor words =
+      record(Op::random_bits, {word(own, 0), place}, {}, Type{DType::i32, false, {}, Shape::of(2)}, call.loc());
+  return Generator(FromState(), state_of(wide(words), integer(0, call.loc())));
+}
+
+Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Options options, Loc loc) {
+  Composite call("uniform", loc);
+  DType computed = computed_in(options.dtype, "uniform", call.loc());
+  check_finite("uniform", "the low end", low, options.dtype, call.loc());
+  check_finite("uniform", "the high end", high, options.dtype, call.loc());
+  if (!(low <= high)) fail("uniform", call.loc(), "the interval [", low, ", ", high, ") is empty");
+  Tensor unit = unit_interval(sizes.shape(), options.dtype, generator, options.device, call.loc());
+  if (low == 0 && high == 1) return cast(unit, options.dtype);
+  const bool wide = !std::isfinite(round_to(computed, high - low));
+  Tensor result = cast(wide ? unit * high + (1 - unit) * low : unit * (high - low) + low, options.dtype);
+  // Rounding may reach `high`, which is outside.
+  Tensor end = cast(full({}, high, {computed}), options.dtype);
+  return low == high ? result : where(result == end, low, result);
+}
+
+Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, Options options, Loc loc) {
+  Composite call("normal", loc);
+  DType computed = computed_in(options.dtype, "normal", call.loc());
+  check_finite("normal", "the mean", mean, options.dtype, call.loc());
+  check_finite("normal", "the deviation", deviation, options.dtype, call.loc());
+  if (deviation < 0) fail("normal", call.loc(), "the deviation is ", deviation);
+  Tensor u = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
+  Tensor v = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
+  Tensor unit = sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
+  return cast(unit * deviation + mean, options.dtype);
+}
+
+Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator, Loc loc) {
+  Composite call("randint", loc);
+  constexpr std::int64_t limit = std::int64_t{1} << 31;
+  if (low >= high || static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) > limit)
+    fail("randint", call.loc(), "[", low, ", ", high, ") must hold 1 to 2^31 integers");
+  Tensor words = cast(generator.bits(sizes, {}, call.loc()), DType::i64) & 0xffffffff;
+  return floor_divide(words * (high - low), std::int64_t{1} << 32) + low;
+}
+
+Tensor bernoulli(Sizes sizes, double probability, Generator& generator, Loc loc) {
+  Composite call("bernoulli", loc);
+  check_probability("bernoulli", probability, call.loc());
+  return unit_interval(sizes.shape(), DType::f32, generator, {}, call.loc()) < probability;
+}
+
+Tensor dropout(At x, double probability, Generator& generator) {
+  Composite call("dropout", x.loc);
+  check_probability("dropout", probability, call.loc());
+  Tensor value = resolve(x, "dropout");
+  if (probability == 0) return value;
+  Tensor kept =
+      unit_interval(type_of(value).shape, DType::f32, generator, type_of(value).device, call.loc()) >= probability;
+  return where(kept, probability == 1 ? value : value / (1 - probability), 0);
+}
+
+std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator, Loc loc) {
+  Composite call("permutation", loc);
+  if (recorder().trace()) fail("permutation", call.loc(), "is made on the host: not inside a compiled function");
+  if (count < 0 || count > INT32_MAX) fail("permutation", call.loc(), "of ", count, " elements");
+  Tensor words = generator.bits({count}, {}, call.loc());
+  View<const std::int32_t> random = words.data<std::int32_t>(call.loc());
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+  for (std::size_t left = order.size(); left > 1; --left) {  // Fisher and Yates
+    std::size_t chosen = std::uint64_t{static_cast<std::uint32_t>(random[left - 1])} * left >> 32;
+    std::swap(order[left - 1], order[chosen]);
+  }
+  return order;
+}
+
+}  // namespace weft

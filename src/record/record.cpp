@@ -1,0 +1,376 @@
+#include "record/record.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/fail.hpp"
+#include "base/per_thread.hpp"
+#include "interpret/reference.hpp"
+#include "ir/infer.hpp"
+#include "record/evaluate.hpp"
+
+namespace weft {
+namespace {
+
+// What may hang unevaluated below one value before it is computed: bounds memory, not meaning.
+constexpr std::uint32_t pending_limit = 4096;
+
+}  // namespace
+
+Recorder& recorder() { return per_thread<Recorder>(); }
+
+std::uint32_t new_trace_id() {
+  static std::atomic<std::uint32_t> counter{0};
+  std::uint32_t id = 0;
+  while (id == 0) id = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  return id;
+}
+
+TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), saved_(recorder()) {
+  recorder().traces.push_back(&trace);
+  recorder().loc = {};
+  recorder().scope = 0;
+  DimEnvironment::current() = &trace.dims;
+}
+TraceScope::~TraceScope() {
+  recorder() = std::move(saved_);
+  DimEnvironment::current() = saved_dims_;
+}
+
+void note_call(Loc loc) {
+  Recorder& r = recorder();
+  if (Trace* trace = r.trace()) trace->dims.last_call = r.loc.file ? r.loc : loc;
+}
+
+Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
+  if (!saved_loc_.file) recorder().loc = loc;
+  if (!saved_name_) called_operation() = name;
+  note_call(loc);
+}
+Operation::~Operation() {
+  recorder().loc = saved_loc_;
+  called_operation() = saved_name_;
+}
+Loc Operation::loc() const { return recorder().loc; }
+
+Composite::Composite(const char* name, Loc loc) : Operation(name, loc), saved_scope_(recorder().scope) {
+  if (!saved_scope_) recorder().scope = intern_text(name);
+}
+Composite::~Composite() { recorder().scope = saved_scope_; }
+
+static void refuse_count(const char* operation, const Type& type, Loc loc) {
+  fail(operation, loc, "more elements than there can be: ", to_string(type));
+}
+void check_count(const char* operation, const Type& type, Loc loc) {
+  std::int64_t count = 1;
+  bool symbolic = false;
+  for (Dim size : type.shape) {
+    symbolic = symbolic || !size.is_constant();
+    if (!size.is_constant()) continue;
+    if (size.constant() < 0) [[unlikely]]
+      fail(operation, loc, "a size is negative: ", to_string(type));
+    const std::int64_t factor = std::max(size.constant(), std::int64_t{1});
+    if (__builtin_mul_overflow(count, factor, &count) || count >= count_limit) [[unlikely]]
+      refuse_count(operation, type, loc);
+  }
+  if (!symbolic) return;
+  WEFT_CHECK(DimEnvironment::current(), "a symbolic size outside its trace");
+  if (!DimEnvironment::current()->require_less(type.shape.element_count(), Dim(count_limit)))
+    refuse_count(operation, type, loc);
+}
+void check_extent(const char* operation, const char* name, Dim extent, Loc loc) {
+  if (extent.is_constant() && (extent.constant() >= count_limit || extent.constant() <= -count_limit))
+    fail(operation, loc, name, " is beyond what can be counted: ", dims::to_string(extent));
+}
+
+namespace {
+
+// That the operand exists and belongs to the trace which is being recorded.
+void check_operand(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {
+  if (r.loc.file) loc = r.loc;
+  if (!operand.defined()) fail(operation, loc, "an operand is an undefined tensor");
+  const Node& node = *operand.node();
+  if (node.trace == (r.trace() ? r.trace()->id : 0)) [[likely]]
+    return;
+  const std::string what = to_string(type_of(operand)) + (node.loc.file ? ", made at " + to_string(node.loc) : "");
+  if (node.trace == 0)
+    fail(operation, loc, "a tensor from outside the trace (", what,
+         ") is used in a compiled function: pass it as an argument, or use constant()");
+  fail(operation, loc, "a tensor of a finished or of another trace (", what,
+       ") is used outside it: return it from the compiled function instead");
+}
+
+const Tensor& plain_or_same(const Trace& trace, const Tensor& value) {
+  const auto found = trace.plain_ones.find(value.word());
+  return found == trace.plain_ones.end() ? value : found->second;
+}
+
+Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& attributes, const Type& wanted, Loc loc) {
+  Recorder& r = recorder();
+  if (r.loc.file) loc = r.loc;
+  Trace* trace = r.trace();
+  std::vector<Tensor> plain;
+  if (trace && !trace->plain_ones.empty())
+    for (const Tensor& operand : given) plain.push_back(plain_or_same(*trace, operand));
+  const std::span<const Tensor> operands = plain.empty() ? given : plain;
+  std::uint32_t id = trace ? trace->id : 0;
+  std::uint32_t pending = 0;
+  for (const Tensor& operand : operands) {
+    check_operand(r, operand, info(op).name, loc);
+    pending += __atomic_load_n(&operand.node()->pending, __ATOMIC_RELAXED);  // another thread may be evaluating it
+  }
+  Type type = infer(op, operands, attributes, wanted, loc);
+  if (operands.empty() || !type.shape.same(type_of(operands[0]).shape)) check_count(info(op).name, type, loc);
+  Tensor value = make_node(op, operands, attributes, type, loc);
+  Node* node = value.node();
+  node->trace = id;
+  node->scope = r.scope;
+  if (trace) {
+    ++trace->recorded;
+    if (is_effect(op)) trace->effects.push_back(value);
+    return value;
+  }
+  node->pending = std::min<std::uint64_t>(std::uint64_t{pending} + 1, UINT32_MAX / 64);
+  return value;
+}
+
+void bound_pending(const Tensor& value, Loc loc) {
+  if (value.node()->pending > pending_limit) evaluate(std::span(&value, 1), loc);
+}
+
+}  // namespace
+
+Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  Tensor value = record_pending(op, operands, attributes, wanted, loc);
+  bound_pending(value, loc);
+  return value;
+}
+
+Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
+                          std::span<const Type> results, std::shared_ptr<const Graph> body, Loc loc) {
+  Tensor value = record_pending(body ? Op::call : Op::elementwise, operands, {}, results[0], loc);
+  Node* node = value.node();
+  node->definition = &definition;
+  node->body = std::move(body);
+  node->output_count = static_cast<std::uint8_t>(results.size());
+  node->more_types.assign(results.begin() + 1, results.end());
+  bound_pending(value, loc);
+  return value;
+}
+
+Tensor constant_like(double value, const Type& type, Loc loc) {
+  return record(Op::constant, {}, Attributes::number(type.dtype, value), type, loc);
+}
+
+Tensor dim_value(Dim dim, Loc loc) {
+  Type type{DType::i64, true, {}, {}};
+  Attributes attributes;
+  if (dim.is_constant())
+    attributes.value = dim.constant();
+  else
+    attributes.start = dim;
+  DimEnvironment* const sizes = dim.is_constant() ? nullptr : DimEnvironment::current();
+  if (sizes && !(sizes->require_less(dim, Dim(Dim::limit)) && sizes->require_less(-dim, Dim(Dim::limit))))
+    detail::refuse_size(loc);
+  return record(Op::constant, {}, attributes, type, loc);
+}
+
+namespace {
+
+struct Number {
+  DType dtype;
+  Attributes attributes;
+};
+Number number_of(const At& literal) {
+  switch (literal.kind) {
+    case DTypeKind::floating: return {DType::f64, Attributes::number(DType::f64, literal.number)};
+    case DTypeKind::integer: return {DType::i64, Attributes::integer(literal.integer)};
+    case DTypeKind::boolean: break;
+  }
+  return {DType::boolean, Attributes::integer(literal.integer)};
+}
+
+// The name of the user's call takes the place of "literal".
+template <class Text>
+[[noreturn]] void refuse_number(const Text& number, DType dtype, Loc loc) {
+  const auto [least, greatest] = integer_range(dtype);
+  fail("literal", loc, number, " does not fit into ", info(dtype).name, ", which holds ", least, " to ", greatest);
+}
+Attributes literal_in(DType dtype, const Number& literal, Loc loc) {
+  if (std::optional<Attributes> held = literal.attributes.literal_in(dtype, literal.dtype)) [[likely]]
+    return *held;
+  if (is_floating(literal.dtype)) refuse_number(literal.attributes.as_number(literal.dtype), dtype, loc);
+  refuse_number(literal.attributes.value, dtype, loc);
+}
+
+// Of a size, which is known when the function is called: a guard remembers that it fits.
+void check_size_fits(Dim size, DType dtype, Loc loc) {
+  if (!is_integer(dtype) || dtype == DType::i64) return;
+  const auto [least, greatest] = integer_range(dtype);
+  if (size < Dim(least) || size > Dim(greatest)) refuse_number(dims::to_string(size), dtype, loc);
+}
+
+}  // namespace
+
+Attributes literal_in(DType dtype, const At& literal, Loc loc) { return literal_in(dtype, number_of(literal), loc); }
+
+Tensor resolve(const At& operand, const char* operation) {
+  if (operand.tensor) {
+    check_operand(recorder(), *operand.tensor, operation, operand.loc);
+    return *operand.tensor;
+  }
+  if (operand.symbolic) return dim_value(operand.size, operand.loc);
+  const Number number = number_of(operand);
+  return record(Op::constant, {}, number.attributes, Type{number.dtype, true, {}, {}}, operand.loc);
+}
+
+namespace {
+
+bool is_number(const Tensor& value) {
+  return value.node()->op == Op::constant && value.node()->attributes.start.same(Dim(0));
+}
+
+Dim broadcast_size(Dim a, Dim b, bool& fits) {
+  if (a.same(b) || b.same(Dim(1))) return a;
+  if (a.same(Dim(1))) return b;
+  fits = fits && a == b;
+  return b.is_constant() ? b : a;
+}
+
+}  // namespace
+
+// What has no memory is made where it is needed, a 0-d value of the host goes there, all else stays where it is.
+static Tensor on_device(const Tensor& operand, Device device, Loc loc) {
+  const Node& node = *operand.node();
+  Type type = type_of(operand);
+  if (type.device == device) return operand;
+  const bool from_host = type.device.type == Device::Type::cpu;
+  type.device = device;
+  if (node.op == Op::iota || is_number(operand)) return record(node.op, {}, node.attributes, type, loc);
+  return from_host && type.shape.rank() == 0 ? record(Op::transfer, {operand}, {}, type, loc) : operand;
+}
+
+Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, Device device, Loc loc) {
+  Tensor operand = on_device(given, device, loc);
+  const Type& type = type_of(operand);
+  if (type.dtype == dtype && type.shape.same(shape) && (weak || !type.weak || shape.rank() > 0)) return operand;
+  if (is_number(operand) && type.shape.rank() == 0) {
+    const Type wanted{dtype, weak, device, shape};
+    const Attributes attributes = type.weak ? literal_in(dtype, Number{type.dtype, operand.node()->attributes}, loc)
+                                            : *fold(Op::cast, wanted, std::span(&operand, 1));
+    return record(Op::constant, {}, attributes, wanted, loc);
+  }
+  if (type.weak && operand.node()->op == Op::constant) check_size_fits(operand.node()->attributes.start, dtype, loc);
+  Tensor value = operand;
+  if (type.dtype != dtype || (type.weak && !weak))
+    value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
+  if (!type.shape.same(shape)) value = record(Op::expand, {value}, {}, Type{dtype, weak, {}, shape}, loc);
+  return value;
+}
+
+Tensor with_plain_ones(const Tensor& value, Loc loc) {
+  const Shape& shape = type_of(value).shape;
+  if (!std::any_of(shape.begin(), shape.end(), [](Dim size) { return !size.is_constant(); })) return value;
+  Trace& trace = *recorder().trace();
+  if (const Tensor& plain = plain_or_same(trace, value); !plain.same(value)) return plain;
+  Type type = type_of(value);
+  bool changed = false;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (!shape[axis].is_constant() && shape[axis] == Dim(1)) {
+      type.shape[axis] = 1;
+      changed = true;
+    }
+  if (!changed) return value;
+  const Tensor plain = record(Op::reshape, {value}, {}, type, loc);
+  trace.plain_ones.emplace(value.word(), plain);
+  return plain;
+}
+
+Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc) {
+  Shape shape = type_of(operands[0]).shape;
+  bool fits = true;
+  for (std::size_t i = 1; i < operands.size(); ++i) {
+    const Shape& other = type_of(operands[i]).shape;
+    Shape merged;
+    merged.resize(std::max(shape.rank(), other.rank()));
+    for (int axis = 1; axis <= merged.rank(); ++axis) {
+      Dim a = axis <= shape.rank() ? shape[shape.rank() - axis] : Dim(1);
+      Dim b = axis <= other.rank() ? other[other.rank() - axis] : Dim(1);
+      merged[merged.rank() - axis] = broadcast_size(a, b, fits);
+    }
+    shape = merged;
+  }
+  if (!fits) fail(operation, loc, "shapes do not broadcast: ", describe_operands(operands));
+  return shape;
+}
+
+void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc) {
+  std::size_t first = dtypes == DTypeClass::select ? 1 : 0;  // where()'s condition keeps its dtype
+  auto promotable = [](const Tensor& value) {
+    const Type& type = type_of(value);
+    return Promotable{type.dtype, type.shape.rank() == 0, type.weak};
+  };
+  Promotable common = promotable(operands[first]);
+  for (std::size_t i = first + 1; i < operands.size(); ++i) {
+    Promotable next = promotable(operands[i]);
+    common = {promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
+  }
+  // Two numbers chosen by a tensor are a tensor: of the default dtype.
+  if (first == 1 && common.weak && !type_of(operands[0]).weak)
+    common = {common.dtype == DType::f64 ? DType::f32 : common.dtype, false, false};
+  if (dtypes == DTypeClass::floating && !is_floating(common.dtype))
+    common.dtype = common.weak ? DType::f64 : DType::f32;
+  if (dtypes == DTypeClass::predicate && !is_floating(common.dtype)) common.dtype = DType::f32;
+  if (dtypes == DTypeClass::arithmetic && common.dtype == DType::boolean)
+    fail(operation, loc, "is not defined on bool: cast first, or use & | ^ ~");
+  if (dtypes == DTypeClass::bits && is_floating(common.dtype)) {
+    std::string types;
+    for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
+    fail(operation, loc, "needs bool or integers: ", types);
+  }
+  for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
+  Shape shape = broadcast(operation, operands, loc);
+  Device device = type_of(operands[0]).device;
+  for (const Tensor& operand : operands)
+    if (type_of(operand).device.type == Device::Type::cuda) device = type_of(operand).device;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    bool condition = i < first;
+    if (condition && type_of(operands[i]).dtype != DType::boolean)
+      fail(operation, loc, "the condition must be bool, it is ", to_string(type_of(operands[i])));
+    operands[i] = coerce(operands[i], condition ? DType::boolean : common.dtype, common.weak, shape, device, loc);
+  }
+}
+
+// Of a size the answer is guarded.
+static bool is_negative_literal(const Tensor& value) {
+  const Node& node = *value.node();
+  if (node.op != Op::constant || !node.type.weak || is_floating(node.type.dtype)) return false;
+  return is_number(value) ? node.attributes.value < 0 : node.attributes.start < Dim(0);
+}
+
+Tensor pointwise(Op op, std::span<const At> operands) {
+  const OpInfo& row = info(op);
+  const char* const outer = called_operation();
+  const CalledOperation call(outer ? outer : row.name);
+  const Recorder& r = recorder();
+  const Loc loc = r.loc.file ? r.loc : operands[0].loc;
+  if (Trace* trace = r.trace()) trace->dims.last_call = loc;
+  Tensor values[3];
+  for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
+  std::span<Tensor> list(values, operands.size());
+  const Tensor exponent = op == Op::pow ? values[1] : Tensor();
+  unify(row.name, list, row.dtypes, loc);
+  if (op == Op::pow && !is_floating(type_of(values[0]).dtype) && is_negative_literal(exponent))
+    fail(row.name, loc, "integers to a negative power: cast them to a float first");
+  return record(op, list, {}, {}, loc);
+}
+
+int normalize_axis(const char* operation, int axis, int rank, Loc loc) {
+  int normalized = axis < 0 ? axis + rank : axis;
+  if (normalized < 0 || normalized >= rank)
+    fail(operation, loc, "axis ", axis, " is out of range for ", counted(rank, "axis", "axes"));
+  return normalized;
+}
+
+}  // namespace weft

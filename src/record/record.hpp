@@ -1,0 +1,128 @@
+// Recording: every operation of the public headers ends here. In: a primitive, operands, attributes, the user's line.
+// Out: a node of the thread's current trace, or of the eager graph (trace 0). Checks that operands belong to the trace,
+// infers the type, and bounds what is pending outside a trace. Recording never merges nodes.
+#pragma once
+#include <unordered_map>
+
+#include "base/fail.hpp"
+#include "ir/graph.hpp"
+#include "weft/ops.hpp"
+
+namespace weft {
+
+// What is recorded while a compiled function is traced. compile() (src/trace) owns one for the call that traces.
+struct Trace {
+  std::uint32_t id = 0;  // never 0; unique in the process
+  DimEnvironment dims;
+  std::vector<Tensor> inputs;   // Op::input nodes by slot
+  std::vector<Tensor> effects;  // checks, in program order
+  std::uint64_t recorded = 0;   // number of operations so far
+  // By handle: values of which a computed size is 1, with the number 1 in its place. Later uses take these.
+  std::unordered_map<std::uint64_t, Tensor> plain_ones;
+  // The default generator, made a hidden state leaf at its first draw: its input and its current value.
+  Tensor generator_input, generator_value;
+};
+
+// State of the thread: a stack of traces (compiled functions nest), the outermost user location, the composite's scope,
+// and where the outermost differentiation level began. The guards below restore it, also when an exception passes.
+struct Recorder {
+  std::vector<Trace*> traces;
+  Loc loc;  // of the outermost Weft call; file null: none
+  std::uint32_t scope = 0;
+  std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
+                                           // nodes recorded since then keep their operands when evaluated
+  Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
+};
+Recorder& recorder();
+
+// Makes `trace` the thread's current one, with its sizes, until the end of the block.
+class TraceScope {
+ public:
+  explicit TraceScope(Trace& trace);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+
+ private:
+  DimEnvironment* saved_dims_;
+  CalledOperation no_operation_{nullptr};
+  Recorder saved_;
+};
+std::uint32_t new_trace_id();
+
+// Throws where a size that is known is negative, or there would be more elements than memory has addresses for: an
+// axis of size 0 makes no other one smaller. Of symbolic sizes those of this call count, and a guard holds for others.
+void check_count(const char* operation, const Type& type, Loc loc);
+// Every tensor has fewer elements, and every axis is shorter.
+inline constexpr std::int64_t count_limit = std::int64_t{1} << 58;
+// Throws where a number that counts elements, or lies between them, is beyond what can be counted.
+void check_extent(const char* operation, const char* name, Dim extent, Loc loc);
+
+// A literal in a dtype, rounded; throws where the dtype does not hold it (Attributes::literal_in).
+Attributes literal_in(DType dtype, const At& literal, Loc loc);
+
+Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
+inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
+                     Loc loc) {
+  return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
+}
+
+// The application of a scalar expression, with a result for each type (record/elementwise.cpp): a call, where its
+// primitives are given as a body.
+Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
+                          std::span<const Type> results, std::shared_ptr<const Graph> body, Loc loc);
+
+// A public function that records opens one, and the outermost wins: what is recorded inside carries the user's line,
+// and errors inside say the name of the user's call. Until the end of the block.
+class Operation {
+ public:
+  Operation(const char* name, Loc loc);
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Loc loc() const;
+
+ private:
+  Loc saved_loc_;
+  const char* saved_name_;
+};
+
+// An operation that is made of others and stays visible as one: what is recorded inside carries its name too.
+class Composite : public Operation {
+ public:
+  Composite(const char* name, Loc loc);
+  ~Composite();
+
+ private:
+  std::uint32_t saved_scope_;
+};
+
+// Remembers where the trace is in the user's program, for what is decided on sizes from here on.
+void note_call(Loc loc);
+
+// The operand as a graph value: literals become weak constants. Throws when it is undefined or of another trace.
+Tensor resolve(const At& operand, const char* operation);
+
+// Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
+void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
+Tensor pointwise(Op op, std::span<const At> operands);
+// The tensor with each size that is 1 in this trace as the number 1, which broadcasts: of a size that may be another, a
+// guard remembers it. Recorded once for a value: a reshape at each use would change the order in which gradients are
+// added up.
+Tensor with_plain_ones(const Tensor& value, Loc loc);
+// The common shape; throws when there is none.
+Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc);
+// The operand in a computation's dtype and shape. A number becomes a constant of that type at once.
+Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape, Device device, Loc loc);
+
+// A size as a value: a weak i64 of no axes.
+Tensor dim_value(Dim dim, Loc loc);
+// Every element of `index` in [0, rows), or the user's error when the value is computed.
+void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table = {});
+// A constant of any shape.
+Tensor constant_like(double value, const Type& type, Loc loc);
+
+// The same elements in another shape of as many.
+Tensor reshape_to(const Tensor& value, const Shape& shape, Loc loc);
+
+int normalize_axis(const char* operation, int axis, int rank, Loc loc);
+
+}  // namespace weft

@@ -1,0 +1,138 @@
+// Public reductions: axes to attributes, dtypes of results, and composites over sum and argmax.
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "record/record.hpp"
+
+namespace weft {
+
+namespace {
+
+// The shape says in which order elements are combined, which floats show: there an axis of size 1 does not count.
+Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc loc) {
+  const char* name = info(op).name;
+  const bool rounds = is_floating(type_of(given).dtype) && (op == Op::sum || op == Op::prod);
+  const Tensor value = rounds && type_of(given).shape.rank() > 1 ? with_plain_ones(given, loc) : given;
+  const Shape& from = type_of(value).shape;
+  if (axes.count() > max_rank) fail(name, loc, "more than ", max_rank, " axes");
+  Attributes attributes;
+  bool reduced[max_rank] = {};
+  if (axes.count() == 0)
+    for (int i = 0; i < from.rank(); ++i) reduced[i] = true;
+  for (int i = 0; i < axes.count(); ++i) {
+    int axis = normalize_axis(name, axes[i], from.rank(), loc);
+    if (reduced[axis]) fail(name, loc, "axis ", axis, " is named twice");
+    reduced[axis] = true;
+  }
+  Shape squeezed;
+  for (int i = 0; i < from.rank(); ++i) {
+    attributes.axes[i] = reduced[i];
+    if (!reduced[i]) squeezed.push_back(from[i]);
+  }
+  Tensor result = record(op, {value}, attributes, {}, loc);
+  return keepdim ? result : reshape_to(result, squeezed, loc);
+}
+
+Tensor reduce_boolean(Op op, At x, const Axes& axes, bool keepdim, Loc loc) {
+  Tensor value = resolve(x, info(op).name);
+  Tensor flags = type_of(value).dtype == DType::boolean ? value : not_equal(value, 0);
+  return cast(reduce(op, cast(flags, DType::u8), axes, keepdim, loc), DType::boolean);
+}
+
+Dim reduced_count(const Tensor& value, const Axes& axes, const char* name, Loc loc) {
+  const Shape& from = type_of(value).shape;
+  if (axes.count() == 0) return from.element_count();
+  Dim count = 1;
+  for (int i = 0; i < axes.count(); ++i) count = count * from[normalize_axis(name, axes[i], from.rank(), loc)];
+  return count;
+}
+
+}  // namespace
+
+Tensor sum(At x, Axes axes, bool keepdim) {
+  Operation call("sum", x.loc);
+  Tensor value = resolve(x, "sum");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
+  return reduce(Op::sum, value, axes, keepdim, call.loc());
+}
+Tensor prod(At x, Axes axes, bool keepdim) {
+  Operation call("prod", x.loc);
+  Tensor value = resolve(x, "prod");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
+  return reduce(Op::prod, value, axes, keepdim, call.loc());
+}
+Tensor amax(At x, Axes axes, bool keepdim) {
+  Operation call("amax", x.loc);
+  Tensor value = resolve(x, "amax");
+  if (type_of(value).dtype == DType::boolean) return reduce_boolean(Op::amax, value, axes, keepdim, call.loc());
+  return reduce(Op::amax, value, axes, keepdim, call.loc());
+}
+Tensor amin(At x, Axes axes, bool keepdim) {
+  Operation call("amin", x.loc);
+  Tensor value = resolve(x, "amin");
+  if (type_of(value).dtype == DType::boolean) return reduce_boolean(Op::amin, value, axes, keepdim, call.loc());
+  return reduce(Op::amin, value, axes, keepdim, call.loc());
+}
+Tensor any(At x, Axes axes, bool keepdim) {
+  Composite call("any", x.loc);
+  Tensor value = resolve(x, "any");
+  return cast(sum(cast(not_equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), DType::i64), axes,
+                  keepdim),
+              DType::boolean);
+}
+Tensor all(At x, Axes axes, bool keepdim) {
+  Composite call("all", x.loc);
+  Tensor value = resolve(x, "all");
+  return ~any(equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), axes, keepdim);
+}
+Tensor argmax(At x, int axis, bool keepdim) {
+  Operation call("argmax", x.loc);
+  Tensor value = resolve(x, "argmax");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
+  return reduce(Op::argmax, value, Axes(axis), keepdim, call.loc());
+}
+// What reverses the order: of integers it can't overflow.
+Tensor argmin(At x, int axis, bool keepdim) {
+  Composite call("argmin", x.loc);
+  Tensor value = resolve(x, "argmin");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
+  return argmax(is_floating(type_of(value).dtype) ? -value : ~value, axis, keepdim);
+}
+namespace {
+// Sums and counts of 16-bit floats do not fit into their type: f32 until the result, which `compute` gives, is rounded.
+template <class Compute>
+Tensor in_f32(Tensor value, const char* operation, Loc loc, Compute compute) {
+  const DType dtype = type_of(value).dtype;
+  if (!is_floating(dtype))
+    fail(operation, loc, "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
+  if (dtype != DType::f16 && dtype != DType::bf16) return compute(value);
+  return cast(compute(cast(value, DType::f32)), dtype);
+}
+}  // namespace
+
+Tensor mean(At x, Axes axes, bool keepdim) {
+  Composite call("mean", x.loc);
+  return in_f32(resolve(x, "mean"), "mean", call.loc(), [&](const Tensor& value) {
+    return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", call.loc()), call.loc());
+  });
+}
+Tensor var(At x, Axes axes, double correction, bool keepdim) {
+  Composite call("var", x.loc);
+  return in_f32(resolve(x, "var"), "var", call.loc(), [&](const Tensor& value) {
+    Tensor centered = value - mean(value, axes, true);
+    const Dim count = reduced_count(value, axes, "var", call.loc());
+    const Tensor squares = sum(centered * centered, axes, keepdim);
+    // Not below 0, as in PyTorch: the variance of too few values is NaN or infinite.
+    if (count.is_constant()) return squares / std::max(static_cast<double>(count.constant()) - correction, 0.0);
+    return squares / maximum(dim_value(count, call.loc()) - correction, 0.0);
+  });
+}
+Tensor norm(At x, Axes axes, bool keepdim) {
+  Composite call("norm", x.loc);
+  return in_f32(resolve(x, "norm"), "norm", call.loc(), [&](const Tensor& value) {
+    Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;
+    return where(none, 0, sqrt(where(none, 1, squares)));  // sqrt has no derivative at 0
+  });
+}
+
+}  // namespace weft

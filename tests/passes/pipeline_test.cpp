@@ -1,0 +1,102 @@
+// The list of passes: named, in order, timed, left out by name, and verified after each.
+#include "pipeline.hpp"
+
+#include "interpret/reference.hpp"
+#include "tests/ir/support.hpp"
+#include "tests/runtime/support.hpp"
+
+using namespace weft;
+using namespace graph_test;
+using weft::test::CaptureLog;
+using weft::test::KeepVariable;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names names_of(const std::vector<PassReport>& reports) {
+  Names names;
+  for (const PassReport& report : reports) names.push_back(report.name);
+  return names;
+}
+
+// Something for each pass to do: a call, constants to fold, an addition of nothing, equal parts, a transposed product,
+// a check that is proved.
+Graph work(Recording& r) {
+  auto product = [] {
+    Recording inner;
+    Tensor a = inner.x(), b = inner.x();
+    return std::make_shared<const Graph>(inner.graph({a * b}));
+  };
+  Tensor x = r.x(), y = r.x();
+  record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Attributes::integer(0), {}, {});
+  Tensor two = full({2, 3}, 1) + full({2, 3}, 1);
+  return r.graph({transpose(matmul(x, transpose(y))), call(product(), x, y) * two + (x - full({2, 3}, 0)) + x * y});
+}
+
+const Names every_pass = {"inline_calls",      "fold_constants",   "simplify_algebra", "common_subexpressions",
+                          "orient_matmul",     "simplify_algebra", "decompose_matmul", "widen_scatter_add",
+                          "local_collectives", "dead_code"};
+
+}  // namespace
+
+TEST_CASE("passes have names and run in order; each can be left out but for those that the rest needs") {
+  Recording r;
+  const Graph graph = work(r);
+  std::vector<Literal> values(2);
+  for (Literal& value : values) value = {graph.inputs[0].node()->type, {1, 2, 3, 4, 5, -6}};
+  const std::vector<Literal> expected = interpret(graph, values, {});
+  std::vector<PassReport> reports;
+  const std::string whole = structure_text(optimize(graph, {}, &reports));
+  CHECK(names_of(reports) == every_pass);
+  for (const std::string name :
+       {"fold_constants", "simplify_algebra", "common_subexpressions", "orient_matmul", "dead_code"}) {
+    CAPTURE(name);
+    Names rest = every_pass;
+    std::erase(rest, name);
+    reports.clear();
+    number_nodes(graph);
+    const Graph result = optimize(graph, {.verify = true, .skip = {name}}, &reports);
+    CHECK(names_of(reports) == rest);
+    CHECK(structure_text(result) != whole);
+    const std::vector<Literal> found = interpret(result, values, {});
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(found[i].reals == expected[i].reals);
+  }
+}
+
+TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with those that can") {
+  const weft::test::KeepOptions keep;
+  const KeepVariable variable("WEFT_SKIP_PASSES", "fold_constants,inline_calls,dead_cod");
+  options() = read_options();
+  CaptureLog log;
+  Recording r;
+  std::vector<PassReport> reports;
+  optimize(work(r), {}, &reports);
+  Names rest = every_pass;
+  std::erase(rest, "fold_constants");
+  CHECK(names_of(reports) == rest);
+  const std::string those =
+      "can be left out; there are: common_subexpressions dead_code fold_constants orient_matmul "
+      "simplify_algebra";
+  CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
+}
+
+TEST_CASE("what a pass leaves is verified, in debug builds unless asked for") {
+#ifdef NDEBUG
+  CHECK_FALSE(PipelineOptions().verify);
+#else
+  CHECK(PipelineOptions().verify);
+#endif
+  // A call whose body is of other types than its operands: nobody sees it before the call is inlined.
+  Recording inner;
+  Tensor a = inner.input(DType::f32, Shape::of(3, 2)), b = inner.input(DType::f32, Shape::of(3, 2));
+  auto body = std::make_shared<const Graph>(inner.graph({a - b}));
+  Recording r;
+  Tensor x = r.x();
+  const Graph graph = r.graph({call(body, x, x)});
+  REQUIRE_NOTHROW(verify(graph));
+  CHECK_THROWS_WITH_AS(optimize(graph, {.verify = true}), doctest::Contains("sub has type f32[3,2], inferred f32[2,3]"),
+                       InternalError);
+  number_nodes(graph);
+  CHECK_NOTHROW(optimize(graph, {.verify = false}));
+}
