@@ -7,6 +7,7 @@
 #include "mlp.hpp"
 #include "runtime/cuda/device.hpp"
 #include "support.hpp"
+#include "transformer.hpp"
 
 namespace {
 
@@ -70,18 +71,74 @@ void mlp_step(std::int64_t batch, const char* of) {
   report("gpu-mlp-step", of, milliseconds(200, [&] { step(model, optimizer, x, y).eval(); }));
 }
 
+// c = gelu(a b + bias), 4096^3.
+void matmul(weft::DType dtype, weft::Gelu form, const char* of) {
+  auto compiled = weft::compile(
+      [](const weft::Tensor& a, const weft::Tensor& b, const weft::Tensor& bias, weft::Gelu form) {
+        return weft::gelu(weft::matmul(a, b) + bias, form);
+      },
+      {.check = weft::Check::never});
+  const weft::Tensor a = sample({4096, 4096}, 5, dtype), b = sample({4096, 4096}, 6, dtype),
+                     bias = sample({4096}, 7, dtype);
+  report("gpu-matmul", of, milliseconds(20, [&] { compiled(a, b, bias, form).eval(); }));
+}
+
+weft::Options bf16() { return {weft::DType::bf16, device}; }
+
+void gpt2_infer() {
+  const bench::Gpt model({}, bf16());
+  auto run = weft::compile([](const bench::Gpt& m, const weft::Tensor& text) { return m(text); },
+                           {.check = weft::Check::never});
+  weft::Generator generator(8);
+  const weft::Tensor text =
+      cast(weft::uniform({1, 64}, 0, 50000, generator, {weft::DType::f32, device}), weft::DType::i64).eval();
+  report("gpu-gpt2-infer", "bf16-B1-T64", milliseconds(20, [&] { run(model, text).eval(); }));
+}
+
+struct Encoder {
+  std::vector<bench::Block> blocks;
+  weft::Tensor operator()(weft::Tensor x) const {
+    for (const bench::Block& block : blocks) x = block(x);
+    return x;
+  }
+  WEFT_MEMBERS(blocks)
+};
+void encoder(std::int64_t batch, const char* of) {
+  Encoder model;
+  for (int i = 0; i < 12; ++i) model.blocks.emplace_back(768, 12, true, bf16());
+  auto run = weft::compile([](const Encoder& m, const weft::Tensor& x) { return m(x); }, {.check = weft::Check::never});
+  const weft::Tensor x = sample({batch, 128, 768}, 9, weft::DType::bf16);
+  report("gpu-encoder", of, milliseconds(20, [&] { run(model, x).eval(); }));
+}
+
 }  // namespace
 
-int main() {
+// The name of a case leaves the others out.
+int main(int argc, char** argv) {
   try {
     std::fprintf(stderr, "%s\n", weft::runtime::cuda::use(device).name.c_str());
   } catch (const weft::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 0;
   }
-  pointwise();
-  softmax(weft::DType::f32, "f32-16384x8192", 4);
-  softmax(weft::DType::bf16, "bf16-16384x8192", 2);
-  mlp_step(64, "b64");
-  mlp_step(1024, "b1024");
+  const auto wanted = [&](const char* name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
+  if (wanted("gpu-pointwise")) pointwise();
+  if (wanted("gpu-softmax")) {
+    softmax(weft::DType::f32, "f32-16384x8192", 4);
+    softmax(weft::DType::bf16, "bf16-16384x8192", 2);
+  }
+  if (wanted("gpu-matmul")) {
+    matmul(weft::DType::bf16, weft::Gelu::tanh, "bf16-4096-bias-gelu-tanh");
+    matmul(weft::DType::bf16, weft::Gelu::exact, "bf16-4096-bias-gelu");
+    matmul(weft::DType::f16, weft::Gelu::tanh, "f16-4096-bias-gelu-tanh");
+  }
+  if (wanted("gpu-mlp-step")) {
+    mlp_step(64, "b64");
+    mlp_step(1024, "b1024");
+  }
+  if (wanted("gpu-gpt2-infer")) gpt2_infer();
+  if (wanted("gpu-encoder")) {
+    encoder(1, "bf16-B1-T128");
+    encoder(64, "bf16-B64-T128");
+  }
 }

@@ -13,6 +13,7 @@
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
 #include "codegen/cuda.hpp"
+#include "providers/sources.hpp"
 #include "passes/algebra.hpp"
 #include "passes/cse.hpp"
 #include "passes/dead_code.hpp"
@@ -20,7 +21,7 @@
 #include "passes/fold.hpp"
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
-#include "runtime/cuda/blas.hpp"
+#include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/jit.hpp"
 #include "schedule/schedule.hpp"
@@ -28,9 +29,15 @@
 namespace weft {
 namespace {
 
+using PassInContext = Graph (*)(const Graph&, const PassContext&);
+template <Pass pass>
+Graph anywhere(const Graph& graph, const PassContext&) {
+  return pass(graph);
+}
+
 struct NamedPass {
   const char* name;
-  Pass pass;
+  PassInContext pass;
   bool needed = false;  // what stands below can't do without it
 };
 
@@ -38,16 +45,16 @@ struct NamedPass {
 // after algebra, which makes equal things look equal; orientation before decomposition, while products still are
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
-    {"inline_calls", inline_calls, true},
-    {"fold_constants", fold_constants},
-    {"simplify_algebra", simplify_algebra},
-    {"common_subexpressions", common_subexpressions},
-    {"orient_matmul", orient_matmul},
-    {"simplify_algebra", simplify_algebra},
+    {"inline_calls", anywhere<inline_calls>, true},
+    {"fold_constants", anywhere<fold_constants>},
+    {"simplify_algebra", anywhere<simplify_algebra>},
+    {"common_subexpressions", anywhere<common_subexpressions>},
+    {"orient_matmul", anywhere<orient_matmul>},
+    {"simplify_algebra", anywhere<simplify_algebra>},
     {"decompose_matmul", decompose_matmul, true},
-    {"widen_scatter_add", widen_scatter_add, true},
-    {"local_collectives", local_collectives, true},
-    {"dead_code", dead_code},
+    {"widen_scatter_add", anywhere<widen_scatter_add>, true},
+    {"local_collectives", anywhere<local_collectives>, true},
+    {"dead_code", anywhere<dead_code>},
 };
 
 // Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
@@ -82,9 +89,6 @@ double at_hints(Dim dim, const Graph& graph) {
   for (const DimSymbol& symbol : graph.symbols) hints.push_back(symbol.hint);
   return static_cast<double>(dims::evaluate(dim, hints));
 }
-
-// Nanoseconds on one thread: 8 bytes or 8 simple operations of a vector kernel in each.
-Dim work_of(const loop::Cost& cost) { return cost.bytes / Dim(8) + cost.operations / Dim(8); }
 
 std::vector<std::byte> constant_bytes(const ScheduleBuffer& buffer) {
   if (!buffer.constant.defined()) return {};
@@ -125,79 +129,14 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   return result;
 }
 
-// A kernel's expression over its size slots, over the plan's symbols.
-Dim over_symbols(Dim dim, const runtime::Launch& launch) {
-  return dims::substitute(dim, [&](const DimNode* atom) {
-    return atom->kind == DimKind::symbol ? launch.parameters[static_cast<std::size_t>(atom->number)]
-                                         : Dim::from_node(atom);
-  });
-}
-
-runtime::Launch launch_of(const Step& step) {
-  runtime::Launch launch;
-  launch.name = step.name;
-  launch.buffers = step.buffers;
-  switch (step.kind) {
-    case Step::Kind::kernel:
-      launch.kind = runtime::Launch::Kind::kernel;
-      launch.units = loop::unit_count(step.kernel);
-      launch.work = work_of(loop::cost(step.kernel));
-      break;
-    case Step::Kind::matmul:
-      launch.kind = runtime::Launch::Kind::matmul;
-      launch.matmul = step.contraction;
-      break;
-    case Step::Kind::scatter_add:
-      launch.kind = runtime::Launch::Kind::scatter_add;
-      launch.rows = step.rows, launch.count = step.count, launch.width = step.width;
-      break;
-    case Step::Kind::check:
-      launch.kind = runtime::Launch::Kind::check;
-      launch.message = interned_text(step.message);
-      break;
-  }
-  // Units and work are over the kernel's own size slots; the plan evaluates over the graph's symbols.
-  if (step.kind == Step::Kind::kernel && !step.kernel.parameters.empty()) {
-    launch.parameters = step.kernel.parameters;
-    launch.units = over_symbols(launch.units, launch);
-    launch.work = over_symbols(launch.work, launch);
-  }
-  return launch;
-}
-
-// Kernels of one or many graphs, each once: those that differ in names and in the values of size slots only are one.
-class KernelSet {
- public:
-  // The symbol under which the step's kernel is found.
-  std::string add(loop::Kernel kernel) {
-    loop::Kernel nameless = kernel;
-    nameless.name.clear();
-    nameless.parameters.assign(nameless.parameters.size(), Dim(0));
-    auto [found, fresh] = symbols_.emplace(loop::to_text(nameless), "");
-    if (fresh) {
-      kernel.name = "weft_k" + std::to_string(kernels_.size()) + "_" + kernel.name;
-      found->second = kernel.name;
-      kernels_.push_back(std::move(kernel));
-    }
-    return found->second;
-  }
-  const std::vector<loop::Kernel>& kernels() const { return kernels_; }
-
- private:
-  std::map<std::string, std::string> symbols_;
-  std::vector<loop::Kernel> kernels_;
-};
-
-KernelReport report(const loop::Kernel& kernel, const std::string& symbol, const Graph& graph) {
-  std::vector<std::int64_t> slots;
-  for (Dim parameter : kernel.parameters) slots.push_back(static_cast<std::int64_t>(at_hints(parameter, graph)));
-  loop::Cost cost = loop::cost(kernel);
+KernelReport report(const Payload& payload, const std::string& symbol, const Graph& graph) {
+  const loop::Cost cost = payload.cost();
   return {symbol,
-          loop::to_text(kernel),
+          payload.text(),
           {},
-          dims::evaluate(cost.bytes, slots),
-          dims::evaluate(cost.operations, slots),
-          kernel.comments};
+          static_cast<std::int64_t>(at_hints(cost.bytes, graph)),
+          static_cast<std::int64_t>(at_hints(cost.operations, graph)),
+          payload.kernel()->comments};
 }
 
 // Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
@@ -248,9 +187,15 @@ void log_passes(const Executable& executable) {
     logging::write(logging::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
 }
 
-// Everything of one graph up to the compiler.
-std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const PipelineOptions& options,
-                                        KernelSet& kernels) {
+// A graph on its way to a launch plan.
+struct Lowered {
+  Graph graph;
+  Schedule schedule;
+  std::shared_ptr<Executable> executable;
+};
+
+// Everything of one graph up to the code generator.
+Lowered lower_graph(Graph graph, Device device, const PipelineOptions& options) {
   auto executable = std::make_shared<Executable>();
   DecidedSizes sizes(graph);
   executable->traced_text = to_text(graph);
@@ -258,7 +203,7 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
   executable->graph_text = to_text(graph);
 
   Timer timer;
-  Schedule schedule = make_schedule(graph);
+  Schedule schedule = make_schedule(graph, device, providers::all());
   executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
   sizes.close();
   executable->schedule_text = to_text(schedule) + schedule.decisions;
@@ -267,13 +212,6 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
   runtime::Plan& plan = executable->plan;
   plan.device = device;
   for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
-  for (Step& step : schedule.steps) {
-    if (step.kind == Step::Kind::kernel) {
-      step.name = kernels.add(step.kernel);
-      executable->kernels.push_back(report(step.kernel, step.name, graph));
-    }
-    plan.launches.push_back(launch_of(step));
-  }
   plan.argument_count = static_cast<int>(graph.inputs.size());
   plan.result_count = static_cast<int>(graph.outputs.size());
   plan.symbol_count = static_cast<int>(graph.symbols.size());
@@ -282,112 +220,85 @@ std::shared_ptr<Executable> lower_graph(Graph graph, Device device, const Pipeli
     plan.donations.push_back({donation.argument, donation.result});
   mark_host_buffers(plan, graph);
   executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
-  return executable;
+  return {std::move(graph), std::move(schedule), std::move(executable)};
 }
 
-// Kernels as source, compiled and found: what `compile_graphs` asks of a target.
+// What the steps call, as sources.
+void emit(Lowered& lowered, providers::Sources& sources) {
+  Executable& executable = *lowered.executable;
+  for (const Step& step : lowered.schedule.steps) {
+    runtime::EntryPoint entry = step.payload->emit(sources);
+    if (step.payload->kernel()) executable.kernels.push_back(report(*step.payload, entry.name, lowered.graph));
+    const std::string name = entry.name.empty() ? step.name : entry.name;
+    executable.plan.launches.push_back({name, step.buffers, std::move(entry), step.payload});
+  }
+}
+
+// Sources, compiled and loaded: where they can be read, and in how many units.
 struct Compiled {
-  std::map<std::string, std::string> sources;  // by symbol, for people
-  double generate_milliseconds = 0, compile_milliseconds = 0;
+  std::shared_ptr<const runtime::Functions> functions;
+  std::string source_path;
   std::size_t units = 0;
 };
-using Executables = std::vector<std::shared_ptr<Executable>>;
-
-Compiled compile_for_host(const std::vector<loop::Kernel>& kernels, Executables& executables) {
-  Compiled result;
-  Timer generate;
-  std::vector<std::string> units = codegen::cpp_units(kernels, unit_count(kernels.size()));
-  for (const loop::Kernel& kernel : kernels) result.sources[kernel.name] = codegen::generate_cpp(kernel);
-  result.generate_milliseconds = generate.milliseconds();
-  result.units = units.size();
-
-  Timer compile;
-  if (units.empty()) return result;
+Compiled compile_for_host(std::vector<std::string> units) {
+  const std::size_t count = units.size();
+  if (count == 0) return {};
   std::shared_ptr<Library> library = jit({std::move(units), host_isa(), {}});
-  result.compile_milliseconds = compile.milliseconds();
-  for (std::shared_ptr<Executable>& executable : executables) {
-    runtime::Plan& plan = executable->plan;
-    plan.library = library;
-    plan.source_path = library->source_path();
-    for (runtime::Launch& launch : plan.launches)
-      if (launch.kind == runtime::Launch::Kind::kernel)
-        launch.function =
-            library->function<void(void* const*, const std::int64_t*, std::int64_t, std::int64_t)>(launch.name.c_str());
-  }
-  return result;
+  return {library, library->source_path(), count};
 }
-
-// The functions of a program for the device, by name: kernels, and what stands in for library calls.
-std::map<std::string, std::string> device_functions(const std::vector<loop::Kernel>& kernels,
-                                                    Executables& executables) {
-  std::map<std::string, std::string> functions;
-  std::map<std::string, codegen::CudaKernel> generated;
-  for (const loop::Kernel& kernel : kernels) {
-    generated[kernel.name] = codegen::generate_cuda(kernel);
-    functions[kernel.name] = generated[kernel.name].text;
-  }
-  for (std::shared_ptr<Executable>& executable : executables)
-    for (runtime::Launch& launch : executable->plan.launches) {
-      switch (launch.kind) {
-        case runtime::Launch::Kind::kernel: {
-          const codegen::CudaKernel& kernel = generated[launch.name];
-          launch.units = over_symbols(kernel.blocks, launch);
-          launch.threads = kernel.threads;
-          break;
-        }
-        case runtime::Launch::Kind::scatter_add: {
-          const DType dtype = executable->plan.buffers[static_cast<std::size_t>(launch.buffers[2])].dtype;
-          launch.name = codegen::cuda_scatter_add_name(dtype);
-          functions[launch.name] = codegen::cuda_scatter_add(dtype);
-          break;
-        }
-        case runtime::Launch::Kind::matmul: {
-          const bool library = runtime::cuda::library_takes(launch.matmul);
-          launch.name = library ? "" : codegen::cuda_product_name(launch.matmul.dtype);
-          if (!library) functions[launch.name] = codegen::cuda_product(launch.matmul.dtype);
-          break;
-        }
-        case runtime::Launch::Kind::check: break;
-      }
-    }
-  return functions;
+std::vector<std::string> device_units(const providers::Sources& sources, std::size_t most_a_unit) {
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : sources.texts()) texts.push_back(text);
+  return codegen::cuda_units(texts, most_a_unit);
 }
-
-Compiled compile_for_device(const std::vector<loop::Kernel>& kernels, Executables& executables, Device device) {
-  Compiled result;
-  Timer generate;
-  result.sources = device_functions(kernels, executables);
-  std::vector<std::string> names, texts;
-  for (const auto& [name, text] : result.sources) names.push_back(name), texts.push_back(text);
-  std::vector<std::string> units = codegen::cuda_units(texts);
-  result.generate_milliseconds = generate.milliseconds();
-  result.units = units.size();
-
-  Timer compile;
-  auto code = std::make_shared<runtime::cuda::Code>(units, names, device);
-  result.compile_milliseconds = compile.milliseconds();
-  for (std::shared_ptr<Executable>& executable : executables) {
-    executable->plan.device_code = code;
-    executable->plan.source_path = code->source_path();
-  }
-  return result;
+Compiled compile_for_device(const std::vector<std::string>& units, const providers::Sources& sources) {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : sources.texts()) names.push_back(name);
+  auto code = std::make_shared<runtime::cuda::Code>(units, names, sources.device());
+  return {code, code->source_path(), units.size()};
 }
 
 // With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite then is a test of
 // the CUDA generator, without a GPU.
-void check_device_code(const std::vector<loop::Kernel>& kernels, const Executables& executables) {
+void check_device_code(const std::vector<Lowered>& graphs) {
   std::string why;
   if (!runtime::cuda::nvrtc_available(&why)) return logging::warn_once("WEFT_NVRTC_CHECK: " + why);
-  Executables copies;
-  for (const std::shared_ptr<Executable>& executable : executables)
-    copies.push_back(std::make_shared<Executable>(*executable));
-  std::vector<std::string> texts;
-  for (const auto& [name, text] : device_functions(kernels, copies)) texts.push_back(text);
+  providers::Sources sources(Device::cuda());
+  for (const Lowered& lowered : graphs)
+    for (const Step& step : lowered.schedule.steps) step.payload->emit(sources);
   try {
     constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
-    runtime::cuda::compile_units(codegen::cuda_units(texts, most_a_unit), "sm_90", runtime::cuda::Effort::check);
+    runtime::cuda::compile_units(device_units(sources, most_a_unit), "sm_90", runtime::cuda::Effort::check);
   } catch (const CompileError& error) {  // which would be no more than a warning
     throw_internal(Loc::current(), error.what());
+  }
+}
+
+// Graphs of one device: their kernels are generated and compiled together, and their plans made ready.
+void compile_lowered(std::vector<Lowered>& graphs, Device device) {
+  const bool on_host = device.type == Device::Type::cpu;
+  if (on_host && weft::options().nvrtc_check) check_device_code(graphs);
+  Timer generate;
+  providers::Sources sources(device);
+  for (Lowered& lowered : graphs) emit(lowered, sources);
+  sources.generate_texts();
+  const std::size_t kernels = sources.kernels().size();
+  std::vector<std::string> units = on_host ? codegen::cpp_units(sources.kernels(), unit_count(kernels))
+                                           : device_units(sources, codegen::functions_a_unit);
+  const double generate_milliseconds = generate.milliseconds();
+  Timer compile;
+  const Compiled made = on_host ? compile_for_host(std::move(units)) : compile_for_device(units, sources);
+  const double compile_milliseconds = compile.milliseconds();
+  for (const Lowered& lowered : graphs) {
+    Executable& executable = *lowered.executable;
+    executable.plan.functions = made.functions;
+    executable.plan.source_path = made.source_path;
+    runtime::prepare(executable.plan);
+    for (KernelReport& kernel : executable.kernels) kernel.source = sources.texts().at(kernel.name);
+    executable.passes.push_back({"generate", generate_milliseconds, made.units});
+    executable.passes.push_back({"compile", compile_milliseconds, kernels});
+    log_kernels(executable);
+    log_passes(executable);
   }
 }
 
@@ -395,9 +306,11 @@ void check_device_code(const std::vector<loop::Kernel>& kernels, const Executabl
 
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports) {
   if (options.verify) verify(graph);
+  const Device device = device_of(graph);
+  const PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
   for (const NamedPass& entry : passes_without(options.skip)) {
     Timer timer;
-    graph = entry.pass(graph);
+    graph = entry.pass(graph, context);
     if (reports) reports->push_back({entry.name, timer.milliseconds(), graph.nodes.size()});
     if (options.verify) verify(graph);
   }
@@ -407,37 +320,16 @@ Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassRepo
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options) {
   const DefaultFloatModes modes;
-  struct Target {
-    Device device;
-    KernelSet kernels;
-    Executables executables;
-  };
-  std::vector<Target> targets;  // nearly always one
+  std::vector<std::pair<Device, std::vector<Lowered>>> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
-    auto target =
-        std::find_if(targets.begin(), targets.end(), [&](const Target& each) { return each.device == device; });
-    if (target == targets.end()) target = targets.insert(target, Target{device, {}, {}});
-    target->executables.push_back(lower_graph(std::move(graph), device, options, target->kernels));
-    all.push_back(target->executables.back());
+    auto target = std::find_if(targets.begin(), targets.end(), [&](const auto& each) { return each.first == device; });
+    if (target == targets.end()) target = targets.insert(target, {device, {}});
+    target->second.push_back(lower_graph(std::move(graph), device, options));
+    all.push_back(target->second.back().executable);
   }
-
-  for (Target& target : targets) {
-    const std::vector<loop::Kernel>& kernels = target.kernels.kernels();
-    const bool on_host = target.device.type == Device::Type::cpu;
-    if (on_host && weft::options().nvrtc_check) check_device_code(kernels, target.executables);
-    const Compiled made = on_host ? compile_for_host(kernels, target.executables)
-                                  : compile_for_device(kernels, target.executables, target.device);
-    for (std::shared_ptr<Executable>& executable : target.executables) {
-      runtime::prepare(executable->plan);
-      for (KernelReport& kernel : executable->kernels) kernel.source = made.sources.at(kernel.name);
-      executable->passes.push_back({"generate", made.generate_milliseconds, made.units});
-      executable->passes.push_back({"compile", made.compile_milliseconds, kernels.size()});
-      log_kernels(*executable);
-      log_passes(*executable);
-    }
-  }
+  for (auto& [device, lowered] : targets) compile_lowered(lowered, device);
   return all;
 }
 

@@ -188,11 +188,12 @@ Storage* cpu_allocate(Device device, std::size_t bytes, Queue* queue) {
 
 void cpu_copy(void* to, Device, const void* from, Device, std::size_t bytes, Queue*) { std::memcpy(to, from, bytes); }
 void cpu_synchronize(Device) {}
+Queue* cpu_enter(Device) { return nullptr; }
 
 }  // namespace
 
 DeviceMemory& device_memory(Device::Type type) {
-  static DeviceMemory devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize}, {nullptr, nullptr, nullptr}};
+  static DeviceMemory devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter}, {}};
   return devices[static_cast<int>(type)];
 }
 

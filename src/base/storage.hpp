@@ -52,6 +52,8 @@ struct DeviceMemory {
   Storage* (*allocate)(Device device, std::size_t bytes, Queue* queue);
   void (*copy)(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue);
   void (*synchronize)(Device device);
+  // Readies the device for what this thread does next; its queue. Null for the CPU.
+  Queue* (*enter)(Device device);
 };
 DeviceMemory& device_memory(Device::Type type);
 

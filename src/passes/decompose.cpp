@@ -57,9 +57,15 @@ Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
 
 }  // namespace
 
-Graph decompose_matmul(const Graph& graph) {
-  return rewrite(in_bodies(graph, decompose_matmul), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
-    if (node.op != Op::matmul || node.type.dtype == DType::f32 || node.type.dtype == DType::f64) return {};
+Graph decompose_matmul(const Graph& graph, const PassContext& context) {
+  const auto in_body = [&](const Graph& body) { return decompose_matmul(body, context); };
+  return rewrite(in_bodies(graph, in_body), [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
+    if (node.op != Op::matmul || context.provided(node)) return {};
+    if (is_floating(node.type.dtype)) {
+      const Tensor wide =
+          build(Op::matmul, {cast(operands[0], DType::f32, node), cast(operands[1], DType::f32, node)}, {}, {}, node);
+      if (context.provided(*wide.node())) return cast(wide, node.type.dtype, node);
+    }
     return product_and_sum(node, operands[0], operands[1]);
   });
 }

@@ -1,11 +1,13 @@
 // Primitives that have no step of their own, in terms of others.
 #pragma once
 #include "ir/graph.hpp"
+#include "passes/context.hpp"
 
 namespace weft {
 
-// Matrix products of dtypes that no library takes (integers, 16-bit floats) as a product and a sum, which fuse.
-Graph decompose_matmul(const Graph& graph);
+// Matrix products that nobody does as they are. 16-bit floats: the f32 product of casts, where somebody does that.
+// Others: a product of elements and a sum, which fuse.
+Graph decompose_matmul(const Graph& graph, const PassContext& context);
 
 // Sums of 16-bit rows by index as such of f32, rounded once, like every other sum.
 Graph widen_scatter_add(const Graph& graph);

@@ -7,11 +7,11 @@
 
 namespace weft {
 
-Graph in_bodies(const Graph& graph, Pass pass) {
+Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass) {
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= value.node()->body != nullptr;
   if (!any) return graph;
-  return rewrite(graph, [pass](const Node& node, std::span<const Tensor> operands) {
+  return rewrite(graph, [&pass](const Node& node, std::span<const Tensor> operands) {
     if (!node.body) return Tensor();
     Tensor copy = build_like(node, operands);
     copy.node()->body = std::make_shared<const Graph>(pass(*node.body));

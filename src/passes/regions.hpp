@@ -8,7 +8,7 @@ namespace weft {
 using Pass = Graph (*)(const Graph&);
 
 // Each pass begins with this on itself, so that what holds for a graph holds for what its nodes hold.
-Graph in_bodies(const Graph& graph, Pass pass);
+Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 
 // Replaces every Op::call by the nodes of its body. What a trace inlines costs nothing afterwards: no pass below has to
 // look through a call. Nested calls are inlined from the inside out.

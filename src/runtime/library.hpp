@@ -7,16 +7,17 @@
 #include <string_view>
 
 #include "base/hash.hpp"
+#include "runtime/step.hpp"
 
 namespace weft {
 
-class Library {
+class Library final : public runtime::Functions {
  public:
   // Loads the bytes and checks the kernel ABI's version and each unit's stamp against `key`. Throws CompileError.
   static std::shared_ptr<Library> load(std::string_view bytes, const Digest& key, std::size_t units);
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
-  ~Library();
+  ~Library() override;
 
   // The address of an extern "C" symbol; null when it has none of that name.
   void* find(const char* symbol) const;
@@ -25,6 +26,8 @@ class Library {
   Function* function(const char* symbol) const {
     return reinterpret_cast<Function*>(require(symbol));
   }
+
+  void* entry(const std::string& name) const override { return require(name.c_str()); }
 
   const Digest& key() const { return key_; }
   // Where its source can be read; empty when it could not be kept.

@@ -14,7 +14,8 @@ constexpr std::size_t most_members = 96;
 
 class Grouper {
  public:
-  explicit Grouper(const Graph& graph) : graph_(graph) {
+  Grouper(const Graph& graph, Device device, const Providers& providers)
+      : graph_(graph), device_(device), providers_(providers) {
     result_.nodes.resize(graph.nodes.size());
     result_.layouts = choose_layouts(graph);
   }
@@ -101,18 +102,16 @@ class Grouper {
 
   // Library steps read memory: through views where those are strides (matmul), else a copy is computed.
   void need_operand_memory(const Node& node, const Tensor& operand) {
-    if (node.op == Op::matmul) {
-      Tensor base = operand;
-      while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
-      if (at(base).role != Role::inlined && is_strided(operand, base)) {
-        at(base).realized = true;
-        return;
-      }
+    Tensor base = operand;
+    while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
+    if (at(base).role != Role::inlined && reads_in_place(node, operand, base)) {
+      at(base).realized = true;
+      return;
     }
     need_memory(operand);
   }
 
-  bool is_strided(const Tensor& operand, const Tensor& base) {
+  bool reads_in_place(const Node& node, const Tensor& operand, const Tensor& base) {
     IndexVector index;
     const Shape& shape = type_of(operand).shape;
     for (int i = 0; i < shape.rank(); ++i) index.push_back(dims::axis(i, shape[i]));
@@ -120,14 +119,15 @@ class Grouper {
     for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node())
       mapped = map_through_view(*view, mapped);
     Dim offset = result_.memory_index(*base.node(), mapped);
-    bool unit = false, known = base.node()->op == Op::data;  // a constant is packed once (schedule.cpp)
+    bool known = base.node()->op == Op::data && node.op == Op::matmul;  // a constant is packed once (schedule.cpp)
+    std::vector<Dim> strides;
     for (int i = 0; i < shape.rank(); ++i) {
       auto [linear, stride] = dims::linear_in(offset, index[static_cast<std::size_t>(i)]);
       if (!linear) return false;
       known &= shape[i].is_constant();
-      if (i >= shape.rank() - 2) unit |= stride.same(Dim(1)) || shape[i].same(Dim(1));
+      strides.push_back(stride);
     }
-    return unit || known;
+    return known || providers_.reads(node, device_, shape, strides);
   }
 
   // Gives a value memory of its own; one that is inlined so far gets a group that computes it.
@@ -434,6 +434,8 @@ class Grouper {
   }
 
   const Graph& graph_;
+  Device device_;
+  const Providers& providers_;
   Grouping result_;
   std::map<std::uint32_t, int> scalar_operations_;
   int last_effect_ = 0;  // its depth: the first check that fails is the first of the program
@@ -441,6 +443,8 @@ class Grouper {
 
 }  // namespace
 
-Grouping group_nodes(const Graph& graph) { return Grouper(graph).run(); }
+Grouping group_nodes(const Graph& graph, Device device, const Providers& providers) {
+  return Grouper(graph, device, providers).run();
+}
 
 }  // namespace weft

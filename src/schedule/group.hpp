@@ -8,6 +8,7 @@
 // is horizontal fusion. All of it is one pass over the edges: near-linear.
 #pragma once
 #include "schedule/layout.hpp"
+#include "schedule/provider.hpp"
 
 namespace weft {
 
@@ -54,7 +55,7 @@ struct Grouping {
   }
 };
 
-Grouping group_nodes(const Graph& graph);
+Grouping group_nodes(const Graph& graph, Device device, const Providers& providers);
 
 // The group's axes as index expressions: axis i of the domain.
 IndexVector domain_index(const Group& group);

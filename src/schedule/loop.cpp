@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 
 namespace weft::loop {
 
@@ -146,6 +147,48 @@ std::string to_text(const Kernel& kernel) {
     text += "\n";
   }
   return text;
+}
+
+bool may_overwrite(const Kernel& kernel, int argument, int result) {
+  Dim target;
+  bool stored = false;
+  Level level = Level::once;
+  std::uint16_t phase = 0;
+  std::size_t store = 0;
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Instruction& instruction = kernel.body[i];
+    if (instruction.kind != Kind::store || kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != result)
+      continue;
+    if (stored) return false;
+    stored = true;
+    store = i;
+    target = instruction.index, level = instruction.level, phase = instruction.phase;
+  }
+  if (!stored) return false;
+  std::uint16_t last = 0;
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Instruction& instruction = kernel.body[i];
+    last = std::max(last, instruction.phase);
+    if (instruction.kind != Kind::load ||
+        kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument)
+      continue;
+    if (seeded(SeededBug::donation_ignores_index)) continue;
+    if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
+  }
+  // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
+  // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.
+  const bool walk_follows = level == Level::outer && !seeded(SeededBug::donation_before_walk) &&
+                            std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction& instruction) {
+                              return instruction.level == Level::inner && instruction.phase >= phase;
+                            });
+  return !walk_follows && (last == 0 || phase == last);
+}
+
+Dim over_symbols(Dim dim, const Kernel& kernel) {
+  return dims::substitute(dim, [&](const DimNode* atom) {
+    return atom->kind == DimKind::symbol ? kernel.parameters[static_cast<std::size_t>(atom->number)]
+                                         : Dim::from_node(atom);
+  });
 }
 
 }  // namespace weft::loop

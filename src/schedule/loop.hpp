@@ -90,6 +90,11 @@ struct Cost {
   Dim operations = 0;
 };
 Cost cost(const Kernel& kernel);
+// An expression over the kernel's size slots, over the graph's symbols.
+Dim over_symbols(Dim dim, const Kernel& kernel);
+// Every load of `argument` happens at the index where `result` is stored, and before that store: they may be one
+// memory. Both are the plan's buffers.
+bool may_overwrite(const Kernel& kernel, int argument, int result);
 int weight(const Instruction& instruction);  // one evaluation, against an addition
 
 void verify(const Kernel& kernel);

@@ -89,54 +89,15 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   schedule.arena_bytes = symbolic_bytes + Dim(top);
 }
 
-// Every load of `argument` in the kernel happens at the index where `result` is stored, and before that store.
-bool elementwise_in(const loop::Kernel& kernel, int argument, int result) {
-  Dim target;
-  bool stored = false;
-  loop::Level level = loop::Level::once;
-  std::uint16_t phase = 0;
-  std::size_t store = 0;
-  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
-    const loop::Instruction& instruction = kernel.body[i];
-    if (instruction.kind != loop::Kind::store ||
-        kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != result)
-      continue;
-    if (stored) return false;
-    stored = true;
-    store = i;
-    target = instruction.index, level = instruction.level, phase = instruction.phase;
-  }
-  if (!stored) return false;
-  std::uint16_t last = 0;
-  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
-    const loop::Instruction& instruction = kernel.body[i];
-    last = std::max(last, instruction.phase);
-    if (instruction.kind != loop::Kind::load ||
-        kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument)
-      continue;
-    if (seeded(SeededBug::donation_ignores_index)) continue;
-    if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
-  }
-  // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
-  // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.
-  const bool walk_follows =
-      level == loop::Level::outer && !seeded(SeededBug::donation_before_walk) &&
-      std::any_of(kernel.body.begin(), kernel.body.end(), [&](const loop::Instruction& instruction) {
-        return instruction.level == loop::Level::inner && instruction.phase >= phase;
-      });
-  return !walk_follows && (last == 0 || phase == last);
-}
-
 void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
   int last_check = -1;
   for (std::size_t s = 0; s < schedule.steps.size() && !seeded(SeededBug::donation_before_check); ++s)
-    if (schedule.steps[s].kind == Step::Kind::check) last_check = static_cast<int>(s);
+    if (schedule.steps[s].payload->may_fail()) last_check = static_cast<int>(s);
   std::vector<bool> taken(schedule.buffers.size(), false);
   for (std::size_t r = 0; r < schedule.buffers.size(); ++r) {
     const ScheduleBuffer& result = schedule.buffers[r];
     if (result.kind != ScheduleBuffer::Kind::result || lives[r].first < 0 || lives[r].first <= last_check) continue;
     const Step& writer = schedule.steps[static_cast<std::size_t>(lives[r].first)];
-    if (writer.kind != Step::Kind::kernel) continue;
     for (int a : writer.buffers) {
       auto index = static_cast<std::size_t>(a);
       const ScheduleBuffer& argument = schedule.buffers[index];
@@ -144,7 +105,7 @@ void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
           !argument.elements.same(result.elements) ||
           (lives[index].last != lives[r].first && !seeded(SeededBug::donation_ignores_later_readers)))
         continue;
-      if (!elementwise_in(writer.kernel, a, static_cast<int>(r))) continue;
+      if (!writer.payload->in_place(a, static_cast<int>(r))) continue;
       taken[index] = true;
       schedule.donations.push_back({argument.index, result.index});
       break;

@@ -34,8 +34,12 @@ Graph with_fresh_outputs(Graph graph) {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Graph& graph)
-      : graph_(graph), grouping_(group_nodes(graph)), buffer_(graph.nodes.size(), -1) {}
+  Scheduler(const Graph& graph, Device device, const Providers& providers)
+      : graph_(graph),
+        device_(device),
+        providers_(providers),
+        grouping_(group_nodes(graph, device, providers)),
+        buffer_(graph.nodes.size(), -1) {}
 
   Schedule run() {
     make_buffers();
@@ -59,12 +63,8 @@ class Scheduler {
       const Node& node = *graph_.nodes[item.node].node();
       if (item.group >= 0)
         add_group(item.group);
-      else if (node.op == Op::matmul)
-        add_matmul(node);
-      else if (node.op == Op::scatter_add)
-        add_scatter(node);
-      else if (node.op == Op::check)
-        add_check(node);
+      else if (grouping_.nodes[item.node].role == Role::external)
+        add_external(node);
       else
         add_assembled(node);
     }
@@ -186,7 +186,7 @@ class Scheduler {
     Step step;
     step.name = kernel.name;
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
-    step.kernel = std::move(kernel);
+    step.payload = providers_.generated(std::move(kernel));
     schedule_.steps.push_back(std::move(step));
   }
 
@@ -294,59 +294,33 @@ class Scheduler {
     schedule_.buffers.push_back(std::move(packed));
   }
 
-  void add_matmul(const Node& node) {
-    Step step;
-    step.kind = Step::Kind::matmul;
-    step.name = "matmul";
-    Contraction& c = step.contraction;
-    const Shape& shape = node.type.shape;
-    int rank = shape.rank();
-    const Shape& left = type_of(node.input(0)).shape;
-    c.dtype = node.type.dtype;
-    for (int i = 0; i < rank - 2; ++i) c.batch.push_back(shape[i]);
-    c.m = shape[rank - 2], c.n = shape[rank - 1], c.k = left[rank - 1];
-    int a = 0, b = 0;
-    std::vector<Dim> sa, sb, sc = contiguous_strides(shape);
-    read_operand(node.input(0), a, c.a_offset, sa);
-    read_operand(node.input(1), b, c.b_offset, sb);
-    pack_constant(left, a, c.a_offset, sa);
-    pack_constant(type_of(node.input(1)).shape, b, c.b_offset, sb);
-    if (const BufferLayout& layout = grouping_.layouts[node.index]; !layout.is_contiguous()) {
-      sc = layout.strides;
-      c.c_offset = layout.offset;
+  PlacedValue placed(const Tensor& value) {
+    PlacedValue result{type_of(value), -1, 0, {}};
+    read_operand(value, result.buffer, result.offset, result.strides);
+    return result;
+  }
+
+  // An operation that is done whole, by whoever offers it.
+  void add_external(const Node& node) {
+    Candidate candidate{node, device_, {}, {node.type, -1, 0, {}}};
+    for (const Tensor& operand : node.inputs()) {
+      PlacedValue value = placed(operand);
+      if (node.op == Op::matmul) pack_constant(value.type.shape, value.buffer, value.offset, value.strides);
+      candidate.operands.push_back(std::move(value));
     }
-    auto batch = [&](const std::vector<Dim>& s) { return std::vector<Dim>(s.begin(), s.end() - 2); };
-    c.a_batch = batch(sa), c.b_batch = batch(sb), c.c_batch = batch(sc);
-    auto r = static_cast<std::size_t>(rank);
-    c.a_row = sa[r - 2], c.a_column = sa[r - 1], c.b_row = sb[r - 2], c.b_column = sb[r - 1];
-    c.c_row = sc[r - 2], c.c_column = sc[r - 1];
-    step.buffers = {a, b, buffer_of(node)};
-    schedule_.steps.push_back(std::move(step));
-  }
-
-  void add_scatter(const Node& node) {
-    Step step;
-    step.kind = Step::Kind::scatter_add;
-    step.name = "scatter_add";
-    const Shape& index = type_of(node.input(0)).shape;
-    step.rows = node.type.shape[0];
-    step.count = index.element_count();
-    step.width = 1;
-    for (int i = 1; i < node.type.shape.rank(); ++i) step.width = step.width * node.type.shape[i];
-    step.buffers = {buffer_of(*node.input(0).node()), buffer_of(*node.input(1).node()), buffer_of(node)};
-    schedule_.steps.push_back(std::move(step));
-  }
-
-  void add_check(const Node& node) {
-    Step step;
-    step.kind = Step::Kind::check;
-    step.name = "check";
-    step.message = static_cast<std::uint32_t>(node.attributes.value);
-    step.buffers = {buffer_of(*node.input(0).node())};
-    schedule_.steps.push_back(std::move(step));
+    if (!is_effect(node.op)) {
+      PlacedValue& result = candidate.result;
+      result.buffer = buffer_of(node);
+      const BufferLayout& layout = grouping_.layouts[node.index];
+      result.strides = layout.is_contiguous() ? contiguous_strides(node.type.shape) : layout.strides;
+      if (!layout.is_contiguous()) result.offset = layout.offset;
+    }
+    schedule_.steps.push_back({info(node.op).name, candidate.buffers(), providers_.best(candidate).payload});
   }
 
   const Graph& graph_;
+  Device device_;
+  const Providers& providers_;
   Grouping grouping_;
   std::vector<int> buffer_;
   Schedule schedule_;
@@ -360,9 +334,9 @@ std::string strides_text(const std::vector<Dim>& strides) {
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph) {
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers) {
   Graph fresh = with_fresh_outputs(graph);
-  return Scheduler(fresh).run();
+  return Scheduler(fresh, device, providers).run();
 }
 
 std::string to_text(const Schedule& schedule) {
@@ -377,16 +351,13 @@ std::string to_text(const Schedule& schedule) {
     text += strides_text(buffer.strides) + "\n";
   }
   for (const Step& step : schedule.steps) {
-    if (step.kind == Step::Kind::kernel) {
-      text += loop::to_text(step.kernel);
+    if (step.payload->kernel()) {
+      text += step.payload->text();
       continue;
     }
     text += step.name;
     for (int buffer : step.buffers) text += " " + std::to_string(buffer);
-    if (step.kind == Step::Kind::matmul)
-      text += " [" + dims::to_string(step.contraction.m) + "," + dims::to_string(step.contraction.k) + "] x [" +
-              dims::to_string(step.contraction.k) + "," + dims::to_string(step.contraction.n) + "]";
-    text += "\n";
+    text += step.payload->text() + "\n";
   }
   for (const Schedule::Donation& donation : schedule.donations)
     text += "result " + std::to_string(donation.result) + " may take the memory of argument " +

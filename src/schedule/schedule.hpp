@@ -1,13 +1,12 @@
-// The schedule: a graph cut into steps. In: an optimized graph. Out: kernels in the loop IR, library calls and checks
+// The schedule: a graph cut into steps. In: an optimized graph. Out: kernels in the loop IR and what libraries do,
 // in an order that respects every dependence, over numbered buffers whose memory is planned. The stages, in order:
 //   choose_layouts  in which order values lie in memory (schedule/layout)
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
-#include "base/contraction.hpp"
 #include "ir/graph.hpp"
-#include "schedule/loop.hpp"
+#include "schedule/provider.hpp"
 
 namespace weft {
 
@@ -26,13 +25,9 @@ struct ScheduleBuffer {
 };
 
 struct Step {
-  enum class Kind : std::uint8_t { kernel, matmul, scatter_add, check } kind = Kind::kernel;
-  loop::Kernel kernel;                 // kernel; `value` of its buffers is the schedule's buffer
-  Contraction contraction;             // matmul: buffers a, b, c
-  Dim rows = 0, count = 0, width = 0;  // scatter_add: buffers index, updates, result
-  std::uint32_t message = 0;           // check: interned text; buffer 0 is the bool
-  std::vector<int> buffers;            // as the step names them; kernels use kernel.buffers
   std::string name;
+  std::vector<int> buffers;  // the schedule's, as the step names them
+  std::shared_ptr<const Payload> payload;
 };
 
 struct Schedule {
@@ -46,7 +41,7 @@ struct Schedule {
   std::string decisions;  // why neighbours were not fused, a line each
 };
 
-Schedule make_schedule(const Graph& graph);
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
 
 // Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are
 // placed.

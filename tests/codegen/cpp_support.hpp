@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/host_steps.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/library.hpp"
-#include "runtime/plan.hpp"
 #include "schedule/loop.hpp"
 
 namespace weft::test {

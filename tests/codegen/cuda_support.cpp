@@ -5,7 +5,9 @@
 #include <map>
 
 #include "codegen/cuda.hpp"
+#include "providers/provider.hpp"
 #include "runtime/cuda/code.hpp"
+#include "runtime/plan.hpp"
 #include "tests/cuda/device.hpp"
 
 namespace weft::test {
@@ -30,12 +32,12 @@ runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel,
                       const std::shared_ptr<runtime::cuda::Code>& code) {
   runtime::Plan plan;
   plan.device = test_device();
-  plan.device_code = code;
+  plan.functions = code;
   runtime::Launch launch;
-  launch.name = trial.kernel.name;
-  launch.threads = kernel.threads;
-  launch.units = Dim(dims::evaluate(kernel.blocks, trial.sizes));
-  for (const Int size : trial.sizes) launch.parameters.push_back(Dim(size));
+  loop::Kernel sized = trial.kernel;
+  sized.parameters.assign(trial.sizes.begin(), trial.sizes.end());
+  launch.entry = {trial.kernel.name, Dim(dims::evaluate(kernel.blocks, trial.sizes)), kernel.threads};
+  launch.step = providers::generated_kernel(std::move(sized));
   for (std::size_t b = 0; b < trial.buffers.size(); ++b) {
     plan.buffers.push_back(
         {runtime::PlanBuffer::Kind::argument, static_cast<int>(b), trial.kernel.buffers[b].dtype, Dim(0), Dim(0)});

@@ -160,6 +160,45 @@ TEST_CASE("products of all layouts and batches go through the library or its sta
   CHECK(distance(matmul(to(a, Device::cuda()), to(b, Device::cuda())), matmul(a, b)) < 1e-5);
 }
 
+TEST_CASE("products of 16-bit floats are the library's: added up in f32, whatever the layout") {
+  if (no_device()) return;
+  const auto there = [](const Tensor& t) { return to(t, Device::cuda()); };
+  const auto check = [&](DType dtype, auto function, const Tensor& a, const Tensor& b) {
+    const Tensor wide = function(cast(a, DType::f32), cast(b, DType::f32));
+    const Tensor found = to(cast(compile(function)(there(a), there(b)), DType::f32), Device::cpu());
+    CHECK(found.shape().same(wide.shape()));
+    const double unit = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    CHECK(amax(abs(found - wide) - abs(wide) * unit).item() < 1e-4);
+    const Tensor eager = to(cast(function(there(a), there(b)), DType::f32), Device::cpu());
+    CHECK(amax(abs(eager - wide) - abs(wide) * unit).item() < 1e-4);
+  };
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const int m : {1, 7, 64})
+      for (const int n : {1, 5, 128})
+        for (const int k : {1, 3, 130}) {
+          INFO(info(dtype).name, " ", m, " ", n, " ", k);
+          const auto make = [&](Sizes sizes, std::uint64_t seed) { return cast(sample(sizes, seed), dtype); };
+          check(
+              dtype, [](const Tensor& a, const Tensor& b) { return matmul(a, b); }, make({m, k}, 1), make({k, n}, 2));
+          check(
+              dtype, [](const Tensor& a, const Tensor& b) { return matmul(transpose(a), transpose(b)); },
+              make({k, m}, 3), make({n, k}, 4));
+          // Every second column has no unit stride; from the third element on, memory is aligned to no more than that.
+          check(
+              dtype, [](const Tensor& a, const Tensor& b) { return matmul(slice(a, 1, 1, slice_end, 2), b); },
+              make({m, 2 * k}, 5), make({k, n}, 6));
+          check(
+              dtype, [](const Tensor& a, const Tensor& b) { return matmul(slice(a, 1, 3), slice(b, 0, 1)); },
+              make({m, k + 3}, 7), make({k + 1, n}, 8));
+          check(
+              dtype,
+              [](const Tensor& a, const Tensor& b) {
+                return matmul(permute(a, {1, 0, 2}), b);
+              },
+              make({m, 3, k}, 9), make({2, 1, k, n}, 10));
+        }
+}
+
 TEST_CASE("parts of a concatenation and a product's operand are written in place on the device too") {
   if (no_device()) return;
   auto joined = compile([](const Tensor& x, const Tensor& w) {

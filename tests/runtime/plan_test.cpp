@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "runtime/host_steps.hpp"
 #include "runtime/plan_number.hpp"
 #include "weft/error.hpp"
 
@@ -43,24 +44,33 @@ PlanBuffer temporary(Dim offset, DType dtype = DType::f32) {
   return {PlanBuffer::Kind::temporary, 0, dtype, 0, offset};
 }
 
-Launch kernel(std::vector<int> buffers, Dim plus, Dim n, Dim work) {
-  Launch launch;
-  launch.name = "twice_plus";
-  launch.buffers = std::move(buffers);
-  launch.function = twice_plus;
-  launch.units = (n + Dim(15)) / Dim(16);
-  launch.parameters = {plus, n};
-  launch.work = work;
+// A step from a function that makes it ready.
+template <class Make>
+struct Made final : Preparable {
+  explicit Made(Make given) : make(given) {}
+  std::unique_ptr<Runnable> prepare(const Preparation& preparation) const override { return make(preparation); }
+  Make make;
+};
+template <class Make>
+Launch step(std::vector<int> buffers, Make make) {
+  return {"step", std::move(buffers), {}, std::make_shared<Made<Make>>(make)};
+}
+
+Launch kernel(std::vector<int> buffers, Dim plus, Dim n, Dim work, KernelFunction function = twice_plus) {
+  Launch launch = step(std::move(buffers), [=](const Preparation& preparation) -> std::unique_ptr<Runnable> {
+    return std::make_unique<HostKernel>(function, preparation, work, std::vector<Dim>{plus, n});
+  });
+  launch.entry.units = (n + Dim(15)) / Dim(16);
   return launch;
 }
 
 // Two kernels in a row through a temporary: y = 2 (2 x + 1) + n.
-Plan chain(Dim n, Dim work) {
+Plan chain(Dim n, Dim work, KernelFunction function = twice_plus) {
   Plan plan;
   plan.argument_count = plan.result_count = 1;
   plan.symbol_count = n.is_constant() ? 0 : 1;
   plan.buffers = {argument(0), temporary(64), result(0)};
-  plan.launches = {kernel({0, 1}, 1, n, work), kernel({1, 2}, n, n, work)};
+  plan.launches = {kernel({0, 1}, 1, n, work, function), kernel({1, 2}, n, n, work, function)};
   plan.arena_bytes = n * Dim(4) + Dim(64);
   prepare(plan);
   return plan;
@@ -98,9 +108,7 @@ TEST_CASE("what is small runs on one thread in one piece, what is large in sever
   const int before = omp_get_max_threads();
   omp_set_num_threads(4);
   for (const Int work : {Int{0}, Int{1000000}}) {
-    Plan plan = chain(100000, work);
-    for (Launch& launch : plan.launches) launch.function = counted;
-    prepare(plan);
+    const Plan plan = chain(100000, work, counted);
     pieces = 0;
     check_chain(plan, 100000, {});
     CAPTURE(work);
@@ -188,16 +196,15 @@ TEST_CASE("matmul of arguments with offsets, batches and a transposed operand") 
   plan.result_count = 1;
   plan.symbol_count = 1;
   plan.buffers = {argument(0), argument(1), result(0)};
-  Launch launch;
-  launch.kind = Launch::Kind::matmul;
-  launch.buffers = {0, 1, 2};
-  Contraction& c = launch.matmul;
+  Contraction c;
   c.batch = {Dim(2)};
   c.m = m, c.n = 3, c.k = 4;
   c.a_offset = 1, c.a_batch = {m * Dim(4)}, c.a_row = 4, c.a_column = 1;
   c.b_batch = {Dim(0)}, c.b_row = 1, c.b_column = 4;  // one b for both, transposed
   c.c_batch = {m * Dim(3)}, c.c_row = 3, c.c_column = 1;
-  plan.launches = {launch};
+  plan.launches = {step({0, 1, 2}, [c](const Preparation& preparation) -> std::unique_ptr<Runnable> {
+    return std::make_unique<HostProduct>(c, preparation.numbers);
+  })};
   prepare(plan);
   for (const Int rows : {Int{5}, Int{2}}) {
     std::vector<float> a(static_cast<std::size_t>(8 * rows + 1)), b(12), y(static_cast<std::size_t>(6 * rows));
@@ -220,12 +227,10 @@ TEST_CASE("scatter_add takes indices that come twice, in order, on any number of
   plan.argument_count = 2;
   plan.result_count = 1;
   plan.buffers = {argument(0, DType::i64), argument(1), result(0)};
-  Launch launch;
-  launch.kind = Launch::Kind::scatter_add;
-  launch.buffers = {0, 1, 2};
-  const Int rows = 50, count = 3000, width = 37;
-  launch.rows = rows, launch.count = count, launch.width = width;
-  plan.launches = {launch};
+  constexpr Int rows = 50, count = 3000, width = 37;
+  plan.launches = {step({0, 1, 2}, [=](const Preparation& preparation) -> std::unique_ptr<Runnable> {
+    return std::make_unique<HostScatter>(DType::f32, rows, count, width, preparation.numbers);
+  })};
   prepare(plan);
   std::vector<Int> index(count);
   std::vector<float> updates(count * width), table(rows * width), wanted(rows * width, 0.0F);
@@ -251,11 +256,12 @@ TEST_CASE("a check that fails stops the call with the user's words, and the next
   plan.argument_count = 2;
   plan.result_count = 1;
   plan.buffers = {argument(0, DType::boolean), argument(1), result(0)};
-  Launch check;
-  check.kind = Launch::Kind::check;
-  check.buffers = {0};
-  check.message = "[gather] index out of range, at model.cpp:7";
-  plan.launches = {check, kernel({1, 2}, 0, 16, 0)};
+  plan.launches = {step({0},
+                        [](const Preparation& preparation) -> std::unique_ptr<Runnable> {
+                          return std::make_unique<Check>("[gather] index out of range, at model.cpp:7",
+                                                         preparation.device);
+                        }),
+                   kernel({1, 2}, 0, 16, 0)};
   prepare(plan);
   bool holds = false;
   std::vector<float> x(16, 1), y(16, -1);
@@ -292,7 +298,7 @@ TEST_CASE("a plan that does not fit its call, or is not prepared, is refused") {
   CHECK_THROWS_AS(run(plan, {}, {}, {}), InternalError);
   plan.prepared = nullptr;
   CHECK_THROWS_AS(run(plan, {}, {}, {}), InternalError);
-  plan.launches[0].function = nullptr;
+  plan.launches[0].step = nullptr;
   CHECK_THROWS_AS(prepare(plan), InternalError);
 }
 

@@ -13,6 +13,7 @@
 #include "passes/decompose.hpp"
 #include "passes/fold.hpp"
 #include "passes/regions.hpp"
+#include "providers/product.hpp"
 #include "record/record.hpp"
 #include "tests/sanitized.hpp"
 
@@ -41,9 +42,11 @@ class Traced {
   }
   Schedule schedule(std::vector<Tensor> outputs) {
     Graph graph = this->graph(std::move(outputs));
-    graph = decompose_matmul(common_subexpressions(simplify_algebra(fold_constants(inline_calls(graph)))));
+    const auto provided = [](const Node& node) { return providers::all().takes(node, Device::cpu()); };
+    graph = common_subexpressions(simplify_algebra(fold_constants(inline_calls(graph))));
+    graph = decompose_matmul(graph, {Device::cpu(), provided});
     verify(graph);
-    return make_schedule(graph);
+    return make_schedule(graph, Device::cpu(), providers::all());
   }
 
  private:
@@ -54,14 +57,18 @@ class Traced {
 
 int kernels(const Schedule& schedule) {
   int count = 0;
-  for (const Step& step : schedule.steps) count += step.kind == Step::Kind::kernel;
+  for (const Step& step : schedule.steps) count += step.payload->kernel() != nullptr;
   return count;
 }
 
 const loop::Kernel& kernel(const Schedule& schedule, int which) {
   for (const Step& step : schedule.steps)
-    if (step.kind == Step::Kind::kernel && which-- == 0) return step.kernel;
+    if (step.payload->kernel() && which-- == 0) return *step.payload->kernel();
   throw std::out_of_range("kernel");
+}
+
+const Contraction& product(const Step& step) {
+  return dynamic_cast<const providers::Product&>(*step.payload).contraction();
 }
 
 constexpr std::int64_t far = 10000;  // further than any element: argument a holds a * far, a * far + 1, ...
@@ -70,7 +77,7 @@ constexpr std::int64_t far = 10000;  // further than any element: argument a hol
 std::vector<double> moved(const Schedule& schedule) {
   std::map<std::int64_t, double> result;
   for (const Step& step : schedule.steps) {
-    const loop::Kernel& k = step.kernel;
+    const loop::Kernel& k = *step.payload->kernel();
     std::vector<std::int64_t> point(k.axes.size(), 0);
     const auto at = [&](Dim dim) {
       return dims::evaluate(dim, [&](const DimNode* atom) {
@@ -192,9 +199,9 @@ TEST_CASE("no kernel waits for itself through a library step") {
   Tensor y = a + matmul(a, w);  // a is needed before the product, the sum after it
   Schedule schedule = t.schedule({y});
   REQUIRE(schedule.steps.size() == 3);
-  CHECK(schedule.steps[0].kind == Step::Kind::kernel);
-  CHECK(schedule.steps[1].kind == Step::Kind::matmul);
-  CHECK(schedule.steps[2].kind == Step::Kind::kernel);
+  CHECK(schedule.steps[0].payload->kernel());
+  CHECK(schedule.steps[1].name == "matmul");
+  CHECK(schedule.steps[2].payload->kernel());
 }
 
 TEST_CASE("matmul reads transposed and sliced operands where they lie") {
@@ -202,7 +209,7 @@ TEST_CASE("matmul reads transposed and sliced operands where they lie") {
   Tensor x = t.f32(32, 16), w = t.f32(48, 16);
   Schedule schedule = t.schedule({matmul(slice(x, 0, 4, 20), transpose(w))});
   REQUIRE(schedule.steps.size() == 1);
-  const Contraction& c = schedule.steps[0].contraction;
+  const Contraction& c = product(schedule.steps[0]);
   CHECK(c.a_offset.same(Dim(64)));
   CHECK(c.b_row.same(Dim(1)));
   CHECK(c.b_column.same(Dim(16)));
@@ -217,7 +224,7 @@ TEST_CASE("what a product alone reads in another order is written in that order"
   Tensor y = softmax(x);
   Schedule schedule = t.schedule({matmul(permute(y, {2, 0, 1}), w)});
   REQUIRE(schedule.steps.size() == 2);
-  const Contraction& c = schedule.steps[1].contraction;
+  const Contraction& c = product(schedule.steps[1]);
   CHECK(c.a_batch[0].same(Dim(24)));
   CHECK(c.a_row.same(Dim(4)));
   CHECK(c.a_column.same(Dim(1)));
@@ -241,10 +248,10 @@ TEST_CASE("what a concatenation alone reads is written where it lies in it") {
     const auto written = static_cast<std::size_t>(step.buffers.back());
     CHECK(schedule.buffers[written].kind == ScheduleBuffer::Kind::result);
     CHECK(schedule.buffers[written].elements.same(Dim(8 * 53)));
-    if (step.kind != Step::Kind::matmul) continue;
-    CHECK(step.contraction.c_offset.same(Dim(16)));
-    CHECK(step.contraction.c_row.same(Dim(53)));
-    CHECK(step.contraction.c_column.same(Dim(1)));
+    if (step.name != "matmul") continue;
+    CHECK(product(step).c_offset.same(Dim(16)));
+    CHECK(product(step).c_row.same(Dim(53)));
+    CHECK(product(step).c_column.same(Dim(1)));
   }
   CHECK(schedule.decisions.find(" concat has it: no copy") != std::string::npos);
   // Whoever is read by others too, or padded, has memory of its own.
@@ -268,7 +275,7 @@ TEST_CASE("a constant without unit stride is packed when the plan is made, not b
   CHECK(packed.packed_strides == std::vector<std::int64_t>{8, 2});
   for (const ScheduleBuffer& buffer : schedule.buffers)
     if (buffer.kind == ScheduleBuffer::Kind::constant) CHECK_FALSE(buffer.constant.defined());
-  const Contraction& c = schedule.steps[0].contraction;
+  const Contraction& c = product(schedule.steps[0]);
   CHECK(c.b_offset.same(Dim(0)));
   CHECK(c.b_row.same(Dim(4)));
   CHECK(c.b_column.same(Dim(1)));
@@ -326,9 +333,9 @@ TEST_CASE("outputs are fresh memory: arguments, repeated values and views of val
   Schedule schedule = t.schedule({x, y, y, transpose(y)});
   std::vector<bool> written(4, false);
   for (const Step& step : schedule.steps)
-    for (std::size_t b = 0; b < step.kernel.buffers.size(); ++b)
-      if (step.kernel.buffers[b].written) {
-        const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(step.kernel.buffers[b].value)];
+    for (const loop::Buffer& it : step.payload->kernel()->buffers)
+      if (it.written) {
+        const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(it.value)];
         if (buffer.kind == ScheduleBuffer::Kind::result) written[static_cast<std::size_t>(buffer.index)] = true;
       }
   for (bool w : written) CHECK(w);
@@ -362,7 +369,7 @@ TEST_CASE("nothing is donated to a step before a check has passed") {
   Schedule schedule = t.schedule({x + 1, gather(table, rows)});
   int check = -1, write = -1;
   for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
-    if (schedule.steps[s].kind == Step::Kind::check) check = static_cast<int>(s);
+    if (schedule.steps[s].name == "check") check = static_cast<int>(s);
     for (int b : schedule.steps[s].buffers)
       if (schedule.buffers[static_cast<std::size_t>(b)].kind == ScheduleBuffer::Kind::result &&
           schedule.buffers[static_cast<std::size_t>(b)].index == 0)
@@ -458,7 +465,7 @@ TEST_CASE("a wide and a deep graph are scheduled in time that grows as they do")
         Traced t;
         Graph graph = t.graph(make(t, count));
         const std::clock_t begin = std::clock();
-        make_schedule(graph);
+        make_schedule(graph, Device::cpu(), providers::all());
         times.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
       }
       std::nth_element(times.begin(), times.begin() + 1, times.end());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -16,10 +17,14 @@ namespace weft::runtime::cuda {
 namespace {
 
 // Numbers of cublasLt.h and library_types.h.
-constexpr int type_f32 = 0, type_f64 = 1, compute_f32 = 68, compute_f64 = 70;
+constexpr int type_f32 = 0, type_f64 = 1, type_f16 = 2, type_bf16 = 14, compute_f32 = 68, compute_f64 = 70;
+int type_of(DType dtype) {
+  return dtype == DType::f64 ? type_f64 : dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32;
+}
 constexpr int description_transpose_a = 3, description_transpose_b = 4;
 constexpr int layout_batch_count = 5, layout_batch_stride = 6;
-constexpr int preference_workspace = 1, preference_alignment_a = 5;
+constexpr int preference_workspace = 1, preference_reductions = 3, preference_alignment_a = 5;
+constexpr std::uint32_t reduce_in_compute_type = 2;  // parts of a sum are not rounded to 16 bits before they are added
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
@@ -116,8 +121,11 @@ struct Library {
     return all.get()[device.device.index];
   }
 
-  const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment) {
+  // With the handle and the workspace, which stay.
+  const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment,
+                       const DeviceState& device) {
     const std::lock_guard lock(mutex);
+    if (!workspace) workspace = allocate(device.device, workspace_bytes);
     auto [found, fresh] = choices.emplace(key, Choice());
     if (!fresh) return found->second;
     try {
@@ -132,10 +140,12 @@ struct Library {
  private:
   Choice make(DType dtype, const Request& request, std::uint32_t alignment) {
     if (!handle) check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
-    const int type = dtype == DType::f64 ? type_f64 : type_f32,
-              compute = dtype == DType::f64 ? compute_f64 : compute_f32;
+    const bool wide = dtype == DType::f64;
+    const int type = type_of(dtype);
     Choice choice;
-    check_blas(blas().cublasLtMatmulDescCreate(&choice.description, compute, type), "cublasLtMatmulDescCreate");
+    check_blas(blas().cublasLtMatmulDescCreate(&choice.description, wide ? compute_f64 : compute_f32,
+                                               wide ? type_f64 : type_f32),
+               "cublasLtMatmulDescCreate");
     const std::int32_t left = request.left.transposed, right = request.right.transposed;  // CUBLAS_OP_N is 0, _T 1
     check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_a, &left, sizeof left),
                "transpose a");
@@ -149,6 +159,8 @@ struct Library {
     check_blas(blas().cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const std::uint64_t bytes = workspace_bytes;
     blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_workspace, &bytes, sizeof bytes);
+    blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_reductions, &reduce_in_compute_type,
+                                                sizeof reduce_in_compute_type);
     for (int i = 0; i < 4; ++i)
       blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_alignment_a + i, &alignment, sizeof alignment);
     BlasHeuristic best{};
@@ -195,45 +207,75 @@ bool library_takes(const Contraction& c) {
       .has_value();
 }
 
-bool library_product(DeviceState& device, const Matmul& product, const void* a, const void* b, void* c) {
-  if (std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end()) return true;
-  std::optional<Request> request = request_for(product);
-  if (!request) return false;
-  std::vector<BatchAxis> axes = batch_axes(product);
-  if (!axes.empty()) {
-    request->strided = axes.back();
-    axes.pop_back();
+struct LibraryProduct::Call {
+  DeviceState& device;
+  DType dtype;
+  bool empty = false;
+  Request request;
+  std::vector<BatchAxis> walked;  // batch axes that are calls of their own
+  std::atomic<const Choice*> aligned{nullptr}, unaligned{nullptr};
+
+  const Choice& choose(std::uint32_t alignment) {
+    std::atomic<const Choice*>& kept = alignment == 16 ? aligned : unaligned;
+    if (const Choice* known = kept.load(std::memory_order_acquire)) [[likely]]
+      return *known;
+    const Request& r = request;
+    const Key key{static_cast<std::int64_t>(dtype),
+                  alignment,
+                  r.swapped,
+                  r.left.rows,
+                  r.left.columns,
+                  r.left.leading,
+                  r.left.transposed,
+                  r.right.rows,
+                  r.right.columns,
+                  r.right.leading,
+                  r.right.transposed,
+                  r.result.rows,
+                  r.result.columns,
+                  r.result.leading,
+                  r.strided.size,
+                  r.strided.a,
+                  r.strided.b,
+                  r.strided.c};
+    const Choice& choice = Library::of(device).choose(key, dtype, r, alignment, device);
+    kept.store(&choice, std::memory_order_release);
+    return choice;
   }
-  const std::size_t element = storage_bytes(product.dtype, 1);
+};
+
+LibraryProduct::LibraryProduct(std::unique_ptr<Call> call) : call_(std::move(call)) {}
+LibraryProduct::LibraryProduct(LibraryProduct&&) noexcept = default;
+LibraryProduct& LibraryProduct::operator=(LibraryProduct&&) noexcept = default;
+LibraryProduct::~LibraryProduct() = default;
+
+std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product) {
+  auto call = std::unique_ptr<Call>(new Call{device, product.dtype, false, {}, {}});
+  call->empty = std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end();
+  if (call->empty) return LibraryProduct(std::move(call));
+  const std::optional<Request> request = request_for(product);
+  if (!request) return std::nullopt;
+  call->request = *request;
+  call->walked = batch_axes(product);
+  if (!call->walked.empty()) {
+    call->request.strided = call->walked.back();
+    call->walked.pop_back();
+  }
+  return LibraryProduct(std::move(call));
+}
+
+void LibraryProduct::run(const void* a, const void* b, void* c) const {
+  Call& call = *call_;
+  if (call.empty) return;
+  const Request& r = call.request;
+  const std::vector<BatchAxis>& axes = call.walked;
+  const std::size_t element = storage_bytes(call.dtype, 1);
   const std::uint32_t alignment = axes.empty() ? alignment_of(a, b, c, element) : static_cast<std::uint32_t>(element);
-  const Request& r = *request;
-  const Key key{product.dtype == DType::f64,
-                alignment,
-                r.swapped,
-                r.left.rows,
-                r.left.columns,
-                r.left.leading,
-                r.left.transposed,
-                r.right.rows,
-                r.right.columns,
-                r.right.leading,
-                r.right.transposed,
-                r.result.rows,
-                r.result.columns,
-                r.result.leading,
-                r.strided.size,
-                r.strided.a,
-                r.strided.b,
-                r.strided.c};
-  Library& library = Library::of(device);
-  const Choice& choice = library.choose(key, product.dtype, r, alignment);
-  if (!library.workspace) {
-    const std::lock_guard lock(library.mutex);
-    if (!library.workspace) library.workspace = allocate(device.device, workspace_bytes);
-  }
+  const Choice& choice = call.choose(alignment);
+  const Library& library = Library::of(call.device);
   const double one = 1, zero = 0;
   const float one_f32 = 1, zero_f32 = 0;
-  const bool wide = product.dtype == DType::f64;
+  const bool wide = call.dtype == DType::f64;
   const void* alpha = wide ? static_cast<const void*>(&one) : &one_f32;
   const void* beta = wide ? static_cast<const void*>(&zero) : &zero_f32;
   std::int64_t batches = 1;
@@ -254,10 +296,9 @@ bool library_product(DeviceState& device, const Matmul& product, const void* a, 
     check_blas(blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch,
                                      choice.left, r.swapped ? a_batch : b_batch, choice.right, beta, c_batch,
                                      choice.result, c_batch, choice.result, &choice.algorithm, library.workspace->data,
-                                     workspace_bytes, device.queue.stream),
+                                     workspace_bytes, call.device.queue.stream),
                "cublasLtMatmul");
   }
-  return true;
 }
 
 }  // namespace weft::runtime::cuda

@@ -1,17 +1,34 @@
-// Matrix products on a device through cuBLASLt: f32 without tf32, f64. In: strided operands, transposed ones where they
-// lie. Out: c = a b for each batch, queued on the device's stream. The heuristic's choice is asked for once a shape.
+// Matrix products on a device through cuBLASLt: f64, f32 without tf32, f16 and bf16 accumulated in f32. In: strided
+// operands, transposed ones where they lie. Out: c = a b for each batch, queued on the device's stream. The heuristic's
+// choice is asked for once a shape.
 #pragma once
-#include "base/contraction.hpp"
+#include <memory>
+#include <optional>
+
+#include "runtime/contraction.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/matmul.hpp"
 
 namespace weft::runtime::cuda {
 
-// False, with nothing queued, for strides that the library does not take (no axis of stride 1, overlapping rows) and
-// for products over nothing.
-bool library_product(DeviceState& device, const Matmul& product, const void* a, const void* b, void* c);
+// A product of known sizes, as the library is asked for it. Its choice of a kernel is looked up at the first run.
+class LibraryProduct {
+ public:
+  // None for strides that the library does not take (no axis of stride 1, overlapping rows) and for products over
+  // nothing.
+  static std::optional<LibraryProduct> make(DeviceState& device, const Matmul& product);
+  LibraryProduct(LibraryProduct&&) noexcept;
+  LibraryProduct& operator=(LibraryProduct&&) noexcept;
+  ~LibraryProduct();
+  void run(const void* a, const void* b, void* c) const;
 
-// Whether it will be true, as far as that is known before sizes are: a product for which it is not needs a kernel.
+ private:
+  struct Call;
+  explicit LibraryProduct(std::unique_ptr<Call> call);
+  std::unique_ptr<Call> call_;
+};
+
+// Whether there will be one, as far as that is known before sizes are: a product for which not needs a kernel.
 bool library_takes(const Contraction& product);
 
 }  // namespace weft::runtime::cuda

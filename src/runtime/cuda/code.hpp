@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/cuda/device.hpp"
+#include "runtime/step.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -23,7 +24,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
                                        Effort effort = Effort::run);
 
 // Modules on one device, as long as a plan needs them.
-class Code {
+class Code final : public Functions {
  public:
   // Compiles and loads.
   Code(std::span<const std::string> units, std::span<const std::string> functions, Device device);
@@ -31,6 +32,7 @@ class Code {
   Code& operator=(const Code&) = delete;
 
   Function* function(const std::string& name) const;
+  void* entry(const std::string& name) const override { return function(name); }
   const std::string& source_path() const { return source_path_; }
 
  private:

@@ -159,7 +159,7 @@ void open(Slot& slot, Device device) {
   state.device = state.queue.device = device;
   state.name = name;
   state.architecture = concat_text("sm_", state.major, state.minor);
-  device_memory(Device::Type::cuda) = {allocate, copy, synchronize};
+  device_memory(Device::Type::cuda) = {allocate, copy, synchronize, [](Device on) { return &use(on).queue; }};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A batched matrix product over strided memory: c[batch, m, n] = a[batch, m, k] b[batch, k, n].
-// Strides and offsets count elements and may be symbolic. Shared by the schedule, the plan and the library calls.
+// Strides and offsets count elements and may be symbolic. Shared by the providers of products.
 #pragma once
 #include <vector>
 

@@ -4,23 +4,35 @@
 #include <cstddef>
 #include <span>
 
-#include "base/contraction.hpp"
+#include "runtime/contraction.hpp"
 #include "runtime/matmul.hpp"
 #include "runtime/plan_number.hpp"
 
 namespace weft::runtime {
 
-class PlanMatmul {
+class ProductNumbers {
  public:
-  PlanMatmul() = default;
-  PlanMatmul(const Contraction& c, NumberTable& table)
+  ProductNumbers() = default;
+  ProductNumbers(const Contraction& c, NumberTable& table)
       : dtype_(c.dtype),
         sizes_(table.add({c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column})),
         offsets_(table.add({c.a_offset, c.b_offset, c.c_offset})),
         batch_(table.add(c.batch)),
         a_batch_(table.add(c.a_batch)),
         b_batch_(table.add(c.b_batch)),
-        c_batch_(table.add(c.c_batch)) {}
+        c_batch_(table.add(c.c_batch)) {
+    const auto known = [](std::initializer_list<std::span<const Dim>> lists) {
+      for (const std::span<const Dim> list : lists)
+        for (const Dim dim : list)
+          if (!dim.is_constant()) return false;
+      return true;
+    };
+    const Dim sizes[] = {c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column};
+    constant_ = known({sizes, c.batch, c.a_batch, c.b_batch, c.c_batch});
+  }
+
+  // Whether no size or stride depends on a symbol.
+  bool is_constant() const { return constant_; }
 
   // The product's batch strides look into `numbers`.
   Matmul product(std::span<const std::int64_t> numbers) const {
@@ -37,6 +49,7 @@ class PlanMatmul {
 
  private:
   DType dtype_ = DType::f32;
+  bool constant_ = false;
   NumberTable::Range sizes_, offsets_, batch_, a_batch_, b_batch_, c_batch_;
 };
 

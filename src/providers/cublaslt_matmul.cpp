@@ -1,0 +1,58 @@
+// Products on a device. The library takes operands with unit stride along an axis; for the others, and where sizes that
+// are not known yet may lead to such, a kernel of our own is compiled too.
+#include "codegen/cuda.hpp"
+#include "providers/product.hpp"
+#include "providers/sources.hpp"
+#include "runtime/cuda/blas.hpp"
+#include "runtime/cuda/steps.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+class DevicePayload final : public Product {
+ public:
+  using Product::Product;
+  runtime::EntryPoint emit(providers::Sources& sources) const override {
+    if (runtime::cuda::library_takes(contraction_)) return {};
+    const std::string name = codegen::cuda_product_name(contraction_.dtype);
+    sources.add(name, codegen::cuda_product(contraction_.dtype));
+    return {name};
+  }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation);
+  }
+};
+
+class DeviceProvider final : public Provider {
+ public:
+  const char* name() const override { return "cublaslt_matmul"; }
+  bool takes(const Node& node, Device device) const override {
+    return node.op == Op::matmul && device.type == Device::Type::cuda && is_floating(node.type.dtype);
+  }
+  // The library has one batch axis; each step along another is a call.
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    Dim inner_stride = 0;  // of the batch axis inside; 0: none yet
+    for (std::size_t axis = strides.size() - 2; axis-- > 0;) {
+      const Dim size = shape[static_cast<int>(axis)];
+      if (size.same(Dim(1))) continue;
+      if (!inner_stride.same(Dim(0)) && !strides[axis].same(inner_stride)) return false;
+      inner_stride = strides[axis] * size;
+    }
+    return has_unit_stride(shape, strides);
+  }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    auto payload = std::make_shared<DevicePayload>(candidate);
+    const Dim operations = payload->cost().operations;
+    return Offer{operations / Dim(candidate.result.type.dtype == DType::f64 ? 30000 : 50000), std::move(payload)};
+  }
+};
+
+}  // namespace
+
+const Provider& cublaslt_matmul() {
+  static constinit const DeviceProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers

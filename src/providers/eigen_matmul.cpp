@@ -1,0 +1,40 @@
+#include "providers/product.hpp"
+#include "runtime/host_steps.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+class EigenPayload final : public Product {
+ public:
+  using Product::Product;
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return std::make_unique<runtime::HostProduct>(contraction_, preparation.numbers);
+  }
+};
+
+class EigenProvider final : public Provider {
+ public:
+  const char* name() const override { return "eigen_matmul"; }
+  bool takes(const Node& node, Device device) const override {
+    return node.op == Op::matmul && device.type == Device::Type::cpu &&
+           (node.type.dtype == DType::f32 || node.type.dtype == DType::f64);
+  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    return has_unit_stride(shape, strides);
+  }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    auto payload = std::make_shared<EigenPayload>(candidate);
+    const Dim operations = payload->cost().operations;
+    return Offer{operations / Dim(50), std::move(payload)};  // 50 GFLOP/s
+  }
+};
+
+}  // namespace
+
+const Provider& eigen_matmul() {
+  static constinit const EigenProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers

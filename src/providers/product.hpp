@@ -1,0 +1,22 @@
+// What the providers of matrix products share: the product as strided memory, its text and its cost.
+#pragma once
+#include "providers/provider.hpp"
+#include "runtime/contraction.hpp"
+
+namespace weft::providers {
+
+// Rows or columns without gaps between their elements: where the product's own axes are the last two.
+bool has_unit_stride(const Shape& shape, std::span<const Dim> strides);
+
+class Product : public Payload {
+ public:
+  explicit Product(const Candidate& candidate);
+  std::string text() const override;
+  loop::Cost cost() const override;
+  const Contraction& contraction() const { return contraction_; }
+
+ protected:
+  Contraction contraction_;
+};
+
+}  // namespace weft::providers

@@ -1,0 +1,32 @@
+// One who can do operations: a library, or a kernel of our own. To add one: a row in providers.def and a file that
+// defines the function which the row names.
+#pragma once
+#include "schedule/provider.hpp"
+
+namespace weft::providers {
+
+class Provider {
+ public:
+  virtual const char* name() const = 0;
+  // Whether it takes the operation there, as far as that is known before operands have memory.
+  virtual bool takes(const Node& node, Device device) const = 0;
+  // Whether it is fast on an operand of these strides; others are put in order first.
+  virtual bool reads(const Shape& /*shape*/, std::span<const Dim> /*strides*/) const { return false; }
+  // Nothing where what it needs is not there.
+  virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
+
+ protected:
+  ~Provider() = default;  // they are constants
+};
+
+#define WEFT_PROVIDER(name) const Provider& name();
+#include "providers/providers.def"
+#undef WEFT_PROVIDER
+
+// All of them.
+const Providers& all();
+
+// A generated kernel as a step (providers/generated.cpp).
+std::shared_ptr<Payload> generated_kernel(loop::Kernel kernel);
+
+}  // namespace weft::providers

@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "providers/provider.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+double at_hints(Dim dim) {
+  const DimEnvironment* sizes = DimEnvironment::current();
+  return static_cast<double>(dim.is_constant() || !sizes ? (dim.is_constant() ? dim.constant() : 0) : sizes->hint(dim));
+}
+
+class Registry final : public Providers {
+ public:
+  bool takes(const Node& node, Device device) const override {
+    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return row().takes(node, device); });
+  }
+  bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const override {
+    return std::any_of(std::begin(rows), std::end(rows),
+                       [&](const auto row) { return row().takes(node, device) && row().reads(shape, strides); });
+  }
+  Offer best(const Candidate& candidate) const override {
+    std::optional<Offer> best;
+    for (const auto row : rows) {
+      if (!row().takes(candidate.node, candidate.device)) continue;
+      std::optional<Offer> offer = row().offer(candidate);
+      if (offer && (!best || at_hints(offer->nanoseconds) < at_hints(best->nanoseconds))) best = std::move(offer);
+    }
+    WEFT_CHECK(best, "nobody offers ", info(candidate.node.op).name, " ", to_string(candidate.node.type));
+    return *std::move(best);
+  }
+  std::shared_ptr<Payload> generated(loop::Kernel kernel) const override { return generated_kernel(std::move(kernel)); }
+
+ private:
+  static constexpr const Provider& (*rows[])() = {
+#define WEFT_PROVIDER(name) name,
+#include "providers/providers.def"
+#undef WEFT_PROVIDER
+  };
+};
+
+}  // namespace
+
+const Providers& all() {
+  static constexpr Registry registry;
+  return registry;
+}
+
+}  // namespace weft::providers

@@ -1,0 +1,58 @@
+#include "codegen/cuda.hpp"
+#include "providers/provider.hpp"
+#include "providers/sources.hpp"
+#include "runtime/cuda/steps.hpp"
+#include "runtime/host_steps.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+class ScatterPayload final : public Payload {
+ public:
+  explicit ScatterPayload(const Candidate& candidate) : dtype_(candidate.result.type.dtype) {
+    const Shape& table = candidate.result.type.shape;
+    rows_ = table[0];
+    count_ = candidate.operands[0].type.shape.element_count();
+    for (int i = 1; i < table.rank(); ++i) width_ = width_ * table[i];
+  }
+  std::string text() const override { return {}; }
+  loop::Cost cost() const override {
+    return {storage_bytes(info(dtype_), count_ * width_ * Dim(3) + rows_ * width_), count_ * width_};
+  }
+  runtime::EntryPoint emit(providers::Sources& sources) const override {
+    if (sources.device().type == Device::Type::cpu) return {};
+    const std::string name = codegen::cuda_scatter_add_name(dtype_);
+    sources.add(name, codegen::cuda_scatter_add(dtype_));
+    return {name};
+  }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    if (preparation.device.type == Device::Type::cpu)
+      return std::make_unique<runtime::HostScatter>(dtype_, rows_, count_, width_, preparation.numbers);
+    return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, preparation);
+  }
+
+ private:
+  DType dtype_;
+  Dim rows_ = 0, count_ = 0, width_ = 1;
+};
+
+class ScatterProvider final : public Provider {
+ public:
+  const char* name() const override { return "scatter_add"; }
+  bool takes(const Node& node, Device) const override { return node.op == Op::scatter_add; }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    auto payload = std::make_shared<ScatterPayload>(candidate);
+    const Dim bytes = payload->cost().bytes;
+    return Offer{bytes / Dim(8), std::move(payload)};
+  }
+};
+
+}  // namespace
+
+const Provider& scatter_add() {
+  static constinit const ScatterProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers

@@ -1,0 +1,34 @@
+#include "providers/sources.hpp"
+
+#include "codegen/cpp.hpp"
+#include "codegen/cuda.hpp"
+
+namespace weft::providers {
+
+runtime::EntryPoint Sources::add(const loop::Kernel& given) {
+  loop::Kernel kernel = given;
+  kernel.name.clear();
+  kernel.parameters.assign(given.parameters.size(), Dim(0));
+  auto [found, fresh] = names_.emplace(loop::to_text(kernel), "");
+  if (fresh) {
+    found->second = "weft_k" + std::to_string(kernels_.size()) + "_" + given.name;
+    kernels_.push_back(given);
+    kernels_.back().name = found->second;
+  }
+  const std::string& name = found->second;
+  if (device_.type == Device::Type::cpu) return {name, loop::over_symbols(loop::unit_count(given), given)};
+  if (fresh) {
+    codegen::CudaKernel made = codegen::generate_cuda(kernels_.back());
+    grids_[name] = {made.blocks, made.threads};
+    texts_[name] = std::move(made.text);
+  }
+  const Grid& grid = grids_.at(name);
+  return {name, loop::over_symbols(grid.blocks, given), grid.threads};
+}
+
+void Sources::generate_texts() {
+  if (device_.type == Device::Type::cpu)
+    for (const loop::Kernel& kernel : kernels_) texts_[kernel.name] = codegen::generate_cpp(kernel);
+}
+
+}  // namespace weft::providers

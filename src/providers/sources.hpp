@@ -1,0 +1,41 @@
+// The functions of one or many graphs that are compiled together for a device. In: kernels of the loop IR, and on a
+// device also functions as text. Out: each once: kernels that differ in names and in the values of size slots only are
+// one.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/step.hpp"
+#include "schedule/loop.hpp"
+
+namespace weft::providers {
+
+class Sources {
+ public:
+  explicit Sources(Device device) : device_(device) {}
+  Device device() const { return device_; }
+
+  // The function of a kernel. Its units are over the graph's symbols.
+  runtime::EntryPoint add(const loop::Kernel& kernel);
+  // A device's function that no kernel of the loop IR describes.
+  void add(const std::string& name, const std::string& text) { texts_[name] = text; }
+
+  const std::vector<loop::Kernel>& kernels() const { return kernels_; }
+  // By name: on the host those of the kernels, for people, once generate_texts() has been called.
+  const std::map<std::string, std::string>& texts() const { return texts_; }
+  void generate_texts();
+
+ private:
+  struct Grid {
+    Dim blocks;
+    int threads;
+  };
+  Device device_;
+  std::map<std::string, std::string> names_;  // by the text of the nameless kernel
+  std::vector<loop::Kernel> kernels_;
+  std::map<std::string, Grid> grids_;
+  std::map<std::string, std::string> texts_;
+};
+
+}  // namespace weft::providers

@@ -1,0 +1,49 @@
+// Steps that run on a CUDA device: their work is put on its stream. In: functions that were loaded there, numbers of
+// the plan's table. Out: Runnables.
+#pragma once
+#include "runtime/cuda/blas.hpp"
+#include "runtime/cuda/device.hpp"
+#include "runtime/product_numbers.hpp"
+#include "runtime/step.hpp"
+
+namespace weft::runtime::cuda {
+
+class DeviceKernel final : public Runnable {
+ public:
+  DeviceKernel(const Preparation& preparation, std::size_t buffers, std::span<const Dim> parameters);
+  void run(const StepCall& call) const override;
+
+ private:
+  DeviceState& device_;
+  Function* function_;
+  int threads_;
+  std::size_t buffers_;
+  NumberTable::Range units_, parameters_;
+};
+
+// Buffers: a, b, c. By cuBLASLt, or by the function for strides that the library does not take.
+class DeviceProduct final : public Runnable {
+ public:
+  DeviceProduct(const Contraction& contraction, const Preparation& preparation);
+  void run(const StepCall& call) const override;
+
+ private:
+  ProductNumbers product_;
+  DeviceState& device_;
+  Function* function_;
+  std::optional<LibraryProduct> library_;  // where all sizes are known
+};
+
+// Buffers: index, updates, result, as on the host.
+class DeviceScatter final : public Runnable {
+ public:
+  DeviceScatter(Dim rows, Dim count, Dim width, const Preparation& preparation);
+  void run(const StepCall& call) const override;
+
+ private:
+  DeviceState& device_;
+  Function* function_;
+  NumberTable::Range sizes_;
+};
+
+}  // namespace weft::runtime::cuda

@@ -1,0 +1,66 @@
+#include "runtime/host_steps.hpp"
+
+#include <algorithm>
+
+#include "base/seeded_bug.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/scatter.hpp"
+#include "weft/error.hpp"
+
+namespace weft::runtime {
+
+namespace {
+// Estimated nanoseconds that a piece of a parallel loop must be worth. Opening a region costs 0.6 us while the threads
+// are awake (docs/decisions/0001-compiler-driving.md).
+constexpr std::int64_t piece_work = 8000;
+}  // namespace
+
+HostKernel::HostKernel(KernelFunction function, const Preparation& preparation, Dim work,
+                       std::span<const Dim> parameters)
+    : function_(function),
+      units_(preparation.numbers.add({preparation.entry.units})),
+      work_(preparation.numbers.add({work})),
+      parameters_(preparation.numbers.add(parameters)) {}
+
+void HostKernel::run(const StepCall& call) const {
+  struct Piece {
+    KernelFunction function;
+    void* const* buffers;
+    const std::int64_t* parameters;
+  } piece{function_, call.pointers, call.numbers.data() + parameters_.begin};
+  const std::int64_t units = call.numbers[units_.begin], work = call.numbers[work_.begin];
+  if (units <= 0) return;
+  if (work < 2 * piece_work || units == 1) return function_(piece.buffers, piece.parameters, 0, units);
+  const std::int64_t grain = std::max<std::int64_t>(1, units / (work / piece_work));
+  parallel_for(
+      0, units, grain,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        const Piece& it = *static_cast<const Piece*>(context);
+        it.function(it.buffers, it.parameters, begin, end);
+      },
+      &piece);
+}
+
+std::size_t HostProduct::workspace(std::span<const std::int64_t> numbers) const {
+  return matmul_workspace(product_.product(numbers));
+}
+void HostProduct::run(const StepCall& call) const {
+  const auto operand = [&](std::size_t i) { return product_.first(i, call.pointers[i], call.numbers); };
+  matmul(product_.product(call.numbers), operand(0), operand(1), operand(2), call.workspace);
+}
+
+void HostScatter::run(const StepCall& call) const {
+  const std::span<const std::int64_t> size = call.part(sizes_);
+  scatter_add(dtype_, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(call.pointers[0]), call.pointers[1],
+              call.pointers[2]);
+}
+
+void Check::run(const StepCall& call) const {
+  unsigned char holds = 0;
+  const DeviceMemory& memory = device_memory(device_.type);
+  memory.copy(&holds, Device::cpu(), call.pointers[0], device_, 1, call.queue);
+  memory.synchronize(device_);
+  if (!holds && !seeded(SeededBug::check_not_run)) throw Error(message_.c_str());
+}
+
+}  // namespace weft::runtime

@@ -1,0 +1,58 @@
+// Steps that run on the host. In: compiled functions, numbers of the plan's table. Out: Runnables.
+#pragma once
+#include "runtime/product_numbers.hpp"
+#include "runtime/step.hpp"
+
+namespace weft::runtime {
+
+using KernelFunction = void (*)(void* const* buffers, const std::int64_t* parameters, std::int64_t begin,
+                                std::int64_t end);
+
+// A compiled kernel over its units: on one thread where that is less work than starting others.
+class HostKernel final : public Runnable {
+ public:
+  // `work`: estimated nanoseconds of the whole on one thread. `parameters`: the kernel's size slots.
+  HostKernel(KernelFunction function, const Preparation& preparation, Dim work, std::span<const Dim> parameters);
+  void run(const StepCall& call) const override;
+
+ private:
+  KernelFunction function_;
+  NumberTable::Range units_, work_, parameters_;
+};
+
+// Buffers: a, b, c.
+class HostProduct final : public Runnable {
+ public:
+  HostProduct(const Contraction& contraction, NumberTable& numbers) : product_(contraction, numbers) {}
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+  void run(const StepCall& call) const override;
+
+ private:
+  ProductNumbers product_;
+};
+
+// Buffers: index, updates, result. result[index[i], j] += updates[i, j], from zeros.
+class HostScatter final : public Runnable {
+ public:
+  HostScatter(DType dtype, Dim rows, Dim count, Dim width, NumberTable& numbers)
+      : dtype_(dtype), sizes_(numbers.add({rows, count, width})) {}
+  void run(const StepCall& call) const override;
+
+ private:
+  DType dtype_;
+  NumberTable::Range sizes_;
+};
+
+// Buffer 0 is one bool, of any device: a call waits for it. False throws Error with the message.
+class Check final : public Runnable {
+ public:
+  Check(std::string message, Device device) : message_(std::move(message)), device_(device) {}
+  void run(const StepCall& call) const override;
+
+ private:
+  std::string message_;
+  Device device_;
+};
+
+}  // namespace weft::runtime

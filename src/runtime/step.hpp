@@ -1,0 +1,66 @@
+// A step of a plan: work on buffers that is done whole, by whoever has offered to do it (src/providers). In: the step's
+// description. Out: a Runnable, which every call of the plan runs. The plan knows nothing else of a step.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/storage.hpp"
+#include "runtime/plan_number.hpp"
+
+namespace weft::runtime {
+
+// Functions that were compiled for one target. They stay loaded as long as somebody holds this.
+class Functions {
+ public:
+  virtual ~Functions() = default;
+  // On the host the address, on a device the driver's handle. Throws InternalError where none has the name.
+  virtual void* entry(const std::string& name) const = 0;
+};
+
+// The compiled function that a step calls. The name is empty where it calls none.
+struct EntryPoint {
+  std::string name;
+  Dim units = 1;    // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
+  int threads = 0;  // on a device: of a block
+};
+
+// What a step has while it is made ready.
+struct Preparation {
+  Device device;
+  NumberTable& numbers;        // sizes go in, places in the table of each call come out
+  const Functions* functions;  // null where nothing was compiled
+  const EntryPoint& entry;
+  void* function() const { return entry.name.empty() || !functions ? nullptr : functions->entry(entry.name); }
+};
+
+// What a step has while it runs.
+struct StepCall {
+  void* const* pointers;  // to the first elements of the step's buffers, in their order
+  std::span<const std::int64_t> numbers;
+  std::span<std::byte> workspace;
+  Queue* queue;  // null on the CPU
+  std::span<const std::int64_t> part(NumberTable::Range range) const {
+    return numbers.subspan(range.begin, range.count);
+  }
+};
+
+// Several threads may run one at once.
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  // Bytes that a call wants besides its buffers, on as many threads as a parallel loop has now.
+  virtual std::size_t workspace(std::span<const std::int64_t> /*numbers*/) const { return 0; }
+  virtual bool has_workspace() const { return false; }
+  // Throws the user's Error where a check fails.
+  virtual void run(const StepCall& call) const = 0;
+};
+
+class Preparable {
+ public:
+  virtual ~Preparable() = default;
+  virtual std::unique_ptr<Runnable> prepare(const Preparation& preparation) const = 0;
+};
+
+}  // namespace weft::runtime

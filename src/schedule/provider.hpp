@@ -1,0 +1,78 @@
+// What the schedule asks of those who can do a step. In: an operation with its operands as they lie in memory, or a
+// kernel of the loop IR. Out: an offer, whose payload is the step from here on: the schedule, the memory plan, explain
+// and the launch plan see nothing else of it. src/providers holds who is there.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "runtime/step.hpp"
+#include "schedule/loop.hpp"
+
+namespace weft {
+
+namespace providers {
+class Sources;
+}
+
+class Payload : public runtime::Preparable {
+ public:
+  // For people: what follows the step's name and buffers in the schedule's text.
+  virtual std::string text() const = 0;
+  // Bytes moved and operations done, over the graph's symbols.
+  virtual loop::Cost cost() const = 0;
+  // Whether it may stop the call. Then nothing is written into an argument's memory before.
+  virtual bool may_fail() const { return false; }
+  // Whether the result may be written into the argument's memory: two of the step's buffers.
+  virtual bool in_place(int /*argument*/, int /*result*/) const { return false; }
+  // The kernel that it is generated from; null for the others.
+  virtual const loop::Kernel* kernel() const { return nullptr; }
+  // Adds the functions that it calls to those which are compiled for a device; which one the step begins with.
+  virtual runtime::EntryPoint emit(providers::Sources& /*sources*/) const { return {}; }
+};
+
+// A value in memory: element (i, j, ...) is at offset + i * strides[0] + j * strides[1] ... of the schedule's buffer.
+struct PlacedValue {
+  Type type;
+  int buffer = -1;
+  Dim offset = 0;
+  std::vector<Dim> strides;
+};
+
+struct Candidate {
+  const Node& node;
+  Device device;
+  std::vector<PlacedValue> operands;
+  PlacedValue result;  // of a step without one the buffer is -1
+  std::vector<int> buffers() const {
+    std::vector<int> all;
+    for (const PlacedValue& operand : operands) all.push_back(operand.buffer);
+    if (result.buffer >= 0) all.push_back(result.buffer);
+    return all;
+  }
+};
+
+struct Offer {
+  Dim nanoseconds = 0;  // estimated
+  std::shared_ptr<Payload> payload;
+};
+
+class Providers {
+ public:
+  // Whether somebody takes the operation there, before it is known how its operands lie.
+  virtual bool takes(const Node& node, Device device) const = 0;
+  // Whether it is done well on an operand of which element (i, j, ...) is at i * strides[0] + j * strides[1] ... Else
+  // the operand is put in order first.
+  virtual bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const = 0;
+  // The cheapest offer. Throws InternalError where nobody offers.
+  virtual Offer best(const Candidate& candidate) const = 0;
+  // A fused group is done by a generated kernel.
+  virtual std::shared_ptr<Payload> generated(loop::Kernel kernel) const = 0;
+
+ protected:
+  ~Providers() = default;
+};
+
+}  // namespace weft
