@@ -10,10 +10,10 @@ namespace {
 
 // ---- pointwise: the table's own derivatives -----------------------------------------------------------------------
 
-struct None {};
-constexpr None none;
+struct NoGradient {};
+constexpr NoGradient none;
 
-void put(const Pullback&, std::size_t, None) {}
+void put(const Pullback&, std::size_t, NoGradient) {}
 void put(const Pullback& p, std::size_t operand, Tensor gradient) { p.results[operand] = std::move(gradient); }
 
 Tensor operand_or_none(const Pullback& p, std::size_t i) {
@@ -56,13 +56,9 @@ Tensor expanded(const Tensor& value, const Shape& shape) {
 
 // `count` elements from `start` in steps of `step`.
 Tensor taken(const Tensor& value, int axis, Dim start, Dim count, std::int64_t step) {
-  Attributes attributes;
-  attributes.axes[0] = static_cast<std::uint8_t>(axis);
-  attributes.start = start;
-  attributes.value = step;
   Shape shape = type_of(value).shape;
   shape[axis] = count;
-  return view_as(Op::slice, value, attributes, shape);
+  return view_as(Op::slice, value, Slice{static_cast<std::uint8_t>(axis), start, step}, shape);
 }
 
 // Leaves, and values that no infinitesimal change of an operand changes.
@@ -76,7 +72,7 @@ void vjp_variable(const Pullback& p) { p.results[0] = p.gradient(); }
 // The sum over the group is linear and its own adjoint: each process's operand went into everyone's result.
 void vjp_all_reduce_wait(const Pullback& p) { p.results[0] = p.gradient(); }
 void vjp_all_reduce_start(const Pullback& p) {
-  const Attributes& group = p.node().attributes;
+  const Attributes& group = p.node().attributes();
   const Type type = type_of(p.gradient());
   p.results[0] = like(Op::all_reduce_wait, like(Op::all_reduce_start, p.gradient(), group, type), group, type);
 }
@@ -89,38 +85,32 @@ void vjp_bitcast(const Pullback& p) { fail("bitcast", p.node().loc, "has no deri
 
 void vjp_reshape(const Pullback& p) { p.results[0] = reshaped(p.gradient(), type_of(p.operand(0)).shape); }
 
-Tensor permuted(const Tensor& value, const std::uint8_t* axes, bool inverse) {
-  Attributes attributes;
-  for (int i = 0; i < type_of(value).shape.rank(); ++i) {
-    if (inverse)
-      attributes.axes[axes[i]] = static_cast<std::uint8_t>(i);
-    else
-      attributes.axes[i] = axes[i];
-  }
-  return view_as(Op::permute, value, attributes, {});
+Tensor permuted(const Tensor& value, const AxisList& axes) { return view_as(Op::permute, value, Permute{axes}, {}); }
+AxisList inverse(const AxisList& axes) {
+  AxisList result = axes;
+  for (std::uint8_t i = 0; i < axes.count; ++i) result[axes[i]] = i;
+  return result;
 }
-void vjp_permute(const Pullback& p) { p.results[0] = permuted(p.gradient(), p.node().attributes.axes, true); }
+void vjp_permute(const Pullback& p) {
+  p.results[0] = permuted(p.gradient(), inverse(p.node().attributes<Permute>().axes));
+}
 
 // Sums over what was repeated.
 void vjp_expand(const Pullback& p) {
   const Shape &from = type_of(p.operand(0)).shape, &to = p.node().type.shape;
   int lead = to.rank() - from.rank();
-  Attributes attributes;
-  bool repeated = false;
-  for (int i = 0; i < to.rank(); ++i) {
-    attributes.axes[i] = i < lead || (from[i - lead].same(Dim(1)) && !to[i].same(Dim(1)));
-    repeated |= attributes.axes[i] != 0;
-  }
-  Tensor total = repeated ? like(Op::sum, p.gradient(), attributes, {}) : p.gradient();
+  AxisSet repeated;
+  for (int i = 0; i < to.rank(); ++i)
+    if (i < lead || (from[i - lead].same(Dim(1)) && !to[i].same(Dim(1)))) repeated.insert(i);
+  Tensor total = repeated.empty() ? p.gradient() : like(Op::sum, p.gradient(), Reduce{repeated}, {});
   p.results[0] = reshaped(total, from);
 }
 
 // Puts the elements back where they came from, among zeros.
 void vjp_slice(const Pullback& p) {
   const Type& from = type_of(p.operand(0));
-  int axis = p.node().attributes.axes[0];
-  std::int64_t step = p.node().attributes.value;
-  Dim start = p.node().attributes.start, count = p.node().type.shape[axis];
+  auto [axis, start, step] = p.node().attributes<Slice>();
+  Dim count = p.node().type.shape[axis];
   if (count == Dim(0)) {  // zeros, which are NaN behind an infinite derivative
     p.results[0] = constant_like(0, from, p.node().loc);
     return;
@@ -131,16 +121,12 @@ void vjp_slice(const Pullback& p) {
     start = start + (count - Dim(1)) * Dim(step);
     step = -step;
   }
-  Attributes attributes;
-  attributes.axes[0] = static_cast<std::uint8_t>(axis);
-  attributes.start = start;
-  attributes.stop = from.shape[axis] - start - (count - Dim(1)) * Dim(step) - Dim(1);
-  attributes.value = step - 1;
-  p.results[0] = like(Op::pad, g, attributes, {});
+  const Dim after = from.shape[axis] - start - (count - Dim(1)) * Dim(step) - Dim(1);
+  p.results[0] = like(Op::pad, g, Pad{axis, start, after, step - 1}, {});
 }
 
 void vjp_concat(const Pullback& p) {
-  int axis = p.node().attributes.axes[0];
+  const int axis = p.node().attributes<Along>().axis;
   Dim start = 0;
   for (std::size_t i = 0; i < p.node().operand_count; ++i) {
     Dim count = type_of(p.operand(i)).shape[axis];
@@ -150,8 +136,8 @@ void vjp_concat(const Pullback& p) {
 }
 
 void vjp_pad(const Pullback& p) {
-  const Attributes& a = p.node().attributes;
-  p.results[0] = taken(p.gradient(), a.axes[0], a.start, type_of(p.operand(0)).shape[a.axes[0]], a.value + 1);
+  const auto& pad = p.node().attributes<Pad>();
+  p.results[0] = taken(p.gradient(), pad.axis, pad.before, type_of(p.operand(0)).shape[pad.axis], pad.interior + 1);
 }
 
 void vjp_sum(const Pullback& p) { p.results[0] = expanded(p.gradient(), type_of(p.operand(0)).shape); }
@@ -176,24 +162,23 @@ void vjp_prod(const Pullback& p) {
   const DType own = type_of(p.operand(0)).dtype, wide = own == DType::f64 ? own : DType::f32;
   const Tensor x = cast(p.operand(0), wide);
   const Shape from = type_of(x).shape;
-  const std::uint8_t* reduced = p.node().attributes.axes;
-  std::uint8_t order[max_rank] = {};
-  int place = 0;
+  const AxisSet reduced = p.node().attributes<Reduce>().axes;
+  AxisList order;
   Dim inner = 1, outer = 1;
   for (int pass = 0; pass < 2; ++pass)  // kept axes, then reduced ones
     for (int i = 0; i < from.rank(); ++i)
-      if ((reduced[i] != 0) == (pass == 1)) {
-        order[place++] = static_cast<std::uint8_t>(i);
+      if (reduced[i] == (pass == 1)) {
+        order.push_back(static_cast<std::uint8_t>(i));
         (pass ? inner : outer) = (pass ? inner : outer) * from[i];
       }
   auto n = static_cast<std::int64_t>(inner);
   Tensor g = expanded(cast(p.gradient(), wide), from);
   if (n > 1) {
-    Tensor ordered = permuted(x, order, false);
+    Tensor ordered = permuted(x, order);
     Tensor rows = reshaped(ordered, Shape::of(outer, n));
     Tensor backwards = taken(rows, 1, n - 1, n, -1);
     Tensor others = product_before(rows, outer, n) * taken(product_before(backwards, outer, n), 1, n - 1, n, -1);
-    g = g * permuted(reshaped(others, type_of(ordered).shape), order, true);
+    g = g * permuted(reshaped(others, type_of(ordered).shape), inverse(order));
   }
   p.results[0] = cast(g, own);
 }
@@ -204,7 +189,7 @@ void vjp_amax(const Pullback& p) {
   const Shape& shape = type_of(x).shape;
   Tensor ties = cast(x == expanded(p.value, shape), type_of(x).dtype);
   Tensor share = p.gradient();
-  if (!seeded(SeededBug::tied_gradient_not_shared)) share = share / like(Op::sum, ties, p.node().attributes, {});
+  if (!seeded(SeededBug::tied_gradient_not_shared)) share = share / like(Op::sum, ties, p.node().attributes(), {});
   p.results[0] = ties * expanded(share, shape);
 }
 constexpr Rule vjp_amin = vjp_amax;
@@ -214,9 +199,10 @@ bool is_transposed(const Tensor& value) {
   const Node& node = *value.node();
   int rank = node.type.shape.rank();
   if (node.op != Op::permute || rank < 2) return false;
-  for (int i = 0; i < rank - 2; ++i)
-    if (node.attributes.axes[i] != i) return false;
-  return node.attributes.axes[rank - 1] == rank - 2;
+  const AxisList& axes = node.attributes<Permute>().axes;
+  for (std::size_t i = 0; i + 2 < axes.count; ++i)
+    if (axes[i] != i) return false;
+  return axes[axes.count - 1u] == rank - 2;
 }
 // a b: g b^T and a^T g. The gradient of a transposed operand is computed as the transposed product, so that what stands
 // behind the transposition (a layer's weights) gets its own layout.

@@ -40,8 +40,7 @@ class Table {
 std::vector<Tensor> inputs_for(std::span<const Value> operands, Loc loc) {
   std::vector<Tensor> inputs;
   for (const Value& operand : operands) {
-    Attributes slot;
-    slot.value = static_cast<std::int64_t>(inputs.size());
+    const Parameter slot{static_cast<std::int64_t>(inputs.size())};
     inputs.push_back(make_node(Op::input, {}, slot, operand.type, loc));
   }
   return inputs;

@@ -24,10 +24,10 @@ Value make_contiguous(const Value& value) {
 namespace {
 
 // One element of memory, however large the shape.
-Value execute_constant(const Attributes& attributes, const Type& type) {
-  bool size = !attributes.start.same(Dim(0));
-  std::int64_t integer = size ? attributes.start.constant() : attributes.value;
-  double real = size ? static_cast<double>(integer) : attributes.as_number(DType::f64);
+Value execute_constant(const Constant& number, const Type& type) {
+  bool size = number.is_size();
+  std::int64_t integer = size ? number.size.constant() : number.as_integer();
+  double real = size ? static_cast<double>(integer) : number.as_number(DType::f64);
   Type one = type;
   one.shape = {};
   if (type.dtype == DType::f16 || type.dtype == DType::bf16) one.dtype = DType::f64;
@@ -48,8 +48,8 @@ Value execute_constant(const Attributes& attributes, const Type& type) {
 }
 
 // The numbers along one axis; the others repeat them.
-Value execute_iota(const Attributes& attributes, const Type& type) {
-  int axis = attributes.axes[0];
+Value execute_iota(const Along& along, const Type& type) {
+  int axis = along.axis;
   Type line = type;
   line.shape = Shape::of(type.shape[axis]);
   Type counted = line;
@@ -81,9 +81,11 @@ Value execute_view(Op op, const Attributes& attributes, const Type& type, const 
       result.layout = *layout;
       break;
     }
-    case Op::permute:
-      for (int i = 0; i < result.sizes.rank; ++i) strides[i] = operand.layout.strides[attributes.axes[i]];
+    case Op::permute: {
+      const AxisList& axes = attributes.as<Permute>().axes;
+      for (std::size_t i = 0; i < axes.count; ++i) strides[i] = operand.layout.strides[axes[i]];
       break;
+    }
     case Op::expand: {
       int lead = result.sizes.rank - operand.sizes.rank;
       for (int i = 0; i < result.sizes.rank; ++i) {
@@ -93,9 +95,10 @@ Value execute_view(Op op, const Attributes& attributes, const Type& type, const 
       break;
     }
     default: {  // slice
-      int axis = attributes.axes[0];
-      if (result.sizes.size[axis] > 0) result.layout.offset += attributes.start.constant() * strides[axis];
-      if (result.sizes.size[axis] > 1) strides[axis] *= attributes.value;
+      const auto& slice = attributes.as<Slice>();
+      const std::size_t axis = slice.axis;
+      if (result.sizes.size[axis] > 0) result.layout.offset += slice.start.constant() * strides[axis];
+      if (result.sizes.size[axis] > 1) strides[axis] *= slice.step;
     }
   }
   return result;
@@ -110,20 +113,20 @@ void put_part(Value& result, const Value& part, int axis, std::int64_t place, st
   copy_elements(part.sizes, part.element_bytes(), result.storage->data, target, part.storage->data, part.layout);
 }
 
-Value execute_concat(const Attributes& attributes, const Type& type, std::span<const Value> parts) {
+Value execute_concat(const Along& along, const Type& type, std::span<const Value> parts) {
   Value result = make_value(type);
   std::int64_t place = 0;
   for (const Value& part : parts) {
-    put_part(result, part, attributes.axes[0], place, 1);
-    place += part.sizes.size[attributes.axes[0]];
+    put_part(result, part, along.axis, place, 1);
+    place += part.sizes.size[along.axis];
   }
   return result;
 }
 
-Value execute_pad(const Attributes& attributes, const Type& type, const Value& operand) {
+Value execute_pad(const Pad& pad, const Type& type, const Value& operand) {
   Value result = make_value(type);
   std::memset(result.data(), 0, storage_bytes(type.dtype, result.sizes.count()));
-  put_part(result, operand, attributes.axes[0], attributes.start.constant(), attributes.value + 1);
+  put_part(result, operand, pad.axis, pad.before.constant(), pad.interior + 1);
   return result;
 }
 
@@ -137,8 +140,8 @@ Value execute_cast(Op op, const Type& type, const Value& operand) {
 }
 
 // The message was completed with its line when the check was recorded.
-Value execute_check(const Attributes& attributes, const Type& type, const Value& condition) {
-  if (!*condition.as<bool>()) throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
+Value execute_check(const Message& message, const Type& type, const Value& condition) {
+  if (!*condition.as<bool>()) throw_error("", {}, interned_text(message.text.id));
   Value token = make_value(type);
   *token.as<bool>() = true;
   return token;
@@ -153,12 +156,13 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::pointwise: return execute_pointwise(op, type, operands);
     case OpKind::cast: return execute_cast(op, type, operands[0]);
     case OpKind::view: return execute_view(op, attributes, type, operands[0]);
-    case OpKind::reduce: return execute_reduction(op, attributes, type, operands[0]);
+    case OpKind::reduce: return execute_reduction(op, attributes.as<Reduce>(), type, operands[0]);
     case OpKind::contraction: return execute_matmul(type, operands[0], operands[1]);
     case OpKind::random: return execute_random_bits(type, operands[0], operands[1]);
-    case OpKind::effect: return execute_check(attributes, type, operands[0]);
+    case OpKind::effect: return execute_check(attributes.as<Message>(), type, operands[0]);
     case OpKind::assemble:
-      return op == Op::pad ? execute_pad(attributes, type, operands[0]) : execute_concat(attributes, type, operands);
+      return op == Op::pad ? execute_pad(attributes.as<Pad>(), type, operands[0])
+                           : execute_concat(attributes.as<Along>(), type, operands);
     case OpKind::index:
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
                               : execute_scatter_add(type, operands[0], operands[1], loc);
@@ -169,8 +173,8 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
       return result;
     }
     case OpKind::leaf:
-      if (op == Op::constant) return execute_constant(attributes, type);
-      if (op == Op::iota) return execute_iota(attributes, type);
+      if (op == Op::constant) return execute_constant(attributes.as<Constant>(), type);
+      if (op == Op::iota) return execute_iota(attributes.as<Along>(), type);
       break;
     case OpKind::region: break;
   }

@@ -62,7 +62,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
 // ---- the parts of it, by kind of primitive --------------------------------------------------------------------------
 
 Value execute_pointwise(Op op, const Type& type, std::span<const Value> operands);
-Value execute_reduction(Op op, const Attributes& attributes, const Type& type, const Value& operand);
+Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Value& operand);
 Value execute_matmul(const Type& type, const Value& a, const Value& b);
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc);
 Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc);

@@ -26,17 +26,17 @@ struct Plan {
   Walk walk;  // over [outer, length, inner] in this order
 };
 
-Plan make_plan(const Value& operand, const Attributes& attributes) {
+Plan make_plan(const Value& operand, const Reduce& reduce) {
   const Sizes& sizes = operand.sizes;
   int tail = sizes.rank;  // axes from here on are kept and stand last
-  while (tail > 0 && (!attributes.axes[tail - 1] || sizes.size[tail - 1] == 1)) --tail;
+  while (tail > 0 && (!reduce.axes[tail - 1] || sizes.size[tail - 1] == 1)) --tail;
   Plan plan;
   Sizes permuted;
   Layout layout;
   layout.offset = operand.layout.offset;
   auto take = [&](int begin, int end, bool reduced, std::int64_t& count) {
     for (int axis = begin; axis < end; ++axis) {
-      if ((attributes.axes[axis] != 0) != reduced) continue;
+      if (reduce.axes[axis] != reduced) continue;
       layout.strides[permuted.rank] = operand.layout.strides[axis];
       permuted.size[permuted.rank++] = sizes.size[axis];
       count *= sizes.size[axis];
@@ -210,11 +210,10 @@ void run_parallel(const Job& job, std::int64_t units, std::int64_t unit_elements
       &context);
 }
 
-Value execute_argmax(const Type& type, const Value& operand, const Attributes& attributes) {
+Value execute_argmax(const Type& type, const Value& operand, const Reduce& reduce) {
   // Rows, also where the last axis is kept: the walk gathers each.
   Value result = make_value(type);
-  Job job{Op::argmax, make_plan(operand, attributes), {}, accumulated_in(operand.type.dtype),
-          1,          result.as<std::byte>()};
+  Job job{Op::argmax, make_plan(operand, reduce), {}, accumulated_in(operand.type.dtype), 1, result.as<std::byte>()};
   Plan& plan = job.plan;
   if (plan.inner != 1) {  // [outer, length, inner] becomes [outer, inner, length]
     Sizes sizes;
@@ -222,7 +221,7 @@ Value execute_argmax(const Type& type, const Value& operand, const Attributes& a
     layout.offset = operand.layout.offset;
     for (bool reduced : {false, true})
       for (int axis = 0; axis < operand.sizes.rank; ++axis) {
-        if ((attributes.axes[axis] != 0) != reduced) continue;
+        if (reduce.axes[axis] != reduced) continue;
         layout.strides[sizes.rank] = operand.layout.strides[axis];
         sizes.size[sizes.rank++] = operand.sizes.size[axis];
       }
@@ -240,9 +239,9 @@ Value execute_argmax(const Type& type, const Value& operand, const Attributes& a
 
 }  // namespace
 
-Value execute_reduction(Op op, const Attributes& attributes, const Type& type, const Value& operand) {
-  if (op == Op::argmax) return execute_argmax(type, operand, attributes);
-  Plan plan = make_plan(operand, attributes);
+Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Value& operand) {
+  if (op == Op::argmax) return execute_argmax(type, operand, reduce);
+  Plan plan = make_plan(operand, reduce);
   Type accumulated = type;
   accumulated.dtype = accumulated_in(operand.type.dtype);
   Value total = make_value(accumulated);

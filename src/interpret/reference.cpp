@@ -101,23 +101,24 @@ Literal interpret_view(Op op, const Attributes& attributes, const Type& type, co
     Indices at = {};
     if (op == Op::reshape) return set(result, i, get(source, i));
     if (op == Op::permute)
-      for (int axis = 0; axis < to.rank; ++axis) at[attributes.axes[axis]] = index[axis];
+      for (int axis = 0; axis < to.rank; ++axis)
+        at[attributes.as<Permute>().axes[static_cast<std::size_t>(axis)]] = index[axis];
     if (op == Op::expand)
       for (int axis = 0; axis < from.rank; ++axis) at[axis] = from.size[axis] == 1 ? 0 : index[axis + lead];
     if (op == Op::slice) {
-      int axis = attributes.axes[0];
+      const auto& slice = attributes.as<Slice>();
       at = index;
-      at[axis] = attributes.start.constant() + index[axis] * attributes.value;
+      at[slice.axis] = slice.start.constant() + index[slice.axis] * slice.step;
     }
     set(result, i, get(source, from.position(at)));
   });
   return result;
 }
 
-Literal interpret_concat(const Attributes& attributes, const Type& type, Operands parts) {
+Literal interpret_concat(const Along& along, const Type& type, Operands parts) {
   Literal result = make_literal(type);
   Sizes to = sizes_of(type);
-  int axis = attributes.axes[0];
+  int axis = along.axis;
   std::int64_t begin = 0;
   for (const Literal* part : parts) {
     Sizes from = sizes_of(part->type);
@@ -131,13 +132,13 @@ Literal interpret_concat(const Attributes& attributes, const Type& type, Operand
   return result;
 }
 
-Literal interpret_pad(const Attributes& attributes, const Type& type, const Literal& source) {
+Literal interpret_pad(const Pad& pad, const Type& type, const Literal& source) {
   Literal result = make_literal(type);
   Sizes to = sizes_of(type);
-  int axis = attributes.axes[0];
+  int axis = pad.axis;
   sizes_of(source.type).each([&](const Indices& index, std::int64_t i) {
     Indices at = index;
-    at[axis] = attributes.start.constant() + index[axis] * (attributes.value + 1);
+    at[axis] = pad.before.constant() + index[axis] * (pad.interior + 1);
     if (at[axis] >= 0 && at[axis] < to.size[axis]) set(result, to.position(at), get(source, i));
   });
   return result;
@@ -158,7 +159,7 @@ Number combine(Op op, bool floats, Number total, Number x) {
   }
 }
 
-Literal interpret_reduce(Op op, const Attributes& attributes, const Type& type, const Literal& source) {
+Literal interpret_reduce(Op op, const Reduce& reduce, const Type& type, const Literal& source) {
   Sizes from = sizes_of(source.type), to = sizes_of(type);
   bool floats = is_floating(source.type.dtype);
   auto count = static_cast<std::size_t>(to.count());
@@ -167,7 +168,7 @@ Literal interpret_reduce(Op op, const Attributes& attributes, const Type& type, 
   from.each([&](const Indices& index, std::int64_t i) {
     Indices at = index;
     for (int axis = 0; axis < from.rank; ++axis)
-      if (attributes.axes[axis]) at[axis] = 0;
+      if (reduce.axes[axis]) at[axis] = 0;
     auto slot = static_cast<std::size_t>(to.position(at));
     Number x = get(source, i);
     std::int64_t position = seen[slot]++;
@@ -281,10 +282,11 @@ struct Interpreter {
 
   Literal constant(const Node& node, const Type& type) const {
     Literal result = make_literal(type);
-    Number x{0, node.attributes.value};
-    if (is_floating(type.dtype)) x = {node.attributes.as_number(type.dtype), 0};
-    if (!node.attributes.start.same(Dim(0))) {  // a size as a value
-      std::int64_t size = number(node.attributes.start).constant();
+    const auto& held = node.attributes<Constant>();
+    Number x{0, held.as_integer()};
+    if (is_floating(type.dtype)) x = {held.as_number(type.dtype), 0};
+    if (held.is_size()) {
+      std::int64_t size = number(held.size).constant();
       x = {static_cast<double>(size), size};
     }
     for (std::int64_t i = 0, n = sizes_of(type).count(); i < n; ++i) set(result, i, x);
@@ -294,7 +296,7 @@ struct Interpreter {
   Literal iota(const Node& node, const Type& type) const {
     Literal result = make_literal(type);
     sizes_of(type).each([&](const Indices& index, std::int64_t i) {
-      std::int64_t x = index[node.attributes.axes[0]];
+      std::int64_t x = index[node.attributes<Along>().axis];
       set(result, i, {static_cast<double>(x), x});
     });
     return result;
@@ -318,9 +320,7 @@ struct Interpreter {
 
   std::vector<Literal> run(const Node& node, Operands operands) const {
     Type type = concrete(node.type);
-    Attributes attributes = node.attributes;
-    attributes.start = number(attributes.start);
-    attributes.stop = number(attributes.stop);
+    const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
     auto one = [](Literal value) {
       std::vector<Literal> values;
       values.push_back(std::move(value));
@@ -330,14 +330,14 @@ struct Interpreter {
       case OpKind::pointwise:
       case OpKind::cast: return one(pointwise(node.op, type, operands));
       case OpKind::view: return one(interpret_view(node.op, attributes, type, *operands[0]));
-      case OpKind::reduce: return one(interpret_reduce(node.op, attributes, type, *operands[0]));
+      case OpKind::reduce: return one(interpret_reduce(node.op, attributes.as<Reduce>(), type, *operands[0]));
       case OpKind::contraction: return one(interpret_matmul(type, *operands[0], *operands[1]));
       case OpKind::random: return one(interpret_random_bits(type, *operands[0], *operands[1]));
       case OpKind::identity:
       case OpKind::collective: return one(*operands[0]);
       case OpKind::assemble:
-        return one(node.op == Op::pad ? interpret_pad(attributes, type, *operands[0])
-                                      : interpret_concat(attributes, type, operands));
+        return one(node.op == Op::pad ? interpret_pad(attributes.as<Pad>(), type, *operands[0])
+                                      : interpret_concat(attributes.as<Along>(), type, operands));
       case OpKind::index:
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter_add(node, type, *operands[0], *operands[1]));
@@ -345,16 +345,19 @@ struct Interpreter {
         if (node.op == Op::constant) return one(constant(node, type));
         if (node.op == Op::iota) return one(iota(node, type));
         if (node.op == Op::data) return one(read(node, type));
-        WEFT_CHECK(static_cast<std::size_t>(attributes.value) < inputs.size(), "input ", attributes.value);
-        return one(inputs[static_cast<std::size_t>(attributes.value)]);
+        {
+          const auto slot = static_cast<std::size_t>(attributes.as<Parameter>().slot);
+          WEFT_CHECK(slot < inputs.size(), "input ", slot);
+          return one(inputs[slot]);
+        }
       case OpKind::effect:
-        if (!operands[0]->integers[0]) throw_error("", {}, interned_text(static_cast<std::uint32_t>(attributes.value)));
+        if (!operands[0]->integers[0]) throw_error("", {}, interned_text(attributes.as<Message>().text.id));
         return one(Literal{type, {}, {1}});
       case OpKind::region: {
-        WEFT_CHECK(node.body, info(node.op).name, " has no body to interpret");
+        WEFT_CHECK(node.bodies().size() == 1, info(node.op).name, " has no body to interpret");
         std::vector<Literal> arguments;
         for (const Literal* operand : operands) arguments.push_back(*operand);
-        return interpret(*node.body, arguments, symbols);
+        return interpret(*node.bodies()[0], arguments, symbols);
       }
     }
     return {};
@@ -392,7 +395,7 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
   std::vector<double> scale = magnitudes(value).reals;
   double roundings = by.roundings;
   if (node.op == Op::sum)
-    scale = interpret_reduce(Op::sum, node.attributes, value.type, magnitudes(*operands[0])).reals;
+    scale = interpret_reduce(Op::sum, node.attributes<Reduce>(), value.type, magnitudes(*operands[0])).reals;
   if (node.op == Op::matmul)
     scale = interpret_matmul(value.type, magnitudes(*operands[0]), magnitudes(*operands[1])).reals;
   if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());

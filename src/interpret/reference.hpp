@@ -29,8 +29,8 @@ struct Perturbation {
 std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inputs,
                                std::span<const std::int64_t> symbols, Perturbation* perturbation = nullptr);
 
-// The constant that a pointwise primitive or a cast makes of 0-d constants: the attributes of its node. Empty where an
+// The constant that a pointwise primitive or a cast makes of 0-d constants. Empty where an
 // operand is not a constant number, or the primitive is another kind.
-std::optional<Attributes> fold(Op op, const Type& result, std::span<const Tensor> operands);
+std::optional<Constant> fold(Op op, const Type& result, std::span<const Tensor> operands);
 
 }  // namespace weft

@@ -144,14 +144,16 @@ reference::Number rounded(DType dtype, reference::Number value) {
 
 }  // namespace
 
-std::optional<Attributes> fold(Op op, const Type& result, std::span<const Tensor> operands) {
+std::optional<Constant> fold(Op op, const Type& result, std::span<const Tensor> operands) {
   if (!is_pointwise(op) || operands.empty() || operands.size() > 3) return {};
   reference::Number x[3];
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Node& node = *operands[i].node();
-    if (node.op != Op::constant || node.type.shape.rank() != 0 || !node.attributes.start.same(Dim(0))) return {};
-    x[i] = is_floating(node.type.dtype) ? reference::Number{node.attributes.as_number(node.type.dtype), 0}
-                                        : reference::Number{0, node.attributes.value};
+    if (node.op != Op::constant || node.type.shape.rank() != 0) return {};
+    const auto& number = node.attributes<Constant>();
+    if (number.is_size()) return {};
+    x[i] = is_floating(node.type.dtype) ? reference::Number{number.as_number(node.type.dtype), 0}
+                                        : reference::Number{0, number.as_integer()};
     x[i] = rounded(node.type.dtype, x[i]);
   }
   DType from = type_of(operands.back()).dtype;
@@ -159,8 +161,8 @@ std::optional<Attributes> fold(Op op, const Type& result, std::span<const Tensor
                              : op == Op::bitcast ? reference::decode(result.dtype, reference::encode(from, x[0]))
                                                  : reference::pointwise(op, from, x);
   if (!seeded(SeededBug::fold_does_not_round)) folded = rounded(result.dtype, folded);
-  return is_floating(result.dtype) ? Attributes::number(result.dtype, folded.real)
-                                   : Attributes::integer(static_cast<std::int64_t>(folded.integer));
+  return is_floating(result.dtype) ? Constant::number(result.dtype, folded.real)
+                                   : Constant::integer(static_cast<std::int64_t>(folded.integer));
 }
 
 }  // namespace weft

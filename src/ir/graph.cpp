@@ -1,7 +1,6 @@
 #include "ir/graph.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <range/v3/view/concat.hpp>
 #include <unordered_set>
 
@@ -10,7 +9,10 @@
 
 namespace weft {
 
-bool is_effect(const Node& node) { return is_effect(node.op) || (node.body && !node.body->effects.empty()); }
+bool is_effect(const Node& node) {
+  return is_effect(node.op) ||
+         std::ranges::any_of(node.bodies(), [](const auto& body) { return !body->effects.empty(); });
+}
 
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
   Graph graph;
@@ -39,18 +41,17 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
 void number_nodes(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
-    if (graph.nodes[i].node()->body) number_nodes(*graph.nodes[i].node()->body);
+    for (const auto& body : graph.nodes[i].node()->bodies()) number_nodes(*body);
   }
 }
 
 Tensor build_like(const Node& node, std::span<const Tensor> operands) {
-  Tensor copy = make_node(node.op, operands, node.attributes, node.type, node.loc);
+  Tensor copy = make_node(node.op, operands, node.attributes(), node.type, node.loc);
   Node* made = copy.node();
   made->scope = node.scope;
   made->trace = node.trace;
   made->output_count = node.output_count;
-  made->more_types = node.more_types;
-  made->body = node.body;
+  if (node.more) made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies});
   made->definition = node.definition;
   return copy;
 }
@@ -126,26 +127,29 @@ void verify(const Graph& graph) {
       WEFT_CHECK(operand.output() < operand.node()->output_count, "%", i, " ", row.name,
                  " reads a result that does not exist");
     }
-    WEFT_CHECK(node.more_types.size() + 1 == node.output_count, "%", i, " ", row.name, " result types");
-    Type inferred = infer(node.op, node.inputs(), node.attributes, node.type, node.loc);
+    WEFT_CHECK(node.more_types().size() + 1 == node.output_count, "%", i, " ", row.name, " result types");
+    Type inferred = infer(node.op, node.inputs(), node.attributes(), node.type, node.loc);
     bool agrees = inferred.dtype == node.type.dtype && inferred.shape.rank() == node.type.shape.rank() &&
                   inferred.device == node.type.device;
     for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
     WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
     if (node.op == Op::constant && !is_floating(node.type.dtype)) {
       const auto [least, greatest] = integer_range(node.type.dtype);
-      WEFT_CHECK(least <= node.attributes.value && node.attributes.value <= greatest, "%", i, " constant ",
-                 node.attributes.value, " is no ", info(node.type.dtype).name);
+      const std::int64_t number = node.attributes<Constant>().as_integer();
+      WEFT_CHECK(least <= number && number <= greatest, "%", i, " constant ", number, " is no ",
+                 info(node.type.dtype).name);
     }
     if (node.op == Op::all_reduce_wait) {
       const Node& start = *node.input(0).node();
-      WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes == node.attributes, "%", i, " waits for %",
+      WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes() == node.attributes(), "%", i, " waits for %",
                  start.index, ", which is no all_reduce_start of its group");
     }
-    if (node.body) {
-      verify(*node.body);
-      WEFT_CHECK(node.body->inputs.size() == node.operand_count && node.body->outputs.size() == node.output_count, "%",
-                 i, " call: its body takes ", node.body->inputs.size(), " and gives ", node.body->outputs.size());
+    for (const auto& body : node.bodies()) verify(*body);
+    if (node.op == Op::call) {
+      WEFT_CHECK(node.bodies().size() == 1, "%", i, " call has ", node.bodies().size(), " bodies");
+      const Graph& body = *node.bodies()[0];
+      WEFT_CHECK(body.inputs.size() == node.operand_count && body.outputs.size() == node.output_count, "%", i,
+                 " call: its body takes ", body.inputs.size(), " and gives ", body.outputs.size());
     }
   }
   std::vector<bool> needed(graph.nodes.size(), false);
@@ -170,20 +174,12 @@ void verify(const Graph& graph) {
                i < effects.size() ? effects[i] : listed[i], " is not listed, or not in the order of the nodes");
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     WEFT_CHECK(graph.inputs[i].node()->op == Op::input &&
-               graph.inputs[i].node()->attributes.value == static_cast<std::int64_t>(i));
+               graph.inputs[i].node()->attributes<Parameter>().slot == static_cast<std::int64_t>(i));
 }
 
 // ---- text ---------------------------------------------------------------------------------------------------------
 
 namespace {
-
-std::string number_text(const Node& node) {
-  if (!node.attributes.start.same(Dim(0))) return dims::to_string(node.attributes.start);
-  if (!is_floating(node.type.dtype)) return std::to_string(node.attributes.value);
-  char buffer[40];
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, node.attributes.as_number(node.type.dtype)).ptr;
-  return std::string(buffer, end);
-}
 
 std::string value_text(const Tensor& value) {
   std::string text = "%" + std::to_string(value.node()->index);
@@ -191,42 +187,9 @@ std::string value_text(const Tensor& value) {
   return text;
 }
 
-std::string attributes_text(const Node& node) {
-  const Attributes& a = node.attributes;
-  switch (node.op) {
-    case Op::constant: return number_text(node);
-    case Op::input: return std::to_string(a.value);
-    case Op::data: return "data " + std::to_string(a.value);
-    case Op::permute: {
-      std::string text = "axes";
-      for (int i = 0; i < node.type.shape.rank(); ++i) text += (i ? "," : " ") + std::to_string(a.axes[i]);
-      return text;
-    }
-    case Op::slice:
-      return "axis " + std::to_string(a.axes[0]) + " from " + dims::to_string(a.start) + " step " +
-             std::to_string(a.value);
-    case Op::pad:
-      return "axis " + std::to_string(a.axes[0]) + " by " + dims::to_string(a.start) + "," + dims::to_string(a.stop) +
-             " interior " + std::to_string(a.value);
-    case Op::concat:
-    case Op::iota: return "axis " + std::to_string(a.axes[0]);
-    case Op::all_reduce_start:
-    case Op::all_reduce_wait: return "group " + interned_text(static_cast<std::uint32_t>(a.value));
-    case Op::check: return interned_text(static_cast<std::uint32_t>(a.value));
-    default: break;
-  }
-  if (is_reduce(node.op)) {
-    std::string text = "axes";
-    for (int i = 0; i < max_rank; ++i)
-      if (a.axes[i]) text += " " + std::to_string(i);
-    return text;
-  }
-  return {};
-}
-
 std::string line(const Node& node) {
   std::string text = "%" + std::to_string(node.index) + " " + to_string(node.type);
-  for (const Type& more : node.more_types) text += ", " + to_string(more);
+  for (const Type& more : node.more_types()) text += ", " + to_string(more);
   text += std::string(" = ") + info(node.op).name + "(";
   bool first = true;
   for (const Tensor& operand : node.inputs()) {
@@ -234,7 +197,8 @@ std::string line(const Node& node) {
     first = false;
     text += value_text(operand);
   }
-  if (std::string attributes = attributes_text(node); !attributes.empty()) text += (first ? "" : "; ") + attributes;
+  if (std::string attributes = node.attributes().to_text(node.type.dtype); !attributes.empty())
+    text += (first ? "" : "; ") + attributes;
   return text + ")";
 }
 
@@ -261,7 +225,7 @@ std::string structure_text(const Graph& graph) {
   std::string text;
   for (const Tensor& value : graph.nodes) {
     text += line(*value.node()) + "\n";
-    if (value.node()->body) text += indent(structure_text(*value.node()->body));
+    for (const auto& body : value.node()->bodies()) text += indent(structure_text(*body));
   }
   return text + results_line(graph);
 }
@@ -275,7 +239,7 @@ std::string to_text(const Graph& graph) {
     if (node.scope) where += (where.empty() ? "" : " ") + interned_text(node.scope);
     if (!where.empty()) row += std::string(row.size() < 60 ? 60 - row.size() : 1, ' ') + "# " + where;
     text += row + "\n";
-    if (node.body) text += indent(to_text(*node.body));
+    for (const auto& body : node.bodies()) text += indent(to_text(*body));
   }
   return text + results_line(graph);
 }
@@ -284,7 +248,8 @@ namespace {
 
 std::string dot_label(const Node& node) {
   std::string text = info(node.op).name, label;
-  if (std::string attributes = attributes_text(node); !attributes.empty()) text += " " + attributes;
+  if (std::string attributes = node.attributes().to_text(node.type.dtype); !attributes.empty())
+    text += " " + attributes;
   for (char c : text) label.append(c == '"' || c == '\\' ? "\\" : "") += c;
   return label + "\\n" + to_string(node.type);
 }
@@ -297,16 +262,20 @@ void append_dot(std::string& text, const Graph& graph, const std::string& prefix
   };
   for (const Tensor& value : graph.nodes) {
     const Node& node = *value.node();
-    const std::string here = name(prefix, value), inside = here + "_";
+    const std::string here = name(prefix, value);
+    std::string cluster = here;
     text += margin + here + " [label=\"" + dot_label(node) + "\"];\n";
     for (const Tensor& operand : node.inputs()) edge(name(prefix, operand), here, "");
-    if (!node.body) continue;
-    text += margin + "subgraph cluster_" + here + " {\n";
-    append_dot(text, *node.body, inside, margin + "  ");
-    text += margin + "}\n";
-    for (std::size_t i = 0; i < node.body->inputs.size(); ++i)
-      edge(name(prefix, node.input(i)), name(inside, node.body->inputs[i]), " [style=dashed]");
-    for (const Tensor& output : node.body->outputs) edge(name(inside, output), here, " [style=dashed]");
+    for (const auto& body : node.bodies()) {
+      const std::string inside = cluster + "_";
+      text += margin + "subgraph cluster_" + cluster + " {\n";
+      append_dot(text, *body, inside, margin + "  ");
+      text += margin + "}\n";
+      for (std::size_t i = 0; i < body->inputs.size(); ++i)
+        edge(name(prefix, node.input(i)), name(inside, body->inputs[i]), " [style=dashed]");
+      for (const Tensor& output : body->outputs) edge(name(inside, output), here, " [style=dashed]");
+      cluster += "_";
+    }
   }
 }
 

@@ -61,9 +61,11 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
       break;
     case Op::permute: {
       unsigned seen = 0;
+      const AxisList& axes = attributes.as<Permute>().axes;
+      if (axes.count != rank) fail("permute", loc, "not a permutation of the axes of ", to_string(source));
       result.shape = Shape();
       for (int i = 0; i < rank; ++i) {
-        int axis = attributes.axes[i];
+        const std::uint8_t axis = axes[static_cast<std::size_t>(i)];
         if (axis >= rank || (seen >> axis & 1))
           fail("permute", loc, "not a permutation of the axes of ", to_string(source));
         seen |= 1u << axis;
@@ -80,8 +82,9 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
       break;
     }
     case Op::slice: {
-      int axis = attributes.axes[0];
-      WEFT_CHECK(axis < rank && attributes.value != 0);
+      const auto& slice = attributes.as<Slice>();
+      const int axis = slice.axis;
+      WEFT_CHECK(axis < rank && slice.step != 0);
       result.shape = source.shape;
       result.shape[axis] = wanted.shape[axis];
       break;
@@ -94,13 +97,15 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
 Type infer_assemble(Op op, std::span<const Tensor> operands, const Attributes& attributes, Loc loc) {
   Type result = type_of(operands[0]);
   result.weak = false;
-  int axis = attributes.axes[0];
-  WEFT_CHECK(axis < result.shape.rank());
   if (op == Op::pad) {
-    Dim size = result.shape[axis];
-    result.shape[axis] = size + Dim(attributes.value) * (size - Dim(1)) + attributes.start + attributes.stop;
+    const auto& pad = attributes.as<Pad>();
+    WEFT_CHECK(pad.axis < result.shape.rank());
+    const Dim size = result.shape[pad.axis];
+    result.shape[pad.axis] = size + Dim(pad.interior) * (size - Dim(1)) + pad.before + pad.after;
     return result;
   }
+  const int axis = attributes.as<Along>().axis;
+  WEFT_CHECK(axis < result.shape.rank());
   Dim total = 0;
   for (const Tensor& operand : operands) {
     const Type& part = type_of(operand);
@@ -117,7 +122,7 @@ Type infer_reduce(Op op, std::span<const Tensor> operands, const Attributes& att
   Type result = type_of(operands[0]);
   bool orders = op == Op::amax || op == Op::amin || op == Op::argmax;
   for (int i = 0; i < result.shape.rank(); ++i) {
-    if (!attributes.axes[i]) continue;
+    if (!attributes.as<Reduce>().axes[i]) continue;
     if (orders && result.shape[i].same(Dim(0)))
       fail(info(op).name, loc, "over an empty axis: ", to_string(type_of(operands[0])), ", axis ", i);
     result.shape[i] = Dim(1);
@@ -174,6 +179,7 @@ Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Lo
 
 Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   const OpInfo& row = info(op);
+  WEFT_CHECK(&attributes.type() == row.attributes, row.name, " has attributes of another primitive");
   WEFT_CHECK(row.arity < 0 || static_cast<std::size_t>(row.arity) == operands.size(), row.name);
   switch (row.kind) {
     case OpKind::pointwise: return infer_pointwise(op, operands, loc);

@@ -1,7 +1,6 @@
 #include "ir/node.hpp"
 
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <mutex>
@@ -12,7 +11,6 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/per_thread.hpp"
-#include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "ir/dtype.hpp"
 
@@ -55,8 +53,9 @@ void give_memory(void* memory) {
 void destroy_one(Node* node) noexcept {
   drop_operands(node);
   if (node->storage) release(node->storage);
-  for (const Node::Computed& value : node->more_values)
-    if (value.storage) release(value.storage);
+  if (node->more)
+    for (Storage* storage : node->more->storages)
+      if (storage) release(storage);
   delete node->layout;
   node->~Node();
   give_memory(node);
@@ -97,7 +96,7 @@ Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attr
   node->sequence = next_sequence();
   node->loc = loc;
   node->type = type;
-  node->attributes = attributes;
+  node->attributes_ = attributes;
   node->operands = operands.size() <= 3 ? node->few : new Tensor[operands.size()];
   node->operand_count = static_cast<std::uint32_t>(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) node->operands[i] = operands[i];
@@ -114,40 +113,6 @@ void drop_operands(Node* node) {
   node->operand_count = 0;
 }
 
-Attributes Attributes::number(DType dtype, double value) {
-  Attributes attributes;
-  if (info(dtype).bits == 16) value = round_to(dtype, value);  // of wider ones a kernel's literal is rounded once
-  if (is_floating(dtype))
-    std::memcpy(&attributes.value, &value, sizeof value);
-  else
-    attributes.value = static_cast<std::int64_t>(value);
-  return attributes;
-}
-Attributes Attributes::integer(std::int64_t value) {
-  Attributes attributes;
-  attributes.value = value;
-  return attributes;
-}
-double Attributes::as_number(DType dtype) const {
-  if (!is_floating(dtype)) return static_cast<double>(value);
-  double number;
-  std::memcpy(&number, &value, sizeof number);
-  return number;
-}
-
-std::optional<Attributes> Attributes::literal_in(DType to, DType from) const {
-  const bool floating = is_floating(from);
-  if (is_floating(to)) return number(to, floating ? as_number(from) : round_to(to, static_cast<long double>(value)));
-  if (to == DType::boolean) return integer(floating ? as_number(from) != 0 : value != 0);
-  const auto [least, greatest] = integer_range(to);
-  if (!floating) {
-    const bool holds = (least <= value && value <= greatest) || seeded(SeededBug::literal_not_held);
-    return holds ? integer(value) : std::optional<Attributes>();
-  }
-  const double whole = std::trunc(as_number(from));
-  const bool fits = static_cast<double>(least) <= whole && whole < static_cast<double>(greatest) + 1;
-  return fits ? integer(static_cast<std::int64_t>(whole)) : std::optional<Attributes>();
-}
 IntegerRange integer_range(DType dtype) {
   switch (dtype) {
     case DType::boolean: return {0, 1};

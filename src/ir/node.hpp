@@ -3,14 +3,13 @@
 // recorded before its user (smaller sequence number); type, operands and attributes never change after creation, except
 // that evaluation gives a node its storage and may sever its operands.
 #pragma once
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/dim_expression.hpp"
+#include "ir/attributes.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -35,25 +34,6 @@ std::string to_string(const Shape& shape);  // [64,128]
 std::string to_string(Device device);       // cpu, cuda:0
 std::string to_string(const Type& type);    // f32[64,128]; a trailing ' marks weak
 
-// What an operation is besides its operands. Every field is zero where a primitive does not use it, so attributes
-// compare and hash as bytes.
-struct Attributes {
-  std::int64_t value = 0;     // constant: the number's bits (double for floating, else int64); input: slot;
-                              // check: message id; pad: interior zeros; slice: step;
-                              // all_reduce: the group's name, interned
-  Dim start = 0;              // slice: first index; pad: zeros before
-  Dim stop = 0;               // pad: zeros after
-  std::uint8_t axes[8] = {};  // permute: the permutation; reduce: 1 where reduced; slice, concat, pad, iota: axes[0]
-
-  static Attributes number(DType dtype, double value);
-  static Attributes integer(std::int64_t value);
-  double as_number(DType dtype) const;
-  // A literal of dtype `from` in `to`, rounded once: bool is true for all but 0, integers lose their fraction. Empty
-  // where an integer dtype can't hold the number.
-  std::optional<Attributes> literal_in(DType to, DType from) const;
-  bool operator==(const Attributes& other) const { return std::memcmp(this, &other, sizeof *this) == 0; }
-};
-
 // The least and the greatest number of an integer dtype or bool.
 struct IntegerRange {
   std::int64_t least, greatest;
@@ -75,8 +55,8 @@ struct ElementwiseDefinition;
 
 struct Node : detail::NodeHeader {
   Op op = Op::data;
-  std::uint8_t output_count = 1;
   bool severed = false;  // evaluated, operands dropped: not differentiable any more
+  std::uint16_t output_count = 1;
   std::uint32_t operand_count = 0;
   std::uint32_t trace = 0;     // the trace that recorded it; 0 outside compile
   std::uint32_t scope = 0;     // the composite that recorded it (interned text); 0 for none
@@ -85,26 +65,37 @@ struct Node : detail::NodeHeader {
   std::uint64_t sequence = 0;  // recording order, increasing in a process
   Loc loc;                     // the user's line
   Type type;                   // of output 0
-  Attributes attributes;
+  Attributes attributes_;      // read as attributes<Slice>()
   Tensor* operands = nullptr;  // operand_count of them; `few` when they fit
   Tensor few[3];
-  std::vector<Type> more_types;  // of outputs 1, 2, ...
-  // Computed values, one an output: null until evaluated. Outputs beyond the first keep theirs in `more_values`.
+  // Computed value of output 0: null until evaluated.
   Storage* storage = nullptr;
-  Layout* layout = nullptr;  // null: contiguous at offset 0
-  struct Computed {
-    Storage* storage;
-  };
-  std::vector<Computed> more_values;
-  std::shared_ptr<const Graph> body;                  // call
+  Layout* layout = nullptr;                           // null: contiguous at offset 0
   const ElementwiseDefinition* definition = nullptr;  // elementwise; call: the scalar expression that the body is
+  // What few nodes have.
+  struct More {
+    std::vector<Type> types;         // of outputs 1, 2, ...
+    std::vector<Storage*> storages;  // of outputs 1, 2, ...: empty until evaluated
+    std::vector<std::shared_ptr<const Graph>> bodies;
+  };
+  std::unique_ptr<More> more;
 
+  More& make_more() { return more ? *more : *(more = std::make_unique<More>()); }
   std::span<const Tensor> inputs() const { return {operands, operand_count}; }
   const Tensor& input(std::size_t i) const { return operands[i]; }
+  const Attributes& attributes() const { return attributes_; }
+  template <AttributeStruct T>
+  const T& attributes() const {
+    return attributes_.as<T>();
+  }
+  using Types = std::span<const Type>;
+  Types more_types() const { return more ? Types(more->types) : Types(); }
+  using Bodies = std::span<const std::shared_ptr<const Graph>>;
+  Bodies bodies() const { return more ? Bodies(more->bodies) : Bodies(); }
 };
 
 inline const Type& type_of(const Tensor& value) {
-  return value.output() == 0 ? value.node()->type : value.node()->more_types[value.output() - 1];
+  return value.output() == 0 ? value.node()->type : value.node()->more->types[value.output() - 1];
 }
 
 // Allocates a node from the thread's pool and links its operands. No checks: recording (record/record.hpp) and

@@ -33,6 +33,7 @@ struct OpInfo {
   Rounding rounding;  // of pointwise primitives on floats
   int cost;           // of an element of theirs, in additions
   const char* lanes;  // the C spelling over a, b, c; empty for structural primitives
+  const AttributeType* attributes;
 };
 
 const OpInfo& info(Op op);

@@ -24,7 +24,7 @@ const Tensor& inner(const Tensor& value) { return value.node()->input(0); }
 // True for a constant that is exactly `number`, the sign of zero included.
 bool is_number(const Tensor& value, double number) {
   if (!is_uniform(value)) return false;
-  double held = value.node()->attributes.as_number(type_of(value).dtype);
+  double held = value.node()->attributes<Constant>().as_number(type_of(value).dtype);
   return held == number && std::signbit(held) == std::signbit(number);
 }
 // x + zero is x: for floats only -0, since -0 + 0 is 0.
@@ -59,12 +59,12 @@ Tensor divide_by_one(const Match& m) { return is_number(m[1], 1) ? m[0] : Tensor
 Tensor divide_by_power_of_two(const Match& m) {
   if (!is_uniform(m[1])) return {};
   DType dtype = type_of(m[1]).dtype;
-  double divisor = m[1].node()->attributes.as_number(dtype);
+  double divisor = m[1].node()->attributes<Constant>().as_number(dtype);
   int exponent;
   if (!std::isfinite(divisor) || std::fabs(std::frexp(divisor, &exponent)) != 0.5) return {};
   int limit = dtype == DType::f64 ? 1021 : dtype == DType::f16 ? 13 : 125;
   if (std::abs(exponent) > limit) return {};
-  Tensor reciprocal = build(Op::constant, {}, Attributes::number(dtype, 1 / divisor), type_of(m[1]), m.node);
+  Tensor reciprocal = build(Op::constant, {}, Constant::number(dtype, 1 / divisor), type_of(m[1]), m.node);
   return like(m, Op::mul, {m[0], reciprocal});
 }
 
@@ -74,7 +74,7 @@ Tensor power_two(const Match& m) { return is_number(m[1], 2) ? like(m, Op::mul, 
 
 Tensor choose_same(const Match& m) { return m[1].same(m[2]) ? m[1] : Tensor(); }
 Tensor choose_known(const Match& m) {
-  return !is_uniform(m[0]) ? Tensor() : m[0].node()->attributes.value != 0 ? m[1] : m[2];
+  return !is_uniform(m[0]) ? Tensor() : m[0].node()->attributes<Constant>().as_integer() != 0 ? m[1] : m[2];
 }
 Tensor complement_twice(const Match& m) { return is(m[0], Op::bitwise_not) ? inner(m[0]) : Tensor(); }
 
@@ -119,25 +119,25 @@ Tensor reshape_of_reshape(const Match& m) {
 }
 Tensor expand_of_expand(const Match& m) { return is(m[0], Op::expand) ? like(m, Op::expand, {inner(m[0])}) : Tensor(); }
 Tensor identity_permutation(const Match& m) {
-  for (int i = 0; i < m.node.type.shape.rank(); ++i)
-    if (m.node.attributes.axes[i] != i) return {};
+  const AxisList& axes = m.node.attributes<Permute>().axes;
+  for (std::size_t i = 0; i < axes.count; ++i)
+    if (axes[i] != i) return {};
   return m[0];
 }
 Tensor permute_of_permute(const Match& m) {
   if (!is(m[0], Op::permute)) return {};
-  const std::uint8_t *first = m[0].node()->attributes.axes, *second = m.node.attributes.axes;
+  AxisList first = m[0].node()->attributes<Permute>().axes, second = m.node.attributes<Permute>().axes, both;
   if (seeded(SeededBug::permutations_composed_backwards)) std::swap(first, second);
-  Attributes attributes;
-  for (int i = 0; i < m.node.type.shape.rank(); ++i) attributes.axes[i] = first[second[i]];
-  return like(m, Op::permute, {inner(m[0])}, attributes);
+  for (std::uint8_t axis : second) both.push_back(first[axis]);
+  return like(m, Op::permute, {inner(m[0])}, Permute{both});
 }
 Tensor slice_of_all(const Match& m) {
-  const Attributes& slice = m.node.attributes;
-  return slice.value == 1 && slice.start.same(Dim(0)) ? view_of_same_shape(m) : Tensor();
+  const auto& slice = m.node.attributes<Slice>();
+  return slice.step == 1 && slice.start.same(Dim(0)) ? view_of_same_shape(m) : Tensor();
 }
 Tensor pad_of_nothing(const Match& m) {
-  const Attributes& pad = m.node.attributes;
-  return pad.value == 0 && pad.start.same(Dim(0)) && pad.stop.same(Dim(0)) ? m[0] : Tensor();
+  const auto& pad = m.node.attributes<Pad>();
+  return pad.interior == 0 && pad.before.same(Dim(0)) && pad.after.same(Dim(0)) ? m[0] : Tensor();
 }
 Tensor same_value(const Match& m) { return m[0]; }
 

@@ -34,7 +34,6 @@ struct KeyHash {
 };
 
 Key key_of(const Node& node, std::span<const Tensor> operands) {
-  static_assert(sizeof(Attributes) % 8 == 0);
   Key key;
   key.words.reserve(operands.size() + node.type.shape.rank() + 6);
   const Type& type = node.type;
@@ -43,12 +42,7 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
                       static_cast<std::uint64_t>(type.device.index) << 32 |
                       static_cast<std::uint64_t>(type.shape.rank()) << 40);
   for (Dim dim : type.shape) key.words.push_back(dim.word());
-  const auto* attributes = reinterpret_cast<const unsigned char*>(&node.attributes);
-  for (std::size_t at = 0; at < sizeof(Attributes) && !seeded(SeededBug::cse_ignores_attributes); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, attributes + at, sizeof word);
-    key.words.push_back(word);
-  }
+  if (!seeded(SeededBug::cse_ignores_attributes)) node.attributes().append_words(key.words);
   for (const Tensor& operand : operands) key.words.push_back(operand.word());
   return key;
 }

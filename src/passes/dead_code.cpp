@@ -11,7 +11,8 @@ Graph dead_code(const Graph& graph) {
   for (const Tensor& effect : inner.effects) {
     const Node& node = *effect.node();
     if (!is_effect(node)) continue;  // what stood here is done
-    bool holds = node.op == Op::check && is_uniform(node.input(0)) && node.input(0).node()->attributes.value != 0;
+    bool holds = node.op == Op::check && is_uniform(node.input(0)) &&
+                 node.input(0).node()->attributes<Constant>().as_integer() != 0;
     if (!holds) effects.push_back(effect);
   }
   Graph result = make_graph(inner.inputs, inner.outputs, std::move(effects));

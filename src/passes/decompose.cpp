@@ -39,9 +39,9 @@ Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
   const Shape from_a = type_of(a).shape, from_b = type_of(b).shape;
   const int rank = from_a.rank(), row = rank - 2, column = rank - 1;
   WEFT_CHECK(rank < max_rank, "a product of ", rank, " axes");
-  Attributes swap;
-  for (int i = 0; i < rank; ++i) swap.axes[i] = static_cast<std::uint8_t>(i < row ? i : row + column - i);
-  b = view(Op::permute, b, swap, {}, node);
+  AxisList swap;
+  for (int i = 0; i < rank; ++i) swap.push_back(static_cast<std::uint8_t>(i < row ? i : row + column - i));
+  b = view(Op::permute, b, Permute{swap}, {}, node);
   Shape wide_a, wide_b, full;
   for (int i = 0; i < row; ++i) wide_a.push_back(from_a[i]), wide_b.push_back(from_b[i]), full.push_back(from_a[i]);
   wide_a.push_back(from_a[row]), wide_a.push_back(1), wide_a.push_back(from_a[column]);
@@ -49,8 +49,8 @@ Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
   full.push_back(from_a[row]), full.push_back(from_b[column]), full.push_back(from_a[column]);
   a = view(Op::expand, view(Op::reshape, a, {}, wide_a, node), {}, full, node);
   b = view(Op::expand, view(Op::reshape, b, {}, wide_b, node), {}, full, node);
-  Attributes last;
-  last.axes[rank] = 1;
+  Reduce last;
+  last.axes.insert(rank);
   Tensor sum = build(Op::sum, {build(Op::mul, {a, b}, {}, {}, node)}, last, {}, node);
   return cast(view(Op::reshape, sum, {}, node.type.shape, node), node.type.dtype, node);
 }
@@ -76,7 +76,7 @@ Graph widen_scatter_add(const Graph& graph) {
     Type wide = node.type;
     wide.dtype = DType::f32;
     const Tensor updates = cast(operands[1], DType::f32, node);
-    return cast(build(Op::scatter_add, {operands[0], updates}, node.attributes, wide, node), node.type.dtype, node);
+    return cast(build(Op::scatter_add, {operands[0], updates}, {}, wide, node), node.type.dtype, node);
   });
 }
 

@@ -8,15 +8,15 @@
 namespace weft {
 namespace {
 
-Tensor constant(const Attributes& attributes, const Node& origin) {
-  return build(Op::constant, {}, attributes, origin.type, origin);
+Tensor constant(const Constant& number, const Node& origin) {
+  return build(Op::constant, {}, number, origin.type, origin);
 }
 
 // The same number without axes, as the reference column takes it.
 Tensor number(const Tensor& value) {
   Type type = type_of(value);
   type.shape = {};
-  return build(Op::constant, {}, value.node()->attributes, type, *value.node());
+  return build(Op::constant, {}, value.node()->attributes(), type, *value.node());
 }
 
 // Every element is a copy of one of the source's, so a uniform source stays uniform; also of a symbolic size, which is
@@ -32,7 +32,7 @@ bool is_exact(const Node& node) {
 
 Tensor fold_node(const Node& node, std::span<const Tensor> operands) {
   if (keeps_value(node) && operands[0].node()->op == Op::constant)
-    return constant(operands[0].node()->attributes, node);
+    return constant(operands[0].node()->attributes<Constant>(), node);
   if (!is_pointwise(node.op) || !is_exact(node) || !std::all_of(operands.begin(), operands.end(), is_uniform))
     return {};
   Tensor numbers[3];

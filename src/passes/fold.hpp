@@ -8,9 +8,9 @@ namespace weft {
 
 Graph fold_constants(const Graph& graph);
 
-// True for a constant whose every element is the number in its attribute (not a symbolic size).
+// True for a constant whose every element is the number in its attributes (not a symbolic size).
 inline bool is_uniform(const Tensor& value) {
-  return value.node()->op == Op::constant && value.node()->attributes.start.same(Dim(0));
+  return value.node()->op == Op::constant && !value.node()->attributes<Constant>().is_size();
 }
 
 }  // namespace weft

@@ -11,7 +11,7 @@ bool swaps_last_two(const Node& permute) {
   if (rank < 2) return false;
   for (int i = 0; i < rank; ++i) {
     int expected = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
-    if (permute.attributes.axes[i] != expected) return false;
+    if (permute.attributes<Permute>().axes[static_cast<std::size_t>(i)] != expected) return false;
   }
   return true;
 }
@@ -29,8 +29,8 @@ Graph orient_matmul(const Graph& source) {
     const Node& product = *node.input(0).node();
     if (product.op != Op::matmul || users[product.index] != 1) return {};
     const Node& mapped = *operands[0].node();
-    Tensor a = build(Op::permute, {mapped.input(0)}, node.attributes, {}, node);
-    Tensor b = build(Op::permute, {mapped.input(1)}, node.attributes, {}, node);
+    Tensor a = build(Op::permute, {mapped.input(0)}, node.attributes(), {}, node);
+    Tensor b = build(Op::permute, {mapped.input(1)}, node.attributes(), {}, node);
     if (seeded(SeededBug::product_oriented_without_swap)) std::swap(a, b);
     return build(Op::matmul, {b, a}, {}, {}, product);
   });

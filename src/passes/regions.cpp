@@ -9,12 +9,12 @@ namespace weft {
 
 Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass) {
   bool any = false;
-  for (const Tensor& value : graph.nodes) any |= value.node()->body != nullptr;
+  for (const Tensor& value : graph.nodes) any |= !value.node()->bodies().empty();
   if (!any) return graph;
   return rewrite(graph, [&pass](const Node& node, std::span<const Tensor> operands) {
-    if (!node.body) return Tensor();
+    if (node.bodies().empty()) return Tensor();
     Tensor copy = build_like(node, operands);
-    copy.node()->body = std::make_shared<const Graph>(pass(*node.body));
+    for (auto& body : copy.node()->more->bodies) body = std::make_shared<const Graph>(pass(*body));
     return copy;
   });
 }
@@ -34,10 +34,11 @@ class Inliner {
       std::vector<Tensor> operands;
       for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
       if (node.op == Op::input && !arguments.empty()) {
-        mapped[i] = {arguments[static_cast<std::size_t>(node.attributes.value)]};
+        mapped[i] = {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
       } else if (node.op == Op::call) {
-        WEFT_CHECK(node.body && node.body->inputs.size() == operands.size(), "call without a fitting body");
-        mapped[i] = copy(*node.body, operands);
+        WEFT_CHECK(node.bodies().size() == 1 && node.bodies()[0]->inputs.size() == operands.size(),
+                   "call without a fitting body");
+        mapped[i] = copy(*node.bodies()[0], operands);
         if (seeded(SeededBug::results_of_body_reversed)) std::reverse(mapped[i].begin(), mapped[i].end());
       } else {
         Tensor value = node.operand_count == 0 && arguments.empty() ? graph.nodes[i] : build_like(node, operands);

@@ -132,8 +132,8 @@ std::shared_ptr<const Graph> expression_body(const ElementwiseDefinition& defini
   recorder().loc = loc;
   DimEnvironment::current() = sizes;
   for (const Tensor& operand : operands) {
-    const Tensor input = make_node(Op::input, {}, Attributes::integer(static_cast<std::int64_t>(trace.inputs.size())),
-                                   type_of(operand), loc);
+    const Tensor input =
+        make_node(Op::input, {}, Parameter{static_cast<std::int64_t>(trace.inputs.size())}, type_of(operand), loc);
     input.node()->trace = trace.id;
     trace.inputs.push_back(input);
   }

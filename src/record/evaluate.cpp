@@ -55,7 +55,7 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
                                   std::span<const std::int64_t> symbols);
 std::vector<Type> types_of(const Node& node) {
   std::vector<Type> types{node.type};
-  types.insert(types.end(), node.more_types.begin(), node.more_types.end());
+  types.insert(types.end(), node.more_types().begin(), node.more_types().end());
   return types;
 }
 
@@ -84,7 +84,7 @@ struct Run {
   void execute(const Node& node, std::vector<Value>& operands) {
     Slot& slot = slots[node.index];
     if (node.op == Op::input) {
-      auto place = static_cast<std::size_t>(node.attributes.value);
+      auto place = static_cast<std::size_t>(node.attributes<Parameter>().slot);
       WEFT_CHECK(place < inputs.size(), "input ", place, " of ", inputs.size());
       slot.first = inputs[place];
     } else if (computed(&node)) {
@@ -96,9 +96,7 @@ struct Run {
       slot.first = std::move(results[0]);
       slot.more.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
     } else {
-      Attributes attributes = node.attributes;
-      attributes.start = number(attributes.start);
-      attributes.stop = number(attributes.stop);
+      const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
       slot.first = eager::execute(node.op, attributes, concrete(node.type), operands, node.loc);
     }
   }
@@ -129,7 +127,7 @@ struct Run {
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
-  return Run{*node.body, operands, symbols}.run();
+  return Run{*node.bodies()[0], operands, symbols}.run();
 }
 
 // ---- what is pending ------------------------------------------------------------------------------------------------
@@ -189,7 +187,7 @@ Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
 const Node* number_node(const Tensor& tensor) {
   const Node* node = tensor.node();
   bool known = node && node->op == Op::constant && node->type.shape.rank() == 0 &&
-               node->attributes.start.same(Dim(0)) &&
+               !node->attributes<Constant>().is_size() &&
                (node->type.dtype == DType::f64 || node->type.dtype == DType::i64);
   return known ? node : nullptr;
 }
@@ -217,10 +215,10 @@ void execute_eagerly(Node* node) {
   for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(node->input(i));
   if (info(node->op).kind == OpKind::region) {
     std::vector<Value> results = execute_region(*node, types_of(*node), operands, {});
-    for (std::size_t i = 1; i < results.size(); ++i) node->more_values.push_back({plain_storage(results[i])});
+    for (std::size_t i = 1; i < results.size(); ++i) node->more->storages.push_back(plain_storage(results[i]));
     set_computed(node, std::move(results[0]));
   } else {
-    set_computed(node, eager::execute(node->op, node->attributes, node->type, operands, node->loc));
+    set_computed(node, eager::execute(node->op, node->attributes(), node->type, operands, node->loc));
   }
 }
 
@@ -312,7 +310,7 @@ Contiguous contiguous(const Tensor& value, Loc loc) {
 }
 
 Tensor make_data(Storage* storage, Type type, Loc loc) try {
-  Tensor tensor = make_node(Op::data, {}, {}, type, loc);
+  Tensor tensor = make_node(Op::data, {}, Contents{}, type, loc);
   tensor.node()->storage = storage;
   return tensor;
 } catch (...) {
@@ -324,7 +322,7 @@ Storage* storage_of(const Tensor& value) {
   const Node* node = value.node();
   Storage* first = computed(node);
   if (value.output() == 0 || !first) return first;
-  return node->more_values[value.output() - 1].storage;
+  return node->more->storages[value.output() - 1];
 }
 
 const Layout* layout_of(const Tensor& value) { return value.output() == 0 ? value.node()->layout : nullptr; }
@@ -341,7 +339,7 @@ const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::
 }
 
 double read_item(const Tensor& tensor, Loc loc) {
-  if (const Node* node = number_node(tensor)) return node->attributes.as_number(node->type.dtype);
+  if (const Node* node = number_node(tensor)) return node->attributes<Constant>().as_number(node->type.dtype);
   return *read_one(tensor, DType::f64, loc).as<double>();
 }
 
@@ -356,7 +354,7 @@ std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint
   }
   const Node* node = number_node(tensor);
   const std::int64_t value = node && node->type.dtype == DType::i64
-                                 ? node->attributes.value
+                                 ? node->attributes<Constant>().as_integer()
                                  : *read_one(tensor, DType::i64, loc).as<std::int64_t>();
   if (value < low || (value > 0 && static_cast<std::uint64_t>(value) > high)) refuse(value);
   return value;
@@ -392,7 +390,7 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
   if (trace) {
     Node* node = tensor.node();
     node->trace = trace->id;
-    node->attributes.value = static_cast<std::int64_t>(digest({static_cast<const char*>(from), bytes}).low);
+    node->attributes_ = Contents{static_cast<std::int64_t>(digest({static_cast<const char*>(from), bytes}).low)};
     ++trace->recorded;
   }
   return tensor;

@@ -10,10 +10,10 @@ namespace weft {
 
 Scalar::Scalar(double value) {
   Recorder& r = recorder();
-  value_ = record(Op::constant, {}, Attributes::number(DType::f64, value), Type{DType::f64, true, {}, {}}, r.loc);
+  value_ = record(Op::constant, {}, Constant::number(DType::f64, value), Type{DType::f64, true, {}, {}}, r.loc);
 }
 Index::Index(std::int64_t value) {
-  value_ = record(Op::constant, {}, Attributes::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
+  value_ = record(Op::constant, {}, Constant::integer(value), Type{DType::i64, true, {}, {}}, recorder().loc);
 }
 
 Tensor full(Sizes sizes, At value, Options options) {
@@ -49,7 +49,7 @@ Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, At(1, l
 Tensor arange(Dim count, DType dtype, Loc loc) {
   Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
-  return record(Op::iota, {}, {}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
+  return record(Op::iota, {}, Along{0}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
 }
 
 namespace {

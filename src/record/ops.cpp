@@ -154,7 +154,7 @@ void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, 
       error_text(operation, loc,
                  concat_text("an index is out of range [0, ", dims::to_string(rows), "): ", to_string(type_of(index)),
                              table.defined() ? " into " + to_string(type_of(table)) : ""));
-  Tensor token = record(Op::check, {fine}, Attributes::integer(intern_text(message)), {}, loc);
+  Tensor token = record(Op::check, {fine}, Message{{intern_text(message)}}, {}, loc);
   if (!recorder().trace()) token.eval(loc);
 }
 

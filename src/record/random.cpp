@@ -37,8 +37,8 @@ Tensor computed_state(std::uint64_t seed, Loc loc) {
   return make_data(storage, state_type(), loc);
 }
 Tensor integer(std::uint64_t value, Loc loc) {
-  return record(Op::constant, {}, Attributes::integer(static_cast<std::int64_t>(value)),
-                Type{DType::i64, false, {}, {}}, loc);
+  return record(Op::constant, {}, Constant::integer(static_cast<std::int64_t>(value)), Type{DType::i64, false, {}, {}},
+                loc);
 }
 Tensor state_of(const Tensor& seed, const Tensor& offset) {
   Tensor parts[] = {seed, offset};
@@ -116,7 +116,7 @@ Tensor& Generator::state(Loc loc) {
     return state_.tensor();
   }
   if (!trace->generator_input.defined()) {
-    trace->generator_input = record(Op::input, {}, Attributes::integer(0), state_type(), loc);
+    trace->generator_input = record(Op::input, {}, Parameter{0}, state_type(), loc);
     trace->generator_value = trace->generator_input;
   }
   return trace->generator_value;

@@ -152,43 +152,45 @@ Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<con
   Tensor value = record_pending(body ? Op::call : Op::elementwise, operands, {}, results[0], loc);
   Node* node = value.node();
   node->definition = &definition;
-  node->body = std::move(body);
-  node->output_count = static_cast<std::uint8_t>(results.size());
-  node->more_types.assign(results.begin() + 1, results.end());
+  node->output_count = static_cast<std::uint16_t>(results.size());
+  if (body || results.size() > 1) {
+    node->make_more().types.assign(results.begin() + 1, results.end());
+    if (body) node->more->bodies.push_back(std::move(body));
+  }
   bound_pending(value, loc);
   return value;
 }
 
 Tensor constant_like(double value, const Type& type, Loc loc) {
-  return record(Op::constant, {}, Attributes::number(type.dtype, value), type, loc);
+  return record(Op::constant, {}, Constant::number(type.dtype, value), type, loc);
 }
 
 Tensor dim_value(Dim dim, Loc loc) {
   Type type{DType::i64, true, {}, {}};
-  Attributes attributes;
+  Constant number;
   if (dim.is_constant())
-    attributes.value = dim.constant();
+    number = Constant::integer(dim.constant());
   else
-    attributes.start = dim;
+    number.size = dim;
   DimEnvironment* const sizes = dim.is_constant() ? nullptr : DimEnvironment::current();
   if (sizes && !(sizes->require_less(dim, Dim(Dim::limit)) && sizes->require_less(-dim, Dim(Dim::limit))))
     detail::refuse_size(loc);
-  return record(Op::constant, {}, attributes, type, loc);
+  return record(Op::constant, {}, number, type, loc);
 }
 
 namespace {
 
 struct Number {
   DType dtype;
-  Attributes attributes;
+  Constant value;
 };
 Number number_of(const At& literal) {
   switch (literal.kind) {
-    case DTypeKind::floating: return {DType::f64, Attributes::number(DType::f64, literal.number)};
-    case DTypeKind::integer: return {DType::i64, Attributes::integer(literal.integer)};
+    case DTypeKind::floating: return {DType::f64, Constant::number(DType::f64, literal.number)};
+    case DTypeKind::integer: return {DType::i64, Constant::integer(literal.integer)};
     case DTypeKind::boolean: break;
   }
-  return {DType::boolean, Attributes::integer(literal.integer)};
+  return {DType::boolean, Constant::integer(literal.integer)};
 }
 
 // The name of the user's call takes the place of "literal".
@@ -197,11 +199,11 @@ template <class Text>
   const auto [least, greatest] = integer_range(dtype);
   fail("literal", loc, number, " does not fit into ", info(dtype).name, ", which holds ", least, " to ", greatest);
 }
-Attributes literal_in(DType dtype, const Number& literal, Loc loc) {
-  if (std::optional<Attributes> held = literal.attributes.literal_in(dtype, literal.dtype)) [[likely]]
+Constant literal_in(DType dtype, const Number& literal, Loc loc) {
+  if (std::optional<Constant> held = literal.value.literal_in(dtype, literal.dtype)) [[likely]]
     return *held;
-  if (is_floating(literal.dtype)) refuse_number(literal.attributes.as_number(literal.dtype), dtype, loc);
-  refuse_number(literal.attributes.value, dtype, loc);
+  if (is_floating(literal.dtype)) refuse_number(literal.value.as_number(literal.dtype), dtype, loc);
+  refuse_number(literal.value.as_integer(), dtype, loc);
 }
 
 // Of a size, which is known when the function is called: a guard remembers that it fits.
@@ -213,7 +215,7 @@ void check_size_fits(Dim size, DType dtype, Loc loc) {
 
 }  // namespace
 
-Attributes literal_in(DType dtype, const At& literal, Loc loc) { return literal_in(dtype, number_of(literal), loc); }
+Constant literal_in(DType dtype, const At& literal, Loc loc) { return literal_in(dtype, number_of(literal), loc); }
 
 Tensor resolve(const At& operand, const char* operation) {
   if (operand.tensor) {
@@ -222,13 +224,13 @@ Tensor resolve(const At& operand, const char* operation) {
   }
   if (operand.symbolic) return dim_value(operand.size, operand.loc);
   const Number number = number_of(operand);
-  return record(Op::constant, {}, number.attributes, Type{number.dtype, true, {}, {}}, operand.loc);
+  return record(Op::constant, {}, number.value, Type{number.dtype, true, {}, {}}, operand.loc);
 }
 
 namespace {
 
 bool is_number(const Tensor& value) {
-  return value.node()->op == Op::constant && value.node()->attributes.start.same(Dim(0));
+  return value.node()->op == Op::constant && !value.node()->attributes<Constant>().is_size();
 }
 
 Dim broadcast_size(Dim a, Dim b, bool& fits) {
@@ -247,7 +249,7 @@ static Tensor on_device(const Tensor& operand, Device device, Loc loc) {
   if (type.device == device) return operand;
   const bool from_host = type.device.type == Device::Type::cpu;
   type.device = device;
-  if (node.op == Op::iota || is_number(operand)) return record(node.op, {}, node.attributes, type, loc);
+  if (node.op == Op::iota || is_number(operand)) return record(node.op, {}, node.attributes(), type, loc);
   return from_host && type.shape.rank() == 0 ? record(Op::transfer, {operand}, {}, type, loc) : operand;
 }
 
@@ -257,11 +259,13 @@ Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, D
   if (type.dtype == dtype && type.shape.same(shape) && (weak || !type.weak || shape.rank() > 0)) return operand;
   if (is_number(operand) && type.shape.rank() == 0) {
     const Type wanted{dtype, weak, device, shape};
-    const Attributes attributes = type.weak ? literal_in(dtype, Number{type.dtype, operand.node()->attributes}, loc)
-                                            : *fold(Op::cast, wanted, std::span(&operand, 1));
-    return record(Op::constant, {}, attributes, wanted, loc);
+    const Constant number = type.weak
+                                ? literal_in(dtype, Number{type.dtype, operand.node()->attributes<Constant>()}, loc)
+                                : *fold(Op::cast, wanted, std::span(&operand, 1));
+    return record(Op::constant, {}, number, wanted, loc);
   }
-  if (type.weak && operand.node()->op == Op::constant) check_size_fits(operand.node()->attributes.start, dtype, loc);
+  if (type.weak && operand.node()->op == Op::constant)
+    check_size_fits(operand.node()->attributes<Constant>().size, dtype, loc);
   Tensor value = operand;
   if (type.dtype != dtype || (type.weak && !weak))
     value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
@@ -346,7 +350,8 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
 static bool is_negative_literal(const Tensor& value) {
   const Node& node = *value.node();
   if (node.op != Op::constant || !node.type.weak || is_floating(node.type.dtype)) return false;
-  return is_number(value) ? node.attributes.value < 0 : node.attributes.start < Dim(0);
+  const auto& number = node.attributes<Constant>();
+  return number.is_size() ? number.size < Dim(0) : number.as_integer() < 0;
 }
 
 Tensor pointwise(Op op, std::span<const At> operands) {

@@ -57,8 +57,8 @@ inline constexpr std::int64_t count_limit = std::int64_t{1} << 58;
 // Throws where a number that counts elements, or lies between them, is beyond what can be counted.
 void check_extent(const char* operation, const char* name, Dim extent, Loc loc);
 
-// A literal in a dtype, rounded; throws where the dtype does not hold it (Attributes::literal_in).
-Attributes literal_in(DType dtype, const At& literal, Loc loc);
+// A literal in a dtype, rounded; throws where the dtype does not hold it (Constant::literal_in).
+Constant literal_in(DType dtype, const At& literal, Loc loc);
 
 Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc);
 inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,

@@ -15,7 +15,6 @@ Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc lo
   const Tensor value = rounds && type_of(given).shape.rank() > 1 ? with_plain_ones(given, loc) : given;
   const Shape& from = type_of(value).shape;
   if (axes.count() > max_rank) fail(name, loc, "more than ", max_rank, " axes");
-  Attributes attributes;
   bool reduced[max_rank] = {};
   if (axes.count() == 0)
     for (int i = 0; i < from.rank(); ++i) reduced[i] = true;
@@ -25,11 +24,13 @@ Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc lo
     reduced[axis] = true;
   }
   Shape squeezed;
-  for (int i = 0; i < from.rank(); ++i) {
-    attributes.axes[i] = reduced[i];
-    if (!reduced[i]) squeezed.push_back(from[i]);
-  }
-  Tensor result = record(op, {value}, attributes, {}, loc);
+  AxisSet over;
+  for (int i = 0; i < from.rank(); ++i)
+    if (reduced[i])
+      over.insert(i);
+    else
+      squeezed.push_back(from[i]);
+  Tensor result = record(op, {value}, Reduce{over}, {}, loc);
   return keepdim ? result : reshape_to(result, squeezed, loc);
 }
 

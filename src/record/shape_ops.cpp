@@ -78,10 +78,10 @@ Tensor permute(At x, Axes axes) {
   int rank = type_of(value).shape.rank();
   if (axes.count() != rank)
     fail("permute", call.loc(), counted(axes.count(), "axis", "axes"), " for ", to_string(type_of(value)));
-  Attributes attributes;
+  AxisList order;
   for (int i = 0; i < rank; ++i)
-    attributes.axes[i] = static_cast<std::uint8_t>(normalize_axis("permute", axes[i], rank, call.loc()));
-  return view(Op::permute, value, attributes, {}, call.loc());
+    order.push_back(static_cast<std::uint8_t>(normalize_axis("permute", axes[i], rank, call.loc())));
+  return view(Op::permute, value, Permute{order}, {}, call.loc());
 }
 
 Tensor transpose(At x, int a, int b) {
@@ -90,9 +90,9 @@ Tensor transpose(At x, int a, int b) {
   int rank = type_of(value).shape.rank();
   a = normalize_axis("transpose", a, rank, call.loc());
   b = normalize_axis("transpose", b, rank, call.loc());
-  Attributes attributes;
-  for (int i = 0; i < rank; ++i) attributes.axes[i] = static_cast<std::uint8_t>(i == a ? b : i == b ? a : i);
-  return view(Op::permute, value, attributes, {}, call.loc());
+  AxisList order;
+  for (int i = 0; i < rank; ++i) order.push_back(static_cast<std::uint8_t>(i == a ? b : i == b ? a : i));
+  return view(Op::permute, value, Permute{order}, {}, call.loc());
 }
 
 Tensor expand(At x, Sizes sizes) {
@@ -154,12 +154,9 @@ Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
   const Dim whole = width > Dim(count_limit) ? Dim(1) : (span + width - Dim(1)) / width;
   const Dim count = span <= Dim(0) ? Dim(0) : whole;
   if (count.same(Dim(0)) || count.same(Dim(1))) step = 1;  // it leads nowhere
-  Attributes attributes;
-  attributes.axes[0] = static_cast<std::uint8_t>(axis);
-  attributes.value = step;
-  attributes.start = count.same(Dim(0)) ? Dim(0) : start;
+  const Slice taken{static_cast<std::uint8_t>(axis), count.same(Dim(0)) ? Dim(0) : start, step};
   shape[axis] = count;
-  return view(Op::slice, value, attributes, shape, call.loc());
+  return view(Op::slice, value, taken, shape, call.loc());
 }
 
 Tensor select(At x, int axis, Dim index) {
@@ -219,9 +216,7 @@ Tensor concat(std::span<const Tensor> parts, int axis, Loc loc) {
   axis = normalize_axis("concat", axis, type_of(values[0]).shape.rank(), call.loc());
   for (Tensor& value : values) value = cast(value, common.dtype);
   if (values.size() == 1) return values[0];
-  Attributes attributes;
-  attributes.axes[0] = static_cast<std::uint8_t>(axis);
-  return record(Op::concat, values, attributes, {}, call.loc());
+  return record(Op::concat, values, Along{static_cast<std::uint8_t>(axis)}, {}, call.loc());
 }
 Tensor concat(std::initializer_list<Tensor> parts, int axis, Loc loc) {
   return concat(std::span<const Tensor>(parts.begin(), parts.size()), axis, loc);
@@ -255,12 +250,7 @@ Tensor pad(At x, int axis, Dim before, Dim after, Dim between) {
   const auto interior = static_cast<std::int64_t>(between);
   if (before < Dim(0) || after < Dim(0) || interior < 0) fail("pad", call.loc(), "negative padding");
   if (interior && type_of(value).shape[axis] == Dim(0)) fail("pad", call.loc(), "interior padding of an empty axis");
-  Attributes attributes;
-  attributes.axes[0] = static_cast<std::uint8_t>(axis);
-  attributes.start = before;
-  attributes.stop = after;
-  attributes.value = interior;
-  return record(Op::pad, {value}, attributes, {}, call.loc());
+  return record(Op::pad, {value}, Pad{static_cast<std::uint8_t>(axis), before, after, interior}, {}, call.loc());
 }
 
 }  // namespace weft

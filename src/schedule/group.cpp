@@ -143,7 +143,7 @@ class Grouper {
     fresh.domain = domain;
     if (is_reduce(node.op) && !reduces_nothing(node)) {
       fresh.reduces = true;
-      for (int i = 0; i < max_rank; ++i) fresh.inner[i] = node.attributes.axes[i];
+      for (int i = 0; i < max_rank; ++i) fresh.inner[i] = node.attributes<Reduce>().axes[i];
     }
     fresh.members.push_back(node.index);
     for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);
@@ -227,7 +227,7 @@ class Grouper {
         return "it reduces " + shape_text(from) + ", the kernel walks " + shape_text(candidate.domain);
       bool inner[max_rank] = {};
       for (int i = 0; i < from.rank(); ++i) {
-        if (!node.attributes.axes[i] || index[static_cast<std::size_t>(i)].is_constant()) continue;
+        if (!node.attributes<Reduce>().axes[i] || index[static_cast<std::size_t>(i)].is_constant()) continue;
         inner[index[static_cast<std::size_t>(i)].node()->number] = true;
       }
       IndexVector whole;
@@ -313,7 +313,7 @@ class Grouper {
       const Shape& from = type_of(node.input(0)).shape;
       member_index(target, from, index);
       for (int i = 0; i < from.rank(); ++i)
-        if (node.attributes.axes[i] && !index[static_cast<std::size_t>(i)].is_constant())
+        if (node.attributes<Reduce>().axes[i] && !index[static_cast<std::size_t>(i)].is_constant())
           target.inner[index[static_cast<std::size_t>(i)].node()->number] = true;
       target.reduces = true;
     }

@@ -69,7 +69,7 @@ bool reduces_nothing(const Node& node) {
   if (!is_reduce(node.op)) return false;
   const Shape& shape = type_of(node.input(0)).shape;
   for (int i = 0; i < shape.rank(); ++i)
-    if (node.attributes.axes[i] && !shape[i].same(Dim(1))) return false;
+    if (node.attributes<Reduce>().axes[i] && !shape[i].same(Dim(1))) return false;
   return true;
 }
 

@@ -50,7 +50,7 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
   switch (view.op) {
     case Op::permute:
       for (std::size_t i = 0; i < rank; ++i) {
-        std::size_t from = view.attributes.axes[i], to = i;
+        std::size_t from = view.attributes<Permute>().axes[i], to = i;
         if (seeded(SeededBug::permute_inverted)) std::swap(from, to);
         result[from] = index[to];
       }
@@ -63,9 +63,9 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
     }
     case Op::slice: {
       result = index;
-      std::size_t axis = view.attributes.axes[0];
-      Dim start = seeded(SeededBug::slice_start_ignored) ? Dim(0) : view.attributes.start;
-      result[axis] = start + index[axis] * Dim(view.attributes.value);
+      const auto& slice = view.attributes<Slice>();
+      Dim start = seeded(SeededBug::slice_start_ignored) ? Dim(0) : slice.start;
+      result[slice.axis] = start + index[slice.axis] * Dim(slice.step);
       return result;
     }
     case Op::reshape: return reshape_index(view.type.shape, source.shape, index);

@@ -45,7 +45,7 @@ class LayoutChooser {
     BufferLayout whole = at(concat);
     if (whole.is_contiguous()) whole.strides = contiguous_strides(concat.type.shape);
     if (whole.window_of < 0) whole.window_of = static_cast<int>(concat.index);
-    const std::size_t axis = concat.attributes.axes[0];
+    const std::size_t axis = concat.attributes<Along>().axis;
     Dim start = 0;
     for (const Tensor& part : concat.inputs()) {
       const Node& node = *part.node();
@@ -67,7 +67,7 @@ class LayoutChooser {
     for (std::size_t i = 0; i < rank; ++i) base_axis[i] = i;
     Tensor base = operand;
     while (base.node()->op == Op::permute && is_read_once(base)) {
-      for (std::size_t& axis : base_axis) axis = base.node()->attributes.axes[axis];
+      for (std::size_t& axis : base_axis) axis = base.node()->attributes<Permute>().axes[axis];
       base = base.node()->input(0);
     }
     const Node& node = *base.node();

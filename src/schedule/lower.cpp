@@ -174,10 +174,12 @@ class Lowering {
 
   int compute(const Node& node, const IndexVector& index) {
     switch (node.op) {
-      case Op::constant:
-        if (!node.attributes.start.same(Dim(0))) return index_value(node.attributes.start, node.type.dtype, &node);
-        return constant(node.type.dtype, node.attributes.as_number(node.type.dtype), node.attributes.value);
-      case Op::iota: return index_value(index[node.attributes.axes[0]], node.type.dtype, &node);
+      case Op::constant: {
+        const auto& number = node.attributes<Constant>();
+        if (number.is_size()) return index_value(number.size, node.type.dtype, &node);
+        return constant(node.type.dtype, number.as_number(node.type.dtype), number.as_integer());
+      }
+      case Op::iota: return index_value(index[node.attributes<Along>().axis], node.type.dtype, &node);
       case Op::cast: return cast(value_at(node.input(0), index), node.type.dtype, &node);
       case Op::bitcast: {
         Instruction instruction;
@@ -251,7 +253,7 @@ class Lowering {
     instruction.dtype = node.op == Op::argmax ? DType::i64 : accumulator(dtype);
     if (node.op == Op::argmax) {
       for (int i = 0; i < from.shape.rank(); ++i)
-        if (node.attributes.axes[i] && !inside[static_cast<std::size_t>(i)].is_constant())
+        if (node.attributes<Reduce>().axes[i] && !inside[static_cast<std::size_t>(i)].is_constant())
           instruction.index = inside[static_cast<std::size_t>(i)];
     }
     return cast(emit(instruction, &node), node.type.dtype, &node);

@@ -109,7 +109,7 @@ class Scheduler {
       buffer.strides = grouping_.layouts[node.index].strides;
       if (node.op == Op::input) {
         buffer.kind = ScheduleBuffer::Kind::argument;
-        buffer.index = static_cast<int>(node.attributes.value);
+        buffer.index = static_cast<int>(node.attributes<Parameter>().slot);
       } else if (node.op == Op::data) {
         buffer.kind = ScheduleBuffer::Kind::constant;
         buffer.constant = value;
@@ -218,8 +218,8 @@ class Scheduler {
   }
 
   void add_assembled(const Node& node) {
-    std::size_t axis = node.attributes.axes[0];
     if (node.op == Op::concat) {
+      const std::size_t axis = node.attributes<Along>().axis;
       Dim start = 0;
       for (const Tensor& part : node.inputs()) {
         if (!lies_in_window(*part.node()))
@@ -234,7 +234,8 @@ class Scheduler {
     if (node.type.shape.element_count().same(Dim(0))) return;
     add_kernel(lower_zeros(node.type.dtype, buffer_of(node), node.type.shape.element_count()), {node.index});
     add_part(node, node.input(0), [&](IndexVector index) {
-      index[axis] = node.attributes.start + index[axis] * Dim(node.attributes.value + 1);
+      const auto& pad = node.attributes<Pad>();
+      index[pad.axis] = pad.before + index[pad.axis] * Dim(pad.interior + 1);
       return linear_index(node.type.shape, index);
     });
   }

@@ -56,15 +56,16 @@ void find_overlaps(Scratch& scratch, Loc loc) {
 
 // A number's value in memory: constants outside traces have none.
 void write_constant(const Node& node, void* to) {
+  const auto& number = node.attributes<Constant>();
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, type)                                               \
-  case DType::name:                                                                                     \
-    if constexpr (std::is_arithmetic_v<type>) {                                                         \
-      type value = is_floating(DType::name) ? static_cast<type>(node.attributes.as_number(DType::name)) \
-                                            : static_cast<type>(node.attributes.value);                 \
-      std::memcpy(to, &value, sizeof value);                                                            \
-      return;                                                                                           \
-    }                                                                                                   \
+#define WEFT_DTYPE(name, text, bits, packing, kind, type)                                      \
+  case DType::name:                                                                            \
+    if constexpr (std::is_arithmetic_v<type>) {                                                \
+      type value = is_floating(DType::name) ? static_cast<type>(number.as_number(DType::name)) \
+                                            : static_cast<type>(number.as_integer());          \
+      std::memcpy(to, &value, sizeof value);                                                   \
+      return;                                                                                  \
+    }                                                                                          \
     break;
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

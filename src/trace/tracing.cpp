@@ -163,9 +163,7 @@ void TracingSession::begin_trace() {
       symbolize(type, positions[i] + 1);
       trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
     }
-    Attributes attributes;
-    attributes.value = static_cast<std::int64_t>(trace_.inputs.size());
-    Tensor input = make_node(Op::input, {}, attributes, type, loc_);
+    Tensor input = make_node(Op::input, {}, Parameter{static_cast<std::int64_t>(trace_.inputs.size())}, type, loc_);
     input.node()->trace = trace_.id;
     trace_.inputs.push_back(input);
     traced_.inputs.push_back(static_cast<std::uint32_t>(i));
@@ -182,7 +180,7 @@ Source TracingSession::source_of(const Tensor& value, const std::string& name) {
     fail("compile", node.loc.file ? node.loc : loc_, name, " is a tensor from outside the trace (",
          to_string(type_of(value)), "): pass it as an argument, or use constant()");
   if (node.op == Op::input)
-    return {Source::Kind::argument, traced_.inputs[static_cast<std::size_t>(node.attributes.value)]};
+    return {Source::Kind::argument, traced_.inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
   auto [found, added] = output_indices_.emplace(value.word(), static_cast<std::uint32_t>(outputs_.size()));
   if (added) outputs_.push_back(value);
   return {Source::Kind::computed, found->second};
@@ -224,7 +222,7 @@ void TracingSession::end_trace() {
   }
   collect_state();
   if (trace_.generator_input.defined()) {
-    trace_.generator_input.node()->attributes.value = static_cast<std::int64_t>(trace_.inputs.size());
+    trace_.generator_input.node()->attributes_ = Parameter{static_cast<std::int64_t>(trace_.inputs.size())};
     trace_.inputs.push_back(trace_.generator_input);
     traced_.inputs.push_back(generator_leaf);
     traced_.generator = source_of(trace_.generator_value, "the default generator");

@@ -152,7 +152,7 @@ std::vector<Case> structural_cases() {
       {"all_reduce",
        {v},
        [](X x) {
-         const Attributes group = Attributes::integer(intern_text("data"));
+         const Collective group{{intern_text("data")}};
          const Tensor started = record(Op::all_reduce_start, {square(x[0])}, group, {}, {});
          return square(record(Op::all_reduce_wait, {started}, group, {}, {}));
        }},

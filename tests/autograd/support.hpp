@@ -42,8 +42,7 @@ inline Graph trace(const ManyFunction& f, std::span<const Literal> inputs) {
   TraceScope scope(trace);
   std::vector<Tensor> handles;
   for (const Literal& input : inputs) {
-    trace.inputs.push_back(
-        record(Op::input, {}, Attributes::integer(static_cast<std::int64_t>(handles.size())), input.type, {}));
+    trace.inputs.push_back(record(Op::input, {}, Parameter{static_cast<std::int64_t>(handles.size())}, input.type, {}));
     handles.push_back(trace.inputs.back());
   }
   std::vector<Tensor> outputs = f(handles);

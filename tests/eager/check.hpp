@@ -94,7 +94,7 @@ inline Graph graph_of(const Function& function, std::span<const Type> inputs) {
   trace.id = new_trace_id();
   TraceScope scope(trace);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    trace.inputs.push_back(record(Op::input, {}, Attributes::integer(static_cast<std::int64_t>(i)), inputs[i], {}));
+    trace.inputs.push_back(record(Op::input, {}, Parameter{static_cast<std::int64_t>(i)}, inputs[i], {}));
   Tensor output = function(trace.inputs);
   Graph graph = make_graph(trace.inputs, {output}, trace.effects);
   verify(graph);

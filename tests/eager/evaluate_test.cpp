@@ -101,7 +101,7 @@ TEST_CASE("a traced value is not computed") {
   Trace trace;
   trace.id = new_trace_id();
   TraceScope scope(trace);
-  Tensor x = record(Op::input, {}, {}, Type{DType::f32, false, {}, Shape::of(2)}, Loc::current());
+  Tensor x = record(Op::input, {}, Parameter{}, Type{DType::f32, false, {}, Shape::of(2)}, Loc::current());
   CHECK_THROWS_WITH_AS((x + 1).eval(), doctest::Contains("not known while a compiled function is traced"), Error);
   CHECK_THROWS_AS(x.item(), Error);
 }
@@ -130,7 +130,7 @@ TEST_CASE("a whole graph runs eagerly, again and again, with symbolic sizes") {
   {
     TraceScope scope(trace);
     Dim n = trace.dims.new_symbol(3);
-    Tensor x = record(Op::input, {}, Attributes::integer(0), Type{DType::f32, false, {}, Shape::of(n, 4)}, {});
+    Tensor x = record(Op::input, {}, Parameter{0}, Type{DType::f32, false, {}, Shape::of(n, 4)}, {});
     Tensor y = mean(relu(x), 0);
     graph = make_graph({x}, {y, transpose(x), x}, trace.effects);
     graph.symbols = trace.dims.symbols;

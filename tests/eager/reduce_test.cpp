@@ -8,10 +8,10 @@ using namespace weft::test;
 
 namespace {
 
-Attributes axes_of(std::initializer_list<int> axes) {
-  Attributes attributes;
-  for (int axis : axes) attributes.axes[axis] = 1;
-  return attributes;
+Reduce axes_of(std::initializer_list<int> axes) {
+  Reduce reduce;
+  for (int axis : axes) reduce.axes.insert(axis);
+  return reduce;
 }
 
 struct Reduction {
@@ -29,7 +29,7 @@ const Reduction reductions[] = {{Op::sum, "sum", false},
 // remains is double. Each step rounds once: half an ULP of a partial sum, which the sum of sizes bounds.
 constexpr double roundings = 64 + 2 + 4 + 1;
 
-Bound bound_of(const Reduction& reduction, const Attributes& attributes, const Function& view, const Literal& input,
+Bound bound_of(const Reduction& reduction, const Reduce& axes, const Function& view, const Literal& input,
                const Literal& expected) {
   DType dtype = expected.type.dtype;
   if (reduction.orders || !is_floating(dtype)) return {};
@@ -39,7 +39,7 @@ Bound bound_of(const Reduction& reduction, const Attributes& attributes, const F
     Literal wide = input;
     wide.type.dtype = DType::f64;
     Function sizes = [&](std::span<const Tensor> x) {
-      return record(Op::sum, {record(Op::abs, {view(x)}, {}, {}, {})}, attributes, {}, {});
+      return record(Op::sum, {record(Op::abs, {view(x)}, {}, {}, {})}, axes, {}, {});
     };
     bound.absolute = reference_of(sizes, std::span(&wide, 1)).reals;
   }
@@ -53,11 +53,10 @@ Bound bound_of(const Reduction& reduction, const Attributes& attributes, const F
   return bound;
 }
 
-void check_reduction(const Reduction& reduction, const Attributes& attributes, const Function& view,
-                     const Literal& input) {
-  Function function = [&](std::span<const Tensor> x) { return record(reduction.op, {view(x)}, attributes, {}, {}); };
+void check_reduction(const Reduction& reduction, const Reduce& axes, const Function& view, const Literal& input) {
+  Function function = [&](std::span<const Tensor> x) { return record(reduction.op, {view(x)}, axes, {}, {}); };
   Literal expected = reference_of(function, std::span(&input, 1));
-  Bound bound = bound_of(reduction, attributes, view, input, expected);
+  Bound bound = bound_of(reduction, axes, view, input, expected);
   std::string wrong = difference(eager_of(function, std::span(&input, 1)), expected, bound);
   CHECK_MESSAGE(wrong.empty(), wrong);
 }
@@ -105,13 +104,12 @@ TEST_CASE("reductions: any set of axes, also permuted") {
   Values values(300);
   for (const Reduction& reduction : reductions)
     for (int set = 1; set < 16; ++set) {
-      Attributes attributes;
-      for (int axis = 0; axis < 4; ++axis) attributes.axes[axis] = set >> axis & 1;
+      const Reduce axes{{static_cast<std::uint8_t>(set)}};
       for (bool permuted : {false, true}) {
         Literal input = values.make(DType::f32, Shape::of(3, 4, 5, 6), reduction.orders);
         INFO(reduction.name, ", set ", set, permuted ? ", permuted" : "");
         check_reduction(
-            reduction, attributes,
+            reduction, axes,
             [&](std::span<const Tensor> x) {
               return permuted ? permute(x[0], {2, 0, 3, 1}) : x[0];
             },

@@ -13,7 +13,7 @@ using namespace weft;
 namespace {
 
 Type type_of_vector(DType dtype, std::int64_t count) { return {dtype, false, {}, Shape::of(count)}; }
-Tensor input(int slot, const Type& type) { return make_node(Op::input, {}, Attributes::integer(slot), type, {}); }
+Tensor input(std::int64_t slot, const Type& type) { return make_node(Op::input, {}, Parameter{slot}, type, {}); }
 Tensor node(Op op, std::initializer_list<Tensor> operands, const Type& type, const Attributes& attributes = {}) {
   return make_node(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, type, {"model.cpp", 41});
 }
@@ -107,8 +107,8 @@ TEST_CASE("casts truncate, saturate and wrap") {
 TEST_CASE("reductions, products, indices and draws") {
   Type matrix{DType::f32, false, {}, Shape::of(2, 3)}, row{DType::f32, false, {}, Shape::of(1, 3)};
   Literal values{matrix, {1, 2, 3, 4, NAN, 6}, {}};
-  Attributes first;
-  first.axes[0] = 1;
+  Reduce first;
+  first.axes.insert(0);
   Tensor x = input(0, matrix);
   Reals sums = run({x}, node(Op::sum, {x}, row, first), {values}).reals;
   CHECK((sums[0] == 5 && std::isnan(sums[1]) && sums[2] == 9));
@@ -117,8 +117,7 @@ TEST_CASE("reductions, products, indices and draws") {
   CHECK(run({x}, node(Op::argmax, {x}, positions, first), {values}).integers == Integers{1, 1, 1});
   values.reals[4] = 5;
   Type square{DType::f32, false, {}, Shape::of(2, 2)}, turned{DType::f32, false, {}, Shape::of(3, 2)};
-  Attributes swap;
-  swap.axes[0] = 1;
+  const Permute swap{{{1, 0}, 2}};
   Tensor product = node(Op::matmul, {x, node(Op::permute, {x}, turned, swap)}, square);
   CHECK(run({x}, product, {values}).reals == Reals{14, 32, 32, 77});
   Type index_type = type_of_vector(DType::i64, 3), picked{DType::f32, false, {}, Shape::of(3, 3)};
@@ -129,7 +128,7 @@ TEST_CASE("reductions, products, indices and draws") {
   Tensor added = node(Op::scatter_add, {index, rows}, matrix);
   CHECK(run({x, index}, added, {values, Literal{index_type, {}, {1, 0, 1}}}).reals == Reals{1, 2, 3, 8, 10, 12});
   Type number{DType::i64, false, {}, {}};
-  Tensor zero = node(Op::constant, {}, number);
+  Tensor zero = node(Op::constant, {}, number, Constant{});
   CHECK(run({}, node(Op::random_bits, {zero, zero}, type_of_vector(DType::i64, 5)), {}).integers[3] == 0x9b00dbd8);
 }
 
@@ -145,11 +144,11 @@ TEST_CASE("sizes may be symbols, and a called body is entered") {
   auto body = std::make_shared<Graph>();
   Tensor parameter = input(0, vector);
   *body = make_graph({parameter}, {node(Op::neg, {parameter}, vector)}, {});
-  Tensor x = input(0, vector), numbers = node(Op::iota, {}, vector),
+  Tensor x = input(0, vector), numbers = node(Op::iota, {}, vector, Along{0}),
          called = node(Op::call, {node(Op::add, {x, numbers}, vector)}, vector);
-  called.node()->body = body;
-  Attributes size;
-  size.start = dims::symbol(0);
+  called.node()->make_more().bodies = {body};
+  Constant size;
+  size.size = dims::symbol(0);
   Tensor count = node(Op::constant, {}, Type{DType::i64, true, {}, {}}, size);
   Tensor wide = node(Op::expand, {count}, vector);
   Graph graph = make_graph({x}, {node(Op::mul, {called, wide}, vector)}, {});
@@ -160,18 +159,18 @@ TEST_CASE("sizes may be symbols, and a called body is entered") {
 
 TEST_CASE("constants fold by the same column") {
   auto constant = [](DType dtype, double value) {
-    return make_node(Op::constant, {}, Attributes::number(dtype, value), Type{dtype, false, {}, {}}, {});
+    return make_node(Op::constant, {}, Constant::number(dtype, value), Type{dtype, false, {}, {}}, {});
   };
   Tensor operands[] = {constant(DType::f32, 0.1), constant(DType::f32, 3)};
-  std::optional<Attributes> folded = fold(Op::mul, Type{DType::f32, false, {}, {}}, operands);
+  std::optional<Constant> folded = fold(Op::mul, Type{DType::f32, false, {}, {}}, operands);
   REQUIRE(folded);
   CHECK(folded->as_number(DType::f32) == static_cast<double>(0.1f * 3.0f));
   folded = fold(Op::less, Type{DType::boolean, false, {}, {}}, operands);
   REQUIRE(folded);
-  CHECK(folded->value == 1);
+  CHECK(folded->as_integer() == 1);
   folded = fold(Op::cast, Type{DType::i32, false, {}, {}}, std::span<const Tensor>(operands + 1, 1));
   REQUIRE(folded);
-  CHECK(folded->value == 3);
+  CHECK(folded->as_integer() == 3);
   CHECK_FALSE(fold(Op::sum, Type{}, std::span<const Tensor>(operands, 1)));
   Tensor open[] = {operands[0], input(0, Type{DType::f32, false, {}, {}})};
   CHECK_FALSE(fold(Op::mul, Type{DType::f32, false, {}, {}}, open));

@@ -8,12 +8,12 @@ TEST_CASE("dot: a node is a box, an operand an edge; quotes and backslashes of a
   Recording r;
   Tensor x = r.x();
   const std::uint32_t text = intern_text("a \"quoted\" C:\\text");
-  record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Attributes::integer(text), {}, {});
+  record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Message{{text}}, {}, {});
   CHECK(to_dot(r.graph({x * x})) == R"(digraph weft {
   rankdir=TB; node [shape=box, fontname=monospace];
   n0 [label="input 0\nf32[2,3]"];
   n1 [label="constant 1\nbool[]"];
-  n2 [label="check a \"quoted\" C:\\text\nbool[]"];
+  n2 [label="check \"a \\\"quoted\\\" C:\\\\text\"\nbool[]"];
   n1 -> n2;
   n3 [label="mul\nf32[2,3]"];
   n0 -> n3;

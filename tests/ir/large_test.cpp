@@ -19,23 +19,23 @@ namespace {
 constexpr int many = 1000000 / weft::test::less_when_sanitized;
 const Type type{DType::f32, false, {}, Shape::of(1)};
 
-Tensor node(Op op, std::initializer_list<Tensor> operands) {
-  return make_node(op, std::span<const Tensor>(operands.begin(), operands.size()), {}, type, {"model.cpp", 41});
+Tensor node(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes = {}) {
+  return make_node(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, type, {"model.cpp", 41});
 }
 // -(-(-x)): a line.
 Graph deep(int size) {
-  Tensor x = node(Op::input, {}), y = x;
+  Tensor x = node(Op::input, {}, Parameter{}), y = x;
   for (int i = 1; i < size; ++i) y = node(Op::neg, {y});
   return make_graph({x}, {y}, {});
 }
 // Each node is an operand of one of them.
 Graph wide(int size) {
-  Tensor x = node(Op::input, {});
+  Tensor x = node(Op::input, {}, Parameter{});
   std::vector<Tensor> parts;
   for (int i = 2; i < size; ++i) parts.push_back(node(i % 2 ? Op::neg : Op::exp, {x}));
   Type all = type;
   all.shape = Shape::of(size - 2);
-  return make_graph({x}, {make_node(Op::concat, parts, {}, all, {"model.cpp", 42})}, {});
+  return make_graph({x}, {make_node(Op::concat, parts, Along{0}, all, {"model.cpp", 42})}, {});
 }
 
 }  // namespace

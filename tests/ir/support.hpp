@@ -13,7 +13,7 @@ struct Recording {
   TraceScope scope;
   Recording() : scope((trace.id = new_trace_id(), trace)) {}
   Tensor input(DType dtype, Shape shape) {
-    Attributes slot = Attributes::integer(static_cast<std::int64_t>(trace.inputs.size()));
+    const Parameter slot{static_cast<std::int64_t>(trace.inputs.size())};
     return trace.inputs.emplace_back(record(Op::input, {}, slot, Type{dtype, false, {}, shape}, {}));
   }
   Tensor x() { return input(DType::f32, Shape::of(2, 3)); }
@@ -23,10 +23,10 @@ struct Recording {
 // The graph as a node of another one.
 inline Tensor call(const std::shared_ptr<const Graph>& graph, const Tensor& a, const Tensor& b) {
   Tensor value = record(Op::call, {a, b}, {}, type_of(graph->outputs[0]), {});
-  value.node()->body = graph;
-  value.node()->output_count = static_cast<std::uint8_t>(graph->outputs.size());
+  value.node()->make_more().bodies = {graph};
+  value.node()->output_count = static_cast<std::uint16_t>(graph->outputs.size());
   for (std::size_t i = 1; i < graph->outputs.size(); ++i)
-    value.node()->more_types.push_back(type_of(graph->outputs[i]));
+    value.node()->more->types.push_back(type_of(graph->outputs[i]));
   if (is_effect(*value.node())) recorder().trace()->effects.push_back(value);
   return value;
 }

@@ -29,7 +29,7 @@ Graph work(Recording& r) {
     return std::make_shared<const Graph>(inner.graph({a * b}));
   };
   Tensor x = r.x(), y = r.x();
-  record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Attributes::integer(0), {}, {});
+  record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Message{}, {}, {});
   Tensor two = full({2, 3}, 1) + full({2, 3}, 1);
   return r.graph({transpose(matmul(x, transpose(y))), call(product(), x, y) * two + (x - full({2, 3}, 0)) + x * y});
 }

@@ -27,12 +27,11 @@ Body body(Make make) {
 }
 // Fails with this message when an element of x is not above 0.
 void expect_positive(const Tensor& x, const char* message) {
-  record(Op::check, {~any(x <= 0)}, Attributes::integer(intern_text(message)), {}, {});
+  record(Op::check, {~any(x <= 0)}, Message{{intern_text(message)}}, {}, {});
 }
 std::string messages(const Graph& graph) {
   std::string text;
-  for (const Tensor& effect : graph.effects)
-    text += interned_text(static_cast<std::uint32_t>(effect.node()->attributes.value)) + " ";
+  for (const Tensor& effect : graph.effects) text += interned_text(effect.node()->attributes<Message>().text.id) + " ";
   return text;
 }
 
@@ -41,7 +40,7 @@ std::string messages(const Graph& graph) {
 TEST_CASE("calls are inlined, with several results, nested, and with their effects") {
   auto inside = body([](Tensor a, Tensor b) { return std::vector{a - b, a * (b + b)}; });
   auto outside = body([&](Tensor a, Tensor b) {
-    record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, {}, {}, {});
+    record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Message{}, {}, {});
     Tensor both = call(inside, b, a);
     return std::vector{Tensor(both.node(), 1) + both};
   });
@@ -77,12 +76,12 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
          return std::vector{record(Op::scatter_add, {index, updates}, {}, rows, {})};
        })},
       {"local_collectives", body([](Tensor a, Tensor) {
-         const Attributes group = Attributes::integer(intern_text("data"));
+         const Collective group{{intern_text("data")}};
          return std::vector{
              record(Op::all_reduce_wait, {record(Op::all_reduce_start, {a}, group, {}, {})}, group, {}, {})};
        })},
       {"dead_code", body([](Tensor a, Tensor) {
-         record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, {}, {}, {});
+         record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Message{}, {}, {});
          return std::vector{exp(a)};
        })},
   };
@@ -105,7 +104,7 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
     Tensor x = r.x(), y = r.x();
     Graph after = optimize(r.graph({call(found->second, x, y)}), alone);
     REQUIRE(after.outputs[0].node()->op == Op::call);
-    CHECK(structure_text(*after.outputs[0].node()->body) == expected);
+    CHECK(structure_text(*after.outputs[0].node()->bodies()[0]) == expected);
   }
 }
 
@@ -153,7 +152,7 @@ TEST_CASE("effects keep their order when a pass rebuilds some of them") {
 
 TEST_CASE("an effect that is not listed, or out of order, is found") {
   Recording r;
-  const Attributes group = Attributes::integer(intern_text("data"));
+  const Collective group{{intern_text("data")}};
   Tensor x = r.x();
   expect_positive(x, "a");
   Tensor started = record(Op::all_reduce_start, {x}, group, {}, {});

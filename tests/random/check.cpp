@@ -102,7 +102,7 @@ Graph trace(const Program& program, bool symbolic, Device device = {}) {
       if (fresh) found->second = trace.dims.new_symbol(size);
       shape.push_back(found->second);
     }
-    inputs.push_back(record(Op::input, {}, Attributes::integer(static_cast<std::int64_t>(inputs.size())),
+    inputs.push_back(record(Op::input, {}, Parameter{static_cast<std::int64_t>(inputs.size())},
                             Type{input.dtype, false, device, shape}, {}));
   }
   std::vector<Tensor> outputs = replay(program, inputs);

@@ -187,7 +187,7 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
     case Op::variable: return record(Op::variable, {x}, {}, {}, {});
     case Op::all_reduce_start:
     case Op::all_reduce_wait: {
-      const Attributes group = Attributes::integer(intern_text("data"));
+      const Collective group{{intern_text("data")}};
       return record(Op::all_reduce_wait, {record(Op::all_reduce_start, {x}, group, {}, {})}, group, {}, {});
     }
     default: return {};
@@ -256,7 +256,7 @@ Program make_program(std::uint64_t seed, int instructions) {
   for (const ProgramInput& input : program.inputs) {
     Shape shape;
     for (std::int64_t size : input.sizes) shape.push_back(size);
-    rehearsal.values.push_back(record(Op::input, {}, {}, Type{input.dtype, false, {}, shape}, {}));
+    rehearsal.values.push_back(record(Op::input, {}, Parameter{}, Type{input.dtype, false, {}, shape}, {}));
   }
   for (int attempts = 0; static_cast<int>(program.instructions.size()) < instructions && attempts < instructions * 20;
        ++attempts) {

@@ -282,7 +282,7 @@ TEST_CASE("inside a trace an expression is a call whose body is its primitives, 
   Trace trace;
   trace.id = new_trace_id();
   TraceScope scope(trace);
-  Tensor x = record(Op::input, {}, {}, Type{DType::f32, false, {}, Shape::of(4)}, {});
+  Tensor x = record(Op::input, {}, Parameter{}, Type{DType::f32, false, {}, Shape::of(4)}, {});
   Tensor y = mish(x);
   int line = __LINE__ - 1;
   Graph graph = make_graph({x}, {y}, {});

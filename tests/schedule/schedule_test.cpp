@@ -26,7 +26,7 @@ class Traced {
  public:
   Traced() : scope_(trace_) {}
   Tensor input(DType dtype, Shape shape) {
-    Attributes slot = Attributes::integer(static_cast<std::int64_t>(trace_.inputs.size()));
+    const Parameter slot{static_cast<std::int64_t>(trace_.inputs.size())};
     trace_.inputs.push_back(record(Op::input, {}, slot, Type{dtype, false, {}, shape}, {}));
     return trace_.inputs.back();
   }
