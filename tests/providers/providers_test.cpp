@@ -1,0 +1,124 @@
+// Who does a step: what is taken on which device, which operands are put in order first, and that the schedule takes
+// whatever a provider offers.
+#include <doctest/doctest.h>
+
+#include "passes/decompose.hpp"
+#include "providers/product.hpp"
+#include "record/record.hpp"
+#include "runtime/plan.hpp"
+#include "schedule/schedule.hpp"
+
+using namespace weft;
+
+namespace {
+
+class Recording {
+ public:
+  Recording() : scope_(trace_) {}
+  Tensor input(DType dtype, Sizes sizes) {
+    Type type{dtype, false, {}, sizes.shape()};
+    trace_.inputs.push_back(
+        record(Op::input, {}, Parameter{static_cast<std::int64_t>(trace_.inputs.size())}, type, {}));
+    return trace_.inputs.back();
+  }
+  Graph graph(std::vector<Tensor> outputs) { return make_graph(trace_.inputs, std::move(outputs), trace_.effects); }
+
+ private:
+  Trace trace_{.id = new_trace_id()};
+  TraceScope scope_;
+};
+
+Graph decomposed(const Graph& graph, Device device) {
+  return decompose_matmul(graph, {device, [device](const Node& node) { return providers::all().takes(node, device); }});
+}
+std::vector<std::string> names(const Graph& graph) {
+  std::vector<std::string> result;
+  for (const Tensor& value : graph.nodes) result.push_back(info(value.node()->op).name);
+  return result;
+}
+std::vector<std::string> steps(const Graph& graph, Device device) {
+  std::vector<std::string> result;
+  for (const Step& step : make_schedule(graph, device, providers::all()).steps)
+    result.push_back(step.payload->kernel() ? "kernel" : step.name);
+  return result;
+}
+
+using Names = std::vector<std::string>;
+const Device host = Device::cpu(), gpu = Device::cuda();
+
+}  // namespace
+
+TEST_CASE(
+    "products of 16-bit floats stay on a GPU and are f32 products of casts on the host, integers are taken apart") {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    Recording r;
+    const Graph graph = r.graph({matmul(r.input(dtype, {4, 3}), r.input(dtype, {3, 5}))});
+    CHECK(names(decomposed(graph, gpu)) == Names{"input", "input", "matmul"});
+    CHECK(names(decomposed(graph, host)) == Names{"input", "input", "cast", "cast", "matmul", "cast"});
+  }
+  Recording r;
+  const Graph graph = r.graph({matmul(r.input(DType::i64, {4, 3}), r.input(DType::i64, {3, 5}))});
+  for (const Device device : {host, gpu}) {
+    const Names left = names(decomposed(graph, device));
+    CHECK(std::find(left.begin(), left.end(), "matmul") == left.end());
+  }
+}
+
+TEST_CASE(
+    "an operand with two batch axes that no one stride walks is put in order for cuBLASLt, and not for the host") {
+  Recording r;
+  const Tensor x = r.input(DType::f32, {8, 16, 4, 32}), y = r.input(DType::f32, {8, 4, 32, 16});
+  const Graph apart = r.graph({matmul(permute(x, {0, 2, 1, 3}), y)});
+  CHECK(steps(apart, host) == Names{"matmul"});
+  CHECK(steps(apart, gpu) == Names{"kernel", "matmul"});
+  Recording one;
+  const Tensor single = one.input(DType::f32, {1, 16, 4, 32}), z = one.input(DType::f32, {1, 4, 32, 16});
+  CHECK(steps(one.graph({matmul(permute(single, {0, 2, 1, 3}), z)}), gpu) == Names{"matmul"});
+}
+
+namespace {
+
+// Does sums of rows by doing nothing, for the price that it is asked for.
+struct Nothing final : runtime::Runnable {
+  void run(const runtime::StepCall& call) const override { *static_cast<float*>(call.pointers[1]) = 7; }
+};
+struct Idle final : Payload {
+  std::string text() const override { return " idle"; }
+  loop::Cost cost() const override { return {4, 1}; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override {
+    return std::make_unique<Nothing>();
+  }
+};
+struct Idlers final : Providers {
+  bool takes(const Node&, Device) const override { return true; }
+  bool reads(const Node&, Device, const Shape&, std::span<const Dim>) const override { return true; }
+  Offer best(const Candidate& candidate) const override {
+    seen.push_back(candidate.buffers());
+    return {1, std::make_shared<Idle>()};
+  }
+  std::shared_ptr<Payload> generated(loop::Kernel) const override { return std::make_shared<Idle>(); }
+  mutable std::vector<std::vector<int>> seen;
+};
+
+}  // namespace
+
+TEST_CASE("the schedule and the plan take what a provider offers, whatever it is") {
+  Recording r;
+  const Tensor x = r.input(DType::f32, {3, 3});
+  const Idlers idlers;
+  const Schedule schedule = make_schedule(r.graph({matmul(x, x)}), host, idlers);
+  REQUIRE(schedule.steps.size() == 1);
+  CHECK(idlers.seen == std::vector<std::vector<int>>{{0, 0, 1}});
+  CHECK(to_text(schedule).find("matmul 0 0 1 idle\n") != std::string::npos);
+
+  runtime::Plan plan;
+  plan.argument_count = plan.result_count = 1;
+  plan.buffers = {{runtime::PlanBuffer::Kind::argument, 0, DType::f32, 9, 0},
+                  {runtime::PlanBuffer::Kind::result, 0, DType::f32, 9, 0}};
+  plan.launches = {{"idle", {0, 1}, {}, schedule.steps[0].payload}};
+  runtime::prepare(plan);
+  float from = 0, to = 0;
+  void *const arguments[] = {&from}, *const results[] = {&to};
+  runtime::run(plan, arguments, results, {});
+  CHECK(to == 7);
+}
