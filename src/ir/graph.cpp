@@ -188,6 +188,25 @@ std::string with_comment(std::string row, const std::string& comment) {
   return row;
 }
 
+// What the trace knows about sizes: `s0 = size 4, at least 2` and `decided not s0 == 3  # model.cpp:41`.
+std::string sizes_text(const Graph& graph) {
+  std::string text;
+  for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
+    const DimSymbol& symbol = graph.symbols[i];
+    text += concat_text("s", i, " = size ", symbol.hint, ", at least ", symbol.lower);
+    if (symbol.upper != INT64_MAX) text += concat_text(", at most ", symbol.upper);
+    text += "\n";
+  }
+  for (const DimCondition& condition : graph.conditions) {
+    const std::string row =
+        concat_text("decided ", condition.holds ? "" : "not ", dims::to_string(condition.left),
+                    condition.kind == DimCondition::Kind::less ? " < " : " == ", dims::to_string(condition.right),
+                    condition.after ? "  after" : "");
+    text += with_comment(row, to_string(condition.loc)) + "\n";
+  }
+  return text;
+}
+
 std::string results_line(const Graph& graph) {
   std::string text = "return";
   for (const Tensor& output : graph.outputs) text += " " + value_text(output);
@@ -217,7 +236,7 @@ std::string structure_text(const Graph& graph) {
 }
 
 std::string to_text(const Graph& graph) {
-  std::string text;
+  std::string text = sizes_text(graph);
   for (const Tensor& value : graph.nodes) {
     const Node& node = *value.node();
     std::string where = to_string(node.loc);
