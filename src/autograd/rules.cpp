@@ -39,27 +39,7 @@ Tensor operand_or_none(const Pullback& p, std::size_t i) {
 
 // ---- structural: one short function each ----------------------------------------------------------------------------
 
-Tensor like(Op op, const Tensor& value, const Attributes& attributes, const Type& wanted) {
-  return record(op, {value}, attributes, wanted, {});
-}
-Tensor view_as(Op op, const Tensor& value, const Attributes& attributes, const Shape& shape) {
-  Type type = type_of(value);
-  type.shape = shape;
-  return like(op, value, attributes, type);
-}
-Tensor reshaped(const Tensor& value, const Shape& shape) {
-  return type_of(value).shape.same(shape) ? value : view_as(Op::reshape, value, {}, shape);
-}
-Tensor expanded(const Tensor& value, const Shape& shape) {
-  return type_of(value).shape.same(shape) ? value : view_as(Op::expand, value, {}, shape);
-}
-
-// `count` elements from `start` in steps of `step`.
-Tensor taken(const Tensor& value, int axis, Dim start, Dim count, std::int64_t step) {
-  Shape shape = type_of(value).shape;
-  shape[axis] = count;
-  return view_as(Op::slice, value, Slice{static_cast<std::uint8_t>(axis), start, step}, shape);
-}
+constexpr RecordingBuilder build;
 
 // Leaves, and values that no infinitesimal change of an operand changes.
 void no_gradient(const Pullback&) {}
@@ -73,26 +53,26 @@ void vjp_variable(const Pullback& p) { p.results[0] = p.gradient(); }
 void vjp_all_reduce_wait(const Pullback& p) { p.results[0] = p.gradient(); }
 void vjp_all_reduce_start(const Pullback& p) {
   const Attributes& group = p.node().attributes();
-  const Type type = type_of(p.gradient());
-  p.results[0] = like(Op::all_reduce_wait, like(Op::all_reduce_start, p.gradient(), group, type), group, type);
+  p.results[0] = build.make(Op::all_reduce_wait, {build.make(Op::all_reduce_start, {p.gradient()}, group)}, group);
 }
 
-void vjp_transfer(const Pullback& p) { p.results[0] = like(Op::transfer, p.gradient(), {}, type_of(p.operand(0))); }
+void vjp_transfer(const Pullback& p) {
+  p.results[0] = build.make(Op::transfer, {p.gradient()}, {}, type_of(p.operand(0)));
+}
 
-void vjp_cast(const Pullback& p) { p.results[0] = like(Op::cast, p.gradient(), {}, type_of(p.operand(0))); }
+void vjp_cast(const Pullback& p) { p.results[0] = build.make(Op::cast, {p.gradient()}, {}, type_of(p.operand(0))); }
 
 void vjp_bitcast(const Pullback& p) { fail("bitcast", p.node().loc, "has no derivative: use stop_gradient or cast"); }
 
-void vjp_reshape(const Pullback& p) { p.results[0] = reshaped(p.gradient(), type_of(p.operand(0)).shape); }
+void vjp_reshape(const Pullback& p) { p.results[0] = build.reshape(p.gradient(), type_of(p.operand(0)).shape); }
 
-Tensor permuted(const Tensor& value, const AxisList& axes) { return view_as(Op::permute, value, Permute{axes}, {}); }
 AxisList inverse(const AxisList& axes) {
   AxisList result = axes;
   for (std::uint8_t i = 0; i < axes.count; ++i) result[axes[i]] = i;
   return result;
 }
 void vjp_permute(const Pullback& p) {
-  p.results[0] = permuted(p.gradient(), inverse(p.node().attributes<Permute>().axes));
+  p.results[0] = build.permute(p.gradient(), inverse(p.node().attributes<Permute>().axes));
 }
 
 // Sums over what was repeated.
@@ -102,8 +82,8 @@ void vjp_expand(const Pullback& p) {
   AxisSet repeated;
   for (int i = 0; i < to.rank(); ++i)
     if (i < lead || (from[i - lead].same(Dim(1)) && !to[i].same(Dim(1)))) repeated.insert(i);
-  Tensor total = repeated.empty() ? p.gradient() : like(Op::sum, p.gradient(), Reduce{repeated}, {});
-  p.results[0] = reshaped(total, from);
+  Tensor total = repeated.empty() ? p.gradient() : build.sum(p.gradient(), repeated);
+  p.results[0] = build.reshape(total, from);
 }
 
 // Puts the elements back where they came from, among zeros.
@@ -117,37 +97,38 @@ void vjp_slice(const Pullback& p) {
   }
   Tensor g = p.gradient();
   if (step < 0) {
-    g = taken(g, axis, count - Dim(1), count, -1);
+    g = build.slice(g, {axis, count - Dim(1), -1}, count);
     start = start + (count - Dim(1)) * Dim(step);
     step = -step;
   }
   const Dim after = from.shape[axis] - start - (count - Dim(1)) * Dim(step) - Dim(1);
-  p.results[0] = like(Op::pad, g, Pad{axis, start, after, step - 1}, {});
+  p.results[0] = build.make(Op::pad, {g}, Pad{axis, start, after, step - 1});
 }
 
 void vjp_concat(const Pullback& p) {
-  const int axis = p.node().attributes<Along>().axis;
+  const std::uint8_t axis = p.node().attributes<Along>().axis;
   Dim start = 0;
   for (std::size_t i = 0; i < p.node().operand_count; ++i) {
     Dim count = type_of(p.operand(i)).shape[axis];
-    if (p.wanted[i]) p.results[i] = taken(p.gradient(), axis, start, count, 1);
+    if (p.wanted[i]) p.results[i] = build.slice(p.gradient(), {axis, start, 1}, count);
     if (!seeded(SeededBug::concat_gradient_misplaced)) start = start + count;
   }
 }
 
 void vjp_pad(const Pullback& p) {
   const auto& pad = p.node().attributes<Pad>();
-  p.results[0] = taken(p.gradient(), pad.axis, pad.before, type_of(p.operand(0)).shape[pad.axis], pad.interior + 1);
+  p.results[0] =
+      build.slice(p.gradient(), {pad.axis, pad.before, pad.interior + 1}, type_of(p.operand(0)).shape[pad.axis]);
 }
 
-void vjp_sum(const Pullback& p) { p.results[0] = expanded(p.gradient(), type_of(p.operand(0)).shape); }
+void vjp_sum(const Pullback& p) { p.results[0] = build.expand(p.gradient(), type_of(p.operand(0)).shape); }
 
 // rows[., i] times all that stands before it: products of neighbours, then of pairs, of fours, ...
 Tensor product_before(const Tensor& rows, Dim outer, std::int64_t n) {
   auto shifted = [&](const Tensor& x, std::int64_t by) {
     Type type = type_of(rows);
     type.shape = Shape::of(outer, by);
-    Tensor parts[] = {constant_like(1, type, {}), taken(x, 1, 0, n - by, 1)};
+    Tensor parts[] = {constant_like(1, type, {}), build.slice(x, {1, 0, 1}, n - by)};
     return concat(parts, 1);
   };
   Tensor product = shifted(rows, 1);
@@ -172,13 +153,14 @@ void vjp_prod(const Pullback& p) {
         (pass ? inner : outer) = (pass ? inner : outer) * from[i];
       }
   auto n = static_cast<std::int64_t>(inner);
-  Tensor g = expanded(cast(p.gradient(), wide), from);
+  Tensor g = build.expand(cast(p.gradient(), wide), from);
   if (n > 1) {
-    Tensor ordered = permuted(x, order);
-    Tensor rows = reshaped(ordered, Shape::of(outer, n));
-    Tensor backwards = taken(rows, 1, n - 1, n, -1);
-    Tensor others = product_before(rows, outer, n) * taken(product_before(backwards, outer, n), 1, n - 1, n, -1);
-    g = g * permuted(reshaped(others, type_of(ordered).shape), inverse(order));
+    Tensor ordered = build.permute(x, order);
+    Tensor rows = build.reshape(ordered, Shape::of(outer, n));
+    const Slice backwards{1, n - 1, -1};
+    Tensor reversed = build.slice(rows, backwards, n);
+    Tensor others = product_before(rows, outer, n) * build.slice(product_before(reversed, outer, n), backwards, n);
+    g = g * build.permute(build.reshape(others, type_of(ordered).shape), inverse(order));
   }
   p.results[0] = cast(g, own);
 }
@@ -187,10 +169,10 @@ void vjp_prod(const Pullback& p) {
 void vjp_amax(const Pullback& p) {
   const Tensor& x = p.operand(0);
   const Shape& shape = type_of(x).shape;
-  Tensor ties = cast(x == expanded(p.value, shape), type_of(x).dtype);
+  Tensor ties = cast(x == build.expand(p.value, shape), type_of(x).dtype);
   Tensor share = p.gradient();
-  if (!seeded(SeededBug::tied_gradient_not_shared)) share = share / like(Op::sum, ties, p.node().attributes(), {});
-  p.results[0] = ties * expanded(share, shape);
+  if (!seeded(SeededBug::tied_gradient_not_shared)) share = share / build.make(Op::sum, {ties}, p.node().attributes());
+  p.results[0] = ties * build.expand(share, shape);
 }
 constexpr Rule vjp_amin = vjp_amax;
 
@@ -215,10 +197,10 @@ void vjp_matmul(const Pullback& p) {
 }
 
 void vjp_gather(const Pullback& p) {
-  if (p.wanted[0]) p.results[0] = record(Op::scatter_add, {p.operand(1), p.gradient()}, {}, type_of(p.operand(0)), {});
+  if (p.wanted[0]) p.results[0] = build.make(Op::scatter_add, {p.operand(1), p.gradient()}, {}, type_of(p.operand(0)));
 }
 void vjp_scatter_add(const Pullback& p) {
-  if (p.wanted[1]) p.results[1] = record(Op::gather, {p.gradient(), p.operand(0)}, {}, {}, {});
+  if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
 }
 
 void vjp_elementwise(const Pullback& p) { elementwise_gradients(p.value, p.gradients, p.results); }

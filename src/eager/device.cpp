@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "ir/builder.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
 
@@ -39,10 +40,8 @@ class Table {
 // An input for each operand; the caller adds the node over them.
 std::vector<Tensor> inputs_for(std::span<const Value> operands, Loc loc) {
   std::vector<Tensor> inputs;
-  for (const Value& operand : operands) {
-    const Parameter slot{static_cast<std::int64_t>(inputs.size())};
-    inputs.push_back(make_node(Op::input, {}, slot, operand.type, loc));
-  }
+  const Builder build(loc, 0, 0);
+  for (const Value& operand : operands) inputs.push_back(build.input(inputs.size(), operand.type));
   return inputs;
 }
 
@@ -81,8 +80,9 @@ Value fill(const Attributes& attributes, const Type& type, Loc loc) {
   const Value one = execute(Op::constant, attributes, number, {}, loc);
   if (type.shape.rank() == 0) return execute_transfer(type, one);
   std::vector<Tensor> inputs = inputs_for(std::span(&one, 1), loc);
-  const Tensor moved = make_node(Op::transfer, inputs, {}, element, loc);
-  const Tensor node = make_node(Op::expand, std::span(&moved, 1), {}, type, loc);
+  const Builder build(loc, 0, 0);
+  const Tensor moved = build.make(Op::transfer, inputs, {}, element);
+  const Tensor node = build.expand(moved, type.shape);
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), std::span(&one, 1))[0];
 }
 
@@ -118,7 +118,7 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
   }
   if (op == Op::constant) return fill(attributes, type, loc);
   std::vector<Tensor> inputs = inputs_for(operands, loc);
-  const Tensor node = make_node(op, inputs, attributes, type, loc);
+  const Tensor node = Builder(loc, 0, 0).make(op, inputs, attributes, type);
   if (kind == OpKind::effect) {  // its token holds what was checked
     run(make_graph(std::move(inputs), {}, {node}), {}, operands);
     return operands[0];

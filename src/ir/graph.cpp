@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/fail.hpp"
+#include "ir/builder.hpp"
 #include "ir/infer.hpp"
 
 namespace weft {
@@ -45,26 +46,6 @@ void number_nodes(const Graph& graph) {
   }
 }
 
-Tensor build_like(const Node& node, std::span<const Tensor> operands) {
-  Tensor copy = make_node(node.op, operands, node.attributes(), node.type, node.loc);
-  Node* made = copy.node();
-  made->scope = node.scope;
-  made->trace = node.trace;
-  made->output_count = node.output_count;
-  if (node.more) made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies});
-  made->definition = node.definition;
-  return copy;
-}
-
-Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
-             const Node& origin) {
-  std::span<const Tensor> list(operands.begin(), operands.size());
-  Tensor made = make_node(op, list, attributes, infer(op, list, attributes, wanted, origin.loc), origin.loc);
-  made.node()->scope = origin.scope;
-  made.node()->trace = origin.trace;
-  return made;
-}
-
 Graph rewrite(const Graph& graph, const Replace& replace) {
   std::vector<Tensor> mapped(graph.nodes.size());
   auto map = [&](const Tensor& value) -> Tensor {
@@ -87,7 +68,7 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
       changed |= effects_move;
       effects_move |= changed || replaced.defined();
     }
-    if (!replaced.defined()) replaced = changed ? build_like(node, operands) : graph.nodes[i];
+    if (!replaced.defined()) replaced = changed ? Builder::copy(node, operands) : graph.nodes[i];
     mapped[i] = std::move(replaced);
   }
   auto map_all = [&](const std::vector<Tensor>& values) {
@@ -202,6 +183,30 @@ std::string line(const Node& node) {
   return text + ")";
 }
 
+std::string with_comment(std::string row, const std::string& comment) {
+  if (!comment.empty()) row += std::string(row.size() < 60 ? 60 - row.size() : 1, ' ') + "# " + comment;
+  return row;
+}
+
+// What the trace knows about sizes: `s0 = size 4, at least 2` and `decided not s0 == 3  # model.cpp:41`.
+std::string sizes_text(const Graph& graph) {
+  std::string text;
+  for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
+    const DimSymbol& symbol = graph.symbols[i];
+    text += concat_text("s", i, " = size ", symbol.hint, ", at least ", symbol.lower);
+    if (symbol.upper != INT64_MAX) text += concat_text(", at most ", symbol.upper);
+    text += "\n";
+  }
+  for (const DimCondition& condition : graph.conditions) {
+    const std::string row =
+        concat_text("decided ", condition.holds ? "" : "not ", dims::to_string(condition.left),
+                    condition.kind == DimCondition::Kind::less ? " < " : " == ", dims::to_string(condition.right),
+                    condition.after ? "  after" : "");
+    text += with_comment(row, to_string(condition.loc)) + "\n";
+  }
+  return text;
+}
+
 std::string results_line(const Graph& graph) {
   std::string text = "return";
   for (const Tensor& output : graph.outputs) text += " " + value_text(output);
@@ -231,14 +236,12 @@ std::string structure_text(const Graph& graph) {
 }
 
 std::string to_text(const Graph& graph) {
-  std::string text;
+  std::string text = sizes_text(graph);
   for (const Tensor& value : graph.nodes) {
     const Node& node = *value.node();
-    std::string row = line(node);
     std::string where = to_string(node.loc);
     if (node.scope) where += (where.empty() ? "" : " ") + interned_text(node.scope);
-    if (!where.empty()) row += std::string(row.size() < 60 ? 60 - row.size() : 1, ' ') + "# " + where;
-    text += row + "\n";
+    text += with_comment(line(node), where) + "\n";
     for (const auto& body : node.bodies()) text += indent(to_text(*body));
   }
   return text + results_line(graph);

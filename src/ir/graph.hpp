@@ -33,11 +33,6 @@ void number_nodes(const Graph& graph);
 using Replace = std::function<Tensor(const Node& node, std::span<const Tensor> operands)>;
 Graph rewrite(const Graph& graph, const Replace& replace);
 
-// A node of a pass: inferred and made, with the location and scope of the node it stands for.
-Tensor build(Op op, std::initializer_list<Tensor> operands, const Attributes& attributes, const Type& wanted,
-             const Node& origin);
-Tensor build_like(const Node& node, std::span<const Tensor> operands);
-
 // While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was
 // compared that the trace did not decide, since no guard would hold it.
 class DecidedSizes {
@@ -56,7 +51,8 @@ class DecidedSizes {
 // Throws InternalError that names the node when an invariant does not hold. Recurses into bodies.
 void verify(const Graph& graph);
 
-// One line a node: `%3 f32[64,256] = relu(%2)  # model.cpp:41 mlp`. The same text in every process.
+// One line a node: `%3 f32[64,256] = relu(%2)  # model.cpp:41 mlp`. The same text in every process; ir/parse.hpp reads
+// it back.
 std::string to_text(const Graph& graph);
 std::string to_dot(const Graph& graph);
 // A digest-ready canonical text without locations: equal for equal computations.

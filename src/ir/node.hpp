@@ -98,8 +98,8 @@ inline const Type& type_of(const Tensor& value) {
   return value.output() == 0 ? value.node()->type : value.node()->more->types[value.output() - 1];
 }
 
-// Allocates a node from the thread's pool and links its operands. No checks: recording (record/record.hpp) and
-// Graph::add are the callers.
+// Allocates a node from the thread's pool and links its operands. No checks: ir/builder.hpp makes nodes of
+// graphs.
 Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, Type type, Loc loc);
 void drop_operands(Node* node);
 

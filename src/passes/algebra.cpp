@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/seeded_bug.hpp"
+#include "ir/builder.hpp"
 #include "passes/fold.hpp"
 #include "passes/regions.hpp"
 
@@ -34,7 +35,7 @@ bool is_nothing_to_add(const Match& m, const Tensor& value) {
 }
 
 Tensor like(const Match& m, Op op, std::initializer_list<Tensor> operands, const Attributes& attributes = {}) {
-  return build(op, operands, attributes, m.node.type, m.node);
+  return Builder(m.node).make(op, operands, attributes, m.node.type);
 }
 
 // ---- arithmetic ---------------------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ Tensor divide_by_power_of_two(const Match& m) {
   if (!std::isfinite(divisor) || std::fabs(std::frexp(divisor, &exponent)) != 0.5) return {};
   int limit = dtype == DType::f64 ? 1021 : dtype == DType::f16 ? 13 : 125;
   if (std::abs(exponent) > limit) return {};
-  Tensor reciprocal = build(Op::constant, {}, Constant::number(dtype, 1 / divisor), type_of(m[1]), m.node);
+  Tensor reciprocal = Builder(m.node).constant(Constant::number(dtype, 1 / divisor), type_of(m[1]));
   return like(m, Op::mul, {m[0], reciprocal});
 }
 

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/seeded_bug.hpp"
+#include "ir/builder.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
@@ -57,7 +58,7 @@ Graph common_subexpressions(const Graph& graph) {
     if (seen.defined()) return seen;
     bool same_operands = true;
     for (std::size_t i = 0; i < operands.size(); ++i) same_operands &= operands[i].same(node.input(i));
-    return seen = same_operands ? Tensor(const_cast<Node*>(&node)) : build_like(node, operands);
+    return seen = same_operands ? Tensor(const_cast<Node*>(&node)) : Builder::copy(node, operands);
   });
 }
 

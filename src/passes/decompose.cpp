@@ -1,58 +1,48 @@
 #include "passes/decompose.hpp"
 
 #include "base/fail.hpp"
+#include "ir/builder.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
 namespace {
 
-Tensor view(Op op, const Tensor& value, const Attributes& attributes, const Shape& shape, const Node& origin) {
-  Type wanted = type_of(value);
-  wanted.shape = shape;
-  return build(op, {value}, attributes, wanted, origin);
-}
-
-Tensor cast(const Tensor& value, DType dtype, const Node& origin) {
-  if (type_of(value).dtype == dtype) return value;
-  return build(Op::cast, {value}, {}, Type{dtype, false, {}, {}}, origin);
-}
-
 // The first two axes as one.
-Tensor with_merged_batch(const Tensor& value, const Node& node) {
+Tensor with_merged_batch(const Builder& build, const Tensor& value) {
   const Shape& from = type_of(value).shape;
   Shape merged;
   merged.push_back(from[0] * from[1]);
   for (int i = 2; i < from.rank(); ++i) merged.push_back(from[i]);
-  return view(Op::reshape, value, {}, merged, node);
+  return build.reshape(value, merged);
 }
 
 // [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. 16-bit floats in f32. Sizes
 // that are equal only by a guard stay what they are on either side, since a reshape compares counts.
 Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
+  const Builder build(node);
   if (node.type.shape.rank() == max_rank) {  // no room for k
-    a = with_merged_batch(a, node);
-    b = with_merged_batch(b, node);
+    a = with_merged_batch(build, a);
+    b = with_merged_batch(build, b);
   }
   const DType dtype = is_floating(node.type.dtype) ? DType::f32 : DType::i64;
-  a = cast(a, dtype, node);
-  b = cast(b, dtype, node);
+  a = build.cast(a, dtype);
+  b = build.cast(b, dtype);
   const Shape from_a = type_of(a).shape, from_b = type_of(b).shape;
   const int rank = from_a.rank(), row = rank - 2, column = rank - 1;
   WEFT_CHECK(rank < max_rank, "a product of ", rank, " axes");
   AxisList swap;
   for (int i = 0; i < rank; ++i) swap.push_back(static_cast<std::uint8_t>(i < row ? i : row + column - i));
-  b = view(Op::permute, b, Permute{swap}, {}, node);
+  b = build.permute(b, swap);
   Shape wide_a, wide_b, full;
   for (int i = 0; i < row; ++i) wide_a.push_back(from_a[i]), wide_b.push_back(from_b[i]), full.push_back(from_a[i]);
   wide_a.push_back(from_a[row]), wide_a.push_back(1), wide_a.push_back(from_a[column]);
   wide_b.push_back(1), wide_b.push_back(from_b[column]), wide_b.push_back(from_b[row]);
   full.push_back(from_a[row]), full.push_back(from_b[column]), full.push_back(from_a[column]);
-  a = view(Op::expand, view(Op::reshape, a, {}, wide_a, node), {}, full, node);
-  b = view(Op::expand, view(Op::reshape, b, {}, wide_b, node), {}, full, node);
-  Reduce last;
-  last.axes.insert(rank);
-  Tensor sum = build(Op::sum, {build(Op::mul, {a, b}, {}, {}, node)}, last, {}, node);
-  return cast(view(Op::reshape, sum, {}, node.type.shape, node), node.type.dtype, node);
+  a = build.expand(build.reshape(a, wide_a), full);
+  b = build.expand(build.reshape(b, wide_b), full);
+  AxisSet last;
+  last.insert(rank);
+  return build.cast(build.reshape(build.sum(build.mul(a, b), last), node.type.shape), node.type.dtype);
 }
 
 }  // namespace
@@ -75,8 +65,9 @@ Graph widen_scatter_add(const Graph& graph) {
     if (node.op != Op::scatter_add || (node.type.dtype != DType::f16 && node.type.dtype != DType::bf16)) return {};
     Type wide = node.type;
     wide.dtype = DType::f32;
-    const Tensor updates = cast(operands[1], DType::f32, node);
-    return cast(build(Op::scatter_add, {operands[0], updates}, {}, wide, node), node.type.dtype, node);
+    const Builder build(node);
+    const Tensor updates = build.cast(operands[1], DType::f32);
+    return build.cast(build.make(Op::scatter_add, {operands[0], updates}, {}, wide), node.type.dtype);
   });
 }
 

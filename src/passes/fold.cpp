@@ -3,20 +3,17 @@
 #include <algorithm>
 
 #include "interpret/reference.hpp"
+#include "ir/builder.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
 namespace {
 
-Tensor constant(const Constant& number, const Node& origin) {
-  return build(Op::constant, {}, number, origin.type, origin);
-}
-
 // The same number without axes, as the reference column takes it.
 Tensor number(const Tensor& value) {
   Type type = type_of(value);
   type.shape = {};
-  return build(Op::constant, {}, value.node()->attributes(), type, *value.node());
+  return Builder(*value.node()).make(Op::constant, {}, value.node()->attributes(), type);
 }
 
 // Every element is a copy of one of the source's, so a uniform source stays uniform; also of a symbolic size, which is
@@ -32,13 +29,13 @@ bool is_exact(const Node& node) {
 
 Tensor fold_node(const Node& node, std::span<const Tensor> operands) {
   if (keeps_value(node) && operands[0].node()->op == Op::constant)
-    return constant(operands[0].node()->attributes<Constant>(), node);
+    return Builder(node).constant(operands[0].node()->attributes<Constant>(), node.type);
   if (!is_pointwise(node.op) || !is_exact(node) || !std::all_of(operands.begin(), operands.end(), is_uniform))
     return {};
   Tensor numbers[3];
   for (std::size_t i = 0; i < operands.size(); ++i) numbers[i] = number(operands[i]);
   auto folded = fold(node.op, node.type, std::span(numbers, operands.size()));
-  return folded ? constant(*folded, node) : Tensor();
+  return folded ? Builder(node).constant(*folded, node.type) : Tensor();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "passes/orient.hpp"
 
 #include "base/seeded_bug.hpp"
+#include "ir/builder.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
@@ -29,10 +30,10 @@ Graph orient_matmul(const Graph& source) {
     const Node& product = *node.input(0).node();
     if (product.op != Op::matmul || users[product.index] != 1) return {};
     const Node& mapped = *operands[0].node();
-    Tensor a = build(Op::permute, {mapped.input(0)}, node.attributes(), {}, node);
-    Tensor b = build(Op::permute, {mapped.input(1)}, node.attributes(), {}, node);
+    Tensor a = Builder(node).make(Op::permute, {mapped.input(0)}, node.attributes());
+    Tensor b = Builder(node).make(Op::permute, {mapped.input(1)}, node.attributes());
     if (seeded(SeededBug::product_oriented_without_swap)) std::swap(a, b);
-    return build(Op::matmul, {b, a}, {}, {}, product);
+    return Builder(product).make(Op::matmul, {b, a});
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
+#include "ir/builder.hpp"
 
 namespace weft {
 
@@ -13,7 +14,7 @@ Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pa
   if (!any) return graph;
   return rewrite(graph, [&pass](const Node& node, std::span<const Tensor> operands) {
     if (node.bodies().empty()) return Tensor();
-    Tensor copy = build_like(node, operands);
+    Tensor copy = Builder::copy(node, operands);
     for (auto& body : copy.node()->more->bodies) body = std::make_shared<const Graph>(pass(*body));
     return copy;
   });
@@ -41,7 +42,7 @@ class Inliner {
         mapped[i] = copy(*node.bodies()[0], operands);
         if (seeded(SeededBug::results_of_body_reversed)) std::reverse(mapped[i].begin(), mapped[i].end());
       } else {
-        Tensor value = node.operand_count == 0 && arguments.empty() ? graph.nodes[i] : build_like(node, operands);
+        Tensor value = node.operand_count == 0 && arguments.empty() ? graph.nodes[i] : Builder::copy(node, operands);
         for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
         if (is_effect(node)) effects.push_back(value);
       }

@@ -131,12 +131,8 @@ std::shared_ptr<const Graph> expression_body(const ElementwiseDefinition& defini
   recorder().scope = scope;
   recorder().loc = loc;
   DimEnvironment::current() = sizes;
-  for (const Tensor& operand : operands) {
-    const Tensor input =
-        make_node(Op::input, {}, Parameter{static_cast<std::int64_t>(trace.inputs.size())}, type_of(operand), loc);
-    input.node()->trace = trace.id;
-    trace.inputs.push_back(input);
-  }
+  const Builder build(loc, 0, trace.id);
+  for (const Tensor& operand : operands) trace.inputs.push_back(build.input(trace.inputs.size(), type_of(operand)));
   std::vector<Tensor> results = expand_elementwise(definition, trace.inputs, loc);
   return std::make_shared<const Graph>(make_graph(std::move(trace.inputs), std::move(results), {}));
 }

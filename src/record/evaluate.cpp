@@ -310,7 +310,7 @@ Contiguous contiguous(const Tensor& value, Loc loc) {
 }
 
 Tensor make_data(Storage* storage, Type type, Loc loc) try {
-  Tensor tensor = make_node(Op::data, {}, Contents{}, type, loc);
+  Tensor tensor = Builder(loc, 0, 0).make(Op::data, {}, Contents{}, type);
   tensor.node()->storage = storage;
   return tensor;
 } catch (...) {

@@ -120,12 +120,10 @@ Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& at
     check_operand(r, operand, info(op).name, loc);
     pending += __atomic_load_n(&operand.node()->pending, __ATOMIC_RELAXED);  // another thread may be evaluating it
   }
-  Type type = infer(op, operands, attributes, wanted, loc);
-  if (operands.empty() || !type.shape.same(type_of(operands[0]).shape)) check_count(info(op).name, type, loc);
-  Tensor value = make_node(op, operands, attributes, type, loc);
+  Tensor value = Builder(loc, r.scope, id).make(op, operands, attributes, wanted);
   Node* node = value.node();
-  node->trace = id;
-  node->scope = r.scope;
+  if (operands.empty() || !node->type.shape.same(type_of(operands[0]).shape))
+    check_count(info(op).name, node->type, loc);
   if (trace) {
     ++trace->recorded;
     if (is_effect(op)) trace->effects.push_back(value);
@@ -152,11 +150,8 @@ Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<con
   Tensor value = record_pending(body ? Op::call : Op::elementwise, operands, {}, results[0], loc);
   Node* node = value.node();
   node->definition = &definition;
-  node->output_count = static_cast<std::uint16_t>(results.size());
-  if (body || results.size() > 1) {
-    node->make_more().types.assign(results.begin() + 1, results.end());
-    if (body) node->more->bodies.push_back(std::move(body));
-  }
+  set_more_results(*node, results.subspan(1));
+  if (body) node->make_more().bodies.push_back(std::move(body));
   bound_pending(value, loc);
   return value;
 }

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
-#include "ir/graph.hpp"
+#include "ir/builder.hpp"
 #include "weft/ops.hpp"
 
 namespace weft {
@@ -65,6 +65,17 @@ inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attrib
                      Loc loc) {
   return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
 }
+
+// Graph code that is recorded: derivative rules.
+class RecordingBuilder final : public Builder {
+ public:
+  constexpr RecordingBuilder() : Builder({}, 0, 0) {}
+  using Builder::make;
+  Tensor make(Op op, std::span<const Tensor> operands, const Attributes& attributes,
+              const Type& wanted) const override {
+    return record(op, operands, attributes, wanted, {});
+  }
+};
 
 // The application of a scalar expression, with a result for each type (record/elementwise.cpp): a call, where its
 // primitives are given as a body.

@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
+#include "ir/builder.hpp"
 #include "schedule/lower.hpp"
 
 namespace weft {
@@ -23,7 +24,7 @@ Graph with_fresh_outputs(Graph graph) {
       taken.push_back(base);
       continue;
     }
-    Tensor copy = build(Op::cast, {output}, {}, type_of(output), *output.node());
+    Tensor copy = Builder(*output.node()).make(Op::cast, {output}, {}, type_of(output));
     copy.node()->index = static_cast<std::uint32_t>(graph.nodes.size());
     graph.nodes.push_back(copy);
     output = copy;

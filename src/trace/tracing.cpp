@@ -163,8 +163,7 @@ void TracingSession::begin_trace() {
       symbolize(type, positions[i] + 1);
       trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
     }
-    Tensor input = make_node(Op::input, {}, Parameter{static_cast<std::int64_t>(trace_.inputs.size())}, type, loc_);
-    input.node()->trace = trace_.id;
+    Tensor input = Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type);
     trace_.inputs.push_back(input);
     traced_.inputs.push_back(static_cast<std::uint32_t>(i));
     inputs_[i] = input;

@@ -1,0 +1,64 @@
+#include "ir/builder.hpp"
+
+#include "base/fail.hpp"
+#include "ir/infer.hpp"
+
+namespace weft {
+
+Tensor Builder::make(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted) const {
+  for (const Tensor& operand : operands)
+    WEFT_CHECK(operand.defined() && operand.output() < operand.node()->output_count, "an operand of ", info(op).name);
+  Tensor made = make_node(op, operands, attributes, infer(op, operands, attributes, wanted, loc_), loc_);
+  made.node()->scope = scope_;
+  made.node()->trace = trace_;
+  return made;
+}
+
+Tensor Builder::input(std::size_t slot, const Type& type) const {
+  return Builder::make(Op::input, {}, Parameter{static_cast<std::int64_t>(slot)}, type);
+}
+
+Tensor Builder::copy(const Node& node, std::span<const Tensor> operands) {
+  Tensor copy = make_node(node.op, operands, node.attributes(), node.type, node.loc);
+  Node* made = copy.node();
+  made->scope = node.scope;
+  made->trace = node.trace;
+  made->output_count = node.output_count;
+  if (node.more) made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies});
+  made->definition = node.definition;
+  return copy;
+}
+
+Tensor Builder::cast(const Tensor& value, DType dtype) const {
+  if (type_of(value).dtype == dtype) return value;
+  return make(Op::cast, {value}, {}, Type{dtype, false, {}, {}});
+}
+
+static Type shaped(const Tensor& value, const Shape& shape) {
+  Type type = type_of(value);
+  type.shape = shape;
+  return type;
+}
+Tensor Builder::reshape(const Tensor& value, const Shape& shape) const {
+  return type_of(value).shape.same(shape) ? value : make(Op::reshape, {value}, {}, shaped(value, shape));
+}
+Tensor Builder::expand(const Tensor& value, const Shape& shape) const {
+  return type_of(value).shape.same(shape) ? value : make(Op::expand, {value}, {}, shaped(value, shape));
+}
+Tensor Builder::permute(const Tensor& value, const AxisList& axes) const {
+  return make(Op::permute, {value}, Permute{axes});
+}
+Tensor Builder::slice(const Tensor& value, const Slice& which, Dim count) const {
+  Shape shape = type_of(value).shape;
+  shape[which.axis] = count;
+  return make(Op::slice, {value}, which, shaped(value, shape));
+}
+Tensor Builder::sum(const Tensor& value, AxisSet axes) const { return make(Op::sum, {value}, Reduce{axes}); }
+
+void set_more_results(Node& node, std::span<const Type> types) {
+  WEFT_CHECK(types.size() < UINT16_MAX, info(node.op).name, " has ", types.size() + 1, " results");
+  node.output_count = static_cast<std::uint16_t>(types.size() + 1);
+  if (!types.empty()) node.make_more().types.assign(types.begin(), types.end());
+}
+
+}  // namespace weft
