@@ -6,11 +6,15 @@
 namespace weft {
 
 Tensor Builder::make(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted) const {
-  for (const Tensor& operand : operands)
-    WEFT_CHECK(operand.defined() && operand.output() < operand.node()->output_count, "an operand of ", info(op).name);
+  for (const Tensor& operand : operands) {
+    const bool first = operand.output() == 0;  // every node has one
+    WEFT_CHECK(operand.defined() && (first || operand.output() < operand.node()->output_count), "an operand of ",
+               info(op).name);
+  }
   Tensor made = make_node(op, operands, attributes, infer(op, operands, attributes, wanted, loc_), loc_);
-  made.node()->scope = scope_;
-  made.node()->trace = trace_;
+  Node* const node = made.node();
+  node->scope = scope_;
+  node->trace = trace_;
   return made;
 }
 

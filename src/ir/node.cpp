@@ -89,7 +89,7 @@ void release(Storage* storage) noexcept { weft::release(storage); }
 
 }  // namespace detail
 
-Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, Type type, Loc loc) {
+Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& type, Loc loc) {
   Node* node = new (take_memory()) Node;
   Tensor result(node);
   node->op = op;

@@ -100,7 +100,7 @@ inline const Type& type_of(const Tensor& value) {
 
 // Allocates a node from the thread's pool and links its operands. No checks: ir/builder.hpp makes nodes of
 // graphs.
-Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, Type type, Loc loc);
+Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& type, Loc loc);
 void drop_operands(Node* node);
 
 // Interned text (composites' scopes, messages of checks). Id 0 is the empty text.
