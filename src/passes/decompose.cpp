@@ -52,9 +52,10 @@ Graph decompose_matmul(const Graph& graph, const PassContext& context) {
   return rewrite(in_bodies(graph, in_body), [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
     if (node.op != Op::matmul || context.provided(node)) return {};
     if (is_floating(node.type.dtype)) {
+      const Builder build(node);
       const Tensor wide =
-          build(Op::matmul, {cast(operands[0], DType::f32, node), cast(operands[1], DType::f32, node)}, {}, {}, node);
-      if (context.provided(*wide.node())) return cast(wide, node.type.dtype, node);
+          build.make(Op::matmul, {build.cast(operands[0], DType::f32), build.cast(operands[1], DType::f32)});
+      if (context.provided(*wide.node())) return build.cast(wide, node.type.dtype);
     }
     return product_and_sum(node, operands[0], operands[1]);
   });
