@@ -73,11 +73,9 @@ void mlp_step(std::int64_t batch, const char* of) {
 
 // c = gelu(a b + bias), 4096^3.
 void matmul(weft::DType dtype, weft::Gelu form, const char* of) {
-  auto compiled = weft::compile(
-      [](const weft::Tensor& a, const weft::Tensor& b, const weft::Tensor& bias, weft::Gelu form) {
-        return weft::gelu(weft::matmul(a, b) + bias, form);
-      },
-      {.check = weft::Check::never});
+  auto compiled = weft::compile([](const weft::Tensor& a, const weft::Tensor& b, const weft::Tensor& bias,
+                                   weft::Gelu form) { return weft::gelu(weft::matmul(a, b) + bias, form); },
+                                {.check = weft::Check::never});
   const weft::Tensor a = sample({4096, 4096}, 5, dtype), b = sample({4096, 4096}, 6, dtype),
                      bias = sample({4096}, 7, dtype);
   report("gpu-matmul", of, milliseconds(20, [&] { compiled(a, b, bias, form).eval(); }));

@@ -33,7 +33,6 @@ std::string cuda_product(DType dtype);
 
 // Functions as programs for parallel compilation, each with its prelude.
 inline constexpr std::size_t functions_a_unit = 6;
-std::vector<std::string> cuda_units(std::span<const std::string> functions,
-                                    std::size_t most_a_unit = functions_a_unit);
+std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit = functions_a_unit);
 
 }  // namespace weft::codegen
