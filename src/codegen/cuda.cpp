@@ -355,7 +355,8 @@ class Generator {
     }
   }
   std::string team_barrier() const {
-    return analysis_.form == Form::rows && shape_.team == 32 ? "__syncwarp();" : "__syncthreads();";
+    return analysis_.form == Form::rows && shape_.team <= 32 ? "__syncwarp(team_lanes<" + number(shape_.team) + ">());"
+                                                             : "__syncthreads();";
   }
   void declare_reductions(int phase) {
     for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])

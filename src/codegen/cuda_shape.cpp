@@ -71,8 +71,11 @@ void choose_team(const Kernel& kernel, Analysis& analysis, CudaShape& shape) {
   const std::int64_t share = few_rows ? 4 : 16;  // elements a thread
   const std::int64_t count = inner.is_constant() ? inner.constant() : 256 * share;
   const std::int64_t wanted = (count + share - 1) / share;
-  shape.team = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(2 * wanted - 1), 32, 1024));
-  shape.threads = shape.team == 32 && !rows.same(Dim(1)) ? 256 : shape.team;
+  // A warp is several teams where rows are so short that some of its lanes would have nothing to do.
+  const std::int64_t packs_a_row = few_rows ? 32 : (count + shape.width - 1) / shape.width;
+  const std::int64_t least = std::clamp<std::int64_t>(power_of_two_up_to(2 * packs_a_row - 1), 4, 32);
+  shape.team = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(2 * wanted - 1), least, 1024));
+  shape.threads = shape.team <= 32 && !rows.same(Dim(1)) ? 256 : shape.team;
   if (!inner.is_constant()) return;
   // Kept values are registers: all turns of a row's walk are written out.
   const std::int64_t packs =

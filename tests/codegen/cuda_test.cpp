@@ -84,9 +84,12 @@ TEST_CASE("the text depends on the kernel alone, and holds nothing of the user's
 
 TEST_CASE("the grid has a team for each row and a thread for each pack") {
   CHECK(codegen::generate_cuda(row_sum(100, 8192, DType::f32, Op::sum, "long_rows")).blocks.same(Dim(100)));
-  const codegen::CudaKernel rows = codegen::generate_cuda(row_sum(1000, 64, DType::f32, Op::sum, "short_rows"));
-  CHECK(rows.threads == 256);
-  CHECK(rows.blocks.same(Dim(125)));  // eight warps a block
+  for (const auto& [columns, teams] : {std::pair{512, 8}, {128, 8}, {64, 16}, {16, 64}, {3, 64}}) {
+    const codegen::CudaKernel rows = codegen::generate_cuda(row_sum(1000, columns, DType::f32, Op::sum, "rows"));
+    CAPTURE(columns);
+    CHECK(rows.threads == 256);
+    CHECK(rows.blocks.same(Dim((1000 + teams - 1) / teams)));
+  }
   CHECK(codegen::generate_cuda(scale(1, 4096, "flat")).blocks.same(Dim(4)));
 }
 
