@@ -167,7 +167,9 @@ Array flip(const Array& x, std::int64_t axis) {
   return slice(x, axis, slice_end, slice_end, -1);
 }
 Array split(const Array& x, std::int64_t axis, std::int64_t size, std::int64_t part) {
-  if (size < 1) throw Refused("split");
+  constexpr std::int64_t most_parts = 65535;
+  const std::int64_t whole = x->shape[static_cast<std::size_t>(axis_of("split", axis, x.rank()))];
+  if (size < 1 || (whole - 1) / size >= most_parts) throw Refused("split");
   return slice(x, axis, part * size, (part + 1) * size, 1);
 }
 Array concat(std::vector<Array> parts, std::int64_t given) {
