@@ -1,6 +1,6 @@
-// gpu: first figures on a CUDA device, one JSON line a case: the pointwise chain and softmax of the anchors by device
-// time (many calls between two synchronizations), the MLP's training step by wall time. Ends with a message where there
-// is no device.
+// gpu: figures on a CUDA device, one JSON line a case: the pointwise chain, softmax, products of 16-bit floats with
+// bias and GELU, the MLP's training step, and a GPT-2's and an encoder's forward pass; many calls between two
+// synchronizations. Ends with a message where there is no device.
 #include <cstdlib>
 #include <cstring>
 
