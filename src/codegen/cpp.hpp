@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/loop.hpp"
+#include "loop/kernel.hpp"
 
 namespace weft::codegen {
 

@@ -89,23 +89,6 @@ std::string sanitize(std::string_view text) {
   return clean;
 }
 
-bool Expressions::differs(const DimNode& atom) const {
-  if (atom.kind == DimKind::axis) return atom.number == kernel_.vector_axis;
-  return atom.kind == DimKind::value && analysis_.facts[static_cast<std::size_t>(atom.number)].vector;
-}
-
-Access Expressions::access(Dim index) const {
-  const auto by_lane = [&](const DimNode& atom) { return differs(atom); };
-  if (!dims::any_atom(index, by_lane)) return {Access::Kind::uniform, 0, index};
-  const Dim extent = kernel_.axes[static_cast<std::size_t>(kernel_.vector_axis)].extent;
-  const Dim axis = dims::axis(kernel_.vector_axis, extent);
-  const dims::Linear linear = dims::linear_in(index, axis);
-  if (!linear.linear || dims::any_atom(linear.coefficient, by_lane)) return {Access::Kind::general, 0, index};
-  const Dim rest = index - linear.coefficient * axis;
-  if (dims::any_atom(rest, by_lane)) return {Access::Kind::general, 0, index};
-  return {linear.coefficient.same(Dim(1)) ? Access::Kind::contiguous : Access::Kind::strided, linear.coefficient, rest};
-}
-
 std::string Expressions::scalar(Dim index) const {
   return dims::to_text(index, [](const DimNode* atom) {
     const char* name = atom->kind == DimKind::symbol ? "s" : atom->kind == DimKind::axis ? "i" : "k";

@@ -3,9 +3,14 @@
 #pragma once
 #include <string>
 
-#include "codegen/cpp_analysis.hpp"
+#include "loop/analysis.hpp"
 
 namespace weft::codegen {
+
+using loop::Access;
+using loop::Analysis;
+using loop::Facts;
+using loop::Form;
 
 // The element type in memory, and the type of a value of 16 lanes: float, lanes<float>; bool, Mask.
 const char* memory_type(DType dtype);
@@ -22,18 +27,11 @@ std::string spell(std::string_view lanes, const std::int32_t* args);
 // Nothing but letters, digits and plain punctuation.
 std::string sanitize(std::string_view text);
 
-// How an index moves along the lanes.
-struct Access {
-  enum class Kind { uniform, contiguous, strided, general } kind = Kind::uniform;
-  Dim stride = 0;  // of the lanes
-  Dim rest = 0;    // the index of lane 0 at the vector axis's 0; general: the whole index
-};
-
 class Expressions {
  public:
   Expressions(const loop::Kernel& kernel, const Analysis& analysis) : kernel_(kernel), analysis_(analysis) {}
 
-  Access access(Dim index) const;
+  Access access(Dim index) const { return loop::access(kernel_, analysis_, index); }
   // An index on scalars: i0*784 + s0.
   std::string scalar(Dim index) const;
   // An index on lanes, of type lanes<long>, or a uniform one where `access` says so.
@@ -46,7 +44,7 @@ class Expressions {
 
  private:
   std::string unrounded(const loop::Instruction& instruction) const;
-  bool differs(const DimNode& atom) const;
+  bool differs(const DimNode& atom) const { return loop::differs(kernel_, analysis_, atom); }
   std::string steps(const std::string& stride) const;
   std::string vector_axis() const { return "i" + std::to_string(kernel_.vector_axis); }
 

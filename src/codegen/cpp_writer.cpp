@@ -1,5 +1,6 @@
 #include "codegen/cpp_writer.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace weft::codegen {
@@ -10,11 +11,12 @@ using loop::Kind;
 
 Writer::Writer(const Kernel& kernel)
     : kernel_(kernel),
-      analysis_(analyze(kernel)),
+      nest_(loop::host_nest(kernel)),
+      analysis_(nest_.analysis),
       expressions_(kernel_, analysis_),
       scalar_values_(kernel.body.size()) {
   for (const Instruction& instruction : kernel_.body)
-    for (const int value : values_in(instruction.index))
+    for (const int value : loop::values_in(instruction.index))
       scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
 }
 
@@ -23,13 +25,14 @@ Writer::Writer(const Kernel& kernel)
 void Writer::line(const std::string& text) { text_.append(scopes_.size() * 2, ' ').append(text) += '\n'; }
 void Writer::open(const std::string& text, const char* end) {
   line(text);
-  scopes_.push_back({end, pointers_.size(), known_axes_});
+  scopes_.push_back({end, pointers_.size(), known_values_.size(), known_axes_});
 }
 void Writer::close() {
   const Scope scope = scopes_.back();
   scopes_.pop_back();
   line(scope.end);
   pointers_.resize(scope.pointers);
+  known_values_.resize(scope.values);
   known_axes_ = scope.axes;
 }
 std::string Writer::finish() {
@@ -110,6 +113,7 @@ void Writer::name_axes(const std::vector<int>& axes, const std::string& flat) {
 
 void Writer::declare(int i, const std::string& right) {
   line("const " + lanes_type(at(i).dtype) + " " + value_name(i) + " = " + right + ";");
+  known_values_.push_back(i);
   if (scalar_values_[static_cast<std::size_t>(i)])
     line("const long k" + std::to_string(i) + " = first_lane(" + value_name(i) + ");");
 }
@@ -138,37 +142,34 @@ void Writer::statement(int i) {
   line(expressions_.store(access, place(it.buffer, access), value_name(it.args[0])));
 }
 
-// Whether a walk executes this load or store, or reloads from where the store has put its value.
-bool Writer::touches(int phase, int i) const {
-  for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])
-    if ((it.how == Step::How::reload ? it.from : it.instruction) == i) return it.how != Step::How::recall;
-  return false;
-}
-
-bool Writer::is_known(Dim index, int phase) const {
+bool Writer::is_known(Dim index) const {
   return !dims::any_atom(index, [&](const DimNode& node) {
     if (node.kind == DimKind::axis) return (known_axes_ >> node.number & 1) == 0;
     if (node.kind != DimKind::value) return false;
-    const Facts& value = facts(node.number);
-    return value.phase > phase || (value.axes & ~known_axes_) != 0;
+    return std::find(known_values_.begin(), known_values_.end(), node.number) == known_values_.end();
   });
 }
 
-void Writer::prepare_pointers(int phase, bool of_walk) {
-  for (int i = 0; i < size(); ++i) {
-    const Instruction& it = at(i);
-    if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
-    if (of_walk && !touches(phase, i)) continue;
-    const Access access = expressions_.access(it.index);
-    if (access.kind == Access::Kind::general || access.kind == Access::Kind::uniform) continue;
-    const std::string address = place(it.buffer, access.rest);
-    if (address.find(' ') == std::string::npos || !is_known(access.rest, phase)) continue;
-    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(it.buffer)];
-    const std::string name = buffer_name(it.buffer) + "_" + std::to_string(pointer_count_++);
-    line(std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "* const " + name + " = " + address +
-         ";");
-    pointers_.push_back({it.buffer, access.rest, name});
+void Writer::prepare_pointers(const loop::Statement& statement) {
+  if (statement.kind == loop::Statement::Kind::loop) {
+    for (const loop::Statement& inside : statement.body) prepare_pointers(inside);
+    return;
   }
+  const bool reloads = statement.kind == loop::Statement::Kind::reload;
+  if (!reloads && statement.kind != loop::Statement::Kind::value && statement.kind != loop::Statement::Kind::store)
+    return;
+  const int i = reloads ? statement.from : statement.instruction;
+  const Instruction& it = at(i);
+  if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) return;
+  const Access access = expressions_.access(it.index);
+  if (access.kind == Access::Kind::general || access.kind == Access::Kind::uniform) return;
+  const std::string address = place(it.buffer, access.rest);
+  if (address.find(' ') == std::string::npos || !is_known(access.rest)) return;
+  const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(it.buffer)];
+  const std::string name = buffer_name(it.buffer) + "_" + std::to_string(pointer_count_++);
+  line(std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "* const " + name + " = " + address +
+       ";");
+  pointers_.push_back({it.buffer, access.rest, name});
 }
 
 }  // namespace weft::codegen

@@ -1,5 +1,5 @@
 // The writing of one kernel's function: indented lines, scopes, names, and the statement of an instruction. In: a
-// kernel and its facts. Out: text. Which loops stand where is decided by who derives from it (cpp.cpp).
+// kernel and its loops. Out: text. Who derives from it (cpp.cpp) writes the loops.
 //
 // Names: i<axis>, s<size slot>, x<buffer> (read) and y<buffer> (written), v<instruction> for its 16 lanes,
 // k<instruction> for a uniform integer that indices read, kept<instruction> for a row buffer.
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/cpp_expression.hpp"
+#include "loop/nest.hpp"
 
 namespace weft::codegen {
 
@@ -46,20 +47,19 @@ class Writer {
   void declare(int i, const std::string& right);
   void statement(int i);
   std::string load(Dim index, int buffer) const;
-  // Pointers for what the loops below read and write, as soon as all of their index but the lanes' part is known; of
-  // all, or of one walk.
-  void prepare_pointers(int phase, bool of_walk);
+  // Pointers for what stands in `loop`, as soon as all of their index but the lanes' part is known.
+  void prepare_pointers(const loop::Statement& loop);
 
   const loop::Kernel& kernel_;
-  const Analysis analysis_;
+  const loop::Nest nest_;
+  const Analysis& analysis_;
   const Expressions expressions_;
 
  private:
   std::string buffer_name(int buffer) const;
   std::string place(int buffer, Dim rest) const;
   std::string place(int buffer, const Access& access) const;
-  bool touches(int phase, int i) const;
-  bool is_known(Dim index, int phase) const;
+  bool is_known(Dim index) const;
   void comments();
   void addresses();
   void row_buffers();
@@ -71,7 +71,7 @@ class Writer {
   };
   struct Scope {
     const char* end;
-    std::size_t pointers;
+    std::size_t pointers, values;
     std::uint32_t axes;
   };
   std::string text_;
@@ -79,6 +79,7 @@ class Writer {
   std::vector<Pointer> pointers_;
   int pointer_count_ = 0;
   std::uint32_t known_axes_ = 0;
+  std::vector<int> known_values_;    // those that are declared here
   std::vector<bool> scalar_values_;  // uniform values that indices read
 };
 

@@ -6,13 +6,17 @@
 #include <set>
 
 #include "base/fail.hpp"
-#include "codegen/cuda_shape.hpp"
+#include "codegen/cpp_expression.hpp"
+#include "loop/device_team.hpp"
 
 namespace weft::codegen {
 
 using loop::Instruction;
 using loop::Kernel;
 using loop::Kind;
+using loop::Role;
+using loop::State;
+using loop::Statement;
 
 namespace {
 
@@ -32,31 +36,24 @@ class Generator {
  public:
   explicit Generator(const Kernel& kernel)
       : kernel_(kernel),
-        analysis_(analyze(kernel, {0, 0, false})),
-        expressions_(kernel_, analysis_),
-        shape_(choose_cuda_shape(kernel_, analysis_, expressions_)) {}
+        nest_(loop::device_nest(kernel)),
+        analysis_(nest_.analysis),
+        team_(nest_.team),
+        expressions_(kernel_, analysis_) {}
 
   CudaKernel run() {
     find_index_values();
     comments();
     const std::size_t buffers = std::max<std::size_t>(kernel_.buffers.size(), 1);
     const std::size_t sizes = std::max<std::size_t>(kernel_.parameters.size(), 1);
-    open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(shape_.threads) + ") " + kernel_.name +
+    open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads()) + ") " + kernel_.name +
          "(const __grid_constant__ Arguments<" + std::to_string(buffers) + ", " + std::to_string(sizes) +
          "> arguments) {");
-    line(std::string("using index = ") + (fits_32_bits(kernel_) ? "int;" : "long;"));
+    line(std::string("using index = ") + (loop::fits_32_bits(kernel_) ? "int;" : "long;"));
     addresses();
-    once();
-    CudaKernel result;
-    result.threads = shape_.threads;
-    switch (analysis_.form) {
-      case Form::pointwise: result.blocks = pointwise(); break;
-      case Form::rows: result.blocks = rows(); break;
-      case Form::columns: result.blocks = columns(); break;
-    }
+    write(nest_.body);
     while (depth_ > 0) close();
-    result.text = std::move(text_);
-    return result;
+    return {std::move(text_), threads(), std::move(blocks_)};
   }
 
  private:
@@ -84,24 +81,18 @@ class Generator {
     return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
   }
   static std::string number(std::int64_t n) { return std::to_string(n); }
-  Dim product(const std::vector<int>& axes) const { return extent_of(kernel_, axes); }
+  Dim product(const std::vector<int>& axes) const { return loop::extent_of(kernel_, axes); }
 
-  // ---- decisions
-  // ------------------------------------------------------------------------------------------------------
-  bool in_pack(int i) const { return shape_.width > 1 && is_contiguous_access(kernel_, analysis_, expressions_, i); }
-
+  bool in_pack(int i) const { return team_.width > 1 && loop::is_contiguous(kernel_, analysis_, i); }
   // Packs of a row.
-  Dim positions() const { return product(analysis_.inner) * divide_up(vector_extent(), shape_.width); }
+  Dim positions() const { return product(analysis_.inner) * loop::divide_up(vector_extent(), team_.width); }
   // All packs are full.
-  bool whole() const { return shape_.width == 1 || (vector_extent() % Dim(shape_.width)).same(Dim(0)); }
+  bool whole() const { return team_.width == 1 || (vector_extent() % Dim(team_.width)).same(Dim(0)); }
 
   void find_index_values() {
     index_values_.resize(kernel_.body.size());
     for (const Instruction& instruction : kernel_.body)
-      for (const int value : values_in(instruction.index)) index_values_[static_cast<std::size_t>(value)] = true;
-    for (const Instruction& instruction : kernel_.body)
-      loads_outside_ |=
-          instruction.kind == Kind::load && !facts(static_cast<int>(&instruction - kernel_.body.data())).inner;
+      for (const int value : loop::values_in(instruction.index)) index_values_[static_cast<std::size_t>(value)] = true;
   }
 
   // ---- the head of the function
@@ -162,25 +153,6 @@ class Generator {
     line("const " + value_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
     if (index_values_[static_cast<std::size_t>(i)]) line("const index k" + number(i) + " = index(" + v(i) + ".value);");
   }
-  // A value or a store in place, element by element.
-  void statement(int i, const std::string& condition = "") {
-    const Instruction& it = at(i);
-    if (it.kind == Kind::store)
-      line(condition + "store(" + place(it.buffer, it.index) + ", " + v(it.args[0]) + ");");
-    else if (it.kind == Kind::reduce)
-      reduced(i);
-    else
-      declare(i, value(it));
-  }
-
-  // What depends on no axis and on no reduction.
-  void once() {
-    for (const bool stores : {false, true})
-      for (int i = 0; i < size(); ++i)
-        if (facts(i).axes == 0 && facts(i).phase == 0 && (at(i).kind == Kind::store) == stores)
-          statement(i, "if (blockIdx.x == 0 && threadIdx.x == 0) ");
-  }
-
   // The axes of a flat count, the last one fastest.
   void name_axes(const std::vector<int>& axes, const std::string& flat) {
     Dim below = 1;
@@ -192,104 +164,96 @@ class Generator {
     }
   }
 
-  // ---- packs
-  // ----------------------------------------------------------------------------------------------------------------
-  std::string pack_type(int i) const {
-    return std::string("Pack<") + memory_type(at(i).dtype) + ", " + number(shape_.width) + ">";
-  }
-  std::string pack_place(int i) const {
-    const Access access = expressions_.access(at(i).index);
-    return place(at(i).buffer, access.rest) + " + begin";
+  // ---- statements
+  // --------------------------------------------------------------------------------------------------------------
+  void write(const std::vector<Statement>& block) {
+    for (const Statement& it : block) write(it);
   }
 
-  // `flat` counts the packs of the vector axis: where this one begins, and how many of its elements exist.
-  void open_pack(const std::string& flat) {
-    if (shape_.width == 1) {
-      line("const index " + vector_name() + " = " + flat + ";");
-      return;
-    }
-    line("const index begin = " + std::string(flat.find(' ') == std::string::npos ? flat : "(" + flat + ")") + " * " +
-         number(shape_.width) + ";");
-    if (whole())
-      line("constexpr int n = " + number(shape_.width) + ";");
-    else
-      line("const int n = int(lesser<index>(" + number(shape_.width) + ", " + text_of(vector_extent()) + " - begin));");
-  }
-  void open_elements() {
-    if (shape_.width == 1) {
-      open("{");
-      return;
-    }
-    line("#pragma unroll");
-    open("for (int j = 0; j < " + number(shape_.width) + "; ++j) {");
-    if (!whole()) line("if (j >= n) continue;");
-    line("const index " + vector_name() + " = begin + j;");
-  }
-
-  // The instructions of a pack of neighbouring elements, in the order: what is the same for all of them, loads, each
-  // element, stores. `steps` are in SSA order.
-  void pack(const std::vector<Step>& steps) {
-    for (const Step& it : steps)
-      if (!facts(it.instruction).vector && at(it.instruction).kind != Kind::store &&
-          at(it.instruction).kind != Kind::reduce)
-        step(it);
-    for (const Step& it : steps) {
-      const int i = it.instruction, from = it.how == Step::How::reload ? it.from : i;
-      const bool reads = it.how == Step::How::reload || (it.how != Step::How::recall && at(i).kind == Kind::load);
-      if (!facts(i).vector || !in_pack(from)) continue;
-      if (reads) line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read(" + pack_place(from) + ", n);");
-      if (at(i).kind == Kind::store) line(pack_type(i) + " q" + number(i) + ";");
-    }
-    open_elements();
-    for (const Step& it : steps)
-      if (facts(it.instruction).vector && at(it.instruction).kind != Kind::store &&
-          at(it.instruction).kind != Kind::reduce)
-        step(it);
-    for (const Step& it : steps)
-      if (at(it.instruction).kind == Kind::reduce) accumulate(it.instruction);
-    for (const Step& it : steps) {
-      const int i = it.instruction;
-      if (at(i).kind != Kind::store || !facts(i).vector) continue;
-      if (in_pack(i))
-        line("q" + number(i) + ".set(j, " + v(at(i).args[0]) + ");");
-      else
-        statement(i);
-    }
-    close();
-    for (const Step& it : steps) {
-      const int i = it.instruction;
-      if (at(i).kind == Kind::reduce) line(reduction(i) + ".close();");
-      if (at(i).kind != Kind::store) continue;
-      if (!facts(i).vector)
-        statement(i);
-      else if (in_pack(i))
-        line("q" + number(i) + ".write(" + pack_place(i) + ", n);");
-    }
-  }
-  void step(const Step& it) {
+  void write(const Statement& it) {
     const int i = it.instruction;
-    const std::string kept = "kept" + number(i) + "[turn][" + (facts(i).vector && shape_.width > 1 ? "j" : "0") + "]";
-    if (it.how == Step::How::recall) return declare(i, kept);
-    const int from = it.how == Step::How::reload ? it.from : i;
-    const bool reads = it.how == Step::How::reload || at(i).kind == Kind::load;
-    if (reads && in_pack(from))
-      declare(i, "p" + number(i) + ".get(j)");
-    else if (reads)
-      declare(i, "load(" + place(at(from).buffer, at(from).index) + ")");
-    else
-      declare(i, value(at(i)));
-    if (it.how == Step::How::keep) line(kept + " = " + v(i) + ";");
+    switch (it.kind) {
+      case Statement::Kind::loop: return write_loop(it);
+      case Statement::Kind::value: return declare(i, from_pack(i) ? "p" + number(i) + ".get(j)" : value(at(i)));
+      case Statement::Kind::reload:
+        return declare(i, from_pack(it.from) ? "p" + number(i) + ".get(j)"
+                                             : "load(" + place(at(it.from).buffer, at(it.from).index) + ")");
+      case Statement::Kind::recall: return declare(i, kept(i));
+      case Statement::Kind::keep: return line(kept(i) + " = " + v(i) + ";");
+      case Statement::Kind::store:
+        if (from_pack(i)) return line("q" + number(i) + ".set(j, " + v(at(i).args[0]) + ");");
+        return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(at(i).args[0]) + ");");
+      case Statement::Kind::start: return line(reduction_type(i) + " r" + number(i) + registers(i) + ";");
+      case Statement::Kind::accumulate: return accumulate(i);
+      case Statement::Kind::close: return line("r" + number(i) + ".close();");
+      case Statement::Kind::result: return declare(i, result(i));
+      case Statement::Kind::barrier: return line(team_barrier());
+      case Statement::Kind::open:
+      case Statement::Kind::put:
+      case Statement::Kind::clear: return;
+    }
   }
 
-  // ---- pointwise
-  // ------------------------------------------------------------------------------------------------------------
-  Dim pointwise() {
-    if (kernel_.vector_axis < 0) {
-      shape_.threads = 1;
-      return 1;
+  // Who stores what all threads of a team have.
+  std::string guard() const {
+    switch (inside_) {
+      case Inside::function: return "if (blockIdx.x == 0 && threadIdx.x == 0) ";
+      case Inside::unit:
+        return analysis_.form == Form::columns ? "if (active && member == 0) "
+               : analysis_.form == Form::rows  ? "if (member == 0) "
+                                               : "";
+      case Inside::turn: return analysis_.form == Form::columns ? "if (active) " : "";
+      case Inside::element: break;
     }
-    const Dim chunks = divide_up(vector_extent(), shape_.width), units = product(analysis_.outer) * chunks;
-    const std::string threads = number(shape_.threads);
+    return "";
+  }
+  std::string team_barrier() const {
+    return analysis_.form == Form::rows && team_.members <= 32
+               ? "__syncwarp(team_lanes<" + number(team_.members) + ">());"
+               : "__syncthreads();";
+  }
+
+  // ---- loops
+  // -------------------------------------------------------------------------------------------------------------------
+  static std::vector<int> plain(const Statement& loop) {
+    std::vector<int> axes;
+    for (const loop::Walked& each : loop.axes) axes.push_back(each.axis);
+    return axes;
+  }
+
+  void write_loop(const Statement& it) {
+    const Inside outside = inside_;
+    const int depth_outside = depth_;
+    switch (it.role) {
+      case Role::grid: open_grid(); break;
+      case Role::team: open_team(); break;
+      case Role::serial: open_serial(it); break;
+      default: return write_pack(it.body);
+    }
+    write(it.body);
+    while (depth_ > depth_outside) close();
+    inside_ = outside;
+  }
+
+  void open_serial(const Statement& it) {
+    const std::vector<int> axes = plain(it);
+    const std::string i = axes.size() == 1 ? axis_name(axes[0]) : "carried";
+    open("for (index " + i + " = 0; " + i + " < " + text_of(product(axes)) + "; ++" + i + ") {");
+    if (axes.size() > 1) name_axes(axes, i);
+  }
+
+  void open_grid() {
+    inside_ = Inside::unit;
+    switch (analysis_.form) {
+      case Form::pointwise: return open_grid_of_packs();
+      case Form::rows: return open_grid_of_rows();
+      case Form::columns: return open_grid_of_columns();
+    }
+  }
+
+  void open_grid_of_packs() {
+    const Dim chunks = loop::divide_up(vector_extent(), team_.width), units = product(analysis_.outer) * chunks;
+    const std::string threads = number(team_.threads);
     const bool flat = analysis_.outer.empty();
     line("const index units = " + text_of(units) + ";");
     if (!flat) line("const index chunks = " + text_of(chunks) + ";");
@@ -299,125 +263,30 @@ class Generator {
       line("const index row = unit / chunks;");
       name_axes(analysis_.outer, "row");
     }
-    open_pack(flat ? "unit" : "unit % chunks");
-    std::vector<Step> steps;
-    for (int i = 0; i < size(); ++i)
-      if (facts(i).axes != 0) steps.push_back({Step::How::compute, i, -1});
-    pack(steps);
-    close();
-    return divide_up(units, shape_.threads);
+    pack_ = flat ? "unit" : "unit % chunks";
+    blocks_ = loop::divide_up(units, team_.threads);
   }
 
-  // ---- reductions
-  // -----------------------------------------------------------------------------------------------------------
-  static const char* operation(Op op) {
-    return op == Op::sum ? "Sum" : op == Op::prod ? "Product" : op == Op::amax ? "Greatest" : "Least";
-  }
-  std::string reduction(int i) const { return "r" + number(i); }
-  std::string accumulated(int i) const {
-    const DType dtype = at(at(i).args[0]).dtype;
-    return is_floating(dtype) ? element_type(dtype) : "long";
-  }
-  std::string reduction_type(int i) const {
-    if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
-    return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
-  }
-  void accumulate(int i) {
-    const int operand = at(i).args[0];
-    std::string x = is_floating(at(operand).dtype) ? v(operand) : "long(" + v(operand) + ".value)";
-    if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
-    line(reduction(i) + ".add(" + x + ");");
-  }
-  void reduced(int i) {
-    const std::string team = analysis_.form == Form::rows
-                                 ? "join_team<" + number(shape_.team) + ">("
-                                 : "join_columns<" + number(shape_.columns) + ", " + number(shape_.team) + ">(";
-    const std::string result = team + reduction(i) + ")";
-    const bool is_long = at(i).op == Op::argmax || accumulated(i) == "long";
-    declare(i,
-            is_long ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + result + "))" : result);
-  }
-
-  // What stands outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
-  void level(int phase) {
-    const auto here = [&](int i) {
-      const Facts& f = facts(i);
-      return !f.inner && f.phase == phase && !(f.axes == 0 && f.phase == 0);
-    };
-    for (int i = 0; i < size(); ++i)
-      if (here(i) && at(i).kind != Kind::store) statement(i);
-    bool first = true;
-    for (int i = 0; i < size(); ++i) {
-      if (!here(i) || at(i).kind != Kind::store) continue;
-      if (first && loads_outside_) line(team_barrier());
-      first = false;
-      statement(i, analysis_.form == Form::columns ? "if (active && member == 0) " : "if (member == 0) ");
-    }
-  }
-  std::string team_barrier() const {
-    return analysis_.form == Form::rows && shape_.team <= 32 ? "__syncwarp(team_lanes<" + number(shape_.team) + ">());"
-                                                             : "__syncthreads();";
-  }
-  void declare_reductions(int phase) {
-    for (const Step& it : analysis_.walks[static_cast<std::size_t>(phase)])
-      if (at(it.instruction).kind == Kind::reduce)
-        line(reduction_type(it.instruction) + " " + reduction(it.instruction) + ";");
-  }
-
-  // ---- rows
-  // -----------------------------------------------------------------------------------------------------------------
-  Dim rows() {
-    const int teams = shape_.threads / shape_.team;
+  void open_grid_of_rows() {
+    const int teams = team_.threads / team_.members;
     const Dim count = product(analysis_.outer);
-    line("const int member = threadIdx.x" + (teams > 1 ? " % " + number(shape_.team) : std::string()) + ";");
+    line("const int member = threadIdx.x" + (teams > 1 ? " % " + number(team_.members) : std::string()) + ";");
     line("const index rows = " + text_of(count) + ", positions = " + text_of(positions()) + ";");
     const std::string first =
-        teams > 1 ? "index(blockIdx.x) * " + number(teams) + " + index(threadIdx.x) / " + number(shape_.team)
+        teams > 1 ? "index(blockIdx.x) * " + number(teams) + " + index(threadIdx.x) / " + number(team_.members)
                   : "blockIdx.x";
     open("for (index row = " + first + "; row < rows; row += index(gridDim.x)" +
          (teams > 1 ? " * " + number(teams) : "") + ") {");
     name_axes(analysis_.outer, "row");
     for (const int i : analysis_.kept)
-      line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(shape_.turns) + "][" +
-           number(facts(i).vector ? shape_.width : 1) + "];");
-    level(0);
-    for (int phase = 0; phase < analysis_.phases; ++phase) {
-      walk_row(phase);
-      level(phase + 1);
-    }
-    close();
-    return divide_up(count, teams);
+      line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.turns) + "][" +
+           number(facts(i).vector ? team_.width : 1) + "];");
+    blocks_ = loop::divide_up(count, teams);
   }
 
-  void walk_row(int phase) {
-    const std::vector<Step>& steps = analysis_.walks[static_cast<std::size_t>(phase)];
-    if (steps.empty()) return;
-    declare_reductions(phase);
-    const std::string team = number(shape_.team);
-    if (shape_.turns > 0) {
-      line("#pragma unroll");
-      open("for (int turn = 0; turn < " + number(shape_.turns) + "; ++turn) {");
-      line("const index position = member + turn * " + team + ";");
-      if (!(positions() % Dim(shape_.team)).same(Dim(0))) line("if (position >= positions) continue;");
-    } else {
-      open("for (index position = member; position < positions; position += " + team + ") {");
-    }
-    std::string flat = "position";
-    if (!analysis_.inner.empty()) {
-      line("const index chunks = " + text_of(divide_up(vector_extent(), shape_.width)) + ", run = position / chunks;");
-      name_axes(analysis_.inner, "run");
-      flat = "position % chunks";
-    }
-    open_pack(flat);
-    pack(steps);
-    close();
-  }
-
-  // ---- columns
-  // --------------------------------------------------------------------------------------------------------------
-  Dim columns() {
-    const std::string width = number(shape_.columns);
-    const Dim chunks = divide_up(vector_extent(), shape_.columns), units = product(analysis_.outer) * chunks;
+  void open_grid_of_columns() {
+    const std::string width = number(team_.columns);
+    const Dim chunks = loop::divide_up(vector_extent(), team_.columns), units = product(analysis_.outer) * chunks;
     line("const int member = threadIdx.x / " + width + ";");
     line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) +
          ", rows = " + text_of(kernel_.inner_count()) + ";");
@@ -426,39 +295,143 @@ class Generator {
     line("const index column = unit % chunks * " + width + " + index(threadIdx.x) % " + width + ";");
     line("const bool active = column < " + text_of(vector_extent()) + ";");
     line("const index " + vector_name() + " = active ? column : " + text_of(vector_extent() - Dim(1)) + ";");
-    level(0);
-    for (int phase = 0; phase < analysis_.phases; ++phase) {
-      walk_column(phase);
-      level(phase + 1);
-    }
-    close();
-    return units;
+    blocks_ = units;
   }
 
-  void walk_column(int phase) {
-    const std::vector<Step>& steps = analysis_.walks[static_cast<std::size_t>(phase)];
-    if (steps.empty()) return;
-    declare_reductions(phase);
-    open("for (index position = member; position < rows; position += " + number(shape_.team) + ") {");
-    name_axes(analysis_.inner, "position");
-    for (const Step& it : steps)
-      if (at(it.instruction).kind != Kind::store && at(it.instruction).kind != Kind::reduce) step(it);
-    for (const Step& it : steps)
-      if (at(it.instruction).kind == Kind::reduce) {
-        accumulate(it.instruction);
-        line(reduction(it.instruction) + ".close();");
-      }
-    for (const Step& it : steps)
-      if (at(it.instruction).kind == Kind::store) statement(it.instruction, "if (active) ");
-    close();
+  void open_team() {
+    inside_ = Inside::turn;
+    const std::string members = number(team_.members);
+    if (analysis_.form == Form::columns) {
+      open("for (index position = member; position < rows; position += " + members + ") {");
+      return name_axes(analysis_.inner, "position");
+    }
+    if (team_.turns > 0) {
+      line("#pragma unroll");
+      open("for (int turn = 0; turn < " + number(team_.turns) + "; ++turn) {");
+      line("const index position = member + turn * " + members + ";");
+      if (!(positions() % Dim(team_.members)).same(Dim(0))) line("if (position >= positions) continue;");
+    } else {
+      open("for (index position = member; position < positions; position += " + members + ") {");
+    }
+    pack_ = "position";
+    if (!analysis_.inner.empty()) {
+      line("const index chunks = " + text_of(loop::divide_up(vector_extent(), team_.width)) +
+           ", run = position / chunks;");
+      name_axes(analysis_.inner, "run");
+      pack_ = "position % chunks";
+    }
   }
+
+  // ---- packs
+  // ----------------------------------------------------------------------------------------------------------------
+  // Whether the load or store here goes through its pack.
+  bool from_pack(int i) const { return inside_ == Inside::element && in_pack(i); }
+  std::string pack_type(int i) const {
+    return std::string("Pack<") + memory_type(at(i).dtype) + ", " + number(team_.width) + ">";
+  }
+  std::string pack_place(int i) const {
+    const Access access = expressions_.access(at(i).index);
+    return place(at(i).buffer, access.rest) + " + begin";
+  }
+
+  // Where this pack begins, and how many of its elements exist.
+  void open_pack() {
+    if (team_.width == 1) return line("const index " + vector_name() + " = " + pack_ + ";");
+    line("const index begin = " + (pack_.find(' ') == std::string::npos ? pack_ : "(" + pack_ + ")") + " * " +
+         number(team_.width) + ";");
+    if (whole())
+      line("constexpr int n = " + number(team_.width) + ";");
+    else
+      line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(vector_extent()) + " - begin));");
+  }
+  void open_elements() {
+    if (team_.width == 1) return open("{");
+    line("#pragma unroll");
+    open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
+    if (!whole()) line("if (j >= n) continue;");
+    line("const index " + vector_name() + " = begin + j;");
+  }
+
+  // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs.
+  void write_pack(const std::vector<Statement>& body) {
+    open_pack();
+    for (const Statement& it : body) {
+      const bool reloads = it.kind == Statement::Kind::reload;
+      const int i = it.instruction, from = reloads ? it.from : i;
+      if (!reloads && it.kind != Statement::Kind::value && it.kind != Statement::Kind::store) continue;
+      if (!in_pack(from)) continue;
+      if (it.kind == Statement::Kind::store)
+        line(pack_type(i) + " q" + number(i) + ";");
+      else
+        line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read(" + pack_place(from) + ", n);");
+    }
+    const Inside outside = inside_;
+    open_elements();
+    inside_ = Inside::element;
+    write(body);
+    inside_ = outside;
+    close();
+    for (const Statement& it : body)
+      if (it.kind == Statement::Kind::store && in_pack(it.instruction))
+        line("q" + number(it.instruction) + ".write(" + pack_place(it.instruction) + ", n);");
+  }
+  // A value in the registers of its thread.
+  std::string element(bool vector) const {
+    return std::string("[turn][") + (vector && team_.width > 1 ? "j" : "0") + "]";
+  }
+  std::string kept(int i) const { return "kept" + number(i) + element(facts(i).vector); }
+
+  // ---- reductions
+  // -----------------------------------------------------------------------------------------------------------
+  static const char* operation(Op op) {
+    return op == Op::sum ? "Sum" : op == Op::prod ? "Product" : op == Op::amax ? "Greatest" : "Least";
+  }
+  State state(int i) const { return nest_.states[static_cast<std::size_t>(i)]; }
+  std::string accumulated(int i) const {
+    const DType dtype = at(at(i).args[0]).dtype;
+    return is_floating(dtype) ? element_type(dtype) : "long";
+  }
+  std::string reduction_type(int i) const {
+    if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
+    return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
+  }
+  // Columns that a thread holds itself have a state for each of its elements.
+  std::string registers(int i) const {
+    return state(i) == State::columns ? "[" + number(team_.turns) + "][" + number(team_.width) + "]" : "";
+  }
+  std::string held(int i) const { return "r" + number(i) + (state(i) == State::columns ? element(true) : ""); }
+  void accumulate(int i) {
+    const int operand = at(i).args[0];
+    std::string x = is_floating(at(operand).dtype) ? v(operand) : "long(" + v(operand) + ".value)";
+    if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
+    line(held(i) + ".add(" + x + ");");
+  }
+  std::string result(int i) const {
+    std::string joined;
+    switch (state(i)) {
+      case State::columns: joined = held(i) + ".folded()"; break;
+      case State::lanes:
+        joined = "join_columns<" + number(team_.columns) + ", " + number(team_.members) + ">(" + held(i) + ")";
+        break;
+      default: joined = "join_team<" + number(team_.members) + ">(" + held(i) + ")";
+    }
+    const bool is_long = at(i).op == Op::argmax || accumulated(i) == "long";
+    return is_long ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + joined + "))" : joined;
+  }
+
+  int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
+
+  enum class Inside : std::uint8_t { function, unit, turn, element };
 
   const Kernel& kernel_;
-  Analysis analysis_;
+  const loop::Nest nest_;
+  const Analysis& analysis_;
+  const loop::Team& team_;
   const Expressions expressions_;
-  CudaShape shape_;
+  Dim blocks_ = 1;
   std::vector<bool> index_values_;
-  bool loads_outside_ = false;
+  Inside inside_ = Inside::function;
+  std::string pack_;  // which pack of the vector axis this is
   std::string text_;
   int depth_ = 0;
 };

@@ -4,7 +4,8 @@
 //
 // How a kernel is laid on the grid, by its form:
 //   pointwise  a thread has up to 8 neighbouring elements of the vector axis, moved in 16-byte words
-//   rows       a team of threads a row (a part of a warp for short rows, a block for long ones), joined by shuffles and shared
+//   rows       a team of threads a row (a part of a warp for short rows, a block for long ones), joined by shuffles and
+//   shared
 //              memory in a fixed order; values that several phases need stay in registers where a row's share fits
 //   columns    neighbouring threads have neighbouring columns; the rows are dealt to the block's members
 // Every loop over units strides by the grid, so any grid is right. Indices have 32 bits where bounds prove that they
@@ -14,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "schedule/loop.hpp"
+#include "loop/kernel.hpp"
 
 namespace weft::codegen {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "loop/kernel.hpp"
 #include "runtime/step.hpp"
-#include "schedule/loop.hpp"
 
 namespace weft::providers {
 

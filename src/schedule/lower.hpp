@@ -2,8 +2,8 @@
 // in. Out: a kernel whose body computes every value on demand at the index where it is read: views vanish into index
 // expressions, what has memory is loaded, everything else is computed in place.
 #pragma once
+#include "loop/kernel.hpp"
 #include "schedule/group.hpp"
-#include "schedule/loop.hpp"
 
 namespace weft {
 

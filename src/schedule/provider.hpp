@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "loop/kernel.hpp"
 #include "runtime/step.hpp"
-#include "schedule/loop.hpp"
 
 namespace weft {
 

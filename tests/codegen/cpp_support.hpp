@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "loop/kernel.hpp"
 #include "runtime/host_steps.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/library.hpp"
-#include "schedule/loop.hpp"
 
 namespace weft::test {
 

@@ -134,7 +134,8 @@ TEST_CASE("bit for bit: gradients of a value that is also read through views whi
         const Dim rows = in[0].size(0);
         const auto loss = [&](const Tensor& b) {
           Tensor total = sum(b * 0.37f) + sum(sin(b) * 0.11f);
-          for (const Tensor& v : {reshape(b, {7, -1}), expand(b, {7, 40}), slice(b, 0, rows - 7), pad(b, 0, rows - 7, 0)})
+          for (const Tensor& v :
+               {reshape(b, {7, -1}), expand(b, {7, 40}), slice(b, 0, rows - 7), pad(b, 0, rows - 7, 0)})
             total = total + sum(v * v * 1.3f) + sum(exp(v) * 0.37f);
           return total + sum(sin(b) * 0.11f);
         };

@@ -1,4 +1,4 @@
-#include "schedule/loop.hpp"
+#include "loop/kernel.hpp"
 
 #include <charconv>
 

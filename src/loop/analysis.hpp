@@ -1,11 +1,12 @@
-// What the C++ generator decides before it writes: on which loops each instruction depends, and what each walk over the
-// inner axes computes, reads back or keeps. In: a kernel. Out: plain facts; the text follows from them.
+// What is known of a kernel before its loops are chosen: on which axes each instruction depends, how it moves along the
+// lanes, and what each walk over the inner axes computes, reads back or keeps. In: a kernel. Out: plain facts; the
+// loops (loop/nest.hpp) follow from them, on every target.
 #pragma once
 #include <vector>
 
-#include "schedule/loop.hpp"
+#include "loop/kernel.hpp"
 
-namespace weft::codegen {
+namespace weft::loop {
 
 enum class Form {
   pointwise,  // no inner axis: a loop over the vector axis, if there is one
@@ -18,6 +19,7 @@ struct Facts {
   int phase = 0;           // reductions that must be complete before
   bool inner = false;      // depends on an inner axis
   bool vector = false;     // differs from lane to lane
+  bool last = false;       // stands behind the carried axes: the result of a reduction over them, and what reads it
 };
 
 // One instruction of a walk over the inner axes.
@@ -37,6 +39,7 @@ struct Analysis {
   bool single_pass = false;              // columns: the rows are few, so 16 columns at a time are walked to the end
   std::vector<Facts> facts;              // by instruction
   std::vector<int> outer;                // outer axes without the vector axis
+  std::vector<int> carried;              // axes that one unit walks in order
   std::vector<int> inner;                // inner axes without the vector axis
   int phases = 0;                        // walks over the inner axes
   std::vector<std::vector<Step>> walks;  // by phase, operands first
@@ -50,9 +53,23 @@ struct KeepLimits {
   int buffers = 4;
   bool loads = false;
 };
-Analysis analyze(const loop::Kernel& kernel, const KeepLimits& limits = {});
+Analysis analyze(const Kernel& kernel, const KeepLimits& limits = {});
 
 // The instructions whose results an index reads.
 std::vector<int> values_in(Dim index);
 
-}  // namespace weft::codegen
+// How an index moves along the lanes.
+struct Access {
+  enum class Kind { uniform, contiguous, strided, general } kind = Kind::uniform;
+  Dim stride = 0;  // of the lanes
+  Dim rest = 0;    // the index of lane 0 at the vector axis's 0; general: the whole index
+};
+Access access(const Kernel& kernel, const Analysis& analysis, Dim index);
+// Whether an atom of an index differs from lane to lane.
+bool differs(const Kernel& kernel, const Analysis& analysis, const DimNode& atom);
+
+// The number of points of some of the kernel's axes.
+Dim extent_of(const Kernel& kernel, const std::vector<int>& axes);
+inline Dim divide_up(Dim count, std::int64_t by) { return (count + Dim(by - 1)) / Dim(by); }
+
+}  // namespace weft::loop

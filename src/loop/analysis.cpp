@@ -1,15 +1,11 @@
-#include "codegen/cpp_analysis.hpp"
+#include "loop/analysis.hpp"
 
 #include <algorithm>
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
 
-namespace weft::codegen {
-
-using loop::Instruction;
-using loop::Kernel;
-using loop::Kind;
+namespace weft::loop {
 
 std::vector<int> values_in(Dim index) {
   std::vector<int> values;
@@ -59,9 +55,11 @@ class Analyzer {
     for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
       const bool inner = kernel_.axes[static_cast<std::size_t>(a)].inner;
       if (inner) inner_bits_ |= 1u << a;
+      if (kernel_.axes[static_cast<std::size_t>(a)].carried) carried_bits_ |= 1u << a;
       any_inner |= inner;
       if (a == kernel_.vector_axis) continue;
-      (inner ? result_.inner : result_.outer).push_back(a);
+      const bool carried = kernel_.axes[static_cast<std::size_t>(a)].carried;
+      (carried ? result_.carried : inner ? result_.inner : result_.outer).push_back(a);
     }
     if (seeded(SeededBug::inner_axes_reversed)) std::reverse(result_.inner.begin(), result_.inner.end());
     WEFT_CHECK(kernel_.vector_axis >= 0 || kernel_.axes.empty(), kernel_.name, ": axes, but none for the lanes");
@@ -79,12 +77,18 @@ class Analyzer {
       const auto read = [&](int operand) {
         f.axes |= facts(operand).axes;
         f.phase = std::max(f.phase, facts(operand).phase);
+        f.last |= facts(operand).last;
       };
       for (const std::int32_t arg : v.args)
         if (arg >= 0) read(arg);
       f.axes |= axes_in(v.index);
       for (const int value : values_in(v.index)) read(value);
-      if (v.kind == Kind::reduce) {
+      if (v.kind == Kind::reduce && v.over_carried) {
+        WEFT_CHECK(result_.form == Form::rows && facts(v.args[0]).vector, kernel_.name, ": v", i,
+                   " reduces no columns");
+        f.axes &= ~carried_bits_;
+        f.last = true;
+      } else if (v.kind == Kind::reduce) {
         f.axes &= ~inner_bits_;
         if (result_.form == Form::columns) f.axes |= vector_bit_;
         ++f.phase;
@@ -103,7 +107,7 @@ class Analyzer {
     costs_.resize(kernel_.body.size());
     for (int i = 0; i < size(); ++i) {
       if (!facts(i).inner) continue;
-      int cost = loop::weight(at(i));
+      int cost = weight(at(i));
       for (const std::int32_t arg : at(i).args)
         if (arg >= 0) cost += costs_[static_cast<std::size_t>(arg)];
       for (const int value : values_in(at(i).index)) cost += costs_[static_cast<std::size_t>(value)] + 4;
@@ -138,8 +142,8 @@ class Analyzer {
     for (int i = size() - 1; i >= 0; --i) {
       const Instruction& v = at(i);
       if (is_root(v)) {
-        const bool here =
-            v.kind == Kind::reduce ? facts(i).phase == phase + 1 : facts(i).inner && facts(i).phase == phase;
+        bool here = facts(i).inner && facts(i).phase == phase && !facts(i).last;
+        if (v.kind == Kind::reduce) here = v.over_carried ? facts(i).phase == phase : facts(i).phase == phase + 1;
         if (here) {
           walk.push_back({Step::How::compute, i, -1});
           need(v);
@@ -181,7 +185,7 @@ class Analyzer {
   const Kernel& kernel_;
   const KeepLimits limits_;
   Analysis result_;
-  std::uint32_t inner_bits_ = 0, vector_bit_ = 0;
+  std::uint32_t inner_bits_ = 0, carried_bits_ = 0, vector_bit_ = 0;
   std::vector<int> costs_;
   std::vector<bool> seen_;  // computed in an earlier walk
 };
@@ -190,4 +194,27 @@ class Analyzer {
 
 Analysis analyze(const Kernel& kernel, const KeepLimits& limits) { return Analyzer(kernel, limits).run(); }
 
-}  // namespace weft::codegen
+bool differs(const Kernel& kernel, const Analysis& analysis, const DimNode& atom) {
+  if (atom.kind == DimKind::axis) return atom.number == kernel.vector_axis;
+  return atom.kind == DimKind::value && analysis.facts[static_cast<std::size_t>(atom.number)].vector;
+}
+
+Access access(const Kernel& kernel, const Analysis& analysis, Dim index) {
+  const auto by_lane = [&](const DimNode& atom) { return differs(kernel, analysis, atom); };
+  if (!dims::any_atom(index, by_lane)) return {Access::Kind::uniform, 0, index};
+  const Dim extent = kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent;
+  const Dim axis = dims::axis(kernel.vector_axis, extent);
+  const dims::Linear linear = dims::linear_in(index, axis);
+  if (!linear.linear || dims::any_atom(linear.coefficient, by_lane)) return {Access::Kind::general, 0, index};
+  const Dim rest = index - linear.coefficient * axis;
+  if (dims::any_atom(rest, by_lane)) return {Access::Kind::general, 0, index};
+  return {linear.coefficient.same(Dim(1)) ? Access::Kind::contiguous : Access::Kind::strided, linear.coefficient, rest};
+}
+
+Dim extent_of(const Kernel& kernel, const std::vector<int>& axes) {
+  Dim count = 1;
+  for (const int axis : axes) count = count * kernel.axes[static_cast<std::size_t>(axis)].extent;
+  return count;
+}
+
+}  // namespace weft::loop

@@ -41,16 +41,19 @@ struct Instruction {
   Level level = Level::once;
   std::uint16_t phase = 0;
   std::int32_t args[3] = {-1, -1, -1};
-  std::int32_t buffer = -1;  // load, store: index into Kernel::buffers
-  Dim index = 0;             // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
-                             // value i is the result of instruction i (an i64, already known to be in range)
-  std::uint64_t bits = 0;    // constant: a double for floating dtypes, else an int64
-  std::uint32_t node = 0;    // the graph node it came from, for the kernel's comments
+  std::int32_t buffer = -1;   // load, store: index into Kernel::buffers
+  Dim index = 0;              // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
+                              // value i is the result of instruction i (an i64, already known to be in range)
+  std::uint64_t bits = 0;     // constant: a double for floating dtypes, else an int64
+  std::uint32_t node = 0;     // the graph node it came from, for the kernel's comments
+  bool over_carried = false;  // reduce: over the carried axes instead of the inner ones
+  bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
 };
 
 struct Axis {
   Dim extent;
   bool inner = false;
+  bool carried = false;  // outer, but walked in order by one unit: reductions over it stay in that unit
 };
 
 struct Buffer {

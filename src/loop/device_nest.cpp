@@ -1,0 +1,149 @@
+// The loops of a kernel on a device: teams of threads that take units, packs of neighbouring elements.
+#include "loop/device_team.hpp"
+
+namespace weft::loop {
+
+namespace {
+
+using Do = Statement::Kind;
+
+class DeviceNest : Nester {
+ public:
+  explicit DeviceNest(const Kernel& kernel) : Nester(kernel) {
+    nest_.analysis = analyze(kernel, {0, 0, false});
+    nest_.team = choose_team(kernel, nest_.analysis);
+    nest_.states.resize(kernel.body.size());
+    for (int i = 0; i < size(); ++i) loads_outside_ |= at(i).kind == Kind::load && !facts(i).inner;
+  }
+
+  Nest run() {
+    for (const bool stores : {false, true})
+      for (int i = 0; i < size(); ++i)
+        if (is_once(i) && (at(i).kind == Kind::store) == stores) compute(i);
+    if (vector() < 0) return std::move(nest_);
+    const Form form = analysis().form;
+    std::vector<Walked> axes = walked(analysis().outer);
+    if (form == Form::pointwise) axes.push_back({vector(), nest_.team.width});
+    if (form == Form::columns) axes.push_back({vector(), nest_.team.columns});
+    loop(Role::grid, std::move(axes), [&] {
+      switch (form) {
+        case Form::pointwise: return pointwise();
+        case Form::rows: return rows();
+        case Form::columns: return columns();
+      }
+    });
+    return std::move(nest_);
+  }
+
+ private:
+  int vector() const { return kernel_.vector_axis; }
+  const Analysis& analysis() const { return nest_.analysis; }
+
+  void pointwise() {
+    std::vector<Step> all;
+    for (int i = 0; i < size(); ++i)
+      if (facts(i).axes != 0) all.push_back({Step::How::compute, i, -1});
+    pack(all, {});
+  }
+
+  // A pack of neighbouring elements: what is the same for all of them first; stores last.
+  void pack(const std::vector<Step>& steps, const std::vector<int>& reductions) {
+    const auto some = [&](bool lanes, bool stores) {
+      for (const Step& it : steps) {
+        const int i = it.instruction;
+        if (at(i).kind != Kind::reduce && facts(i).vector == lanes && (at(i).kind == Kind::store) == stores) step(it);
+      }
+    };
+    some(false, false);
+    loop(Role::lanes, {{vector()}}, [&] {
+      some(true, false);
+      for (const int i : reductions) add(Do::accumulate, i);
+      some(true, true);
+    });
+    for (const int i : reductions)
+      if (!at(i).over_carried) add(Do::close, i);
+    some(false, true);
+  }
+
+  // What stands outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
+  void level(int phase) {
+    const auto here = [&](int i) { return !facts(i).inner && facts(i).phase == phase && !is_once(i); };
+    for (int i = 0; i < size(); ++i)
+      if (here(i) && at(i).kind != Kind::store) compute(i);
+    bool first = true;
+    for (int i = 0; i < size(); ++i) {
+      if (!here(i) || at(i).kind != Kind::store) continue;
+      if (first && loads_outside_) add(Do::barrier);
+      first = false;
+      compute(i);
+    }
+  }
+
+  // The packs of a row.
+  std::vector<Walked> positions() const {
+    std::vector<Walked> axes = walked(analysis().inner);
+    axes.push_back({vector(), nest_.team.width});
+    return axes;
+  }
+
+  void rows() {
+    if (analysis().carried.empty()) return row();
+    for (int i = 0; i < size(); ++i) {
+      if (at(i).kind != Kind::reduce || !at(i).over_carried) continue;
+      hold(i, State::columns);
+      add(Do::start, i);
+    }
+    loop(Role::serial, walked(analysis().carried), [&] { row(); });
+    loop(Role::team, positions(), [&] {
+      loop(Role::lanes, {{vector()}}, [&] {
+        for (int i = 0; i < size(); ++i)
+          if (facts(i).last) compute(i);
+      });
+    });
+  }
+
+  void row() {
+    level(0);
+    for (int phase = 0; phase < analysis().phases; ++phase) {
+      const std::vector<int> reductions = reductions_of(phase);
+      for (const int i : reductions) {
+        if (at(i).over_carried) continue;
+        hold(i, State::row);
+        add(Do::start, i);
+      }
+      if (!walk(phase).empty()) loop(Role::team, positions(), [&] { pack(walk(phase), reductions); });
+      level(phase + 1);
+    }
+  }
+
+  void columns() {
+    level(0);
+    for (int phase = 0; phase < analysis().phases; ++phase) {
+      const std::vector<int> reductions = reductions_of(phase);
+      for (const int i : reductions) {
+        hold(i, State::lanes);
+        add(Do::start, i);
+      }
+      if (!walk(phase).empty())
+        loop(Role::team, walked(analysis().inner), [&] {
+          for (const Step& it : walk(phase))
+            if (at(it.instruction).kind != Kind::store && at(it.instruction).kind != Kind::reduce) step(it);
+          for (const int i : reductions) {
+            add(Do::accumulate, i);
+            add(Do::close, i);
+          }
+          for (const Step& it : walk(phase))
+            if (at(it.instruction).kind == Kind::store) step(it);
+        });
+      level(phase + 1);
+    }
+  }
+
+  bool loads_outside_ = false;
+};
+
+}  // namespace
+
+Nest device_nest(const Kernel& kernel) { return DeviceNest(kernel).run(); }
+
+}  // namespace weft::loop

@@ -1,0 +1,13 @@
+// Chooses how a device is used for a kernel: packs, teams and block sizes. Runs before its loops are made. In: a kernel
+// and its analysis. Out: the team; where a row's values are kept in registers, the analysis that keeps them.
+#pragma once
+#include "loop/nest.hpp"
+
+namespace weft::loop {
+
+Team choose_team(const Kernel& kernel, Analysis& analysis);
+
+// Every index, with room for a loop variable to step over the end.
+bool fits_32_bits(const Kernel& kernel);
+
+}  // namespace weft::loop

@@ -1,0 +1,302 @@
+// The loops of a kernel on the host: units that a pool of threads takes, walks over the inner axes, lanes.
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
+#include "loop/nest.hpp"
+
+namespace weft::loop {
+
+namespace {
+
+using Do = Statement::Kind;
+
+class HostNest : Nester {
+ public:
+  explicit HostNest(const Kernel& kernel) : Nester(kernel) {
+    nest_.analysis = analyze(kernel);
+    nest_.states.resize(kernel.body.size());
+  }
+
+  Nest run() {
+    uniform(true, 0);
+    if (vector() < 0) return std::move(nest_);
+    if (reads_across_rows()) {
+      tiles();
+    } else {
+      loop(Role::pool, units(), [&] { unit(); });
+    }
+    return std::move(nest_);
+  }
+
+ private:
+  int vector() const { return kernel_.vector_axis; }
+  const Analysis& analysis() const { return nest_.analysis; }
+
+  // What stands outside of the walks and off the lanes: once, on no axis at all; or in a unit, by phase.
+  void uniform(bool once, int phase) {
+    for (int i = 0; i < size(); ++i)
+      if (is_uniform(i) && facts(i).phase == phase && is_once(i) == once) compute(i);
+  }
+
+  // A unit is a point of the outer axes, cut into blocks of the vector axis where that is an outer one.
+  std::vector<Walked> units() const {
+    std::vector<Walked> axes = walked(analysis().outer);
+    const Dim size = extent(vector());
+    const std::int64_t piece = block_of(kernel_);
+    if (analysis().form != Form::rows && !(size.is_constant() && size.constant() <= piece))
+      axes.push_back({vector(), piece});
+    return axes;
+  }
+
+  void unit() {
+    switch (analysis().form) {
+      case Form::pointwise: uniform(false, 0); return loop(Role::lanes, {{vector()}}, [&] { on_lanes(0); });
+      case Form::rows: return rows();
+      case Form::columns: uniform(false, 0); return analysis().single_pass ? columns_at_once() : columns_by_strips();
+    }
+  }
+
+  // Vector values outside of the walks, at their phase; stores last, after everything that reads what they overwrite.
+  void on_lanes(int phase) {
+    for (const bool stores : {false, true})
+      for (int i = 0; i < size(); ++i) {
+        const Facts& f = facts(i);
+        if (!f.inner && f.vector && f.phase == phase && (at(i).kind == Kind::store) == stores) compute(i);
+      }
+  }
+
+  // Whether the lanes stride over memory that the rows walk closely, as in a transposed operand: then a cache line
+  // serves neighbouring rows, and not the next vector of the same row.
+  bool reads_across_rows() const {
+    if (analysis().form != Form::pointwise || analysis().outer.empty()) return false;
+    const int row = analysis().outer.back();
+    for (int i = 0; i < size(); ++i) {
+      const Instruction& it = at(i);
+      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
+      const Access found = access(kernel_, analysis(), it.index);
+      const dims::Linear along = dims::linear_in(it.index, dims::axis(row, extent(row)));
+      if (found.kind != Access::Kind::strided || !along.linear || !along.coefficient.is_constant()) continue;
+      const std::int64_t step = std::abs(along.coefficient.constant());
+      if (step > 0 && step <= 8 && (!found.stride.is_constant() || std::abs(found.stride.constant()) > 2 * step))
+        return true;
+    }
+    return false;
+  }
+
+  // 16 rows at a time, vector by vector. A unit is a row within a block, so that neighbouring units are neighbouring
+  // rows.
+  void tiles() {
+    const int row = analysis().outer.back();
+    std::vector<Walked> axes = units();
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(analysis().outer.size()) - 1);
+    axes.push_back({row, 16});
+    loop(Role::pool, axes, [&] {
+      loop(Role::lanes, {{vector()}}, [&] {
+        loop(Role::serial, {{row}}, [&] {
+          uniform(false, 0);
+          on_lanes(0);
+        });
+      });
+    });
+  }
+
+  // How many of the loops over inner axes a step stands in: those down to the last axis that it depends on.
+  int depth_of(int i) const {
+    if (facts(i).vector) return static_cast<int>(analysis().inner.size());
+    for (std::size_t d = analysis().inner.size(); d-- > 0;)
+      if (facts(i).axes >> analysis().inner[d] & 1) return static_cast<int>(d) + 1;
+    return 0;
+  }
+  // Steps that stand in `depth` of the inner loops (any: -1), on the lanes or not.
+  void steps(int phase, int depth, bool lanes) {
+    for (const bool stores : {false, true})
+      for (const Step& it : walk(phase)) {
+        const int i = it.instruction;
+        if (at(i).kind == Kind::reduce || (at(i).kind == Kind::store) != stores) continue;
+        if (facts(i).vector == lanes && (depth < 0 || depth_of(i) == depth)) step(it);
+      }
+  }
+  // A loop for each inner axis but the vector axis, with the uniform steps of each depth.
+  template <class Body>
+  void inner_loops(int phase, std::size_t depth, Body body) {
+    if (depth == analysis().inner.size()) return body();
+    loop(Role::serial, {{analysis().inner[depth]}}, [&] {
+      if (phase >= 0) steps(phase, static_cast<int>(depth) + 1, false);
+      inner_loops(phase, depth + 1, body);
+    });
+  }
+
+  // ---- rows ----
+
+  void rows() {
+    if (analysis().carried.empty()) return row();
+    std::vector<int> columns;
+    for (int i = 0; i < size(); ++i)
+      if (at(i).kind == Kind::reduce && at(i).over_carried) columns.push_back(i);
+    for (const int i : columns) {
+      hold(i, State::columns);
+      add(Do::start, i);
+    }
+    loop(Role::serial, walked(analysis().carried), [&] { row(); });
+    inner_loops(-1, 0, [&] {
+      loop(Role::lanes, {{vector()}}, [&] {
+        for (int i = 0; i < size(); ++i)
+          if (facts(i).last) compute(i);
+      });
+    });
+  }
+
+  void row() {
+    uniform(false, 0);
+    for (int phase = 0; phase < analysis().phases; ++phase) {
+      walk_row(phase);
+      uniform(false, phase + 1);
+    }
+  }
+
+  // Whether the order of additions shows: then a row of several runs is packed, so that its tree is that of one run.
+  bool rounds(int i) const {
+    return (at(i).op == Op::sum || at(i).op == Op::prod) && is_floating(at(at(i).args[0]).dtype);
+  }
+
+  void walk_row(int phase) {
+    if (walk(phase).empty()) return;
+    std::vector<int> rows, columns;
+    for (const int i : reductions_of(phase)) (at(i).over_carried ? columns : rows).push_back(i);
+    const bool single_run = analysis().inner.empty();
+    for (const int i : rows) {
+      const bool packed = !single_run && rounds(i) && !at(i).joins && !seeded(SeededBug::runs_not_packed);
+      hold(i, packed ? State::packed : State::row);
+      add(Do::start, i);
+    }
+    const auto close = [&] {
+      if (!single_run && seeded(SeededBug::rest_of_reduction_dropped)) return;
+      for (const int i : rows)
+        if (at(i).op != Op::argmax) add(Do::close, i);
+    };
+    const bool closes = std::any_of(rows.begin(), rows.end(), [&](int i) { return at(i).op != Op::argmax; });
+    const auto lanes = [&] {
+      loop(Role::lanes, {{vector()}}, [&] {
+        steps(phase, -1, true);
+        for (const int i : rows) add(Do::accumulate, i);
+        for (const int i : columns) {
+          add(Do::open, i);
+          add(Do::accumulate, i);
+          add(Do::put, i);
+        }
+      });
+    };
+    const Dim run = extent(vector());
+    if (single_run && closes && !(run.is_constant() && run.constant() <= row_chunk))
+      return loop(Role::serial, {{vector(), row_chunk}}, [&] {
+        lanes();
+        close();
+      });
+    inner_loops(phase, 0, lanes);
+    close();
+  }
+
+  // ---- columns ----
+
+  // Few rows: 16 columns are walked from the first row to the last, with everything in registers.
+  void columns_at_once() {
+    loop(Role::lanes, {{vector()}}, [&] {
+      on_lanes(0);
+      for (int phase = 0; phase < analysis().phases; ++phase) {
+        const std::vector<int> reductions = reductions_of(phase);
+        for (const int i : reductions) {
+          hold(i, State::lanes);
+          add(Do::start, i);
+        }
+        inner_loops(-1, 0, [&] {
+          steps(phase, -1, false);
+          steps(phase, -1, true);
+          for (const int i : reductions) add(Do::accumulate, i);
+        });
+        on_lanes(phase + 1);
+      }
+    });
+  }
+
+  // Many rows: strips of columns whose states lie in the first-level cache, 8 rows at a time, so that memory is read in
+  // long runs.
+  void columns_by_strips() {
+    for (int phase = 0; phase < analysis().phases; ++phase)
+      for (const int i : reductions_of(phase)) {
+        hold(i, State::columns);
+        add(Do::start, i);
+      }
+    loop(Role::serial, {{vector(), column_block}}, [&] {
+      for (int phase = 0; phase <= analysis().phases; ++phase) {
+        strip_stores(phase);
+        if (phase < analysis().phases && !walk(phase).empty()) walk_strip(phase);
+      }
+    });
+  }
+
+  void walk_strip(int phase) {
+    const std::vector<int> reductions = reductions_of(phase);
+    const std::vector<Walked> rows = walked(analysis().inner);
+    const auto in_pieces = [&](std::int64_t piece) {
+      std::vector<Walked> pieces = rows;
+      pieces.back().piece = piece;
+      return pieces;
+    };
+    const auto group = [&] {
+      loop(Role::lanes, {{vector()}}, [&] {
+        strip_operands(phase);
+        for (const int i : reductions) add(Do::open, i);
+        loop(Role::serial, rows, [&] {
+          steps(phase, -1, false);
+          steps(phase, -1, true);
+          for (const int i : reductions) add(Do::accumulate, i);
+        });
+        for (const int i : reductions) add(Do::put, i);
+      });
+    };
+    if (!seeded(SeededBug::strip_keeps_totals))
+      for (const int i : reductions) add(Do::clear, i);
+    if (reductions.empty()) return loop(Role::serial, in_pieces(8), group);
+    loop(Role::serial, in_pieces(column_chunk), [&] {
+      loop(Role::serial, in_pieces(8), group);
+      for (const int i : reductions) add(Do::close, i);
+    });
+  }
+
+  // The vector values outside of the walks that these instructions read, computed again in each loop over lanes.
+  void strip_closure(std::vector<bool> needed) {
+    std::vector<int> order;
+    for (int i = size() - 1; i >= 0; --i) {
+      if (!needed[static_cast<std::size_t>(i)] || facts(i).inner || !facts(i).vector) continue;
+      order.push_back(i);
+      if (at(i).kind != Kind::reduce) need(at(i), needed);
+    }
+    for (std::size_t k = order.size(); k-- > 0;) compute(order[k]);
+  }
+  static void need(const Instruction& it, std::vector<bool>& needed) {
+    for (const std::int32_t arg : it.args)
+      if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
+    for (const int value : values_in(it.index)) needed[static_cast<std::size_t>(value)] = true;
+  }
+  void strip_operands(int phase) {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    for (const Step& it : walk(phase))
+      if (it.how == Step::How::compute) need(at(it.instruction), needed);
+    strip_closure(std::move(needed));
+  }
+  void strip_stores(int phase) {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    bool any = false;
+    for (int i = 0; i < size(); ++i)
+      if (at(i).kind == Kind::store && !facts(i).inner && facts(i).vector && facts(i).phase == phase)
+        needed[static_cast<std::size_t>(i)] = any = true;
+    if (any) loop(Role::lanes, {{vector()}}, [&] { strip_closure(std::move(needed)); });
+  }
+};
+
+}  // namespace
+
+Nest host_nest(const Kernel& kernel) { return HostNest(kernel).run(); }
+
+}  // namespace weft::loop

@@ -1,0 +1,128 @@
+// The loops of a kernel: a tree of statements. In: a kernel, which says what is computed at a point of its axes, and
+// its analysis. Out: which loops stand around what, in which order, for the host or for a device. A generator prints
+// the tree; it decides nothing but spelling.
+//
+// The trees of the two targets differ in the roles of their loops and in how a reduction is held; what a walk computes,
+// reads back or keeps comes from the one analysis.
+#pragma once
+#include <vector>
+
+#include "loop/analysis.hpp"
+
+namespace weft::loop {
+
+enum class Role : std::uint8_t {
+  pool,    // host: its turns are shared out among the threads of a pool
+  grid,    // device: its turns are shared out among teams of threads
+  team,    // device: its turns are shared out among the threads of a team
+  serial,  // one thread, or every thread of a team, takes all turns in order
+  lanes,   // a turn is one vector of neighbours on the host, one element of a thread's pack on a device
+};
+
+// An axis that a loop walks. Piece > 1: a turn of the loop is so many neighbours, which loops inside it walk.
+struct Walked {
+  int axis = -1;
+  std::int64_t piece = 1;
+};
+
+struct Statement {
+  enum class Kind : std::uint8_t {
+    loop,
+    value,       // the instruction, computed
+    reload,      // its value, read from where the store `from` has put it
+    recall,      // its value, read from its row buffer
+    keep,        // its value is put into its row buffer
+    store,       // a store
+    start,       // the state of a reduction begins
+    clear,       // ... and begins again
+    open,        // the columns of the lanes' state are taken into registers
+    accumulate,  // the reduction's operand at this point is added
+    put,         // ... and put back
+    close,       // the end of a chunk
+    result,      // the reduction has its value
+    barrier,     // the threads of a team wait for each other
+  };
+  Kind kind = Kind::value;
+  int instruction = -1;
+  int from = -1;
+  Role role = Role::serial;          // loop
+  std::vector<Walked> axes;          // loop: walked as one, the last axis fastest
+  std::vector<Statement> body = {};  // loop
+};
+
+// How a reduction is held while it is walked.
+enum class State : std::uint8_t {
+  none,
+  row,      // lanes, which are folded at the end; device: a register of each thread, which the team joins
+  packed,   // a row in several runs: elements are packed into whole vectors first
+  lanes,    // the columns of the lanes, in registers
+  columns,  // the columns of a strip, or of the whole row, in the first-level cache; device: registers of each thread
+};
+
+// How a device is used.
+struct Team {
+  int width = 1;    // elements of the vector axis in a thread's pack
+  int members = 1;  // threads that share a row, or a column
+  int columns = 1;  // columns that stand side by side
+  int threads = 256;
+  std::int64_t turns = 0;  // packs that a thread has in a row, where values are kept in registers; else 0
+};
+
+struct Nest {
+  Analysis analysis;
+  std::vector<State> states;  // by instruction
+  Team team;
+  std::vector<Statement> body;
+};
+
+Nest host_nest(const Kernel& kernel);
+Nest device_nest(const Kernel& kernel);
+
+// Reductions in chunks: include/weft/detail/reduce.inc says why these.
+inline constexpr std::int64_t row_chunk = 4096, column_chunk = 64;
+
+// The load or store moves neighbours on the lanes.
+bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction);
+
+// A line a statement, for people and tests.
+std::string to_text(const Kernel& kernel, const Nest& nest);
+
+// What the builders of both targets are made of.
+class Nester {
+ protected:
+  explicit Nester(const Kernel& kernel) : kernel_(kernel) {}
+
+  const Instruction& at(int i) const { return kernel_.body[static_cast<std::size_t>(i)]; }
+  const Facts& facts(int i) const { return nest_.analysis.facts[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(kernel_.body.size()); }
+  Dim extent(int axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
+  bool is_once(int i) const { return facts(i).axes == 0 && facts(i).phase == 0; }
+  // Outside of the walks and off the lanes.
+  bool is_uniform(int i) const { return !facts(i).inner && !facts(i).vector; }
+  static std::vector<Walked> walked(const std::vector<int>& axes);
+  const std::vector<Step>& walk(int phase) const { return nest_.analysis.walks[static_cast<std::size_t>(phase)]; }
+  std::vector<int> reductions_of(int phase) const;
+
+  void add(Statement::Kind kind, int instruction = -1, int from = -1) {
+    block_->push_back({kind, instruction, from, Role::serial, {}, {}});
+  }
+  // A value, a store or a result in place.
+  void compute(int i);
+  void step(const Step& step);
+  void hold(int reduction, State state) { nest_.states[static_cast<std::size_t>(reduction)] = state; }
+  template <class Body>
+  void loop(Role role, std::vector<Walked> axes, Body body) {
+    Statement statement{Statement::Kind::loop, -1, -1, role, std::move(axes), {}};
+    std::vector<Statement>* const outside = block_;
+    block_ = &statement.body;
+    body();
+    block_ = outside;
+    block_->push_back(std::move(statement));
+  }
+
+  const Kernel& kernel_;
+  Nest nest_;
+  std::vector<Statement>* block_ = &nest_.body;
+};
+
+}  // namespace weft::loop
