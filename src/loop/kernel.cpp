@@ -23,7 +23,8 @@ Dim Kernel::inner_count() const {
 Dim unit_count(const Kernel& kernel) {
   Dim rows = 1;
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
-    if (!kernel.axes[a].inner && static_cast<int>(a) != kernel.vector_axis) rows = rows * kernel.axes[a].extent;
+    if (!kernel.axes[a].inner && !kernel.axes[a].carried && static_cast<int>(a) != kernel.vector_axis)
+      rows = rows * kernel.axes[a].extent;
   if (kernel.vector_axis < 0 || kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner) return rows;
   Dim extent = kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent;
   std::int64_t size = block_of(kernel);
@@ -56,6 +57,37 @@ Cost cost(const Kernel& kernel) {
   return total;
 }
 
+void replace_axes(Kernel& kernel, std::vector<Axis> axes, const std::vector<Dim>& replacement) {
+  for (Instruction& instruction : kernel.body)
+    instruction.index = dims::substitute(instruction.index, [&](const DimNode* atom) {
+      return atom->kind == DimKind::axis ? replacement[static_cast<std::size_t>(atom->number)] : Dim::from_node(atom);
+    });
+  kernel.axes = std::move(axes);
+}
+
+void settle(Kernel& kernel) {
+  for (Instruction& it : kernel.body) {
+    it.level = Level::once;
+    it.phase = 0;
+    const auto read = [&](std::size_t operand) {
+      it.level = std::max(it.level, kernel.body[operand].level);
+      it.phase = std::max(it.phase, kernel.body[operand].phase);
+    };
+    for (const std::int32_t arg : it.args)
+      if (arg >= 0) read(static_cast<std::size_t>(arg));
+    dims::any_atom(it.index, [&](const DimNode& atom) {
+      if (atom.kind == DimKind::value) read(static_cast<std::size_t>(atom.number));
+      if (atom.kind == DimKind::axis)
+        it.level =
+            std::max(it.level, kernel.axes[static_cast<std::size_t>(atom.number)].inner ? Level::inner : Level::outer);
+      return false;
+    });
+    if (it.kind != Kind::reduce || it.over_carried) continue;
+    it.level = Level::outer;
+    ++it.phase;
+  }
+}
+
 void verify(const Kernel& kernel) {
   bool seen_inner = false;
   for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
@@ -76,7 +108,7 @@ void verify(const Kernel& kernel) {
       level = std::max(level, operand.level);
       phase = std::max(phase, operand.phase);
     }
-    if (instruction.kind == Kind::reduce) {
+    if (instruction.kind == Kind::reduce && !instruction.over_carried) {
       WEFT_CHECK(instruction.level == Level::outer && instruction.phase == phase + 1, kernel.name, ": v", i,
                  " level of a reduction");
     } else {
@@ -114,8 +146,11 @@ std::string to_text(const Kernel& kernel) {
     text += (i ? ", s" : " where s") + std::to_string(i) + " = " + dims::to_string(kernel.parameters[i]);
   text += "\n ";
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
-    text += std::string(kernel.axes[a].inner ? " inner" : " outer") + " i" + std::to_string(a) + "<" +
-            dims::to_string(kernel.axes[a].extent) + (static_cast<int>(a) == kernel.vector_axis ? " vector" : "");
+    text += std::string(kernel.axes[a].inner     ? " inner"
+                        : kernel.axes[a].carried ? " carried"
+                                                 : " outer") +
+            " i" + std::to_string(a) + "<" + dims::to_string(kernel.axes[a].extent) +
+            (static_cast<int>(a) == kernel.vector_axis ? " vector" : "");
   text += "\n";
   static constexpr const char* levels[] = {"once ", "outer", "inner"};
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
@@ -141,7 +176,10 @@ std::string to_text(const Kernel& kernel) {
       case Kind::cast: text += target + "cast(" + args + ")"; break;
       case Kind::bitcast: text += target + "bitcast(" + args + ")"; break;
       case Kind::random_bits: text += target + "random_bits(" + args + "; " + dims::to_string(v.index) + ")"; break;
-      case Kind::reduce: text += target + "reduce_" + info(v.op).name + "(" + args + ")"; break;
+      case Kind::reduce:
+        text += target + (v.joins ? "join_" : "reduce_") + info(v.op).name + (v.over_carried ? "_of_rows(" : "(") +
+                args + ")";
+        break;
       case Kind::store: text += place + " = " + args; break;
     }
     text += "\n";

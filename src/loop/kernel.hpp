@@ -100,6 +100,11 @@ Dim over_symbols(Dim dim, const Kernel& kernel);
 bool may_overwrite(const Kernel& kernel, int argument, int result);
 int weight(const Instruction& instruction);  // one evaluation, against an addition
 
+// The kernel over other axes: axis number a stands for replacement[a] in every index.
+void replace_axes(Kernel& kernel, std::vector<Axis> axes, const std::vector<Dim>& replacement);
+// Gives every instruction its level and phase.
+void settle(Kernel& kernel);
+
 void verify(const Kernel& kernel);
 std::string to_text(const Kernel& kernel);
 

@@ -179,6 +179,7 @@ class Grouper {
     const Placement& placement = at(value);
     if (placement.role == Role::grouped) {
       if (result_.find(placement.group) != id) return true;
+      if (placement.column) return false;  // complete when the kernel is
       IndexVector own;
       if (!member_index(group(id), node.type.shape, own)) return false;
       for (std::size_t i = 0; i < own.size(); ++i)
@@ -230,28 +231,78 @@ class Grouper {
         if (!node.attributes<Reduce>().axes[i] || index[static_cast<std::size_t>(i)].is_constant()) continue;
         inner[index[static_cast<std::size_t>(i)].node()->number] = true;
       }
-      IndexVector whole;
       if (candidate.reduces && !std::equal(inner, inner + max_rank, candidate.inner) &&
-          !seeded(SeededBug::fusion_mixes_reduced_axes))
+          (node.op == Op::argmax || !rows_and_columns(id, inner)))
         return "it reduces other axes than the kernel does";
       if (!fills_domain(candidate, from)) return "it reduces a value that the kernel has already reduced";
-      if (!candidate.reduces && serial(candidate, inner))
+      Group whole = candidate;
+      whole.reduces = true;
+      std::copy(inner, inner + max_rank, whole.inner);
+      if (!candidate.reduces && node.op == Op::argmax && is_serial(whole))
         return "its long reduction to few elements would make the kernel serial";
     } else if (!member_index(candidate, node.type.shape, index)) {
       return "it walks " + shape_text(node.type.shape) + ", the kernel " + shape_text(candidate.domain);
+    } else if (is_serial(candidate) && fills_domain(candidate, node.type.shape)) {
+      return "it would walk what the kernel's long reduction has walked, whose parts are then not yet joined";
     }
     if (!operands_aligned(id, node, index) && !seeded(SeededBug::fusion_ignores_alignment))
       return "it reads the kernel's value at another index";
     return {};
   }
 
-  // Few outer points, each long: only a kernel that stores nothing large may do that.
-  static bool serial(const Group& candidate, const bool* inner) {
-    Dim outer = 1, inside = 1;
+  // Whether a kernel that reduces its inner axes and one that reduces `inner` can be one: one of them reduces rows, the
+  // other what is left, and rows are long enough to fill vectors and short enough to be held while a unit walks many.
+  bool rows_and_columns(int id, const bool* inner) {
+    const Group& candidate = group(id);
+    Dim row = 1, rows = 1;
+    bool last_is_inner = false;
+    for (int i = 0; i < candidate.domain.rank(); ++i) {
+      const Dim size = candidate.domain[i];
+      if (size.same(Dim(1))) continue;
+      if (inner[i] == candidate.inner[i] || !size.is_constant()) return false;
+      last_is_inner = candidate.inner[i];
+    }
+    const bool* of_rows = last_is_inner ? candidate.inner : inner;
     for (int i = 0; i < candidate.domain.rank(); ++i)
-      (inner[i] ? inside : outer) = (inner[i] ? inside : outer) * candidate.domain[i];
-    return outer.is_constant() && inside.is_constant() && outer.constant() < 8 && inside.constant() > 65536;
+      (of_rows[i] ? row : rows) = (of_rows[i] ? row : rows) * candidate.domain[i];
+    if (row.constant() < 64 || row.constant() > 16384 || rows.constant() < 128) return false;
+    return last_is_inner || becomes_columns(id);
   }
+  // Whether a kernel's reductions may be done beside those of rows: nothing in it reads their results, no position.
+  bool becomes_columns(int id) {
+    if (group(id).carries) return false;
+    for (const std::uint32_t member : group(id).members) {
+      const Node& node = *graph_.nodes[member].node();
+      if (node.op == Op::argmax) return false;
+      for (const Tensor& operand : node.inputs())
+        if (reads_reduction(operand, id)) return false;
+    }
+    return true;
+  }
+  bool reads_reduction(const Tensor& value, int id, int budget = 64) {
+    const Placement& placement = at(value);
+    if (placement.role == Role::grouped) return is_reduce(value.node()->op) && result_.find(placement.group) == id;
+    if (placement.role != Role::inlined) return false;
+    if (budget == 0) return true;
+    for (const Tensor& operand : value.node()->inputs())
+      if (reads_reduction(operand, id, budget - 1)) return true;
+    return false;
+  }
+  // The group's reductions become those of columns, and `inner` the axes of its rows.
+  void make_columns(Group& target, const bool* inner) {
+    for (const std::uint32_t member : target.members)
+      if (is_reduce(graph_.nodes[member].node()->op) && !reduces_nothing(*graph_.nodes[member].node()))
+        result_.nodes[member].column = true;
+    std::copy(inner, inner + max_rank, target.inner);
+    target.carries = true;
+  }
+  // Which of a kernel's axes are the last in memory order decides who is a row.
+  static bool is_row(const Group& group, const bool* inner) {
+    for (int i = group.domain.rank() - 1; i >= 0; --i)
+      if (!group.domain[i].same(Dim(1))) return inner[i];
+    return true;
+  }
+
   static std::string shape_text(const Shape& shape) {
     std::string text = "[";
     for (int i = 0; i < shape.rank(); ++i) text += (i ? "," : "") + dims::to_string(shape[i]);
@@ -278,7 +329,7 @@ class Grouper {
   void merge_deepest(const Node& node, Reads& reads) {
     while (reads.groups.size() >= 2) {
       int a = reads.groups[0], b = reads.groups[1];
-      if (group(a).depth != group(b).depth || !same_space(group(a), group(b))) return;
+      if (group(a).depth != group(b).depth || !same_space(a, b)) return;
       if (group(a).members.size() + group(b).members.size() >= most_members) return;
       Shape walked = is_reduce(node.op) ? type_of(node.input(0)).shape : node.type.shape;
       IndexVector index;
@@ -289,14 +340,21 @@ class Grouper {
     }
   }
 
-  static bool same_space(const Group& a, const Group& b) {
+  bool same_space(int one, int other) {
+    const Group &a = group(one), &b = group(other);
     if (!a.domain.same(b.domain)) return false;
-    return !a.reduces || !b.reduces || std::equal(a.inner, a.inner + max_rank, b.inner);
+    if (!a.reduces || !b.reduces || std::equal(a.inner, a.inner + max_rank, b.inner)) return true;
+    return rows_and_columns(one, b.inner) && (is_row(a, a.inner) ? becomes_columns(other) : becomes_columns(one));
   }
 
   void merge(int a, int b) {
     if (group(a).members.size() < group(b).members.size()) std::swap(a, b);
     Group &into = group(a), &from = group(b);
+    if (into.reduces && from.reduces && !std::equal(into.inner, into.inner + max_rank, from.inner)) {
+      Group& columns = is_row(into, into.inner) ? from : into;
+      make_columns(columns, (&columns == &into ? from : into).inner);
+    }
+    into.carries |= from.carries;
     into.members.insert(into.members.end(), from.members.begin(), from.members.end());
     if (from.reduces && !into.reduces) {
       into.reduces = true;
@@ -308,17 +366,27 @@ class Grouper {
 
   void join(int id, const Node& node) {
     Group& target = group(id);
-    if (is_reduce(node.op) && !target.reduces) {
+    Placement& placement = at(node);
+    if (is_reduce(node.op)) {
       IndexVector index;
       const Shape& from = type_of(node.input(0)).shape;
       member_index(target, from, index);
+      bool inner[max_rank] = {};
       for (int i = 0; i < from.rank(); ++i)
         if (node.attributes<Reduce>().axes[i] && !index[static_cast<std::size_t>(i)].is_constant())
-          target.inner[index[static_cast<std::size_t>(i)].node()->number] = true;
+          inner[index[static_cast<std::size_t>(i)].node()->number] = true;
+      if (!target.reduces) {
+        std::copy(inner, inner + max_rank, target.inner);
+      } else if (!std::equal(inner, inner + max_rank, target.inner)) {
+        if (is_row(target, inner))
+          make_columns(target, inner);
+        else
+          placement.column = !seeded(SeededBug::fusion_mixes_reduced_axes);
+        target.carries = true;
+      }
       target.reduces = true;
     }
     target.members.push_back(node.index);
-    Placement& placement = at(node);
     placement.role = Role::grouped;
     placement.group = id;
     placement.depth = target.depth;
@@ -342,14 +410,17 @@ class Grouper {
           auto [found, fresh] = reader.emplace(value, id);
           if (fresh) continue;
           int other = result_.find(found->second), self = result_.find(id);
-          if (other != self && same_space(group(other), group(self)) && !long_serial(group(other)) &&
-              !long_serial(group(self)) && group(other).members.size() + group(self).members.size() < most_members)
+          if (other != self && same_space(other, self) && !walks_again(other, self) && !walks_again(self, other) &&
+              group(other).members.size() + group(self).members.size() < most_members)
             merge(other, self);
         }
       }
     }
   }
-  static bool long_serial(const Group& candidate) { return candidate.reduces && serial(candidate, candidate.inner); }
+  // A long reduction to few elements is done in two stages, each walks memory once.
+  bool walks_again(int reduced, int other) {
+    return is_serial(group(reduced)) && group(other).reduces != group(reduced).reduces;
+  }
 
   void collect_memory(const Tensor& value, int self, std::vector<std::uint32_t>& reads, int budget = 16) {
     const Placement& placement = at(value);

@@ -17,6 +17,7 @@ struct Group {
   Shape domain;               // the sizes that its axes walk
   bool inner[max_rank] = {};  // reduced axes
   bool reduces = false;
+  bool carries = false;                // some of its reductions are over the axes that are not inner
   std::vector<std::uint32_t> members;  // node indices, operands first
   int merged_into = -1;
 };
@@ -32,8 +33,9 @@ enum class Role : std::uint8_t {
 struct Placement {
   Role role = Role::inlined;
   bool realized = false;
-  int group = -1;  // grouped
-  int depth = 0;   // of the latest step that this value needs
+  bool column = false;  // grouped: reduces the axes that are not the group's inner ones
+  int group = -1;       // grouped
+  int depth = 0;        // of the latest step that this value needs
 };
 
 struct Grouping {
@@ -64,6 +66,10 @@ bool fills_domain(const Group& group, const Shape& shape);
 // A member's element at a point of the domain, or nothing when its shape fits neither the whole domain nor the outer
 // axes.
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
+// The same of a member that reduces all outer axes: its shape is that of the inner ones.
+bool column_index(const Group& group, const Shape& shape, IndexVector& index);
+// Few outer points, each with a long reduction.
+bool is_serial(const Group& group);
 // The value below reshapes whose memory, row-major, is also this value's.
 Tensor memory_base(const Tensor& value);
 // Reductions over nothing but axes of size 1 are the operand itself.

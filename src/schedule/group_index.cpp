@@ -54,6 +54,19 @@ bool member_index(const Group& group, const Shape& shape, IndexVector& index) {
                               group, shape, [&](int axis) { return !group.inner[axis]; }, index);
 }
 
+bool column_index(const Group& group, const Shape& shape, IndexVector& index) {
+  return match(
+      group, shape, [&](int axis) { return group.inner[axis]; }, index);
+}
+
+bool is_serial(const Group& group) {
+  if (!group.reduces) return false;
+  Dim outer = 1, inside = 1;
+  for (int i = 0; i < group.domain.rank(); ++i)
+    (group.inner[i] ? inside : outer) = (group.inner[i] ? inside : outer) * group.domain[i];
+  return outer.is_constant() && inside.is_constant() && outer.constant() < 8 && inside.constant() > 65536;
+}
+
 Tensor memory_base(const Tensor& value) {
   Tensor base = value;
   while (base.node()->op == Op::reshape || info(base.node()->op).kind == OpKind::identity) {

@@ -5,9 +5,13 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
+#include "loop/nest.hpp"
 
 namespace weft {
 namespace {
+
+// On a device the order of additions is the kernel's own, so that chunks are as long as serves it.
+constexpr std::int64_t device_row_chunk = 32768, device_column_chunk = 32;
 
 using loop::Instruction;
 using loop::Kernel;
@@ -68,7 +72,7 @@ class Lowering {
     for (std::int32_t arg : instruction.args)
       if (arg >= 0) raise(instruction, arg);
     raise(instruction, instruction.index);
-    if (instruction.kind == Kind::reduce) {
+    if (instruction.kind == Kind::reduce && !instruction.over_carried) {
       instruction.level = Level::outer;
       ++instruction.phase;
     }
@@ -237,8 +241,9 @@ class Lowering {
   int reduce(const Node& node, const IndexVector& index) {
     WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0, "%", node.index, " ",
                info(node.op).name, " is read by another kernel but has no memory");
+    const bool column = context_.grouping.nodes[node.index].column;
     IndexVector own;
-    WEFT_CHECK(member_index(walked_, node.type.shape, own));
+    WEFT_CHECK(column ? column_index(walked_, node.type.shape, own) : member_index(walked_, node.type.shape, own));
     for (std::size_t i = 0; i < own.size(); ++i) WEFT_CHECK(own[i].same(index[i]), "a reduction read at another index");
     IndexVector inside;
     const Type& from = type_of(node.input(0));
@@ -248,6 +253,7 @@ class Lowering {
     instruction.op = node.op;
     DType dtype = node.op == Op::argmax ? from.dtype : node.type.dtype;
     instruction.args[0] = cast(value_at(node.input(0), inside), accumulator(dtype), &node);
+    instruction.over_carried = column;
     // A value that does not vary over the inner axes is still reduced over them.
     force_inner(instruction.args[0], &node);
     instruction.dtype = node.op == Op::argmax ? DType::i64 : accumulator(dtype);
@@ -282,15 +288,6 @@ class Lowering {
 
 Dim axis_dim(const Kernel& kernel, std::size_t a) { return dims::axis(static_cast<int>(a), kernel.axes[a].extent); }
 
-// Rebuilds all indices with axis number a standing for replacement[a].
-void replace_axes(Kernel& kernel, std::vector<loop::Axis> axes, const std::vector<Dim>& replacement) {
-  for (Instruction& instruction : kernel.body)
-    instruction.index = dims::substitute(instruction.index, [&](const DimNode* atom) {
-      return atom->kind == DimKind::axis ? replacement[static_cast<std::size_t>(atom->number)] : Dim::from_node(atom);
-    });
-  kernel.axes = std::move(axes);
-}
-
 // Outer axes first (stable), then inner ones; axes of size 1 go.
 void order_axes(Kernel& kernel) {
   std::vector<loop::Axis> axes;
@@ -301,7 +298,7 @@ void order_axes(Kernel& kernel) {
       replacement[a] = dims::axis(static_cast<int>(axes.size()), kernel.axes[a].extent);
       axes.push_back(kernel.axes[a]);
     }
-  replace_axes(kernel, std::move(axes), replacement);
+  loop::replace_axes(kernel, std::move(axes), replacement);
 }
 
 // Axes a and a+1 are one when every access steps through them as through one.
@@ -330,7 +327,7 @@ void merge_axes(Kernel& kernel) {
       if (b == a - 1) replacement.push_back(dims::axis(static_cast<int>(b), axes[b].extent) / extent);
       if (b == a) replacement.push_back(dims::axis(static_cast<int>(b) - 1, axes[b - 1].extent) % extent);
     }
-    replace_axes(kernel, std::move(axes), replacement);
+    loop::replace_axes(kernel, std::move(axes), replacement);
   }
 }
 
@@ -353,7 +350,7 @@ void parametrize(Kernel& kernel) {
               !dims::any_atom(instruction.index, [](const DimNode& atom) { return atom.kind == DimKind::symbol; });
     if (plain) {
       kernel.parameters = {size};
-      replace_axes(kernel, {{slot, false}}, {dims::axis(0, slot)});
+      loop::replace_axes(kernel, {{slot, false}}, {dims::axis(0, slot)});
       return;
     }
   }
@@ -392,15 +389,26 @@ void parametrize(Kernel& kernel) {
 
 }  // namespace
 
-Kernel lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores) {
+loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores) {
   Kernel kernel = Lowering(context, walked, group).run(stores);
   bool inner = vector_is_inner(walked);
   order_axes(kernel);
   merge_axes(kernel);
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
-  parametrize(kernel);
-  return kernel;
+  const bool on_host = context.device.type == Device::Type::cpu;
+  const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
+                                   [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
+  loop::Stages stages;
+  if (columns)
+    stages = loop::cut_columns(kernel, on_host ? loop::column_chunk : device_column_chunk);
+  else if (group >= 0 && is_serial(walked) && loop::can_cut(kernel))
+    stages = loop::cut_reductions(kernel,
+                                  !inner || !on_host ? inner ? device_row_chunk : loop::column_chunk : loop::row_chunk);
+  else
+    stages.kernels.push_back(std::move(kernel));
+  for (Kernel& stage : stages.kernels) parametrize(stage);
+  return stages;
 }
 
 Kernel lower_zeros(DType dtype, int buffer, Dim elements) {

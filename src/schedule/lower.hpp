@@ -1,8 +1,8 @@
 // Lowering: a group of nodes as one kernel of the loop IR. In: values to store, each with the index space it is walked
-// in. Out: a kernel whose body computes every value on demand at the index where it is read: views vanish into index
-// expressions, what has memory is loaded, everything else is computed in place.
+// in. Out: a kernel (or several stages of one) whose body computes every value on demand at the index where it is read:
+// views vanish into index expressions, what has memory is loaded, everything else is computed in place.
 #pragma once
-#include "loop/kernel.hpp"
+#include "loop/stages.hpp"
 #include "schedule/group.hpp"
 
 namespace weft {
@@ -18,6 +18,7 @@ struct StorePoint {
 };
 
 struct LoweringContext {
+  Device device;
   const Grouping& grouping;
   std::function<int(const Node&)> buffer_of;  // the schedule's buffer of a value that has memory
   std::function<Dim(const Node&)> elements_of;
@@ -25,7 +26,7 @@ struct LoweringContext {
 
 // `group`: whose reductions and members are computed here (-1: none, the kernel of an assembled value), at `depth`.
 // Axes that all accesses walk as one are merged; sizes that only bound a loop become size slots.
-loop::Kernel lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores);
+loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores);
 
 // Zeros into all of a buffer: what padding is written over.
 loop::Kernel lower_zeros(DType dtype, int buffer, Dim elements);

@@ -154,7 +154,7 @@ class Scheduler {
   }
 
   LoweringContext context() const {
-    return {grouping_, [this](const Node& node) { return buffer_of(node); },
+    return {device_, grouping_, [this](const Node& node) { return buffer_of(node); },
             [this](const Node& node) { return elements_of(node); }};
   }
 
@@ -191,6 +191,21 @@ class Scheduler {
     schedule_.steps.push_back(std::move(step));
   }
 
+  void add_stages(loop::Stages stages, const std::vector<std::uint32_t>& members) {
+    const int first = static_cast<int>(schedule_.buffers.size());
+    for (const loop::Stages::Partial& partial : stages.partials) {
+      ScheduleBuffer buffer;
+      buffer.dtype = partial.dtype;
+      buffer.elements = partial.elements;
+      schedule_.buffers.push_back(std::move(buffer));
+    }
+    for (loop::Kernel& kernel : stages.kernels) {
+      for (loop::Buffer& buffer : kernel.buffers)
+        if (buffer.value <= loop::partial(0)) buffer.value = first + (loop::partial(0) - buffer.value);
+      add_kernel(std::move(kernel), members);
+    }
+  }
+
   void add_group(int id) {
     const Group& group = grouping_.groups[static_cast<std::size_t>(id)];
     std::vector<StorePoint> stores;
@@ -200,11 +215,12 @@ class Scheduler {
       const Node& node = *value.node();
       StorePoint point{value, {}, buffer_of(node), node.type.dtype, elements_of(node), 0};
       if (node.type.shape.element_count().same(Dim(0))) continue;  // nothing to write
-      WEFT_CHECK(member_index(group, node.type.shape, point.index));
+      WEFT_CHECK(grouping_.nodes[member].column ? column_index(group, node.type.shape, point.index)
+                                                : member_index(group, node.type.shape, point.index));
       point.target = grouping_.memory_index(node, point.index);
       stores.push_back(std::move(point));
     }
-    if (!stores.empty()) add_kernel(lower(context(), group, id, stores), group.members);
+    if (!stores.empty()) add_stages(lower(context(), group, id, stores), group.members);
   }
 
   // A part (or the filling) of an assembled value: a kernel over the part's own index space.
@@ -215,7 +231,7 @@ class Scheduler {
     walk.depth = grouping_.nodes[node.index].depth;
     StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, elements_of(node), 0};
     point.target = target(point.index);
-    add_kernel(lower(context(), walk, -1, std::span(&point, 1)), {node.index});
+    add_stages(lower(context(), walk, -1, std::span(&point, 1)), {node.index});
   }
 
   void add_assembled(const Node& node) {

@@ -1,0 +1,33 @@
+// Reductions in two stages. Runs on a kernel whose axes are final, before its loops are made. In: a kernel whose
+// reductions are cut at their chunks (loop/nest.hpp). Out: kernels that fold the chunks, each chunk a unit of its own,
+// and one that joins their results in order. The roundings are those of the whole reduction: the order of additions
+// is a function of the shape alone (include/weft/detail/reduce.inc).
+//
+// A long reduction to few elements is cut so that there is work for every thread. Reductions over the rows of a kernel
+// that reduces each row as well (the backward pass of a norm) are cut so that one pass over memory serves both: a unit
+// walks the rows of a chunk in order and holds its columns.
+#pragma once
+#include "loop/kernel.hpp"
+
+namespace weft::loop {
+
+struct Stages {
+  struct Partial {
+    DType dtype;
+    Dim elements;
+  };
+  std::vector<Kernel> kernels;    // in the order in which they run
+  std::vector<Partial> partials;  // memory between them: number i is the kernels' buffer with value partial(i)
+};
+// Stands for memory that the caller is to give.
+inline constexpr std::int32_t partial(std::size_t i) { return -2 - static_cast<std::int32_t>(i); }
+
+// Whether a reduction over all inner axes can be cut: nothing walks the inner axes again behind it, no position is
+// reduced, and there is one inner axis.
+bool can_cut(const Kernel& kernel);
+// The reductions over the inner axis, in chunks.
+Stages cut_reductions(const Kernel& kernel, std::int64_t chunk);
+// The reductions over the rows (Instruction::over_carried), `chunk` rows a unit.
+Stages cut_columns(const Kernel& kernel, std::int64_t chunk);
+
+}  // namespace weft::loop
