@@ -176,13 +176,41 @@ TEST_CASE("a column reduction fuses with the pointwise values that it reads, whi
   CHECK(k.axes[1].inner);
 }
 
-TEST_CASE("row and column reductions of one value do not share a kernel, and the log says why") {
+TEST_CASE("row and column reductions of one value do not share a kernel where rows are few, and the log says why") {
   Traced t;
   Tensor x = t.f32(64, 100);
   Tensor y = exp(x);
   Schedule schedule = t.schedule({sum(y, 0), sum(y, 1)});
   CHECK(kernels(schedule) == 2);
   CHECK(schedule.decisions.find("it reduces other axes than the kernel does") != std::string::npos);
+}
+
+TEST_CASE("row and column reductions of one value are one pass over it: columns in chunks of rows, then joined") {
+  for (const bool columns_first : {false, true}) {
+    Traced t;
+    Tensor x = t.f32(1024, 100);
+    Tensor y = exp(x), columns = columns_first ? sum(y, 0) : Tensor(), rows = sum(y, 1);
+    if (!columns_first) columns = sum(y, 0);
+    Schedule schedule = t.schedule({columns, rows, y / reshape(rows, {1024, 1})});
+    REQUIRE(schedule.steps.size() == 2);
+    const loop::Kernel &first = *schedule.steps[0].payload->kernel(), &second = *schedule.steps[1].payload->kernel();
+    REQUIRE(first.axes.size() == 3);
+    CHECK(first.axes[0].extent.same(Dim(16)));
+    CHECK(first.axes[1].carried);
+    CHECK(first.axes[2].inner);
+    CHECK(std::count_if(first.buffers.begin(), first.buffers.end(), [](const auto& b) { return !b.written; }) == 1);
+    CHECK(std::count_if(second.body.begin(), second.body.end(), [](const auto& i) { return i.joins; }) == 1);
+  }
+}
+
+TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {
+  Traced t;
+  Tensor x = t.f32(1000, 1000);
+  Schedule schedule = t.schedule({sum(x * x), amax(x)});
+  REQUIRE(schedule.steps.size() == 3);
+  CHECK(loop::unit_count(*schedule.steps[0].payload->kernel()).same(Dim(1000000 / 4096)));
+  CHECK(schedule.steps[1].payload->kernel()->inner_count().same(Dim(1000000 % 4096)));
+  CHECK(schedule.steps[2].payload->kernel()->inner_count().same(Dim(1000000 / 4096 + 1)));
 }
 
 TEST_CASE("siblings that read a common value share a kernel") {
