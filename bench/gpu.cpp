@@ -1,117 +1,218 @@
-// gpu: figures on a CUDA device, one JSON line a case: the pointwise chain, softmax, products of 16-bit floats with
-// bias and GELU, the MLP's training step, and a GPT-2's and an encoder's forward pass; many calls between two
-// synchronizations. Ends with a message where there is no device.
-#include <cstdlib>
+// gpu [NAME [CASE]]: figures on a CUDA device, a JSON line a case, of one name or of all; many calls between two
+// synchronizations. With a case it takes turns with the peers instead (support.hpp). Ends with a message where there is
+// no device.
 #include <cstring>
+#include <functional>
+#include <memory>
 
+#include "functions.hpp"
 #include "mlp.hpp"
 #include "runtime/cuda/device.hpp"
 #include "support.hpp"
-#include "transformer.hpp"
 
 namespace {
 
-constexpr weft::Device device = weft::Device::cuda();
+using weft::DType;
+using weft::Tensor;
+using Call = std::function<void()>;
 
-// Milliseconds of one call, the median of several rounds of `calls`.
-template <class Call>
-double milliseconds(int calls, Call call) {
-  for (int i = 0; i < 20; ++i) call();  // traces, compiles, the sampled checks
-  weft::runtime::cuda::synchronize(device);
-  std::vector<double> rounds;
-  for (int round = 0; round < 9; ++round) {
+constexpr weft::Device device = weft::Device::cuda();
+constexpr weft::CompileOptions unchecked{.check = weft::Check::never};
+
+// Many calls, until everything is done, and how many: about 20 ms of them.
+struct Repeated {
+  explicit Repeated(Call given) : call(std::move(given)) {
+    for (int i = 0; i < 20; ++i) call();  // traces and compiles
+    weft::runtime::cuda::synchronize(device);
     const auto start = bench::Clock::now();
+    operator()();
+    calls = std::clamp(static_cast<int>(20e-3 / bench::seconds_since(start)), 2, 200);
+  }
+  void operator()() const {
     for (int i = 0; i < calls; ++i) call();
     weft::runtime::cuda::synchronize(device);
-    rounds.push_back(bench::seconds_since(start) * 1e3 / calls);
   }
-  return bench::median(rounds);
-}
+  Call call;
+  int calls = 1;
+};
 
-void report(const char* name, const char* of, double value, double bytes = 0) {
-  std::printf(
-      "{\"name\":\"%s\",\"case\":\"%s\",\"value\":%.5f,\"unit\":\"ms\",\"baseline\":null,\"baseline_value\":null,"
-      "\"ratio\":null",
-      name, of, value);
-  if (bytes > 0) std::printf(",\"terabytes_per_second\":%.3f", bytes / value / 1e9);
-  std::puts("}");
-  std::fflush(stdout);
-}
-
-weft::Tensor sample(weft::Sizes sizes, std::uint64_t seed, weft::DType dtype = weft::DType::f32) {
+Tensor sample(weft::Sizes sizes, std::uint64_t seed, DType dtype = DType::f32) {
   weft::Generator generator(seed);
   return weft::normal(sizes, 0, 1, generator, {dtype, device}).eval();
 }
-
-void pointwise() {
-  constexpr std::int64_t count = 64 << 20;
-  auto chain = weft::compile([](const weft::Tensor& x, const weft::Tensor& y,
-                                const weft::Tensor& z) { return tanh(x * y + z) * sigmoid(x) + exp(-y * y) - gelu(z); },
-                             {.check = weft::Check::never});
-  const weft::Tensor x = sample({count}, 1), y = sample({count}, 2), z = sample({count}, 3);
-  report("gpu-pointwise", "f32-64M", milliseconds(20, [&] { chain(x, y, z).eval(); }), 16.0 * count);
+Tensor labels(weft::Sizes sizes, double classes, std::uint64_t seed) {
+  weft::Generator generator(seed);
+  return cast(weft::uniform(sizes, 0, classes, generator, {DType::f32, device}), DType::i64).eval();
 }
 
-void softmax(weft::DType dtype, const char* of, double element) {
-  auto compiled =
-      weft::compile([](const weft::Tensor& x) { return weft::softmax(x, -1); }, {.check = weft::Check::never});
-  const weft::Tensor x = sample({16384, 8192}, 4, dtype);
-  report("gpu-softmax", of, milliseconds(20, [&] { compiled(x).eval(); }), 2 * element * 16384 * 8192);
+// A function of tensors, compiled or, with `eager`, as it is.
+template <class F, class... Arguments>
+Call of(F f, Arguments... argument) {
+  return [compiled = weft::compile(f, unchecked), argument...] {
+    auto result = compiled(argument...);
+    bench::eval_all(result);
+  };
+}
+template <class F, class... Arguments>
+Call eager(F f, Arguments... argument) {
+  return [=] { f(argument...).eval(); };
 }
 
-// With the counter of steps on the device nothing comes back to the host between steps.
-void mlp_step(std::int64_t batch, const char* of) {
-  weft::Tensor x = to(bench::random_normal({batch, 784}, 1), device),
-               y = to(bench::random_labels(batch, 10, 2), device);
-  bench::Mlp model;
-  weft::nn::move_to(model, device);
-  weft::optim::Adam optimizer(model, {.lr = 1e-3});
-  optimizer.steps = weft::Scalar(to(optimizer.steps.tensor(), device));
-  auto step = weft::compile(bench::train, {.check = weft::Check::never});
-  report("gpu-mlp-step", of, milliseconds(200, [&] { step(model, optimizer, x, y).eval(); }));
+constexpr std::int64_t many = 64 << 20;
+Call pointwise() { return of(bench::pointwise, sample({many}, 1), sample({many}, 2), sample({many}, 3)); }
+Call sum() { return of(bench::sum_all, sample({many}, 1)); }
+
+template <DType dtype>
+Call softmax() {
+  return of(bench::softmax_rows, sample({16384, 8192}, 4, dtype));
 }
 
 // c = gelu(a b + bias), 4096^3.
-void matmul(weft::DType dtype, weft::Gelu form, const char* of) {
-  auto compiled = weft::compile([](const weft::Tensor& a, const weft::Tensor& b, const weft::Tensor& bias,
-                                   weft::Gelu form) { return weft::gelu(weft::matmul(a, b) + bias, form); },
-                                {.check = weft::Check::never});
-  const weft::Tensor a = sample({4096, 4096}, 5, dtype), b = sample({4096, 4096}, 6, dtype),
-                     bias = sample({4096}, 7, dtype);
-  report("gpu-matmul", of, milliseconds(20, [&] { compiled(a, b, bias, form).eval(); }));
+template <DType dtype, weft::Gelu form>
+Call matmul() {
+  return of(
+      [](const Tensor& a, const Tensor& b, const Tensor& bias) { return weft::gelu(weft::matmul(a, b) + bias, form); },
+      sample({4096, 4096}, 5, dtype), sample({4096, 4096}, 6, dtype), sample({4096}, 7, dtype));
 }
 
-weft::Options bf16() { return {weft::DType::bf16, device}; }
+weft::Options bf16() { return {DType::bf16, device}; }
 
-void gpt2_infer() {
-  const bench::Gpt model({}, bf16());
-  auto run = weft::compile([](const bench::Gpt& m, const weft::Tensor& text) { return m(text); },
-                           {.check = weft::Check::never});
-  weft::Generator generator(8);
-  const weft::Tensor text =
-      cast(weft::uniform({1, 64}, 0, 50000, generator, {weft::DType::f32, device}), weft::DType::i64).eval();
-  report("gpu-gpt2-infer", "bf16-B1-T64", milliseconds(20, [&] { run(model, text).eval(); }));
+Call layernorm() {
+  return of(bench::norm_gradients, bench::NormOf{sample({16384, 4096}, 1, DType::bf16), bench::Norm(4096, bf16())},
+            sample({16384, 4096}, 2, DType::bf16));
+}
+Call cross_entropy() {
+  return of(bench::cross_entropy_gradients, sample({8192, 50304}, 1, DType::bf16), labels({8192}, 50304, 2));
+}
+
+// With the counter of steps on the device nothing comes back to the host between steps.
+template <class Optimizer>
+void to_device(Optimizer& optimizer) {
+  optimizer.steps = weft::Scalar(to(optimizer.steps.tensor(), device));
+}
+
+Call adamw() {
+  struct State {
+    bench::Parameters model, gradients;
+    weft::optim::AdamW optimizer;
+  };
+  bench::Parameters model, gradients;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    model.values.push_back(sample({1 << 20}, i));
+    gradients.values.push_back(sample({1 << 20}, 1000 + i));
+  }
+  auto state = std::make_shared<State>(State{model, gradients, weft::optim::AdamW(model)});
+  to_device(state->optimizer);
+  return [state, step = weft::compile(bench::update, unchecked)] {
+    step(state->model, state->optimizer, state->gradients);
+    bench::eval_all(state->model);
+  };
+}
+
+template <std::int64_t batch>
+Call mlp_step() {
+  struct State {
+    bench::Mlp model;
+    weft::optim::Adam optimizer{model, {.lr = 1e-3}};
+  };
+  auto state = std::make_shared<State>();
+  weft::nn::move_to(state->model, device);
+  state->optimizer = weft::optim::Adam(state->model, {.lr = 1e-3});
+  to_device(state->optimizer);
+  return [state, x = sample({batch, 784}, 1), y = labels({batch}, 10, 2),
+          step = weft::compile(bench::train, unchecked)] { step(state->model, state->optimizer, x, y).eval(); };
+}
+
+Call gpt2_infer() {
+  return of([](const bench::Gpt& m, const Tensor& text) { return m(text); }, bench::Gpt({}, bf16()),
+            labels({1, 64}, 50000, 8));
+}
+
+// The parameters are f32; inside a step they are cast by hand.
+Call gpt2_train() {
+  struct State {
+    bench::Gpt model{{}, {DType::f32, device}};
+    weft::optim::AdamW optimizer{model, {.lr = 1e-4}};
+  };
+  auto state = std::make_shared<State>();
+  to_device(state->optimizer);
+  auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const Tensor& x,
+                               const Tensor& y) { return bench::train_gpt(m, o, x, y, DType::bf16); },
+                            unchecked);
+  return [=, x = labels({16, 1024}, 50257, 8), y = labels({16, 1024}, 50257, 9)] {
+    step(state->model, state->optimizer, x, y).eval();
+  };
 }
 
 struct Encoder {
   std::vector<bench::Block> blocks;
-  weft::Tensor operator()(weft::Tensor x) const {
+  Tensor operator()(Tensor x) const {
     for (const bench::Block& block : blocks) x = block(x);
     return x;
   }
   WEFT_MEMBERS(blocks)
 };
-void encoder(std::int64_t batch, const char* of) {
+template <std::int64_t batch>
+Call encoder() {
   Encoder model;
-  for (int i = 0; i < 12; ++i) model.blocks.emplace_back(768, 12, true, bf16());
-  auto run = weft::compile([](const Encoder& m, const weft::Tensor& x) { return m(x); }, {.check = weft::Check::never});
-  const weft::Tensor x = sample({batch, 128, 768}, 9, weft::DType::bf16);
-  report("gpu-encoder", of, milliseconds(20, [&] { run(model, x).eval(); }));
+  for (int i = 0; i < 12; ++i) model.blocks.emplace_back(768, 12, false, bf16());
+  return of([](const Encoder& m, const Tensor& x) { return m(x); }, model, sample({batch, 128, 768}, 9, DType::bf16));
+}
+
+Call eager_softmax() { return eager(bench::softmax_rows, sample({16384, 4096}, 1)); }
+Call eager_layernorm() {
+  return eager(bench::normalize, bench::Norm(4096, {DType::f32, device}), sample({16384, 4096}, 1));
+}
+Call eager_cross_entropy() { return eager(bench::cross_entropy, sample({16384, 4096}, 1), labels({16384}, 4096, 2)); }
+
+constexpr struct {
+  const char *name, *of;
+  Call (*make)();
+  double bytes = 0;  // moved, where nothing else limits
+} cases[] = {
+    {"gpu-pointwise", "f32-64M", pointwise, 16.0 * many},
+    {"gpu-softmax", "f32-16384x8192", softmax<DType::f32>, 8.0 * 16384 * 8192},
+    {"gpu-softmax", "bf16-16384x8192", softmax<DType::bf16>, 4.0 * 16384 * 8192},
+    {"gpu-matmul", "bf16-4096-bias-gelu-tanh", matmul<DType::bf16, weft::Gelu::tanh>},
+    {"gpu-matmul", "bf16-4096-bias-gelu", matmul<DType::bf16, weft::Gelu::exact>},
+    {"gpu-matmul", "f16-4096-bias-gelu-tanh", matmul<DType::f16, weft::Gelu::tanh>},
+    {"gpu-layernorm", "bf16-16384x4096", layernorm, 8.0 * 16384 * 4096},
+    {"gpu-cross-entropy", "bf16-8192x50304", cross_entropy, 4.0 * 8192 * 50304},
+    {"gpu-adamw", "f32-100x1M", adamw, 28.0 * 100 * (1 << 20)},
+    {"gpu-sum", "f32-64M", sum, 4.0 * many},
+    {"gpu-mlp-step", "b64", mlp_step<64>},
+    {"gpu-mlp-step", "b1024", mlp_step<1024>},
+    {"gpu-gpt2-infer", "bf16-B1-T64", gpt2_infer},
+    {"gpu-encoder", "bf16-B1-T128", encoder<1>},
+    {"gpu-encoder", "bf16-B64-T128", encoder<64>},
+    {"gpu-gpt2-train", "bf16-B16-T1024", gpt2_train},
+    {"gpu-eager", "softmax", eager_softmax, 8.0 * 16384 * 4096},
+    {"gpu-eager", "layernorm", eager_layernorm, 8.0 * 16384 * 4096},
+    {"gpu-eager", "cross-entropy", eager_cross_entropy, 4.0 * 16384 * 4096},
+};
+
+void report(const char* name, const char* of, double milliseconds, double bytes) {
+  std::printf(
+      "{\"name\":\"%s\",\"case\":\"%s\",\"value\":%.5f,\"unit\":\"ms\",\"baseline\":null,\"baseline_value\":null,"
+      "\"ratio\":null",
+      name, of, milliseconds);
+  if (bytes > 0) std::printf(",\"terabytes_per_second\":%.3f", bytes / milliseconds / 1e9);
+  std::puts("}");
+  std::fflush(stdout);
+}
+
+double milliseconds(const Repeated& repeated) {
+  std::vector<double> rounds;
+  for (int round = 0; round < 9; ++round) {
+    const auto start = bench::Clock::now();
+    repeated();
+    rounds.push_back(bench::seconds_since(start) * 1e3 / repeated.calls);
+  }
+  return bench::median(rounds);
 }
 
 }  // namespace
 
-// The name of a case leaves the others out.
 int main(int argc, char** argv) {
   try {
     std::fprintf(stderr, "%s\n", weft::runtime::cuda::use(device).name.c_str());
@@ -119,24 +220,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", error.what());
     return 0;
   }
-  const auto wanted = [&](const char* name) { return argc < 2 || std::strcmp(argv[1], name) == 0; };
-  if (wanted("gpu-pointwise")) pointwise();
-  if (wanted("gpu-softmax")) {
-    softmax(weft::DType::f32, "f32-16384x8192", 4);
-    softmax(weft::DType::bf16, "bf16-16384x8192", 2);
-  }
-  if (wanted("gpu-matmul")) {
-    matmul(weft::DType::bf16, weft::Gelu::tanh, "bf16-4096-bias-gelu-tanh");
-    matmul(weft::DType::bf16, weft::Gelu::exact, "bf16-4096-bias-gelu");
-    matmul(weft::DType::f16, weft::Gelu::tanh, "f16-4096-bias-gelu-tanh");
-  }
-  if (wanted("gpu-mlp-step")) {
-    mlp_step(64, "b64");
-    mlp_step(1024, "b1024");
-  }
-  if (wanted("gpu-gpt2-infer")) gpt2_infer();
-  if (wanted("gpu-encoder")) {
-    encoder(1, "bf16-B1-T128");
-    encoder(64, "bf16-B64-T128");
+  for (const auto& one : cases) {
+    if (argc > 1 && std::strcmp(argv[1], one.name) != 0) continue;
+    if (argc > 2 && std::strcmp(argv[2], one.of) != 0) continue;
+    const Repeated repeated(one.make());
+    if (argc > 2)
+      bench::take_turns(repeated, repeated.calls);
+    else
+      report(one.name, one.of, milliseconds(repeated), one.bytes);
   }
 }

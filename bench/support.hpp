@@ -51,10 +51,11 @@ void eval_all(T& object) {
     if (holds_tensor(leaf.kind) && leaf.tensor().defined()) leaf.tensor().eval();
 }
 
-// `step` must leave nothing pending. The first calls (traces, compilation, the sampled checks) are not counted.
+// `step` must leave nothing pending. The first calls (traces, compilation, the sampled checks) are not counted. Where
+// it repeats what is measured, `repeats` says how often.
 template <class Step>
-void take_turns(Step step) {
-  for (int i = 0; i < 20; ++i) step();
+void take_turns(Step step, int repeats = 1) {
+  for (int i = 0; i < (repeats > 1 ? 1 : 20); ++i) step();
   std::puts("ready");
   std::fflush(stdout);
   double seconds = 0;
@@ -63,7 +64,7 @@ void take_turns(Step step) {
     for (auto start = Clock::now(); seconds_since(start) < seconds || times.size() < 5;) {
       auto before = Clock::now();
       step();
-      times.push_back(seconds_since(before) * 1e3);
+      times.push_back(seconds_since(before) * 1e3 / repeats);
     }
     std::printf("%.6g\n", median(times));
     std::fflush(stdout);

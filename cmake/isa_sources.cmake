@@ -1,7 +1,7 @@
 # weft_isa_sources(target files...): compiles each file once for each ISA into `target`, with WEFT_ISA_NAMESPACE set to
 # baseline, avx2 or avx512. Everything such a file defines must sit in a namespace of that name (tools/check_symbols
 # holds this): the linker keeps one copy of any inline function, and an AVX-512 copy of it would crash an older CPU.
-# Header-only Eigen is renamed for the same reason. Always optimized: the lanes are built for registers, and a function
+# Always optimized: the lanes are built for registers, and a function
 # that -O0 leaves out of line would be shared across ISAs. Not sanitized: a file takes g++ a minute then, eighteen times,
 # and the lanes cannot run past what the block loops around them hand over, which are.
 set(WEFT_ISA_NAMES baseline avx2 avx512)
@@ -17,11 +17,10 @@ function(weft_isa_sources target)
     set(objects ${target}_${isa})
     add_library(${objects} OBJECT ${ARGN})
     weft_build_flags(${objects})
-    target_compile_definitions(${objects} PRIVATE WEFT_ISA_NAMESPACE=${isa} Eigen=weft_eigen_${isa})
+    target_compile_definitions(${objects} PRIVATE WEFT_ISA_NAMESPACE=${isa})
     target_compile_options(${objects} PRIVATE ${WEFT_ISA_FLAGS_${isa}} -O3 -Wno-psabi -fopenmp -fno-sanitize=all)
     target_include_directories(${objects} PRIVATE
       ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
-    weft_headers_of(${objects} Eigen3::Eigen)
     set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
   endforeach()

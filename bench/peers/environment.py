@@ -39,6 +39,15 @@ def lacks(library):
     return False
 
 
+def with_gpu():
+    """This python, where its PyTorch works on a GPU; else None."""
+    try:
+        import torch
+        return Path(sys.executable) if torch.cuda.is_available() else None
+    except (ImportError, OSError):
+        return None
+
+
 def make(folder):
     """The environment's python; made where it is not there or was made by another version of this file."""
     python, stamp = Path(folder) / "bin/python", Path(folder) / "made_by"

@@ -1,62 +1,50 @@
 """torch_peer.py CASE eager|compile|whole: PyTorch's side of a case on the CPU, taking turns (turns.py).
 
-mlp-step: `eager` is the usual training loop with the fused Adam; `compile` has its loss compiled; `whole` is one compiled
-function of forward, backward and update. The best of them is the baseline.
+A training step: `eager` is the usual loop with the fused Adam or AdamW; `compile` has its loss compiled; of mlp-step
+`whole` is one compiled function of forward, backward and update. The best of them is the baseline.
 """
 import os
 import sys
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 
+import cases
+from gpt import Gpt
 from turns import take_turns
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 torch.manual_seed(0)
 
 
-def call(variant):
-    f = lambda x: (x + 1) * 2
-    return bind(f, variant, torch.randn(16))
+def function(f, *shapes, dtype=torch.float32):
+    """Of random tensors of these shapes."""
+    return lambda variant: cases.call(cases.compiled_by(variant)(f), *(torch.randn(shape, dtype=dtype) for shape in shapes))
 
 
-def pointwise(variant):
-    f = lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z)
-    return bind(f, variant, *(torch.randn(16 << 20) for _ in range(3)))
+def mlp(batch):
+    def make(variant):
+        x, y = torch.randn(batch, 784), torch.randint(0, 10, (batch,))
+        model = cases.mlp()
+        if variant == "whole":
+            return whole_step(model, x, y)
+        loss_of = cases.compiled_by(variant)(lambda x, y: F.cross_entropy(model(x), y))
+        return cases.training(lambda: loss_of(x, y), torch.optim.Adam(model.parameters(), lr=1e-3, fused=True))
+    return make
 
 
-def softmax(variant):
-    return bind(lambda x: F.softmax(x, -1), variant, torch.randn(4096, 4096))
+def gpt(batch, time, width, layers, heads):
+    def make(variant):
+        text, labels = torch.randint(0, 65, (batch, time)), torch.randint(0, 65, (batch, time))
+        model = Gpt(65, time, width, layers, heads)
+        loss_of = cases.compiled_by(variant)(lambda: model(text, labels))
+        return cases.training(loss_of, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True))
+    return make
 
 
-def bind(f, variant, *inputs):
-    f = torch.compile(f) if variant == "compile" else f
-    kept = [None]
-
-    def step():
-        with torch.no_grad():
-            kept[0] = f(*inputs)
-    return step
-
-
-def mlp(batch, variant):
-    x, y = torch.randn(batch, 784), torch.randint(0, 10, (batch,))
-    model = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))
-    if variant == "whole":
-        return whole_step(model, x, y)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-    loss_of = lambda x, y: F.cross_entropy(model(x), y)
-    if variant == "compile":
-        loss_of = torch.compile(loss_of)
-
-    def step():
-        optimizer.zero_grad()
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-    return step
+def cross_entropy(rows, classes):
+    labels = torch.randint(0, classes, (rows,))
+    return function(lambda x: F.cross_entropy(x, labels), (rows, classes))
 
 
 def whole_step(model, x, y):
@@ -86,11 +74,22 @@ def whole_step(model, x, y):
 
 
 CASES = {
-    "call": call,
-    "pointwise": pointwise,
-    "softmax": softmax,
-    "mlp-64": lambda variant: mlp(64, variant),
-    "mlp-1024": lambda variant: mlp(1024, variant),
+    "call": function(lambda x: (x + 1) * 2, 16),
+    "pointwise": function(lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z),
+                          *[16 << 20] * 3),
+    "softmax": function(lambda x: F.softmax(x, -1), (4096, 4096)),
+    "mlp-64": mlp(64),
+    "mlp-1024": mlp(1024),
+    "gpt-d128": gpt(8, 64, 128, 4, 4),
+    "gpt-d384": gpt(4, 256, 384, 6, 6),
+    "matmul-f32": function(lambda x, weight, bias: F.gelu(F.linear(x, weight, bias)), (1024, 1024), (1024, 1024), 1024),
+    "matmul-bf16": function(lambda a, b: a @ b, (1024, 1024), (1024, 1024), dtype=torch.bfloat16),
+    "layernorm": lambda variant: cases.layer_norm_gradients(cases.compiled_by(variant), 4096, 1024),
+    "adamw": lambda variant: cases.adamw(cases.compiled_by(variant), 40, 1 << 18),
+    "sum": function(torch.sum, 64 << 20),
+    "forward-softmax": function(lambda x: F.softmax(x, -1), (4096, 1024)),
+    "forward-layernorm": function(lambda x, scale, shift: F.layer_norm(x, (1024,), scale, shift), (4096, 1024), 1024, 1024),
+    "forward-cross-entropy": cross_entropy(4096, 1024),
 }
 
 if __name__ == "__main__":

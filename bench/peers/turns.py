@@ -4,10 +4,11 @@ import sys
 import time
 
 
-def take_turns(step):
+def take_turns(step, repeats=1):
     """Each line on standard input is a number of seconds: repeats `step`, which must finish what it starts, for so long,
-    and answers with the median of one step, in milliseconds. The first calls, which compile, are not counted."""
-    for _ in range(20):
+    and answers with the median of one step, in milliseconds. The first calls, which compile, are not counted. Where
+    `step` repeats what is measured, `repeats` says how often."""
+    for _ in range(1 if repeats > 1 else 20):
         step()
     print("ready", flush=True)
     for line in sys.stdin:
@@ -15,5 +16,5 @@ def take_turns(step):
         while time.perf_counter() - start < seconds or len(times) < 5:
             before = time.perf_counter()
             step()
-            times.append((time.perf_counter() - before) * 1e3)
+            times.append((time.perf_counter() - before) * 1e3 / repeats)
         print("%.6g" % statistics.median(times), flush=True)

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/fail.hpp"
-#include "base/fork.hpp"
 #include "base/storage.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/parallel.hpp"
@@ -37,12 +35,12 @@ Int offset_of(Int item, std::span<const Int> sizes, const Operand& operand) {
 }
 
 // How the tiles of one shape are cut: tall, since neighbours in a row of tiles share the packed left operand; the
-// result is halved, across first, while there are few tiles and each is worth a thread's while. Measured with Eigen 3.4
-// and AVX-512 on the products of an MLP's training step (64 and 1024 rows, 784-256-128-10): 16 tiles keep 96% to 102%
-// of the speed of the whole product on one thread; square ones that each pack for themselves kept 91%. Parts are equal
-// to within one vector, so that threads end together: parts of whole 48-row panels, which are Eigen's fastest, cut 256
-// rows into 96, 96 and 64 and made the whole step 1.28 times (batch 64) and 1.10 times (batch 1024) as long on two
-// threads. The cut does not depend on the number of threads, so neither do the results.
+// result is halved, across first, while there are few tiles and each is worth a thread's while. Measured with
+// AVX-512 on the products of an MLP's training step (64 and 1024 rows, 784-256-128-10): 16 tiles keep 96% to 102% of
+// the speed of the whole product on one thread; square ones that each pack for themselves kept 91%. Parts are equal to
+// within one vector, so that threads end together: parts of whole panels of 48 rows cut 256 rows into 96, 96 and 64 and
+// made the whole step 1.28 times (batch 64) and 1.10 times (batch 1024) as long on two threads. The cut does not depend
+// on the number of threads, so neither do the results.
 struct Tiling {
   Int rows, columns;
 };
@@ -51,7 +49,7 @@ constexpr Int tile_work = 1 << 19;  // multiplications: about 10 us
 
 Int count_of(Int size, Int tile) { return (size + tile - 1) / tile; }
 
-// Equal parts, of a multiple of what Eigen's kernels do at once.
+// Equal parts, of a multiple of what a tile's kernel does at once.
 Int part_of(Int size, Int parts, Int multiple) {
   return std::min(size, count_of(count_of(size, parts), multiple) * multiple);
 }
@@ -72,7 +70,8 @@ Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by
 
 // What is known of a product before there is any memory: how its operands are read, its tiles, and what it packs.
 struct Arranged {
-  Operand left, right;  // as Eigen, which writes down columns, wants them: swapped and transposed where the result lies
+  Operand left,
+      right;  // as a tile, which is written down its columns, wants them: swapped and transposed where the result lies
   bool swapped = false;  // by rows
   bool left_by_rows = false, right_by_rows = false;
   Int batch_count = 1, rows, columns, depth, result_step, element;
@@ -171,14 +170,7 @@ struct Task {
 const MatmulKernels& host_kernels() {
   static const MatmulKernels* const table[] = {&baseline::matmul_kernels, &avx2::matmul_kernels,
                                                &avx512::matmul_kernels};
-  const MatmulKernels& kernels = *table[static_cast<int>(host_isa())];
-  static constinit std::atomic<bool> caches_known{false};
-  if (!caches_known.load(std::memory_order_acquire)) {
-    const std::lock_guard no_fork(process_mutex(LockOrder::loader));
-    kernels.find_caches();
-    caches_known.store(true, std::memory_order_release);
-  }
-  return kernels;
+  return *table[static_cast<int>(host_isa())];
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Matrix products on the host, through Eigen. In: operands of any row and column strides. Out: c = a b for each batch.
+// Matrix products on the host. In: operands of any row and column strides. Out: c = a b for each batch.
 // The result is cut into tiles by the shape alone and a tile is one thread's work from beginning to end, so results do
 // not depend on the number of threads. Transposed operands are read where they lie; only an operand that has unit
 // stride along neither axis is packed first. The memory that packing takes is the caller's, who has it before anything
@@ -61,7 +61,6 @@ constexpr MatmulPanels matmul_panels(std::int64_t rows, std::int64_t columns, st
 struct MatmulKernels {
   void (*f32)(const MatmulTile&);
   void (*f64)(const MatmulTile&);
-  void (*find_caches)();  // Eigen keeps their sizes in a function's static object, so no fork may come meanwhile
 };
 namespace baseline {
 extern const MatmulKernels matmul_kernels;

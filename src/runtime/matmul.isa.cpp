@@ -1,86 +1,279 @@
-// One tile of a matrix product by Eigen's kernels, compiled once an ISA. Eigen's own threads are off, and its packed
-// panels lie in memory that the caller keeps from tile to tile.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says it of its own AVX-512 header, not of us
-#define EIGEN_DONT_PARALLELIZE
-#define EIGEN_NO_DEBUG
+// One tile of a matrix product, compiled once an ISA. Both operands are packed into panels, whose memory the caller
+// keeps from tile to tile; a block of the result is accumulated in registers over a slice of the depth.
 #include "runtime/matmul.hpp"
 
-#include <Eigen/Core>
-#include <algorithm>
+#include <type_traits>
+
+#include "weft/detail/lanes.hpp"
 
 namespace weft::runtime::WEFT_ISA_NAMESPACE {
 
 namespace {
 
-// Eigen's loop over slices of the depth.
-template <class T, int LeftOrder, int RightOrder>
-void multiply(const MatmulTile& tile) {
-  using Int = std::int64_t;
-  using Traits = Eigen::internal::gebp_traits<T, T>;
-  using LeftMapper = Eigen::internal::const_blas_data_mapper<T, Int, LeftOrder>;
-  using RightMapper = Eigen::internal::const_blas_data_mapper<T, Int, RightOrder>;
-  using ResultMapper = Eigen::internal::blas_data_mapper<T, Int, Eigen::ColMajor, Eigen::Unaligned, 1>;
-  Eigen::internal::gemm_pack_lhs<T, Int, LeftMapper, Traits::mr, Traits::LhsProgress,
-                                 typename Traits::LhsPacket4Packing, LeftOrder>
-      pack_left;
-  Eigen::internal::gemm_pack_rhs<T, Int, RightMapper, Traits::nr, RightOrder> pack_right;
-  Eigen::internal::gebp_kernel<T, T, Int, ResultMapper, Traits::mr, Traits::nr, false, false> block_product;
+using namespace weft::lanes;
+using Int = std::int64_t;
 
-  Int slice = tile.depth, rows = 512, columns = 256;  // not this tile's: neighbours share panels, cut alike
-  Eigen::internal::computeProductBlockingSizes<T, T>(slice, rows, columns, Int{1});
-  slice = std::min(slice, MatmulPanels::kept_depth);
-  const bool kept = tile.depth <= MatmulPanels::kept_depth;
-  const Int left_width = MatmulPanels::width(tile.rows), right_width = MatmulPanels::width(tile.columns);
-  T* const left_begin = reinterpret_cast<T*>(tile.left_panel);
-  T* const right_begin = reinterpret_cast<T*>(tile.right_panel);
-  const LeftMapper left_matrix(static_cast<const T*>(tile.left), tile.left_step);
-  const RightMapper right_matrix(static_cast<const T*>(tile.right), tile.right_step);
-  const ResultMapper result(static_cast<T*>(tile.result), tile.result_step, 1);
-  for (Int k = 0; k < tile.depth; k += slice) {
-    const Int depth = std::min(slice, tile.depth - k);
-    T* const left = left_begin + (kept ? k : 0) * left_width;
-    T* const right = right_begin + (kept ? k : 0) * right_width;
-    if (!kept || !tile.left_packed) pack_left(left, left_matrix.getSubMapper(0, k), depth, tile.rows);
-    if (!kept || !tile.right_packed) pack_right(right, right_matrix.getSubMapper(k, 0), depth, tile.columns);
-    block_product(result, left, right, tile.rows, depth, tile.columns, T(1));
+#if defined(__AVX512F__)
+constexpr int register_bytes = 64, block_columns = 8;  // of 32 registers a block takes 24
+#elif defined(__AVX2__)
+constexpr int register_bytes = 32, block_columns = 4;  // of 16 registers a block takes 12
+#else
+constexpr int register_bytes = 16, block_columns = 4;
+#endif
+constexpr int block_vectors = 3;
+// The panels of a slice of this depth, 4 to 12 KiB each, stay in the first cache while a block is computed.
+constexpr Int slice_depth = 256;
+
+template <class T>
+constexpr int width = register_bytes / static_cast<int>(sizeof(T));
+template <class T, int count>
+using Vector = typename native_vector<T, count>::type;
+template <class T, int count>
+using Unaligned = typename native_vector<T, count>::unaligned;
+
+// result (vectors * width<T> rows, `columns` columns) = or += left panel * right panel. Fewer rows or columns are
+// written where the result ends.
+template <class T, int vectors, int columns>
+void block(Int depth, const T* left, const T* right, T* result, Int step, Int rows_left, Int columns_left, bool add) {
+  constexpr int w = width<T>;
+  using V = Vector<T, w>;
+  V sum[columns][vectors] = {};
+#pragma GCC unroll 4
+  for (Int k = 0; k < depth; ++k) {
+    V a[vectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; ++i) a[i] = *reinterpret_cast<const Unaligned<T, w>*>(left + i * w);
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; ++j) {
+      const V b = right[j] - V{};
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) sum[j][i] = native_fma(a[i], b, sum[j][i]);
+    }
+    left += vectors * w;
+    right += columns;
+  }
+  if (rows_left >= vectors * w && columns_left >= columns) {
+#pragma GCC unroll 8
+    for (int j = 0; j < columns; ++j)
+#pragma GCC unroll 8
+      for (int i = 0; i < vectors; ++i) {
+        auto* to = reinterpret_cast<Unaligned<T, w>*>(result + j * step + i * w);
+        *to = add ? *to + sum[j][i] : sum[j][i];
+      }
+    return;
+  }
+  T whole[columns][vectors * w];
+  __builtin_memcpy(whole, sum, sizeof(whole));
+  for (int j = 0; j < columns && j < columns_left; ++j)
+    for (Int i = 0; i < vectors * w && i < rows_left; ++i) {
+      T& to = result[j * step + i];
+      to = add ? to + whole[j][i] : whole[j][i];
+    }
+}
+
+template <class T>
+using Block = void (*)(Int, const T*, const T*, T*, Int, Int, Int, bool);
+template <class T>
+constexpr Block<T> blocks[2][block_vectors] = {
+    {block<T, 1, block_columns / 2>, block<T, 2, block_columns / 2>, block<T, 3, block_columns / 2>},
+    {block<T, 1, block_columns>, block<T, 2, block_columns>, block<T, 3, block_columns>}};
+
+// How an operand is cut into panels. Of the left one they are of about equal heights, since a block of one vector does
+// not keep the multipliers busy; of the right one whole blocks, the last one half where that is enough.
+template <class T>
+struct LeftPanels {
+  Int vectors, panels;
+  explicit LeftPanels(Int rows)
+      : vectors((rows + width<T> - 1) / width<T>), panels((vectors + block_vectors - 1) / block_vectors) {}
+  Int vectors_of(Int panel) const { return (panel + 1) * vectors / panels - panel * vectors / panels; }
+  Int begin(Int panel) const { return panel * vectors / panels * width<T>; }
+  Int size(Int panel) const { return vectors_of(panel) * width<T>; }
+};
+struct RightPanels {
+  Int columns, panels;
+  explicit RightPanels(Int columns) : columns(columns), panels((columns + block_columns - 1) / block_columns) {}
+  bool is_half(Int panel) const { return columns - begin(panel) <= block_columns / 2; }
+  Int begin(Int panel) const { return panel * block_columns; }
+  Int size(Int panel) const { return is_half(panel) ? block_columns / 2 : block_columns; }
+};
+
+// `count` x `count` elements, transposed: to[j * to_step + i] = from[i * from_step + j].
+template <class T, int count = 16 / sizeof(T)>
+inline void transpose_square(T* to, Int to_step, const T* from, Int from_step) {
+  using V = Vector<T, count>;
+  const auto row = [&](int i) { return V(*reinterpret_cast<const Unaligned<T, count>*>(from + i * from_step)); };
+  const auto store = [&](int i, V x) { *reinterpret_cast<Unaligned<T, count>*>(to + i * to_step) = x; };
+  if constexpr (count == 2) {
+    const V a = row(0), b = row(1);
+    store(0, __builtin_shufflevector(a, b, 0, 2));
+    store(1, __builtin_shufflevector(a, b, 1, 3));
+  } else {
+    const V a = row(0), b = row(1), c = row(2), d = row(3);
+    const V ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+            cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    store(0, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+    store(1, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+    store(2, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+    store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
   }
 }
 
-// A matrix times a vector, which streams the matrix once: `right` is the vector, with any step.
-template <class T, int Order>
+// One panel: to[k * size + i] = element (i, k), which is at i + k * step, or, `along_depth`, at i * step + k; zeros
+// from `present` on.
+template <class T, bool along_depth>
+void pack_panel(T* to, Int size, Int present, Int depth, const T* from, Int step) {
+  const Int here = present < size ? present : size;
+  if constexpr (along_depth) {
+    constexpr Int square = 16 / sizeof(T);
+    const Int whole = here / square * square, deep = depth / square * square;
+    for (Int i = 0; i < whole; i += square)
+      for (Int k = 0; k < deep; k += square) transpose_square(to + k * size + i, size, from + i * step + k, step);
+    for (Int i = 0; i < here; ++i)
+      for (Int k = i < whole ? deep : 0; k < depth; ++k) to[k * size + i] = from[i * step + k];
+    for (Int k = 0; here < size && k < depth; ++k)
+      for (Int i = here; i < size; ++i) to[k * size + i] = T(0);
+  } else if (here == size) {
+    const auto copy = [&]<int piece>(std::integral_constant<int, piece>) {
+      for (Int k = 0; k < depth; ++k)
+        for (Int i = 0; i < size; i += piece)
+          __builtin_memcpy(to + k * size + i, from + k * step + i, piece * sizeof(T));
+    };
+    if (size % width<T> == 0)
+      copy(std::integral_constant<int, width<T>>());
+    else if (size == block_columns)
+      copy(std::integral_constant<int, block_columns>());
+    else
+      copy(std::integral_constant<int, block_columns / 2>());
+  } else {
+    for (Int k = 0; k < depth; ++k)
+      for (Int i = 0; i < size; ++i) to[k * size + i] = i < here ? from[k * step + i] : T(0);
+  }
+}
+
+// A piece of the depth at a time, so that a line of memory which two panels share is still in the first cache for the
+// second one.
+template <class T, bool along_depth, class Panels>
+void pack(const Panels& panels, T* to, Int count, Int depth, const T* from, Int step) {
+  const Int piece = along_depth ? depth : 8;
+  for (Int k = 0; k < depth; k += piece)
+    for (Int panel = 0; panel < panels.panels; ++panel) {
+      const Int begin = panels.begin(panel), size = panels.size(panel);
+      pack_panel<T, along_depth>(to + begin * depth + k * size, size, count - begin,
+                                 depth - k < piece ? depth - k : piece,
+                                 from + begin * (along_depth ? step : 1) + k * (along_depth ? 1 : step), step);
+    }
+}
+
+template <class T>
+void multiply(const MatmulTile& tile) {
+  const LeftPanels<T> left_panels(tile.rows);
+  const RightPanels right_panels(tile.columns);
+  const bool kept = tile.depth <= MatmulPanels::kept_depth;
+  const Int left_width = MatmulPanels::width(tile.rows), right_width = MatmulPanels::width(tile.columns);
+  const Int slices = (tile.depth + slice_depth - 1) / slice_depth;
+  for (Int slice = 0; slice < slices; ++slice) {
+    const Int k = slice * tile.depth / slices, depth = (slice + 1) * tile.depth / slices - k;
+    T* const left = reinterpret_cast<T*>(tile.left_panel) + (kept ? k : 0) * left_width;
+    T* const right = reinterpret_cast<T*>(tile.right_panel) + (kept ? k : 0) * right_width;
+    const T *left_from = static_cast<const T*>(tile.left) + k * (tile.left_by_rows ? 1 : tile.left_step),
+            *right_from = static_cast<const T*>(tile.right) + k * (tile.right_by_rows ? tile.right_step : 1);
+    if (!kept || !tile.left_packed)
+      (tile.left_by_rows ? pack<T, true, LeftPanels<T>> : pack<T, false, LeftPanels<T>>)(left_panels, left, tile.rows,
+                                                                                         depth, left_from,
+                                                                                         tile.left_step);
+    if (!kept || !tile.right_packed)
+      (tile.right_by_rows ? pack<T, false, RightPanels> : pack<T, true, RightPanels>)(right_panels, right, tile.columns,
+                                                                                      depth, right_from,
+                                                                                      tile.right_step);
+    const auto one = [&](Int i, Int j) {
+      const Int row = left_panels.begin(i), column = right_panels.begin(j);
+      blocks<T>[!right_panels.is_half(j)][left_panels.vectors_of(i) - 1](
+          depth, left + row * depth, right + column * depth,
+          static_cast<T*>(tile.result) + column * tile.result_step + row, tile.result_step, tile.rows - row,
+          tile.columns - column, slice > 0);
+    };
+    for (Int j = 0; j < right_panels.panels; ++j)
+      for (Int i = 0; i < left_panels.panels; ++i) one(i, j);
+  }
+}
+
+// A matrix times a vector, which streams the matrix once: `right` is the vector.
+template <class T>
 void multiply_vector(const MatmulTile& tile) {
-  using Eigen::internal::const_blas_data_mapper;
-  using Matrix = const_blas_data_mapper<T, std::int64_t, Order>;
-  using Vector = const_blas_data_mapper<T, std::int64_t, Order == Eigen::ColMajor ? Eigen::RowMajor : Eigen::ColMajor>;
+  constexpr int w = width<T>;
+  using V = Vector<T, w>;
+  const auto load = [](const T* from) { return V(*reinterpret_cast<const Unaligned<T, w>*>(from)); };
   const T* vector = static_cast<const T*>(tile.right);
-  if (const std::int64_t step = tile.right_by_rows ? tile.right_step : 1; step != 1) {
+  const T* const matrix = static_cast<const T*>(tile.left);
+  T* const result = static_cast<T*>(tile.result);
+  const Int rows = tile.rows, depth = tile.depth, step = tile.left_step;
+  if (const Int across = tile.right_by_rows ? tile.right_step : 1; across != 1) {
     T* packed = reinterpret_cast<T*>(tile.left_panel);
-    for (std::int64_t i = 0; i < tile.depth; ++i) packed[i] = vector[i * step];
+    for (Int k = 0; k < depth; ++k) packed[k] = vector[k * across];
     vector = packed;
   }
-  Eigen::internal::general_matrix_vector_product<std::int64_t, T, Matrix, Order, false, T, Vector, false>::run(
-      tile.rows, tile.depth, Matrix(static_cast<const T*>(tile.left), tile.left_step), Vector(vector, 1),
-      static_cast<T*>(tile.result), 1, T(1));
+  if (tile.left_by_rows) {
+    // `count` rows at a time, a vector of partial sums each.
+    const auto some = [&]<int count>(Int i, std::integral_constant<int, count>) __attribute__((always_inline)) {
+      V sum[count] = {};
+      Int k = 0;
+      for (; k + w <= depth; k += w) {
+        const V x = load(vector + k);
+#pragma GCC unroll 8
+        for (int r = 0; r < count; ++r) sum[r] = native_fma(load(matrix + (i + r) * step + k), x, sum[r]);
+      }
+      for (int r = 0; r < count; ++r) {
+        T total = reduce_add(vec<T, w>(sum[r]));
+        for (Int last = k; last < depth; ++last) total += matrix[(i + r) * step + last] * vector[last];
+        result[i + r] = total;
+      }
+    };
+    Int i = 0;
+    for (; i + 4 <= rows; i += 4) some(i, std::integral_constant<int, 4>());
+    for (; i < rows; ++i) some(i, std::integral_constant<int, 1>());
+    return;
+  }
+  constexpr Int some_columns = 128;  // so many runs of memory are walked at once
+  for (Int begin = 0; begin < depth; begin += some_columns) {
+    const Int end = begin + some_columns < depth ? begin + some_columns : depth;
+    const auto some = [&]<int count>(Int i, std::integral_constant<int, count>) __attribute__((always_inline)) {
+      V sum[count] = {};
+      for (Int k = begin; k < end; ++k) {
+        const V x = vector[k] - V{};
+#pragma GCC unroll 8
+        for (int r = 0; r < count; ++r) sum[r] = native_fma(load(matrix + k * step + i + r * w), x, sum[r]);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < count; ++r) {
+        auto* to = reinterpret_cast<Unaligned<T, w>*>(result + i + r * w);
+        *to = begin > 0 ? *to + sum[r] : sum[r];
+      }
+    };
+    Int i = 0;
+    for (; i + 8 * w <= rows; i += 8 * w) some(i, std::integral_constant<int, 8>());
+    for (; i + w <= rows; i += w) some(i, std::integral_constant<int, 1>());
+    for (; i < rows; ++i) {
+      T sum = begin > 0 ? result[i] : T(0);
+      for (Int k = begin; k < end; ++k) sum += matrix[k * step + i] * vector[k];
+      result[i] = sum;
+    }
+  }
 }
 
 template <class T>
 void run_tile(const MatmulTile& tile) {
-  constexpr int columns = Eigen::ColMajor, rows = Eigen::RowMajor;
-  T* result = static_cast<T*>(tile.result);
-  for (std::int64_t j = 0; j < tile.columns; ++j)
-    for (std::int64_t i = 0; i < tile.rows; ++i) result[j * tile.result_step + i] = T(0);
-  if (tile.depth == 0) return;
-  if (tile.columns == 1) return tile.left_by_rows ? multiply_vector<T, rows>(tile) : multiply_vector<T, columns>(tile);
-  if (tile.left_by_rows)
-    tile.right_by_rows ? multiply<T, rows, rows>(tile) : multiply<T, rows, columns>(tile);
-  else
-    tile.right_by_rows ? multiply<T, columns, rows>(tile) : multiply<T, columns, columns>(tile);
+  if (tile.depth == 0) {
+    for (Int j = 0; j < tile.columns; ++j)
+      for (Int i = 0; i < tile.rows; ++i) static_cast<T*>(tile.result)[j * tile.result_step + i] = T(0);
+  } else if (tile.columns == 1) {
+    multiply_vector<T>(tile);
+  } else {
+    multiply<T>(tile);
+  }
 }
-
-void find_caches() { Eigen::l1CacheSize(); }
 
 }  // namespace
 
-const MatmulKernels matmul_kernels{run_tile<float>, run_tile<double>, find_caches};
+const MatmulKernels matmul_kernels{run_tile<float>, run_tile<double>};
 
 }  // namespace weft::runtime::WEFT_ISA_NAMESPACE

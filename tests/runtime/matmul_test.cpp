@@ -1,9 +1,11 @@
-// The matrix product against a naive one in double: all layouts, odd sizes, batches; and the same bits whatever the
-// number of threads.
+// The matrix product against a naive one in double, and large ones against Eigen's: all layouts, odd sizes, batches;
+// and the same bits whatever the number of threads.
 #include "runtime/matmul.hpp"
 
 #include <doctest/doctest.h>
 #include <omp.h>
+
+#include <Eigen/Core>
 
 #include <cmath>
 #include <cstring>
@@ -106,6 +108,52 @@ TEST_CASE("tiles that share an operand: across, down, in both, at several slices
     check<float>({900, 33, 500, 1, Lie::rows, Lie::rows, c});
     check<float>({97, 65, 1100, 3, Lie::columns, Lie::rows, c});
     check<float>({130, 129, 4100, 1, Lie::rows, Lie::rows, c});
+  }
+}
+
+namespace {
+
+template <class T>
+void check_random(std::mt19937& bits) {
+  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
+  using Apart = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
+  const auto size = [&](Int most) { return std::uniform_int_distribution<Int>(1, most)(bits); };
+  const Int m = size(400), n = size(300), k = size(700);
+  const auto lie = [&](Int rows, Int columns) {  // with a gap behind each row or column
+    return size(2) == 1 ? Strides{columns + size(40), 1, 0} : Strides{1, rows + size(40), 0};
+  };
+  const auto elements = [](Strides at, Int rows, Int columns) {
+    return (rows - 1) * at.row + (columns - 1) * at.column + 1;
+  };
+  const auto matrix = [](const std::vector<T>& values, Strides at, Int rows, Int columns) -> Matrix {
+    return Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>, 0, Apart>(values.data(), rows, columns,
+                                                                                        Apart(at.column, at.row))
+        .template cast<double>();
+  };
+  const Strides a = lie(m, k), b = lie(k, n), c = lie(m, n);
+  const std::vector<T> left = random_values<T>(elements(a, m, k), 1), right = random_values<T>(elements(b, k, n), 2);
+  std::vector<T> result(static_cast<std::size_t>(elements(c, m, n)), T(-7));
+  runtime::matmul({dtype_of<T>, m, n, k, a.row, a.column, b.row, b.column, c.row, c.column, {}, {}, {}, {}},
+                  left.data(), right.data(), result.data());
+  CAPTURE(m);
+  CAPTURE(n);
+  CAPTURE(k);
+  const Matrix of_left = matrix(left, a, m, k), of_right = matrix(right, b, k, n);
+  const Matrix expected = of_left * of_right, sizes = of_left.cwiseAbs() * of_right.cwiseAbs();
+  const double unit = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-52;
+  const Matrix error = (matrix(result, c, m, n) - expected).cwiseAbs();
+  CHECK(((error - static_cast<double>(k + 1) * unit * sizes).array() <= 0).all());
+  // Nothing is written between the rows or columns of the result.
+  CHECK(std::count(result.begin(), result.end(), T(-7)) == elements(c, m, n) - m * n);
+}
+
+}  // namespace
+
+TEST_CASE("random products whose rows or columns lie apart equal Eigen's") {
+  std::mt19937 bits(3);
+  for (int i = 0; i < 40; ++i) {
+    check_random<float>(bits);
+    check_random<double>(bits);
   }
 }
 

@@ -5,7 +5,7 @@ namespace weft::providers {
 
 namespace {
 
-class EigenPayload final : public Product {
+class PackedPayload final : public Product {
  public:
   using Product::Product;
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
@@ -13,9 +13,9 @@ class EigenPayload final : public Product {
   }
 };
 
-class EigenProvider final : public Provider {
+class PackedProvider final : public Provider {
  public:
-  const char* name() const override { return "eigen_matmul"; }
+  const char* name() const override { return "packed_matmul"; }
   bool takes(const Node& node, Device device) const override {
     return node.op == Op::matmul && device.type == Device::Type::cpu &&
            (node.type.dtype == DType::f32 || node.type.dtype == DType::f64);
@@ -24,7 +24,7 @@ class EigenProvider final : public Provider {
     return has_unit_stride(shape, strides);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
-    auto payload = std::make_shared<EigenPayload>(candidate);
+    auto payload = std::make_shared<PackedPayload>(candidate);
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};  // 50 GFLOP/s
   }
@@ -32,8 +32,8 @@ class EigenProvider final : public Provider {
 
 }  // namespace
 
-const Provider& eigen_matmul() {
-  static constinit const EigenProvider provider;
+const Provider& packed_matmul() {
+  static constinit const PackedProvider provider;
   return provider;
 }
 

@@ -1,0 +1,31 @@
+// gpt_step d128|d384 [first]: the whole training step of a character GPT with AdamW, in f32, taking turns
+// (support.hpp); with `first` only the seconds of its first call.
+#include <cstring>
+
+#include "functions.hpp"
+#include "support.hpp"
+
+int main(int count, char** arguments) {
+  const bool small = count < 2 || !std::strcmp(arguments[1], "d128");
+  const std::int64_t vocabulary = 65, batch = small ? 8 : 4, time = small ? 64 : 256;
+  bench::Gpt model(
+      small ? bench::Gpt::Sizes{vocabulary, time, 128, 4, 4} : bench::Gpt::Sizes{vocabulary, time, 384, 6, 6}, {});
+  weft::optim::AdamW optimizer(model);
+  bench::eval_all(model);
+  bench::eval_all(optimizer);
+  const auto text = [&](unsigned seed) {
+    return reshape(bench::random_labels(batch * time, vocabulary, seed), {batch, time}).eval();
+  };
+  const weft::Tensor x = text(1), y = text(2);
+  auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const weft::Tensor& x, const weft::Tensor& y) {
+    return bench::train_gpt(m, o, x, y, weft::DType::f32);
+  });
+  const auto call = [&] { step(model, optimizer, x, y).eval(); };
+  if (count > 2 && !std::strcmp(arguments[2], "first")) {
+    const auto start = bench::Clock::now();
+    call();
+    std::printf("%.6f\n", bench::seconds_since(start));
+    return 0;
+  }
+  bench::take_turns(call);
+}

@@ -1,0 +1,175 @@
+"""torch_gpu_peer.py NAME CASE VARIANT: PyTorch's side of a case on a GPU, taking turns (turns.py), with as many calls
+between two synchronizations as take about 20 ms.
+
+Variants: `eager`; `compile` in its default mode; `graph`, a whole step captured by hand in a CUDA graph; `copy`, a copy
+that moves as many bytes as the case must.
+"""
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+import cases
+from gpt import Block, Gpt, composed_attention
+from turns import take_turns
+
+device = "cuda"
+bf16 = torch.bfloat16
+torch.manual_seed(0)
+torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def random(*shape, dtype=torch.float32):
+    return torch.randn(shape, device=device, dtype=dtype)
+
+
+def random_labels(*shape, classes):
+    return torch.randint(0, classes, shape, device=device)
+
+
+def function(f, *shapes, dtype=torch.float32):
+    return lambda variant: cases.call(cases.compiled_by(variant)(f), *(random(*shape, dtype=dtype) for shape in shapes))
+
+
+def copy(bytes_moved):
+    source = random(bytes_moved // 8)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def matmul(dtype, form, size=4096):
+    return function(lambda a, b, bias: F.gelu(torch.addmm(bias, a, b), approximate=form), (size, size), (size, size), (size,),
+                    dtype=dtype)
+
+
+def sum_all(count=64 << 20):
+    return lambda variant: copy(4 * count) if variant == "copy" else function(torch.sum, (count,))(variant)
+
+
+def layernorm(rows=16384, width=4096):
+    return lambda variant: cases.layer_norm_gradients(cases.compiled_by(variant), rows, width, device=device, dtype=bf16)
+
+
+def cross_entropy_gradients(rows=8192, classes=50304):
+    def make(variant):
+        labels = random_labels(rows, classes=classes)
+        loss_of = cases.compiled_by(variant)(lambda x: F.cross_entropy(x.float(), labels))
+        return cases.gradients(loss_of, None, random(rows, classes, dtype=bf16))
+    return make
+
+
+def adamw(count=100, elements=1 << 20):
+    def make(variant):
+        if variant == "copy":
+            return copy(28 * count * elements)
+        return cases.adamw(cases.compiled_by(variant), count, elements, device=device)
+    return make
+
+
+def mlp(batch):
+    def make(variant):
+        x, y = random(batch, 784), random_labels(batch, classes=10)
+        model = cases.mlp().to(device)
+        optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(1e-3, device=device), capturable=True, fused=True)
+        loss_of = cases.compiled_by(variant)(lambda: F.cross_entropy(model(x), y))
+        if variant != "graph":
+            return cases.training(loss_of, optimizer)
+
+        def step():
+            optimizer.zero_grad(set_to_none=False)
+            loss_of().backward()
+            optimizer.step()
+        return captured(step)
+    return make
+
+
+def captured(step):
+    """In a CUDA graph, after some steps on a stream of their own, as capturing asks for."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def gpt2_infer(**sizes):
+    def make(variant):
+        model = Gpt(**sizes).to(device, bf16).eval()
+        return cases.call(cases.compiled_by(variant)(model), random_labels(1, 64, classes=len(model.tokens)))
+    return make
+
+
+def gpt2_train(batch=16, time=1024, **sizes):
+    """The parameters are f32 and are cast by hand, as ours are; attention is composed."""
+    def make(variant):
+        model = Gpt(attention=composed_attention, **sizes).to(device)
+        text, labels = (random_labels(batch, time, classes=len(model.tokens)) for _ in range(2))
+
+        def loss_of():
+            low = {name: parameter.to(bf16) for name, parameter in model.named_parameters()}
+            return torch.func.functional_call(model, low, (text, labels))
+        return cases.training(cases.compiled_by(variant)(loss_of), torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True))
+    return make
+
+
+def encoder(batch, layers=12):
+    def make(variant):
+        model = torch.nn.Sequential(*(Block(768, 12, causal=False) for _ in range(layers))).to(device, bf16).eval()
+        return cases.call(cases.compiled_by(variant)(model), random(batch, 128, 768, dtype=bf16))
+    return make
+
+
+def forward_cross_entropy(rows=16384, classes=4096):
+    labels = random_labels(rows, classes=classes)
+    return function(lambda x: F.cross_entropy(x, labels), (rows, classes))
+
+
+CASES = {
+    "gpu-pointwise": {"f32-64M": function(
+        lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z), *[(64 << 20,)] * 3)},
+    "gpu-softmax": {"f32-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192)),
+                    "bf16-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192), dtype=bf16)},
+    "gpu-matmul": {"bf16-4096-bias-gelu-tanh": matmul(bf16, "tanh"),
+                   "bf16-4096-bias-gelu": matmul(bf16, "none"),
+                   "f16-4096-bias-gelu-tanh": matmul(torch.float16, "tanh")},
+    "gpu-layernorm": {"bf16-16384x4096": layernorm()},
+    "gpu-cross-entropy": {"bf16-8192x50304": cross_entropy_gradients()},
+    "gpu-adamw": {"f32-100x1M": adamw()},
+    "gpu-sum": {"f32-64M": sum_all()},
+    "gpu-mlp-step": {"b64": mlp(64), "b1024": mlp(1024)},
+    "gpu-gpt2-infer": {"bf16-B1-T64": gpt2_infer()},
+    "gpu-encoder": {"bf16-B1-T128": encoder(1), "bf16-B64-T128": encoder(64)},
+    "gpu-gpt2-train": {"bf16-B16-T1024": gpt2_train()},
+    "gpu-eager": {"softmax": function(lambda x: F.softmax(x, -1), (16384, 4096)),
+                  "layernorm": function(lambda x, scale, shift: F.layer_norm(x, (4096,), scale, shift),
+                                        (16384, 4096), (4096,), (4096,)),
+                  "cross-entropy": lambda variant: forward_cross_entropy()(variant)},
+}
+
+
+def repeated(call):
+    """Many calls until everything is done, and how many."""
+    for _ in range(20):
+        call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    calls = max(2, min(200, int(20e-3 / (time.perf_counter() - start))))
+
+    def step():
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    return step, calls
+
+
+if __name__ == "__main__":
+    name, case, variant = sys.argv[1:]
+    take_turns(*repeated(CASES[name][case](variant)))
