@@ -216,6 +216,29 @@ TEST_CASE("parts of a concatenation and a product's operand are written in place
   }
 }
 
+TEST_CASE("reductions in two stages, and rows and columns in one pass, on the device too") {
+  if (no_device()) return;
+  const auto f = [](const Tensor& x) {
+    const Tensor centered = x - mean(x, -1, true), normal = centered * rsqrt(mean(square(centered), -1, true) + 1e-5);
+    const Tensor dy = tanh(x);
+    const Tensor dx = dy - mean(dy, -1, true) - normal * mean(dy * normal, -1, true);
+    return std::vector<Tensor>{dx, sum(dy * normal, 0), sum(dy, 0), amax(x, 0), sum(x, -1)};
+  };
+  const auto all = [](const Tensor& x) { return std::vector<Tensor>{mean(square(x)), amax(x), sum(abs(x))}; };
+  auto rows_and_columns = compile(f);
+  auto whole = compile(all);
+  const auto check = [](auto& compiled, const Tensor& x) {
+    const std::vector<Tensor> expected = compiled(x), got = compiled(to(x, Device::cuda()));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      INFO("result ", i);
+      CHECK(distance(to(got[i], Device::cpu()), expected[i]) < 1e-5);
+    }
+  };
+  for (const auto& [rows, columns] : {std::pair{256, 128}, {131, 77}, {1000, 4096}, {129, 16384}, {4099, 1000}})
+    check(rows_and_columns, sample({rows, columns}, 1));
+  for (const int count : {1 << 20, 100003}) check(whole, sample({count}, 2));
+}
+
 TEST_CASE("a compiled training step on the device gives the host's parameters") {
   if (no_device()) return;
   const auto step = [](Net& net, const Tensor& x, const Tensor& y, Scalar rate) {
