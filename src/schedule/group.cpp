@@ -17,6 +17,7 @@ class Grouper {
   Grouper(const Graph& graph, Device device, const Providers& providers)
       : graph_(graph), device_(device), providers_(providers) {
     result_.nodes.resize(graph.nodes.size());
+    find_broadcast();
     result_.layouts = choose_layouts(graph);
   }
 
@@ -64,12 +65,26 @@ class Grouper {
     }
     Reads reads;
     for (const Tensor& operand : node.inputs()) collect(operand, reads);
-    if (is_scalar(node) && operations(node) <= 24 && !joins_any(node, reads)) {
-      scalar_operations_[node.index] = operations(node);
+    const bool repeated = broadcast_[node.index] && is_pointwise(node.op) && reads.groups.empty() && !is_slow(node) &&
+                          operations(node) <= 3;
+    if (repeated || (is_scalar(node) && operations(node) <= 24 && !joins_any(node, reads))) {
+      inlined_operations_[node.index] = operations(node);
       placement.role = Role::inlined;
       return;
     }
     join_or_open(node, reads);
+  }
+
+  // Values that are read through an expansion alone, such as the scale of a norm: a cheap one is computed where it is
+  // read, and no kernel waits for it.
+  void find_broadcast() {
+    broadcast_.assign(graph_.nodes.size(), true);
+    for (const Tensor& output : graph_.outputs) broadcast_[output.node()->index] = false;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = *graph_.nodes[i].node();
+      if (node.op == Op::expand || (is_view(node.op) && broadcast_[i])) continue;
+      for (const Tensor& operand : node.inputs()) broadcast_[operand.node()->index] = false;
+    }
   }
 
   // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel.
@@ -83,7 +98,8 @@ class Grouper {
     for (const Tensor& operand : node.inputs()) {
       const Node* below = operand.node();
       for (int hops = 0; is_view(below->op) && hops < 64; ++hops) below = below->input(0).node();
-      if (auto found = scalar_operations_.find(below->index); found != scalar_operations_.end()) count += found->second;
+      if (auto found = inlined_operations_.find(below->index); found != inlined_operations_.end())
+        count += found->second;
     }
     return count;
   }
@@ -173,42 +189,44 @@ class Grouper {
     }
   }
 
-  // True when every operand that the group computes is read at the very index at which the group computes it.
-  bool aligned(int id, const Tensor& value, const IndexVector& index, int budget = 64) {
+  // True when every operand that the group computes is read at the very index at which the group computes it; by what
+  // stands behind the rows, of columns, where `behind`.
+  bool aligned(int id, const Tensor& value, const IndexVector& index, bool behind, int budget = 64) {
     const Node& node = *value.node();
     const Placement& placement = at(value);
     if (placement.role == Role::grouped) {
       if (result_.find(placement.group) != id) return true;
-      if (placement.column) return false;  // complete when the kernel is
+      if (placement.column != behind) return false;
       IndexVector own;
-      if (!member_index(group(id), node.type.shape, own)) return false;
+      if (!(behind ? column_index(group(id), node.type.shape, own) : member_index(group(id), node.type.shape, own)))
+        return false;
       for (std::size_t i = 0; i < own.size(); ++i)
         if (!own[i].same(index[i])) return false;
       return true;
     }
     if (placement.role != Role::inlined) return true;
     if (budget == 0) return placement.depth < group(id).depth;
-    if (is_view(node.op)) return aligned(id, node.input(0), map_through_view(node, index), budget - 1);
+    if (is_view(node.op)) return aligned(id, node.input(0), map_through_view(node, index), behind, budget - 1);
     for (const Tensor& operand : node.inputs())
-      if (!aligned(id, operand, index, budget - 1)) return false;
+      if (!aligned(id, operand, index, behind, budget - 1)) return false;
     return true;
   }
 
-  bool operands_aligned(int id, const Node& node, const IndexVector& index) {
+  bool operands_aligned(int id, const Node& node, const IndexVector& index, bool behind) {
     if (node.op == Op::gather) {
       Reads table;
       collect(node.input(0), table);
       if (std::find(table.groups.begin(), table.groups.end(), id) != table.groups.end()) return false;
       auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
-      return aligned(id, node.input(1), IndexVector(index.begin(), index.begin() + lead));
+      return aligned(id, node.input(1), IndexVector(index.begin(), index.begin() + lead), behind);
     }
     if (node.op == Op::random_bits) {
       for (const Tensor& operand : node.inputs())
-        if (!aligned(id, operand, {})) return false;
+        if (!aligned(id, operand, {}, behind)) return false;
       return true;
     }
     for (const Tensor& operand : node.inputs())
-      if (!aligned(id, operand, index)) return false;
+      if (!aligned(id, operand, index, behind)) return false;
     return true;
   }
 
@@ -222,7 +240,11 @@ class Grouper {
       if (other != id && group(other).depth >= candidate.depth)
         return "it also waits for another kernel of the same depth or deeper";
     IndexVector index;
-    if (is_reduce(node.op)) {
+    const bool behind = candidate.carries && reads_columns(node, id);
+    if (behind) {
+      if (is_reduce(node.op) || !column_index(candidate, node.type.shape, index))
+        return "it reads the reduction of the kernel's rows to columns, which is complete behind them";
+    } else if (is_reduce(node.op)) {
       const Shape& from = type_of(node.input(0)).shape;
       if (!member_index(candidate, from, index))
         return "it reduces " + shape_text(from) + ", the kernel walks " + shape_text(candidate.domain);
@@ -245,7 +267,7 @@ class Grouper {
     } else if (is_serial(candidate) && fills_domain(candidate, node.type.shape)) {
       return "it would walk what the kernel's long reduction has walked, whose parts are then not yet joined";
     }
-    if (!operands_aligned(id, node, index) && !seeded(SeededBug::fusion_ignores_alignment))
+    if (!operands_aligned(id, node, index, behind) && !seeded(SeededBug::fusion_ignores_alignment))
       return "it reads the kernel's value at another index";
     return {};
   }
@@ -268,33 +290,47 @@ class Grouper {
     if (row.constant() < 64 || row.constant() > 16384 || rows.constant() < 128) return false;
     return last_is_inner || becomes_columns(id);
   }
-  // Whether a kernel's reductions may be done beside those of rows: nothing in it reads their results, no position.
+  // Whether a kernel's reductions may be done beside those of rows: no position, and nothing that walks the rows again
+  // reads their results.
   bool becomes_columns(int id) {
-    if (group(id).carries) return false;
-    for (const std::uint32_t member : group(id).members) {
+    const Group& candidate = group(id);
+    if (candidate.carries) return false;
+    const std::vector<std::uint32_t> behind = behind_reductions(id);
+    return std::all_of(behind.begin(), behind.end(), [&](std::uint32_t member) {
       const Node& node = *graph_.nodes[member].node();
-      if (node.op == Op::argmax) return false;
-      for (const Tensor& operand : node.inputs())
-        if (reads_reduction(operand, id)) return false;
+      return node.op != Op::argmax && (is_reduce(node.op) || !fills_domain(candidate, node.type.shape));
+    });
+  }
+  // The group's reductions, and the members that read them.
+  std::vector<std::uint32_t> behind_reductions(int id) {
+    std::vector<std::uint32_t> members = group(id).members, behind;
+    std::sort(members.begin(), members.end());
+    const auto is_behind = [&](const Tensor& value) {
+      return std::find(behind.begin(), behind.end(), value.node()->index) != behind.end();
+    };
+    for (const std::uint32_t member : members) {
+      const Node& node = *graph_.nodes[member].node();
+      if ((is_reduce(node.op) && !reduces_nothing(node)) || reads(node, id, is_behind)) behind.push_back(member);
     }
-    return true;
+    return behind;
   }
-  bool reads_reduction(const Tensor& value, int id, int budget = 64) {
-    const Placement& placement = at(value);
-    if (placement.role == Role::grouped) return is_reduce(value.node()->op) && result_.find(placement.group) == id;
-    if (placement.role != Role::inlined) return false;
-    if (budget == 0) return true;
-    for (const Tensor& operand : value.node()->inputs())
-      if (reads_reduction(operand, id, budget - 1)) return true;
-    return false;
+  bool reads_columns(const Node& node, int id) {
+    return reads(node, id, [&](const Tensor& value) { return at(value).column; });
   }
-  // The group's reductions become those of columns, and `inner` the axes of its rows.
-  void make_columns(Group& target, const bool* inner) {
-    for (const std::uint32_t member : target.members)
-      if (is_reduce(graph_.nodes[member].node()->op) && !reduces_nothing(*graph_.nodes[member].node()))
-        result_.nodes[member].column = true;
-    std::copy(inner, inner + max_rank, target.inner);
-    target.carries = true;
+  // Whether a node reads, through views and inlined values, a value of the group that `is` says.
+  template <class Is>
+  bool reads(const Node& node, int id, const Is& is, int budget = 64) {
+    return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Tensor& operand) {
+      const Placement& placement = at(operand);
+      if (placement.role == Role::grouped) return result_.find(placement.group) == id && is(operand);
+      return placement.role == Role::inlined && (budget == 0 || reads(*operand.node(), id, is, budget - 1));
+    });
+  }
+  // The group's reductions, and what reads them, become those of columns, and `inner` the axes of its rows.
+  void make_columns(int id, const bool* inner) {
+    for (const std::uint32_t member : behind_reductions(id)) result_.nodes[member].column = true;
+    std::copy(inner, inner + max_rank, group(id).inner);
+    group(id).carries = true;
   }
   // Which of a kernel's axes are the last in memory order decides who is a row.
   static bool is_row(const Group& group, const bool* inner) {
@@ -351,8 +387,10 @@ class Grouper {
     if (group(a).members.size() < group(b).members.size()) std::swap(a, b);
     Group &into = group(a), &from = group(b);
     if (into.reduces && from.reduces && !std::equal(into.inner, into.inner + max_rank, from.inner)) {
-      Group& columns = is_row(into, into.inner) ? from : into;
-      make_columns(columns, (&columns == &into ? from : into).inner);
+      if (is_row(into, into.inner))
+        make_columns(b, into.inner);
+      else
+        make_columns(a, from.inner);
     }
     into.carries |= from.carries;
     into.members.insert(into.members.end(), from.members.begin(), from.members.end());
@@ -367,6 +405,7 @@ class Grouper {
   void join(int id, const Node& node) {
     Group& target = group(id);
     Placement& placement = at(node);
+    placement.column = target.carries && reads_columns(node, id);
     if (is_reduce(node.op)) {
       IndexVector index;
       const Shape& from = type_of(node.input(0)).shape;
@@ -379,7 +418,7 @@ class Grouper {
         std::copy(inner, inner + max_rank, target.inner);
       } else if (!std::equal(inner, inner + max_rank, target.inner)) {
         if (is_row(target, inner))
-          make_columns(target, inner);
+          make_columns(id, inner);
         else
           placement.column = !seeded(SeededBug::fusion_mixes_reduced_axes);
         target.carries = true;
@@ -508,8 +547,9 @@ class Grouper {
   Device device_;
   const Providers& providers_;
   Grouping result_;
-  std::map<std::uint32_t, int> scalar_operations_;
-  int last_effect_ = 0;  // its depth: the first check that fails is the first of the program
+  std::map<std::uint32_t, int> inlined_operations_;
+  std::vector<bool> broadcast_;  // by node index
+  int last_effect_ = 0;          // its depth: the first check that fails is the first of the program
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ enum class Role : std::uint8_t {
 struct Placement {
   Role role = Role::inlined;
   bool realized = false;
-  bool column = false;  // grouped: reduces the axes that are not the group's inner ones
+  bool column = false;  // grouped: reduces the axes that are not the group's inner ones, or reads what does
   int group = -1;       // grouped
   int depth = 0;        // of the latest step that this value needs
 };
@@ -66,7 +66,7 @@ bool fills_domain(const Group& group, const Shape& shape);
 // A member's element at a point of the domain, or nothing when its shape fits neither the whole domain nor the outer
 // axes.
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
-// The same of a member that reduces all outer axes: its shape is that of the inner ones.
+// The same of a member that stands behind the reduction of all outer axes: its shape is that of the inner ones.
 bool column_index(const Group& group, const Shape& shape, IndexVector& index);
 // Few outer points, each with a long reduction.
 bool is_serial(const Group& group);
