@@ -34,8 +34,9 @@ std::string value_type(DType dtype) {
 
 class Generator {
  public:
-  explicit Generator(const Kernel& kernel)
+  Generator(const Kernel& kernel, std::size_t sets)
       : kernel_(kernel),
+        sets_(sets),
         nest_(loop::device_nest(kernel)),
         analysis_(nest_.analysis),
         team_(nest_.team),
@@ -46,9 +47,18 @@ class Generator {
     comments();
     const std::size_t buffers = std::max<std::size_t>(kernel_.buffers.size(), 1);
     const std::size_t sizes = std::max<std::size_t>(kernel_.parameters.size(), 1);
+    const std::string shape = std::to_string(buffers) + ", " + std::to_string(sizes) + "> ";
     open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads()) + ") " + kernel_.name +
-         "(const __grid_constant__ Arguments<" + std::to_string(buffers) + ", " + std::to_string(sizes) +
-         "> arguments) {");
+         "(const __grid_constant__ " +
+         (sets_ > 1 ? "ArgumentTable<" + std::to_string(sets_) + ", " + shape + "table"
+                    : "Arguments<" + shape + "arguments") +
+         ") {");
+    if (sets_ > 1) {
+      line("const int set = table.set_of(blockIdx.x);");
+      line("const auto& arguments = table.sets[set];");
+      line("const unsigned before = set ? unsigned(table.ends[set - 1]) : 0;");
+      line("const unsigned block = blockIdx.x - before, blocks = unsigned(table.ends[set]) - before;");
+    }
     line(std::string("using index = ") + (loop::fits_32_bits(kernel_) ? "int;" : "long;"));
     addresses();
     write(nest_.body);
@@ -80,6 +90,8 @@ class Generator {
   std::string buffer_name(int buffer) const {
     return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
   }
+  std::string block() const { return sets_ > 1 ? "block" : "blockIdx.x"; }
+  std::string blocks() const { return sets_ > 1 ? "blocks" : "gridDim.x"; }
   static std::string number(std::int64_t n) { return std::to_string(n); }
   Dim product(const std::vector<int>& axes) const { return loop::extent_of(kernel_, axes); }
 
@@ -197,7 +209,7 @@ class Generator {
   // Who stores what all threads of a team have.
   std::string guard() const {
     switch (inside_) {
-      case Inside::function: return "if (blockIdx.x == 0 && threadIdx.x == 0) ";
+      case Inside::function: return "if (" + block() + " == 0 && threadIdx.x == 0) ";
       case Inside::unit:
         return analysis_.form == Form::columns ? "if (active && member == 0) "
                : analysis_.form == Form::rows  ? "if (member == 0) "
@@ -257,8 +269,8 @@ class Generator {
     const bool flat = analysis_.outer.empty();
     line("const index units = " + text_of(units) + ";");
     if (!flat) line("const index chunks = " + text_of(chunks) + ";");
-    open("for (index unit = index(blockIdx.x) * " + threads +
-         " + index(threadIdx.x); unit < units; unit += index(gridDim.x) * " + threads + ") {");
+    open("for (index unit = index(" + block() + ") * " + threads +
+         " + index(threadIdx.x); unit < units; unit += index(" + blocks() + ") * " + threads + ") {");
     if (!flat) {
       line("const index row = unit / chunks;");
       name_axes(analysis_.outer, "row");
@@ -273,9 +285,9 @@ class Generator {
     line("const int member = threadIdx.x" + (teams > 1 ? " % " + number(team_.members) : std::string()) + ";");
     line("const index rows = " + text_of(count) + ", positions = " + text_of(positions()) + ";");
     const std::string first =
-        teams > 1 ? "index(blockIdx.x) * " + number(teams) + " + index(threadIdx.x) / " + number(team_.members)
-                  : "blockIdx.x";
-    open("for (index row = " + first + "; row < rows; row += index(gridDim.x)" +
+        teams > 1 ? "index(" + block() + ") * " + number(teams) + " + index(threadIdx.x) / " + number(team_.members)
+                  : block();
+    open("for (index row = " + first + "; row < rows; row += index(" + blocks() + ")" +
          (teams > 1 ? " * " + number(teams) : "") + ") {");
     name_axes(analysis_.outer, "row");
     for (const int i : analysis_.kept)
@@ -290,7 +302,7 @@ class Generator {
     line("const int member = threadIdx.x / " + width + ";");
     line("const index units = " + text_of(units) + ", chunks = " + text_of(chunks) +
          ", rows = " + text_of(kernel_.inner_count()) + ";");
-    open("for (index unit = blockIdx.x; unit < units; unit += gridDim.x) {");
+    open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
     name_axes(analysis_.outer, "unit / chunks");
     line("const index column = unit % chunks * " + width + " + index(threadIdx.x) % " + width + ";");
     line("const bool active = column < " + text_of(vector_extent()) + ";");
@@ -424,6 +436,7 @@ class Generator {
   enum class Inside : std::uint8_t { function, unit, turn, element };
 
   const Kernel& kernel_;
+  const std::size_t sets_;
   const loop::Nest nest_;
   const Analysis& analysis_;
   const loop::Team& team_;
@@ -438,6 +451,6 @@ class Generator {
 
 }  // namespace
 
-CudaKernel generate_cuda(const Kernel& kernel) { return Generator(kernel).run(); }
+CudaKernel generate_cuda(const Kernel& kernel, std::size_t sets) { return Generator(kernel, sets).run(); }
 
 }  // namespace weft::codegen

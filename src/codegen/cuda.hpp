@@ -24,7 +24,8 @@ struct CudaKernel {
   int threads = 1;  // of a block
   Dim blocks = 1;   // as many as there is work for, over the kernel's size slots
 };
-CudaKernel generate_cuda(const loop::Kernel& kernel);
+// Of `sets` > 1 the function takes a table of so many sets of buffers and sizes, and a block works for one of them.
+CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
 
 // Steps that are library calls on the host and small kernels here. Their names are the functions' names.
 std::string cuda_scatter_add_name(DType dtype);

@@ -1,4 +1,7 @@
-// A kernel of the loop IR as a step: generated, compiled with the others of its graph, and run over its units.
+// Kernels of the loop IR as a step: generated, compiled with the others of their graph, and run over their units. On a
+// device several kernels of one text may be one launch over a table of their buffers.
+#include <algorithm>
+
 #include "base/fail.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
@@ -11,35 +14,60 @@ namespace {
 
 class Generated final : public Payload {
  public:
-  explicit Generated(loop::Kernel kernel) : kernel_(std::move(kernel)) {}
-  std::string text() const override { return loop::to_text(kernel_); }
-  loop::Cost cost() const override {
-    const loop::Cost cost = loop::cost(kernel_);
-    return {loop::over_symbols(cost.bytes, kernel_), loop::over_symbols(cost.operations, kernel_)};
+  explicit Generated(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
+  std::string text() const override {
+    std::string text = loop::to_text(kernels_[0]);
+    if (kernels_.size() > 1)
+      text += "  and " + std::to_string(kernels_.size() - 1) + " more of this text, in one launch\n";
+    return text;
   }
-  bool in_place(int argument, int result) const override { return loop::may_overwrite(kernel_, argument, result); }
-  const loop::Kernel* kernel() const override { return &kernel_; }
-  runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernel_); }
+  loop::Cost cost() const override {
+    loop::Cost all;
+    for (const loop::Kernel& kernel : kernels_) {
+      const loop::Cost cost = loop::cost(kernel);
+      all.bytes = all.bytes + loop::over_symbols(cost.bytes, kernel);
+      all.operations = all.operations + loop::over_symbols(cost.operations, kernel);
+    }
+    return all;
+  }
+  // No other kernel of the table may read the argument.
+  bool in_place(int argument, int result) const override {
+    const auto reads = [&](const loop::Kernel& kernel) {
+      return std::any_of(kernel.buffers.begin(), kernel.buffers.end(),
+                         [&](const loop::Buffer& buffer) { return buffer.value == argument; });
+    };
+    const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), reads);
+    if (kernel == kernels_.end() || std::count_if(kernels_.begin(), kernels_.end(), reads) > 1) return false;
+    return loop::may_overwrite(*kernel, argument, result);
+  }
+  const loop::Kernel* kernel() const override { return &kernels_[0]; }
+  runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    WEFT_CHECK(preparation.function(), "kernel ", kernel_.name, " has not been compiled");
+    const loop::Kernel& first = kernels_[0];
+    WEFT_CHECK(preparation.function(), "kernel ", first.name, " has not been compiled");
+    if (kernels_.size() > 1) {
+      std::vector<std::span<const Dim>> parameters;
+      for (const loop::Kernel& kernel : kernels_) parameters.emplace_back(kernel.parameters);
+      return std::make_unique<runtime::cuda::DeviceKernelTable>(preparation, first.buffers.size(), parameters);
+    }
     if (preparation.device.type == Device::Type::cuda)
-      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, kernel_.buffers.size(), kernel_.parameters);
+      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, first.buffers.size(), first.parameters);
     // On one thread 8 bytes or 8 simple operations of a vector kernel take a nanosecond.
     const loop::Cost whole = cost();
     return std::make_unique<runtime::HostKernel>(reinterpret_cast<runtime::KernelFunction>(preparation.function()),
                                                  preparation, whole.bytes / Dim(8) + whole.operations / Dim(8),
-                                                 kernel_.parameters);
+                                                 first.parameters);
   }
 
  private:
-  loop::Kernel kernel_;
+  std::vector<loop::Kernel> kernels_;
 };
 
 }  // namespace
 
-std::shared_ptr<Payload> generated_kernel(loop::Kernel kernel) {
-  return std::make_shared<Generated>(std::move(kernel));
+std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels) {
+  return std::make_shared<Generated>(std::move(kernels));
 }
 
 }  // namespace weft::providers

@@ -27,6 +27,6 @@ class Provider {
 const Providers& all();
 
 // A generated kernel as a step (providers/generated.cpp).
-std::shared_ptr<Payload> generated_kernel(loop::Kernel kernel);
+std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);
 
 }  // namespace weft::providers

@@ -2,6 +2,7 @@
 
 #include "base/fail.hpp"
 #include "providers/provider.hpp"
+#include "runtime/cuda/steps.hpp"
 
 namespace weft::providers {
 
@@ -31,7 +32,13 @@ class Registry final : public Providers {
     WEFT_CHECK(best, "nobody offers ", info(candidate.node.op).name, " ", to_string(candidate.node.type));
     return *std::move(best);
   }
-  std::shared_ptr<Payload> generated(loop::Kernel kernel) const override { return generated_kernel(std::move(kernel)); }
+  std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
+    return generated_kernels(std::move(kernels));
+  }
+  std::size_t most_sets(const loop::Kernel& kernel, Device device) const override {
+    if (device.type != Device::Type::cuda) return 1;
+    return runtime::cuda::most_sets(kernel.buffers.size(), kernel.parameters.size());
+  }
 
  private:
   static constexpr const Provider& (*rows[])() = {

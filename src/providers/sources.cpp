@@ -5,25 +5,31 @@
 
 namespace weft::providers {
 
-runtime::EntryPoint Sources::add(const loop::Kernel& given) {
+runtime::EntryPoint Sources::add(std::span<const loop::Kernel> kernels) {
+  const loop::Kernel& given = kernels[0];
+  const std::size_t sets = kernels.size();
   loop::Kernel kernel = given;
   kernel.name.clear();
   kernel.parameters.assign(given.parameters.size(), Dim(0));
-  auto [found, fresh] = names_.emplace(loop::to_text(kernel), "");
+  auto [found, fresh] = names_.emplace(loop::to_text(kernel) + std::to_string(sets), "");
   if (fresh) {
-    found->second = "weft_k" + std::to_string(kernels_.size()) + "_" + given.name;
+    found->second =
+        "weft_k" + std::to_string(kernels_.size()) + "_" + given.name + (sets > 1 ? "_of_" + std::to_string(sets) : "");
     kernels_.push_back(given);
     kernels_.back().name = found->second;
   }
   const std::string& name = found->second;
   if (device_.type == Device::Type::cpu) return {name, loop::over_symbols(loop::unit_count(given), given)};
   if (fresh) {
-    codegen::CudaKernel made = codegen::generate_cuda(kernels_.back());
+    codegen::CudaKernel made = codegen::generate_cuda(kernels_.back(), sets);
     grids_[name] = {made.blocks, made.threads};
     texts_[name] = std::move(made.text);
   }
   const Grid& grid = grids_.at(name);
-  return {name, loop::over_symbols(grid.blocks, given), grid.threads};
+  runtime::EntryPoint entry{name, loop::over_symbols(grid.blocks, given), grid.threads};
+  if (sets > 1)
+    for (const loop::Kernel& each : kernels) entry.sets.push_back(loop::over_symbols(grid.blocks, each));
+  return entry;
 }
 
 void Sources::generate_texts() {

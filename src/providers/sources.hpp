@@ -3,6 +3,7 @@
 // one.
 #pragma once
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ class Sources {
   explicit Sources(Device device) : device_(device) {}
   Device device() const { return device_; }
 
-  // The function of a kernel. Its units are over the graph's symbols.
-  runtime::EntryPoint add(const loop::Kernel& kernel);
+  // The function of a kernel; of several of one text, on a device, the one that takes a table of their buffers. Its
+  // units are over the graph's symbols.
+  runtime::EntryPoint add(std::span<const loop::Kernel> kernels);
   // A device's function that no kernel of the loop IR describes.
   void add(const std::string& name, const std::string& text) { texts_[name] = text; }
 

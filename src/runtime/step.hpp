@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/storage.hpp"
 #include "runtime/plan_number.hpp"
@@ -22,8 +23,9 @@ class Functions {
 // The compiled function that a step calls. The name is empty where it calls none.
 struct EntryPoint {
   std::string name;
-  Dim units = 1;    // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
-  int threads = 0;  // on a device: of a block
+  Dim units = 1;               // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
+  int threads = 0;             // on a device: of a block
+  std::vector<Dim> sets = {};  // on a device: the blocks of each set of buffers, where it takes a table of them
 };
 
 // What a step has while it is made ready.

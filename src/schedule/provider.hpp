@@ -68,8 +68,9 @@ class Providers {
   virtual bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const = 0;
   // The cheapest offer. Throws InternalError where nobody offers.
   virtual Offer best(const Candidate& candidate) const = 0;
-  // A fused group is done by a generated kernel.
-  virtual std::shared_ptr<Payload> generated(loop::Kernel kernel) const = 0;
+  // A fused group is done by a generated kernel; several of one text may be one launch, of at most so many.
+  virtual std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const = 0;
+  virtual std::size_t most_sets(const loop::Kernel& kernel, Device device) const = 0;
 
  protected:
   ~Providers() = default;

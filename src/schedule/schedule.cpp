@@ -50,9 +50,15 @@ class Scheduler {
       int group;
     };
     std::vector<Item> items;
+    int deepest = 0;
+    for (const Placement& placement : grouping_.nodes) deepest = std::max(deepest, placement.depth);
+    const std::vector<bool> read = groups_read_by_others();
     for (std::size_t g = 0; g < grouping_.groups.size(); ++g)
-      if (grouping_.groups[g].merged_into < 0 && has_stores(static_cast<int>(g)))
-        items.push_back({grouping_.groups[g].depth, grouping_.groups[g].members.front(), static_cast<int>(g)});
+      if (grouping_.groups[g].merged_into < 0 && has_stores(static_cast<int>(g))) {
+        const bool late = !read[g] && may_wait(grouping_.groups[g]);
+        items.push_back(
+            {late ? deepest : grouping_.groups[g].depth, grouping_.groups[g].members.front(), static_cast<int>(g)});
+      }
     for (const Tensor& value : graph_.nodes) {
       const Placement& placement = grouping_[value];
       if (placement.role == Role::external || placement.role == Role::assembled)
@@ -61,6 +67,8 @@ class Scheduler {
     std::sort(items.begin(), items.end(),
               [](const Item& a, const Item& b) { return a.depth != b.depth ? a.depth < b.depth : a.node < b.node; });
     for (const Item& item : items) {
+      if (item.depth != depth_) tables_.clear();
+      depth_ = item.depth;
       const Node& node = *graph_.nodes[item.node].node();
       if (item.group >= 0)
         add_group(item.group);
@@ -76,6 +84,27 @@ class Scheduler {
   }
 
  private:
+  // By group: whether another step reads what it computes.
+  std::vector<bool> groups_read_by_others() const {
+    std::vector<bool> read(grouping_.groups.size(), false);
+    for (const Tensor& value : graph_.nodes) {
+      const Placement& reader = grouping_[value];
+      for (const Tensor& operand : value.node()->inputs()) {
+        const Placement& placement = grouping_[operand];
+        if (placement.role == Role::grouped && (reader.role != Role::grouped || reader.group != placement.group))
+          read[static_cast<std::size_t>(placement.group)] = true;
+      }
+    }
+    return read;
+  }
+  // A small kernel that only gives results, as the update of a parameter is, may wait for others of its text: it is
+  // launched with them. What it reads lives as long.
+  bool may_wait(const Group& group) const {
+    if (device_.type == Device::Type::cpu) return false;
+    const Dim elements = group.domain.element_count();
+    return elements.is_constant() && elements.constant() <= 1 << 20;
+  }
+
   // Those of which only packed copies are read.
   void drop_unread_constants() {
     std::vector<bool> read(schedule_.buffers.size());
@@ -187,11 +216,34 @@ class Scheduler {
     Step step;
     step.name = kernel.name;
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
-    step.payload = providers_.generated(std::move(kernel));
+    step.payload = providers_.generated({std::move(kernel)});
     schedule_.steps.push_back(std::move(step));
   }
 
-  void add_stages(loop::Stages stages, const std::vector<std::uint32_t>& members) {
+  // Kernels of one depth are independent: those of one text are one launch over a table of their buffers, at the place
+  // of the first.
+  bool joins_table(const loop::Kernel& kernel) {
+    const std::size_t most = providers_.most_sets(kernel, device_);
+    if (most <= 1) return false;
+    loop::Kernel nameless = kernel;
+    nameless.name.clear();
+    nameless.parameters.assign(kernel.parameters.size(), Dim(0));
+    Table& table = tables_[loop::to_text(nameless)];
+    if (table.kernels.empty() || table.kernels.size() == most) {
+      table = {schedule_.steps.size(), {kernel}};
+      return false;
+    }
+    Step& step = schedule_.steps[table.step];
+    table.kernels.push_back(kernel);
+    table.kernels.back().name = step.name;
+    for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
+    std::vector<loop::Kernel> kernels = table.kernels;
+    kernels[0] = *step.payload->kernel();
+    step.payload = providers_.generated(std::move(kernels));
+    return true;
+  }
+
+  void add_stages(loop::Stages stages, const std::vector<std::uint32_t>& members, bool independent = false) {
     const int first = static_cast<int>(schedule_.buffers.size());
     for (const loop::Stages::Partial& partial : stages.partials) {
       ScheduleBuffer buffer;
@@ -199,6 +251,7 @@ class Scheduler {
       buffer.elements = partial.elements;
       schedule_.buffers.push_back(std::move(buffer));
     }
+    if (independent && stages.kernels.size() == 1 && joins_table(stages.kernels[0])) return;
     for (loop::Kernel& kernel : stages.kernels) {
       for (loop::Buffer& buffer : kernel.buffers)
         if (buffer.value <= loop::partial(0)) buffer.value = first + (loop::partial(0) - buffer.value);
@@ -220,7 +273,7 @@ class Scheduler {
       point.target = grouping_.memory_index(node, point.index);
       stores.push_back(std::move(point));
     }
-    if (!stores.empty()) add_stages(lower(context(), group, id, stores), group.members);
+    if (!stores.empty()) add_stages(lower(context(), group, id, stores), group.members, true);
   }
 
   // A part (or the filling) of an assembled value: a kernel over the part's own index space.
@@ -342,6 +395,12 @@ class Scheduler {
   Grouping grouping_;
   std::vector<int> buffer_;
   Schedule schedule_;
+  struct Table {
+    std::size_t step = 0;
+    std::vector<loop::Kernel> kernels;
+  };
+  int depth_ = 0;
+  std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
 
 std::string strides_text(const std::vector<Dim>& strides) {

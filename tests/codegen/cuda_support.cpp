@@ -37,7 +37,7 @@ runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel,
   loop::Kernel sized = trial.kernel;
   sized.parameters.assign(trial.sizes.begin(), trial.sizes.end());
   launch.entry = {trial.kernel.name, Dim(dims::evaluate(kernel.blocks, trial.sizes)), kernel.threads};
-  launch.step = providers::generated_kernel(std::move(sized));
+  launch.step = providers::generated_kernels({std::move(sized)});
   for (std::size_t b = 0; b < trial.buffers.size(); ++b) {
     plan.buffers.push_back(
         {runtime::PlanBuffer::Kind::argument, static_cast<int>(b), trial.kernel.buffers[b].dtype, Dim(0), Dim(0)});

@@ -60,6 +60,16 @@ struct Net {
 
 }  // namespace
 
+TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set") {
+  if (no_nvrtc()) return;
+  std::vector<std::string> texts;
+  for (const loop::Kernel& kernel : {scale(10, 64, "flat"), row_sum(100, 8192, DType::bf16, Op::sum, "rows")})
+    texts.push_back(codegen::generate_cuda(kernel, 3).text);
+  CHECK(contains(texts[0], "ArgumentTable<3, 3, 1> table"));
+  CHECK(!contains(texts[0], "gridDim"));
+  CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(texts), "sm_90"));
+}
+
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {
   const std::string small = codegen::generate_cuda(scale(10, 64, "small")).text;
   CHECK(contains(small, "using index = int;"));

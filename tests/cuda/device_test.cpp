@@ -239,6 +239,39 @@ TEST_CASE("reductions in two stages, and rows and columns in one pass, on the de
   for (const int count : {1 << 20, 100003}) check(whole, sample({count}, 2));
 }
 
+namespace {
+
+struct Many {
+  std::vector<Param> values;
+  WEFT_MEMBERS(values)
+};
+
+}  // namespace
+
+TEST_CASE("kernels of one text are few launches, whatever their sizes") {
+  if (no_device()) return;
+  auto step = compile([](Many& model, const Many& gradients, Scalar rate) {
+    for (std::size_t i = 0; i < model.values.size(); ++i)
+      model.values[i] = model.values[i].tensor() - tanh(gradients.values[i].tensor()) * rate;
+  });
+  Many host, there, gradients, gradients_there;
+  for (int i = 0; i < 130; ++i) {
+    host.values.emplace_back(sample({1 + i * 37, i % 3 + 1}, static_cast<std::uint64_t>(i)));
+    gradients.values.emplace_back(sample({1 + i * 37, i % 3 + 1}, static_cast<std::uint64_t>(500 + i)));
+    there.values.emplace_back(to(host.values.back(), Device::cuda()));
+    gradients_there.values.emplace_back(to(gradients.values.back(), Device::cuda()));
+  }
+  for (int i = 0; i < 3; ++i) {
+    step(host, gradients, Scalar(0.1));
+    step(there, gradients_there, Scalar(0.1));
+  }
+  for (std::size_t i = 0; i < host.values.size(); ++i) {
+    INFO("parameter ", i);
+    CHECK(distance(to(there.values[i], Device::cpu()), host.values[i]) < 1e-6);
+  }
+  CHECK(explain(step, there, gradients_there, Scalar(0.1)).kernels.size() <= 3);
+}
+
 TEST_CASE("a compiled training step on the device gives the host's parameters") {
   if (no_device()) return;
   const auto step = [](Net& net, const Tensor& x, const Tensor& y, Scalar rate) {

@@ -96,7 +96,8 @@ struct Idlers final : Providers {
     seen.push_back(candidate.buffers());
     return {1, std::make_shared<Idle>()};
   }
-  std::shared_ptr<Payload> generated(loop::Kernel) const override { return std::make_shared<Idle>(); }
+  std::shared_ptr<Payload> generated(std::vector<loop::Kernel>) const override { return std::make_shared<Idle>(); }
+  std::size_t most_sets(const loop::Kernel&, Device) const override { return 1; }
   mutable std::vector<std::vector<int>> seen;
 };
 

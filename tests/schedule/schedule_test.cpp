@@ -34,6 +34,11 @@ class Traced {
   Tensor f32(Sizes... sizes) {
     return input(DType::f32, Shape::of(sizes...));
   }
+  Tensor input(Device device, Shape shape) {
+    const Parameter slot{static_cast<std::int64_t>(trace_.inputs.size())};
+    trace_.inputs.push_back(record(Op::input, {}, slot, Type{DType::f32, false, device, shape}, {}));
+    return trace_.inputs.back();
+  }
   Dim symbol(std::int64_t hint) { return trace_.dims.new_symbol(hint); }
   Graph graph(std::vector<Tensor> outputs) {
     Graph graph = make_graph(trace_.inputs, std::move(outputs), trace_.effects);
@@ -201,6 +206,25 @@ TEST_CASE("row and column reductions of one value are one pass over it: columns 
     CHECK(std::count_if(first.buffers.begin(), first.buffers.end(), [](const auto& b) { return !b.written; }) == 1);
     CHECK(std::count_if(second.body.begin(), second.body.end(), [](const auto& i) { return i.joins; }) == 1);
   }
+}
+
+TEST_CASE("on a device kernels of one text that wait for nothing are one launch, and small last ones wait for them") {
+  const auto steps = [](Device device, std::int64_t size) {
+    Traced t;
+    std::vector<Tensor> outputs;
+    Tensor chain = t.input(device, Shape::of(size));
+    for (int i = 0; i < 10; ++i) {
+      chain = softmax(chain, 0);  // a kernel each: its result is read at another index
+      chain = reshape(matmul(reshape(chain, {1, size}), reshape(chain, {size, 1})), {1}) * chain;
+      outputs.push_back(t.input(device, Shape::of(64)) - sum(chain) * 0.1);
+    }
+    int updates = 0;
+    for (const Step& step : make_schedule(t.graph(outputs), device, providers::all()).steps)
+      updates += step.payload->kernel() && step.name.find("sub") != std::string::npos;
+    return updates;
+  };
+  CHECK(steps(Device::cpu(), 32) >= 10);
+  CHECK(steps(Device::cuda(), 32) == 1);
 }
 
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {

@@ -12,24 +12,40 @@ namespace {
 constexpr std::int64_t blocks_a_multiprocessor = 32;
 constexpr std::size_t most_words = 4096;  // 32 KB of arguments, more than a launch may have
 
-// The kernel's one argument is Arguments<Buffers, Sizes> of cuda.inc: pointers, then sizes, at least one of each.
+// The words of a kernel's one argument, a struct of cuda.inc.
+class Words {
+ public:
+  void add(std::uint64_t word) {
+    WEFT_CHECK(count_ < most_words, "a kernel with more arguments than a launch may have");
+    words_[count_++] = word;
+  }
+  // Arguments<Buffers, Sizes>: pointers, then sizes, at least one of each.
+  void add(std::span<void* const> pointers, std::span<const std::int64_t> sizes) {
+    for (void* pointer : pointers) add(reinterpret_cast<std::uint64_t>(pointer));
+    if (pointers.empty()) add(0);
+    for (const std::int64_t size : sizes) add(static_cast<std::uint64_t>(size));
+    if (sizes.empty()) add(0);
+  }
+  void launch(const DeviceState& device, Function* function, std::int64_t blocks, int threads) {
+    std::size_t bytes = count_ * sizeof(std::uint64_t);
+    // CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
+    void* extra[] = {reinterpret_cast<void*>(1), words_, reinterpret_cast<void*>(2), &bytes, nullptr};
+    check(driver().cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
+                                  0, device.queue.stream, nullptr, extra),
+          "cuLaunchKernel");
+  }
+
+ private:
+  std::uint64_t words_[most_words];
+  std::size_t count_ = 0;
+};
+
 void launch(const DeviceState& device, Function* function, std::int64_t blocks, int threads,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes) {
   if (blocks <= 0) return;
-  std::uint64_t words[most_words];
-  std::size_t count = 0;
-  WEFT_CHECK(pointers.size() + sizes.size() + 2 <= most_words, "a kernel with ", pointers.size(), " buffers");
-  for (void* pointer : pointers) words[count++] = reinterpret_cast<std::uint64_t>(pointer);
-  if (pointers.empty()) words[count++] = 0;
-  for (const std::int64_t size : sizes) words[count++] = static_cast<std::uint64_t>(size);
-  if (sizes.empty()) words[count++] = 0;
-  std::size_t bytes = count * sizeof(std::uint64_t);
-  // CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
-  void* extra[] = {reinterpret_cast<void*>(1), words, reinterpret_cast<void*>(2), &bytes, nullptr};
-  const std::int64_t grid = std::min(blocks, device.multiprocessors * blocks_a_multiprocessor);
-  check(driver().cuLaunchKernel(function, static_cast<unsigned>(grid), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
-                                device.queue.stream, nullptr, extra),
-        "cuLaunchKernel");
+  Words words;
+  words.add(pointers, sizes);
+  words.launch(device, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor), threads);
 }
 
 }  // namespace
@@ -44,6 +60,35 @@ DeviceKernel::DeviceKernel(const Preparation& preparation, std::size_t buffers, 
 
 void DeviceKernel::run(const StepCall& call) const {
   launch(device_, function_, call.numbers[units_.begin], threads_, {call.pointers, buffers_}, call.part(parameters_));
+}
+
+std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
+  constexpr std::size_t most = 4096 / sizeof(std::uint64_t);  // what every driver takes
+  return most / (1 + std::max<std::size_t>(buffers, 1) + std::max<std::size_t>(parameters, 1));
+}
+
+DeviceKernelTable::DeviceKernelTable(const Preparation& preparation, std::size_t buffers,
+                                     std::span<const std::span<const Dim>> parameters)
+    : device_(use(preparation.device)),
+      function_(static_cast<Function*>(preparation.function())),
+      threads_(preparation.entry.threads),
+      buffers_(buffers) {
+  for (std::size_t set = 0; set < parameters.size(); ++set)
+    sets_.emplace_back(preparation.numbers.add({preparation.entry.sets[set]}),
+                       preparation.numbers.add(parameters[set]));
+}
+
+void DeviceKernelTable::run(const StepCall& call) const {
+  // Each set has its share of what the device holds at once.
+  const std::int64_t share = std::max<std::int64_t>(
+      1, device_.multiprocessors * blocks_a_multiprocessor / static_cast<std::int64_t>(sets_.size()));
+  Words words;
+  std::int64_t end = 0;
+  for (const auto& [blocks, parameters] : sets_)
+    words.add(static_cast<std::uint64_t>(end += std::clamp<std::int64_t>(call.numbers[blocks.begin], 0, share)));
+  for (std::size_t set = 0; set < sets_.size(); ++set)
+    words.add({call.pointers + set * buffers_, buffers_}, call.part(sets_[set].second));
+  if (end > 0) words.launch(device_, function_, end, threads_);
 }
 
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation)

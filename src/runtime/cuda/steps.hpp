@@ -21,6 +21,23 @@ class DeviceKernel final : public Runnable {
   NumberTable::Range units_, parameters_;
 };
 
+// One launch of kernels of one text: a table holds the buffers and sizes of each set. At most so many fit.
+std::size_t most_sets(std::size_t buffers, std::size_t parameters);
+class DeviceKernelTable final : public Runnable {
+ public:
+  // `parameters`: those of each set.
+  DeviceKernelTable(const Preparation& preparation, std::size_t buffers,
+                    std::span<const std::span<const Dim>> parameters);
+  void run(const StepCall& call) const override;
+
+ private:
+  DeviceState& device_;
+  Function* function_;
+  int threads_;
+  std::size_t buffers_;                                                  // of a set
+  std::vector<std::pair<NumberTable::Range, NumberTable::Range>> sets_;  // blocks, parameters
+};
+
 // Buffers: a, b, c. By cuBLASLt, or by the function for strides that the library does not take.
 class DeviceProduct final : public Runnable {
  public:
