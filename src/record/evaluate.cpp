@@ -10,7 +10,7 @@
 #include "base/hash.hpp"
 #include "base/lazy.hpp"
 #include "eager/device.hpp"
-#include "eager/eager.hpp"
+#include "eager/program.hpp"
 #include "record/record.hpp"
 
 namespace weft {
@@ -124,9 +124,23 @@ struct Run {
   }
 };
 
+std::shared_ptr<const eager::Program> program_of(const Callee& callee) {
+  std::unique_lock lock(process_mutex(LockOrder::callees));
+  if (callee.lowered) return callee.program;
+  lock.unlock();
+  std::shared_ptr<const eager::Program> made = eager::Program::lower(callee.body);
+  lock.lock();
+  if (!std::exchange(callee.lowered, true)) callee.program = std::move(made);
+  return callee.program;
+}
+
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
+  const bool on_device = types[0].device.type != Device::Type::cpu;
+  if (on_device && symbols.empty()) return eager::execute_call_on_device(node, types, operands);
+  if (const Callee* callee = on_device ? nullptr : node.callee())
+    if (const auto program = program_of(*callee)) return program->run(operands);
   return Run{*node.bodies()[0], operands, symbols}.run();
 }
 
