@@ -90,7 +90,7 @@ class Backward {
       bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
       if (hides_operands && !is_variable(node))
         fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
-             " (", info(node->op).name, "): it was computed apart from what is differentiated");
+             " (", name_of(*node), "): it was computed apart from what is differentiated");
       node->index = static_cast<std::uint32_t>(entries_.size());
       entries_.push_back({node});
     };

@@ -105,6 +105,7 @@ class Execution {
         make_partials(step);
       else if (p_.placed_[i].whole)
         wholes_[i] = make_value(node(i).type);
+      prepared_.push_back(prepare(step));
     }
   }
 
@@ -204,10 +205,10 @@ class Execution {
     const Memory memory = make_memory(std::min(p_.block_, end - begin));
     for (std::int64_t at = begin; at < end; at += p_.block_) {
       const std::int64_t count = std::min(p_.block_, end - at);
-      for (const Program::Step& step : p_.steps_) {
-        if (!step.reduces)
+      for (const Prepared& step : prepared_) {
+        if (!step.step->reduces)
           run_pointwise(step, memory, at, count);
-        else if (p_.placed_[static_cast<std::size_t>(step.node)].stage == Stage::folded)
+        else if (step.folded)
           run_fold(step, memory, at, count);
         else
           run_reduction(step, memory, at, count);
@@ -215,32 +216,55 @@ class Execution {
     }
   }
 
-  std::byte* place_of(int i, const Memory& memory, std::int64_t row) const {
-    const Program::Placed& placed = p_.placed_[static_cast<std::size_t>(i)];
-    if (placed.slot >= 0) return memory.slots[static_cast<std::size_t>(placed.slot)];
-    const auto base = static_cast<std::size_t>(placed.base);
-    return wholes_[base].as<std::byte>() + storage_bytes(dtype(base), row * p_.placed_[base].inner);
+  // What a step reads or writes, as far as it is the same for each block.
+  struct Access {
+    std::byte* memory = nullptr;  // row 0; null: in a slot
+    std::size_t stride = 0;       // bytes from a row to the next
+    int slot = -1;
+    bool repeated = false, dense = false;  // one element for the row; rows without gaps between them
+    DType stored = DType::f32, wanted = DType::f32;
+    const Source* gathered = nullptr;
+  };
+  std::byte* place_of(const Access& access, const Memory& memory, std::int64_t row) const {
+    if (!access.memory) return memory.slots[static_cast<std::size_t>(access.slot)];
+    return access.memory + static_cast<std::size_t>(row) * access.stride;
   }
-  // Rows of `inner` elements in the dtype `wanted`.
-  Rows fetch(int i, DType wanted, std::int64_t inner, const Memory& memory, std::int64_t row, std::int64_t count,
-             int room) const {
+  Access access_to(int i, DType wanted, std::int64_t inner) const {
     const auto index = static_cast<std::size_t>(i);
     const Program::Placed& placed = p_.placed_[index];
-    const DType stored = dtype(index);
-    const std::size_t element = bytes_of(stored);
-    Rows rows;
+    Access access;
+    access.stored = dtype(index);
+    access.wanted = wanted;
     if (placed.stage != Stage::before) {
-      const std::int64_t held = p_.placed_[static_cast<std::size_t>(placed.base)].inner;
-      rows = {place_of(i, memory, row), storage_bytes(stored, held), placed.repeated};
+      const auto base = static_cast<std::size_t>(placed.base);
+      access.stride = storage_bytes(access.stored, p_.placed_[base].inner);
+      access.slot = placed.slot;
+      access.repeated = placed.repeated;
+      if (placed.slot < 0) access.memory = wholes_[base].as<std::byte>();
     } else if (const Source& source = sources_[index]; source.mode == Source::Mode::rows) {
-      rows = {source.value.as<std::byte>() + storage_bytes(stored, row * source.row_stride),
-              storage_bytes(stored, source.row_stride), source.repeated};
+      access.memory = source.value.as<std::byte>();
+      access.stride = storage_bytes(access.stored, source.row_stride);
+      access.repeated = source.repeated;
     } else {
-      const void* packed = gather_block(source.walk, source.value.storage->data, element, row * inner, count * inner,
-                                        memory.rooms[2 * room]);
-      rows = {static_cast<const std::byte*>(packed), storage_bytes(stored, inner), false};
+      access.stride = storage_bytes(access.stored, inner);
+      access.gathered = &source;
     }
-    return stored == wanted ? rows : converted(rows, stored, wanted, inner, count, memory.rooms[2 * room + 1]);
+    access.dense = !access.repeated && access.stride == storage_bytes(access.stored, inner);
+    return access;
+  }
+  // Rows of `inner` elements in the dtype that is wanted.
+  Rows fetch(const Access& access, std::int64_t inner, const Memory& memory, std::int64_t row, std::int64_t count,
+             int room) const {
+    Rows rows{nullptr, access.stride, access.repeated};
+    if (!access.gathered) [[likely]]
+      rows.data = place_of(access, memory, row);
+    else
+      rows.data = static_cast<const std::byte*>(
+          gather_block(access.gathered->walk, access.gathered->value.storage->data, bytes_of(access.stored),
+                       row * inner, count * inner, memory.rooms[2 * room]));
+    if (access.stored == access.wanted) [[likely]]
+      return rows;
+    return converted(rows, access.stored, access.wanted, inner, count, memory.rooms[2 * room + 1]);
   }
   static Rows converted(Rows rows, DType from, DType to, std::int64_t inner, std::int64_t count, std::byte* room) {
     const std::int64_t length = rows.repeated ? 1 : inner, distinct = rows.stride ? count : 1;
@@ -255,66 +279,87 @@ class Execution {
     return {room, rows.stride ? taken : 0, rows.repeated};
   }
 
-  void run_pointwise(const Program::Step& step, const Memory& memory, std::int64_t row, std::int64_t count) const {
+  // A step with what is known of it before the first block.
+  struct Prepared {
+    const Program::Step* step;
+    Access operands[3], result;
+    std::size_t bytes[3], result_bytes;  // of an element in the kernel
+    std::int64_t inner;                  // elements of an operand's row
+    int arity;
+    bool at_once, folded, narrow;  // rows need not be told apart; `narrow`: the kernel gives another dtype
+  };
+  Prepared prepare(const Program::Step& step) const {
     const auto index = static_cast<std::size_t>(step.node);
-    const std::int64_t inner = p_.placed_[index].inner;
-    const int arity = static_cast<int>(step.operands.size());
+    Prepared prepared{&step};
+    prepared.folded = p_.placed_[index].stage == Stage::folded;
+    prepared.arity = static_cast<int>(step.operands.size());
+    prepared.inner = p_.placed_[index].inner * step.length;
+    if (prepared.folded) prepared.inner = folded_inner(step);
+    prepared.narrow = step.computed != step.stored;
+    prepared.result_bytes = bytes_of(step.computed);
+    prepared.at_once = true;
+    for (int k = 0; k < prepared.arity; ++k) {
+      const int from = step.operands[static_cast<std::size_t>(k)];
+      const DType wanted = step.reduces ? step.computed : computed_in(dtype(static_cast<std::size_t>(from)));
+      Access& access = prepared.operands[k] = access_to(from, wanted, prepared.inner);
+      prepared.bytes[k] = bytes_of(wanted);
+      prepared.at_once = prepared.at_once && (access.dense || (access.repeated && access.stride == 0));
+    }
+    if (!prepared.folded) prepared.result = access_to(step.node, step.stored, p_.placed_[index].inner);
+    return prepared;
+  }
+
+  void run_pointwise(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+    const Program::Step& step = *prepared.step;
+    const std::int64_t inner = prepared.inner;
     Rows rows[3];
     Operand operands[3];
     Repeated repeated[3];
-    std::size_t bytes[3];
-    bool at_once = true;
-    for (int k = 0; k < arity; ++k) {
-      const int from = step.operands[static_cast<std::size_t>(k)];
-      const DType wanted = computed_in(dtype(static_cast<std::size_t>(from)));
-      rows[k] = fetch(from, wanted, inner, memory, row, count, k);
-      bytes[k] = bytes_of(wanted);
-      const bool one = rows[k].repeated && rows[k].stride == 0;
-      at_once = at_once && (one || (!rows[k].repeated && rows[k].stride == storage_bytes(wanted, inner)));
+    for (int k = 0; k < prepared.arity; ++k) {
+      rows[k] = fetch(prepared.operands[k], inner, memory, row, count, k);
       operands[k] = {rows[k].data, vector_length};
-      if (!one) continue;
-      repeated[k].fill(rows[k].data, bytes[k]);
+      if (!rows[k].repeated) continue;
       operands[k] = {repeated[k].bytes, 0};
+      repeated[k].fill(rows[k].data, prepared.bytes[k]);
     }
-    std::byte* const result = place_of(step.node, memory, row);
-    std::byte* const target = step.computed == step.stored ? result : memory.rooms[6];
-    const std::size_t element = bytes_of(step.computed);
-    if (at_once) {
-      run_kernel(step.kernel, target, element, operands, bytes, arity, count * inner);
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) {
-        for (int k = 0; k < arity; ++k) {
-          const std::byte* data = rows[k].data + static_cast<std::size_t>(i) * rows[k].stride;
-          if (!rows[k].repeated)
-            operands[k].data = data;
-          else if (rows[k].stride)
-            repeated[k].fill(data, bytes[k]), operands[k] = {repeated[k].bytes, 0};
-        }
-        run_kernel(step.kernel, target + static_cast<std::size_t>(i * inner) * element, element, operands, bytes, arity,
-                   inner);
+    std::byte* const result = place_of(prepared.result, memory, row);
+    std::byte* target = prepared.narrow ? memory.rooms[6] : result;
+    const std::int64_t calls = prepared.at_once ? 1 : count, elements = count * inner / calls;
+    const std::size_t step_bytes = static_cast<std::size_t>(elements) * prepared.result_bytes;
+    for (std::int64_t i = 0; i < calls; ++i, target += step_bytes) {
+      if (elements % vector_length == 0)
+        step.kernel(target, operands, elements / vector_length);
+      else
+        run_kernel(step.kernel, target, prepared.result_bytes, operands, prepared.bytes, prepared.arity, elements);
+      if (i + 1 == calls) break;
+      for (int k = 0; k < prepared.arity; ++k) {
+        rows[k].data += rows[k].stride;
+        if (!rows[k].repeated) operands[k].data = rows[k].data;
+        if (rows[k].repeated && rows[k].stride) repeated[k].fill(rows[k].data, prepared.bytes[k]);
       }
     }
-    if (target != result) cast_elements(step.computed, step.stored, result, target, count * inner);
+    if (prepared.narrow) cast_elements(step.computed, step.stored, result, memory.rooms[6], count * inner);
   }
 
   // The operand of a reduction, each row dense.
-  Rows dense_operand(const Program::Step& step, std::int64_t inner, const Memory& memory, std::int64_t row,
-                     std::int64_t count) const {
-    Rows rows = fetch(step.operands[0], step.computed, inner, memory, row, count, 0);
-    if (!rows.repeated || inner == 1) return rows;
-    const std::size_t element = bytes_of(step.computed);
+  Rows dense_operand(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+    const std::int64_t inner = prepared.inner;
+    Rows rows = fetch(prepared.operands[0], inner, memory, row, count, 0);
+    if (!rows.repeated || (inner == 1 && rows.stride)) return rows;
+    const std::size_t element = prepared.bytes[0];
     std::byte* to = memory.rooms[2];
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t j = 0; j < inner; ++j, to += element)
         std::memcpy(to, rows.data + static_cast<std::size_t>(i) * rows.stride, element);
-    return {memory.rooms[2], storage_bytes(step.computed, inner), false};
+    return {memory.rooms[2], static_cast<std::size_t>(inner) * element, false};
   }
 
-  void run_reduction(const Program::Step& step, const Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_reduction(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+    const Program::Step& step = *prepared.step;
     const std::int64_t kept = p_.placed_[static_cast<std::size_t>(step.node)].inner, length = step.length;
     const std::int64_t chunks = (length - 1) / row_chunk + 1;
-    const Rows rows = dense_operand(step, kept * length, memory, row, count);
-    std::byte* const result = place_of(step.node, memory, row);
+    const Rows rows = dense_operand(prepared, memory, row, count);
+    std::byte* const result = place_of(prepared.result, memory, row);
     std::byte* const target = step.computed == step.stored ? result : memory.rooms[6];
     const std::size_t element = bytes_of(step.computed);
     std::vector<double> partial(chunks == 1 ? 0 : static_cast<std::size_t>(chunks));
@@ -336,9 +381,10 @@ class Execution {
     if (target != result) cast_elements(step.computed, step.stored, result, target, count * kept);
   }
 
-  void run_fold(const Program::Step& step, const Memory& memory, std::int64_t row, std::int64_t count) const {
-    const std::int64_t inner = folded_inner(step);
-    const Rows rows = dense_operand(step, inner, memory, row, count);
+  void run_fold(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+    const Program::Step& step = *prepared.step;
+    const std::int64_t inner = prepared.inner;
+    const Rows rows = dense_operand(prepared, memory, row, count);
     const std::size_t element = bytes_of(step.computed);
     std::byte* const total = wholes_[static_cast<std::size_t>(step.node)].as<std::byte>() +
                              static_cast<std::size_t>(row / p_.unit_ * inner) * element;
@@ -352,6 +398,7 @@ class Execution {
   const Program& p_;
   std::vector<Value> wholes_;  // by node
   std::vector<Source> sources_;
+  std::vector<Prepared> prepared_;  // of each step
 };
 
 std::vector<Value> Program::run(std::span<const Value> operands) const { return Execution(*this, operands).run(); }

@@ -14,7 +14,7 @@ using Stage = Program::Stage;
 
 namespace {
 
-constexpr std::size_t block_bytes = 24 << 10;  // of values that are alive at once: they stay in the first-level cache
+constexpr std::size_t block_bytes = 96 << 10;  // of what a block reads and keeps: within the second-level cache
 
 bool is_alias(const Node& node) {
   const OpKind kind = info(node.op).kind;
@@ -262,6 +262,7 @@ class Lowering {
     std::size_t bytes = p.widest_ * 8;  // what is given and taken as a whole passes through the cache too
     for (const std::size_t slot : p.slots_) bytes += slot;
     p.block_ = static_cast<std::int64_t>(std::clamp<std::size_t>(block_bytes / bytes, 1, 4096));
+    if (p.block_ > vector_length) p.block_ -= p.block_ % vector_length;
     for (const Program::Step& step : p.steps_)
       if (placed(static_cast<std::size_t>(step.node)).stage == Stage::folded)
         p.unit_ = std::max(p.unit_, inner(static_cast<std::size_t>(step.operands[0])) == 1 ? row_chunk : column_chunk);

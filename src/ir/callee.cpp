@@ -5,6 +5,11 @@
 
 namespace weft {
 
+const char* name_of(const Node& node) {
+  const std::uint32_t composite = node.op == Op::call ? node.attributes<Called>().name.id : 0;
+  return composite ? interned_text(composite).c_str() : info(node.op).name;
+}
+
 void set_callee(Node& node, std::shared_ptr<const Callee> callee) {
   Node::More& more = node.make_more();
   more.bodies.emplace_back(callee, &callee->body);

@@ -24,6 +24,9 @@ struct Callee {
   mutable std::shared_ptr<const eager::Program> program = {};
 };
 
+// For people: of a call the composite's name, else the primitive's.
+const char* name_of(const Node& node);
+
 // Lets a node of Op::call apply it.
 void set_callee(Node& node, std::shared_ptr<const Callee> callee);
 

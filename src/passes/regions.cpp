@@ -28,7 +28,7 @@ Graph inline_calls(const Graph& graph) {
 
 Graph inline_calls(const Graph& graph, const PassContext& context) {
   const std::function<bool(const Node&)> inlines = [&](const Node& node) {
-    return node.op == Op::call && !context.provided(node);
+    return node.op == Op::call && !(node.output_count == 1 && context.provided(node));
   };
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= inlines(*value.node());

@@ -24,7 +24,7 @@ Storage* computed(const Node* node) { return __atomic_load_n(&node->storage, __A
 Value value_of(const Tensor& tensor) {
   const Node* node = tensor.node();
   Storage* storage = storage_of(tensor);
-  WEFT_CHECK(storage, info(node->op).name, " has not been computed");
+  WEFT_CHECK(storage, name_of(*node), " has not been computed");
   retain(storage);
   const Layout* layout = layout_of(tensor);
   const Type& type = type_of(tensor);
@@ -288,7 +288,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
-    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, info(node->op).name,
+    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, name_of(*node),
                   node->loc);
     if (node->operand_count == 0) continue;
     if (node->sequence >= open_levels().oldest()) {

@@ -100,7 +100,7 @@ TEST_CASE("a call has the bits of its primitives, for each layout of its operand
       const Tensor y = numbers_of(dtype, shape, 2);
       for (const Tensor& x : layouts(numbers_of(dtype, shape, 1)))
         for (const Given& given : functions(shape.rank())) {
-          INFO(given.name, " ", to_string(type_of(x)));
+          INFO(std::string(given.name), " ", to_string(type_of(x)));
           const std::vector<Tensor> inputs{x, y};
           CHECK(bytes_of(given.f(inputs)) == bytes_of(node_by_node(given.f, inputs)));
         }
@@ -111,7 +111,7 @@ TEST_CASE("so has a gradient, and rows and columns that are longer than a chunk"
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Shape& shape : {Shape::of(4, 33), Shape::of(70, 5000), Shape::of(300, 9), Shape::of(2, 3, 4)})
       for (const Given& given : functions(shape.rank())) {
-        INFO(given.name, " ", to_string(Type{dtype, false, {}, shape}));
+        INFO(std::string(given.name), " ", to_string(Type{dtype, false, {}, shape}));
         const Function slope = [&](std::span<const Tensor> x) {
           return grad(
               [&](const Tensor& v) {
