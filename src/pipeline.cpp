@@ -45,7 +45,7 @@ struct NamedPass {
 // after algebra, which makes equal things look equal; orientation before decomposition, while products still are
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
-    {"inline_calls", anywhere<inline_calls>, true},
+    {"inline_calls", inline_calls, true},
     {"fold_constants", anywhere<fold_constants>},
     {"simplify_algebra", anywhere<simplify_algebra>},
     {"common_subexpressions", anywhere<common_subexpressions>},

@@ -37,6 +37,10 @@ struct Linear {
   WEFT_MEMBERS(weight, bias)
 };
 
+// Over the last axis: (x - mean) / sqrt(variance + eps) * weight + bias, of the variance without a correction. x [...,
+// n], weight and bias [n]. f16 and bf16 are computed in f32 and rounded once (Ba and others 2016).
+Tensor layer_norm(At x, At weight, At bias, double eps = 1e-5);
+
 // ---- losses: means over all elements, NaN of none -------------------------------------------------------------------
 
 // -log softmax(logits)[label] over the last axis: logits [..., classes], labels integers [...]. A label outside

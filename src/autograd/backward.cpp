@@ -36,27 +36,25 @@ class Backward {
   Backward(std::span<const Tensor> variables, const char* operation, Loc loc)
       : variables_(variables), operation_(operation), loc_(loc), start_(variables.front().node()->sequence) {}
 
-  std::vector<Tensor> run(const Tensor& loss) {
-    collect(loss);
-    if (loss_entry_ == none || !entries_[loss_entry_].depends) no_path();
-    entries_[loss_entry_].reached = true;
-    {
-      InPlaceOf scope(*loss.node(), loc_);
-      gradients_[entries_[loss_entry_].first_gradient + loss.output()] = constant_like(1, type_of(loss), loc_);
+  // The gradients of the variables, from those of `values`; undefined where they are zero.
+  std::vector<Tensor> run(std::span<const Tensor> values, std::span<const Tensor> seeds) {
+    collect(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::uint32_t at = value_entries_[i];
+      if (at == none || !entries_[at].depends) continue;
+      entries_[at].reached = true;
+      add_to(gradients_[entries_[at].first_gradient + values[i].output()], seeds[i]);
     }
     for (std::size_t i = entries_.size(); i-- > 0;)
       if (entries_[i].reached && !is_variable(entries_[i].node)) pull_back(entries_[i]);
     std::vector<Tensor> results;
-    bool any = false;
-    for (std::size_t i = 0; i < variables_.size(); ++i) {
-      const Entry* entry = variable_entries_[i] == none ? nullptr : &entries_[variable_entries_[i]];
-      any |= entry && entry->reached;
-      Tensor gradient = entry ? std::move(gradients_[entry->first_gradient]) : Tensor();
-      results.push_back(gradient.defined() ? std::move(gradient) : constant_like(0, type_of(variables_[i]), loc_));
+    for (const std::uint32_t at : variable_entries_) {
+      any_reached_ = any_reached_ || (at != none && entries_[at].reached);
+      results.push_back(at == none ? Tensor() : gradients_[entries_[at].first_gradient]);
     }
-    if (!any) no_path();
     return results;
   }
+  bool any_reached() const { return any_reached_; }
 
  private:
   static constexpr std::uint32_t none = UINT32_MAX;
@@ -65,7 +63,7 @@ class Backward {
     std::uint32_t first_operand = 0;   // in operand_entries_
     std::uint32_t first_gradient = 0;  // of its outputs, in gradients_
     bool depends = false;              // on a variable
-    bool reached = false;              // the loss depends on it
+    bool reached = false;              // the values depend on it
   };
 
   bool is_variable(const Node* node) const {
@@ -82,9 +80,9 @@ class Backward {
                                                                                                            : none;
   }
 
-  // What the loss needs and was recorded since the variables (nothing older can depend on them), and what of it
+  // What the values need and was recorded since the variables (nothing older can depend on them), and what of it
   // depends.
-  void collect(const Tensor& loss) {
+  void collect(std::span<const Tensor> values) {
     std::lock_guard lock(evaluation_mutex());  // evaluation drops operands, also of what other threads recorded since
     auto visit = [&](const Tensor& value) {
       Node* node = value.node();
@@ -92,11 +90,11 @@ class Backward {
       bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
       if (hides_operands && !is_variable(node))
         fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
-             " (", info(node->op).name, "): it was computed apart from what is differentiated");
+             " (", name_of(*node), "): it was computed apart from what is differentiated");
       node->index = static_cast<std::uint32_t>(entries_.size());
       entries_.push_back({node});
     };
-    visit(loss);
+    for (const Tensor& value : values) visit(value);
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       const Node* node = entries_[i].node;
       if (is_variable(node)) continue;
@@ -118,7 +116,7 @@ class Backward {
       }
     }
     gradients_.resize(outputs);
-    loss_entry_ = find(loss);
+    for (const Tensor& value : values) value_entries_.push_back(find(value));
     for (const Tensor& variable : variables_) variable_entries_.push_back(find(variable));
   }
 
@@ -146,16 +144,12 @@ class Backward {
       const Type &type = type_of(results_[i]), &expected = type_of(node.operands[i]);
       WEFT_CHECK(type.dtype == expected.dtype && type.shape.rank() == expected.shape.rank(), "gradient of operand ", i,
                  " of ", info(node.op).name, " is ", to_string(type), ", not ", to_string(expected));
-      Tensor& total = gradients_[entries_[operands[i]].first_gradient + node.operands[i].output()];
-      const bool more = total.defined() && !seeded(SeededBug::gradient_overwritten);
-      total = more ? add(total, results_[i]) : std::move(results_[i]);
+      add_to(gradients_[entries_[operands[i]].first_gradient + node.operands[i].output()], results_[i]);
     }
   }
-
-  [[noreturn]] void no_path() {
-    fail(operation_, loc_,
-         "the loss does not depend on what it is differentiated with respect to: use the argument that "
-         "the function is called with, not what it was copied from, nor a copy of it");
+  static void add_to(Tensor& total, const Tensor& gradient) {
+    const bool more = total.defined() && !seeded(SeededBug::gradient_overwritten);
+    total = more ? add(total, gradient) : gradient;
   }
 
   std::span<const Tensor> variables_;
@@ -164,8 +158,8 @@ class Backward {
   std::uint64_t start_;
   std::vector<Entry> entries_;                  // in recording order
   std::vector<std::uint32_t> operand_entries_;  // of each entry's operands; none for what cannot depend
-  std::vector<std::uint32_t> variable_entries_;
-  std::uint32_t loss_entry_ = none;
+  std::vector<std::uint32_t> value_entries_, variable_entries_;
+  bool any_reached_ = false;
   std::vector<Tensor> gradients_;
   std::vector<unsigned char> wanted_;
   std::vector<Tensor> results_;
@@ -181,7 +175,25 @@ std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variabl
   if (!(type_of(loss).shape.element_count() == Dim(1)))
     fail(operation, where, "the loss must be one number, it is ", to_string(type_of(loss)),
          ": reduce it with sum or mean");
-  return Backward(variables, operation, loc).run(loss);
+  Tensor seed;
+  {
+    InPlaceOf scope(*loss.node(), loc);
+    seed = constant_like(1, type_of(loss), loc);
+  }
+  Backward pass(variables, operation, loc);
+  std::vector<Tensor> gradients = pass.run(std::span(&loss, 1), std::span(&seed, 1));
+  if (!pass.any_reached())
+    fail(operation, loc,
+         "the loss does not depend on what it is differentiated with respect to: use the argument that "
+         "the function is called with, not what it was copied from, nor a copy of it");
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (!gradients[i].defined()) gradients[i] = constant_like(0, type_of(variables[i]), loc);
+  return gradients;
+}
+
+std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,
+                              std::span<const Tensor> variables, const char* operation, Loc loc) {
+  return Backward(variables, operation, loc).run(values, gradients);
 }
 
 }  // namespace weft

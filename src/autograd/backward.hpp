@@ -11,4 +11,8 @@ namespace weft {
 // when the loss is not one floating number, and when a value on the way was computed with no level open.
 std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc);
 
+// The same from the gradients of any values. Undefined for a variable whose gradient is zero.
+std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,
+                              std::span<const Tensor> variables, const char* operation, Loc loc);
+
 }  // namespace weft

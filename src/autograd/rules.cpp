@@ -1,5 +1,7 @@
 #include "autograd/rules.hpp"
 
+#include "autograd/call.hpp"
+
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
 #include "record/elementwise.hpp"
@@ -203,12 +205,11 @@ void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
 }
 
-void vjp_elementwise(const Pullback& p) { elementwise_gradients(p.value, p.gradients, p.results); }
-
-// Only calls of scalar expressions are recorded, and nothing else makes calls.
 void vjp_call(const Pullback& p) {
-  WEFT_CHECK(p.node().definition, "a call is differentiated");
-  vjp_elementwise(p);
+  if (p.node().definition)
+    elementwise_gradients(p.value, p.gradients, p.results);
+  else
+    differentiate_call(p);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ enum class LockOrder {
   cache,
   libraries,
   loader,
+  callees,
   definitions,
   texts,
   sizes,

@@ -126,6 +126,14 @@ Value execute_on_device(Op op, const Attributes& attributes, const Type& type, s
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), operands)[0];
 }
 
+std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,
+                                          std::span<const Value> operands) {
+  require_device(types[0].device, info(node.op).name, node.loc);
+  std::vector<Tensor> inputs = inputs_for(operands, node.loc);
+  const Tensor call = Builder::copy(node, inputs);
+  return run(graph_of(std::move(inputs), call, types.size()), types, operands);
+}
+
 Value execute_transfer(const Type& type, const Value& operand) {
   const Device from = operand.type.device;
   require_device(type.device, "to", {});

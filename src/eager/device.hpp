@@ -1,6 +1,6 @@
-// Eager execution on a device: each operation is a graph of one node that goes through the pipeline once a kind (its
-// structure: primitive, dtypes, sizes) and is run from a table afterwards. In: computed values. Out: fresh contiguous
-// values on the result's device. Operands in the host's memory are copied there for the call.
+// Eager execution on a device: each operation, a call too, is a graph of one node that goes through the pipeline once a
+// kind (its structure: primitive, dtypes, sizes) and is run from a table afterwards. In: computed values. Out: fresh
+// contiguous values on the result's device. Operands in the host's memory are copied there for the call.
 #pragma once
 #include "eager/eager.hpp"
 
@@ -8,6 +8,9 @@ namespace weft::eager {
 
 Value execute_on_device(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
                         Loc loc);
+// A call, compiled whole.
+std::vector<Value> execute_call_on_device(const Node& node, std::span<const Type> types,
+                                          std::span<const Value> operands);
 // The same elements on the device of `type`.
 Value execute_transfer(const Type& type, const Value& operand);
 

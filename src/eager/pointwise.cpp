@@ -6,16 +6,14 @@
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
-#include "eager/eager.hpp"
-#include "eager/kernels.hpp"
+#include "eager/blocks.hpp"
 #include "runtime/isa.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {
 namespace {
 
-static_assert(row_count == op_count && row_add == static_cast<int>(Op::add) &&
-              row_elementwise == static_cast<int>(Op::elementwise));
+static_assert(row_count == op_count && row_add == static_cast<int>(Op::add) && row_call == static_cast<int>(Op::call));
 
 constexpr std::int64_t block = 1024;               // elements that are packed or converted at once
 constexpr std::int64_t pointwise_grain = 1 << 15;  // elements that pay for another thread
@@ -24,9 +22,8 @@ struct alignas(64) Scratch {
   std::byte bytes[block * 8];
 };
 
-DType computed_in(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
+}  // namespace
 
-// Runs a kernel over any number of elements: the last ones, fewer than a vector, go through padded copies.
 void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const Operand* operands,
                 const std::size_t* operand_bytes, int arity, std::int64_t count) {
   std::int64_t vectors = count / vector_length, rest = count % vector_length;
@@ -52,7 +49,18 @@ PointwiseKernel cast_kernel(DType from, DType to) {
   WEFT_CHECK(kernel, "no kernel casts ", info(from).name, " to ", info(to).name);
   return kernel;
 }
-}  // namespace
+
+PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed) {
+  if (op == Op::cast) {
+    const bool narrow = to == DType::f16 || to == DType::bf16;
+    computed = narrow && (from == DType::boolean || from == DType::u8) ? DType::f32 : to;
+    return cast_kernel(from, computed);
+  }
+  const PointwiseKernel kernel = kernels().pointwise[static_cast<int>(op)][static_cast<int>(from)];
+  WEFT_CHECK(kernel, "no kernel for ", info(op).name, " on ", info(from).name);
+  computed = computed_in(to);
+  return kernel;
+}
 
 void cast_elements(DType from, DType to, void* result, const void* data, std::int64_t count) {
   Operand operand{data, vector_length};
@@ -178,17 +186,9 @@ Value execute_pointwise(Op op, const Type& type, std::span<const Value> operands
     job.direct = job.direct && source.direct();
   }
   DType from = job.sources[operands.size() - 1].wanted;
-  job.stored = job.computed = type.dtype;
+  job.stored = type.dtype;
   job.result = result.data();
-  if (op == Op::cast) {
-    bool narrow = type.dtype == DType::f16 || type.dtype == DType::bf16;
-    if (narrow && (from == DType::boolean || from == DType::u8)) job.computed = DType::f32;
-    job.kernel = cast_kernel(from, job.computed);
-  } else {
-    job.kernel = kernels().pointwise[static_cast<int>(op)][static_cast<int>(from)];
-    job.computed = computed_in(type.dtype);
-    WEFT_CHECK(job.kernel, "no kernel for ", info(op).name, " on ", info(from).name);
-  }
+  job.kernel = kernel_of(op, from, type.dtype, job.computed);
   job.direct = job.direct && job.computed == job.stored;
   parallel_for(
       0, count, pointwise_grain,

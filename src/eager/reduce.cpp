@@ -6,20 +6,14 @@
 #include <vector>
 
 #include "base/fail.hpp"
-#include "eager/eager.hpp"
-#include "eager/kernels.hpp"
+#include "eager/blocks.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {
 namespace {
 
-constexpr std::int64_t row_chunk = 4096, column_chunk = 64, column_block = 1024;
+constexpr std::int64_t column_block = 1024;
 constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
-
-// The dtype in which a reduction accumulates.
-DType accumulated_in(DType dtype) {
-  return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
-}
 
 struct Plan {
   std::int64_t outer = 1, length = 1, inner = 1;
@@ -116,7 +110,7 @@ struct Job {
 
 void fold_rows(const Job& job, std::int64_t begin, std::int64_t end) {
   Blocks::Scratch scratch;
-  ReduceKernel kernel = kernels().reduce[static_cast<int>(job.op)][static_cast<int>(job.dtype)];
+  const ReduceKernel kernel = reduce_kernel(job.op, job.dtype);
   std::size_t bytes = storage_bytes(job.dtype, 1);
   for (std::int64_t unit = begin; unit < end; ++unit) {
     std::int64_t row = unit / job.chunks, first = unit % job.chunks * row_chunk;
@@ -124,10 +118,6 @@ void fold_rows(const Job& job, std::int64_t begin, std::int64_t end) {
     kernel(job.blocks.fetch(row * job.plan.length + first, count, scratch), count,
            job.partial + static_cast<std::size_t>(unit) * bytes);
   }
-}
-
-Op combining(Op op) {
-  return op == Op::sum ? Op::add : op == Op::prod ? Op::mul : op == Op::amax ? Op::maximum : Op::minimum;
 }
 
 void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
@@ -142,13 +132,7 @@ void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
     std::int64_t first = chunk * column_chunk, last = std::min(first + column_chunk, plan.length);
     std::byte* total =
         job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * plan.inner + column) * bytes;
-    auto fill = [&]<class T>(T value) { std::fill_n(reinterpret_cast<T*>(total), count, value); };
-    if (job.dtype == DType::f32)
-      fill(start<float>(job.op));
-    else if (job.dtype == DType::f64)
-      fill(start<double>(job.op));
-    else
-      fill(start<std::int64_t>(job.op));
+    fill_start(job.op, job.dtype, total, count);
     for (std::int64_t row = first; row < last; ++row) {
       const void* elements = job.blocks.fetch((outer * plan.length + row) * plan.inner + column, count, scratch);
       combine(combining(job.op), job.dtype, total, total, elements, count);
@@ -156,20 +140,17 @@ void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// result[outer, inner]: the partial results joined over the chunks.
 template <class T>
-void join_partials(const Job& job, T* result) {
+void join_chunks(Op op, const void* partials, void* results, std::int64_t outer, std::int64_t chunks,
+                 std::int64_t inner) {
   using Total = typename TotalOf<T>::type;
-  const Plan& plan = job.plan;
-  const T* partial = reinterpret_cast<const T*>(job.partial);
-  std::vector<Total> totals(static_cast<std::size_t>(plan.inner));
-  for (std::int64_t outer = 0; outer < plan.outer; ++outer) {
-    std::fill(totals.begin(), totals.end(), start<Total>(job.op));
-    for (std::int64_t chunk = 0; chunk < job.chunks; ++chunk)
-      for (std::int64_t i = 0; i < plan.inner; ++i) {
-        Total& total = totals[static_cast<std::size_t>(i)];
-        total = join(job.op, total, static_cast<Total>(*partial++));
-      }
+  const T* partial = static_cast<const T*>(partials);
+  T* result = static_cast<T*>(results);
+  std::vector<Total> totals(static_cast<std::size_t>(inner));
+  for (std::int64_t i = 0; i < outer; ++i) {
+    std::fill(totals.begin(), totals.end(), start<Total>(op));
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+      for (Total& total : totals) total = join(op, total, static_cast<Total>(*partial++));
     for (Total total : totals) *result++ = static_cast<T>(total);
   }
 }
@@ -239,6 +220,32 @@ Value execute_argmax(const Type& type, const Value& operand, const Reduce& reduc
 
 }  // namespace
 
+DType accumulated_in(DType dtype) {
+  return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+ReduceKernel reduce_kernel(Op op, DType accumulated) {
+  return kernels().reduce[static_cast<int>(op)][static_cast<int>(accumulated)];
+}
+Op combining(Op op) {
+  return op == Op::sum ? Op::add : op == Op::prod ? Op::mul : op == Op::amax ? Op::maximum : Op::minimum;
+}
+void fill_start(Op op, DType accumulated, void* totals, std::int64_t count) {
+  auto fill = [&]<class T>(T value) { std::fill_n(static_cast<T*>(totals), count, value); };
+  if (accumulated == DType::f32)
+    fill(start<float>(op));
+  else if (accumulated == DType::f64)
+    fill(start<double>(op));
+  else
+    fill(start<std::int64_t>(op));
+}
+void join_partials(Op op, DType accumulated, const void* partial, void* result, std::int64_t outer, std::int64_t chunks,
+                   std::int64_t inner) {
+  const auto join = accumulated == DType::f32   ? join_chunks<float>
+                    : accumulated == DType::f64 ? join_chunks<double>
+                                                : join_chunks<std::int64_t>;
+  join(op, partial, result, outer, chunks, inner);
+}
+
 Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Value& operand) {
   if (op == Op::argmax) return execute_argmax(type, operand, reduce);
   Plan plan = make_plan(operand, reduce);
@@ -261,14 +268,8 @@ Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Val
   else
     run_parallel(job, plan.outer * job.chunks * ((plan.inner - 1) / column_block + 1),
                  std::min(chunk, plan.length) * std::min(plan.inner, column_block), fold_columns);
-  if (job.chunks != 1) {
-    if (accumulated.dtype == DType::f32)
-      join_partials(job, total.as<float>());
-    else if (accumulated.dtype == DType::f64)
-      join_partials(job, total.as<double>());
-    else
-      join_partials(job, total.as<std::int64_t>());
-  }
+  if (job.chunks != 1)
+    join_partials(op, accumulated.dtype, job.partial, total.data(), plan.outer, job.chunks, plan.inner);
   return convert(total, type.dtype);
 }
 

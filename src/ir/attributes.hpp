@@ -176,6 +176,18 @@ struct Collective {
   static constexpr auto fields() { return std::array{field<&Collective::name>("group")}; }
 };
 
+// Which composite a call is. A provider that takes it whole reads from here what the body says in full.
+struct Called {
+  InternedText name = {};
+  AxisSet axes = {};     // that it reduces or normalizes
+  bool keepdim = false;  // reduced axes stay, as size 1
+  double number = 0;     // var: the correction; layer_norm: eps
+  static constexpr auto fields() {
+    return std::array{field<&Called::name>(""), field<&Called::axes>("axes"), field<&Called::keepdim>("keepdim"),
+                      field<&Called::number>("number")};
+  }
+};
+
 struct Message {
   InternedText text = {};
   static constexpr auto fields() { return std::array{field<&Message::text>("")}; }

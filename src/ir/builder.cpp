@@ -1,6 +1,7 @@
 #include "ir/builder.hpp"
 
 #include "base/fail.hpp"
+#include "base/storage.hpp"
 #include "ir/infer.hpp"
 
 namespace weft {
@@ -28,8 +29,13 @@ Tensor Builder::copy(const Node& node, std::span<const Tensor> operands) {
   made->scope = node.scope;
   made->trace = node.trace;
   made->output_count = node.output_count;
-  if (node.more) made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies});
+  if (node.more)
+    made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies, node.more->callee});
   made->definition = node.definition;
+  if (node.op == Op::data && node.storage) {
+    retain(made->storage = node.storage);
+    if (node.layout) made->layout = new Layout(*node.layout);
+  }
   return copy;
 }
 

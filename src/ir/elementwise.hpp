@@ -1,4 +1,4 @@
-// Scalar expressions in a graph: what a node of Op::elementwise or Op::call applies. In: its definition. Out: the rows
+// Scalar expressions in a graph: what a node of Op::call applies. In: its definition. Out: the rows
 // of the table that it is made of. The data itself is made by weft/expr.hpp.
 #pragma once
 #include "ir/node.hpp"

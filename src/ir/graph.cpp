@@ -40,10 +40,7 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
 }
 
 void number_nodes(const Graph& graph) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
-    for (const auto& body : graph.nodes[i].node()->bodies()) number_nodes(*body);
-  }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
 }
 
 Graph rewrite(const Graph& graph, const Replace& replace) {
@@ -131,6 +128,19 @@ void verify(const Graph& graph) {
       const Graph& body = *node.bodies()[0];
       WEFT_CHECK(body.inputs.size() == node.operand_count && body.outputs.size() == node.output_count, "%", i,
                  " call: its body takes ", body.inputs.size(), " and gives ", body.outputs.size());
+      const auto fits = [](const Type& a, const Type& b) {
+        bool same = a.dtype == b.dtype && a.device == b.device && a.shape.rank() == b.shape.rank();
+        for (int d = 0; same && d < a.shape.rank(); ++d) same = a.shape[d] == b.shape[d];
+        return same;
+      };
+      for (std::size_t k = 0; k < body.inputs.size(); ++k)
+        WEFT_CHECK(fits(type_of(node.input(k)), type_of(body.inputs[k])), "%", i, " call: operand ", k, " is ",
+                   to_string(type_of(node.input(k))), ", its body takes ", to_string(type_of(body.inputs[k])));
+      for (unsigned k = 0; k < node.output_count; ++k) {
+        const Type &type = k ? node.more_types()[k - 1] : node.type, &given = type_of(body.outputs[k]);
+        WEFT_CHECK(fits(type, given), "%", i, " call: result ", k, " is ", to_string(type), ", its body gives ",
+                   to_string(given));
+      }
     }
   }
   std::vector<bool> needed(graph.nodes.size(), false);

@@ -23,8 +23,9 @@ bool is_effect(const Node& node);
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);
 
-// Gives the nodes their positions, in bodies too. A node that did not change is shared by the graphs before and behind
-// a pass and holds its position in the later one: whoever goes back to the earlier graph numbers it again.
+// Gives the nodes their positions; those of bodies keep theirs. A node that did not change is shared by the graphs
+// before and behind a pass and holds its position in the later one: whoever goes back to the earlier graph numbers it
+// again.
 void number_nodes(const Graph& graph);
 
 // Rebuilds a graph node by node. `replace` sees each node with its operands already mapped and returns what stands for

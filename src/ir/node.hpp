@@ -51,6 +51,7 @@ struct Layout {
 };
 
 struct Graph;
+struct Callee;
 struct ElementwiseDefinition;
 
 struct Node : detail::NodeHeader {
@@ -71,12 +72,13 @@ struct Node : detail::NodeHeader {
   // Computed value of output 0: null until evaluated.
   Storage* storage = nullptr;
   Layout* layout = nullptr;                           // null: contiguous at offset 0
-  const ElementwiseDefinition* definition = nullptr;  // elementwise; call: the scalar expression that the body is
+  const ElementwiseDefinition* definition = nullptr;  // call: the scalar expression that the body is
   // What few nodes have.
   struct More {
     std::vector<Type> types;         // of outputs 1, 2, ...
     std::vector<Storage*> storages;  // of outputs 1, 2, ...: empty until evaluated
     std::vector<std::shared_ptr<const Graph>> bodies;
+    std::shared_ptr<const Callee> callee;  // call: whose body it is, where calls share it
   };
   std::unique_ptr<More> more;
 
@@ -92,6 +94,7 @@ struct Node : detail::NodeHeader {
   Types more_types() const { return more ? Types(more->types) : Types(); }
   using Bodies = std::span<const std::shared_ptr<const Graph>>;
   Bodies bodies() const { return more ? Bodies(more->bodies) : Bodies(); }
+  const Callee* callee() const { return more ? more->callee.get() : nullptr; }
 };
 
 inline const Type& type_of(const Tensor& value) {

@@ -7,10 +7,10 @@
 namespace weft {
 
 // By order in the text, bodies included. Where one is missing, a data node has no contents and can't be computed, and
-// an elementwise node has no definition.
+// an application of a scalar expression has no kernel.
 struct BesideText {
   std::vector<Tensor> data;                               // of which the contents are shared
-  std::vector<const ElementwiseDefinition*> definitions;  // of each elementwise and call
+  std::vector<const ElementwiseDefinition*> definitions;  // of each call
 };
 
 // Throws Error that names the line and the column.

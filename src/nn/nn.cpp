@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/fail.hpp"
-#include "record/record.hpp"
+#include "record/composite.hpp"
 
 namespace weft::nn {
 namespace {
@@ -91,8 +91,31 @@ Tensor Linear::operator()(At x) const {
   return reshape(y, shape);
 }
 
+Tensor layer_norm(At x, At weight, At bias, double eps) {
+  Operation call("layer_norm", x.loc);
+  Tensor value = resolve(x, "layer_norm"), scale = resolve(weight, "layer_norm"), shift = resolve(bias, "layer_norm");
+  const Type type = type_of(value);
+  const int last = type.shape.rank() - 1;
+  const auto fits = [&](const Tensor& each) {
+    const Type& own = type_of(each);
+    return is_floating(own.dtype) && own.shape.rank() == 1 && own.shape[0] == type.shape[last];
+  };
+  if (last < 0 || !is_floating(type.dtype) || !fits(scale) || !fits(shift))
+    fail("layer_norm", call.loc(), "takes a floating tensor [..., n], and a weight and a bias [n]: ", to_string(type),
+         " x ", to_string(type_of(scale)), " x ", to_string(type_of(shift)));
+  Called called{{intern_text("layer_norm")}, {}, false, eps};
+  called.axes.insert(last);
+  const auto record = [eps](const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    const DType own = type_of(x).dtype, wide = own == DType::f64 ? own : DType::f32;
+    const Tensor value = cast(x, wide), centered = value - mean(value, -1, true);
+    const Tensor normal = centered * rsqrt(mean(centered * centered, -1, true) + eps);
+    return cast(normal * cast(weight, wide) + cast(bias, wide), own);
+  };
+  return composite(called, call.loc(), record, std::move(value), std::move(scale), std::move(shift));
+}
+
 Tensor cross_entropy(At logits, At labels) {
-  Composite call("cross_entropy", logits.loc);
+  Operation call("cross_entropy", logits.loc);
   Tensor z = resolve(logits, "cross_entropy"), label = resolve(labels, "cross_entropy");
   const Type zt = type_of(z), lt = type_of(label);
   int rank = zt.shape.rank();
@@ -104,19 +127,26 @@ Tensor cross_entropy(At logits, At labels) {
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
   check_range(label, classes, "cross_entropy", call.loc(), z);
-  // A select, not a product with zeros: logits may be -inf.
-  Tensor shifted = z - stop_gradient(amax(z, -1, true));
-  Tensor chosen = sum(where(unsqueeze(label, -1) == arange(classes), shifted, 0), -1);
-  return mean(log(sum(exp(shifted), -1)) - chosen);
+  Called called{{intern_text("cross_entropy")}};
+  called.axes.insert(rank - 1);
+  const auto record = [&](const Tensor& z, const Tensor& label) {
+    // A select, not a product with zeros: logits may be -inf.
+    Tensor shifted = z - stop_gradient(amax(z, -1, true));
+    Tensor chosen = sum(where(unsqueeze(label, -1) == arange(classes), shifted, 0), -1);
+    return mean(log(sum(exp(shifted), -1)) - chosen);
+  };
+  return composite(called, call.loc(), record, std::move(z), std::move(label));
 }
 
 Tensor mse_loss(At prediction, At target) {
-  Composite call("mse_loss", prediction.loc);
+  Operation call("mse_loss", prediction.loc);
   Tensor a = resolve(prediction, "mse_loss"), b = resolve(target, "mse_loss");
   bool fits = type_of(a).shape.rank() == type_of(b).shape.rank();
   for (int i = 0; fits && i < type_of(a).shape.rank(); ++i) fits = type_of(a).shape[i] == type_of(b).shape[i];
   if (!fits) fail("mse_loss", call.loc(), "shapes differ: ", to_string(type_of(a)), " x ", to_string(type_of(b)));
-  return mean(square(a - b));
+  return composite(
+      {{intern_text("mse_loss")}}, call.loc(), [](const Tensor& a, const Tensor& b) { return mean(square(a - b)); },
+      std::move(a), std::move(b));
 }
 
 // ---- whole models --------------------------------------------------------------------------------------------------

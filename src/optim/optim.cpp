@@ -2,10 +2,10 @@
 #include "weft/optim.hpp"
 
 #include "base/fail.hpp"
+#include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/evaluate.hpp"
 #include "record/expressions.hpp"
-#include "record/record.hpp"
 #include "weft/grad.hpp"
 
 namespace weft::optim {
@@ -72,7 +72,7 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Loc lo
 }
 
 void SGD::step(const detail::Parameters& parameters, Loc loc) {
-  Composite call("sgd", loc);
+  Operation call("sgd", loc);
   if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
     fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
   if (!velocity_.empty()) detail::require_same_model(velocity_.size(), parameters.size(), call.loc());
@@ -80,15 +80,21 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters.trains(i)) continue;
     Tensor& parameter = parameters.parameter(i);
-    Tensor change = parameters.gradient(i) + parameter * weight_decay;
-    if (!velocity_.empty()) {
-      Tensor& velocity = velocity_[i].tensor();
-      velocity = velocity * momentum + change;
-      change = nesterov_ ? change + velocity * momentum : velocity;
-      computed.push_back(velocity);
-    }
-    parameter = parameter - change * lr;
-    computed.push_back(parameter);
+    const bool moves = !velocity_.empty();
+    Tensor operands[] = {parameter,   parameters.gradient(i), weight_decay.tensor(),
+                         lr.tensor(), momentum.tensor(),      moves ? velocity_[i].tensor() : Tensor()};
+    Tensor results[2];
+    composite({{intern_text("sgd")}, {}, false, nesterov_ ? 1.0 : 0.0}, std::span(operands, moves ? 6 : 4),
+              std::span(results, moves ? 2 : 1), call.loc(), [&](std::span<const Tensor> in, std::span<Tensor> out) {
+                Tensor change = in[1] + in[0] * in[2];
+                if (moves) {
+                  out[1] = in[5] * in[4] + change;
+                  change = nesterov_ ? change + out[1] * in[4] : out[1];
+                }
+                out[0] = in[0] - change * in[3];
+              });
+    computed.push_back(parameter = std::move(results[0]));
+    if (moves) computed.push_back(velocity_[i].tensor() = std::move(results[1]));
   }
   detail::compute(std::move(computed), call.loc());
 }

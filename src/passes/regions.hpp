@@ -2,6 +2,7 @@
 // through the pass itself. Invariant: a body keeps its inputs and the types of its outputs.
 #pragma once
 #include "ir/graph.hpp"
+#include "passes/context.hpp"
 
 namespace weft {
 
@@ -10,8 +11,10 @@ using Pass = Graph (*)(const Graph&);
 // Each pass begins with this on itself, so that what holds for a graph holds for what its nodes hold.
 Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 
-// Replaces every Op::call by the nodes of its body. What a trace inlines costs nothing afterwards: no pass below has to
-// look through a call. Nested calls are inlined from the inside out.
-Graph inline_calls(const Graph& graph);
+// Replaces every Op::call by the nodes of its body, which then stand where the call stood, but for those of one
+// result that somebody takes whole. What is inlined costs nothing afterwards: no pass below has to look through a call. Nested calls are
+// inlined from the inside out.
+Graph inline_calls(const Graph& graph, const PassContext& context);
+Graph inline_calls(const Graph& graph);  // all of them
 
 }  // namespace weft

@@ -10,8 +10,8 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/seeded_bug.hpp"
+#include "record/composite.hpp"
 #include "record/expressions.hpp"
-#include "record/record.hpp"
 #include "runtime/isa.hpp"
 #include "weft/detail/expr_tape.hpp"
 
@@ -120,39 +120,29 @@ bool has_kernel(const ElementwiseDefinition& definition, const Type& type) {
          type.device.type == Device::Type::cpu;
 }
 
-// The expression's primitives as a graph over inputs of the operands' types, with the sizes of the trace around it.
-std::shared_ptr<const Graph> expression_body(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
-                                             Loc loc) {
-  const std::uint32_t scope = recorder().scope;
-  DimEnvironment* const sizes = DimEnvironment::current();
-  Trace trace;
-  trace.id = new_trace_id();
-  TraceScope inside(trace);
-  recorder().scope = scope;
-  recorder().loc = loc;
-  DimEnvironment::current() = sizes;
-  const Builder build(loc, 0, trace.id);
-  for (const Tensor& operand : operands) trace.inputs.push_back(build.input(trace.inputs.size(), type_of(operand)));
-  std::vector<Tensor> results = expand_elementwise(definition, trace.inputs, loc);
-  return std::make_shared<const Graph>(make_graph(std::move(trace.inputs), std::move(results), {}));
-}
-
-// One node where the host has a kernel for the expression, in a trace too: gradients are then added up in the order in
-// which they are eagerly. Elsewhere its primitives.
+// A call, in a trace and outside: gradients are then added up in the same order. In a body an expression that the host
+// has no kernel for is its primitives.
 void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Loc loc, std::span<Tensor> results) {
+  const bool kernel = has_kernel(definition, promoted.number);
   const bool early = recorder().trace() && seeded(SeededBug::expression_taken_apart_early);
-  if (!has_kernel(definition, promoted.number) || early) {
+  if (early || (in_body() && !kernel)) {
     std::vector<Tensor> values = expand_elementwise(definition, promoted.operands, loc);
     std::move(values.begin(), values.end(), results.begin());
     return;
   }
-  std::vector<Type> types(results.size(), promoted.number);
-  for (std::size_t i = 0; i < types.size(); ++i)
-    if (!definition.is_number(definition.results[i])) types[i].dtype = DType::boolean;
-  std::shared_ptr<const Graph> body;
-  if (recorder().trace()) body = expression_body(definition, promoted.operands, loc);
-  Tensor value = record_elementwise(definition, promoted.operands, types, std::move(body), loc);
-  for (std::size_t i = 0; i < types.size(); ++i) results[i] = Tensor(value.node(), static_cast<unsigned>(i));
+  const Called called{{recorder().scope}};
+  Signature signature(reinterpret_cast<std::uintptr_t>(&definition));
+  signature.add(called);
+  for (const Tensor& operand : promoted.operands) signature.add(type_of(operand));
+  const auto make = [&] {
+    BodyScope scope;
+    std::vector<Tensor> inputs;
+    for (const Tensor& operand : promoted.operands) inputs.push_back(scope.input(type_of(operand)));
+    return Callee{called, scope.take(expand_elementwise(definition, inputs, loc))};
+  };
+  const Tensor value =
+      record_call(shared_callee(signature, make), promoted.operands, loc, kernel ? &definition : nullptr);
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = Tensor(value.node(), static_cast<unsigned>(i));
 }
 
 }  // namespace

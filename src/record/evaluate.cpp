@@ -10,7 +10,7 @@
 #include "base/hash.hpp"
 #include "base/lazy.hpp"
 #include "eager/device.hpp"
-#include "eager/eager.hpp"
+#include "eager/program.hpp"
 #include "record/record.hpp"
 
 namespace weft {
@@ -24,7 +24,7 @@ Storage* computed(const Node* node) { return __atomic_load_n(&node->storage, __A
 Value value_of(const Tensor& tensor) {
   const Node* node = tensor.node();
   Storage* storage = storage_of(tensor);
-  WEFT_CHECK(storage, info(node->op).name, " has not been computed");
+  WEFT_CHECK(storage, name_of(*node), " has not been computed");
   retain(storage);
   const Layout* layout = layout_of(tensor);
   const Type& type = type_of(tensor);
@@ -124,9 +124,23 @@ struct Run {
   }
 };
 
+std::shared_ptr<const eager::Program> program_of(const Callee& callee) {
+  std::unique_lock lock(process_mutex(LockOrder::callees));
+  if (callee.lowered) return callee.program;
+  lock.unlock();
+  std::shared_ptr<const eager::Program> made = eager::Program::lower(callee.body);
+  lock.lock();
+  if (!std::exchange(callee.lowered, true)) callee.program = std::move(made);
+  return callee.program;
+}
+
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
+  const bool on_device = types[0].device.type != Device::Type::cpu;
+  if (on_device && symbols.empty()) return eager::execute_call_on_device(node, types, operands);
+  if (const Callee* callee = on_device ? nullptr : node.callee())
+    if (const auto program = program_of(*callee)) return program->run(operands);
   return Run{*node.bodies()[0], operands, symbols}.run();
 }
 
@@ -274,7 +288,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
-    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, info(node->op).name,
+    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, name_of(*node),
                   node->loc);
     if (node->operand_count == 0) continue;
     if (node->sequence >= open_levels().oldest()) {

@@ -3,9 +3,9 @@
 #include "weft/ops.hpp"
 
 #include "base/fail.hpp"
+#include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
-#include "record/record.hpp"
 
 namespace weft {
 
@@ -194,9 +194,10 @@ Tensor gelu(At x, Gelu form) {
   return result;
 }
 Tensor silu(At x) {
-  Composite call("silu", x.loc);
-  Tensor value = resolve(x, "silu");
-  return value * sigmoid(value);
+  Operation call("silu", x.loc);
+  return composite(
+      {{intern_text("silu")}}, call.loc(), [](const Tensor& value) { return value * sigmoid(value); },
+      resolve(x, "silu"));
 }
 // PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and lies
 // below `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among it.
@@ -216,26 +217,41 @@ Tensor clamp(At x, At low, At high) {
   return where(above_least & (value <= greatest), value, result);
 }
 
+namespace {
+// A composite over one axis.
+template <class F>
+Tensor along(const char* name, const At& x, int axis, F record, bool keepdim = false) {
+  Operation call(name, x.loc);
+  Tensor value = resolve(x, name);
+  const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), call.loc());
+  Called called{{intern_text(name)}, {}, keepdim};
+  called.axes.insert(normal);
+  return composite(
+      called, call.loc(), [&](const Tensor& value) { return record(value, normal); }, std::move(value));
+}
+}  // namespace
+
 // A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch.
 Tensor softmax(At x, int axis) {
-  Composite call("softmax", x.loc);
-  Tensor value = resolve(x, "softmax");
-  Tensor e = exp(value - stop_gradient(amax(value, axis, true)));
-  return e / sum(e, axis, true);
+  return along("softmax", x, axis, [](const Tensor& value, int axis) {
+    Tensor e = exp(value - stop_gradient(amax(value, axis, true)));
+    return e / sum(e, axis, true);
+  });
 }
 Tensor log_softmax(At x, int axis) {
-  Composite call("log_softmax", x.loc);
-  Tensor value = resolve(x, "log_softmax");
-  Tensor shifted = value - stop_gradient(amax(value, axis, true));
-  return shifted - log(sum(exp(shifted), axis, true));
+  return along("log_softmax", x, axis, [](const Tensor& value, int axis) {
+    Tensor shifted = value - stop_gradient(amax(value, axis, true));
+    return shifted - log(sum(exp(shifted), axis, true));
+  });
 }
 Tensor logsumexp(At x, int axis, bool keepdim) {
-  Composite call("logsumexp", x.loc);
-  Tensor value = resolve(x, "logsumexp");
-  Tensor top = stop_gradient(amax(value, axis, true));
-  Tensor finite = where(isfinite(top), top, 0);
-  Tensor result = log(sum(exp(value - finite), axis, true)) + finite;
-  return keepdim ? result : squeeze(result, axis);
+  const auto record = [keepdim](const Tensor& value, int axis) {
+    Tensor top = stop_gradient(amax(value, axis, true));
+    Tensor finite = where(isfinite(top), top, 0);
+    Tensor result = log(sum(exp(value - finite), axis, true)) + finite;
+    return keepdim ? result : squeeze(result, axis);
+  };
+  return along("logsumexp", x, axis, record, keepdim);
 }
 
 Tensor stop_gradient(At x) {

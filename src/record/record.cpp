@@ -8,6 +8,7 @@
 #include "base/per_thread.hpp"
 #include "interpret/reference.hpp"
 #include "ir/infer.hpp"
+#include "record/composite.hpp"
 #include "record/evaluate.hpp"
 
 namespace weft {
@@ -31,6 +32,7 @@ TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), s
   recorder().traces.push_back(&trace);
   recorder().loc = {};
   recorder().scope = 0;
+  recorder().in_body = false;
   DimEnvironment::current() = &trace.dims;
 }
 TraceScope::~TraceScope() {
@@ -145,13 +147,18 @@ Tensor record(Op op, std::span<const Tensor> operands, const Attributes& attribu
   return value;
 }
 
-Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
-                          std::span<const Type> results, std::shared_ptr<const Graph> body, Loc loc) {
-  Tensor value = record_pending(body ? Op::call : Op::elementwise, operands, {}, results[0], loc);
+Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor> operands, Loc loc,
+                   const ElementwiseDefinition* definition) {
+  const std::vector<Tensor>& outputs = callee->body.outputs;
+  Tensor value = record_pending(Op::call, operands, callee->called, type_of(outputs[0]), loc);
   Node* node = value.node();
-  node->definition = &definition;
-  set_more_results(*node, results.subspan(1));
-  if (body) node->make_more().bodies.push_back(std::move(body));
+  node->definition = definition;
+  if (outputs.size() > 1) {
+    std::vector<Type> more;
+    for (std::size_t i = 1; i < outputs.size(); ++i) more.push_back(type_of(outputs[i]));
+    set_more_results(*node, more);
+  }
+  set_callee(*node, std::move(callee));
   bound_pending(value, loc);
   return value;
 }

@@ -6,9 +6,22 @@
 
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
+#include "ir/callee.hpp"
 #include "weft/ops.hpp"
 
 namespace weft {
+
+// Callees by signature, as words (record/composite.hpp).
+struct CalleeKeyHash {
+  using is_transparent = void;
+  std::size_t operator()(std::span<const std::uint64_t> words) const;
+};
+struct CalleeKeyEqual {
+  using is_transparent = void;
+  bool operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) const;
+};
+using CalleeTable =
+    std::unordered_map<std::vector<std::uint64_t>, std::shared_ptr<const Callee>, CalleeKeyHash, CalleeKeyEqual>;
 
 // What is recorded while a compiled function is traced. compile() (src/trace) owns one for the call that traces.
 struct Trace {
@@ -19,6 +32,7 @@ struct Trace {
   std::uint64_t recorded = 0;   // number of operations so far
   // By handle: values of which a computed size is 1, with the number 1 in its place. Later uses take these.
   std::unordered_map<std::uint64_t, Tensor> plain_ones;
+  CalleeTable callees;  // of symbolic sizes
   // The default generator, made a hidden state leaf at its first draw: its input and its current value.
   Tensor generator_input, generator_value;
 };
@@ -29,6 +43,7 @@ struct Recorder {
   std::vector<Trace*> traces;
   Loc loc;  // of the outermost Weft call; file null: none
   std::uint32_t scope = 0;
+  bool in_body = false;                    // what is recorded is the body of a call
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated
   Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
@@ -76,11 +91,6 @@ class RecordingBuilder final : public Builder {
     return record(op, operands, attributes, wanted, {});
   }
 };
-
-// The application of a scalar expression, with a result for each type (record/elementwise.cpp): a call, where its
-// primitives are given as a body.
-Tensor record_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
-                          std::span<const Type> results, std::shared_ptr<const Graph> body, Loc loc);
 
 // A public function that records opens one, and the outermost wins: what is recorded inside carries the user's line,
 // and errors inside say the name of the user's call. Until the end of the block.

@@ -2,11 +2,24 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "record/record.hpp"
+#include "record/composite.hpp"
 
 namespace weft {
 
 namespace {
+
+// The axes that a reduction is over: all of them where none is named.
+AxisSet axes_over(const char* name, const Axes& axes, int rank, Loc loc) {
+  if (axes.count() > max_rank) fail(name, loc, "more than ", max_rank, " axes");
+  AxisSet over;
+  for (int i = 0; axes.count() == 0 && i < rank; ++i) over.insert(i);
+  for (int i = 0; i < axes.count(); ++i) {
+    const int axis = normalize_axis(name, axes[i], rank, loc);
+    if (over[axis]) fail(name, loc, "axis ", axis, " is named twice");
+    over.insert(axis);
+  }
+  return over;
+}
 
 // The shape says in which order elements are combined, which floats show: there an axis of size 1 does not count.
 Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc loc) {
@@ -14,22 +27,10 @@ Tensor reduce(Op op, const Tensor& given, const Axes& axes, bool keepdim, Loc lo
   const bool rounds = is_floating(type_of(given).dtype) && (op == Op::sum || op == Op::prod);
   const Tensor value = rounds && type_of(given).shape.rank() > 1 ? with_plain_ones(given, loc) : given;
   const Shape& from = type_of(value).shape;
-  if (axes.count() > max_rank) fail(name, loc, "more than ", max_rank, " axes");
-  bool reduced[max_rank] = {};
-  if (axes.count() == 0)
-    for (int i = 0; i < from.rank(); ++i) reduced[i] = true;
-  for (int i = 0; i < axes.count(); ++i) {
-    int axis = normalize_axis(name, axes[i], from.rank(), loc);
-    if (reduced[axis]) fail(name, loc, "axis ", axis, " is named twice");
-    reduced[axis] = true;
-  }
+  const AxisSet over = axes_over(name, axes, from.rank(), loc);
   Shape squeezed;
-  AxisSet over;
   for (int i = 0; i < from.rank(); ++i)
-    if (reduced[i])
-      over.insert(i);
-    else
-      squeezed.push_back(from[i]);
+    if (!over[i]) squeezed.push_back(from[i]);
   Tensor result = record(op, {value}, Reduce{over}, {}, loc);
   return keepdim ? result : reshape_to(result, squeezed, loc);
 }
@@ -109,28 +110,36 @@ Tensor in_f32(Tensor value, const char* operation, Loc loc, Compute compute) {
   if (dtype != DType::f16 && dtype != DType::bf16) return compute(value);
   return cast(compute(cast(value, DType::f32)), dtype);
 }
+
+// A composite over some axes of a floating value.
+template <class Compute>
+Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, double number, Compute compute) {
+  Operation call(name, x.loc);
+  Tensor value = resolve(x, name);
+  const AxisSet over = axes_over(name, axes, type_of(value).shape.rank(), call.loc());
+  return composite(
+      {{intern_text(name)}, over, keepdim, number}, call.loc(),
+      [&](const Tensor& value) { return in_f32(value, name, call.loc(), compute); }, std::move(value));
+}
 }  // namespace
 
 Tensor mean(At x, Axes axes, bool keepdim) {
-  Composite call("mean", x.loc);
-  return in_f32(resolve(x, "mean"), "mean", call.loc(), [&](const Tensor& value) {
-    return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", call.loc()), call.loc());
+  return statistic("mean", x, axes, keepdim, 0, [&](const Tensor& value) {
+    return sum(value, axes, keepdim) / dim_value(reduced_count(value, axes, "mean", x.loc), x.loc);
   });
 }
 Tensor var(At x, Axes axes, double correction, bool keepdim) {
-  Composite call("var", x.loc);
-  return in_f32(resolve(x, "var"), "var", call.loc(), [&](const Tensor& value) {
+  return statistic("var", x, axes, keepdim, correction, [&](const Tensor& value) {
     Tensor centered = value - mean(value, axes, true);
-    const Dim count = reduced_count(value, axes, "var", call.loc());
+    const Dim count = reduced_count(value, axes, "var", x.loc);
     const Tensor squares = sum(centered * centered, axes, keepdim);
     // Not below 0, as in PyTorch: the variance of too few values is NaN or infinite.
     if (count.is_constant()) return squares / std::max(static_cast<double>(count.constant()) - correction, 0.0);
-    return squares / maximum(dim_value(count, call.loc()) - correction, 0.0);
+    return squares / maximum(dim_value(count, x.loc) - correction, 0.0);
   });
 }
 Tensor norm(At x, Axes axes, bool keepdim) {
-  Composite call("norm", x.loc);
-  return in_f32(resolve(x, "norm"), "norm", call.loc(), [&](const Tensor& value) {
+  return statistic("norm", x, axes, keepdim, 0, [&](const Tensor& value) {
     Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;
     return where(none, 0, sqrt(where(none, 1, squares)));  // sqrt has no derivative at 0
   });

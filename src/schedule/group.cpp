@@ -57,8 +57,7 @@ class Grouper {
         break;
       default: break;
     }
-    WEFT_CHECK(node.op != Op::call && node.op != Op::elementwise, info(node.op).name,
-               " must be expanded before scheduling");
+    if (node.op == Op::call) return place_external(node, Role::external);  // the passes left it to a provider
     if (reduces_nothing(node)) {
       placement.role = Role::inlined;
       return;

@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
+#include "ir/callee.hpp"
 #include "schedule/lower.hpp"
 
 namespace weft {
@@ -386,7 +387,7 @@ class Scheduler {
       result.strides = layout.is_contiguous() ? contiguous_strides(node.type.shape) : layout.strides;
       if (!layout.is_contiguous()) result.offset = layout.offset;
     }
-    schedule_.steps.push_back({info(node.op).name, candidate.buffers(), providers_.best(candidate).payload});
+    schedule_.steps.push_back({name_of(node), candidate.buffers(), providers_.best(candidate).payload});
   }
 
   const Graph& graph_;

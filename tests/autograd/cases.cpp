@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "weft/nn.hpp"
+
 namespace weft::test {
 namespace {
 
@@ -163,6 +165,12 @@ std::vector<Case> structural_cases() {
       {"logsumexp", {cube}, [](X x) { return logsumexp(x[0], 1); }},
       {"gelu", {m}, [](X x) { return gelu(x[0]) + gelu(x[0], Gelu::tanh); }},
       {"silu", {m}, [](X x) { return silu(x[0]); }},
+      {"norm", {m}, [](X x) { return norm(x[0], 1); }},
+      {"layer_norm",
+       {m, numbers(Shape::of(4), 0.5, 2, 7), numbers(Shape::of(4), -1, 1, 8)},
+       [](X x) { return nn::layer_norm(x[0], x[1], x[2]); }},
+      {"cross_entropy", {m, integers(Shape::of(3), {1, 0, 2})}, [](X x) { return nn::cross_entropy(x[0], x[1]); }},
+      {"mse_loss", {m, numbers(Shape::of(3, 4), -2, 2, 9)}, [](X x) { return nn::mse_loss(x[0], x[1]); }},
   };
 }
 

@@ -145,7 +145,7 @@ TEST_CASE("sizes may be symbols, and a called body is entered") {
   Tensor parameter = input(0, vector);
   *body = make_graph({parameter}, {node(Op::neg, {parameter}, vector)}, {});
   Tensor x = input(0, vector), numbers = node(Op::iota, {}, vector, Along{0}),
-         called = node(Op::call, {node(Op::add, {x, numbers}, vector)}, vector);
+         called = node(Op::call, {node(Op::add, {x, numbers}, vector)}, vector, Called{});
   called.node()->make_more().bodies = {body};
   Constant size;
   size.size = dims::symbol(0);

@@ -51,7 +51,7 @@ TEST_CASE_FIXTURE(Fixture, "builder: attributes of another primitive and results
 
 TEST_CASE_FIXTURE(Fixture, "a node has up to 65,535 results, and a handle names each") {
   std::vector<Type> more(65534, type_of(x));
-  const Tensor call = build.make(Op::call, {x}, {}, type_of(x));
+  const Tensor call = build.make(Op::call, {x}, Called{}, type_of(x));
   set_more_results(*call.node(), more);
   const Tensor last(call.node(), 65534);
   CHECK(last.output() == 65534);

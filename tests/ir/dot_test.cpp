@@ -35,13 +35,13 @@ TEST_CASE("dot: a body is a cluster, and the body of a call in it a cluster insi
   CHECK(to_dot(r.graph({call(outside, x, x)})) == R"(digraph weft {
   rankdir=TB; node [shape=box, fontname=monospace];
   n0 [label="input 0\nf32[2,3]"];
-  n1 [label="call\nf32[2,3]"];
+  n1 [label="call \"\"\nf32[2,3]"];
   n0 -> n1;
   n0 -> n1;
   subgraph cluster_n1 {
     n1_0 [label="input 0\nf32[2,3]"];
     n1_1 [label="input 1\nf32[2,3]"];
-    n1_2 [label="call\nf32[2,3]"];
+    n1_2 [label="call \"\"\nf32[2,3]"];
     n1_1 -> n1_2;
     n1_0 -> n1_2;
     subgraph cluster_n1_2 {

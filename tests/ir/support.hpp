@@ -22,7 +22,7 @@ struct Recording {
 
 // The graph as a node of another one.
 inline Tensor call(const std::shared_ptr<const Graph>& graph, const Tensor& a, const Tensor& b) {
-  Tensor value = record(Op::call, {a, b}, {}, type_of(graph->outputs[0]), {});
+  Tensor value = record(Op::call, {a, b}, Called{}, type_of(graph->outputs[0]), {});
   std::vector<Type> more;
   for (std::size_t i = 1; i < graph->outputs.size(); ++i) more.push_back(type_of(graph->outputs[i]));
   set_more_results(*value.node(), more);

@@ -77,6 +77,23 @@ TEST_CASE("initial values: PyTorch's bounds for Linear, deviations for the other
   CHECK(values(nn::xavier_normal({0, 0})).empty());
 }
 
+TEST_CASE("layer normalization: values worked out in float64, of 16 bits rounded once, and what is refused") {
+  const Tensor x = from_list<double>({1, 2, 4, 0, 0, 3}, {2, 3}), w = from_list<double>({1, 2, -1}),
+               b = from_list<double>({0, 0.5, 1});
+  const double expected[] = {-1.0690415314502977, -0.03452076572514906, -0.3363019143128718,
+                             -0.7071050134262237, -0.9142100268524473,  -0.41421002685244734};
+  const std::vector<double> found = values(nn::layer_norm(x, w, b));
+  for (std::size_t i = 0; i < 6; ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-13));
+  const auto narrow = [](const Tensor& t) { return cast(t, DType::bf16); };
+  const auto wide = [](const Tensor& t) { return cast(t, DType::f32); };
+  const Tensor y = nn::layer_norm(narrow(x), narrow(w), narrow(b));
+  CHECK(y.dtype() == DType::bf16);
+  CHECK(all(y == narrow(nn::layer_norm(wide(narrow(x)), wide(narrow(w)), wide(narrow(b))))).item<bool>());
+  CHECK(values(nn::layer_norm(reshape(x, {1, 2, 3}), w, b)) == found);
+  refuses([&] { nn::layer_norm(x, w, ones({2})); }, "takes a floating tensor [..., n], and a weight and a bias [n]");
+  refuses([&] { nn::layer_norm(ones({}), w, b); }, "f32[] x f64[3] x f64[3]");
+}
+
 TEST_CASE("cross entropy: values and gradients, worked out in float64") {
   Tensor logits = from_list<double>({1, 2, 0.5, -1, 0, 3}, {2, 3}), labels = from_list<std::int64_t>({2, 0});
   auto [loss, gradient] = value_and_grad([&](const Tensor& z) { return nn::cross_entropy(z, labels); }, logits);

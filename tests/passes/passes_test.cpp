@@ -294,7 +294,7 @@ TEST_CASE("verify names what is broken: a type, an order, a result that is not t
   Tensor a = inner.x(), b = a - 1;
   auto body = std::make_shared<const Graph>(inner.graph({b}));
   Recording outer;
-  Tensor called = record(Op::call, {outer.x()}, {}, type_of(b), {});
+  Tensor called = record(Op::call, {outer.x()}, Called{}, type_of(b), {});
   called.node()->make_more().bodies = {body};
   Graph around = outer.graph({called});
   REQUIRE(message(around) == "fine");

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "passes/decompose.hpp"
+#include "passes/regions.hpp"
 #include "providers/product.hpp"
 #include "record/record.hpp"
 #include "runtime/plan.hpp"
@@ -122,4 +123,19 @@ TEST_CASE("the schedule and the plan take what a provider offers, whatever it is
   void *const arguments[] = {&from}, *const results[] = {&to};
   runtime::run(plan, arguments, results, {});
   CHECK(to == 7);
+}
+
+TEST_CASE("a composite that somebody takes is one step, and says its axis without its body") {
+  Recording r;
+  const Tensor x = r.input(DType::f32, {3, 5});
+  const auto takes = [](const Node& node) { return node.op == Op::call; };
+  const Graph graph = inline_calls(r.graph({softmax(exp(x), 1)}), {host, takes});
+  const Idlers idlers;
+  const Schedule schedule = make_schedule(graph, host, idlers);
+  REQUIRE(schedule.steps.size() == 2);
+  CHECK(schedule.steps[1].name == "softmax");
+  CHECK(idlers.seen == std::vector<std::vector<int>>{{1, 2}});
+  const auto& called = graph.nodes.back().node()->attributes<Called>();
+  CHECK(called.axes[1]);
+  CHECK_FALSE(called.axes[0]);
 }

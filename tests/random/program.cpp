@@ -214,8 +214,7 @@ Op random_op(Random& random) {
     auto op = static_cast<Op>(random() % op_count);
     OpKind kind = info(op).kind;
     bool structural = kind != OpKind::pointwise;
-    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::call || op == Op::elementwise)
-      continue;
+    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::call) continue;
     if (structural == (random() % 2 == 0)) return op;
   }
 }

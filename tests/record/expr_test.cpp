@@ -48,7 +48,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
     }
   return true;
 }
-bool is_elementwise(const Tensor& value) { return value.node()->op == Op::elementwise; }
+bool is_elementwise(const Tensor& value) { return value.node()->op == Op::call && value.node()->definition; }
 
 constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
 

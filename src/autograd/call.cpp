@@ -1,0 +1,86 @@
+#include "autograd/call.hpp"
+
+#include "autograd/backward.hpp"
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+
+namespace weft {
+namespace {
+
+// Only what the body needs of its inputs is read, so that the rest is not kept alive for it.
+void drop_unread_inputs(Callee& callee) {
+  std::vector<Tensor> kept;
+  std::vector<bool> read(callee.body.inputs.size());
+  const auto note = [&](const Tensor& value) {
+    const Node& node = *value.node();
+    if (node.op == Op::input) read[static_cast<std::size_t>(node.attributes<Parameter>().slot)] = true;
+  };
+  for (const Tensor& value : callee.body.nodes)
+    for (const Tensor& operand : value.node()->inputs()) note(operand);
+  for (const Tensor& output : callee.body.outputs) note(output);
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    if (!read[i]) continue;
+    callee.body.inputs[i].node()->attributes_ = Parameter{static_cast<std::int64_t>(kept.size())};
+    kept.push_back(callee.body.inputs[i]);
+    callee.reads.push_back(static_cast<std::uint32_t>(i));
+  }
+  callee.body = make_graph(std::move(kept), std::move(callee.body.outputs), {});
+}
+
+// `gradients` of the results; undefined ones are zero.
+Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
+  const std::shared_ptr<const Callee>& of = call.more->callee;
+  Callee made{of->called, {}, of};
+  made.called.name.id = intern_text(interned_text(of->called.name.id) + "_backward");
+  BodyScope scope;
+  const std::uint32_t trace = recorder().trace()->id;
+  std::vector<Tensor> arguments, variables, values, seeds, effects;
+  for (std::size_t i = 0; i < call.operand_count; ++i) arguments.push_back(scope.input(type_of(call.input(i))));
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) seeds.push_back(scope.input(type_of(gradients[i])));
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, call.loc));
+  const std::vector<Tensor> results = apply_body(
+      of->body, arguments, {call.loc, call.scope, trace}, [](const Node&) { return false; }, effects);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) values.push_back(results[i]);
+  std::vector<Tensor> given = pull_back(values, seeds, variables, "grad", call.loc), outputs;
+  made.gradient_at.assign(call.operand_count, -1);
+  for (std::size_t i = 0, next = 0; i < call.operand_count; ++i) {
+    if (!wanted[i] || !given[next++].defined()) continue;
+    made.gradient_at[i] = static_cast<int>(outputs.size());
+    outputs.push_back(given[next - 1]);
+  }
+  made.body = scope.take(std::move(outputs));
+  drop_unread_inputs(made);
+  return made;
+}
+
+}  // namespace
+
+void differentiate_call(const Pullback& p) {
+  const Node& node = p.node();
+  WEFT_CHECK(node.callee(), "a call that was not recorded is differentiated");
+  Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
+  std::vector<Tensor> gradients, values(node.inputs().begin(), node.inputs().end());
+  for (const Tensor& gradient : p.gradients)
+    gradients.push_back(gradient.defined() ? with_plain_ones(gradient, node.loc) : gradient);
+  for (const unsigned char each : p.wanted) signature.add(each);
+  for (const Tensor& operand : values) signature.add(type_of(operand));
+  for (const Tensor& gradient : gradients) {
+    signature.add(gradient.defined());
+    if (!gradient.defined()) continue;
+    signature.add(type_of(gradient));
+    values.push_back(gradient);
+  }
+  const std::shared_ptr<const Callee> callee =
+      shared_callee(signature, [&] { return make_derivative(node, gradients, p.wanted); });
+  if (callee->body.outputs.empty()) return;
+  std::vector<Tensor> operands;
+  for (const std::uint32_t read : callee->reads) operands.push_back(values[read]);
+  const Tensor value = record_call(callee, operands, node.loc);
+  for (std::size_t i = 0; i < p.results.size(); ++i)
+    if (callee->gradient_at[i] >= 0) p.results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
+}
+
+}  // namespace weft

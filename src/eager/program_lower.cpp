@@ -1,0 +1,281 @@
+// Which nodes of a body go by rows, in which order, and where in a block's memory their values lie.
+#include <algorithm>
+#include <optional>
+
+#include "base/fail.hpp"
+#include "eager/blocks.hpp"
+#include "eager/program.hpp"
+#include "ir/builder.hpp"
+#include "ir/callee.hpp"
+
+namespace weft::eager {
+
+using Stage = Program::Stage;
+
+namespace {
+
+constexpr std::size_t block_bytes = 96 << 10;  // of what a block reads and keeps: within the second-level cache
+
+bool is_alias(const Node& node) {
+  const OpKind kind = info(node.op).kind;
+  if (kind == OpKind::cast)
+    return node.type.dtype == type_of(node.input(0)).dtype ||
+           (node.op == Op::bitcast && node.type.dtype != DType::boolean);
+  return kind == OpKind::view || kind == OpKind::identity;
+}
+bool folds(Op op) { return op == Op::sum || op == Op::prod || op == Op::amax || op == Op::amin; }
+
+// A graph of single primitives on the host, of known sizes, none of them 0.
+bool is_plain(const Graph& graph) {
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    if (node.output_count != 1 || node.type.device.type != Device::Type::cpu || node.op == Op::data) return false;
+    for (const Dim size : node.type.shape)
+      if (!size.is_constant() || size.constant() < 1) return false;
+  }
+  return graph.effects.empty();
+}
+
+Graph flattened(const Graph& body) {
+  std::vector<Tensor> inputs, effects;
+  for (const Tensor& input : body.inputs) inputs.push_back(Builder({}, 0, 0).input(inputs.size(), type_of(input)));
+  std::vector<Tensor> outputs = apply_body(
+      body, inputs, {{}, 0, 0}, [](const Node&) { return true; }, effects);
+  return make_graph(std::move(inputs), std::move(outputs), std::move(effects));
+}
+
+}  // namespace
+
+class Lowering {
+ public:
+  explicit Lowering(const Graph& body) { program_->graph_ = flattened(body); }
+
+  std::shared_ptr<const Program> run() {
+    if (!is_plain(graph())) return {};
+    for (const Tensor& value : graph().nodes) {
+      sizes_.push_back(sizes_of(value.node()->type));
+      if (sizes_.back().count() > domain_.count()) domain_ = sizes_.back();
+    }
+    // As many outer axes as leave the least work that is not by rows.
+    std::optional<std::int64_t> least;
+    int best = 0;
+    for (int axes = domain_.rank; axes > 0; --axes) {
+      const std::int64_t apart = place(axes);
+      if (least && apart >= *least) continue;
+      least = apart;
+      best = axes;
+    }
+    std::int64_t all = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) all += computes(i) ? work(i) : 0;
+    if (!least || *least * 4 > all) return {};
+    place(best);
+    mark_wholes();
+    make_steps();
+    if (program_->steps_.size() < 2) return {};
+    choose_block();
+    return std::move(program_);
+  }
+
+ private:
+  const Graph& graph() const { return program_->graph_; }
+  const Node& node(std::size_t i) const { return *graph().nodes[i].node(); }
+  std::size_t operand(std::size_t i, std::size_t k) const { return node(i).input(k).node()->index; }
+  Program::Placed& placed(std::size_t i) { return program_->placed_[i]; }
+  const Sizes& sizes(std::size_t i) const { return sizes_[i]; }
+
+  bool computes(std::size_t i) const { return info(node(i).op).kind != OpKind::leaf && !is_alias(node(i)); }
+  std::int64_t work(std::size_t i) const {
+    std::int64_t count = sizes(i).count();
+    for (const Tensor& input : node(i).inputs()) count = std::max(count, sizes(input.node()->index).count());
+    return count;
+  }
+  // Whether the value's leading axes are the program's rows.
+  bool by_rows(std::size_t i) const {
+    const Sizes& own = sizes(i);
+    return own.rank >= program_->outer_axes_ &&
+           std::equal(domain_.size, domain_.size + program_->outer_axes_, own.size);
+  }
+  std::int64_t inner(std::size_t i) const { return sizes(i).count() / program_->rows_; }
+
+  // Gives each node its stage. The work of those that are not by rows.
+  std::int64_t place(int outer_axes) {
+    Program& p = *program_;
+    p.outer_axes_ = outer_axes;
+    p.rows_ = 1;
+    for (int axis = 0; axis < outer_axes; ++axis) p.rows_ *= domain_.size[axis];
+    p.placed_.assign(sizes_.size(), {});
+    std::int64_t apart = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      place_node(i);
+      const Stage stage = placed(i).stage;
+      if (computes(i) && (stage == Stage::before || stage == Stage::after)) apart += work(i);
+    }
+    return apart;
+  }
+
+  void place_node(std::size_t i) {
+    bool rows = false, after = false;
+    for (std::size_t k = 0; k < node(i).operand_count; ++k) {
+      const Stage stage = placed(operand(i, k)).stage;
+      rows = rows || stage == Stage::row || stage == Stage::view;
+      after = after || stage == Stage::after || stage == Stage::folded;
+    }
+    Program::Placed& own = placed(i);
+    if (after)
+      own.stage = Stage::after;
+    else if (!rows && (!computes(i) || !starts_rows(i)))
+      own.stage = Stage::before;
+    else if (is_alias(node(i)))
+      place_view(i);
+    else if (info(node(i).op).kind == OpKind::reduce)
+      own.stage = stage_of_reduction(i);
+    else
+      own.stage = is_pointwise_like(i) && by_rows(i) ? Stage::row : Stage::after;
+    if (own.stage == Stage::row) own.base = static_cast<int>(i);
+    if (own.stage == Stage::row || own.stage == Stage::view) own.inner = inner(i);
+  }
+  bool is_pointwise_like(std::size_t i) const {
+    const OpKind kind = info(node(i).op).kind;
+    return kind == OpKind::pointwise || kind == OpKind::cast;
+  }
+  // Whether a node over whole values is computed by rows.
+  bool starts_rows(std::size_t i) const {
+    if (is_pointwise_like(i)) return by_rows(i);
+    return info(node(i).op).kind == OpKind::reduce && by_rows(operand(i, 0));
+  }
+
+  // Of a value by rows: the same memory, or one element for a whole row.
+  void place_view(std::size_t i) {
+    const std::size_t from = operand(i, 0);
+    Program::Placed& own = placed(i);
+    own.stage = Stage::after;
+    if (!by_rows(i)) return;
+    const OpKind kind = info(node(i).op).kind;
+    const bool same = inner(i) == inner(from);
+    const bool spreads = node(i).op == Op::expand && inner(from) == 1 && sizes(i).rank == sizes(from).rank;
+    const bool keeps_order = kind != OpKind::view || node(i).op == Op::reshape || (node(i).op == Op::expand && same);
+    if (!(keeps_order && same) && !spreads) return;
+    own = placed(from);
+    own.stage = Stage::view;
+    own.whole = false;
+    own.repeated = own.repeated || (spreads && !same);
+  }
+
+  Stage stage_of_reduction(std::size_t i) {
+    const std::size_t from = operand(i, 0);
+    if (!by_rows(from) || !folds(node(i).op)) return Stage::after;
+    const AxisSet axes = node(i).attributes<Reduce>().axes;
+    const Sizes& shape = sizes(from);
+    bool outer_all = true, outer_none = true, inner_none = true, trailing = true;
+    for (int axis = 0; axis < shape.rank; ++axis) {
+      if (shape.size[axis] == 1) continue;
+      if (axis < program_->outer_axes_) {
+        outer_all = outer_all && axes[axis];
+        outer_none = outer_none && !axes[axis];
+      } else {
+        trailing = trailing && (axes[axis] || inner_none);
+        inner_none = inner_none && !axes[axis];
+      }
+    }
+    if (outer_none && trailing) return Stage::row;
+    // Chunks of 4096 elements or of 64 rows, which blocks fill.
+    const bool fills = inner(from) > 1 || shape.count() == domain_.count();
+    return outer_all && inner_none && fills ? Stage::folded : Stage::after;
+  }
+
+  // What is read or given as a whole: by nodes behind the rows, and by the caller.
+  void mark_wholes() {
+    std::vector<bool> needed(sizes_.size(), false);
+    for (const Tensor& output : graph().outputs) needed[output.node()->index] = true;
+    for (std::size_t i = sizes_.size(); i-- > 0;) {
+      Program::Placed& own = placed(i);
+      if (own.stage == Stage::row || own.stage == Stage::view) own.whole = needed[i];
+      if (own.stage == Stage::after || (own.stage == Stage::view && needed[i]))
+        for (const Tensor& input : node(i).inputs()) needed[input.node()->index] = true;
+    }
+  }
+
+  void make_steps() {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      const Program::Placed& own = placed(i);
+      if (own.stage != Stage::row && own.stage != Stage::folded) continue;
+      Program::Step step{node(i).op, static_cast<int>(i)};
+      step.stored = node(i).type.dtype;
+      for (std::size_t k = 0; k < node(i).operand_count; ++k) {
+        step.operands.push_back(static_cast<int>(operand(i, k)));
+        program_->widest_ = std::max(program_->widest_, static_cast<std::size_t>(inner(operand(i, k))));
+      }
+      const DType last = node(i).input(node(i).operand_count - 1u).node()->type.dtype;
+      step.reduces = info(step.op).kind == OpKind::reduce;
+      if (step.reduces) {
+        step.computed = accumulated_in(last);
+        step.reduce = reduce_kernel(step.op, step.computed);
+        if (own.stage == Stage::row) step.length = inner(operand(i, 0)) / inner(i);
+      } else {
+        step.kernel = kernel_of(step.op, computed_in(last), step.stored, step.computed);
+      }
+      program_->steps_.push_back(std::move(step));
+    }
+    place_slots();
+  }
+
+  // A slot is taken again after the last step that reads it, by the result of that step itself where it has the size.
+  void place_slots() {
+    Program& p = *program_;
+    std::vector<int> last_use(sizes_.size(), -1);
+    for (std::size_t s = 0; s < p.steps_.size(); ++s)
+      for (const int from : p.steps_[s].operands)
+        if (placed(static_cast<std::size_t>(from)).base >= 0)
+          last_use[static_cast<std::size_t>(placed(static_cast<std::size_t>(from)).base)] = static_cast<int>(s);
+    std::vector<int> free;
+    for (std::size_t s = 0; s < p.steps_.size(); ++s) {
+      const Program::Step& step = p.steps_[s];
+      std::vector<int> released;
+      for (const int from : step.operands) {
+        const int base = placed(static_cast<std::size_t>(from)).base;
+        if (base < 0 || last_use[static_cast<std::size_t>(base)] != static_cast<int>(s)) continue;
+        const int slot = placed(static_cast<std::size_t>(base)).slot;
+        if (slot >= 0 && std::find(released.begin(), released.end(), slot) == released.end()) released.push_back(slot);
+      }
+      if (!step.reduces) free.insert(free.end(), released.begin(), released.end());
+      Program::Placed& own = placed(static_cast<std::size_t>(step.node));
+      if (own.stage == Stage::row && !own.whole) {
+        const std::size_t bytes = storage_bytes(step.stored, own.inner);
+        const auto fits = std::find_if(free.begin(), free.end(),
+                                       [&](int slot) { return p.slots_[static_cast<std::size_t>(slot)] == bytes; });
+        if (fits != free.end()) {
+          own.slot = *fits;
+          free.erase(fits);
+        } else {
+          own.slot = static_cast<int>(p.slots_.size());
+          p.slots_.push_back(bytes);
+        }
+      }
+      if (step.reduces) free.insert(free.end(), released.begin(), released.end());
+    }
+    for (Program::Placed& view : p.placed_)
+      if (view.stage == Stage::view && view.base >= 0) view.slot = p.placed_[static_cast<std::size_t>(view.base)].slot;
+  }
+
+  void choose_block() {
+    Program& p = *program_;
+    std::size_t bytes = p.widest_ * 8;  // what is given and taken as a whole passes through the cache too
+    for (const std::size_t slot : p.slots_) bytes += slot;
+    p.block_ = static_cast<std::int64_t>(std::clamp<std::size_t>(block_bytes / bytes, 1, 4096));
+    if (p.block_ > vector_length) p.block_ -= p.block_ % vector_length;
+    for (const Program::Step& step : p.steps_)
+      if (placed(static_cast<std::size_t>(step.node)).stage == Stage::folded)
+        p.unit_ = std::max(p.unit_, inner(static_cast<std::size_t>(step.operands[0])) == 1 ? row_chunk : column_chunk);
+    if (p.unit_ == row_chunk) p.block_ = row_chunk;
+    if (p.unit_ == column_chunk)
+      while (column_chunk % p.block_) --p.block_;
+  }
+
+  std::shared_ptr<Program> program_ = std::make_shared<Program>();
+  std::vector<Sizes> sizes_;
+  Sizes domain_;
+};
+
+std::shared_ptr<const Program> Program::lower(const Graph& body) { return Lowering(body).run(); }
+
+}  // namespace weft::eager

@@ -1,0 +1,74 @@
+#include "ir/callee.hpp"
+
+#include "base/fail.hpp"
+#include "ir/builder.hpp"
+
+namespace weft {
+
+const char* name_of(const Node& node) {
+  const std::uint32_t composite = node.op == Op::call ? node.attributes<Called>().name.id : 0;
+  return composite ? interned_text(composite).c_str() : info(node.op).name;
+}
+
+void set_callee(Node& node, std::shared_ptr<const Callee> callee) {
+  Node::More& more = node.make_more();
+  more.bodies.emplace_back(callee, &callee->body);
+  more.callee = std::move(callee);
+}
+
+namespace {
+
+// Value by value, since a call may have several results. `copy` gives what stands for the results of a node.
+template <class Copy>
+std::vector<Tensor> copy_values(const Graph& graph, Copy copy) {
+  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
+  auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
+  std::vector<Tensor> operands, outputs;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    operands.clear();
+    for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
+    mapped[i] = copy(node, operands);
+  }
+  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
+  return outputs;
+}
+
+std::vector<Tensor> all_results(const Tensor& value) {
+  std::vector<Tensor> results;
+  for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
+  return results;
+}
+
+}  // namespace
+
+std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
+                               const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects) {
+  WEFT_CHECK(body.inputs.size() == arguments.size(), "a call without a fitting body");
+  return copy_values(body, [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
+    if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
+    if (node.op == Op::call && inlines(node)) return apply_body(*node.bodies()[0], operands, place, inlines, effects);
+    const Tensor value = Builder::copy(node, operands);
+    value.node()->loc = place.loc;
+    value.node()->scope = place.scope;
+    value.node()->trace = place.trace;
+    if (is_effect(node)) effects.push_back(value);
+    return all_results(value);
+  });
+}
+
+Graph copy_graph(const Graph& graph) {
+  std::vector<Tensor> inputs(graph.inputs.size()), effects;
+  std::vector<Tensor> outputs = copy_values(graph, [&](const Node& node, std::span<const Tensor> operands) {
+    const Tensor value = Builder::copy(node, operands);
+    if (node.op == Op::input) inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)] = value;
+    if (is_effect(node)) effects.push_back(value);
+    return all_results(value);
+  });
+  Graph copy = make_graph(std::move(inputs), std::move(outputs), std::move(effects));
+  copy.symbols = graph.symbols;
+  copy.conditions = graph.conditions;
+  return copy;
+}
+
+}  // namespace weft

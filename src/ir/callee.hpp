@@ -1,0 +1,46 @@
+// What calls apply. In: a body, recorded once for a signature (name, attributes, types of the operands). Out: one
+// object that every call of the signature shares. Invariant: nobody changes the body or renumbers its nodes; a pass
+// works on a copy (passes/regions.hpp).
+#pragma once
+#include "ir/graph.hpp"
+
+namespace weft {
+
+namespace eager {
+class Program;
+}
+
+struct Callee {
+  Called called;
+  Graph body;
+  // Of a derivative (autograd/call.cpp): what it differentiates, the values that the body reads (operands of the
+  // differentiated call, then gradients of its results), and for each operand the result that is its gradient, or -1.
+  std::shared_ptr<const Callee> derivative_of = {};
+  std::vector<std::uint32_t> reads = {};
+  std::vector<int> gradient_at = {};
+  // The body as the eager executor runs it, under the mutex of the callees: made at the first use, null where nodes run
+  // one by one (record/evaluate.cpp).
+  mutable bool lowered = false;
+  mutable std::shared_ptr<const eager::Program> program = {};
+};
+
+// For people: of a call the composite's name, else the primitive's.
+const char* name_of(const Node& node);
+
+// Lets a node of Op::call apply it.
+void set_callee(Node& node, std::shared_ptr<const Callee> callee);
+
+// Copies the nodes of a body, with `arguments` in the place of its inputs, and gives the values of its outputs. The
+// copies stand where the call stands, and calls inside that `inlines` names give way to their bodies. Effects are added
+// in order.
+struct Place {
+  Loc loc;
+  std::uint32_t scope, trace;
+};
+std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
+                               const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects);
+
+// The same graph in nodes of its own.
+Graph copy_graph(const Graph& graph);
+
+}  // namespace weft

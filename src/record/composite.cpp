@@ -1,0 +1,133 @@
+#include "record/composite.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
+
+namespace weft {
+
+// ---- signatures -----------------------------------------------------------------------------------------------------
+
+void Signature::add(std::uint64_t word) {
+  WEFT_CHECK(count_ < capacity, "a call of too many operands");
+  words_[count_++] = word;
+}
+void Signature::add(const Called& called) {
+  add(called.name.id | std::uint64_t{called.axes.bits} << 32 | std::uint64_t{called.keepdim} << 40);
+  add(std::bit_cast<std::uint64_t>(called.number));
+}
+void Signature::add(const Type& type) {
+  add(static_cast<std::uint64_t>(type.dtype) | std::uint64_t{type.weak} << 8 |
+      static_cast<std::uint64_t>(type.device.type) << 16 | static_cast<std::uint64_t>(type.device.index) << 24 |
+      static_cast<std::uint64_t>(type.shape.rank()) << 40);
+  for (const Dim size : type.shape) {
+    symbolic_ = symbolic_ || !size.is_constant();
+    add(size.word());
+  }
+}
+
+std::size_t CalleeKeyHash::operator()(std::span<const std::uint64_t> words) const {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::uint64_t word : words) hash = (hash ^ word ^ (word >> 29)) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 32;
+}
+bool CalleeKeyEqual::operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) const {
+  return std::ranges::equal(a, b);
+}
+
+// ---- shared callees -------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Those of known sizes. Emptied when full: nodes keep theirs.
+struct Shared {
+  static constexpr std::size_t capacity = 4096;
+  ProcessMutex& mutex = process_mutex(LockOrder::callees);
+  CalleeTable table;
+};
+Shared& shared() {
+  static constinit Lazy<Shared> instance;
+  return instance.get();
+}
+
+std::shared_ptr<const Callee> find(const CalleeTable& table, const Signature& signature) {
+  const auto found = table.find(signature.words());
+  return found == table.end() ? nullptr : found->second;
+}
+std::vector<std::uint64_t> key_of(const Signature& signature) {
+  return {signature.words().begin(), signature.words().end()};
+}
+
+}  // namespace
+
+std::shared_ptr<const Callee> find_callee(const Signature& signature) {
+  if (signature.symbolic()) return find(recorder().trace()->callees, signature);
+  Shared& all = shared();
+  std::lock_guard lock(all.mutex);
+  return find(all.table, signature);
+}
+
+std::shared_ptr<const Callee> keep_callee(const Signature& signature, Callee made) {
+  auto callee = std::make_shared<const Callee>(std::move(made));
+  if (signature.symbolic()) return recorder().trace()->callees[key_of(signature)] = std::move(callee);
+  Shared& all = shared();
+  CalleeTable dropped;  // freed after the lock is
+  std::lock_guard lock(all.mutex);
+  if (all.table.size() >= Shared::capacity) all.table.swap(dropped);
+  // Of two threads that recorded it, the first to end is kept.
+  return all.table.try_emplace(key_of(signature), std::move(callee)).first->second;
+}
+
+// ---- bodies ---------------------------------------------------------------------------------------------------------
+
+BodyScope::BodyScope()
+    : loc_(recorder().loc),
+      scope_(recorder().scope),
+      sizes_(DimEnvironment::current()),
+      operation_(called_operation()),
+      inside_((trace_.id = new_trace_id(), trace_)) {
+  recorder().loc = loc_;
+  recorder().scope = scope_;
+  recorder().in_body = true;
+  DimEnvironment::current() = sizes_;
+  called_operation() = operation_;
+}
+BodyScope::~BodyScope() = default;
+
+Tensor BodyScope::input(const Type& type) {
+  return trace_.inputs.emplace_back(Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type));
+}
+Graph BodyScope::take(std::vector<Tensor> results) {
+  WEFT_CHECK(trace_.effects.empty(), "a body checks nothing");
+  return make_graph(std::move(trace_.inputs), std::move(results), {});
+}
+
+void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record) {
+  if (in_body()) return record(operands, results);
+  for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
+  Signature signature(0);
+  signature.add(called);
+  for (const Tensor& operand : operands) signature.add(type_of(operand));
+  Recorder& r = recorder();
+  const std::uint32_t outer = r.scope;
+  if (!outer) r.scope = called.name.id;
+  const auto make = [&] {
+    BodyScope scope;
+    std::vector<Tensor> inputs, made(results.size());
+    for (const Tensor& operand : operands) inputs.push_back(scope.input(type_of(operand)));
+    record(inputs, made);
+    return Callee{called, scope.take(std::move(made))};
+  };
+  struct Restore {
+    Recorder& recorder;
+    std::uint32_t scope;
+    ~Restore() { recorder.scope = scope; }
+  } restore{r, outer};
+  const Tensor value = record_call(shared_callee(signature, make), operands, loc);
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = Tensor(value.node(), static_cast<unsigned>(i));
+}
+
+}  // namespace weft

@@ -1,0 +1,94 @@
+// Composites: public functions that are made of others and recorded as one call. In: a name and its numbers, operands,
+// and a function that records the body. Out: a node of Op::call, whose body is recorded once for a signature and shared
+// by all calls of it: by those of the process where sizes are numbers, else by those of the trace, whose guards hold
+// what was decided on sizes. Inside a body a composite is its own body: nobody takes it from there.
+#pragma once
+#include <initializer_list>
+
+#include "ir/callee.hpp"
+#include "record/record.hpp"
+
+namespace weft {
+
+// What tells bodies apart, as words.
+class Signature {
+ public:
+  explicit Signature(std::uint64_t kind) { add(kind); }
+  void add(std::uint64_t word);
+  void add(const Called& called);
+  void add(const Type& type);
+  bool symbolic() const { return symbolic_; }
+  std::span<const std::uint64_t> words() const { return {words_, count_}; }
+
+ private:
+  static constexpr std::size_t capacity = 96 * (max_rank + 2);
+  std::size_t count_ = 0;
+  bool symbolic_ = false;
+  std::uint64_t words_[capacity];
+};
+
+// A function of operands and results that lives while it is called.
+class RecordBody {
+ public:
+  template <class F>
+  RecordBody(const F& f)
+      : context_(&f), call_([](const void* context, std::span<const Tensor> operands, std::span<Tensor> results) {
+          (*static_cast<const F*>(context))(operands, results);
+        }) {}
+  void operator()(std::span<const Tensor> operands, std::span<Tensor> results) const {
+    call_(context_, operands, results);
+  }
+
+ private:
+  const void* context_;
+  void (*call_)(const void*, std::span<const Tensor>, std::span<Tensor>);
+};
+
+// While it lives, what the thread records is a body's: over inputs of its own, at the user's line, under the name of
+// the user's call, and with the sizes of the trace around it.
+class BodyScope {
+ public:
+  BodyScope();
+  ~BodyScope();
+  Tensor input(const Type& type);  // the next
+  Graph take(std::vector<Tensor> results);
+
+ private:
+  const Loc loc_;
+  const std::uint32_t scope_;
+  DimEnvironment* const sizes_;
+  const char* const operation_;
+  Trace trace_;
+  TraceScope inside_;
+};
+inline bool in_body() { return recorder().in_body; }
+
+// The callee of a signature; `make` records it where nobody has yet.
+std::shared_ptr<const Callee> find_callee(const Signature& signature);
+std::shared_ptr<const Callee> keep_callee(const Signature& signature, Callee made);
+template <class Make>
+std::shared_ptr<const Callee> shared_callee(const Signature& signature, Make make) {
+  std::shared_ptr<const Callee> known = find_callee(signature);
+  return known ? known : keep_callee(signature, make());
+}
+
+// A call: result i is output i of the node. A scalar expression that the host has a kernel for is given as well.
+Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor> operands, Loc loc,
+                   const ElementwiseDefinition* definition = nullptr);
+
+// The results of the composite. `record` depends on `called` and the types of its operands alone; arguments are checked
+// before.
+void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record);
+// With one result, of a function over the operands.
+template <class F, std::same_as<Tensor>... Operands>
+Tensor composite(const Called& called, Loc loc, F f, Operands... operands) {
+  Tensor list[] = {std::move(operands)...}, result;
+  const auto record = [&f](std::span<const Tensor> inputs, std::span<Tensor> results) {
+    [&]<std::size_t... i>(std::index_sequence<i...>) { results[0] = f(inputs[i]...); }
+    (std::index_sequence_for<Operands...>());
+  };
+  composite(called, list, std::span(&result, 1), loc, record);
+  return result;
+}
+
+}  // namespace weft
