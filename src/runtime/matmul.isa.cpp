@@ -124,14 +124,13 @@ template <class T, bool along_depth>
 void pack_panel(T* to, Int size, Int present, Int depth, const T* from, Int step) {
   const Int here = present < size ? present : size;
   if constexpr (along_depth) {
+    if (here < size) __builtin_memset(to, 0, static_cast<std::size_t>(depth * size) * sizeof(T));
     constexpr Int square = 16 / sizeof(T);
     const Int whole = here / square * square, deep = depth / square * square;
     for (Int i = 0; i < whole; i += square)
       for (Int k = 0; k < deep; k += square) transpose_square(to + k * size + i, size, from + i * step + k, step);
     for (Int i = 0; i < here; ++i)
       for (Int k = i < whole ? deep : 0; k < depth; ++k) to[k * size + i] = from[i * step + k];
-    for (Int k = 0; here < size && k < depth; ++k)
-      for (Int i = here; i < size; ++i) to[k * size + i] = T(0);
   } else if (here == size) {
     const auto copy = [&]<int piece>(std::integral_constant<int, piece>) {
       for (Int k = 0; k < depth; ++k)
@@ -154,7 +153,7 @@ void pack_panel(T* to, Int size, Int present, Int depth, const T* from, Int step
 // second one.
 template <class T, bool along_depth, class Panels>
 void pack(const Panels& panels, T* to, Int count, Int depth, const T* from, Int step) {
-  const Int piece = along_depth ? depth : 8;
+  const Int piece = along_depth ? 64 : 8;
   for (Int k = 0; k < depth; k += piece)
     for (Int panel = 0; panel < panels.panels; ++panel) {
       const Int begin = panels.begin(panel), size = panels.size(panel);

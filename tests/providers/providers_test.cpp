@@ -2,10 +2,13 @@
 // whatever a provider offers.
 #include <doctest/doctest.h>
 
+#include "base/options.hpp"
 #include "passes/decompose.hpp"
 #include "passes/regions.hpp"
 #include "providers/product.hpp"
+#include "providers/provider.hpp"
 #include "record/record.hpp"
+#include "runtime/isa.hpp"
 #include "runtime/plan.hpp"
 #include "schedule/schedule.hpp"
 
@@ -75,6 +78,45 @@ TEST_CASE(
   Recording one;
   const Tensor single = one.input(DType::f32, {1, 16, 4, 32}), z = one.input(DType::f32, {1, 4, 32, 16});
   CHECK(steps(one.graph({matmul(permute(single, {0, 2, 1, 3}), z)}), gpu) == Names{"matmul"});
+}
+
+TEST_CASE("of two offers the cheaper one is taken, and of a product the schedule says who does it") {
+  Recording r;
+  const Tensor a = r.input(DType::f32, {1024, 1024}), b = r.input(DType::f32, {1024, 1024}), c = matmul(a, b);
+  const Graph graph = r.graph({c});
+  const auto placed = [](const Tensor& value, int buffer) { return PlacedValue{type_of(value), buffer, 0, {1024, 1}}; };
+  const Candidate candidate{*graph.outputs[0].node(), host, {placed(a, 0), placed(b, 1)}, placed(c, 2)};
+  const std::optional<Offer> ours = providers::packed_matmul().offer(candidate);
+  REQUIRE(ours);
+  std::string cheapest = ours->payload->text();
+  CHECK(cheapest == " [1024,1024] x [1024,1024]");
+  if (providers::onednn_matmul().takes(candidate.node, host)) {
+    const std::optional<Offer> library = providers::onednn_matmul().offer(candidate);
+    REQUIRE(library);
+    CHECK(library->payload->text().starts_with(" [1024,1024] x [1024,1024] by oneDNN 2."));
+    if (library->nanoseconds.constant() < ours->nanoseconds.constant()) cheapest = library->payload->text();
+  }
+  CHECK(providers::all().best(candidate).payload->text() == cheapest);
+  CHECK(make_schedule(graph, host, providers::all()).steps[0].payload->text() == cheapest);
+}
+
+TEST_CASE("oneDNN gets no small product, none of other dtypes, and none on a CPU with fewer instructions") {
+  Recording r;
+  const auto takes = [&](DType dtype, std::int64_t size) {
+    const Tensor product = matmul(r.input(dtype, {size, size}), r.input(dtype, {size, size}));
+    return providers::onednn_matmul().takes(*product.node(), host);
+  };
+  CHECK_FALSE(takes(DType::f32, 64));
+  CHECK_FALSE(takes(DType::bf16, 64));
+  CHECK_FALSE(takes(DType::f64, 1024));
+  CHECK_FALSE(takes(DType::f16, 1024));
+  CHECK_FALSE(takes(DType::i64, 1024));
+  const bool widest = host_isa() == Isa::avx512;
+  CHECK((widest || !takes(DType::f32, 1024)));
+  if (!widest) return;
+  options().isa = "avx2";  // what it then does is what the rest of the library may do
+  CHECK_FALSE(takes(DType::f32, 1024));
+  options().isa.clear();
 }
 
 namespace {

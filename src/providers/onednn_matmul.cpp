@@ -1,0 +1,70 @@
+// Products on the CPU by oneDNN, where it is installed: bf16 with the CPU's own instructions for it, and large ones of
+// f32.
+#include "providers/product.hpp"
+#include "runtime/onednn.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+// Making its primitives takes milliseconds, once in each process: smaller products are not worth it.
+constexpr std::int64_t least_f32 = std::int64_t{1} << 28, least_bf16 = std::int64_t{1} << 20;  // multiplications
+
+class OneDnnPayload final : public Product {
+ public:
+  OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
+      : Product(candidate),
+        name_(runtime::onednn::name(library)),
+        product_(runtime::onednn::Product::make(library, contraction_)) {}
+  bool is_made() const { return product_ != nullptr; }
+  std::string text() const override { return Product::text() + " by " + name_; }
+  bool may_fail() const override { return true; }  // the library allocates while it runs
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return std::make_unique<runtime::OneDnnProduct>(product_, contraction_, preparation.numbers);
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const runtime::onednn::Product> product_;
+};
+
+class OneDnnProvider final : public Provider {
+ public:
+  const char* name() const override { return "onednn_matmul"; }
+  bool takes(const Node& node, Device device) const override {
+    if (node.op != Op::matmul || device.type != Device::Type::cpu) return false;
+    const DType dtype = node.type.dtype;
+    const std::int64_t least = dtype == DType::f32 ? least_f32 : dtype == DType::bf16 ? least_bf16 : 0;
+    if (least == 0 || multiplications(node) < least) return false;
+    const runtime::onednn::Library* library = runtime::onednn::library();
+    return library && runtime::onednn::is_fast(*library, dtype);
+  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    return runtime::onednn::Product::reads(shape, strides);
+  }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    const runtime::onednn::Library* library = runtime::onednn::library();
+    auto payload = std::make_shared<OneDnnPayload>(candidate, *library);
+    if (!payload->is_made()) return std::nullopt;
+    const Dim operations = payload->cost().operations;
+    return Offer{operations / Dim(candidate.result.type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
+  }
+
+ private:
+  // Of known sizes; else 0.
+  static std::int64_t multiplications(const Node& node) {
+    const Shape &a = type_of(node.operands[0]).shape, &result = node.type.shape;
+    const Dim count = result.element_count(), depth = a[a.rank() - 1];
+    if (!count.is_constant() || !depth.is_constant()) return 0;
+    return count.constant() * depth.constant();
+  }
+};
+
+}  // namespace
+
+const Provider& onednn_matmul() {
+  static constinit const OneDnnProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers
