@@ -15,11 +15,7 @@ using weft::Tensor;
 struct Norm {
   explicit Norm(std::int64_t width, weft::Options options)
       : scale(weft::ones({width}, options)), shift(weft::zeros({width}, options)) {}
-  Tensor operator()(const Tensor& given) const {
-    const Tensor x = cast(given, weft::DType::f32), centered = x - mean(x, -1, true);
-    const Tensor normal = centered * rsqrt(mean(centered * centered, -1, true) + 1e-5);
-    return cast(normal * cast(scale, weft::DType::f32) + cast(shift, weft::DType::f32), given.dtype());
-  }
+  Tensor operator()(const Tensor& x) const { return weft::nn::layer_norm(x, scale, shift); }
   Param scale, shift;
   WEFT_MEMBERS(scale, shift)
 };

@@ -48,8 +48,7 @@ class Generator {
     const std::size_t buffers = std::max<std::size_t>(kernel_.buffers.size(), 1);
     const std::size_t sizes = std::max<std::size_t>(kernel_.parameters.size(), 1);
     const std::string shape = std::to_string(buffers) + ", " + std::to_string(sizes) + "> ";
-    open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads()) +
-         (team_.resident ? ", " + std::to_string(team_.resident) : "") + ") " + kernel_.name +
+    open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads()) + ") " + kernel_.name +
          "(const __grid_constant__ " +
          (sets_ > 1 ? "ArgumentTable<" + std::to_string(sets_) + ", " + shape + "table"
                     : "Arguments<" + shape + "arguments") +

@@ -1,76 +1,35 @@
 #include "ir/parse.hpp"
 
 #include <bit>
-#include <charconv>
 #include <limits>
 #include <map>
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
+#include "base/text_reader.hpp"
 #include "ir/builder.hpp"
 #include "ir/table.hpp"
 
 namespace weft {
 namespace {
 
-class Parser {
+class Parser final : TextReader {
  public:
-  Parser(std::string_view text, const BesideText& beside) : text_(text), beside_(beside) {}
+  Parser(std::string_view text, const BesideText& beside) : TextReader("parse_graph", text), beside_(beside) {}
 
   Graph run() {
     Graph result = graph("");
-    if (at_ != text_.size()) refuse("nothing more");
+    if (!at_end()) refuse("nothing more");
     return result;
   }
 
  private:
-  // ---- characters ---------------------------------------------------------------------------------------------------
+  bool names_atom(char letter) const override { return letter == 's'; }
+  Dim atom(char, int index) override {
+    const auto declared = symbols_.find(index);
+    return declared == symbols_.end() ? dims::symbol(index) : declared->second;
+  }
 
-  [[noreturn]] void refuse(const std::string& wanted) const {
-    std::size_t line = 1, column = 1;
-    for (std::size_t i = 0; i < at_; ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
-    fail("parse_graph", {}, "line ", line, ", column ", column, ": ", wanted, " is expected");
-  }
-  bool is(std::string_view token) const { return text_.substr(at_).starts_with(token); }
-  bool accept(std::string_view token) {
-    if (!is(token)) return false;
-    at_ += token.size();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!accept(token)) refuse("'" + std::string(token == "\n" ? "the end of the line" : token) + "'");
-  }
-  void spaces() {
-    while (accept(" ")) {
-    }
-  }
-  template <class Accepts>
-  std::string_view take_while(Accepts accepts) {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && accepts(text_[at_])) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-  std::string_view word() {
-    return take_while(
-        [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || (c >= 'A' && c <= 'Z'); });
-  }
-  template <class T>
-  T number(const char* what) {
-    T value{};
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) refuse(what);
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return value;
-  }
-  std::int64_t integer() { return number<std::int64_t>("an integer"); }
-  double real() {
-    if (!accept("0x")) return number<double>("a number");
-    std::uint64_t bits = 0;
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), bits, 16);
-    if (error != std::errc()) refuse("the bits of a number");
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return std::bit_cast<double>(bits);
-  }
   std::string quoted() {
     expect("\"");
     std::string result;
@@ -84,52 +43,9 @@ class Parser {
     return result;
   }
 
-  // ---- sizes and types ----------------------------------------------------------------------------------------------
+  // ---- types
+  // ---------------------------------------------------------------------------------------------------------
 
-  Dim factor() {
-    if (accept("2^62")) return Dim(INT64_MAX);
-    for (const bool divide : {true, false}) {
-      if (!accept(divide ? "floor_divide(" : "modulo(")) continue;
-      const Dim left = size();
-      expect(", ");
-      const Dim right = size();
-      expect(")");
-      return divide ? left / right : left % right;
-    }
-    if (accept("((")) {
-      const Dim left = size();
-      expect(") ");
-      const bool divide = accept("/");
-      if (!divide) expect("%");
-      expect(" (");
-      const Dim right = size();
-      expect("))");
-      return divide ? left / right : left % right;
-    }
-    if (accept("s")) {
-      const int index = number<int>("the number of a symbol");
-      const auto declared = symbols_.find(index);
-      return declared == symbols_.end() ? dims::symbol(index) : declared->second;
-    }
-    return Dim(integer());
-  }
-  Dim term() {
-    Dim result = factor();
-    while (accept("*")) result = result * factor();
-    return result;
-  }
-  Dim size() {
-    if (accept("-2^62")) return Dim(INT64_MIN);
-    const bool negative = is("-s") || is("-f") || is("-m") || is("-(");
-    if (negative) ++at_;
-    Dim result = negative ? -term() : term();
-    while (is(" + ") || is(" - ")) {
-      const bool minus = is(" - ");
-      at_ += 3;
-      result = minus ? result - term() : result + term();
-    }
-    return result;
-  }
   DType dtype() {
     const std::size_t begin = at_;
     const std::string_view name = word();
@@ -337,9 +253,8 @@ class Parser {
     return result;
   }
 
-  std::string_view text_;
   const BesideText& beside_;
-  std::size_t at_ = 0, data_ = 0, definition_ = 0;
+  std::size_t data_ = 0, definition_ = 0;
   std::map<int, Dim> symbols_;
 };
 

@@ -64,8 +64,7 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
 void share_row(const Kernel& kernel, Analysis& analysis, Team& team) {
   const Dim inner = kernel.inner_count(), rows = extent_of(kernel, analysis.outer);
   const bool few_rows = analysis.carried.empty() && rows.is_constant() && rows.constant() < 512;
-  // Elements a thread: of rows that are walked one behind the other few, since their columns take registers too.
-  const std::int64_t share = few_rows ? 4 : analysis.carried.empty() ? 16 : 8;
+  const std::int64_t share = few_rows ? 4 : 16;  // elements a thread
   const std::int64_t count = inner.is_constant() ? inner.constant() : 256 * share;
   const std::int64_t wanted = (count + share - 1) / share;
   // A warp is several teams where rows are so short that some of its lanes would have nothing to do.
@@ -79,15 +78,9 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team) {
       (extent_of(kernel, analysis.inner) * divide_up(vector_extent(kernel), team.width)).constant();
   const std::int64_t turns = (packs + team.members - 1) / team.members;
   const std::int64_t elements = turns * team.width;
-  if (!analysis.carried.empty()) {
-    team.turns = turns;  // its columns are registers
-    team.resident = std::max(1, 1024 / team.threads);
-  }
+  if (!analysis.carried.empty()) team.turns = turns;  // its columns are registers
   if (elements > 32 || turns == 0) return;
-  const auto columns = std::count_if(kernel.body.begin(), kernel.body.end(),
-                                     [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
-  const auto most = std::max<std::int64_t>(1, 64 / elements - 2 * columns);
-  Analysis kept = analyze(kernel, {inner.constant(), static_cast<int>(most), true});
+  Analysis kept = analyze(kernel, {inner.constant(), static_cast<int>(64 / elements), true});
   std::size_t steps = 0;
   for (const std::vector<Step>& walk : kept.walks) steps += walk.size();
   if (kept.kept.empty() || static_cast<std::int64_t>(steps) * elements > 3000) return;

@@ -65,7 +65,6 @@ struct Team {
   int members = 1;  // threads that share a row, or a column
   int columns = 1;  // columns that stand side by side
   int threads = 256;
-  int resident = 0;        // blocks that a multiprocessor is to hold at once, which bounds their registers; 0: any
   std::int64_t turns = 0;  // packs that a thread has in a row, where values are kept in registers; else 0
 };
 

@@ -12,8 +12,8 @@ using Pass = Graph (*)(const Graph&);
 Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 
 // Replaces every Op::call by the nodes of its body, which then stand where the call stood, but for those of one
-// result that somebody takes whole. What is inlined costs nothing afterwards: no pass below has to look through a call. Nested calls are
-// inlined from the inside out.
+// result that somebody takes whole. What is inlined costs nothing afterwards: no pass below has to look through a call.
+// Nested calls are inlined from the inside out.
 Graph inline_calls(const Graph& graph, const PassContext& context);
 Graph inline_calls(const Graph& graph);  // all of them
 

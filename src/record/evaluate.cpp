@@ -288,8 +288,7 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
-    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, name_of(*node),
-                  node->loc);
+    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, name_of(*node), node->loc);
     if (node->operand_count == 0) continue;
     if (node->sequence >= open_levels().oldest()) {
       open_levels().kept.emplace_back(node);
