@@ -1,6 +1,9 @@
 #include "ir/callee.hpp"
 
+#include <algorithm>
+
 #include "base/fail.hpp"
+#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 
 namespace weft {
@@ -45,7 +48,7 @@ std::vector<Tensor> all_results(const Tensor& value) {
 std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
                                const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects) {
   WEFT_CHECK(body.inputs.size() == arguments.size(), "a call without a fitting body");
-  return copy_values(body, [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
+  const auto copy = [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
     if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
     if (node.op == Op::call && inlines(node)) return apply_body(*node.bodies()[0], operands, place, inlines, effects);
     const Tensor value = Builder::copy(node, operands);
@@ -54,7 +57,10 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     value.node()->trace = place.trace;
     if (is_effect(node)) effects.push_back(value);
     return all_results(value);
-  });
+  };
+  std::vector<Tensor> results = copy_values(body, copy);
+  if (seeded(SeededBug::results_of_body_reversed)) std::reverse(results.begin(), results.end());
+  return results;
 }
 
 Graph copy_graph(const Graph& graph) {

@@ -1,9 +1,6 @@
 #include "passes/regions.hpp"
 
-#include <algorithm>
-
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 
@@ -44,7 +41,6 @@ Graph inline_calls(const Graph& graph, const PassContext& context) {
     if (inlines(node)) {
       WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
       mapped[i] = apply_body(*node.bodies()[0], operands, {node.loc, node.scope, node.trace}, inlines, effects);
-      if (seeded(SeededBug::results_of_body_reversed)) std::reverse(mapped[i].begin(), mapped[i].end());
       continue;
     }
     const Tensor value = node.operand_count == 0 ? graph.nodes[i] : Builder::copy(node, operands);
