@@ -1,20 +1,61 @@
-// Matrix products by oneDNN 2 (libdnnl.so.2), found by dlopen at the first use: nothing links it, and the same binary
-// runs where it is absent. In: a product of known sizes. Out: a Runnable. The result is cut into tiles by the shape
-// alone, and the library does a tile on one thread, so results do not depend on the number of threads.
+// The oneDNN library (libdnnl.so.2), found by dlopen at the first use: nothing links it, none of its headers is needed,
+// and the same binary runs where it is absent. Out: a table of the functions that are used.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "runtime/product_numbers.hpp"
-#include "runtime/step.hpp"
+#include "weft/dtype.hpp"
 
-namespace weft::runtime {
+namespace weft::runtime::onednn {
 
-namespace onednn {
+// Our own declarations of what is called. Descriptors are the library's plain structs, whose contents nobody here
+// reads.
+struct Engine;
+struct Stream;
+struct Attributes;
+struct Description;
+struct Primitive;
+struct Memory;
+struct alignas(64) Layout {
+  std::byte bytes[2048];  // 696 in 2.6
+};
+struct alignas(64) Operation {
+  std::byte bytes[8192];  // five layouts and some numbers
+};
+struct Argument {
+  int index;
+  Memory* memory;
+};
+struct Version {
+  int major, minor, patch;
+};
 
-struct Library;
+struct Library {
+  const Version* (*dnnl_version)();
+  int (*dnnl_get_effective_cpu_isa)();
+  int (*dnnl_engine_create)(Engine**, int kind, std::size_t index);
+  int (*dnnl_stream_create)(Stream**, Engine*, unsigned flags);
+  int (*dnnl_stream_destroy)(Stream*);
+  int (*dnnl_memory_desc_init_by_strides)(Layout*, int axes, const std::int64_t* sizes, int type,
+                                          const std::int64_t* strides);
+  std::size_t (*dnnl_memory_desc_get_size)(const Layout*);
+  int (*dnnl_matmul_desc_init)(Operation*, const Layout* a, const Layout* b, const Layout* bias, const Layout* c);
+  int (*dnnl_primitive_attr_create)(Attributes**);
+  int (*dnnl_primitive_attr_destroy)(Attributes*);
+  int (*dnnl_primitive_attr_set_scratchpad_mode)(Attributes*, int mode);
+  int (*dnnl_primitive_desc_create)(Description**, const Operation*, const Attributes*, Engine*, const Description*);
+  int (*dnnl_primitive_desc_destroy)(Description*);
+  const Layout* (*dnnl_primitive_desc_query_md)(const Description*, int what, int index);
+  int (*dnnl_primitive_create)(Primitive**, const Description*);
+  int (*dnnl_primitive_destroy)(Primitive*);
+  int (*dnnl_primitive_execute)(const Primitive*, Stream*, int count, const Argument*);
+  int (*dnnl_memory_create)(Memory**, const Layout*, Engine*, void* data);
+  int (*dnnl_memory_destroy)(Memory*);
+  Engine* engine = nullptr;
+};
+
 // Null where it is absent, too old or too new, or where WEFT_ONEDNN=0 says not to look. Else it stays loaded.
 const Library* library();
 // As `library`, of the file of that name.
@@ -24,60 +65,4 @@ std::string name(const Library& library);
 // Whether this CPU has the instructions with which products of the dtype are faster than our own.
 bool is_fast(const Library& library, DType dtype);
 
-// One product, its primitives made. Several threads may run it at once.
-class Product {
- public:
-  // Whether an operand of these sizes and strides can be read: unit stride along one axis of the product's two, and no
-  // element twice.
-  static bool reads(const Shape& shape, std::span<const Dim> strides);
-  // Of f32 or bf16. Null where the sizes are not known or the library refuses the product.
-  static std::shared_ptr<const Product> make(const Library& library, const Contraction& contraction);
-  // On as many threads as a parallel loop has now.
-  std::size_t workspace() const;
-  // `now` says where the result lies, which may not have been known before.
-  void run(const Matmul& now, const void* a, const void* b, void* c, std::span<std::byte> workspace) const;
-
- private:
-  using Int = std::int64_t;
-  struct Operand {
-    Int row = 0, column = 0;
-    std::vector<Int> batch;  // strides
-    Int at(const std::vector<Int>& sizes, Int item, Int i, Int j) const;
-  };
-  struct Tile;  // the primitive of one shape of tiles
-  Product() = default;
-  bool cut();
-  Int tiles() const;
-  std::size_t result_bytes() const;  // of the workspace
-
-  const Library* library_ = nullptr;
-  DType dtype_ = DType::f32;
-  bool swapped_ = false;  // c^T = b^T a^T, where c lies by columns
-  bool copies_ = false;   // the result is computed by rows, then put where it belongs
-  Int m_ = 0, n_ = 0, k_ = 0, items_ = 1, rows_ = 0, columns_ = 0;  // the last two: of a tile
-  std::vector<Int> batch_;                                          // sizes
-  Operand a_, b_, c_;
-  std::size_t scratch_ = 0;                  // bytes that a tile wants
-  std::shared_ptr<const Tile> whole_[2][2];  // by whether the tile is at the lower and at the right end
-};
-
-}  // namespace onednn
-
-// Buffers: a, b, c.
-class OneDnnProduct final : public Runnable {
- public:
-  OneDnnProduct(std::shared_ptr<const onednn::Product> product, const Contraction& contraction, NumberTable& numbers)
-      : product_(std::move(product)), numbers_(contraction, numbers) {}
-  bool has_workspace() const override { return true; }
-  std::size_t workspace(std::span<const std::int64_t>) const override { return product_->workspace(); }
-  void run(const StepCall& call) const override {
-    const auto operand = [&](std::size_t i) { return numbers_.first(i, call.pointers[i], call.numbers); };
-    product_->run(numbers_.product(call.numbers), operand(0), operand(1), operand(2), call.workspace);
-  }
-
- private:
-  std::shared_ptr<const onednn::Product> product_;
-  ProductNumbers numbers_;
-};
-
-}  // namespace weft::runtime
+}  // namespace weft::runtime::onednn
