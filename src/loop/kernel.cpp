@@ -134,16 +134,49 @@ void verify(const Kernel& kernel) {
     WEFT_CHECK(stored[b] == kernel.buffers[b].written, kernel.name, ": buffer ", b, " is never stored");
 }
 
+namespace {
+
+// The atoms of a kernel's indices and extents.
+template <class See>
+void see_atoms(const Kernel& kernel, See see) {
+  const auto visit = [&](Dim dim) {
+    dims::any_atom(dim, [&](const DimNode& atom) {
+      see(atom);
+      return false;
+    });
+  };
+  for (const Axis& axis : kernel.axes) visit(axis.extent);
+  for (const Buffer& buffer : kernel.buffers) visit(buffer.elements);
+  for (const Instruction& instruction : kernel.body) visit(instruction.index);
+}
+
+std::string number_text(const Instruction& it) {
+  if (!is_floating(it.dtype)) return std::to_string(static_cast<std::int64_t>(it.bits));
+  double number;
+  std::memcpy(&number, &it.bits, sizeof number);
+  char digits[40];
+  return std::string(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+}  // namespace
+
 std::string to_text(const Kernel& kernel) {
+  std::vector<std::int64_t> lower(kernel.parameters.size(), 2);
+  std::vector<Dim> bounds(kernel.body.size(), Dim(0));
+  see_atoms(kernel, [&](const DimNode& atom) {
+    const auto number = static_cast<std::size_t>(atom.number);
+    if (atom.kind == DimKind::symbol && number < lower.size()) lower[number] = atom.lower.constant();
+    if (atom.kind == DimKind::value) bounds[number] = atom.extent;
+  });
   std::string text = kernel.name + "(";
-  for (std::size_t b = 0; b < kernel.buffers.size(); ++b) {
-    if (b) text += ", ";
-    text += std::string(kernel.buffers[b].written ? "out " : "") + info(kernel.buffers[b].dtype).name + "* p" +
-            std::to_string(b);
-  }
+  for (std::size_t b = 0; b < kernel.buffers.size(); ++b)
+    text += std::string(b ? ", " : "") + (kernel.buffers[b].written ? "out " : "") +
+            info(kernel.buffers[b].dtype).name + " p" + std::to_string(b) + "[" +
+            dims::to_string(kernel.buffers[b].elements) + "]";
   text += ")";
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i)
-    text += (i ? ", s" : " where s") + std::to_string(i) + " = " + dims::to_string(kernel.parameters[i]);
+    text += (i ? ", s" : " where s") + std::to_string(i) + " >= " + std::to_string(lower[i]) + " is " +
+            dims::to_string(kernel.parameters[i]);
   text += "\n ";
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     text += std::string(kernel.axes[a].inner     ? " inner"
@@ -159,29 +192,23 @@ std::string to_text(const Kernel& kernel) {
     std::string args;
     for (std::int32_t arg : v.args)
       if (arg >= 0) args += (args.empty() ? "v" : ", v") + std::to_string(arg);
-    std::string target = "v" + std::to_string(i) + " " + info(v.dtype).name + " = ";
-    std::string place = "p" + std::to_string(v.buffer) + "[" + dims::to_string(v.index) + "]";
+    const std::string index = dims::to_string(v.index), place = "p" + std::to_string(v.buffer) + "[" + index + "]";
+    if (v.kind != Kind::store) text += "v" + std::to_string(i) + " " + info(v.dtype).name + " = ";
     switch (v.kind) {
-      case Kind::constant: {
-        double number;
-        std::memcpy(&number, &v.bits, sizeof number);
-        char buffer[40];
-        std::string digits(buffer, std::to_chars(buffer, buffer + sizeof buffer, number).ptr);
-        text += target + (is_floating(v.dtype) ? digits : std::to_string(static_cast<std::int64_t>(v.bits)));
-        break;
-      }
-      case Kind::index: text += target + dims::to_string(v.index); break;
-      case Kind::load: text += target + place; break;
-      case Kind::apply: text += target + info(v.op).name + "(" + args + ")"; break;
-      case Kind::cast: text += target + "cast(" + args + ")"; break;
-      case Kind::bitcast: text += target + "bitcast(" + args + ")"; break;
-      case Kind::random_bits: text += target + "random_bits(" + args + "; " + dims::to_string(v.index) + ")"; break;
+      case Kind::constant: text += number_text(v); break;
+      case Kind::index: text += "index " + index; break;
+      case Kind::load: text += place; break;
+      case Kind::apply: text += std::string(info(v.op).name) + "(" + args + ")"; break;
+      case Kind::cast: text += "cast(" + args + ")"; break;
+      case Kind::bitcast: text += "bitcast(" + args + ")"; break;
+      case Kind::random_bits: text += "random_bits(" + args + "; " + index + ")"; break;
       case Kind::reduce:
-        text += target + (v.joins ? "join_" : "reduce_") + info(v.op).name + (v.over_carried ? "_of_rows(" : "(") +
-                args + ")";
+        text += std::string(v.joins ? "join_" : "reduce_") + info(v.op).name + (v.over_carried ? "_of_rows(" : "(") +
+                args + (v.op == Op::argmax ? "; " + index : "") + ")";
         break;
       case Kind::store: text += place + " = " + args; break;
     }
+    if (!bounds[i].same(Dim(0))) text += " below " + dims::to_string(bounds[i]);
     text += "\n";
   }
   return text;

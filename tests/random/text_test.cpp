@@ -1,6 +1,13 @@
-// The graphs of random programs, as text and back.
+// The graphs of random programs and their kernels, as text and back.
 #include "ir/parse.hpp"
+
+#include "codegen/cpp.hpp"
+#include "codegen/cuda.hpp"
+#include "loop/parse.hpp"
+#include "pipeline.hpp"
+#include "providers/provider.hpp"
 #include "random/program.hpp"
+#include "schedule/schedule.hpp"
 #include "tests/ir/support.hpp"
 
 using namespace weft;
@@ -22,5 +29,31 @@ TEST_CASE("text: graphs of random programs read back") {
     REQUIRE(to_text(parsed) == text);
     REQUIRE(structure_text(parsed) == structure_text(graph));
     verify(parsed);
+  }
+}
+
+TEST_CASE("text: kernels of random programs read back, and give the same sources") {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const testing::Program program = testing::make_program(seed, 30);
+    graph_test::Recording r;
+    std::vector<Tensor> inputs;
+    for (const testing::ProgramInput& input : program.inputs) {
+      Shape shape;
+      for (const std::int64_t size : input.sizes) shape.push_back(size);
+      inputs.push_back(r.input(input.dtype, shape));
+    }
+    const Graph graph = optimize(r.graph(testing::replay(program, inputs)), {});
+    for (const Step& step : make_schedule(graph, Device::cpu(), providers::all()).steps) {
+      if (!step.payload->kernel()) continue;
+      loop::Kernel kernel = *step.payload->kernel();
+      kernel.comments.clear();
+      const std::string text = loop::to_text(kernel);
+      INFO("seed ", seed, "\n", text);
+      const loop::Kernel parsed = loop::parse_kernel(text);
+      loop::verify(parsed);
+      REQUIRE(loop::to_text(parsed) == text);
+      REQUIRE(codegen::generate_cpp(parsed) == codegen::generate_cpp(kernel));
+      REQUIRE(codegen::generate_cuda(parsed).text == codegen::generate_cuda(kernel).text);
+    }
   }
 }

@@ -1,0 +1,201 @@
+#include "loop/parse.hpp"
+
+#include <cstring>
+
+#include "base/text_reader.hpp"
+
+namespace weft::loop {
+
+namespace {
+
+class Parser final : TextReader {
+ public:
+  explicit Parser(std::string_view text) : TextReader("parse_kernel", text) {}
+
+  Kernel run() {
+    head();
+    axes();
+    while (!at_end()) instruction();
+    settle(kernel_);
+    return std::move(kernel_);
+  }
+
+ private:
+  bool names_atom(char letter) const override { return letter == 's' || letter == 'i' || letter == 'v'; }
+  // Before the axes sizes are over the graph's symbols, from there on over the kernel's slots.
+  Dim atom(char letter, int number) override {
+    const auto index = static_cast<std::size_t>(number);
+    if (letter == 's') return in_body_ && index < slots_.size() ? slots_[index] : dims::symbol(number);
+    if (letter == 'i') {
+      if (index >= kernel_.axes.size()) refuse("an axis of the kernel");
+      return dims::axis(number, kernel_.axes[index].extent);
+    }
+    if (index >= extents_.size() || extents_[index].same(Dim(0))) refuse("a value below a bound");
+    return dims::value(number, extents_[index]);
+  }
+
+  DType dtype() {
+    const std::size_t begin = at_;
+    const std::string_view name = word();
+    for (int i = 0; i < dtype_count; ++i)
+      if (name == info(static_cast<DType>(i)).name) return static_cast<DType>(i);
+    at_ = begin;
+    refuse("a dtype");
+  }
+
+  void head() {
+    kernel_.name = word();
+    expect("(");
+    while (!accept(")")) {
+      if (!kernel_.buffers.empty()) expect(", ");
+      Buffer buffer;
+      buffer.written = accept("out ");
+      buffer.dtype = dtype();
+      expect(" p" + std::to_string(kernel_.buffers.size()) + "[");
+      // A buffer's size may be over slots that stand behind it: it is read when they are known.
+      sizes_at_.push_back(at_);
+      int depth = 1;
+      take_while([&](char c) { return (depth += (c == '[') - (c == ']')) > 0; });
+      expect("]");
+      kernel_.buffers.push_back(buffer);
+    }
+    if (accept(" where")) do {
+        expect(" s" + std::to_string(slots_.size()) + " >= ");
+        const std::int64_t lower = integer();
+        expect(" is ");
+        kernel_.parameters.push_back(size());
+        slots_.push_back(dims::symbol(static_cast<int>(slots_.size()), lower));
+      } while (accept(","));
+    expect("\n");
+    in_body_ = true;
+    const std::size_t here = at_;
+    for (std::size_t b = 0; b < sizes_at_.size(); ++b) {
+      at_ = sizes_at_[b];
+      kernel_.buffers[b].elements = size();
+    }
+    at_ = here;
+  }
+
+  void axes() {
+    expect(" ");
+    while (!accept("\n")) {
+      Axis axis;
+      expect(" ");
+      if (accept("inner"))
+        axis.inner = true;
+      else if (accept("carried"))
+        axis.carried = true;
+      else
+        expect("outer");
+      expect(" i" + std::to_string(kernel_.axes.size()) + "<");
+      axis.extent = size();
+      kernel_.axes.push_back(axis);
+      if (accept(" vector")) kernel_.vector_axis = static_cast<int>(kernel_.axes.size()) - 1;
+    }
+  }
+
+  std::int32_t argument() {
+    expect("v");
+    return number<std::int32_t>("the number of a value");
+  }
+  void arguments(Instruction& it) {
+    for (std::size_t i = 0; !is(")") && !is(";"); ++i) {
+      if (i == 3) refuse("at most three arguments");
+      if (i > 0) expect(", ");
+      it.args[i] = argument();
+    }
+    if (accept("; ")) it.index = size();
+    expect(")");
+  }
+  void place(Instruction& it) {
+    expect("p");
+    it.buffer = number<std::int32_t>("the number of a buffer");
+    if (static_cast<std::size_t>(it.buffer) >= kernel_.buffers.size()) refuse("a buffer of the kernel");
+    expect("[");
+    it.index = size();
+    expect("]");
+  }
+
+  void instruction() {
+    expect("  ");
+    take_while([](char c) { return c != ' '; });  // its level, which follows from the rest
+    spaces();
+    if (is("0 ") || is("1 ")) take_while([](char c) { return c != ' '; });
+    spaces();
+    Instruction it;
+    Dim extent = 0;
+    if (is("p")) {
+      it.kind = Kind::store;
+      place(it);
+      expect(" = ");
+      it.args[0] = argument();
+      it.dtype = kernel_.buffers[static_cast<std::size_t>(it.buffer)].dtype;
+    } else {
+      expect("v" + std::to_string(kernel_.body.size()) + " ");
+      it.dtype = dtype();
+      expect(" = ");
+      right_side(it);
+      if (accept(" below ")) extent = size();
+    }
+    expect("\n");
+    kernel_.body.push_back(it);
+    extents_.push_back(extent);
+  }
+
+  bool is_number() const {
+    const std::size_t digits = at_ + (is("-") ? 1 : 0);
+    const std::string_view rest = text_.substr(digits);
+    return rest.substr(0, 1).find_first_of("0123456789") == 0 || rest.starts_with("inf\n") || rest.starts_with("nan\n");
+  }
+
+  void right_side(Instruction& it) {
+    if (is("p") && text_.substr(at_ + 1, 1).find_first_of("0123456789") == 0) {
+      it.kind = Kind::load;
+      return place(it);
+    }
+    if (accept("index ")) {
+      it.kind = Kind::index;
+      it.index = size();
+      return;
+    }
+    if (is_number()) {
+      const double value = is_floating(it.dtype) ? real() : 0;
+      if (is_floating(it.dtype))
+        std::memcpy(&it.bits, &value, sizeof value);
+      else
+        it.bits = static_cast<std::uint64_t>(integer());
+      return;
+    }
+    std::string_view name = word();
+    it.joins = name.starts_with("join_");
+    if (it.joins || name.starts_with("reduce_")) {
+      it.kind = Kind::reduce;
+      name.remove_prefix(it.joins ? 5 : 7);
+      it.over_carried = name.ends_with("_of_rows");
+      if (it.over_carried) name.remove_suffix(8);
+    } else if (name == "cast" || name == "bitcast" || name == "random_bits") {
+      it.kind = name == "cast" ? Kind::cast : name == "bitcast" ? Kind::bitcast : Kind::random_bits;
+    } else {
+      it.kind = Kind::apply;
+    }
+    if (it.kind == Kind::apply || it.kind == Kind::reduce) {
+      int op = 0;
+      while (op < op_count && name != info(static_cast<Op>(op)).name) ++op;
+      if (op == op_count) refuse("a primitive");
+      it.op = static_cast<Op>(op);
+    }
+    expect("(");
+    arguments(it);
+  }
+
+  Kernel kernel_;
+  bool in_body_ = false;
+  std::vector<Dim> slots_, extents_;
+  std::vector<std::size_t> sizes_at_;
+};
+
+}  // namespace
+
+Kernel parse_kernel(std::string_view text) { return Parser(text).run(); }
+
+}  // namespace weft::loop

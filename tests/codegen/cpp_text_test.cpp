@@ -1,0 +1,104 @@
+// From the text of the loop IR to kernels that run: each is held against plain loops.
+#include <doctest/doctest.h>
+
+#include "base/fail.hpp"
+#include "codegen/cpp.hpp"
+#include "loop/parse.hpp"
+#include "loop/stages.hpp"
+#include "tests/codegen/cpp_support.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+constexpr const char* softmax = R"(weft_text_softmax(f32 p0[64000], out f32 p1[64000])
+  outer i0<64 inner i1<1000 vector
+  inner0 v0 f32 = p0[1000*i0 + i1]
+  outer1 v1 f32 = reduce_amax(v0)
+  inner1 v2 f32 = sub(v0, v1)
+  inner1 v3 f32 = exp(v2)
+  outer2 v4 f32 = reduce_sum(v3)
+  inner2 v5 f32 = div(v3, v4)
+  inner2 p1[1000*i0 + i1] = v5
+)";
+
+constexpr const char* rows_of_a_table = R"(weft_text_rows(i64 p0[9], f32 p1[640], out f32 p2[576])
+  outer i0<9 outer i1<64 vector
+  outer0 v0 i64 = p0[i0]
+  once 0 v1 i64 = 9
+  outer0 v2 i64 = minimum(v0, v1)
+  once 0 v3 i64 = 0
+  outer0 v4 i64 = maximum(v2, v3) below 10
+  outer0 v5 f32 = p1[64*v4 + i1]
+  outer0 p2[64*i0 + i1] = v5
+)";
+
+constexpr const char* sum_of_all = R"(weft_text_sum(bf16 p0[100000], out f32 p1[1])
+  inner i0<100000 vector
+  inner0 v0 bf16 = p0[i0]
+  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_sum(v1)
+  once 0 v3 f32 = 1e-05
+  outer1 v4 f32 = mul(v2, v3)
+  outer1 p1[0] = v4
+)";
+
+}  // namespace
+
+TEST_CASE("text to kernel: softmax, a gather, slots for sizes") {
+  std::vector<Trial> trials;
+  trials.emplace_back(loop::parse_kernel(softmax));
+  trials.emplace_back(loop::parse_kernel(rows_of_a_table));
+  trials.emplace_back(loop::parse_kernel(R"(weft_text_chain(f32 p0[s0], out f32 p1[s0]) where s0 >= 2 is 1
+  outer i0<s0 vector
+  outer0 v0 f32 = p0[i0]
+  outer0 v1 f32 = tanh(v0)
+  outer0 p1[i0] = v1
+)"),
+                      std::vector<Int>{1003});
+  check_all(trials);
+}
+
+TEST_CASE("text to kernel: everything to one number, folded chunk by chunk and joined") {
+  const loop::Stages stages = loop::cut_reductions(loop::parse_kernel(sum_of_all), 4096);
+  REQUIRE(stages.kernels.size() == 3);
+  CHECK(loop::to_text(stages.kernels[0]) == R"(weft_text_sum(bf16 p0[100000], out f32 p1[25])
+  outer i0<24 inner i1<4096 vector
+  inner0 v0 bf16 = p0[4096*i0 + i1]
+  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_sum(v1)
+  outer1 p1[i0] = v2
+)");
+  CHECK(loop::to_text(stages.kernels[2]) == R"(weft_text_sum(out f32 p0[1], f32 p1[25])
+  inner i0<25 vector
+  inner0 v0 f32 = p1[i0]
+  outer1 v1 f32 = join_sum(v0)
+  once 0 v2 f32 = 1e-05
+  outer1 v3 f32 = mul(v1, v2)
+  outer1 p0[0] = v3
+)");
+  std::vector<Trial> trials;
+  for (std::size_t i = 0; i < 3; ++i) {
+    loop::Kernel kernel = stages.kernels[i];
+    kernel.name += "_" + std::to_string(i);
+    trials.emplace_back(std::move(kernel));
+  }
+  check_all(trials);
+}
+
+TEST_CASE("text to kernel: what does not fit is an error with its place") {
+  const auto message = [](const char* text) -> std::string {
+    try {
+      loop::parse_kernel(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message("k(f33 p0[4])\n").find("line 1, column 3: a dtype is expected") != std::string::npos);
+  CHECK(message("k(f32 p0[4], out f32 p1[4])\n  outer i0<4\n  outer0 v0 f32 = p0[i1]\n")
+            .find("line 3, column 25: an axis of the kernel is expected") != std::string::npos);
+  CHECK(message("k(f32 p0[4])\n  outer i0<4\n  outer0 v0 f32 = tann(v0)\n").find("line 3, column 22: a primitive") !=
+        std::string::npos);
+}
