@@ -79,18 +79,23 @@ struct Product::Tile {
     return tile->primitive ? tile : nullptr;
   }
   void run(const std::byte* from_a, const std::byte* from_b, std::byte* to, std::byte* space) const {
-    Stream* stream = nullptr;
-    Argument arguments[] = {{source, nullptr}, {weights, nullptr}, {result, nullptr}, {scratchpad, nullptr}};
+    struct Objects {  // of one execution
+      const Library& library;
+      Stream* stream = nullptr;
+      Argument arguments[4] = {{source, nullptr}, {weights, nullptr}, {result, nullptr}, {scratchpad, nullptr}};
+      ~Objects() {
+        for (const Argument& argument : arguments)
+          if (argument.memory) library.dnnl_memory_destroy(argument.memory);
+        if (stream) library.dnnl_stream_destroy(stream);
+      }
+    } objects{library};
     const Layout* const layouts[] = {&a, &b, &c, &scratch_layout};
     void* const data[] = {const_cast<std::byte*>(from_a), const_cast<std::byte*>(from_b), to, space};
     const int count = scratch > 0 ? 4 : 3;
-    int status = library.dnnl_stream_create(&stream, library.engine, in_order);
+    int status = library.dnnl_stream_create(&objects.stream, library.engine, in_order);
     for (int i = 0; i < count && status == 0; ++i)
-      status = library.dnnl_memory_create(&arguments[i].memory, layouts[i], library.engine, data[i]);
-    if (status == 0) status = library.dnnl_primitive_execute(primitive, stream, count, arguments);
-    for (const Argument& argument : arguments)
-      if (argument.memory) library.dnnl_memory_destroy(argument.memory);
-    if (stream) library.dnnl_stream_destroy(stream);
+      status = library.dnnl_memory_create(&objects.arguments[i].memory, layouts[i], library.engine, data[i]);
+    if (status == 0) status = library.dnnl_primitive_execute(primitive, objects.stream, count, objects.arguments);
     if (status == out_of_memory) throw OutOfMemory("[matmul] oneDNN found no memory");
     WEFT_CHECK(status == 0, "oneDNN failed in a product: status ", status);
   }
