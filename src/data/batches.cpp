@@ -34,7 +34,7 @@ Tensor rows_of(const Tensor& value, std::span<const std::int64_t> order, std::in
 
 Batches::Batches(const Dataset& dataset, std::int64_t size, Generator& generator, BatchOptions options, Loc loc)
     : dataset_(dataset), size_(size), options_(options), loc_(loc) {
-  Composite call("batches", loc);
+  LooseComposite call("batches", loc);
   if (recorder().trace()) fail("batches", call.loc(), "are made on the host: not inside a compiled function");
   if (!dataset.x.defined() || !dataset.y.defined()) fail("batches", call.loc(), "of an undefined tensor");
   const Type x = type_of(dataset.x), y = type_of(dataset.y);

@@ -29,7 +29,7 @@ std::string path_of(const std::string& folder, const char* name, Loc loc) {
 }  // namespace
 
 Dataset fashion_mnist(Split split, const char* folder, Loc loc) {
-  Composite call("fashion_mnist", loc);
+  LooseComposite call("fashion_mnist", loc);
   std::string where = folder ? folder : "";
   if (const char* named = std::getenv("WEFT_FASHION_MNIST"); where.empty() && named) where = named;
   if (where.empty()) where = "/usr/share/datasets/fashion-mnist";

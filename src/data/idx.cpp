@@ -114,7 +114,7 @@ class IdxFile {
 }  // namespace
 
 Tensor read_idx(const char* path, Loc loc) {
-  Composite call("read_idx", loc);
+  LooseComposite call("read_idx", loc);
   return IdxFile(path, call.loc()).read();
 }
 

@@ -15,6 +15,7 @@ using Stage = Program::Stage;
 namespace {
 
 constexpr std::size_t block_bytes = 96 << 10;  // of what a block reads and keeps: within the second-level cache
+constexpr std::size_t longest_row = 1 << 20;   // in bytes, likewise
 
 bool is_alias(const Node& node) {
   const OpKind kind = info(node.op).kind;
@@ -71,8 +72,7 @@ class Lowering {
     place(best);
     mark_wholes();
     make_steps();
-    if (program_->steps_.size() < 2) return {};
-    choose_block();
+    if (program_->steps_.size() < 2 || !choose_block()) return {};
     return std::move(program_);
   }
 
@@ -257,10 +257,12 @@ class Lowering {
       if (view.stage == Stage::view && view.base >= 0) view.slot = p.placed_[static_cast<std::size_t>(view.base)].slot;
   }
 
-  void choose_block() {
+  // False where one row is too long to stay in the cache: its parts are then better shared out to threads.
+  bool choose_block() {
     Program& p = *program_;
     std::size_t bytes = p.widest_ * 8;  // what is given and taken as a whole passes through the cache too
     for (const std::size_t slot : p.slots_) bytes += slot;
+    if (bytes > longest_row) return false;
     p.block_ = static_cast<std::int64_t>(std::clamp<std::size_t>(block_bytes / bytes, 1, 4096));
     if (p.block_ > vector_length) p.block_ -= p.block_ % vector_length;
     for (const Program::Step& step : p.steps_)
@@ -269,6 +271,7 @@ class Lowering {
     if (p.unit_ == row_chunk) p.block_ = row_chunk;
     if (p.unit_ == column_chunk)
       while (column_chunk % p.block_) --p.block_;
+    return true;
   }
 
   std::shared_ptr<Program> program_ = std::make_shared<Program>();

@@ -36,28 +36,28 @@ Tensor uniform_of(Sizes sizes, double deviation, Generator& generator, Options o
 }  // namespace
 
 Tensor kaiming_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
-  Composite call("kaiming_uniform", loc);
+  LooseComposite call("kaiming_uniform", loc);
   return uniform_of(sizes, gain / std::sqrt(fans("kaiming_uniform", sizes.shape(), call.loc()).in), generator, options,
                     loc);
 }
 Tensor kaiming_normal(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
-  Composite call("kaiming_normal", loc);
+  LooseComposite call("kaiming_normal", loc);
   return normal(sizes, 0, gain / std::sqrt(fans("kaiming_normal", sizes.shape(), call.loc()).in), generator, options,
                 loc);
 }
 Tensor xavier_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
-  Composite call("xavier_uniform", loc);
+  LooseComposite call("xavier_uniform", loc);
   Fans f = fans("xavier_uniform", sizes.shape(), call.loc());
   return uniform_of(sizes, gain * std::sqrt(2 / (f.in + f.out)), generator, options, loc);
 }
 Tensor xavier_normal(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
-  Composite call("xavier_normal", loc);
+  LooseComposite call("xavier_normal", loc);
   Fans f = fans("xavier_normal", sizes.shape(), call.loc());
   return normal(sizes, 0, gain * std::sqrt(2 / (f.in + f.out)), generator, options, loc);
 }
 
 Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, Options options, Loc loc) {
-  Composite call("linear", loc);
+  LooseComposite call("linear", loc);
   if (in < 1 || out < 1) fail("linear", call.loc(), "sizes must be positive: ", in, " in, ", out, " out");
   double bound = 1 / std::sqrt(static_cast<double>(in));
   weight = uniform({out, in}, -bound, bound, default_generator(), options, loc);
@@ -75,7 +75,7 @@ void Linear::initialize(Generator& generator) {
 }
 
 Tensor Linear::operator()(At x) const {
-  Composite call("linear", x.loc);
+  LooseComposite call("linear", x.loc);
   Tensor value = resolve(x, "linear");
   const Type type = type_of(value), weights = type_of(weight.tensor());
   if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))

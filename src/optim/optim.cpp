@@ -103,7 +103,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
 
 AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
                        const AdamStep& step, Loc loc) {
-  Composite call("adam", loc);
+  LooseComposite call("adam", loc);
   const Scalar one_minus_beta1 = 1 - step.beta1, one_minus_beta2 = 1 - step.beta2;
   const At operands[] = {parameter,       gradient,   first,           second,   step.step_size, step.second_scale,
                          one_minus_beta1, step.beta2, one_minus_beta2, step.eps, step.decay};
@@ -125,7 +125,7 @@ BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Opti
 
 template <bool decoupled>
 void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
-  Composite call(decoupled ? "adamw" : "adam", loc);
+  LooseComposite call(decoupled ? "adamw" : "adam", loc);
   detail::require_same_model(first_.size(), parameters.size(), call.loc());
   steps = steps + 1;
   const AdamStep step{lr / (1 - pow(beta1, steps)),

@@ -8,7 +8,7 @@
 namespace weft {
 
 Tensor to(const Tensor& tensor, Device device, Loc loc) {
-  Composite call("to", loc);
+  LooseComposite call("to", loc);
   if (!tensor.defined()) fail("to", call.loc(), "of an undefined tensor");
   Type type = type_of(tensor);
   if (type.device == device) return tensor;

@@ -241,13 +241,13 @@ const ElementwiseDefinition& keep_definition(const ElementwiseDefinition& defini
 }
 
 void apply_elementwise(const ElementwiseDefinition& definition, const At* operands, Tensor* results) {
-  Composite call("elementwise", operands[0].loc);
+  LooseComposite call("elementwise", operands[0].loc);
   apply(definition, promote_operands(definition, operands, call.loc()), call.loc(),
         std::span(results, static_cast<std::size_t>(definition.result_count)));
 }
 
 void apply_elementwise(const ElementwiseDefinition& (*definition)(), const At* operands, Tensor* results) {
-  Composite call("elementwise", operands[0].loc);
+  LooseComposite call("elementwise", operands[0].loc);
   apply_elementwise(definition(), operands, results);
 }
 

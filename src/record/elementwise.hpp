@@ -9,13 +9,13 @@ namespace weft {
 std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
                                        Loc loc);
 
-// The gradients of an elementwise node's operands from those of its results (undefined stands for zero): one more
-// application. Operands that are bool keep none.
+// The gradients of the operands of a scalar expression's call from those of its results (undefined stands for zero):
+// one more application. Operands that are bool keep none.
 void elementwise_gradients(const Tensor& value, std::span<const Tensor> gradients, std::span<Tensor> results);
 
 namespace detail {
-// What a call of an expression does (weft/expr.hpp): promotes and broadcasts the operands, then records one node where
-// the host has a kernel for it, else the primitives.
+// What a call of an expression does (weft/expr.hpp): promotes and broadcasts the operands, then records one node, with
+// the host's kernel where it has one.
 void apply_elementwise(const ElementwiseDefinition& definition, const At* operands, Tensor* results);
 void apply_elementwise(const ElementwiseDefinition& (*definition)(), const At* operands, Tensor* results);
 }  // namespace detail

@@ -159,7 +159,7 @@ void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, 
 }
 
 Tensor gather(At x, At index) {
-  Composite call("gather", x.loc);
+  LooseComposite call("gather", x.loc);
   Tensor table = resolve(x, "gather"), rows = resolve(index, "gather");
   if (const Type& type = type_of(rows); is_floating(type.dtype) || type.dtype == DType::boolean)
     fail("gather", call.loc(), "the index must be an integer, it is ", to_string(type));
@@ -170,7 +170,7 @@ Tensor gather(At x, At index) {
 }
 
 Tensor one_hot(At index, Dim classes, DType dtype) {
-  Composite call("one_hot", index.loc);
+  LooseComposite call("one_hot", index.loc);
   Tensor rows = resolve(index, "one_hot");
   if (is_floating(type_of(rows).dtype))
     fail("one_hot", call.loc(), "the index must be an integer, it is ", to_string(type_of(rows)));
@@ -183,12 +183,12 @@ Tensor one_hot(At index, Dim classes, DType dtype) {
 // ---- activations --------------------------------------------------------------------------------------------------
 
 Tensor square(At x) {
-  Composite call("square", x.loc);
+  LooseComposite call("square", x.loc);
   Tensor value = resolve(x, "square");
   return value * value;
 }
 Tensor gelu(At x, Gelu form) {
-  Composite call("gelu", x.loc);
+  LooseComposite call("gelu", x.loc);
   Tensor result;
   detail::apply_elementwise(form == Gelu::exact ? *own_expressions().gelu : *own_expressions().gelu_tanh, &x, &result);
   return result;
@@ -202,7 +202,7 @@ Tensor silu(At x) {
 // PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and lies
 // below `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among it.
 Tensor clamp(At x, At low, At high) {
-  Composite call("clamp", x.loc);
+  LooseComposite call("clamp", x.loc);
   Tensor values[] = {resolve(x, "clamp"), resolve(low, "clamp"), resolve(high, "clamp")};
   unify("clamp", values, DTypeClass::arithmetic, call.loc());
   const auto& [value, least, greatest] = values;

@@ -123,7 +123,7 @@ Tensor& Generator::state(Loc loc) {
 }
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
-  Composite call("random", loc);
+  LooseComposite call("random", loc);
   auto lock = lock_if_shared(*this);
   Tensor& current = state(call.loc());
   Tensor result = record(Op::random_bits, {word(current, 0), word(current, 1)}, {},
@@ -133,12 +133,12 @@ Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
 }
 
 Generator Generator::fork(Loc loc) {
-  Composite call("random", loc);
+  LooseComposite call("random", loc);
   return Generator(FromState(), state_of(wide(bits({2}, {}, loc)), integer(0, call.loc())));
 }
 
 Generator Generator::named(const char* name, Loc loc) const {
-  Composite call("random", loc);
+  LooseComposite call("random", loc);
   auto lock = lock_if_shared(*this);
   Tensor own = const_cast<Generator*>(this)->state(call.loc());
   // The offsets of a draw count from 0: the name's bits, with the top one set, are no draw's.
@@ -149,7 +149,7 @@ Generator Generator::named(const char* name, Loc loc) const {
 }
 
 Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Options options, Loc loc) {
-  Composite call("uniform", loc);
+  LooseComposite call("uniform", loc);
   DType computed = computed_in(options.dtype, "uniform", call.loc());
   check_finite("uniform", "the low end", low, options.dtype, call.loc());
   check_finite("uniform", "the high end", high, options.dtype, call.loc());
@@ -164,7 +164,7 @@ Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Optio
 }
 
 Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, Options options, Loc loc) {
-  Composite call("normal", loc);
+  LooseComposite call("normal", loc);
   DType computed = computed_in(options.dtype, "normal", call.loc());
   check_finite("normal", "the mean", mean, options.dtype, call.loc());
   check_finite("normal", "the deviation", deviation, options.dtype, call.loc());
@@ -176,7 +176,7 @@ Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, 
 }
 
 Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator, Loc loc) {
-  Composite call("randint", loc);
+  LooseComposite call("randint", loc);
   constexpr std::int64_t limit = std::int64_t{1} << 31;
   if (low >= high || static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) > limit)
     fail("randint", call.loc(), "[", low, ", ", high, ") must hold 1 to 2^31 integers");
@@ -185,13 +185,13 @@ Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& gene
 }
 
 Tensor bernoulli(Sizes sizes, double probability, Generator& generator, Loc loc) {
-  Composite call("bernoulli", loc);
+  LooseComposite call("bernoulli", loc);
   check_probability("bernoulli", probability, call.loc());
   return unit_interval(sizes.shape(), DType::f32, generator, {}, call.loc()) < probability;
 }
 
 Tensor dropout(At x, double probability, Generator& generator) {
-  Composite call("dropout", x.loc);
+  LooseComposite call("dropout", x.loc);
   check_probability("dropout", probability, call.loc());
   Tensor value = resolve(x, "dropout");
   if (probability == 0) return value;
@@ -201,7 +201,7 @@ Tensor dropout(At x, double probability, Generator& generator) {
 }
 
 std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator, Loc loc) {
-  Composite call("permutation", loc);
+  LooseComposite call("permutation", loc);
   if (recorder().trace()) fail("permutation", call.loc(), "is made on the host: not inside a compiled function");
   if (count < 0 || count > INT32_MAX) fail("permutation", call.loc(), "of ", count, " elements");
   Tensor words = generator.bits({count}, {}, call.loc());

@@ -56,10 +56,10 @@ Operation::~Operation() {
 }
 Loc Operation::loc() const { return recorder().loc; }
 
-Composite::Composite(const char* name, Loc loc) : Operation(name, loc), saved_scope_(recorder().scope) {
+LooseComposite::LooseComposite(const char* name, Loc loc) : Operation(name, loc), saved_scope_(recorder().scope) {
   if (!saved_scope_) recorder().scope = intern_text(name);
 }
-Composite::~Composite() { recorder().scope = saved_scope_; }
+LooseComposite::~LooseComposite() { recorder().scope = saved_scope_; }
 
 static void refuse_count(const char* operation, const Type& type, Loc loc) {
   fail(operation, loc, "more elements than there can be: ", to_string(type));

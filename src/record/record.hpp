@@ -106,11 +106,12 @@ class Operation {
   const char* saved_name_;
 };
 
-// An operation that is made of others and stays visible as one: what is recorded inside carries its name too.
-class Composite : public Operation {
+// A composite that is no call (record/composite.hpp): its nodes stand loose and carry its name. What is cheap, checks
+// values or draws numbers.
+class LooseComposite : public Operation {
  public:
-  Composite(const char* name, Loc loc);
-  ~Composite();
+  LooseComposite(const char* name, Loc loc);
+  ~LooseComposite();
 
  private:
   std::uint32_t saved_scope_;

@@ -76,14 +76,14 @@ Tensor amin(At x, Axes axes, bool keepdim) {
   return reduce(Op::amin, value, axes, keepdim, call.loc());
 }
 Tensor any(At x, Axes axes, bool keepdim) {
-  Composite call("any", x.loc);
+  LooseComposite call("any", x.loc);
   Tensor value = resolve(x, "any");
   return cast(sum(cast(not_equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), DType::i64), axes,
                   keepdim),
               DType::boolean);
 }
 Tensor all(At x, Axes axes, bool keepdim) {
-  Composite call("all", x.loc);
+  LooseComposite call("all", x.loc);
   Tensor value = resolve(x, "all");
   return ~any(equal(value, type_of(value).dtype == DType::boolean ? At(false) : At(0)), axes, keepdim);
 }
@@ -95,7 +95,7 @@ Tensor argmax(At x, int axis, bool keepdim) {
 }
 // What reverses the order: of integers it can't overflow.
 Tensor argmin(At x, int axis, bool keepdim) {
-  Composite call("argmin", x.loc);
+  LooseComposite call("argmin", x.loc);
   Tensor value = resolve(x, "argmin");
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
   return argmax(is_floating(type_of(value).dtype) ? -value : ~value, axis, keepdim);

@@ -142,5 +142,7 @@ TEST_CASE("the usual composites go by rows; what reduces the rows does not, or i
   CHECK(lowered(silu(x)));
   CHECK(lowered(gelu(cast(x, DType::bf16))));
   CHECK_FALSE(lowered(softmax(x, 0)));
+  CHECK(lowered(softmax(ones({2, 50304}), 1)));
+  CHECK_FALSE(lowered(softmax(ones({2, 1 << 20}), 1)));  // the row would not stay in the cache
   CHECK_FALSE(lowered(var(x)));
 }
