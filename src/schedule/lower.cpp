@@ -254,8 +254,6 @@ class Lowering {
     DType dtype = node.op == Op::argmax ? from.dtype : node.type.dtype;
     instruction.args[0] = cast(value_at(node.input(0), inside), accumulator(dtype), &node);
     instruction.over_carried = column;
-    // A value that does not vary over the inner axes is still reduced over them.
-    force_inner(instruction.args[0], &node);
     instruction.dtype = node.op == Op::argmax ? DType::i64 : accumulator(dtype);
     if (node.op == Op::argmax) {
       for (int i = 0; i < from.shape.rank(); ++i)
@@ -263,16 +261,6 @@ class Lowering {
           instruction.index = inside[static_cast<std::size_t>(i)];
     }
     return cast(emit(instruction, &node), node.type.dtype, &node);
-  }
-
-  void force_inner(std::int32_t& value, const Node* node) {
-    if (kernel_.body[static_cast<std::size_t>(value)].level == Level::inner) return;
-    Instruction copy;
-    copy.kind = Kind::cast;
-    copy.dtype = kernel_.body[static_cast<std::size_t>(value)].dtype;
-    copy.args[0] = value;
-    value = emit(copy, node);
-    kernel_.body.back().level = Level::inner;
   }
 
   const LoweringContext& context_;
