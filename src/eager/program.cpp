@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/fail.hpp"
 #include "eager/blocks.hpp"
@@ -51,11 +52,11 @@ struct Source {
       uniform = uniform && strides[axis] == 0;
       expected *= sizes.size[axis];
     }
-    std::int64_t next = -1;
+    std::optional<std::int64_t> next;  // what strides on as one axis with those behind it; they may be negative
     for (int axis = outer_axes; axis-- > 0;) {
       if (sizes.size[axis] == 1) continue;
-      if (next < 0) row_stride = strides[axis], next = row_stride;
-      even = even && strides[axis] == next;
+      if (!next) row_stride = strides[axis];
+      even = even && strides[axis] == next.value_or(row_stride);
       next = strides[axis] * sizes.size[axis];
     }
     if (!even || row_stride < 0 || (!dense && !uniform)) return;

@@ -214,6 +214,13 @@ std::string to_text(const Kernel& kernel) {
   return text;
 }
 
+std::string shared_text(Kernel kernel) {
+  kernel.name.clear();
+  kernel.parameters.assign(kernel.parameters.size(), Dim(0));
+  for (Buffer& buffer : kernel.buffers) buffer.elements = 0;
+  return to_text(kernel);
+}
+
 bool may_overwrite(const Kernel& kernel, int argument, int result) {
   Dim target;
   bool stored = false;

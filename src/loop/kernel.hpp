@@ -107,5 +107,7 @@ void settle(Kernel& kernel);
 
 void verify(const Kernel& kernel);
 std::string to_text(const Kernel& kernel);
+// The same for kernels of which one function serves all: their names, slots and buffers' sizes are left out.
+std::string shared_text(Kernel kernel);
 
 }  // namespace weft::loop

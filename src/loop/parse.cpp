@@ -22,7 +22,7 @@ class Parser final : TextReader {
 
  private:
   bool names_atom(char letter) const override { return letter == 's' || letter == 'i' || letter == 'v'; }
-  // Before the axes sizes are over the graph's symbols, from there on over the kernel's slots.
+  // In the head sizes are over the graph's symbols, from there on over the kernel's slots.
   Dim atom(char letter, int number) override {
     const auto index = static_cast<std::size_t>(number);
     if (letter == 's') return in_body_ && index < slots_.size() ? slots_[index] : dims::symbol(number);
@@ -52,10 +52,7 @@ class Parser final : TextReader {
       buffer.written = accept("out ");
       buffer.dtype = dtype();
       expect(" p" + std::to_string(kernel_.buffers.size()) + "[");
-      // A buffer's size may be over slots that stand behind it: it is read when they are known.
-      sizes_at_.push_back(at_);
-      int depth = 1;
-      take_while([&](char c) { return (depth += (c == '[') - (c == ']')) > 0; });
+      buffer.elements = size();
       expect("]");
       kernel_.buffers.push_back(buffer);
     }
@@ -68,12 +65,6 @@ class Parser final : TextReader {
       } while (accept(","));
     expect("\n");
     in_body_ = true;
-    const std::size_t here = at_;
-    for (std::size_t b = 0; b < sizes_at_.size(); ++b) {
-      at_ = sizes_at_[b];
-      kernel_.buffers[b].elements = size();
-    }
-    at_ = here;
   }
 
   void axes() {
@@ -191,7 +182,6 @@ class Parser final : TextReader {
   Kernel kernel_;
   bool in_body_ = false;
   std::vector<Dim> slots_, extents_;
-  std::vector<std::size_t> sizes_at_;
 };
 
 }  // namespace

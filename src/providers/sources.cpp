@@ -8,10 +8,7 @@ namespace weft::providers {
 runtime::EntryPoint Sources::add(std::span<const loop::Kernel> kernels) {
   const loop::Kernel& given = kernels[0];
   const std::size_t sets = kernels.size();
-  loop::Kernel kernel = given;
-  kernel.name.clear();
-  kernel.parameters.assign(given.parameters.size(), Dim(0));
-  auto [found, fresh] = names_.emplace(loop::to_text(kernel) + std::to_string(sets), "");
+  auto [found, fresh] = names_.emplace(loop::shared_text(given) + std::to_string(sets), "");
   if (fresh) {
     found->second =
         "weft_k" + std::to_string(kernels_.size()) + "_" + given.name + (sets > 1 ? "_of_" + std::to_string(sets) : "");

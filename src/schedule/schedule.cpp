@@ -226,10 +226,7 @@ class Scheduler {
   bool joins_table(const loop::Kernel& kernel) {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
-    loop::Kernel nameless = kernel;
-    nameless.name.clear();
-    nameless.parameters.assign(kernel.parameters.size(), Dim(0));
-    Table& table = tables_[loop::to_text(nameless)];
+    Table& table = tables_[loop::shared_text(kernel)];
     if (table.kernels.empty() || table.kernels.size() == most) {
       table = {schedule_.steps.size(), {kernel}};
       return false;

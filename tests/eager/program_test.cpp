@@ -80,7 +80,11 @@ Tensor numbers_of(DType dtype, const Shape& shape, std::uint64_t seed) {
 std::vector<Tensor> layouts(const Tensor& x) {
   std::vector<Tensor> list{x};
   const int rank = x.rank();
-  if (rank > 1) list.push_back(transpose(transpose(x, 0, rank - 1) + 0, 0, rank - 1).eval());
+  if (rank > 1) {
+    const Tensor turned = transpose(transpose(x, 0, rank - 1) + 0, 0, rank - 1);
+    list.push_back(turned.eval());
+    list.push_back(flip(turned, rank - 1).eval());  // backwards along the axis that memory walks slowest
+  }
   if (rank > 0 && !(x.element_count() == Dim(0))) {
     list.push_back(slice(concat({x, x}, rank - 1), rank - 1, 0, x.size(rank - 1)).eval());
     list.push_back(expand(slice(x, 0, 0, 1), x.shape()).eval());

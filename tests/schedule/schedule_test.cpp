@@ -216,7 +216,7 @@ TEST_CASE("on a device kernels of one text that wait for nothing are one launch,
     for (int i = 0; i < 10; ++i) {
       chain = softmax(chain, 0);  // a kernel each: its result is read at another index
       chain = reshape(matmul(reshape(chain, {1, size}), reshape(chain, {size, 1})), {1}) * chain;
-      outputs.push_back(t.input(device, Shape::of(64)) - sum(chain) * 0.1);
+      outputs.push_back(t.input(device, Shape::of(64 + i)) - sum(chain) * 0.1);
     }
     int updates = 0;
     for (const Step& step : make_schedule(inline_calls(t.graph(outputs)), device, providers::all()).steps)
