@@ -179,7 +179,16 @@ class Generator {
   // ---- statements
   // --------------------------------------------------------------------------------------------------------------
   void write(const std::vector<Statement>& block) {
-    for (const Statement& it : block) write(it);
+    std::string joined;
+    for (const Statement& it : block) {
+      if (it.kind == Statement::Kind::join) {
+        joined += (joined.empty() ? "r" : ", r") + number(it.instruction);
+        continue;
+      }
+      if (!joined.empty()) line("join_team<" + number(team_.members) + ">(" + joined + ");");
+      joined.clear();
+      write(it);
+    }
   }
 
   void write(const Statement& it) {
@@ -200,6 +209,7 @@ class Generator {
       case Statement::Kind::close: return line("r" + number(i) + ".close();");
       case Statement::Kind::result: return declare(i, result(i));
       case Statement::Kind::barrier: return line(team_barrier());
+      case Statement::Kind::join:
       case Statement::Kind::open:
       case Statement::Kind::put:
       case Statement::Kind::clear: return;
@@ -425,7 +435,7 @@ class Generator {
       case State::lanes:
         joined = "join_columns<" + number(team_.columns) + ", " + number(team_.members) + ">(" + held(i) + ")";
         break;
-      default: joined = "join_team<" + number(team_.members) + ">(" + held(i) + ")";
+      default: joined = held(i) + ".joined()";
     }
     const bool is_long = at(i).op == Op::argmax || accumulated(i) == "long";
     return is_long ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + joined + "))" : joined;

@@ -69,6 +69,9 @@ class DeviceNest : Nester {
   void level(int phase) {
     const auto here = [&](int i) { return !facts(i).inner && facts(i).phase == phase && !is_once(i); };
     for (int i = 0; i < size(); ++i)
+      if (here(i) && at(i).kind == Kind::reduce && nest_.states[static_cast<std::size_t>(i)] == State::row)
+        add(Do::join, i);
+    for (int i = 0; i < size(); ++i)
       if (here(i) && at(i).kind != Kind::store) compute(i);
     bool first = true;
     for (int i = 0; i < size(); ++i) {

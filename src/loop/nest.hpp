@@ -39,6 +39,7 @@ struct Statement {
     accumulate,  // the reduction's operand at this point is added
     put,         // ... and put back
     close,       // the end of a chunk
+    join,        // the threads of a team join what each has; neighbouring joins are one
     result,      // the reduction has its value
     barrier,     // the threads of a team wait for each other
   };
