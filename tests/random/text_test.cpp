@@ -12,17 +12,25 @@
 
 using namespace weft;
 
+namespace {
+
+Graph graph_of(std::uint64_t seed) {
+  const testing::Program program = testing::make_program(seed, 30);
+  graph_test::Recording r;
+  std::vector<Tensor> inputs;
+  for (const testing::ProgramInput& input : program.inputs) {
+    Shape shape;
+    for (const std::int64_t size : input.sizes) shape.push_back(size);
+    inputs.push_back(r.input(input.dtype, shape));
+  }
+  return r.graph(testing::replay(program, inputs));
+}
+
+}  // namespace
+
 TEST_CASE("text: graphs of random programs read back") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    const testing::Program program = testing::make_program(seed, 30);
-    graph_test::Recording r;
-    std::vector<Tensor> inputs;
-    for (const testing::ProgramInput& input : program.inputs) {
-      Shape shape;
-      for (const std::int64_t size : input.sizes) shape.push_back(size);
-      inputs.push_back(r.input(input.dtype, shape));
-    }
-    const Graph graph = r.graph(testing::replay(program, inputs));
+    const Graph graph = graph_of(seed);
     const std::string text = to_text(graph);
     INFO("seed ", seed, "\n", text);
     const Graph parsed = parse_graph(text);
@@ -34,15 +42,7 @@ TEST_CASE("text: graphs of random programs read back") {
 
 TEST_CASE("text: kernels of random programs read back, and give the same sources") {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    const testing::Program program = testing::make_program(seed, 30);
-    graph_test::Recording r;
-    std::vector<Tensor> inputs;
-    for (const testing::ProgramInput& input : program.inputs) {
-      Shape shape;
-      for (const std::int64_t size : input.sizes) shape.push_back(size);
-      inputs.push_back(r.input(input.dtype, shape));
-    }
-    const Graph graph = optimize(r.graph(testing::replay(program, inputs)), {});
+    const Graph graph = optimize(graph_of(seed), {});
     for (const Step& step : make_schedule(graph, Device::cpu(), providers::all()).steps) {
       if (!step.payload->kernel()) continue;
       loop::Kernel kernel = *step.payload->kernel();
