@@ -1,0 +1,136 @@
+// The loops of a kernel, as a tree in text: what stands around what, on the host and on a device.
+#include "loop/nest.hpp"
+
+#include <doctest/doctest.h>
+
+#include "loop/parse.hpp"
+#include "loop/stages.hpp"
+
+using namespace weft;
+
+namespace {
+
+constexpr const char* softmax = R"(softmax(f32 p0[64000], out f32 p1[64000])
+  outer i0<64 inner i1<1000 vector
+  inner0 v0 f32 = p0[1000*i0 + i1]
+  outer1 v1 f32 = reduce_amax(v0)
+  inner1 v2 f32 = sub(v0, v1)
+  inner1 v3 f32 = exp(v2)
+  outer2 v4 f32 = reduce_sum(v3)
+  inner2 v5 f32 = div(v3, v4)
+  inner2 p1[1000*i0 + i1] = v5
+)";
+
+constexpr const char* rows_and_columns = R"(both(f32 p0[102400], out f32 p1[1024], out f32 p2[100])
+  outer i0<1024 inner i1<100 vector
+  inner0 v0 f32 = p0[100*i0 + i1]
+  outer1 v1 f32 = reduce_sum(v0)
+  inner0 v2 f32 = reduce_sum_of_rows(v0)
+  outer1 p1[i0] = v1
+  inner0 p2[i1] = v2
+)";
+
+std::string on_host(const loop::Kernel& kernel) { return loop::to_text(kernel, loop::host_nest(kernel)); }
+std::string on_device(const loop::Kernel& kernel) { return loop::to_text(kernel, loop::device_nest(kernel)); }
+
+}  // namespace
+
+TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between walks") {
+  CHECK(on_host(loop::parse_kernel(softmax)) == R"(  pool i0
+    start v1
+    lanes i1
+      value v0
+      accumulate v1
+    close v1
+    result v1
+    start v4
+    lanes i1
+      value v0
+      value v2
+      value v3
+      keep v3
+      accumulate v4
+    close v4
+    result v4
+    lanes i1
+      recall v3
+      value v5
+      store v6
+)");
+  CHECK(on_device(loop::parse_kernel(softmax)) == R"(  grid i0
+    start v1
+    team i1 by 4
+      lanes i1
+        value v0
+        keep v0
+        accumulate v1
+      close v1
+    join v1
+    result v1
+    start v4
+    team i1 by 4
+      lanes i1
+        recall v0
+        value v2
+        value v3
+        keep v3
+        accumulate v4
+      close v4
+    join v4
+    result v4
+    team i1 by 4
+      lanes i1
+        recall v3
+        value v5
+        store v6
+)");
+}
+
+TEST_CASE("rows and columns: a unit walks a chunk of rows and holds their columns") {
+  const loop::Stages stages = loop::cut_columns(loop::parse_kernel(rows_and_columns), 64);
+  REQUIRE(stages.kernels.size() == 2);
+  CHECK(on_host(stages.kernels[0]) == R"(  pool i0
+    start v2
+    serial i1
+      start v1
+      lanes i2
+        value v0
+        accumulate v1
+        open v2
+        accumulate v2
+        put v2
+      close v1
+      result v1
+      store v3
+    lanes i2
+      result v2
+      store v4
+)");
+  CHECK(on_device(stages.kernels[0]) == R"(  grid i0
+    start v2
+    serial i1
+      start v1
+      team i2 by 4
+        lanes i2
+          value v0
+          accumulate v1
+          accumulate v2
+        close v1
+      join v1
+      result v1
+      store v3
+    team i2 by 4
+      lanes i2
+        result v2
+        store v4
+)");
+  CHECK(on_host(stages.kernels[1]) == R"(  pool
+    lanes i0
+      start v1
+      serial i1
+        value v0
+        accumulate v1
+      result v1
+      store v2
+)");
+}
