@@ -115,6 +115,7 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
     case ScheduleBuffer::Kind::argument: result.kind = runtime::PlanBuffer::Kind::argument; break;
     case ScheduleBuffer::Kind::result: result.kind = runtime::PlanBuffer::Kind::result; break;
     case ScheduleBuffer::Kind::temporary: result.kind = runtime::PlanBuffer::Kind::temporary; break;
+    case ScheduleBuffer::Kind::error: result.kind = runtime::PlanBuffer::Kind::error; break;
     case ScheduleBuffer::Kind::constant:
     case ScheduleBuffer::Kind::packed: result.kind = runtime::PlanBuffer::Kind::constant; break;
   }

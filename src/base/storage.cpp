@@ -192,8 +192,8 @@ Queue* cpu_enter(Device) { return nullptr; }
 
 }  // namespace
 
-DeviceMemory& device_memory(Device::Type type) {
-  static DeviceMemory devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter}, {}};
+DeviceInterface& device_interface(Device::Type type) {
+  static DeviceInterface devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter, nullptr, nullptr}, {}};
   return devices[static_cast<int>(type)];
 }
 
@@ -207,7 +207,7 @@ void give_back_cached_memory() {
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   if (device.type == Device::Type::cpu) [[likely]]
     return cpu_allocate(device, bytes, queue);
-  DeviceMemory& memory = device_memory(device.type);
+  DeviceInterface& memory = device_interface(device.type);
   if (!memory.allocate) throw Error("[allocate] device cuda is not available: its libraries have not been loaded");
   return memory.allocate(device, bytes, queue);
 }

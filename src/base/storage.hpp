@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 
 #include "weft/dtype.hpp"
@@ -47,14 +48,39 @@ inline bool unique(const Storage* storage) {
   return !storage->borrowed && storage->references.load(std::memory_order_acquire) == 1;
 }
 
+// What puts work on a queue, by reference.
+class Work {
+ public:
+  template <class F>
+  explicit Work(const F& put) : put_(&put), call_([](const void* f, Queue* on) { (*static_cast<const F*>(f))(on); }) {}
+  void put_on(Queue* queue) const { call_(put_, queue); }
+
+ private:
+  const void* put_;
+  void (*call_)(const void* put, Queue* queue);
+};
+
+// Work on a device that was recorded once and is queued again as one piece.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay(Queue* queue) const = 0;
+};
+
 // What a device must offer; the CPU's is built in, CUDA's is registered when it has been loaded.
-struct DeviceMemory {
+struct DeviceInterface {
   Storage* (*allocate)(Device device, std::size_t bytes, Queue* queue);
   void (*copy)(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, Queue* queue);
+  // Waits for all that was queued. Throws the user's Error where a check of it has failed.
   void (*synchronize)(Device device);
-  // Readies the device for what this thread does next; its queue. Null for the CPU.
+  // Readies the device for what this thread does next; its queue. Throws where a check has failed since. What follows
+  // is null for the CPU.
   Queue* (*enter)(Device device);
+  // The word on the device that is not 0 once a check has failed, until that has been thrown.
+  void* (*error_word)(Device device);
+  // The work, not done but recorded.
+  std::unique_ptr<Recording> (*record)(Device device, const Work& work);
 };
-DeviceMemory& device_memory(Device::Type type);
+DeviceInterface& device_interface(Device::Type type);
 
 }  // namespace weft

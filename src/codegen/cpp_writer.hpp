@@ -54,9 +54,9 @@ class Writer {
   const loop::Nest nest_;
   const Analysis& analysis_;
   const Expressions expressions_;
+  std::string buffer_name(int buffer) const;
 
  private:
-  std::string buffer_name(int buffer) const;
   std::string place(int buffer, Dim rest) const;
   std::string place(int buffer, const Access& access) const;
   bool is_known(Dim index) const;

@@ -209,6 +209,7 @@ class Generator {
       case Statement::Kind::close: return line("r" + number(i) + ".close();");
       case Statement::Kind::result: return declare(i, result(i));
       case Statement::Kind::barrier: return line(team_barrier());
+      case Statement::Kind::leave: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
       case Statement::Kind::join:
       case Statement::Kind::open:
       case Statement::Kind::put:

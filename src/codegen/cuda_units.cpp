@@ -18,6 +18,13 @@ std::string cuda_scatter_add(DType dtype) {
          "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
 }
 
+std::string cuda_check() {
+  return std::string("extern \"C\" __global__ void ") + cuda_check_name +
+         "(const __grid_constant__ Arguments<2, 2> arguments) {\n"
+         "  check_holds(static_cast<const bool*>(arguments.buffers[0]), static_cast<int*>(arguments.buffers[1]),\n"
+         "              int(arguments.sizes[0]), reinterpret_cast<volatile int*>(arguments.sizes[1]));\n}\n";
+}
+
 std::string cuda_product_name(DType dtype) { return std::string("weft_product_") + info(dtype).name; }
 std::string cuda_product(DType dtype) {
   const std::string type = memory_type(dtype);

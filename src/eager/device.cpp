@@ -143,7 +143,7 @@ Value execute_transfer(const Type& type, const Value& operand) {
     return source;
   }
   Value result = make_value(type);
-  const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  const DeviceInterface& memory = device_interface(Device::Type::cuda);
   const Value& queued = type.device.type == Device::Type::cpu ? source : result;
   memory.copy(result.data(), type.device, source.data(), from, storage_bytes(type.dtype, source.sizes.count()),
               queued.storage->queue);

@@ -130,6 +130,11 @@ void verify(const Kernel& kernel) {
       if (instruction.kind == Kind::store) stored[static_cast<std::size_t>(instruction.buffer)] = true;
     }
   }
+  if (kernel.predicate >= 0) {
+    const Buffer& word = kernel.buffers.at(static_cast<std::size_t>(kernel.predicate));
+    WEFT_CHECK(word.dtype == DType::i32 && !word.written && word.elements.same(Dim(1)), kernel.name,
+               ": a predicate is one i32 that is only read");
+  }
   for (std::size_t b = 0; b < stored.size(); ++b)
     WEFT_CHECK(stored[b] == kernel.buffers[b].written, kernel.name, ": buffer ", b, " is never stored");
 }
@@ -177,6 +182,7 @@ std::string to_text(const Kernel& kernel) {
   for (std::size_t i = 0; i < kernel.parameters.size(); ++i)
     text += (i ? ", s" : " where s") + std::to_string(i) + " >= " + std::to_string(lower[i]) + " is " +
             dims::to_string(kernel.parameters[i]);
+  if (kernel.predicate >= 0) text += " unless p" + std::to_string(kernel.predicate);
   text += "\n ";
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     text += std::string(kernel.axes[a].inner     ? " inner"

@@ -42,6 +42,7 @@ struct Statement {
     join,        // the threads of a team join what each has; neighbouring joins are one
     result,      // the reduction has its value
     barrier,     // the threads of a team wait for each other
+    leave,       // the kernel ends here where its predicate is not 0
   };
   Kind kind = Kind::value;
   int instruction = -1;

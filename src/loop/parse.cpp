@@ -63,6 +63,7 @@ class Parser final : TextReader {
         kernel_.parameters.push_back(size());
         slots_.push_back(dims::symbol(static_cast<int>(slots_.size()), lower));
       } while (accept(","));
+    if (accept(" unless p")) kernel_.predicate = number<int>("the number of a buffer");
     expect("\n");
     in_body_ = true;
   }

@@ -1,4 +1,7 @@
+#include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
+#include "providers/sources.hpp"
+#include "runtime/cuda/steps.hpp"
 #include "runtime/host_steps.hpp"
 
 namespace weft::providers {
@@ -11,8 +14,15 @@ class CheckPayload final : public Payload {
   std::string text() const override { return {}; }
   loop::Cost cost() const override { return {1, 1}; }
   bool may_fail() const override { return true; }
+  bool is_check() const override { return true; }
+  runtime::EntryPoint emit(providers::Sources& sources) const override {
+    if (sources.device().type == Device::Type::cpu) return {};
+    sources.add(codegen::cuda_check_name, codegen::cuda_check());
+    return {codegen::cuda_check_name};
+  }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::Check>(message_, preparation.device);
+    if (preparation.device.type == Device::Type::cpu) return std::make_unique<runtime::HostCheck>(message_);
+    return std::make_unique<runtime::cuda::DeviceCheck>(message_, preparation);
   }
 
  private:

@@ -40,6 +40,14 @@ class Generated final : public Payload {
     if (kernel == kernels_.end() || std::count_if(kernels_.begin(), kernels_.end(), reads) > 1) return false;
     return loop::may_overwrite(*kernel, argument, result);
   }
+  std::shared_ptr<const Payload> predicated(int word) const override {
+    std::vector<loop::Kernel> kernels = kernels_;
+    for (loop::Kernel& kernel : kernels) {
+      kernel.predicate = static_cast<int>(kernel.buffers.size());
+      kernel.buffers.push_back({DType::i32, false, word, 1});
+    }
+    return std::make_shared<Generated>(std::move(kernels));
+  }
   const loop::Kernel* kernel() const override { return &kernels_[0]; }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 

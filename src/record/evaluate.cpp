@@ -183,7 +183,7 @@ Value read(const Tensor& tensor, const char* operation, Loc loc) {
   Type type = value.type;
   type.device = Device::cpu();
   Value host = eager::make_value(type);
-  DeviceMemory& memory = device_memory(value.type.device.type);
+  DeviceInterface& memory = device_interface(value.type.device.type);
   memory.copy(host.data(), type.device, value.data(), value.type.device, storage_bytes(type.dtype, value.sizes.count()),
               value.storage->queue);
   memory.synchronize(value.type.device);

@@ -44,15 +44,14 @@ class HostScatter final : public Runnable {
   NumberTable::Range sizes_;
 };
 
-// Buffer 0 is one bool, of any device: a call waits for it. False throws Error with the message.
-class Check final : public Runnable {
+// Buffer 0 is one bool. False throws Error with the message.
+class HostCheck final : public Runnable {
  public:
-  Check(std::string message, Device device) : message_(std::move(message)), device_(device) {}
+  explicit HostCheck(std::string message) : message_(std::move(message)) {}
   void run(const StepCall& call) const override;
 
  private:
   std::string message_;
-  Device device_;
 };
 
 }  // namespace weft::runtime

@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "base/seeded_bug.hpp"
 #include "runtime/parallel.hpp"
+#include "runtime/recordings.hpp"
 
 namespace weft::runtime {
 
@@ -23,6 +25,7 @@ using Range = NumberTable::Range;
 using Owned = std::unique_ptr<Storage, void (*)(Storage*)>;
 
 constexpr std::size_t staging_alignment = 16;
+constexpr std::size_t least_to_record = 3;  // steps: fewer are launched as fast one by one
 
 struct ReadyStep {
   std::unique_ptr<Runnable> step;
@@ -55,6 +58,7 @@ struct Frame {
   std::vector<std::size_t> staged_at;  // by staged value: where it lies in both
   std::size_t workspace_bytes = 0;     // what the most demanding step wants on `threads`
   int threads = 0;
+  Recordings recordings;
 
   Frame() = default;
   Frame(const Frame&) = delete;
@@ -85,6 +89,7 @@ class PreparedPlan {
     memory().synchronize(device_);  // the bytes of constants may go with the plan
     arena_bytes_ = numbers_.add({plan.arena_bytes});
     for (const PlanBuffer& buffer : buffers_) {
+      checks_ = checks_ || buffer.kind == PlanBuffer::Kind::error;
       offsets_.push_back(numbers_.add({buffer.offset}));
       staged_of_.push_back(buffer.host ? static_cast<int>(staged_.size()) : -1);
       if (buffer.host)
@@ -102,7 +107,7 @@ class PreparedPlan {
   Device device() const { return device_; }
 
   void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols,
-           Queue* queue, std::span<Storage* const> blocks) {
+           Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
     WEFT_CHECK(
         arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
         "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
@@ -128,13 +133,19 @@ class PreparedPlan {
       frame.pointers[patch.at] = patch.is_result ? results[static_cast<std::size_t>(patch.index)]
                                                  : arguments[static_cast<std::size_t>(patch.index)];
     if (!staged_.empty()) stage(frame, arguments, queue);
-    StepCall call{nullptr,
-                  frame.numbers,
-                  {workspace ? static_cast<std::byte*>(workspace->data) : nullptr, frame.workspace_bytes},
-                  queue};
-    for (const ReadyStep& step : steps_) {
-      call.pointers = frame.pointers.data() + step.table;
-      step.step->run(call);
+    std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
+    const auto run_steps = [&](Queue* on) {
+      StepCall call{nullptr, frame.numbers, {scratch, frame.workspace_bytes}, on, checks_wait};
+      for (const ReadyStep& step : steps_) {
+        call.pointers = frame.pointers.data() + step.table;
+        step.step->run(call);
+      }
+    };
+    if (queue && steps_.size() >= least_to_record && (checks_wait || !checks_) && options().cuda_graphs) {
+      frame.pointers.back() = scratch;
+      frame.recordings.run(frame.pointers, symbols, queue, Work(run_steps));
+    } else {
+      run_steps(queue);
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
   }
@@ -150,7 +161,7 @@ class PreparedPlan {
     ~Loan() { plan.give_back(frame); }
   };
 
-  const DeviceMemory& memory() const { return device_memory(device_.type); }
+  const DeviceInterface& memory() const { return device_interface(device_.type); }
 
   Frame* take() {
     for (std::atomic<Frame*>& spare : spares_)
@@ -158,7 +169,7 @@ class PreparedPlan {
         if (Frame* frame = spare.exchange(nullptr, std::memory_order_acquire)) return frame;
     auto frame = std::make_unique<Frame>();
     frame->numbers = numbers_.constants();
-    frame->pointers.resize(table_.size());
+    frame->pointers.resize(table_.size() + 1);  // the last is the workspace
     frame->symbols.resize(symbol_count_);
     frame->staged_at.resize(staged_.size());
     return frame.release();
@@ -216,6 +227,7 @@ class PreparedPlan {
       const PlanBuffer& buffer = buffers_[index];
       if (buffer.kind == PlanBuffer::Kind::constant)
         frame.pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
+      if (buffer.kind == PlanBuffer::Kind::error) frame.pointers[i] = memory().error_word(device_);
       if (buffer.kind == PlanBuffer::Kind::temporary)
         frame.pointers[i] = at(frame.arena, frame.numbers[offsets_[index].begin]);
       if (buffer.host)
@@ -272,16 +284,17 @@ class PreparedPlan {
   std::vector<Patch> patches_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false;
+  bool checks_ = false;                 // a step sets the device's error word
   std::atomic<Frame*> spares_[8] = {};  // frames of calls that have ended; more calls at once make and drop their own
 };
 
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks) {
+         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
-  plan.prepared->run(arguments, results, symbols, queue, blocks);
+  plan.prepared->run(arguments, results, symbols, queue, blocks, checks_wait);
 }
 
 }  // namespace weft::runtime

@@ -15,7 +15,7 @@
 namespace weft::runtime {
 
 struct PlanBuffer {
-  enum class Kind : std::uint8_t { argument, result, temporary, constant } kind;
+  enum class Kind : std::uint8_t { argument, result, temporary, constant, error } kind;
   int index = 0;  // argument, result: which; constant: into Plan::constants
   DType dtype = DType::f32;
   Dim elements = 0;
@@ -59,8 +59,10 @@ void prepare(Plan& plan);
 // memory. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
 // each call in flight has its own arena. The work is put on `queue` (null: the device's default), and the plan's own
 // memory and `blocks`, those that the pointers look into, note it as their last use; where there is no queue, on the
-// CPU by default, there is nothing to note.
+// CPU by default, there is nothing to note. On a device `checks_wait` says that a check which fails is thrown when
+// somebody waits for the device: results are then undefined, and memory that was donated holds what it held.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols, Queue* queue = nullptr, std::span<Storage* const> blocks = {});
+         std::span<const std::int64_t> symbols, Queue* queue = nullptr, std::span<Storage* const> blocks = {},
+         bool checks_wait = false);
 
 }  // namespace weft::runtime

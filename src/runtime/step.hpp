@@ -42,7 +42,8 @@ struct StepCall {
   void* const* pointers;  // to the first elements of the step's buffers, in their order
   std::span<const std::int64_t> numbers;
   std::span<std::byte> workspace;
-  Queue* queue;  // null on the CPU
+  Queue* queue;              // null on the CPU
+  bool checks_wait = false;  // a check that fails is thrown when somebody waits for the device, not here
   std::span<const std::int64_t> part(NumberTable::Range range) const {
     return numbers.subspan(range.begin, range.count);
   }

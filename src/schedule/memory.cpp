@@ -113,7 +113,48 @@ void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
   }
 }
 
+// The buffers of a step with one more: of each set, where it is a table.
+std::vector<int> with_buffer(const Step& step, std::size_t buffers_of_a_set, int buffer) {
+  std::vector<int> all;
+  for (std::size_t i = 0; i < step.buffers.size(); ++i) {
+    all.push_back(step.buffers[i]);
+    if ((i + 1) % buffers_of_a_set == 0) all.push_back(buffer);
+  }
+  return all;
+}
+
 }  // namespace
+
+void predicate_donations(Schedule& schedule) {
+  const auto is_check = [](const Step& step) { return step.payload->is_check(); };
+  if (std::none_of(schedule.steps.begin(), schedule.steps.end(), is_check)) return;
+  const int error = static_cast<int>(schedule.buffers.size());
+  schedule.buffers.push_back({ScheduleBuffer::Kind::error, 0, DType::i32, 1});
+  const auto is_donated = [&](int buffer) {
+    const ScheduleBuffer& it = schedule.buffers[static_cast<std::size_t>(buffer)];
+    return it.kind == ScheduleBuffer::Kind::result &&
+           std::any_of(schedule.donations.begin(), schedule.donations.end(),
+                       [&](const Schedule::Donation& donation) { return donation.result == it.index; });
+  };
+  for (Step& step : schedule.steps) {
+    if (is_check(step)) {
+      step.buffers.push_back(error);
+      continue;
+    }
+    if (std::none_of(step.buffers.begin(), step.buffers.end(), is_donated)) continue;
+    if (auto predicated = step.payload->predicated(error)) {
+      step.buffers = with_buffer(step, step.payload->kernel()->buffers.size(), error);
+      step.payload = std::move(predicated);
+    } else {
+      std::erase_if(schedule.donations, [&](const Schedule::Donation& donation) {
+        return std::any_of(step.buffers.begin(), step.buffers.end(), [&](int buffer) {
+          const ScheduleBuffer& it = schedule.buffers[static_cast<std::size_t>(buffer)];
+          return it.kind == ScheduleBuffer::Kind::result && donation.result == it.index;
+        });
+      });
+    }
+  }
+}
 
 void plan_memory(Schedule& schedule) {
   std::vector<Lifetime> lives = lifetimes(schedule);

@@ -25,8 +25,12 @@ class Payload : public runtime::Preparable {
   virtual loop::Cost cost() const = 0;
   // Whether it may stop the call. Then nothing is written into an argument's memory before.
   virtual bool may_fail() const { return false; }
+  // Whether it checks something: on a device it then sets the error word, its last buffer.
+  virtual bool is_check() const { return false; }
   // Whether the result may be written into the argument's memory: two of the step's buffers.
   virtual bool in_place(int /*argument*/, int /*result*/) const { return false; }
+  // The same step, which does nothing where the word in this buffer, its last, is not 0. Null where it can't.
+  virtual std::shared_ptr<const Payload> predicated(int /*word*/) const { return nullptr; }
   // The kernel that it is generated from; null for the others.
   virtual const loop::Kernel* kernel() const { return nullptr; }
   // Adds the functions that it calls to those which are compiled for a device; which one the step begins with.

@@ -80,6 +80,7 @@ class Scheduler {
     }
     drop_unread_constants();
     plan_memory(schedule_);
+    if (device_.type != Device::Type::cpu) predicate_donations(schedule_);
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
   }
@@ -415,7 +416,7 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
 }
 
 std::string to_text(const Schedule& schedule) {
-  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant", "packed"};
+  static constexpr const char* kinds[] = {"argument", "result", "temporary", "constant", "packed", "error"};
   std::string text;
   for (std::size_t b = 0; b < schedule.buffers.size(); ++b) {
     const ScheduleBuffer& buffer = schedule.buffers[b];

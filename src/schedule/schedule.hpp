@@ -12,7 +12,8 @@ namespace weft {
 
 struct ScheduleBuffer {
   // packed: a constant's elements in an order of their own, put there when the plan is made
-  enum class Kind : std::uint8_t { argument, result, temporary, constant, packed } kind = Kind::temporary;
+  // error: the device's word that is not 0 once a check has failed
+  enum class Kind : std::uint8_t { argument, result, temporary, constant, packed, error } kind = Kind::temporary;
   int index = 0;  // argument, result: which one
   DType dtype = DType::f32;
   Dim elements = 0;
@@ -42,6 +43,10 @@ struct Schedule {
 };
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
+
+// On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's
+// memory is not written once the word is set. Donations whose writer can't leave it out are taken back.
+void predicate_donations(Schedule& schedule);
 
 // Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are
 // placed.

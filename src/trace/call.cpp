@@ -169,18 +169,23 @@ class Execution {
     scratch_.argument_pointers.clear();
     scratch_.result_pointers.clear();
     for (std::size_t i = 0; i < count; ++i) scratch_.argument_pointers.push_back(pointer_to(argument(i)));
+    bool checks_wait = s_.checks_wait;
     for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
       Type type = output_type(i);
       std::size_t bytes = storage_bytes(type.dtype, type.shape.element_count().constant());
       scratch_.outputs.push_back(make_data(nullptr, type, call_.loc));
       Storage*& storage = scratch_.outputs.back().node()->storage;
       storage = donated(i, bytes);
-      if (!storage) storage = allocate(type.device, bytes);
+      if (!storage) {
+        storage = allocate(type.device, bytes);
+        checks_wait = checks_wait && s_.donors[i] == no_leaf;
+      }
       scratch_.result_pointers.push_back(storage->data);
     }
     // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
     // allocates before its first launch.
-    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols, nullptr, blocks());
+    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols, nullptr, blocks(),
+                 checks_wait);
   }
 
   // What the pointers look into on a device, where the plan's work is queued.

@@ -59,6 +59,20 @@ std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const Traced& 
   return donors;
 }
 
+// On a device a call need not wait for its checks where all state is either written back by the host, after it has
+// waited, or left alone by the kernels behind a check that fails.
+bool checks_may_wait(const Specialization& made) {
+  const runtime::Plan& plan = made.executable->plan;
+  const auto is = [&](auto property) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), property); };
+  using Kind = runtime::PlanBuffer::Kind;
+  if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
+  if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
+  return made.traced.numbers.empty() &&
+         std::all_of(made.traced.states.begin(), made.traced.states.end(), [&](const Traced::State& state) {
+           return state.source.kind == Source::Kind::computed && made.donors[state.source.index] == state.leaf;
+         });
+}
+
 // One line a failure; one line a process where there is no compiler, which each function would run into.
 void warn_of_failure(const Function& function, const CompileError& error) {
   if (dynamic_cast<const NoCompilerError*>(&error))
@@ -94,7 +108,10 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
   if (function.options.check != Check::never) made->structure = made->traced.structure();
   made->backend = backend;
   if (backend == Backend::compiled) compile_kernels(*made, function, call.loc);
-  if (made->executable) made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
+  if (made->executable) {
+    made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
+    made->checks_wait = checks_may_wait(*made);
+  }
   made->graph_text = made->executable ? made->executable->traced_text : to_text(made->traced.graph);
   return made;
 }

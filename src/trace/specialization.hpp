@@ -73,6 +73,7 @@ struct Specialization {
   Traced traced;                      // the graph's nodes are kept only where it is replayed
   std::vector<Type> output_types;     // of the graph's outputs
   std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
+  bool checks_wait = false;           // on a device a failed check is thrown later: all state that changes is donated
   std::string structure;              // for Check
   std::string graph_text;
   std::vector<std::string> guard_texts;

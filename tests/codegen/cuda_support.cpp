@@ -62,7 +62,7 @@ void check_on_device(std::vector<Trial>& trials) {
   std::vector<std::string> names;
   for (const auto& [name, kernel] : kernels) names.push_back(name);
   const auto code = std::make_shared<runtime::cuda::Code>(programs_of(kernels), names, test_device());
-  const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  const DeviceInterface& memory = device_interface(Device::Type::cuda);
   for (Trial& trial : trials) {
     const runtime::Plan plan = plan_of(trial, kernels.at(trial.kernel.name), code);
     std::vector<Storage*> storages;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "base/options.hpp"
+#include "loop/parse.hpp"
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "weft/weft.hpp"
@@ -68,6 +69,23 @@ TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds
   CHECK(contains(texts[0], "ArgumentTable<3, 3, 1> table"));
   CHECK(!contains(texts[0], "gridDim"));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(texts), "sm_90"));
+}
+
+TEST_CASE("CUDA: a kernel with a predicate does nothing where its word is set, and its text reads back") {
+  if (no_nvrtc()) return;
+  loop::Kernel kernel = row_sum(100, 64, DType::f32, Op::sum, "predicated");
+  kernel.predicate = static_cast<int>(kernel.buffers.size());
+  kernel.buffers.push_back({DType::i32, false, -1, 1});
+  loop::verify(kernel);
+  const std::string text = loop::to_text(kernel);
+  CHECK(contains(text, " unless p2\n"));
+  CHECK(loop::to_text(loop::parse_kernel(text)) == text);
+  const codegen::CudaKernel made = codegen::generate_cuda(kernel);
+  CHECK(contains(made.text, "if (*x2 != 0) return;"));
+  const std::string functions[] = {made.text, codegen::cuda_check()};
+  CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check).size() == 1);
+  kernel.buffers.back().dtype = DType::f32;
+  CHECK_THROWS_AS(loop::verify(kernel), InternalError);
 }
 
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {

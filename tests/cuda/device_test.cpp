@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/options.hpp"
 #include "ir/node.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
@@ -303,13 +304,98 @@ TEST_CASE("no memory is a typed error, and the next call works") {
   CHECK(values(to(ones({4}), Device::cuda()) + 1) == std::vector<float>{2, 2, 2, 2});
 }
 
-TEST_CASE("an index out of range is the user's error, and state stays") {
+namespace {
+
+Tensor there(const Tensor& value) { return to(value, Device::cuda()).eval(); }
+
+// What is thrown when somebody waits for the device.
+std::string error_at_wait() {
+  try {
+    runtime::cuda::synchronize(Device::cuda());
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an index out of range is the user's error, thrown once, by who waits for the device") {
   if (no_device()) return;
-  Tensor index = to(from_list<std::int64_t>({0, 9}), Device::cuda());
-  Tensor table = to(sample({4, 3}, 1), Device::cuda());
+  const Tensor bad = there(from_list<std::int64_t>({0, 9})), good = there(from_list<std::int64_t>({3, 1}));
+  const Tensor table = there(sample({4, 3}, 1));
   auto look_up = compile([](const Tensor& table, const Tensor& index) { return gather(table, index); });
-  CHECK_THROWS_AS(look_up(table, index).eval(), Error);
-  CHECK(values(look_up(table, to(from_list<std::int64_t>({3, 1}), Device::cuda()))).size() == 6);
+  look_up(table, bad).eval();
+  CHECK(error_at_wait().find("an index is out of range [0, 4)") != std::string::npos);
+  CHECK(error_at_wait().empty());
+  CHECK(values(look_up(table, good)).size() == 6);
+  const Tensor wrong = look_up(table, bad);
+  CHECK_THROWS_AS(values(wrong), Error);
+  CHECK_THROWS_AS(gather(table, bad).eval(), Error);  // eager operations wait
+  CHECK(values(look_up(table, good)).size() == 6);
+}
+
+TEST_CASE("a failed check leaves a compiled step's state as it was, in later steps too, until it is thrown") {
+  if (no_device()) return;
+  for (const bool shared : {false, true}) {  // somebody else holds the state: it is not written in place
+    CAPTURE(shared);
+    auto step = compile([](Param& weight, const Tensor& x, const Tensor& labels) {
+      auto [loss, gradient] =
+          value_and_grad([&](const Param& w) { return nn::cross_entropy(matmul(x, w), labels); }, weight);
+      weight = weight.tensor() - gradient.tensor() * 0.1;
+      return loss;
+    });
+    Param weight = there(sample({8, 5}, 1));
+    const Tensor x = there(sample({16, 8}, 2)), good = there(zeros({16}, {DType::i64})),
+                 bad = there(full({16}, 5, {DType::i64}));
+    for (int i = 0; i < 5; ++i) step(weight, x, good).eval();
+    const std::vector<float> before = values(weight);
+    Tensor held = shared ? weight.tensor() : Tensor();
+    std::string error;
+    try {
+      step(weight, x, bad).eval();
+      for (int i = 0; i < 4; ++i) step(weight, x, good).eval();
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    if (error.empty()) error = error_at_wait();
+    CHECK(error.find("an index is out of range [0, 5)") != std::string::npos);
+    CHECK(values(weight) == before);
+    held = Tensor();
+    step(weight, x, good).eval();
+    CHECK(error_at_wait().empty());
+    CHECK(values(weight) != before);
+  }
+}
+
+TEST_CASE("steps that are replayed as one piece give what they give one by one, wherever their values move") {
+  if (no_device()) return;
+  const auto train = [](Net& net, const Tensor& x) {
+    auto [loss, gradients] = value_and_grad([&](const Net& n) { return mean(square(n(x))); }, net);
+    net.in = net.in.tensor() - gradients.in.tensor() * 0.01;
+    net.out = net.out.tensor() - gradients.out.tensor() * 0.01;
+    return loss;
+  };
+  const auto run = [&](bool graphs) {
+    weft::options().cuda_graphs = graphs;
+    auto step = compile(train, {.dynamic = true});
+    Net net{there(sample({12, 40}, 1)), there(sample({40, 3}, 2))};
+    std::vector<Tensor> batches, losses;
+    for (int i = 0; i < 3; ++i)
+      batches.push_back(there(sample({16 + 8 * (i / 2), 12}, 3 + static_cast<std::uint64_t>(i))));
+    std::vector<float> all;
+    for (int i = 0; i < 40; ++i) {
+      const Tensor loss = step(net, batches[static_cast<std::size_t>(i % 3)]);
+      if (i % 5 == 0) losses.push_back(loss);  // the next result lies elsewhere
+      if (i == 20) net.in = (net.in.tensor() + 0).eval();
+      all.push_back(values(loss)[0]);
+    }
+    for (const Tensor& weight : {net.in.tensor(), net.out.tensor()})
+      for (const float value : values(weight)) all.push_back(value);
+    weft::options().cuda_graphs = true;
+    return all;
+  };
+  CHECK(run(true) == run(false));
 }
 
 TEST_CASE("two threads call one function at once") {
@@ -349,7 +435,7 @@ TEST_CASE("memory on a device knows the queue and the number of its last use") {
   CHECK(storage(w)->last_use.load() > first + 1);
   CHECK(storage(z)->last_use.load() == storage(w)->last_use.load());
   Queue elsewhere;  // of the CPU
-  CHECK_THROWS_AS(device_memory(Device::Type::cuda)
+  CHECK_THROWS_AS(device_interface(Device::Type::cuda)
                       .copy(storage(y)->data, Device::cuda(), storage(x)->data, Device::cuda(), 4, &elsewhere),
                   InternalError);
 }

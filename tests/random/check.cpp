@@ -204,7 +204,7 @@ std::string compare(const char* executor, const Expected& expected, const std::v
 void run_on_device(const runtime::Plan& plan, std::vector<Bytes>& arguments, std::vector<Bytes>& results,
                    std::vector<void*> argument_pointers, std::vector<void*> result_pointers,
                    std::span<const std::int64_t> symbols) {
-  const DeviceMemory& memory = device_memory(Device::Type::cuda);
+  const DeviceInterface& memory = device_interface(Device::Type::cuda);
   const auto on_host = [&](runtime::PlanBuffer::Kind kind, std::size_t index) {
     for (const runtime::PlanBuffer& buffer : plan.buffers)
       if (buffer.kind == kind && buffer.index == static_cast<int>(index)) return buffer.host;

@@ -257,9 +257,8 @@ TEST_CASE("a check that fails stops the call with the user's words, and the next
   plan.result_count = 1;
   plan.buffers = {argument(0, DType::boolean), argument(1), result(0)};
   plan.launches = {step({0},
-                        [](const Preparation& preparation) -> std::unique_ptr<Runnable> {
-                          return std::make_unique<Check>("[gather] index out of range, at model.cpp:7",
-                                                         preparation.device);
+                        [](const Preparation&) -> std::unique_ptr<Runnable> {
+                          return std::make_unique<HostCheck>("[gather] index out of range, at model.cpp:7");
                         }),
                    kernel({1, 2}, 0, 16, 0)};
   prepare(plan);

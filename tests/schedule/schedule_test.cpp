@@ -34,9 +34,9 @@ class Traced {
   Tensor f32(Sizes... sizes) {
     return input(DType::f32, Shape::of(sizes...));
   }
-  Tensor input(Device device, Shape shape) {
+  Tensor input(Device device, Shape shape, DType dtype = DType::f32) {
     const Parameter slot{static_cast<std::int64_t>(trace_.inputs.size())};
-    trace_.inputs.push_back(record(Op::input, {}, slot, Type{DType::f32, false, device, shape}, {}));
+    trace_.inputs.push_back(record(Op::input, {}, slot, Type{dtype, false, device, shape}, {}));
     return trace_.inputs.back();
   }
   Dim symbol(std::int64_t hint) { return trace_.dims.new_symbol(hint); }
@@ -225,6 +225,26 @@ TEST_CASE("on a device kernels of one text that wait for nothing are one launch,
   };
   CHECK(steps(Device::cpu(), 32) >= 10);
   CHECK(steps(Device::cuda(), 32) == 1);
+}
+
+TEST_CASE("on a device what a failed check must not write does nothing once the error word is set") {
+  const auto text = [](Device device) {
+    Traced t;
+    const Tensor state = t.input(device, Shape::of(6)), index = t.input(device, Shape::of(6), DType::i64);
+    const Tensor product = matmul(t.input(device, Shape::of(40, 40)), t.input(device, Shape::of(40, 40)));
+    const Tensor next =
+        state + gather(t.input(device, Shape::of(4)), index) * softmax(softmax(sum(product, 0), 0), 0)[0];
+    return to_text(make_schedule(inline_calls(t.graph({next})), device, providers::all()));
+  };
+  const std::string on_host = text(Device::cpu()), on_device = text(Device::cuda());
+  for (const std::string& each : {on_host, on_device})
+    CHECK(each.find("result 0 may take the memory of argument 0\n") != std::string::npos);
+  CHECK(on_host.find(" unless p") == std::string::npos);
+  CHECK(on_host.find(": error") == std::string::npos);
+  CHECK(on_device.find(": error") != std::string::npos);
+  const std::size_t predicate = on_device.find(" unless p");
+  REQUIRE(predicate != std::string::npos);
+  CHECK(on_device.find(" unless p", predicate + 1) == std::string::npos);  // one kernel, and not the check's own
 }
 
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {

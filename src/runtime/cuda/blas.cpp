@@ -264,7 +264,7 @@ std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Ma
   return LibraryProduct(std::move(call));
 }
 
-void LibraryProduct::run(const void* a, const void* b, void* c) const {
+void LibraryProduct::run(const void* a, const void* b, void* c, const Queue* queue) const {
   Call& call = *call_;
   if (call.empty) return;
   const Request& r = call.request;
@@ -296,7 +296,7 @@ void LibraryProduct::run(const void* a, const void* b, void* c) const {
     check_blas(blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch,
                                      choice.left, r.swapped ? a_batch : b_batch, choice.right, beta, c_batch,
                                      choice.result, c_batch, choice.result, &choice.algorithm, library.workspace->data,
-                                     workspace_bytes, call.device.queue.stream),
+                                     workspace_bytes, queue->stream),
                "cublasLtMatmul");
   }
 }

@@ -20,7 +20,7 @@ class LibraryProduct {
   LibraryProduct(LibraryProduct&&) noexcept;
   LibraryProduct& operator=(LibraryProduct&&) noexcept;
   ~LibraryProduct();
-  void run(const void* a, const void* b, void* c) const;
+  void run(const void* a, const void* b, void* c, const Queue* queue) const;
 
  private:
   struct Call;

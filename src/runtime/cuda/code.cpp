@@ -126,7 +126,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
 Code::Loaded::~Loaded() {
   if (!module) return;
   try {  // nothing of it may still be queued
-    synchronize(device);
+    wait(device);
     driver().cuModuleUnload(module);
   } catch (const std::exception&) {  // the device is lost, and its modules with it
   }

@@ -130,11 +130,95 @@ void copy(void* to, Device to_device, const void* from, Device from_device, std:
   } else if (down) {
     check(driver().cuMemcpyDtoHAsync_v2(to, address(from), bytes, stream), "cuMemcpyDtoHAsync");
   } else {
-    if (to_device != from_device) synchronize(from_device);
+    if (to_device != from_device) wait(from_device);
     check(driver().cuMemcpyDtoDAsync_v2(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
-    if (to_device != from_device) synchronize(to_device);
+    if (to_device != from_device) wait(to_device);
   }
 }
+
+class Messages {
+ public:
+  std::int32_t number(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    const auto [found, fresh] = numbers_.emplace(text, static_cast<std::int32_t>(texts_.size()) + 1);
+    if (fresh) texts_.push_back(text);
+    return found->second;
+  }
+  std::string text(std::int32_t number) {
+    const std::lock_guard lock(mutex_);
+    return texts_.at(static_cast<std::size_t>(number) - 1);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::int32_t> numbers_;
+  std::vector<std::string> texts_;
+};
+Messages& messages() {
+  static constinit Lazy<Messages> all;
+  return all.get();
+}
+
+// Throws what a check has found, so that it is found once. Kernels that were queued in the meantime have left.
+void throw_failed_check(DeviceState& state) {
+  if (*state.error_on_host == 0) [[likely]]
+    return;
+  const std::lock_guard lock(state.mutex);
+  const std::int32_t number = *state.error_on_host;
+  if (number == 0) return;
+  check(driver().cuStreamSynchronize(state.queue.stream), "cuStreamSynchronize");
+  *state.error_on_host = 0;
+  check(driver().cuMemsetD32Async(state.error_word, 0, 1, state.queue.stream), "cuMemsetD32Async");
+  throw Error(messages().text(number).c_str());
+}
+
+Queue* enter(Device device) {
+  DeviceState& state = use(device);
+  throw_failed_check(state);
+  return &state.queue;
+}
+
+void* error_word(Device device) { return reinterpret_cast<void*>(use(device).error_word); }
+
+class Recorded final : public Recording {
+ public:
+  Recorded(Device device, const Work& work) : device_(device) {
+    DeviceState& state = use(device);
+    const std::lock_guard lock(state.mutex);
+    Stream* const stream = state.recorded.stream;
+    constexpr int relaxed = 2;  // what other threads ask of the driver meanwhile does not matter
+    check(driver().cuStreamBeginCapture_v2(stream, relaxed), "cuStreamBeginCapture");
+    DriverGraph* graph = nullptr;
+    try {
+      work.put_on(&state.recorded);
+    } catch (...) {
+      driver().cuStreamEndCapture(stream, &graph);
+      if (graph) driver().cuGraphDestroy(graph);
+      throw;
+    }
+    check(driver().cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+    const int made = driver().cuGraphInstantiateWithFlags(&program_, graph, 0);
+    driver().cuGraphDestroy(graph);
+    check(made, "cuGraphInstantiate");
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  ~Recorded() override {
+    try {
+      use(device_);
+      wait(device_);  // it may still run
+      driver().cuGraphExecDestroy(program_);
+    } catch (const Error&) {  // the driver has failed, and the program is gone with it
+    }
+  }
+  void replay(Queue* queue) const override { check(driver().cuGraphLaunch(program_, queue->stream), "cuGraphLaunch"); }
+
+ private:
+  Device device_;
+  DriverProgram* program_ = nullptr;
+};
+
+std::unique_ptr<Recording> record(Device device, const Work& work) { return std::make_unique<Recorded>(device, work); }
 
 void open(Slot& slot, Device device) {
   const Driver& call = driver();
@@ -156,10 +240,18 @@ void open(Slot& slot, Device device) {
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
   check(call.cuStreamCreate(&state.queue.stream, non_blocking), "cuStreamCreate");
-  state.device = state.queue.device = device;
+  check(call.cuStreamCreate(&state.recorded.stream, non_blocking), "cuStreamCreate");
+  check(call.cuMemAlloc_v2(&state.error_word, sizeof(std::uint32_t)), "cuMemAlloc");
+  void* on_host = nullptr;
+  constexpr unsigned portable_and_mapped = 3;
+  check(call.cuMemHostAlloc(&on_host, sizeof(std::uint32_t), portable_and_mapped), "cuMemHostAlloc");
+  state.error_on_host = static_cast<volatile std::int32_t*>(on_host);
+  *state.error_on_host = 0;
+  check(call.cuMemsetD32Async(state.error_word, 0, 1, state.queue.stream), "cuMemsetD32Async");
+  state.device = state.queue.device = state.recorded.device = device;
   state.name = name;
   state.architecture = concat_text("sm_", state.major, state.minor);
-  device_memory(Device::Type::cuda) = {allocate, copy, synchronize, [](Device on) { return &use(on).queue; }};
+  device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record};
 }
 
 }  // namespace
@@ -182,8 +274,13 @@ DeviceState& use(Device device) {
   return slot.state;
 }
 
+std::int32_t error_number(const std::string& message) { return messages().number(message); }
+
+void wait(Device device) { check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize"); }
+
 void synchronize(Device device) {
-  check(driver().cuStreamSynchronize(use(device).queue.stream), "cuStreamSynchronize");
+  wait(device);
+  throw_failed_check(use(device));
 }
 
 MemoryUse memory_use(Device device) {

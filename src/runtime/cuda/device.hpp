@@ -3,6 +3,7 @@
 // block is given out again while work that reads it may still be queued, which the one stream makes right.
 #pragma once
 #include <cstddef>
+#include <mutex>
 #include <string>
 
 #include "base/storage.hpp"
@@ -18,6 +19,13 @@ struct DeviceState {
   int multiprocessors = 0;
   int major = 0, minor = 0;  // compute capability
   std::string architecture;  // sm_90
+  // The word that a failed check sets to the number of its error, on the device for kernels and in the host's memory
+  // for the host.
+  Pointer error_word = 0;
+  volatile std::int32_t* error_on_host = nullptr;
+  // Work is recorded on a stream of its own, so that what other threads queue meanwhile is not part of it.
+  std::mutex mutex;  // of recording, and of throwing an error
+  Queue recorded;
 };
 
 // How many there are. Throws Error where there is no driver.
@@ -26,7 +34,12 @@ int device_count();
 // The device's state, its context current on this thread. Throws Error that says what is missing.
 DeviceState& use(Device device);
 
+// The number of an error that a check may find, from 1 on. Messages are kept: as many as there are different ones.
+std::int32_t error_number(const std::string& message);
+
 // Waits until everything that was queued on the device is done; errors of kernels come out here.
+void wait(Device device);
+// The same; throws the user's Error where a check has failed, once.
 void synchronize(Device device);
 
 struct MemoryUse {

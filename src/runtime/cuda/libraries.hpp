@@ -14,6 +14,8 @@ struct Context;
 struct Stream;
 struct Module;
 struct Function;
+struct DriverGraph;    // CUgraph
+struct DriverProgram;  // CUgraphExec
 
 // libcuda.so.1: the driver.
 struct Driver {
@@ -27,6 +29,14 @@ struct Driver {
   int (*cuCtxSetCurrent)(Context* context);
   int (*cuStreamCreate)(Stream** stream, unsigned flags);
   int (*cuStreamSynchronize)(Stream* stream);
+  int (*cuStreamBeginCapture_v2)(Stream* stream, int mode);
+  int (*cuStreamEndCapture)(Stream* stream, DriverGraph** graph);
+  int (*cuGraphInstantiateWithFlags)(DriverProgram** program, DriverGraph* graph, unsigned long long flags);
+  int (*cuGraphLaunch)(DriverProgram* program, Stream* stream);
+  int (*cuGraphExecDestroy)(DriverProgram* program);
+  int (*cuGraphDestroy)(DriverGraph* graph);
+  int (*cuMemHostAlloc)(void** pointer, std::size_t bytes, unsigned flags);
+  int (*cuMemsetD32Async)(Pointer to, unsigned value, std::size_t count, Stream* stream);
   int (*cuMemAlloc_v2)(Pointer* pointer, std::size_t bytes);
   int (*cuMemFree_v2)(Pointer pointer);
   int (*cuMemGetInfo_v2)(std::size_t* free, std::size_t* total);

@@ -26,12 +26,12 @@ class Words {
     for (const std::int64_t size : sizes) add(static_cast<std::uint64_t>(size));
     if (sizes.empty()) add(0);
   }
-  void launch(const DeviceState& device, Function* function, std::int64_t blocks, int threads) {
+  void launch(const Queue* queue, Function* function, std::int64_t blocks, int threads) {
     std::size_t bytes = count_ * sizeof(std::uint64_t);
     // CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
     void* extra[] = {reinterpret_cast<void*>(1), words_, reinterpret_cast<void*>(2), &bytes, nullptr};
     check(driver().cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
-                                  0, device.queue.stream, nullptr, extra),
+                                  0, queue->stream, nullptr, extra),
           "cuLaunchKernel");
   }
 
@@ -40,12 +40,12 @@ class Words {
   std::size_t count_ = 0;
 };
 
-void launch(const DeviceState& device, Function* function, std::int64_t blocks, int threads,
+void launch(const DeviceState& device, const Queue* queue, Function* function, std::int64_t blocks, int threads,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes) {
   if (blocks <= 0) return;
   Words words;
   words.add(pointers, sizes);
-  words.launch(device, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor), threads);
+  words.launch(queue, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor), threads);
 }
 
 }  // namespace
@@ -59,7 +59,8 @@ DeviceKernel::DeviceKernel(const Preparation& preparation, std::size_t buffers, 
       parameters_(preparation.numbers.add(parameters)) {}
 
 void DeviceKernel::run(const StepCall& call) const {
-  launch(device_, function_, call.numbers[units_.begin], threads_, {call.pointers, buffers_}, call.part(parameters_));
+  launch(device_, call.queue, function_, call.numbers[units_.begin], threads_, {call.pointers, buffers_},
+         call.part(parameters_));
 }
 
 std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
@@ -88,7 +89,7 @@ void DeviceKernelTable::run(const StepCall& call) const {
     words.add(static_cast<std::uint64_t>(end += std::clamp<std::int64_t>(call.numbers[blocks.begin], 0, share)));
   for (std::size_t set = 0; set < sets_.size(); ++set)
     words.add({call.pointers + set * buffers_, buffers_}, call.part(sets_[set].second));
-  if (end > 0) words.launch(device_, function_, end, threads_);
+  if (end > 0) words.launch(call.queue, function_, end, threads_);
 }
 
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation)
@@ -102,10 +103,10 @@ DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& 
 void DeviceProduct::run(const StepCall& call) const {
   std::byte* operands[3];
   for (std::size_t i = 0; i < 3; ++i) operands[i] = product_.first(i, call.pointers[i], call.numbers);
-  if (library_) return library_->run(operands[0], operands[1], operands[2]);
+  if (library_) return library_->run(operands[0], operands[1], operands[2], call.queue);
   const Matmul product = product_.product(call.numbers);
   if (const auto library = LibraryProduct::make(device_, product))
-    return library->run(operands[0], operands[1], operands[2]);
+    return library->run(operands[0], operands[1], operands[2], call.queue);
   std::int64_t batches = 1;
   for (const std::int64_t axis : product.batch) batches *= axis;
   if (product.m * product.n * batches == 0) return;
@@ -124,7 +125,7 @@ void DeviceProduct::run(const StepCall& call) const {
     for (int i = 0; i < 3; ++i) pointers[i] = operands[i] + at[i] * element;
     const std::int64_t sizes[] = {product.m,     product.n,        product.k,     product.a_row,   product.a_column,
                                   product.b_row, product.b_column, product.c_row, product.c_column};
-    launch(device_, function_, (product.m * product.n + 255) / 256, 256, pointers, sizes);
+    launch(device_, call.queue, function_, (product.m * product.n + 255) / 256, 256, pointers, sizes);
   }
 }
 
@@ -140,7 +141,20 @@ void DeviceScatter::run(const StepCall& call) const {
   const std::int64_t parts =
       std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1, std::max<std::int64_t>(rows, 1));
   const std::int64_t sizes[] = {rows, size[1], width, parts};
-  launch(device_, function_, (width * parts + 127) / 128, 128, {call.pointers, 3}, sizes);
+  launch(device_, call.queue, function_, (width * parts + 127) / 128, 128, {call.pointers, 3}, sizes);
+}
+
+DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)
+    : device_(use(preparation.device)),
+      function_(static_cast<Function*>(preparation.function())),
+      error_(error_number(message)) {}
+
+void DeviceCheck::run(const StepCall& call) const {
+  // The host's memory has one address for both.
+  const std::int64_t sizes[] = {error_,
+                                static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(device_.error_on_host))};
+  launch(device_, call.queue, function_, 1, 1, {call.pointers, 2}, sizes);
+  if (!call.checks_wait) synchronize(device_.device);
 }
 
 }  // namespace weft::runtime::cuda

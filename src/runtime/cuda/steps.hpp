@@ -63,4 +63,16 @@ class DeviceScatter final : public Runnable {
   NumberTable::Range sizes_;
 };
 
+// Buffers: one bool, the device's error word. False sets the word to the error's number.
+class DeviceCheck final : public Runnable {
+ public:
+  DeviceCheck(const std::string& message, const Preparation& preparation);
+  void run(const StepCall& call) const override;
+
+ private:
+  DeviceState& device_;
+  Function* function_;
+  std::int32_t error_;
+};
+
 }  // namespace weft::runtime::cuda
