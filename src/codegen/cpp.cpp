@@ -65,7 +65,9 @@ class Generator : Writer {
       case Statement::Kind::result: return declare(i, to_result(i, result(i)));
       case Statement::Kind::leave: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
       case Statement::Kind::join:
-      case Statement::Kind::barrier: return;
+      case Statement::Kind::barrier:
+      case Statement::Kind::fetch:
+      case Statement::Kind::arrive: return;
     }
   }
 

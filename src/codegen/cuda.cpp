@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "codegen/cpp_expression.hpp"
@@ -48,8 +49,8 @@ class Generator {
     const std::size_t buffers = std::max<std::size_t>(kernel_.buffers.size(), 1);
     const std::size_t sizes = std::max<std::size_t>(kernel_.parameters.size(), 1);
     const std::string shape = std::to_string(buffers) + ", " + std::to_string(sizes) + "> ";
-    open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads()) + ") " + kernel_.name +
-         "(const __grid_constant__ " +
+    open("extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads()) +
+         (team_.blocks > 0 ? ", " + number(team_.blocks) : "") + ") " + kernel_.name + "(const __grid_constant__ " +
          (sets_ > 1 ? "ArgumentTable<" + std::to_string(sets_) + ", " + shape + "table"
                     : "Arguments<" + shape + "arguments") +
          ") {");
@@ -61,9 +62,10 @@ class Generator {
     }
     line(std::string("using index = ") + (loop::fits_32_bits(kernel_) ? "int;" : "long;"));
     addresses();
+    packs_in_shared_memory();
     write(nest_.body);
     while (depth_ > 0) close();
-    return {std::move(text_), threads(), std::move(blocks_)};
+    return {std::move(text_), threads(), std::move(blocks_), team_.shared};
   }
 
  private:
@@ -149,7 +151,7 @@ class Generator {
       case Kind::constant: return literal(it.dtype, it.bits);
       case Kind::index: return "long(" + text_of(it.index) + ")";
       case Kind::load: return "load(" + place(it.buffer, it.index) + ")";
-      case Kind::apply: return spell(info(it.op).lanes, it.args);
+      case Kind::apply: return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
       case Kind::cast:
         if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);
         return std::string("convert<") + memory_type(it.dtype) + ">(" + v(it.args[0]) + ")";
@@ -160,6 +162,15 @@ class Generator {
         return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", long(" + text_of(it.index) + "))";
       default: WEFT_CHECK(false, kernel_.name, ": no value");
     }
+  }
+  // Whether a number is this position (a label, say): of 64 bits, but once for a row it is seen whether it has more
+  // than the position's 32.
+  bool compares_position(const Instruction& it) const {
+    return it.op == Op::equal && at(it.args[1]).kind == Kind::index && at(it.args[1]).dtype == DType::i64 &&
+           loop::fits_32_bits(kernel_);
+  }
+  std::string position_compared(const Instruction& it) const {
+    return "is_position(" + v(it.args[0]) + ", " + text_of(at(it.args[1]).index) + ")";
   }
   void declare(int i, const std::string& right) {
     line("const " + value_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
@@ -180,14 +191,16 @@ class Generator {
   // --------------------------------------------------------------------------------------------------------------
   void write(const std::vector<Statement>& block) {
     std::string joined;
-    for (const Statement& it : block) {
+    for (std::size_t s = 0; s < block.size(); ++s) {
+      const Statement& it = block[s];
+      const bool last = s + 1 == block.size() || block[s + 1].kind != it.kind;
       if (it.kind == Statement::Kind::join) {
         joined += (joined.empty() ? "r" : ", r") + number(it.instruction);
+        if (last) line("join_team<" + number(team_.members) + ">(" + std::exchange(joined, {}) + ");");
         continue;
       }
-      if (!joined.empty()) line("join_team<" + number(team_.members) + ">(" + joined + ");");
-      joined.clear();
       write(it);
+      if (it.kind == Statement::Kind::fetch && last) line("close_group();");
     }
   }
 
@@ -209,6 +222,8 @@ class Generator {
       case Statement::Kind::close: return line("r" + number(i) + ".close();");
       case Statement::Kind::result: return declare(i, result(i));
       case Statement::Kind::barrier: return line(team_barrier());
+      case Statement::Kind::fetch: return fetch(i);
+      case Statement::Kind::arrive: return line(is_ahead() ? "packs_arrive<1>();" : "packs_arrive<0>();");
       case Statement::Kind::leave: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
       case Statement::Kind::join:
       case Statement::Kind::open:
@@ -222,6 +237,7 @@ class Generator {
     switch (inside_) {
       case Inside::function: return "if (" + block() + " == 0 && threadIdx.x == 0) ";
       case Inside::unit:
+      case Inside::turn_of_rows:
         return analysis_.form == Form::columns ? "if (active && member == 0) "
                : analysis_.form == Form::rows  ? "if (member == 0) "
                                                : "";
@@ -250,7 +266,10 @@ class Generator {
     switch (it.role) {
       case Role::grid: open_grid(); break;
       case Role::team: open_team(); break;
-      case Role::serial: open_serial(it); break;
+      case Role::serial:
+        inside_ = Inside::turn_of_rows;
+        open_serial(it);
+        break;
       default: return write_pack(it.body);
     }
     write(it.body);
@@ -328,6 +347,11 @@ class Generator {
       open("for (index position = member; position < rows; position += " + members + ") {");
       return name_axes(analysis_.inner, "position");
     }
+    open_positions();
+  }
+  // The packs of a row that are this thread's.
+  void open_positions() {
+    const std::string members = number(team_.members);
     if (team_.turns > 0) {
       line("#pragma unroll");
       open("for (int turn = 0; turn < " + number(team_.turns) + "; ++turn) {");
@@ -385,6 +409,8 @@ class Generator {
       if (!in_pack(from)) continue;
       if (it.kind == Statement::Kind::store)
         line(pack_type(i) + " q" + number(i) + ";");
+      else if (is_fetched(i) && !reloads)
+        line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
       else
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read(" + pack_place(from) + ", n);");
     }
@@ -398,6 +424,50 @@ class Generator {
       if (it.kind == Statement::Kind::store && in_pack(it.instruction))
         line("q" + number(it.instruction) + ".write(" + pack_place(it.instruction) + ", n);");
   }
+
+  // ---- packs in shared memory
+  bool is_fetched(int i) const {
+    return std::find(nest_.fetched.begin(), nest_.fetched.end(), i) != nest_.fetched.end();
+  }
+  // Of rows that a unit walks in order there are two, which take turns.
+  bool is_ahead() const { return !analysis_.carried.empty(); }
+  void packs_in_shared_memory() {
+    Dim words = 0;
+    for (const int i : nest_.fetched) {
+      line(pack_type(i) + "* const shared" + number(i) + " = shared_packs<" + pack_type(i) + ">(" + text_of(words) +
+           ");");
+      words = words + (is_ahead() ? Dim(2 * team_.turns * team_.members) : positions()) * Dim(pack_bytes(i)) / Dim(16);
+    }
+  }
+  std::int64_t pack_bytes(int i) const {
+    return team_.width * static_cast<std::int64_t>(storage_bytes(at(i).dtype, 1));
+  }
+  // The pack of this thread's position in this row, or in the next.
+  std::string in_shared(int i, bool next = false) const {
+    const std::string name = "shared" + number(i);
+    if (!is_ahead()) return name + "[position]";
+    return name + "[" + axis_name(analysis_.carried[0]) + (next ? " + 1 & 1" : " & 1") + " ? position + " +
+           number(team_.turns * team_.members) + " : position]";
+  }
+  void fetch(int i) {
+    const bool next = inside_ == Inside::turn_of_rows;
+    Dim index = expressions_.access(at(i).index).rest;
+    std::string to = "shared" + number(i) + "[position]";
+    if (is_ahead()) {
+      const int carried = analysis_.carried[0];
+      const Dim axis = dims::axis(carried, extent(carried));
+      index = dims::substitute(index, [&](const DimNode* atom) {
+        return Dim::from_node(atom).same(axis) ? (next ? axis + Dim(1) : Dim(0)) : Dim::from_node(atom);
+      });
+      if (next) to = in_shared(i, true);
+      if (next) line("if (" + axis_name(carried) + " + 1 < " + text_of(extent(carried)) + ")");
+    }
+    open_positions();
+    open_pack();
+    line(to + ".fetch(" + place(at(i).buffer, index) + " + begin, n);");
+    close();
+  }
+
   // A value in the registers of its thread.
   std::string element(bool vector) const {
     return std::string("[turn][") + (vector && team_.width > 1 ? "j" : "0") + "]";
@@ -444,7 +514,7 @@ class Generator {
 
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
-  enum class Inside : std::uint8_t { function, unit, turn, element };
+  enum class Inside : std::uint8_t { function, unit, turn_of_rows, turn, element };
 
   const Kernel& kernel_;
   const std::size_t sets_;

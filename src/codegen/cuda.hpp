@@ -5,8 +5,8 @@
 // How a kernel is laid on the grid, by its form:
 //   pointwise  a thread has up to 8 neighbouring elements of the vector axis, moved in 16-byte words
 //   rows       a team of threads a row (a part of a warp for short rows, a block for long ones), joined by shuffles and
-//   shared
-//              memory in a fixed order; values that several phases need stay in registers where a row's share fits
+//              shared memory in a fixed order; what several phases need stays in registers, or in shared memory, where
+//              a row's share fits
 //   columns    neighbouring threads have neighbouring columns; the rows are dealt to the block's members
 // Every loop over units strides by the grid, so any grid is right. Indices have 32 bits where bounds prove that they
 // fit, else 64. Numerics: as the head of cuda.inc says; the order of roundings depends on sizes and text alone.
@@ -23,6 +23,7 @@ struct CudaKernel {
   std::string text;
   int threads = 1;  // of a block
   Dim blocks = 1;   // as many as there is work for, over the kernel's size slots
+  std::int64_t shared = 0;  // bytes of shared memory that a launch gives a block
 };
 // Of `sets` > 1 the function takes a table of so many sets of buffers and sizes, and a block works for one of them.
 CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);

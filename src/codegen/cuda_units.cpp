@@ -5,6 +5,7 @@
 namespace weft::codegen {
 
 extern const char embedded_cuda[];
+extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_reduce[];
 
 std::string cuda_scatter_add_name(DType dtype) { return std::string("weft_scatter_add_") + info(dtype).name; }
@@ -41,7 +42,7 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
   std::vector<std::string> units;
   const std::size_t count = (functions.size() + most_a_unit - 1) / most_a_unit;
   for (std::size_t unit = 0; unit < count; ++unit) {
-    std::string text = std::string(embedded_cuda) + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
+    std::string text = std::string(embedded_cuda) + "\n" + embedded_cuda_pack + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
     for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];
     units.push_back(text + "\n}  // namespace weft\n");
   }

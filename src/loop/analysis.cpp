@@ -130,6 +130,15 @@ class Analyzer {
            static_cast<int>(result_.kept.size()) < limits_.buffers;
   }
 
+  bool may_keep(const Instruction& v) {
+    switch (limits_.what) {
+      case KeepLimits::What::values: return v.kind != Kind::load;
+      case KeepLimits::What::values_and_loads: return true;
+      case KeepLimits::What::packs: break;
+    }
+    return v.kind == Kind::load && access(kernel_, result_, v.index).kind == Access::Kind::contiguous;
+  }
+
   // Instructions are in SSA form, so one sweep from the end meets every user before its operands.
   void find_walk(int phase) {
     std::vector<bool> needed(kernel_.body.size(), false);
@@ -153,7 +162,7 @@ class Analyzer {
       if (!needed[static_cast<std::size_t>(i)] || !facts(i).inner) continue;
       Step step{Step::How::compute, i, -1};
       const bool known = seen_.size() > static_cast<std::size_t>(i) && seen_[static_cast<std::size_t>(i)];
-      if (known && (limits_.loads || v.kind != Kind::load)) {
+      if (known && may_keep(v)) {
         const bool kept = std::find(result_.kept.begin(), result_.kept.end(), i) != result_.kept.end();
         if (const int store = store_of(i, phase); store >= 0) {
           step = {Step::How::reload, i, store};

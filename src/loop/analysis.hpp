@@ -2,6 +2,7 @@
 // lanes, and what each walk over the inner axes computes, reads back or keeps. In: a kernel. Out: plain facts; the
 // loops (loop/nest.hpp) follow from them, on every target.
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "loop/kernel.hpp"
@@ -46,12 +47,16 @@ struct Analysis {
   std::vector<int> kept;                 // instructions that have a row buffer
 };
 
-// Which values may have row buffers: of rows with at most so many inner elements, at most so many at a time. Loads too,
-// where reading memory again costs more than keeping it.
+// Which values may be kept from the walk that has them first for later ones: of rows with at most so many inner
+// elements, at most so many at a time.
 struct KeepLimits {
+  enum class What : std::uint8_t {
+    values,
+    values_and_loads,
+    packs
+  } what = What::values;  // packs: contiguous loads alone
   std::int64_t elements = 4096;
   int buffers = 4;
-  bool loads = false;
 };
 Analysis analyze(const Kernel& kernel, const KeepLimits& limits = {});
 

@@ -10,8 +10,8 @@ using Do = Statement::Kind;
 class DeviceNest : Nester {
  public:
   explicit DeviceNest(const Kernel& kernel) : Nester(kernel) {
-    nest_.analysis = analyze(kernel, {0, 0, false});
-    nest_.team = choose_team(kernel, nest_.analysis);
+    nest_.analysis = analyze(kernel, {.buffers = 0});
+    nest_.team = choose_team(kernel, nest_.analysis, nest_.fetched);
     nest_.states.resize(kernel.body.size());
     for (int i = 0; i < size(); ++i) loads_outside_ |= at(i).kind == Kind::load && !facts(i).inner;
   }
@@ -91,13 +91,24 @@ class DeviceNest : Nester {
   }
 
   void rows() {
-    if (analysis().carried.empty()) return row();
+    const auto fetch = [&] {
+      for (const int i : nest_.fetched) add(Do::fetch, i);
+    };
+    fetch();
+    if (analysis().carried.empty()) {
+      if (!nest_.fetched.empty()) add(Do::arrive);
+      return row();
+    }
     for (int i = 0; i < size(); ++i) {
       if (at(i).kind != Kind::reduce || !at(i).over_carried) continue;
       hold(i, State::columns);
       add(Do::start, i);
     }
-    loop(Role::serial, walked(analysis().carried), [&] { row(); });
+    loop(Role::serial, walked(analysis().carried), [&] {
+      fetch();
+      if (!nest_.fetched.empty()) add(Do::arrive);
+      row();
+    });
     loop(Role::team, positions(), [&] {
       loop(Role::lanes, {{vector()}}, [&] {
         for (int i = 0; i < size(); ++i)

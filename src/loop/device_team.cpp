@@ -61,7 +61,51 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   return static_cast<int>(std::max<std::int64_t>(width, 1));
 }
 
-void share_row(const Kernel& kernel, Analysis& analysis, Team& team) {
+// What a block may have, with room for what joins take. The least of the devices from compute capability 8.0 on that
+// matter here; a device with less refuses the kernel, and its call runs eagerly.
+constexpr std::int64_t most_shared = 220 << 10;
+
+std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {
+  return team.width * static_cast<std::int64_t>(storage_bytes(kernel.body[static_cast<std::size_t>(load)].dtype, 1));
+}
+
+// Rows that are too long for registers: what several walks read is read from shared memory.
+void fetch_row(const Kernel& kernel, std::int64_t packs, const Analysis& analysis, Team& team,
+               std::vector<int>& fetched) {
+  if (team.width == 1 || !analysis.carried.empty()) return;
+  for (int loads = 4; loads > 0; --loads) {
+    const Analysis kept = analyze(kernel, {KeepLimits::What::packs, kernel.inner_count().constant(), loads});
+    if (kept.kept.empty()) return;
+    std::int64_t bytes = 0;
+    for (const int i : kept.kept) bytes += packs * pack_bytes(kernel, team, i);
+    if (bytes > most_shared) continue;
+    fetched = kept.kept;
+    team.shared = bytes;
+    if (2 * bytes > most_shared) return;  // one block, of as many threads as there are
+    team.members = team.threads = 512;
+    team.blocks = 2;
+    return;
+  }
+}
+
+// The loads of rows that a unit walks in order, which are fetched a row ahead.
+void fetch_ahead(const Kernel& kernel, const Analysis& analysis, Team& team, std::vector<int>& fetched) {
+  constexpr std::int64_t most = 48 << 10;  // two blocks and more have room for it
+  if (analysis.carried.size() != 1 || team.turns == 0 || team.members != team.threads) return;
+  const std::uint32_t carried = 1u << analysis.carried[0];
+  for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+    const std::int64_t bytes = 2 * team.turns * team.members * pack_bytes(kernel, team, i);
+    if (kernel.body[static_cast<std::size_t>(i)].kind != Kind::load || team.width == 1 ||
+        !(analysis.facts[static_cast<std::size_t>(i)].axes & carried) || !is_contiguous(kernel, analysis, i) ||
+        analysis.facts[static_cast<std::size_t>(i)].last || pack_bytes(kernel, team, i) % 16 != 0 ||
+        team.shared + bytes > most)
+      continue;
+    team.shared += bytes;
+    fetched.push_back(i);
+  }
+}
+
+void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector<int>& fetched) {
   const Dim inner = kernel.inner_count(), rows = extent_of(kernel, analysis.outer);
   const bool few_rows = analysis.carried.empty() && rows.is_constant() && rows.constant() < 512;
   const std::int64_t share = few_rows ? 4 : 16;  // elements a thread
@@ -79,8 +123,10 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team) {
   const std::int64_t turns = (packs + team.members - 1) / team.members;
   const std::int64_t elements = turns * team.width;
   if (!analysis.carried.empty()) team.turns = turns;  // its columns are registers
-  if (elements > 32 || turns == 0) return;
-  Analysis kept = analyze(kernel, {inner.constant(), static_cast<int>(64 / elements), true});
+  if (turns == 0) return;
+  if (elements > 32) return fetch_row(kernel, packs, analysis, team, fetched);
+  Analysis kept =
+      analyze(kernel, {KeepLimits::What::values_and_loads, inner.constant(), static_cast<int>(64 / elements)});
   std::size_t steps = 0;
   for (const std::vector<Step>& walk : kept.walks) steps += walk.size();
   if (kept.kept.empty() || static_cast<std::int64_t>(steps) * elements > 3000) return;
@@ -90,14 +136,19 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team) {
 
 }  // namespace
 
-Team choose_team(const Kernel& kernel, Analysis& analysis) {
+Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched) {
   Team team;
   team.width = pack_width(kernel, analysis);
-  if (analysis.form == Form::rows) share_row(kernel, analysis, team);
+  if (analysis.form == Form::rows) {
+    share_row(kernel, analysis, team, fetched);
+    fetch_ahead(kernel, analysis, team, fetched);
+  }
   if (analysis.form == Form::columns) {
-    const Dim count = kernel.inner_count();
+    const Dim count = kernel.inner_count(), columns = extent_of(kernel, analysis.outer) * vector_extent(kernel);
     const std::int64_t rows = count.is_constant() ? count.constant() : 64;
-    team.members = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(rows / 8), 1, 32));
+    // Few columns do not fill a device: then it is the rows of a thread, one after the other, that take the time.
+    const bool few_columns = columns.is_constant() && columns.constant() <= 8192;
+    team.members = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(rows / (few_columns ? 2 : 8)), 1, 32));
     team.columns = std::max(32, 128 / team.members);
     team.threads = team.members * team.columns;
   }

@@ -5,7 +5,8 @@
 
 namespace weft::loop {
 
-Team choose_team(const Kernel& kernel, Analysis& analysis);
+// `fetched`: the loads whose packs are to be read from shared memory (Nest::fetched).
+Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
 
 // Every index, with room for a loop variable to step over the end.
 bool fits_32_bits(const Kernel& kernel);

@@ -43,6 +43,9 @@ struct Statement {
     result,      // the reduction has its value
     barrier,     // the threads of a team wait for each other
     leave,       // the kernel ends here where its predicate is not 0
+    fetch,       // the team's packs of a load start on their way to shared memory: those of the row; in front of a loop
+                 // over rows those of the first, inside of it those of the next
+    arrive,      // those of this row are there
   };
   Kind kind = Kind::value;
   int instruction = -1;
@@ -67,12 +70,17 @@ struct Team {
   int members = 1;  // threads that share a row, or a column
   int columns = 1;  // columns that stand side by side
   int threads = 256;
-  std::int64_t turns = 0;  // packs that a thread has in a row, where values are kept in registers; else 0
+  std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers; else 0
+  std::int64_t shared = 0;  // bytes of shared memory that hold fetched packs
+  int blocks = 0;           // that a multiprocessor is to hold at once; 0: as it comes
 };
 
 struct Nest {
   Analysis analysis;
   std::vector<State> states;  // by instruction
+  // Loads whose packs are read from shared memory: a row's, fetched when it begins, or, of rows that a unit walks in
+  // order, fetched a row ahead.
+  std::vector<int> fetched;
   Team team;
   std::vector<Statement> body;
 };

@@ -32,6 +32,7 @@ class Sources {
   struct Grid {
     Dim blocks;
     int threads;
+    std::int64_t shared;
   };
   Device device_;
   std::map<std::string, std::string> names_;  // by the text of the nameless kernel

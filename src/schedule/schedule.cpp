@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <tuple>
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
@@ -46,6 +47,7 @@ class Scheduler {
   Schedule run() {
     make_buffers();
     struct Item {
+      bool after_checks;  // no check waits for it
       int depth;
       std::uint32_t node;  // first in recording order: a stable second key
       int group;
@@ -53,23 +55,27 @@ class Scheduler {
     std::vector<Item> items;
     int deepest = 0;
     for (const Placement& placement : grouping_.nodes) deepest = std::max(deepest, placement.depth);
-    const std::vector<bool> read = groups_read_by_others();
+    const std::vector<bool> read = groups_read_by_others(), checked = read_by_checks();
     for (std::size_t g = 0; g < grouping_.groups.size(); ++g)
       if (grouping_.groups[g].merged_into < 0 && has_stores(static_cast<int>(g))) {
         const bool late = !read[g] && may_wait(grouping_.groups[g]);
-        items.push_back(
-            {late ? deepest : grouping_.groups[g].depth, grouping_.groups[g].members.front(), static_cast<int>(g)});
+        const std::uint32_t first = grouping_.groups[g].members.front();
+        items.push_back({!checked[first], late ? deepest : grouping_.groups[g].depth, first, static_cast<int>(g)});
       }
     for (const Tensor& value : graph_.nodes) {
       const Placement& placement = grouping_[value];
       if (placement.role == Role::external || placement.role == Role::assembled)
-        items.push_back({placement.depth, value.node()->index, -1});
+        items.push_back({!checked[value.node()->index], placement.depth, value.node()->index, -1});
     }
-    std::sort(items.begin(), items.end(),
-              [](const Item& a, const Item& b) { return a.depth != b.depth ? a.depth < b.depth : a.node < b.node; });
+    // What is checked comes first: a call that fails has done little, and what it writes into memory of its arguments
+    // stands behind all checks.
+    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+      return std::tie(a.after_checks, a.depth, a.node) < std::tie(b.after_checks, b.depth, b.node);
+    });
+    const Item* before = nullptr;
     for (const Item& item : items) {
-      if (item.depth != depth_) tables_.clear();
-      depth_ = item.depth;
+      if (before && (item.depth != before->depth || item.after_checks != before->after_checks)) tables_.clear();
+      before = &item;
       const Node& node = *graph_.nodes[item.node].node();
       if (item.group >= 0)
         add_group(item.group);
@@ -86,6 +92,28 @@ class Scheduler {
   }
 
  private:
+  // By node: whether a check, or a kernel that computes something for a check, reads it.
+  std::vector<bool> read_by_checks() const {
+    std::vector<bool> read(graph_.nodes.size(), false);
+    std::vector<std::uint32_t> open;
+    const auto add = [&](std::uint32_t node) {
+      if (read[node]) return;
+      read[node] = true;
+      open.push_back(node);
+    };
+    for (const Tensor& value : graph_.nodes)
+      if (value.node()->op == Op::check) add(value.node()->index);
+    while (!open.empty()) {
+      const std::uint32_t node = open.back();
+      open.pop_back();
+      for (const Tensor& operand : graph_.nodes[node].node()->inputs()) add(operand.node()->index);
+      const Placement& placement = grouping_.nodes[node];
+      if (placement.role != Role::grouped) continue;
+      for (const std::uint32_t member : grouping_.groups[static_cast<std::size_t>(placement.group)].members)
+        add(member);
+    }
+    return read;
+  }
   // By group: whether another step reads what it computes.
   std::vector<bool> groups_read_by_others() const {
     std::vector<bool> read(grouping_.groups.size(), false);
@@ -398,7 +426,6 @@ class Scheduler {
     std::size_t step = 0;
     std::vector<loop::Kernel> kernels;
   };
-  int depth_ = 0;
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
 

@@ -85,6 +85,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuModuleLoadData),
                   WEFT_SYMBOL(cuModuleUnload),
                   WEFT_SYMBOL(cuModuleGetFunction),
+                  WEFT_SYMBOL(cuFuncSetAttribute),
                   WEFT_SYMBOL(cuLaunchKernel),
                   WEFT_SYMBOL(cuGetErrorString),
                   WEFT_SYMBOL(cuGetErrorName)});

@@ -46,6 +46,7 @@ struct Driver {
   int (*cuModuleLoadData)(Module** module, const void* image);
   int (*cuModuleUnload)(Module* module);
   int (*cuModuleGetFunction)(Function** function, Module* module, const char* name);
+  int (*cuFuncSetAttribute)(Function* function, int attribute, int value);
   int (*cuLaunchKernel)(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
                         void** extra);
@@ -56,6 +57,7 @@ const Driver& driver();
 
 inline constexpr int error_out_of_memory = 2;
 inline constexpr int attribute_multiprocessors = 16;
+inline constexpr int function_attribute_shared = 8;
 inline constexpr int attribute_major = 75, attribute_minor = 76;
 
 // Throws Error with the driver's words, OutOfMemory where it says so.

@@ -26,12 +26,13 @@ class Words {
     for (const std::int64_t size : sizes) add(static_cast<std::uint64_t>(size));
     if (sizes.empty()) add(0);
   }
-  void launch(const Queue* queue, Function* function, std::int64_t blocks, int threads) {
+  void launch(const Queue* queue, const Compiled& function, std::int64_t blocks) {
     std::size_t bytes = count_ * sizeof(std::uint64_t);
     // CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END
     void* extra[] = {reinterpret_cast<void*>(1), words_, reinterpret_cast<void*>(2), &bytes, nullptr};
-    check(driver().cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
-                                  0, queue->stream, nullptr, extra),
+    check(driver().cuLaunchKernel(function.entry, static_cast<unsigned>(blocks), 1, 1,
+                                  static_cast<unsigned>(function.threads), 1, 1, static_cast<unsigned>(function.shared),
+                                  queue->stream, nullptr, extra),
           "cuLaunchKernel");
   }
 
@@ -40,27 +41,35 @@ class Words {
   std::size_t count_ = 0;
 };
 
-void launch(const DeviceState& device, const Queue* queue, Function* function, std::int64_t blocks, int threads,
+void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes) {
   if (blocks <= 0) return;
   Words words;
   words.add(pointers, sizes);
-  words.launch(queue, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor), threads);
+  words.launch(queue, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor));
 }
 
 }  // namespace
 
+Compiled::Compiled(const Preparation& preparation, int fixed_threads)
+    : entry(static_cast<Function*>(preparation.function())),
+      threads(fixed_threads ? fixed_threads : preparation.entry.threads),
+      shared(preparation.entry.shared) {
+  constexpr std::int64_t most_without_asking = 48 << 10;
+  if (entry && shared > most_without_asking)
+    check(driver().cuFuncSetAttribute(entry, function_attribute_shared, static_cast<int>(shared)),
+          "cuFuncSetAttribute");
+}
+
 DeviceKernel::DeviceKernel(const Preparation& preparation, std::size_t buffers, std::span<const Dim> parameters)
     : device_(use(preparation.device)),
-      function_(static_cast<Function*>(preparation.function())),
-      threads_(preparation.entry.threads),
+      function_(preparation),
       buffers_(buffers),
       units_(preparation.numbers.add({preparation.entry.units})),
       parameters_(preparation.numbers.add(parameters)) {}
 
 void DeviceKernel::run(const StepCall& call) const {
-  launch(device_, call.queue, function_, call.numbers[units_.begin], threads_, {call.pointers, buffers_},
-         call.part(parameters_));
+  launch(device_, call.queue, function_, call.numbers[units_.begin], {call.pointers, buffers_}, call.part(parameters_));
 }
 
 std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
@@ -70,10 +79,7 @@ std::size_t most_sets(std::size_t buffers, std::size_t parameters) {
 
 DeviceKernelTable::DeviceKernelTable(const Preparation& preparation, std::size_t buffers,
                                      std::span<const std::span<const Dim>> parameters)
-    : device_(use(preparation.device)),
-      function_(static_cast<Function*>(preparation.function())),
-      threads_(preparation.entry.threads),
-      buffers_(buffers) {
+    : device_(use(preparation.device)), function_(preparation), buffers_(buffers) {
   for (std::size_t set = 0; set < parameters.size(); ++set)
     sets_.emplace_back(preparation.numbers.add({preparation.entry.sets[set]}),
                        preparation.numbers.add(parameters[set]));
@@ -89,13 +95,11 @@ void DeviceKernelTable::run(const StepCall& call) const {
     words.add(static_cast<std::uint64_t>(end += std::clamp<std::int64_t>(call.numbers[blocks.begin], 0, share)));
   for (std::size_t set = 0; set < sets_.size(); ++set)
     words.add({call.pointers + set * buffers_, buffers_}, call.part(sets_[set].second));
-  if (end > 0) words.launch(call.queue, function_, end, threads_);
+  if (end > 0) words.launch(call.queue, function_, end);
 }
 
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation)
-    : product_(contraction, preparation.numbers),
-      device_(use(preparation.device)),
-      function_(static_cast<Function*>(preparation.function())) {
+    : product_(contraction, preparation.numbers), device_(use(preparation.device)), function_(preparation, 256) {
   if (product_.is_constant())
     library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()));
 }
@@ -110,7 +114,7 @@ void DeviceProduct::run(const StepCall& call) const {
   std::int64_t batches = 1;
   for (const std::int64_t axis : product.batch) batches *= axis;
   if (product.m * product.n * batches == 0) return;
-  WEFT_CHECK(function_, "a product that cuBLASLt does not take has no kernel");
+  WEFT_CHECK(function_.entry, "a product that cuBLASLt does not take has no kernel");
   const auto element = static_cast<std::int64_t>(storage_bytes(product.dtype, 1));
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     std::int64_t left = batch, at[3] = {};
@@ -125,13 +129,13 @@ void DeviceProduct::run(const StepCall& call) const {
     for (int i = 0; i < 3; ++i) pointers[i] = operands[i] + at[i] * element;
     const std::int64_t sizes[] = {product.m,     product.n,        product.k,     product.a_row,   product.a_column,
                                   product.b_row, product.b_column, product.c_row, product.c_column};
-    launch(device_, call.queue, function_, (product.m * product.n + 255) / 256, 256, pointers, sizes);
+    launch(device_, call.queue, function_, (product.m * product.n + 255) / 256, pointers, sizes);
   }
 }
 
 DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, const Preparation& preparation)
     : device_(use(preparation.device)),
-      function_(static_cast<Function*>(preparation.function())),
+      function_(preparation, 128),
       sizes_(preparation.numbers.add({rows, count, width})) {}
 
 // Parts of the table's rows go to different threads; each column has threads of its own anyway.
@@ -141,19 +145,17 @@ void DeviceScatter::run(const StepCall& call) const {
   const std::int64_t parts =
       std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1, std::max<std::int64_t>(rows, 1));
   const std::int64_t sizes[] = {rows, size[1], width, parts};
-  launch(device_, call.queue, function_, (width * parts + 127) / 128, 128, {call.pointers, 3}, sizes);
+  launch(device_, call.queue, function_, (width * parts + 127) / 128, {call.pointers, 3}, sizes);
 }
 
 DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)
-    : device_(use(preparation.device)),
-      function_(static_cast<Function*>(preparation.function())),
-      error_(error_number(message)) {}
+    : device_(use(preparation.device)), function_(preparation, 1), error_(error_number(message)) {}
 
 void DeviceCheck::run(const StepCall& call) const {
   // The host's memory has one address for both.
   const std::int64_t sizes[] = {error_,
                                 static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(device_.error_on_host))};
-  launch(device_, call.queue, function_, 1, 1, {call.pointers, 2}, sizes);
+  launch(device_, call.queue, function_, 1, {call.pointers, 2}, sizes);
   if (!call.checks_wait) synchronize(device_.device);
 }
 

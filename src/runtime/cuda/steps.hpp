@@ -8,6 +8,15 @@
 
 namespace weft::runtime::cuda {
 
+// A function that was loaded on a device, and how it is launched.
+struct Compiled {
+  // `threads` of a block, where they are not the entry point's.
+  explicit Compiled(const Preparation& preparation, int threads = 0);
+  Function* entry;
+  int threads;
+  std::int64_t shared;
+};
+
 class DeviceKernel final : public Runnable {
  public:
   DeviceKernel(const Preparation& preparation, std::size_t buffers, std::span<const Dim> parameters);
@@ -15,8 +24,7 @@ class DeviceKernel final : public Runnable {
 
  private:
   DeviceState& device_;
-  Function* function_;
-  int threads_;
+  Compiled function_;
   std::size_t buffers_;
   NumberTable::Range units_, parameters_;
 };
@@ -32,8 +40,7 @@ class DeviceKernelTable final : public Runnable {
 
  private:
   DeviceState& device_;
-  Function* function_;
-  int threads_;
+  Compiled function_;
   std::size_t buffers_;                                                  // of a set
   std::vector<std::pair<NumberTable::Range, NumberTable::Range>> sets_;  // blocks, parameters
 };
@@ -47,7 +54,7 @@ class DeviceProduct final : public Runnable {
  private:
   ProductNumbers product_;
   DeviceState& device_;
-  Function* function_;
+  Compiled function_;
   std::optional<LibraryProduct> library_;  // where all sizes are known
 };
 
@@ -59,7 +66,7 @@ class DeviceScatter final : public Runnable {
 
  private:
   DeviceState& device_;
-  Function* function_;
+  Compiled function_;
   NumberTable::Range sizes_;
 };
 
@@ -71,7 +78,7 @@ class DeviceCheck final : public Runnable {
 
  private:
   DeviceState& device_;
-  Function* function_;
+  Compiled function_;
   std::int32_t error_;
 };
 
