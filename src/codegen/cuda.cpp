@@ -170,7 +170,12 @@ class Generator {
            loop::fits_32_bits(kernel_);
   }
   std::string position_compared(const Instruction& it) const {
-    return "is_position(" + v(it.args[0]) + ", " + text_of(at(it.args[1]).index) + ")";
+    const std::string number = v(it.args[0]);
+    const Access access = expressions_.access(at(it.args[1]).index);
+    if (inside_ != Inside::element || team_.width == 1 || access.kind != Access::Kind::contiguous)
+      return "is_position(" + number + ", " + text_of(at(it.args[1]).index) + ", 0)";
+    const std::string rest = access.rest.same(Dim(0)) ? "" : text_of(access.rest) + " + ";
+    return "is_position(" + number + ", " + rest + "begin, j)";
   }
   void declare(int i, const std::string& right) {
     line("const " + value_type(at(i).dtype) + " " + v(i) + " = " + right + ";");

@@ -95,10 +95,7 @@ class DeviceNest : Nester {
       for (const int i : nest_.fetched) add(Do::fetch, i);
     };
     fetch();
-    if (analysis().carried.empty()) {
-      if (!nest_.fetched.empty()) add(Do::arrive);
-      return row();
-    }
+    if (analysis().carried.empty()) return row();
     for (int i = 0; i < size(); ++i) {
       if (at(i).kind != Kind::reduce || !at(i).over_carried) continue;
       hold(i, State::columns);
@@ -106,7 +103,6 @@ class DeviceNest : Nester {
     }
     loop(Role::serial, walked(analysis().carried), [&] {
       fetch();
-      if (!nest_.fetched.empty()) add(Do::arrive);
       row();
     });
     loop(Role::team, positions(), [&] {
@@ -119,6 +115,7 @@ class DeviceNest : Nester {
 
   void row() {
     level(0);
+    if (!nest_.fetched.empty()) add(Do::arrive);
     for (int phase = 0; phase < analysis().phases; ++phase) {
       const std::vector<int> reductions = reductions_of(phase);
       for (const int i : reductions) {

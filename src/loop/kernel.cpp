@@ -88,6 +88,44 @@ void settle(Kernel& kernel) {
   }
 }
 
+void keep_only(Kernel& kernel, const std::vector<bool>& keep) {
+  std::vector<bool> needed = keep;
+  for (std::size_t i = needed.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    for (const std::int32_t arg : kernel.body[i].args)
+      if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
+    dims::any_atom(kernel.body[i].index, [&](const DimNode& atom) {
+      if (atom.kind == DimKind::value) needed[static_cast<std::size_t>(atom.number)] = true;
+      return false;
+    });
+  }
+  std::vector<std::int32_t> number(kernel.body.size(), -1), buffer(kernel.buffers.size(), -1);
+  std::vector<Instruction> body;
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    if (!needed[i]) continue;
+    Instruction it = kernel.body[i];
+    for (std::int32_t& arg : it.args)
+      if (arg >= 0) arg = number[static_cast<std::size_t>(arg)];
+    it.index = dims::substitute(it.index, [&](const DimNode* atom) {
+      return atom->kind == DimKind::value ? dims::value(number[static_cast<std::size_t>(atom->number)], atom->extent)
+                                          : Dim::from_node(atom);
+    });
+    if (it.buffer >= 0) {
+      std::int32_t& to = buffer[static_cast<std::size_t>(it.buffer)];
+      if (to < 0) {
+        to = static_cast<std::int32_t>(buffers.size());
+        buffers.push_back(kernel.buffers[static_cast<std::size_t>(it.buffer)]);
+      }
+      it.buffer = to;
+    }
+    number[i] = static_cast<std::int32_t>(body.size());
+    body.push_back(it);
+  }
+  kernel.body = std::move(body);
+  kernel.buffers = std::move(buffers);
+}
+
 void verify(const Kernel& kernel) {
   bool seen_inner = false;
   for (std::size_t a = 0; a < kernel.axes.size(); ++a) {

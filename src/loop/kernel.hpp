@@ -103,6 +103,8 @@ int weight(const Instruction& instruction);  // one evaluation, against an addit
 
 // The kernel over other axes: axis number a stands for replacement[a] in every index.
 void replace_axes(Kernel& kernel, std::vector<Axis> axes, const std::vector<Dim>& replacement);
+// Keeps the instructions that `keep` names and what they need; renumbers them and the buffers.
+void keep_only(Kernel& kernel, const std::vector<bool>& keep);
 // Gives every instruction its level and phase.
 void settle(Kernel& kernel);
 

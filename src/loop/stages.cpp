@@ -32,45 +32,6 @@ std::vector<bool> behind_reductions(const Kernel& kernel, bool over_carried) {
   return behind;
 }
 
-// Keeps the stores that `keep` names and what they need; renumbers.
-void keep_only(Kernel& kernel, const std::vector<bool>& keep) {
-  std::vector<bool> needed = keep;
-  for (std::size_t i = needed.size(); i-- > 0;) {
-    if (!needed[i]) continue;
-    for (const std::int32_t arg : kernel.body[i].args)
-      if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
-    dims::any_atom(kernel.body[i].index, [&](const DimNode& atom) {
-      if (atom.kind == DimKind::value) needed[static_cast<std::size_t>(atom.number)] = true;
-      return false;
-    });
-  }
-  std::vector<std::int32_t> number(kernel.body.size(), -1), buffer(kernel.buffers.size(), -1);
-  std::vector<Instruction> body;
-  std::vector<Buffer> buffers;
-  for (std::size_t i = 0; i < needed.size(); ++i) {
-    if (!needed[i]) continue;
-    Instruction it = kernel.body[i];
-    for (std::int32_t& arg : it.args)
-      if (arg >= 0) arg = number[static_cast<std::size_t>(arg)];
-    it.index = dims::substitute(it.index, [&](const DimNode* atom) {
-      return atom->kind == DimKind::value ? dims::value(number[static_cast<std::size_t>(atom->number)], atom->extent)
-                                          : Dim::from_node(atom);
-    });
-    if (it.buffer >= 0) {
-      std::int32_t& to = buffer[static_cast<std::size_t>(it.buffer)];
-      if (to < 0) {
-        to = static_cast<std::int32_t>(buffers.size());
-        buffers.push_back(kernel.buffers[static_cast<std::size_t>(it.buffer)]);
-      }
-      it.buffer = to;
-    }
-    number[i] = static_cast<std::int32_t>(body.size());
-    body.push_back(it);
-  }
-  kernel.body = std::move(body);
-  kernel.buffers = std::move(buffers);
-}
-
 std::vector<bool> none_of(const Kernel& kernel) { return std::vector<bool>(kernel.body.size(), false); }
 
 // Stores what the reductions give into their partial memory; what else is stored is what `stored` says of the

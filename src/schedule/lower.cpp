@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
+#include "loop/pick.hpp"
 #include "loop/nest.hpp"
 
 namespace weft {
@@ -384,6 +385,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   merge_axes(kernel);
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
+  loop::pick_single_terms(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });

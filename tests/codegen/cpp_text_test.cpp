@@ -4,6 +4,7 @@
 #include "base/fail.hpp"
 #include "codegen/cpp.hpp"
 #include "loop/parse.hpp"
+#include "loop/pick.hpp"
 #include "loop/stages.hpp"
 #include "tests/codegen/cpp_support.hpp"
 
@@ -85,6 +86,59 @@ TEST_CASE("text to kernel: everything to one number, folded chunk by chunk and j
     trials.emplace_back(std::move(kernel));
   }
   check_all(trials);
+}
+
+TEST_CASE("text to kernel: a sum of one term that is not zero reads that term") {
+  constexpr const char* text = R"(weft_text_pick(f32 p0[6300], i64 p1[63], out f32 p2[63], out f32 p3[63])
+  outer i0<63 inner i1<100 vector
+  inner0 v0 f32 = p0[100*i0 + i1]
+  inner0 v1 i64 = index i1
+  outer0 v2 i64 = p1[i0]
+  inner0 v3 bool = equal(v1, v2)
+  once 0 v4 f32 = 0
+  inner0 v5 f32 = exp(v0)
+  inner0 v6 f32 = where(v3, v5, v4)
+  outer1 v7 f32 = reduce_sum(v6)
+  outer1 v8 f32 = reduce_sum(v0)
+  outer1 p2[i0] = v7
+  outer1 p3[i0] = v8
+)";
+  loop::Kernel kernel = loop::parse_kernel(text);
+  loop::pick_single_terms(kernel);
+  CHECK(loop::to_text(kernel) ==
+        loop::to_text(loop::parse_kernel(R"(weft_text_pick(f32 p0[6300], i64 p1[63], out f32 p2[63], out f32 p3[63])
+  outer i0<63 inner i1<100 vector
+  inner0 v0 f32 = p0[100*i0 + i1]
+  outer0 v1 i64 = p1[i0]
+  once 0 v2 f32 = 0
+  once 0 v3 i64 = index 99
+  outer0 v4 i64 = minimum(v1, v3)
+  once 0 v5 i64 = 0
+  outer0 v6 i64 = maximum(v4, v5) below 100
+  outer0 v7 f32 = p0[v6 + 100*i0]
+  outer0 v8 f32 = exp(v7)
+  outer0 v9 bool = equal(v1, v6)
+  outer0 v10 f32 = where(v9, v8, v2)
+  outer0 v11 f32 = add(v10, v2)
+  outer1 v12 f32 = reduce_sum(v0)
+  outer0 p2[i0] = v11
+  outer1 p3[i0] = v12
+)")));
+  loop::Kernel other = loop::parse_kernel(text);
+  other.body[4].bits = 0x3ff0000000000000;  // 1 for the other terms
+  const std::string before = loop::to_text(other);
+  loop::pick_single_terms(other);
+  CHECK(loop::to_text(other) == before);
+
+  // The bits of the sum, also where no term is in range.
+  std::vector<Trial> trials;
+  for (loop::Kernel each : {loop::parse_kernel(text), kernel}) {
+    each.name += std::to_string(trials.size());
+    trials.emplace_back(std::move(each), std::vector<Int>{}, 130);
+    trials.back().data<Int>(1)[5] = -1;
+  }
+  check_all(trials);
+  CHECK(trials[0].buffers == trials[1].buffers);
 }
 
 TEST_CASE("text to kernel: what does not fit is an error with its place") {
