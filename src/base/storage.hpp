@@ -61,9 +61,9 @@ class Work {
 };
 
 // Work on a device that was recorded once and is queued again as one piece.
-class Recording {
+class RecordedWork {
  public:
-  virtual ~Recording() = default;
+  virtual ~RecordedWork() = default;
   virtual void replay(Queue* queue) const = 0;
 };
 
@@ -79,7 +79,7 @@ struct DeviceInterface {
   // The word on the device that is not 0 once a check has failed, until that has been thrown.
   void* (*error_word)(Device device);
   // The work, not done but recorded.
-  std::unique_ptr<Recording> (*record)(Device device, const Work& work);
+  std::unique_ptr<RecordedWork> (*record)(Device device, const Work& work);
 };
 DeviceInterface& device_interface(Device::Type type);
 

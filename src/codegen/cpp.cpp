@@ -63,7 +63,7 @@ class Generator : Writer {
       case Statement::Kind::close:
         return line(reduction(i) + (state(i) == State::columns ? ".close(" + columns() + ");" : ".close();"));
       case Statement::Kind::result: return declare(i, to_result(i, result(i)));
-      case Statement::Kind::leave: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
+      case Statement::Kind::ask: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
       case Statement::Kind::join:
       case Statement::Kind::barrier:
       case Statement::Kind::fetch:

@@ -1,13 +1,11 @@
-// One function a kernel. Values bear their numbers in the loop IR (v7, and k7 as an index), axes too (i0), as in the
-// C++ for the host, so that the two and the loop IR can be read side by side.
+// One function a kernel: the loops of its tree, printed.
 #include "codegen/cuda.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/fail.hpp"
-#include "codegen/cpp_expression.hpp"
+#include "codegen/cuda_writer.hpp"
 #include "loop/device_team.hpp"
 
 namespace weft::codegen {
@@ -21,30 +19,11 @@ using loop::Statement;
 
 namespace {
 
-std::string v(int i) { return "v" + std::to_string(i); }
-
-std::string value_type(DType dtype) {
-  switch (dtype) {
-    case DType::boolean: return "Mask";
-    case DType::u8:
-    case DType::i32:
-    case DType::i64: return std::string("Integer<") + memory_type(dtype) + ">";
-    default: return element_type(dtype);
-  }
-}
-
-class Generator {
+class Generator : DeviceWriter {
  public:
-  Generator(const Kernel& kernel, std::size_t sets)
-      : kernel_(kernel),
-        sets_(sets),
-        nest_(loop::device_nest(kernel)),
-        analysis_(nest_.analysis),
-        team_(nest_.team),
-        expressions_(kernel_, analysis_) {}
+  using DeviceWriter::DeviceWriter;
 
   CudaKernel run() {
-    find_index_values();
     comments();
     const std::size_t buffers = std::max<std::size_t>(kernel_.buffers.size(), 1);
     const std::size_t sizes = std::max<std::size_t>(kernel_.parameters.size(), 1);
@@ -69,129 +48,6 @@ class Generator {
   }
 
  private:
-  // ---- text
-  // -----------------------------------------------------------------------------------------------------------
-  void line(const std::string& text) { text_.append(static_cast<std::size_t>(depth_) * 2, ' ').append(text) += '\n'; }
-  void open(const std::string& text) {
-    line(text);
-    ++depth_;
-  }
-  void close() {
-    --depth_;
-    line("}");
-  }
-
-  const Instruction& at(int i) const { return kernel_.body[static_cast<std::size_t>(i)]; }
-  const Facts& facts(int i) const { return analysis_.facts[static_cast<std::size_t>(i)]; }
-  int size() const { return static_cast<int>(kernel_.body.size()); }
-  Dim extent(int axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
-  std::string text_of(Dim dim) const { return expressions_.scalar(dim); }
-  static std::string axis_name(int axis) { return "i" + std::to_string(axis); }
-  std::string vector_name() const { return axis_name(kernel_.vector_axis); }
-  Dim vector_extent() const { return extent(kernel_.vector_axis); }
-  std::string buffer_name(int buffer) const {
-    return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
-  }
-  std::string block() const { return sets_ > 1 ? "block" : "blockIdx.x"; }
-  std::string blocks() const { return sets_ > 1 ? "blocks" : "gridDim.x"; }
-  static std::string number(std::int64_t n) { return std::to_string(n); }
-  Dim product(const std::vector<int>& axes) const { return loop::extent_of(kernel_, axes); }
-
-  bool in_pack(int i) const { return team_.width > 1 && loop::is_contiguous(kernel_, analysis_, i); }
-  // Packs of a row.
-  Dim positions() const { return product(analysis_.inner) * loop::divide_up(vector_extent(), team_.width); }
-  // All packs are full.
-  bool whole() const { return team_.width == 1 || (vector_extent() % Dim(team_.width)).same(Dim(0)); }
-
-  void find_index_values() {
-    index_values_.resize(kernel_.body.size());
-    for (const Instruction& instruction : kernel_.body)
-      for (const int value : loop::values_in(instruction.index)) index_values_[static_cast<std::size_t>(value)] = true;
-  }
-
-  // ---- the head of the function
-  // -----------------------------------------------------------------------------------------
-  void comments() {
-    for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
-    std::string axes = "//";
-    for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
-      axes += (a ? ", " : " ") + axis_name(a) + " < " + text_of(extent(a));
-      if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
-      if (a == kernel_.vector_axis) axes += " on neighbouring threads";
-    }
-    line(kernel_.axes.empty() ? "// one element" : axes);
-  }
-
-  void addresses() {
-    for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
-      const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
-      const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
-      line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(arguments.buffers[" + number(b) + "]);");
-    }
-    std::set<int> symbols;
-    const auto visit = [&](Dim dim) {
-      dims::any_atom(dim, [&](const DimNode& node) {
-        if (node.kind == DimKind::symbol) symbols.insert(node.number);
-        return false;
-      });
-    };
-    for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
-    for (const Instruction& instruction : kernel_.body) visit(instruction.index);
-    for (const int s : symbols) line("const index s" + number(s) + " = arguments.sizes[" + number(s) + "];");
-  }
-
-  // ---- single instructions
-  // ------------------------------------------------------------------------------------------------
-  std::string place(int buffer, Dim index) const {
-    return buffer_name(buffer) + (index.same(Dim(0)) ? "" : " + (" + text_of(index) + ")");
-  }
-
-  std::string value(const Instruction& it) const {
-    switch (it.kind) {
-      case Kind::constant: return literal(it.dtype, it.bits);
-      case Kind::index: return "long(" + text_of(it.index) + ")";
-      case Kind::load: return "load(" + place(it.buffer, it.index) + ")";
-      case Kind::apply: return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
-      case Kind::cast:
-        if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);
-        return std::string("convert<") + memory_type(it.dtype) + ">(" + v(it.args[0]) + ")";
-      case Kind::bitcast:
-        return std::string("cast_bits<") + memory_type(it.dtype) + ", " + memory_type(at(it.args[0]).dtype) + ">(" +
-               v(it.args[0]) + ")";
-      case Kind::random_bits:
-        return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", long(" + text_of(it.index) + "))";
-      default: WEFT_CHECK(false, kernel_.name, ": no value");
-    }
-  }
-  // Whether a number is this position (a label, say): of 64 bits, but once for a row it is seen whether it has more
-  // than the position's 32.
-  bool compares_position(const Instruction& it) const {
-    return it.op == Op::equal && at(it.args[1]).kind == Kind::index && at(it.args[1]).dtype == DType::i64 &&
-           loop::fits_32_bits(kernel_);
-  }
-  std::string position_compared(const Instruction& it) const {
-    const std::string number = v(it.args[0]);
-    const Access access = expressions_.access(at(it.args[1]).index);
-    if (inside_ != Inside::element || team_.width == 1 || access.kind != Access::Kind::contiguous)
-      return "is_position(" + number + ", " + text_of(at(it.args[1]).index) + ", 0)";
-    const std::string rest = access.rest.same(Dim(0)) ? "" : text_of(access.rest) + " + ";
-    return "is_position(" + number + ", " + rest + "begin, j)";
-  }
-  void declare(int i, const std::string& right) {
-    line("const " + value_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
-    if (index_values_[static_cast<std::size_t>(i)]) line("const index k" + number(i) + " = index(" + v(i) + ".value);");
-  }
-  // The axes of a flat count, the last one fastest.
-  void name_axes(const std::vector<int>& axes, const std::string& flat) {
-    Dim below = 1;
-    for (std::size_t i = axes.size(); i-- > 0;) {
-      std::string text = below.same(Dim(1)) ? flat : flat + " / (" + text_of(below) + ")";
-      if (i > 0) text += " % (" + text_of(extent(axes[i])) + ")";
-      line("const index " + axis_name(axes[i]) + " = " + text + ";");
-      below = below * extent(axes[i]);
-    }
-  }
-
   // ---- statements
   // --------------------------------------------------------------------------------------------------------------
   void write(const std::vector<Statement>& block) {
@@ -229,7 +85,7 @@ class Generator {
       case Statement::Kind::barrier: return line(team_barrier());
       case Statement::Kind::fetch: return fetch(i);
       case Statement::Kind::arrive: return line(is_ahead() ? "packs_arrive<1>();" : "packs_arrive<0>();");
-      case Statement::Kind::leave: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
+      case Statement::Kind::ask: return line("const bool stores = *" + buffer_name(kernel_.predicate) + " == 0;");
       case Statement::Kind::join:
       case Statement::Kind::open:
       case Statement::Kind::put:
@@ -237,16 +93,22 @@ class Generator {
     }
   }
 
-  // Who stores what all threads of a team have.
+  // Who stores what all threads of a team have. A predicate is asked here and not where the kernel begins: what it is
+  // has long been read then.
   std::string guard() const {
+    const std::string who = storing_threads(), stores = kernel_.predicate >= 0 ? "stores" : "";
+    if (who.empty() && stores.empty()) return "";
+    return "if (" + stores + (who.empty() || stores.empty() ? "" : " && ") + who + ") ";
+  }
+  std::string storing_threads() const {
     switch (inside_) {
-      case Inside::function: return "if (" + block() + " == 0 && threadIdx.x == 0) ";
+      case Inside::function: return block() + " == 0 && threadIdx.x == 0";
       case Inside::unit:
       case Inside::turn_of_rows:
-        return analysis_.form == Form::columns ? "if (active && member == 0) "
-               : analysis_.form == Form::rows  ? "if (member == 0) "
+        return analysis_.form == Form::columns ? "active && member == 0"
+               : analysis_.form == Form::rows  ? "member == 0"
                                                : "";
-      case Inside::turn: return analysis_.form == Form::columns ? "if (active) " : "";
+      case Inside::turn: return analysis_.form == Form::columns ? "active" : "";
       case Inside::element: break;
     }
     return "";
@@ -427,7 +289,8 @@ class Generator {
     close();
     for (const Statement& it : body)
       if (it.kind == Statement::Kind::store && in_pack(it.instruction))
-        line("q" + number(it.instruction) + ".write(" + pack_place(it.instruction) + ", n);");
+        line((kernel_.predicate >= 0 ? "if (stores) q" : "q") + number(it.instruction) + ".write(" +
+             pack_place(it.instruction) + ", n);");
   }
 
   // ---- packs in shared memory
@@ -519,20 +382,8 @@ class Generator {
 
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
-  enum class Inside : std::uint8_t { function, unit, turn_of_rows, turn, element };
-
-  const Kernel& kernel_;
-  const std::size_t sets_;
-  const loop::Nest nest_;
-  const Analysis& analysis_;
-  const loop::Team& team_;
-  const Expressions expressions_;
   Dim blocks_ = 1;
-  std::vector<bool> index_values_;
-  Inside inside_ = Inside::function;
   std::string pack_;  // which pack of the vector axis this is
-  std::string text_;
-  int depth_ = 0;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ std::string cuda_check();
 std::string cuda_product_name(DType dtype);
 std::string cuda_product(DType dtype);
 
-// Functions as programs for parallel compilation, each with its prelude.
+// Functions as programs for parallel compilation, each with its prelude. Function i is in program i % their number.
 inline constexpr std::size_t functions_a_unit = 6;
 std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit = functions_a_unit);
 

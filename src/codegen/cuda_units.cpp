@@ -42,7 +42,8 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
   std::vector<std::string> units;
   const std::size_t count = (functions.size() + most_a_unit - 1) / most_a_unit;
   for (std::size_t unit = 0; unit < count; ++unit) {
-    std::string text = std::string(embedded_cuda) + "\n" + embedded_cuda_pack + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
+    std::string text =
+        std::string(embedded_cuda) + "\n" + embedded_cuda_pack + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
     for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];
     units.push_back(text + "\n}  // namespace weft\n");
   }

@@ -17,7 +17,7 @@ class DeviceNest : Nester {
   }
 
   Nest run() {
-    if (kernel_.predicate >= 0) add(Do::leave);
+    if (kernel_.predicate >= 0) add(Do::ask);
     for (const bool stores : {false, true})
       for (int i = 0; i < size(); ++i)
         if (is_once(i) && (at(i).kind == Kind::store) == stores) compute(i);

@@ -19,7 +19,7 @@ class HostNest : Nester {
   }
 
   Nest run() {
-    if (kernel_.predicate >= 0) add(Do::leave);
+    if (kernel_.predicate >= 0) add(Do::ask);
     uniform(true, 0);
     if (vector() < 0) return std::move(nest_);
     if (reads_across_rows()) {

@@ -70,7 +70,7 @@ struct Kernel {
   int vector_axis = -1;    // -1: a kernel of one element
   std::vector<Instruction> body;
   std::vector<Buffer> buffers;
-  int predicate = -1;  // a buffer of one i32: where it is not 0 the kernel does nothing
+  int predicate = -1;  // a buffer of one i32: where it is not 0 the kernel stores nothing
   std::vector<Dim> parameters;        // its size slots: symbol i in this kernel's expressions is slot i, whose value is
                                       // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
                                       // so share one text.

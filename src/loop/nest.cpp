@@ -45,7 +45,7 @@ void write(const Kernel& kernel, const std::vector<Statement>& block, const std:
   static constexpr const char* roles[] = {"pool", "grid", "team", "serial", "lanes"};
   static constexpr const char* verbs[] = {"",       "value ",  "reload ", "recall ",     "keep ",  "store ",
                                           "start ", "clear ",  "open ",   "accumulate ", "put ",   "close ",
-                                          "join ",  "result ", "barrier", "leave",       "fetch ", "arrive"};
+                                          "join ",  "result ", "barrier", "ask",         "fetch ", "arrive"};
   for (const Statement& it : block) {
     text += indent;
     if (it.kind != Statement::Kind::loop) {

@@ -42,7 +42,7 @@ struct Statement {
     join,        // the threads of a team join what each has; neighbouring joins are one
     result,      // the reduction has its value
     barrier,     // the threads of a team wait for each other
-    leave,       // the kernel ends here where its predicate is not 0
+    ask,         // the predicate is read: where it is not 0, nothing is stored from here on
     fetch,       // the team's packs of a load start on their way to shared memory: those of the row; in front of a loop
                  // over rows those of the first, inside of it those of the next
     arrive,      // those of this row are there

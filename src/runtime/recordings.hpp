@@ -21,7 +21,7 @@ class Recordings {
   struct Entry {
     std::vector<void*> pointers;
     std::vector<std::int64_t> numbers;
-    std::unique_ptr<Recording> recording;
+    std::unique_ptr<RecordedWork> recording;
     std::uint64_t used = 0;  // the call that used it last
 
     bool is_for(std::span<void* const> pointers, std::span<const std::int64_t> numbers) const;

@@ -29,7 +29,7 @@ class Payload : public runtime::Preparable {
   virtual bool is_check() const { return false; }
   // Whether the result may be written into the argument's memory: two of the step's buffers.
   virtual bool in_place(int /*argument*/, int /*result*/) const { return false; }
-  // The same step, which does nothing where the word in this buffer, its last, is not 0. Null where it can't.
+  // The same step, which writes nothing where the word in this buffer, its last, is not 0. Null where it can't.
   virtual std::shared_ptr<const Payload> predicated(int /*word*/) const { return nullptr; }
   // The kernel that it is generated from; null for the others.
   virtual const loop::Kernel* kernel() const { return nullptr; }

@@ -36,7 +36,7 @@ runtime::Plan plan_of(const Trial& trial, const codegen::CudaKernel& kernel,
   runtime::Launch launch;
   loop::Kernel sized = trial.kernel;
   sized.parameters.assign(trial.sizes.begin(), trial.sizes.end());
-  launch.entry = {trial.kernel.name, Dim(dims::evaluate(kernel.blocks, trial.sizes)), kernel.threads};
+  launch.entry = {trial.kernel.name, Dim(dims::evaluate(kernel.blocks, trial.sizes)), kernel.threads, kernel.shared};
   launch.step = providers::generated_kernels({std::move(sized)});
   for (std::size_t b = 0; b < trial.buffers.size(); ++b) {
     plan.buffers.push_back(

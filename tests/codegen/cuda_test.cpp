@@ -71,7 +71,7 @@ TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(texts), "sm_90"));
 }
 
-TEST_CASE("CUDA: a kernel with a predicate does nothing where its word is set, and its text reads back") {
+TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set, and its text reads back") {
   if (no_nvrtc()) return;
   loop::Kernel kernel = row_sum(100, 64, DType::f32, Op::sum, "predicated");
   kernel.predicate = static_cast<int>(kernel.buffers.size());
@@ -81,7 +81,8 @@ TEST_CASE("CUDA: a kernel with a predicate does nothing where its word is set, a
   CHECK(contains(text, " unless p2\n"));
   CHECK(loop::to_text(loop::parse_kernel(text)) == text);
   const codegen::CudaKernel made = codegen::generate_cuda(kernel);
-  CHECK(contains(made.text, "if (*x2 != 0) return;"));
+  CHECK(contains(made.text, "const bool stores = *x2 == 0;"));
+  CHECK(contains(made.text, "if (stores && member == 0) store(y1"));
   const std::string functions[] = {made.text, codegen::cuda_check()};
   CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check).size() == 1);
   kernel.buffers.back().dtype = DType::f32;

@@ -9,7 +9,7 @@ namespace {
 
 int recorded = 0, replayed = 0;
 
-struct Counted final : Recording {
+struct Counted final : RecordedWork {
   void replay(Queue*) const override { ++replayed; }
 };
 
@@ -19,7 +19,7 @@ class CountingDevice {
   CountingDevice() {
     recorded = replayed = 0;
     before_ = device_interface(Device::Type::cuda);
-    device_interface(Device::Type::cuda).record = [](Device, const Work& work) -> std::unique_ptr<Recording> {
+    device_interface(Device::Type::cuda).record = [](Device, const Work& work) -> std::unique_ptr<RecordedWork> {
       ++recorded;
       Queue elsewhere;
       work.put_on(&elsewhere);

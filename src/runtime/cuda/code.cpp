@@ -137,12 +137,9 @@ Code::Code(std::span<const std::string> units, std::span<const std::string> func
   const std::vector<std::string> cubins = compile_units(units, state.architecture);
   for (const std::string& cubin : cubins)
     check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, cubin.data()), "cuModuleLoadData");
-  for (const std::string& name : functions) {
-    const auto unit = std::find_if(units.begin(), units.end(),
-                                   [&](const std::string& text) { return text.find(" " + name + "(") != text.npos; });
-    WEFT_CHECK(unit != units.end(), "no function ", name, " in the program");
-    Module* module = modules_[static_cast<std::size_t>(unit - units.begin())].module;
-    check(driver().cuModuleGetFunction(&functions_[name], module, name.c_str()), "cuModuleGetFunction");
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    Module* const module = modules_[i % modules_.size()].module;
+    check(driver().cuModuleGetFunction(&functions_[functions[i]], module, functions[i].c_str()), "cuModuleGetFunction");
   }
   std::string text;
   for (const std::string& unit : units) text += unit;

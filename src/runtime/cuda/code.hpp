@@ -26,7 +26,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
 // Modules on one device, as long as a plan needs them.
 class Code final : public Functions {
  public:
-  // Compiles and loads.
+  // Compiles and loads. Function i is in unit i % units.size().
   Code(std::span<const std::string> units, std::span<const std::string> functions, Device device);
   Code(const Code&) = delete;
   Code& operator=(const Code&) = delete;

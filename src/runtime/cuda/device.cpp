@@ -180,7 +180,7 @@ Queue* enter(Device device) {
 
 void* error_word(Device device) { return reinterpret_cast<void*>(use(device).error_word); }
 
-class Recorded final : public Recording {
+class Recorded final : public RecordedWork {
  public:
   Recorded(Device device, const Work& work) : device_(device) {
     DeviceState& state = use(device);
@@ -218,7 +218,7 @@ class Recorded final : public Recording {
   DriverProgram* program_ = nullptr;
 };
 
-std::unique_ptr<Recording> record(Device device, const Work& work) { return std::make_unique<Recorded>(device, work); }
+std::unique_ptr<RecordedWork> record(Device device, const Work& work) { return std::make_unique<Recorded>(device, work); }
 
 void open(Slot& slot, Device device) {
   const Driver& call = driver();

@@ -1,0 +1,133 @@
+#include "codegen/cuda_writer.hpp"
+
+#include <set>
+
+#include "base/fail.hpp"
+#include "loop/device_team.hpp"
+
+namespace weft::codegen {
+
+using loop::Instruction;
+using loop::Kind;
+
+std::string DeviceWriter::value_type(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return "Mask";
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: return std::string("Integer<") + memory_type(dtype) + ">";
+    default: return element_type(dtype);
+  }
+}
+
+DeviceWriter::DeviceWriter(const loop::Kernel& kernel, std::size_t sets)
+    : kernel_(kernel),
+      sets_(sets),
+      nest_(loop::device_nest(kernel)),
+      analysis_(nest_.analysis),
+      team_(nest_.team),
+      expressions_(kernel_, analysis_) {
+  find_index_values();
+}
+
+void DeviceWriter::open(const std::string& text) {
+  line(text);
+  ++depth_;
+}
+
+void DeviceWriter::close() {
+  --depth_;
+  line("}");
+}
+
+std::string DeviceWriter::buffer_name(int buffer) const {
+  return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
+}
+
+void DeviceWriter::find_index_values() {
+  index_values_.resize(kernel_.body.size());
+  for (const Instruction& instruction : kernel_.body)
+    for (const int value : loop::values_in(instruction.index)) index_values_[static_cast<std::size_t>(value)] = true;
+}
+
+void DeviceWriter::comments() {
+  for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
+  std::string axes = "//";
+  for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
+    axes += (a ? ", " : " ") + axis_name(a) + " < " + text_of(extent(a));
+    if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
+    if (a == kernel_.vector_axis) axes += " on neighbouring threads";
+  }
+  line(kernel_.axes.empty() ? "// one element" : axes);
+}
+
+void DeviceWriter::addresses() {
+  for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
+    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
+    const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
+    line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(arguments.buffers[" + number(b) + "]);");
+  }
+  std::set<int> symbols;
+  const auto visit = [&](Dim dim) {
+    dims::any_atom(dim, [&](const DimNode& node) {
+      if (node.kind == DimKind::symbol) symbols.insert(node.number);
+      return false;
+    });
+  };
+  for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
+  for (const Instruction& instruction : kernel_.body) visit(instruction.index);
+  for (const int s : symbols) line("const index s" + number(s) + " = arguments.sizes[" + number(s) + "];");
+}
+
+std::string DeviceWriter::place(int buffer, Dim index) const {
+  return buffer_name(buffer) + (index.same(Dim(0)) ? "" : " + (" + text_of(index) + ")");
+}
+
+std::string DeviceWriter::value(const Instruction& it) const {
+  switch (it.kind) {
+    case Kind::constant: return literal(it.dtype, it.bits);
+    case Kind::index: return "long(" + text_of(it.index) + ")";
+    case Kind::load: return "load(" + place(it.buffer, it.index) + ")";
+    case Kind::apply: return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
+    case Kind::cast:
+      if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);
+      return std::string("convert<") + memory_type(it.dtype) + ">(" + v(it.args[0]) + ")";
+    case Kind::bitcast:
+      return std::string("cast_bits<") + memory_type(it.dtype) + ", " + memory_type(at(it.args[0]).dtype) + ">(" +
+             v(it.args[0]) + ")";
+    case Kind::random_bits:
+      return "random_bits(" + v(it.args[0]) + ", " + v(it.args[1]) + ", long(" + text_of(it.index) + "))";
+    default: WEFT_CHECK(false, kernel_.name, ": no value");
+  }
+}
+
+bool DeviceWriter::compares_position(const Instruction& it) const {
+  return it.op == Op::equal && at(it.args[1]).kind == Kind::index && at(it.args[1]).dtype == DType::i64 &&
+         loop::fits_32_bits(kernel_);
+}
+
+std::string DeviceWriter::position_compared(const Instruction& it) const {
+  const std::string number = v(it.args[0]);
+  const Access access = expressions_.access(at(it.args[1]).index);
+  if (inside_ != Inside::element || team_.width == 1 || access.kind != Access::Kind::contiguous)
+    return "is_position(" + number + ", " + text_of(at(it.args[1]).index) + ", 0)";
+  const std::string rest = access.rest.same(Dim(0)) ? "" : text_of(access.rest) + " + ";
+  return "is_position(" + number + ", " + rest + "begin, j)";
+}
+
+void DeviceWriter::declare(int i, const std::string& right) {
+  line("const " + value_type(at(i).dtype) + " " + v(i) + " = " + right + ";");
+  if (index_values_[static_cast<std::size_t>(i)]) line("const index k" + number(i) + " = index(" + v(i) + ".value);");
+}
+
+void DeviceWriter::name_axes(const std::vector<int>& axes, const std::string& flat) {
+  Dim below = 1;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    std::string text = below.same(Dim(1)) ? flat : flat + " / (" + text_of(below) + ")";
+    if (i > 0) text += " % (" + text_of(extent(axes[i])) + ")";
+    line("const index " + axis_name(axes[i]) + " = " + text + ";");
+    below = below * extent(axes[i]);
+  }
+}
+
+}  // namespace weft::codegen

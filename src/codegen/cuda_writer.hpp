@@ -1,0 +1,79 @@
+// The writing of one kernel's function for a device: indented lines, names, its head, and the text of an instruction.
+// In: a kernel and its loops. Out: text. Who derives from it (cuda.cpp) writes the loops.
+//
+// Values bear their numbers in the loop IR (v7, and k7 as an index), axes too (i0), as in the C++ for the host, so that
+// the two and the loop IR can be read side by side.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "codegen/cpp_expression.hpp"
+#include "loop/nest.hpp"
+
+namespace weft::codegen {
+
+class DeviceWriter {
+ public:
+  DeviceWriter(const loop::Kernel& kernel, std::size_t sets);
+  DeviceWriter(const DeviceWriter&) = delete;
+  DeviceWriter& operator=(const DeviceWriter&) = delete;
+
+ protected:
+  // ---- text ----
+  void line(const std::string& text) { text_.append(static_cast<std::size_t>(depth_) * 2, ' ').append(text) += '\n'; }
+  void open(const std::string& text);
+  void close();
+
+  // ---- names and sizes ----
+  const loop::Instruction& at(int i) const { return kernel_.body[static_cast<std::size_t>(i)]; }
+  const Facts& facts(int i) const { return analysis_.facts[static_cast<std::size_t>(i)]; }
+  int size() const { return static_cast<int>(kernel_.body.size()); }
+  Dim extent(int axis) const { return kernel_.axes[static_cast<std::size_t>(axis)].extent; }
+  std::string text_of(Dim dim) const { return expressions_.scalar(dim); }
+  static std::string axis_name(int axis) { return "i" + std::to_string(axis); }
+  std::string vector_name() const { return axis_name(kernel_.vector_axis); }
+  Dim vector_extent() const { return extent(kernel_.vector_axis); }
+  std::string buffer_name(int buffer) const;
+  std::string block() const { return sets_ > 1 ? "block" : "blockIdx.x"; }
+  std::string blocks() const { return sets_ > 1 ? "blocks" : "gridDim.x"; }
+  static std::string v(int i) { return "v" + std::to_string(i); }
+  static std::string number(std::int64_t n) { return std::to_string(n); }
+  Dim product(const std::vector<int>& axes) const { return loop::extent_of(kernel_, axes); }
+  bool in_pack(int i) const { return team_.width > 1 && loop::is_contiguous(kernel_, analysis_, i); }
+  // Packs of a row.
+  Dim positions() const { return product(analysis_.inner) * loop::divide_up(vector_extent(), team_.width); }
+  // All packs are full.
+  bool whole() const { return team_.width == 1 || (vector_extent() % Dim(team_.width)).same(Dim(0)); }
+  void find_index_values();
+
+  // ---- the head of the function ----
+  void comments();
+  void addresses();
+
+  // ---- single instructions ----
+  std::string place(int buffer, Dim index) const;
+  std::string value(const loop::Instruction& it) const;
+  // Whether a number is this position (a label, say): of 64 bits, but once for a row it is seen whether it has more
+  // than the position's 32.
+  bool compares_position(const loop::Instruction& it) const;
+  std::string position_compared(const loop::Instruction& it) const;
+  static std::string value_type(DType dtype);
+  void declare(int i, const std::string& right);
+  // The axes of a flat count, the last one fastest.
+  void name_axes(const std::vector<int>& axes, const std::string& flat);
+
+  enum class Inside : std::uint8_t { function, unit, turn_of_rows, turn, element };
+
+  const loop::Kernel& kernel_;
+  const std::size_t sets_;
+  const loop::Nest nest_;
+  const Analysis& analysis_;
+  const loop::Team& team_;
+  const Expressions expressions_;
+  std::vector<bool> index_values_;
+  Inside inside_ = Inside::function;
+  std::string text_;
+  int depth_ = 0;
+};
+
+}  // namespace weft::codegen
