@@ -231,7 +231,8 @@ void emit(Lowered& lowered, providers::Sources& sources) {
     runtime::EntryPoint entry = step.payload->emit(sources);
     if (step.payload->kernel()) executable.kernels.push_back(report(*step.payload, entry.name, lowered.graph));
     const std::string name = entry.name.empty() ? step.name : entry.name;
-    executable.plan.launches.push_back({name, step.buffers, std::move(entry), step.payload});
+    executable.plan.launches.push_back(
+        {name, step.buffers, std::move(entry), step.payload, step.payload->writes(step.buffers.size())});
   }
 }
 

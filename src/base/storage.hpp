@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "weft/dtype.hpp"
 
@@ -48,17 +49,24 @@ inline bool unique(const Storage* storage) {
   return !storage->borrowed && storage->references.load(std::memory_order_acquire) == 1;
 }
 
-// What puts work on a queue, by reference.
+// The steps of a piece of work, by reference: what puts step number i on a queue.
 class Work {
  public:
   template <class F>
-  explicit Work(const F& put) : put_(&put), call_([](const void* f, Queue* on) { (*static_cast<const F*>(f))(on); }) {}
-  void put_on(Queue* queue) const { call_(put_, queue); }
+  explicit Work(const F& put)
+      : put_(&put), call_([](const void* f, std::size_t step, Queue* on) { (*static_cast<const F*>(f))(step, on); }) {}
+  void put(std::size_t step, Queue* on) const { call_(put_, step, on); }
 
  private:
   const void* put_;
-  void (*call_)(const void* put, Queue* queue);
+  void (*call_)(const void* put, std::size_t step, Queue* queue);
 };
+// A step behind those before it on its lane and behind these on others. Lanes run side by side.
+struct Ordered {
+  int lane = 0;
+  std::vector<std::size_t> after = {};
+};
+inline constexpr int most_lanes = 4;
 
 // Work on a device that was recorded once and is queued again as one piece.
 class RecordedWork {
@@ -78,8 +86,8 @@ struct DeviceInterface {
   Queue* (*enter)(Device device);
   // The word on the device that is not 0 once a check has failed, until that has been thrown.
   void* (*error_word)(Device device);
-  // The work, not done but recorded.
-  std::unique_ptr<RecordedWork> (*record)(Device device, const Work& work);
+  // The steps, not done but recorded.
+  std::unique_ptr<RecordedWork> (*record)(Device device, std::span<const Ordered> steps, const Work& work);
 };
 DeviceInterface& device_interface(Device::Type type);
 

@@ -48,6 +48,12 @@ class Generated final : public Payload {
     }
     return std::make_shared<Generated>(std::move(kernels));
   }
+  std::vector<bool> writes(std::size_t) const override {
+    std::vector<bool> all;
+    for (const loop::Kernel& kernel : kernels_)
+      for (const loop::Buffer& buffer : kernel.buffers) all.push_back(buffer.written);
+    return all;
+  }
   const loop::Kernel* kernel() const override { return &kernels_[0]; }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 

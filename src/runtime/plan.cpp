@@ -14,6 +14,7 @@
 #include "base/fail.hpp"
 #include "base/options.hpp"
 #include "base/seeded_bug.hpp"
+#include "runtime/lanes.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/recordings.hpp"
 
@@ -91,6 +92,7 @@ class PreparedPlan {
     for (const PlanBuffer& buffer : buffers_) {
       checks_ = checks_ || buffer.kind == PlanBuffer::Kind::error;
       offsets_.push_back(numbers_.add({buffer.offset}));
+      elements_.push_back(numbers_.add({buffer.elements}));
       staged_of_.push_back(buffer.host ? static_cast<int>(staged_.size()) : -1);
       if (buffer.host)
         staged_.push_back(
@@ -134,18 +136,20 @@ class PreparedPlan {
                                                  : arguments[static_cast<std::size_t>(patch.index)];
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
-    const auto run_steps = [&](Queue* on) {
-      StepCall call{nullptr, frame.numbers, {scratch, frame.workspace_bytes}, on, checks_wait};
-      for (const ReadyStep& step : steps_) {
-        call.pointers = frame.pointers.data() + step.table;
-        step.step->run(call);
-      }
+    const auto run_step = [&](std::size_t step, Queue* on) {
+      steps_[step].step->run({frame.pointers.data() + steps_[step].table,
+                              frame.numbers,
+                              {scratch, frame.workspace_bytes},
+                              on,
+                              checks_wait});
     };
-    if (queue && steps_.size() >= least_to_record && (checks_wait || !checks_) && options().cuda_graphs) {
-      frame.pointers.back() = scratch;
-      frame.recordings.run(frame.pointers, symbols, queue, Work(run_steps));
-    } else {
-      run_steps(queue);
+    const bool record = queue && steps_.size() >= least_to_record && (checks_wait || !checks_) && options().cuda_graphs;
+    if (record) frame.pointers.back() = scratch;
+    if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
+      for (std::size_t step = 0; step < steps_.size(); ++step) run_step(step, queue);
+      if (record && frame.recordings.is_worth_recording(frame.pointers, symbols))
+        frame.recordings.add(frame.pointers, symbols,
+                             memory().record(device_, order_steps(touched(frame)), Work(run_step)));
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
   }
@@ -191,10 +195,29 @@ class PreparedPlan {
         patches_.push_back({table_.size(), it.kind == PlanBuffer::Kind::result, it.index});
       table_.push_back(buffer);
     }
+    writes_.insert(writes_.end(), launch.writes.begin(), launch.writes.end());
+    writes_.resize(table_.size(), true);
     WEFT_CHECK(launch.step, "step ", launch.name, " has nobody to run it");
     ready.step = launch.step->prepare({device_, numbers_, functions_.get(), launch.entry});
     wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
     steps_.push_back(std::move(ready));
+  }
+
+  // What each step reads and writes, at the addresses of this call.
+  std::vector<std::vector<Touched>> touched(const Frame& frame) const {
+    std::vector<std::vector<Touched>> all(steps_.size());
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const std::size_t end = s + 1 < steps_.size() ? steps_[s + 1].table : table_.size();
+      for (std::size_t i = steps_[s].table; i < end; ++i) {
+        const auto index = static_cast<std::size_t>(table_[i]);
+        const auto begin = reinterpret_cast<std::uintptr_t>(frame.pointers[i]);
+        const std::size_t bytes = storage_bytes(buffers_[index].dtype, frame.numbers[elements_[index].begin]);
+        if (begin != 0) all[s].push_back({begin, begin + bytes, writes_[i]});
+      }
+      // A workspace is one step's at a time.
+      if (steps_[s].step->has_workspace()) all[s].push_back({0, 1, true});
+    }
+    return all;
   }
 
   std::size_t bytes_of(const Staged& value, const Frame& frame) const {
@@ -277,10 +300,11 @@ class PreparedPlan {
   std::size_t argument_count_ = 0, result_count_ = 0, symbol_count_ = 0;
   NumberTable numbers_;
   Range arena_bytes_;
-  std::vector<Range> offsets_;  // by buffer
-  std::vector<int> staged_of_;  // by buffer: which of the staged values; -1: none
+  std::vector<Range> offsets_, elements_;  // by buffer
+  std::vector<int> staged_of_;             // by buffer: which of the staged values; -1: none
   std::vector<Staged> staged_;
-  std::vector<int> table_;  // the buffer of each pointer
+  std::vector<int> table_;    // the buffer of each pointer
+  std::vector<bool> writes_;  // whether its step writes it
   std::vector<Patch> patches_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false;

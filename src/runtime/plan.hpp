@@ -29,6 +29,7 @@ struct Launch {
   std::vector<int> buffers;
   EntryPoint entry;
   std::shared_ptr<const Preparable> step;
+  std::vector<bool> writes = {};  // by buffer: whether the step writes it; where it says nothing, it does
 };
 
 struct Plan {

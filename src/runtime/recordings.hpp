@@ -1,7 +1,7 @@
 // What a plan puts on a device's queue, recorded. A call that finds everything where an earlier one did (the same
 // pointers, the same sizes) replays the recording: one piece of work for the driver in place of one a step. In:
-// pointers and sizes of a call. Out: its steps are queued, either way. Not for two threads at once: each frame of a
-// plan has its own.
+// pointers and sizes of a call. Out: whether it has been replayed, or is worth recording. Not for two threads at once:
+// each frame of a plan has its own.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,7 +15,11 @@ namespace weft::runtime {
 
 class Recordings {
  public:
-  void run(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Queue* queue, const Work& steps);
+  bool replay(std::span<void* const> pointers, std::span<const std::int64_t> numbers, Queue* queue);
+  // A call that was not replayed: whether the next one like it is likely to come.
+  bool is_worth_recording(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
+  void add(std::span<void* const> pointers, std::span<const std::int64_t> numbers,
+           std::unique_ptr<RecordedWork> recording);
 
  private:
   struct Entry {

@@ -27,6 +27,12 @@ class Payload : public runtime::Preparable {
   virtual bool may_fail() const { return false; }
   // Whether it checks something: on a device it then sets the error word, its last buffer.
   virtual bool is_check() const { return false; }
+  // By buffer of the step: whether it writes it. The last alone, unless it says otherwise.
+  virtual std::vector<bool> writes(std::size_t buffers) const {
+    std::vector<bool> all(buffers, false);
+    if (buffers > 0) all.back() = true;
+    return all;
+  }
   // Whether the result may be written into the argument's memory: two of the step's buffers.
   virtual bool in_place(int /*argument*/, int /*result*/) const { return false; }
   // The same step, which writes nothing where the word in this buffer, its last, is not 0. Null where it can't.

@@ -113,7 +113,7 @@ BlasLayout* make_layout(int type, const Operand& it, std::int64_t batches, std::
 struct Library {
   std::mutex mutex;
   BlasHandle* handle = nullptr;
-  Storage* workspace = nullptr;
+  std::array<std::atomic<Storage*>, most_lanes> workspaces{};
   std::map<Key, Choice> choices;
 
   static Library& of(const DeviceState& device) {
@@ -121,11 +121,20 @@ struct Library {
     return all.get()[device.device.index];
   }
 
-  // With the handle and the workspace, which stay.
-  const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment,
-                       const DeviceState& device) {
+  // Products that run side by side have one each. They stay.
+  void* workspace(const DeviceState& device, const Queue* queue) {
+    std::atomic<Storage*>& of_lane = workspaces[device.lane_of(queue)];
+    if (const Storage* known = of_lane.load(std::memory_order_acquire)) [[likely]]
+      return known->data;
     const std::lock_guard lock(mutex);
-    if (!workspace) workspace = allocate(device.device, workspace_bytes);
+    if (!of_lane.load(std::memory_order_relaxed))
+      of_lane.store(allocate(device.device, workspace_bytes), std::memory_order_release);
+    return of_lane.load(std::memory_order_relaxed)->data;
+  }
+
+  // With the handle, which stays.
+  const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment) {
+    const std::lock_guard lock(mutex);
     auto [found, fresh] = choices.emplace(key, Choice());
     if (!fresh) return found->second;
     try {
@@ -238,7 +247,7 @@ struct LibraryProduct::Call {
                   r.strided.a,
                   r.strided.b,
                   r.strided.c};
-    const Choice& choice = Library::of(device).choose(key, dtype, r, alignment, device);
+    const Choice& choice = Library::of(device).choose(key, dtype, r, alignment);
     kept.store(&choice, std::memory_order_release);
     return choice;
   }
@@ -272,7 +281,8 @@ void LibraryProduct::run(const void* a, const void* b, void* c, const Queue* que
   const std::size_t element = storage_bytes(call.dtype, 1);
   const std::uint32_t alignment = axes.empty() ? alignment_of(a, b, c, element) : static_cast<std::uint32_t>(element);
   const Choice& choice = call.choose(alignment);
-  const Library& library = Library::of(call.device);
+  Library& library = Library::of(call.device);
+  void* const workspace = library.workspace(call.device, queue);
   const double one = 1, zero = 0;
   const float one_f32 = 1, zero_f32 = 0;
   const bool wide = call.dtype == DType::f64;
@@ -293,11 +303,11 @@ void LibraryProduct::run(const void* a, const void* b, void* c, const Queue* que
     const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at);
     const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at);
     void* c_batch = static_cast<std::byte*>(c) + bytes(c_at);
-    check_blas(blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch,
-                                     choice.left, r.swapped ? a_batch : b_batch, choice.right, beta, c_batch,
-                                     choice.result, c_batch, choice.result, &choice.algorithm, library.workspace->data,
-                                     workspace_bytes, queue->stream),
-               "cublasLtMatmul");
+    check_blas(
+        blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch, choice.left,
+                              r.swapped ? a_batch : b_batch, choice.right, beta, c_batch, choice.result, c_batch,
+                              choice.result, &choice.algorithm, workspace, workspace_bytes, queue->stream),
+        "cublasLtMatmul");
   }
 }
 

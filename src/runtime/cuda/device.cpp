@@ -180,17 +180,72 @@ Queue* enter(Device device) {
 
 void* error_word(Device device) { return reinterpret_cast<void*>(use(device).error_word); }
 
+// Lanes while they are recorded: an event behind each step that another lane waits for.
+class Lanes {
+ public:
+  Lanes(DeviceState& state, std::span<const Ordered> steps) : state_(state), events_(steps.size() + most_lanes + 1) {
+    joined_[0] = true;
+  }
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+  ~Lanes() {
+    for (Event* event : events_)
+      if (event) driver().cuEventDestroy_v2(event);
+  }
+
+  void begin() { mark(events_.size() - 1, 0); }
+  Queue* queue_for(const Ordered& step) {
+    const auto lane = static_cast<std::size_t>(step.lane);
+    if (!joined_[lane]) wait(lane, events_.size() - 1);
+    joined_[lane] = true;
+    for (const std::size_t other : step.after) wait(lane, other);
+    return &state_.recorded[lane];
+  }
+  void mark(std::size_t event, std::size_t lane) {
+    constexpr unsigned no_timing = 2;
+    check(driver().cuEventCreate(&events_[event], no_timing), "cuEventCreate");
+    check(driver().cuEventRecord(events_[event], state_.recorded[lane].stream), "cuEventRecord");
+  }
+  // The first lane comes behind all.
+  void end() {
+    for (std::size_t lane = 1; lane < joined_.size(); ++lane) {
+      if (!joined_[lane]) continue;
+      const std::size_t event = events_.size() - 1 - lane;
+      mark(event, lane);
+      wait(0, event);
+    }
+  }
+
+ private:
+  void wait(std::size_t lane, std::size_t event) {
+    check(driver().cuStreamWaitEvent(state_.recorded[lane].stream, events_[event], 0), "cuStreamWaitEvent");
+  }
+
+  DeviceState& state_;
+  std::vector<Event*> events_;
+  std::array<bool, most_lanes> joined_{};
+};
+
 class Recorded final : public RecordedWork {
  public:
-  Recorded(Device device, const Work& work) : device_(device) {
+  Recorded(Device device, std::span<const Ordered> steps, const Work& work) : device_(device) {
     DeviceState& state = use(device);
     const std::lock_guard lock(state.mutex);
-    Stream* const stream = state.recorded.stream;
+    Stream* const stream = state.recorded[0].stream;
     constexpr int relaxed = 2;  // what other threads ask of the driver meanwhile does not matter
     check(driver().cuStreamBeginCapture_v2(stream, relaxed), "cuStreamBeginCapture");
     DriverGraph* graph = nullptr;
     try {
-      work.put_on(&state.recorded);
+      std::vector<bool> waited_for(steps.size(), false);
+      for (const Ordered& step : steps)
+        for (const std::size_t other : step.after) waited_for[other] = true;
+      Lanes lanes(state, steps);
+      lanes.begin();
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        work.put(i, lanes.queue_for(steps[i]));
+        if (waited_for[i]) lanes.mark(i, static_cast<std::size_t>(steps[i].lane));
+      }
+      lanes.end();
     } catch (...) {
       driver().cuStreamEndCapture(stream, &graph);
       if (graph) driver().cuGraphDestroy(graph);
@@ -218,7 +273,9 @@ class Recorded final : public RecordedWork {
   DriverProgram* program_ = nullptr;
 };
 
-std::unique_ptr<RecordedWork> record(Device device, const Work& work) { return std::make_unique<Recorded>(device, work); }
+std::unique_ptr<RecordedWork> record(Device device, std::span<const Ordered> steps, const Work& work) {
+  return std::make_unique<Recorded>(device, steps, work);
+}
 
 void open(Slot& slot, Device device) {
   const Driver& call = driver();
@@ -240,7 +297,10 @@ void open(Slot& slot, Device device) {
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
   check(call.cuStreamCreate(&state.queue.stream, non_blocking), "cuStreamCreate");
-  check(call.cuStreamCreate(&state.recorded.stream, non_blocking), "cuStreamCreate");
+  for (Queue& lane : state.recorded) {
+    check(call.cuStreamCreate(&lane.stream, non_blocking), "cuStreamCreate");
+    lane.device = device;
+  }
   check(call.cuMemAlloc_v2(&state.error_word, sizeof(std::uint32_t)), "cuMemAlloc");
   void* on_host = nullptr;
   constexpr unsigned portable_and_mapped = 3;
@@ -248,7 +308,7 @@ void open(Slot& slot, Device device) {
   state.error_on_host = static_cast<volatile std::int32_t*>(on_host);
   *state.error_on_host = 0;
   check(call.cuMemsetD32Async(state.error_word, 0, 1, state.queue.stream), "cuMemsetD32Async");
-  state.device = state.queue.device = state.recorded.device = device;
+  state.device = state.queue.device = device;
   state.name = name;
   state.architecture = concat_text("sm_", state.major, state.minor);
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record};

@@ -2,6 +2,7 @@
 // from free lists that follow the stream's order. In: a Device. Out: its state, made at the first use. Invariant: a
 // block is given out again while work that reads it may still be queued, which the one stream makes right.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <mutex>
 #include <string>
@@ -23,9 +24,15 @@ struct DeviceState {
   // for the host.
   Pointer error_word = 0;
   volatile std::int32_t* error_on_host = nullptr;
-  // Work is recorded on a stream of its own, so that what other threads queue meanwhile is not part of it.
+  // Work is recorded on streams of its own, so that what other threads queue meanwhile is not part of it.
   std::mutex mutex;  // of recording, and of throwing an error
-  Queue recorded;
+  std::array<Queue, most_lanes> recorded;
+
+  // 0 but for work that runs beside others when it is replayed.
+  std::size_t lane_of(const Queue* on) const {
+    const bool is_lane = on >= recorded.data() && on < recorded.data() + recorded.size();
+    return is_lane ? static_cast<std::size_t>(on - recorded.data()) : 0;
+  }
 };
 
 // How many there are. Throws Error where there is no driver.

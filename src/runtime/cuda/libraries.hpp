@@ -14,6 +14,7 @@ struct Context;
 struct Stream;
 struct Module;
 struct Function;
+struct Event;
 struct DriverGraph;    // CUgraph
 struct DriverProgram;  // CUgraphExec
 
@@ -31,6 +32,10 @@ struct Driver {
   int (*cuStreamSynchronize)(Stream* stream);
   int (*cuStreamBeginCapture_v2)(Stream* stream, int mode);
   int (*cuStreamEndCapture)(Stream* stream, DriverGraph** graph);
+  int (*cuEventCreate)(Event** event, unsigned flags);
+  int (*cuEventRecord)(Event* event, Stream* stream);
+  int (*cuEventDestroy_v2)(Event* event);
+  int (*cuStreamWaitEvent)(Stream* stream, Event* event, unsigned flags);
   int (*cuGraphInstantiateWithFlags)(DriverProgram** program, DriverGraph* graph, unsigned long long flags);
   int (*cuGraphLaunch)(DriverProgram* program, Stream* stream);
   int (*cuGraphExecDestroy)(DriverProgram* program);

@@ -1,0 +1,21 @@
+// Which steps of a plan can run side by side. In: what memory each step reads and writes, in order. Out: a lane for
+// each, and the steps of other lanes that it comes behind; every step comes behind all that it depends on.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/storage.hpp"
+
+namespace weft::runtime {
+
+struct Touched {
+  std::uintptr_t begin, end;
+  bool written;
+};
+
+// More steps than most_ordered are one lane.
+inline constexpr std::size_t most_ordered = 512;
+std::vector<Ordered> order_steps(std::span<const std::vector<Touched>> steps);
+
+}  // namespace weft::runtime

@@ -1,0 +1,80 @@
+// Which steps run side by side.
+#include "runtime/lanes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace weft;
+using namespace weft::runtime;
+
+namespace {
+
+Touched reads(std::uintptr_t begin, std::uintptr_t bytes = 8) { return {begin, begin + bytes, false}; }
+Touched writes(std::uintptr_t begin, std::uintptr_t bytes = 8) { return {begin, begin + bytes, true}; }
+
+// Whether step `later` comes behind step `earlier`, by lanes and by what is waited for.
+bool comes_behind(const std::vector<Ordered>& steps, std::size_t later, std::size_t earlier) {
+  if (later == earlier) return true;
+  if (later < earlier) return false;
+  for (std::size_t i = later; i-- > earlier;)
+    if (steps[i].lane == steps[later].lane) {
+      if (comes_behind(steps, i, earlier)) return true;
+      break;
+    }
+  for (const std::size_t other : steps[later].after)
+    if (comes_behind(steps, other, earlier)) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a chain is one lane, and what does not touch it has its own") {
+  const std::vector<std::vector<Touched>> steps = {{reads(0), writes(100)},
+                                                   {reads(100), writes(200)},
+                                                   {reads(0), writes(300)},
+                                                   {reads(200), writes(400)},
+                                                   {reads(300), reads(400), writes(500)}};
+  const std::vector<Ordered> ordered = order_steps(steps);
+  CHECK(ordered[1].lane == ordered[0].lane);
+  CHECK(ordered[2].lane != ordered[0].lane);
+  CHECK(ordered[3].lane == ordered[0].lane);
+  CHECK_FALSE(comes_behind(ordered, 3, 2));
+  CHECK(comes_behind(ordered, 4, 2));
+  CHECK(comes_behind(ordered, 4, 3));
+}
+
+TEST_CASE("a step that writes comes behind those that read and wrote the same bytes, by whatever pointer") {
+  const std::vector<std::vector<Touched>> steps = {
+      {writes(0, 64)}, {reads(32, 8), writes(1000)}, {writes(36, 4)}, {reads(64), writes(2000)}};
+  const std::vector<Ordered> ordered = order_steps(steps);
+  CHECK(comes_behind(ordered, 1, 0));
+  CHECK(comes_behind(ordered, 2, 1));
+  CHECK_FALSE(comes_behind(ordered, 3, 0));
+}
+
+TEST_CASE("random steps: every dependence is kept, with more branches than lanes too") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::vector<Touched>> steps(1 + random() % 40);
+    for (std::vector<Touched>& step : steps)
+      for (std::size_t i = 0; i < 1 + random() % 4; ++i)
+        step.push_back({random() % 60, 0, random() % 3 == 0}), step.back().end = step.back().begin + 1 + random() % 6;
+    const std::vector<Ordered> ordered = order_steps(steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      CHECK(ordered[i].lane < most_lanes);
+      for (std::size_t j = 0; j < i; ++j)
+        for (const Touched& a : steps[i])
+          for (const Touched& b : steps[j])
+            if ((a.written || b.written) && a.begin < b.end && b.begin < a.end) REQUIRE(comes_behind(ordered, i, j));
+    }
+  }
+}
+
+TEST_CASE("more steps than can be ordered are one lane") {
+  const std::vector<std::vector<Touched>> steps(most_ordered + 1);
+  for (const Ordered& step : order_steps(steps)) {
+    CHECK(step.lane == 0);
+    CHECK(step.after.empty());
+  }
+}
