@@ -204,7 +204,7 @@ Lowered lower_graph(Graph graph, Device device, const PipelineOptions& options) 
   executable->graph_text = to_text(graph);
 
   Timer timer;
-  Schedule schedule = make_schedule(graph, device, providers::all());
+  Schedule schedule = make_schedule(graph, device, providers::all(), options.updates);
   executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
   sizes.close();
   executable->schedule_text = to_text(schedule) + schedule.decisions;

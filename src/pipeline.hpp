@@ -40,6 +40,7 @@ struct PipelineOptions {
 #else
       true;
 #endif
+  std::vector<Update> updates;    // whose outputs are written into their inputs' memory, where they can
   std::vector<std::string> skip;  // names of passes to leave out, beside those of options().skip_passes
 };
 

@@ -8,6 +8,11 @@
 
 namespace weft {
 
+// An output that takes an input's place: state that a function changes.
+struct Update {
+  int input, output;
+};
+
 struct Graph {
   std::vector<Tensor> nodes;   // all of them, operands first; nodes[i].node()->index == i
   std::vector<Tensor> inputs;  // Op::input, in the order of the arguments' leaves

@@ -5,8 +5,8 @@
 
 #include "base/fail.hpp"
 #include "base/seeded_bug.hpp"
-#include "loop/pick.hpp"
 #include "loop/nest.hpp"
+#include "loop/pick.hpp"
 
 namespace weft {
 namespace {

@@ -3,6 +3,7 @@
 // when one is dead before the other is written.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "base/seeded_bug.hpp"
@@ -89,29 +90,55 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   schedule.arena_bytes = symbolic_bytes + Dim(top);
 }
 
-void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
-  int last_check = -1;
-  for (std::size_t s = 0; s < schedule.steps.size() && !seeded(SeededBug::donation_before_check); ++s)
-    if (schedule.steps[s].payload->may_fail()) last_check = static_cast<int>(s);
-  std::vector<bool> taken(schedule.buffers.size(), false);
-  for (std::size_t r = 0; r < schedule.buffers.size(); ++r) {
-    const ScheduleBuffer& result = schedule.buffers[r];
-    if (result.kind != ScheduleBuffer::Kind::result || lives[r].first < 0 || lives[r].first <= last_check) continue;
-    const Step& writer = schedule.steps[static_cast<std::size_t>(lives[r].first)];
-    for (int a : writer.buffers) {
-      auto index = static_cast<std::size_t>(a);
-      const ScheduleBuffer& argument = schedule.buffers[index];
-      if (argument.kind != ScheduleBuffer::Kind::argument || taken[index] || argument.dtype != result.dtype ||
-          !argument.elements.same(result.elements) ||
-          (lives[index].last != lives[r].first && !seeded(SeededBug::donation_ignores_later_readers)))
+class Donations {
+ public:
+  Donations(Schedule& schedule, const std::vector<Lifetime>& lives)
+      : schedule_(schedule), lives_(lives), taken_(schedule.buffers.size(), false) {
+    for (std::size_t s = 0; s < schedule.steps.size() && !seeded(SeededBug::donation_before_check); ++s)
+      if (schedule.steps[s].payload->may_fail()) last_check_ = static_cast<int>(s);
+  }
+
+  void find(std::span<const Update> updates) {
+    for (const Update& update : updates)
+      for_each_result([&](std::size_t result, int argument) {
+        return schedule_.buffers[result].index == update.output &&
+               schedule_.buffers[static_cast<std::size_t>(argument)].index == update.input;
+      });
+    for_each_result([](std::size_t, int) { return true; });
+  }
+
+ private:
+  // Results that have no memory yet take that of the first argument that will do.
+  template <class Allowed>
+  void for_each_result(Allowed allowed) {
+    for (std::size_t r = 0; r < schedule_.buffers.size(); ++r) {
+      const ScheduleBuffer& result = schedule_.buffers[r];
+      if (result.kind != ScheduleBuffer::Kind::result || taken_[r] || lives_[r].first < 0 ||
+          lives_[r].first <= last_check_)
         continue;
-      if (!writer.payload->in_place(a, static_cast<int>(r))) continue;
-      taken[index] = true;
-      schedule.donations.push_back({argument.index, result.index});
-      break;
+      for (const int a : schedule_.steps[static_cast<std::size_t>(lives_[r].first)].buffers) {
+        if (!allowed(r, a) || !may_take(r, a)) continue;
+        taken_[r] = taken_[static_cast<std::size_t>(a)] = true;
+        schedule_.donations.push_back({schedule_.buffers[static_cast<std::size_t>(a)].index, result.index});
+        break;
+      }
     }
   }
-}
+  bool may_take(std::size_t r, int a) const {
+    const auto index = static_cast<std::size_t>(a);
+    const ScheduleBuffer &argument = schedule_.buffers[index], &result = schedule_.buffers[r];
+    if (argument.kind != ScheduleBuffer::Kind::argument || taken_[index] || argument.dtype != result.dtype ||
+        !argument.elements.same(result.elements) ||
+        (lives_[index].last != lives_[r].first && !seeded(SeededBug::donation_ignores_later_readers)))
+      return false;
+    return schedule_.steps[static_cast<std::size_t>(lives_[r].first)].payload->in_place(a, static_cast<int>(r));
+  }
+
+  Schedule& schedule_;
+  const std::vector<Lifetime>& lives_;
+  std::vector<bool> taken_;
+  int last_check_ = -1;
+};
 
 // The buffers of a step with one more: of each set, where it is a table.
 std::vector<int> with_buffer(const Step& step, std::size_t buffers_of_a_set, int buffer) {
@@ -156,10 +183,10 @@ void predicate_donations(Schedule& schedule) {
   }
 }
 
-void plan_memory(Schedule& schedule) {
+void plan_memory(Schedule& schedule, std::span<const Update> updates) {
   std::vector<Lifetime> lives = lifetimes(schedule);
   place(schedule, lives);
-  find_donations(schedule, lives);
+  Donations(schedule, lives).find(updates);
 }
 
 }  // namespace weft

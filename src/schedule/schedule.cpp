@@ -44,7 +44,7 @@ class Scheduler {
         grouping_(group_nodes(graph, device, providers)),
         buffer_(graph.nodes.size(), -1) {}
 
-  Schedule run() {
+  Schedule run(std::span<const Update> updates) {
     make_buffers();
     struct Item {
       bool after_checks;  // no check waits for it
@@ -85,7 +85,7 @@ class Scheduler {
         add_assembled(node);
     }
     drop_unread_constants();
-    plan_memory(schedule_);
+    plan_memory(schedule_, updates);
     if (device_.type != Device::Type::cpu) predicate_donations(schedule_);
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
@@ -437,9 +437,9 @@ std::string strides_text(const std::vector<Dim>& strides) {
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers) {
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, std::span<const Update> updates) {
   Graph fresh = with_fresh_outputs(graph);
-  return Scheduler(fresh, device, providers).run();
+  return Scheduler(fresh, device, providers).run(updates);
 }
 
 std::string to_text(const Schedule& schedule) {

@@ -42,15 +42,16 @@ struct Schedule {
   std::string decisions;  // why neighbours were not fused, a line each
 };
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers,
+                       std::span<const Update> updates = {});
 
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's
 // memory is not written once the word is set. Donations whose writer can't leave it out are taken back.
 void predicate_donations(Schedule& schedule);
 
-// Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are
-// placed.
-void plan_memory(Schedule& schedule);
+// Step order is final here: gives temporaries their offsets and finds donations, those of updates first. Only buffers
+// of temporaries are placed.
+void plan_memory(Schedule& schedule, std::span<const Update> updates);
 
 std::string to_text(const Schedule& schedule);
 

@@ -82,8 +82,20 @@ void warn_of_failure(const Function& function, const CompileError& error) {
                        error.what());
 }
 
+// State that is computed anew.
+std::vector<Update> updates_of(const Traced& traced) {
+  std::vector<Update> updates;
+  for (const Traced::State& state : traced.states) {
+    const auto input = std::find(traced.inputs.begin(), traced.inputs.end(), state.leaf);
+    if (state.source.kind == Source::Kind::computed && input != traced.inputs.end())
+      updates.push_back({static_cast<int>(input - traced.inputs.begin()), static_cast<int>(state.source.index)});
+  }
+  return updates;
+}
+
 void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   PipelineOptions options;
+  options.updates = updates_of(made.traced);
   try {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};

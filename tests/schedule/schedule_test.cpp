@@ -246,6 +246,21 @@ TEST_CASE("on a device what a failed check must not write does nothing once the 
   CHECK(on_device.find(" unless p", predicate + 1) == std::string::npos);  // one kernel, and not the check's own
 }
 
+TEST_CASE("state is written where it was, whatever else would do") {
+  Traced t;
+  const Tensor a = t.f32(100), b = t.f32(100);
+  const Graph graph = t.graph({a * b, a + b});
+  const auto donations = [&](std::vector<Update> updates) {
+    std::vector<int> arguments(2, -1);
+    for (const Schedule::Donation& donation : make_schedule(graph, Device::cpu(), providers::all(), updates).donations)
+      arguments[static_cast<std::size_t>(donation.result)] = donation.argument;
+    return arguments;
+  };
+  CHECK(donations({}) == std::vector{0, 1});
+  CHECK(donations({{1, 0}, {0, 1}}) == std::vector{1, 0});
+  CHECK(donations({{0, 1}}) == std::vector{1, 0});
+}
+
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {
   Traced t;
   Tensor x = t.f32(1000, 1000);
