@@ -2,8 +2,12 @@
 // compiled; what is refused, and what stays symbolic.
 #include <doctest/doctest.h>
 
+#include <omp.h>
+
 #include "base/options.hpp"
 #include "pipeline.hpp"
+#include "providers/provider.hpp"
+#include "runtime/onednn_convolution.hpp"
 #include "runtime/plan.hpp"
 #include "tests/providers/convolution_support.hpp"
 #include "tests/record/refused.hpp"
@@ -170,4 +174,101 @@ TEST_CASE("a batch, a height and a width may vary in one compiled function, the 
     }
   }
   CHECK(specialization_count(compiled) == 1);
+}
+
+namespace {
+
+// [2, channels, 12, 12] with [outputs, channels / groups, kernel, kernel], and its gradients.
+RandomConvolution plain(std::int64_t channels, std::int64_t outputs, std::int64_t kernel, std::int64_t groups = 1) {
+  RandomConvolution it(0);
+  it.input = Shape::of(2, channels, 12, 12), it.weight = Shape::of(outputs, channels / groups, kernel, kernel);
+  it.output = Shape::of(2, outputs, 13 - kernel, 13 - kernel);
+  it.attributes = {};
+  it.attributes.groups = groups;
+  for (int i = 0; i < 2; ++i) {
+    it.attributes.strides.push_back(1), it.attributes.dilation.push_back(1);
+    it.attributes.low.push_back(0), it.attributes.high.push_back(0);
+  }
+  for (auto& each : it.lies) each = RandomConvolution::Lies::plain;
+  return it;
+}
+bool library_is_there() {
+  const runtime::onednn::Library* const library = runtime::onednn::library();
+  return library && runtime::onednn::convolves_fast(*library, DType::f32);
+}
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a convolution is the library's where it is there, and a product where it is one or the library is not") {
+  const ProcessOptions before = options();
+  for (const bool library : {true, false}) {
+    options().onednn = library && before.onednn;
+    const bool takes = library_is_there();
+    const std::string three = compile_graph(plain(32, 32, 3).graph(), {})->schedule_text;
+    CHECK(count_of(three, " by oneDNN 2.") == (takes ? 3 : 0));
+    CHECK(count_of(three, "matmul ") == (takes ? 0 : 3));
+    const std::string one = compile_graph(plain(32, 32, 1).graph(), {})->schedule_text;
+    CHECK(count_of(one, "matmul ") == (takes ? 2 : 3));
+    const std::string depthwise = compile_graph(plain(32, 32, 3, 32).graph(), {})->schedule_text;
+    CHECK(count_of(depthwise, "matmul ") == 0);
+  }
+  options() = before;
+}
+
+TEST_CASE("a convolution and its gradients have the same bits on any number of threads") {
+  for (const auto& [channels, outputs, groups] : {std::tuple{64, 128, 1}, {48, 48, 48}, {32, 64, 4}}) {
+    const RandomConvolution it = plain(channels, outputs, 3, groups);
+    const std::vector<Literal> operands = random_operands(it, 5);
+    const Allowed allowed(it, operands);
+    std::vector<Numbers> given;
+    for (const Literal& operand : operands) given.push_back(numbers_of(operand));
+    const auto executable = compile_graph(it.graph(), {});
+    const int threads = omp_get_max_threads();
+    std::vector<Numbers> first;
+    for (const int count : {1, 2, 3, 8}) {
+      omp_set_num_threads(count);
+      const std::vector<Numbers> found = run(*executable, given, allowed.values);
+      if (first.empty()) first = found;
+      CHECK(found == first);
+    }
+    omp_set_num_threads(threads);
+    CHECK(allowed.miss(first) == "");
+  }
+}
+
+TEST_CASE("one library call serves every batch, where the batch alone is a symbol") {
+  const RandomConvolution it = plain(32, 32, 3);
+  Trace trace;
+  trace.id = new_trace_id();
+  Graph graph;
+  {
+    TraceScope scope(trace);
+    Shape input = it.input;
+    input[0] = trace.dims.new_symbol(2);
+    const Tensor x = record(Op::input, {}, Parameter{0}, Type{DType::f32, false, {}, input}, {}),
+                 w = record(Op::input, {}, Parameter{1}, Type{DType::f32, false, {}, it.weight}, {});
+    graph = make_graph({x, w}, {record(Op::convolution, {x, w}, it.attributes, {}, {})}, {});
+    graph.symbols = trace.dims.symbols;
+    graph.conditions = trace.dims.conditions;
+  }
+  const auto executable = compile_graph(std::move(graph), {});
+  CHECK(count_of(executable->schedule_text, " by oneDNN 2.") == (library_is_there() ? 1 : 0));
+  for (const std::int64_t batch : {2, 5}) {
+    RandomConvolution now = it;
+    now.input[0] = batch, now.output[0] = batch;
+    const std::vector<Literal> operands = random_operands(now, 6);
+    const Allowed allowed(now, operands);
+    Numbers x = numbers_of(operands[0]), w = numbers_of(operands[1]), y(allowed.values[0].reals.size());
+    void *arguments[] = {x.data(), w.data()}, *results[] = {y.data()};
+    runtime::run(executable->plan, arguments, results, std::span(&batch, 1));
+    bool near = true;
+    for (std::size_t i = 0; i < y.size(); ++i)
+      near &= std::fabs(y[i] - allowed.values[0].reals[i]) <= allowed.distance[0].reals[i];
+    CHECK(near);
+  }
 }
