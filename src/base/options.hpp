@@ -7,7 +7,8 @@
 //   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
 //   WEFT_KERNEL_OPTIMIZATION  0 to 3: the compiler's -O for generated kernels (3)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
-//   WEFT_ONEDNN           0: no product is given to oneDNN, where it is installed
+//   WEFT_ONEDNN           0: no product and no convolution is given to oneDNN, where it is installed
+//   WEFT_CUDNN            0: no convolution is given to cuDNN, where it is installed
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
 //   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
@@ -28,6 +29,7 @@ struct ProcessOptions {
   int kernel_optimization = 3;  // -O of generated kernels; part of their key
   std::string isa;              // empty: the widest that the CPU has
   bool onednn = true;
+  bool cudnn = true;
   bool nvrtc_check = false;
   std::vector<std::string> skip_passes;
   int num_threads = 0;             // 0: OpenMP's default

@@ -109,7 +109,8 @@ inline std::vector<Literal> random_operands(const RandomConvolution& it, std::ui
 struct Allowed {
   std::vector<Literal> values, distance;
 
-  Allowed(const RandomConvolution& it, std::vector<Literal> operands) {
+  // `part`: of the sum of magnitudes.
+  Allowed(const RandomConvolution& it, std::vector<Literal> operands, double part = 0x1p-19) {
     const Graph graph = it.graph();
     values = interpret(graph, operands, {});
     for (Literal& operand : operands)
@@ -118,7 +119,7 @@ struct Allowed {
     const double last = it.dtype == DType::bf16 ? 0x1p-8 : it.dtype == DType::f16 ? 0x1p-11 : 0;
     for (std::size_t o = 0; o < values.size(); ++o)
       for (std::size_t i = 0; i < values[o].reals.size(); ++i)
-        distance[o].reals[i] = 0x1p-19 * distance[o].reals[i] + 2 * last * std::fabs(values[o].reals[i]) + 1e-6 * last;
+        distance[o].reals[i] = part * distance[o].reals[i] + 2 * last * std::fabs(values[o].reals[i]) + 1e-6 * last;
   }
   // The first that is further away; empty if none is.
   std::string miss(const std::vector<std::vector<float>>& results) const {
