@@ -177,8 +177,10 @@ Tensor matmul(At a, At b);
 // Down and across; one number stands for both.
 struct HeightWidth {
   std::int64_t height, width;
-  constexpr HeightWidth(std::int64_t both) : height(both), width(both) {}
-  constexpr HeightWidth(std::int64_t height, std::int64_t width) : height(height), width(width) {}
+  template <std::integral T>
+  constexpr HeightWidth(T both) : height(both), width(both) {}
+  template <std::integral H, std::integral W>
+  constexpr HeightWidth(H height, W width) : height(height), width(width) {}
 };
 struct Conv2dOptions {
   HeightWidth stride = 1;
@@ -186,9 +188,9 @@ struct Conv2dOptions {
   HeightWidth dilation = 1;
   std::int64_t groups = 1;  // output channel o reads the input channels of group o / (O / groups)
 };
-// x [N,C,H,W], or [C,H,W], with weight [O,C/groups,h,w] to [N,O,H',W']: sums of products as in PyTorch, without flipping
-// the weight. H' = (H + 2 padding - dilation (h - 1) - 1) / stride + 1. Dtypes promote; they are floating. The weight's
-// sizes and the channels become constants of a compiled function; N, H and W may vary.
+// x [N,C,H,W], or [C,H,W], with weight [O,C/groups,h,w] to [N,O,H',W']: sums of products as in PyTorch, without
+// flipping the weight. H' = (H + 2 padding - dilation (h - 1) - 1) / stride + 1. Dtypes promote; they are floating. The
+// weight's sizes and the channels become constants of a compiled function; N, H and W may vary.
 Tensor conv2d(At x, At weight, Conv2dOptions options = {});
 
 // ---- indexing -------------------------------------------------------------------------------------------------------
