@@ -19,6 +19,8 @@ using Int = std::int64_t;
 
 // Numbers of the library's enumerations.
 constexpr int forward = 96, direct = 1, any_layout = 1, name_of_kernel = 8;
+constexpr int input_layout = 129, input_gradient_layout = 130, weight_layout = 131, weight_gradient_layout = 132,
+              output_layout = 133, output_gradient_layout = 134;
 
 // Cut until there are so many tiles, into parts of at least so many channels, which the library takes in blocks.
 constexpr Int tiles_wanted = 8, least_channels = 32, block = 16;
@@ -108,8 +110,9 @@ bool Convolution::describe(const Library& library, Description*& description) {
   description = status == 0 ? onednn::describe(library, operation) : nullptr;
   if (!description) return false;
   // Asked for as layouts of a value or of its gradient.
-  const int kinds[] = {s.result == Convolved::output ? 133 : 134, s.result == Convolved::input ? 130 : 129,
-                       of_weight ? 132 : 131};
+  const int kinds[] = {s.result == Convolved::output ? output_layout : output_gradient_layout,
+                       s.result == Convolved::input ? input_gradient_layout : input_layout,
+                       of_weight ? weight_gradient_layout : weight_layout};
   for (int i = 0; i < 3; ++i) values[i]->own = *library.dnnl_primitive_desc_query_md(description, kinds[i], 0);
 
   values[x]->item_step = items * s.input_strides[0];
