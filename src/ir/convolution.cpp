@@ -52,8 +52,9 @@ class Decomposition {
   }
 
   // A convolution with the flipped weights, their channels exchanged, of the gradient with zeros between its elements.
-  Tensor input_gradient(Tensor gradient, Tensor weight, const Shape& input) const {
-    const Shape kernel = type_of(weight).shape;
+  Tensor input_gradient(const Tensor& of_output, const Tensor& of_kernel, const Shape& input) const {
+    const Shape kernel = type_of(of_kernel).shape, output = type_of(of_output).shape;
+    Tensor gradient = of_output, weight = of_kernel;
     Convolution plain = c_;
     for (int i = 0; i < axes_; ++i) {
       const auto axis = static_cast<std::size_t>(i);
@@ -61,7 +62,7 @@ class Decomposition {
       // Padding beyond the kernel's reach is cut off again: its elements read no input.
       const std::int64_t cut_low = std::max<std::int64_t>(0, c_.low[axis] - reach),
                          cut_high = std::max<std::int64_t>(0, c_.high[axis] - reach);
-      const Dim positions = type_of(gradient).shape[i + 2], length = input[i + 2] + Dim(reach),
+      const Dim positions = output[i + 2], length = input[i + 2] + Dim(reach),
                 stretched = (positions - Dim(1)) * Dim(c_.strides[axis]) + Dim(1);
       const Dim before = reach - c_.low[axis] + cut_low, after = length + Dim(cut_low + cut_high) - before - stretched;
       gradient = pad(gradient, {axis_number(i + 2), before, after, c_.strides[axis] - 1});

@@ -1,6 +1,7 @@
 #include "runtime/convolution.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace weft::runtime {
 
@@ -61,6 +62,14 @@ ConvolutionSizes::Int ConvolutionSizes::multiplications() const {
   for (int axis = 0; axis < axes; ++axis)
     count *= kernel[static_cast<std::size_t>(axis)] * positions[static_cast<std::size_t>(axis)];
   return count;
+}
+
+bool ConvolutionSizes::operator<(const ConvolutionSizes& other) const {
+  const auto all = [](const ConvolutionSizes& s) {
+    return std::tie(s.result, s.dtype, s.axes, s.batch, s.inputs, s.outputs, s.groups, s.size, s.kernel, s.positions,
+                    s.strides, s.low, s.high, s.dilation, s.input_strides, s.weight_strides, s.output_strides);
+  };
+  return all(*this) < all(other);
 }
 
 bool convolution_reads(const Shape& shape, std::span<const Dim> strides) {

@@ -2,7 +2,6 @@
 // the batch may be unknown until a call.
 #pragma once
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -44,7 +43,7 @@ struct ConvolutionSizes {
   }
   // Products of two numbers, of one item of the batch.
   Int multiplications() const;
-  auto operator<=>(const ConvolutionSizes&) const = default;
+  bool operator<(const ConvolutionSizes& other) const;  // in some order
 };
 
 // Whether memory of these strides can be read where it lies: known ones, and no element twice.

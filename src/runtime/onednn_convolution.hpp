@@ -38,9 +38,9 @@ class Convolution {
   std::size_t thread_bytes() const;
   std::size_t partial_bytes() const;
 
+  Value values_[3];  // operands, then the result
   ConvolutionSizes sizes_;
   Int parts_ = 1, chunks_ = 1;  // of the channels; of the batch, in a weight's gradient
-  Value values_[3];             // operands, then the result
   std::shared_ptr<const Task> task_;
   std::size_t scratch_ = 0;
 };

@@ -117,9 +117,10 @@ struct DnnConvolution;
 struct DnnAlgorithm {
   int algorithm, status;
   float milliseconds;
+  int unused;
   std::size_t workspace;
   int deterministic, math;
-  int reserved[3];
+  int reserved[4];
 };
 struct Dnn {
   using Sizes = const int*;
