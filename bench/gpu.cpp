@@ -75,6 +75,14 @@ Call matmul() {
       sample({4096, 4096}, 5, dtype), sample({4096, 4096}, 6, dtype), sample({4096}, 7, dtype));
 }
 
+// 32 images of `size` x `size`.
+template <DType dtype, int channels, int size, int outputs, int kernel, int stride>
+Call conv2d() {
+  return of([](const Tensor& x,
+               const Tensor& weight) { return weft::conv2d(x, weight, {.stride = stride, .padding = kernel / 2}); },
+            sample({32, channels, size, size}, 1, dtype), sample({outputs, channels, kernel, kernel}, 2, dtype));
+}
+
 weft::Options bf16() { return {DType::bf16, device}; }
 
 Call layernorm() {
@@ -176,6 +184,10 @@ constexpr struct {
     {"gpu-matmul", "bf16-4096-bias-gelu-tanh", matmul<DType::bf16, weft::Gelu::tanh>},
     {"gpu-matmul", "bf16-4096-bias-gelu", matmul<DType::bf16, weft::Gelu::exact>},
     {"gpu-matmul", "f16-4096-bias-gelu-tanh", matmul<DType::f16, weft::Gelu::tanh>},
+    {"gpu-conv2d", "f32-3x3", conv2d<DType::f32, 64, 56, 64, 3, 1>},
+    {"gpu-conv2d", "f32-7x7-stride2", conv2d<DType::f32, 3, 224, 64, 7, 2>},
+    {"gpu-conv2d", "f32-1x1", conv2d<DType::f32, 256, 56, 64, 1, 1>},
+    {"gpu-conv2d", "bf16-3x3", conv2d<DType::bf16, 64, 56, 64, 3, 1>},
     {"gpu-layernorm", "bf16-16384x4096", layernorm, 8.0 * 16384 * 4096},
     {"gpu-cross-entropy", "bf16-8192x50304", cross_entropy, 4.0 * 8192 * 50304},
     {"gpu-adamw", "f32-100x1M", adamw, 28.0 * 100 * (1 << 20)},

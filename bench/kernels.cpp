@@ -51,6 +51,15 @@ constexpr auto product = [](const Tensor& a, const Tensor& b) { return matmul(a,
 void matmul_f32() { measure(linear_gelu, normal({1024, 1024}, 1), normal({1024, 1024}, 2), normal({1024}, 3)); }
 void matmul_bf16() { measure(product, normal_bf16({1024, 1024}, 1), normal_bf16({1024, 1024}, 2)); }
 
+// Images of `size` x `size`, 8 of them.
+template <int channels, int size, int outputs, int kernel, int stride, int groups = 1>
+void conv2d() {
+  constexpr auto f = [](const Tensor& x, const Tensor& weight) {
+    return weft::conv2d(x, weight, {.stride = stride, .padding = kernel / 2, .groups = groups});
+  };
+  measure(f, normal({8, channels, size, size}, 1), normal({outputs, channels / groups, kernel, kernel}, 2));
+}
+
 constexpr int parameters = 40, elements = 1 << 18;
 void adamw() {
   bench::Parameters model, gradients;
@@ -122,6 +131,11 @@ constexpr struct {
              {"layernorm", layernorm},
              {"matmul-f32", matmul_f32},
              {"matmul-bf16", matmul_bf16},
+             {"conv-3x3", conv2d<64, 56, 64, 3, 1>},
+             {"conv-7x7-stride2", conv2d<3, 224, 64, 7, 2>},
+             {"conv-1x1", conv2d<256, 56, 64, 1, 1>},
+             {"conv-3x3-stride2", conv2d<128, 56, 128, 3, 2>},
+             {"conv-depthwise", conv2d<144, 56, 144, 3, 1, 144>},
              {"adamw", adamw},
              {"sum", sum},
              {"read-loop", read_loop},

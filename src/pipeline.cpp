@@ -51,6 +51,7 @@ constexpr NamedPass graph_passes[] = {
     {"common_subexpressions", anywhere<common_subexpressions>},
     {"orient_matmul", anywhere<orient_matmul>},
     {"simplify_algebra", anywhere<simplify_algebra>},
+    {"decompose_convolution", decompose_convolution, true},
     {"decompose_matmul", decompose_matmul, true},
     {"widen_scatter_add", anywhere<widen_scatter_add>, true},
     {"local_collectives", anywhere<local_collectives>, true},

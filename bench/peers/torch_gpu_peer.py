@@ -18,6 +18,7 @@ device = "cuda"
 bf16 = torch.bfloat16
 torch.manual_seed(0)
 torch.backends.cuda.matmul.allow_tf32 = False
+torch.backends.cudnn.allow_tf32 = False
 
 
 def random(*shape, dtype=torch.float32):
@@ -41,6 +42,11 @@ def copy(bytes_moved):
 def matmul(dtype, form, size=4096):
     return function(lambda a, b, bias: F.gelu(torch.addmm(bias, a, b), approximate=form), (size, size), (size, size), (size,),
                     dtype=dtype)
+
+
+def conv2d(dtype, channels, size, outputs, kernel, stride):
+    return function(lambda x, weight: F.conv2d(x, weight, stride=stride, padding=kernel // 2),
+                    (32, channels, size, size), (outputs, channels, kernel, kernel), dtype=dtype)
 
 
 def sum_all(count=64 << 20):
@@ -138,6 +144,10 @@ CASES = {
     "gpu-matmul": {"bf16-4096-bias-gelu-tanh": matmul(bf16, "tanh"),
                    "bf16-4096-bias-gelu": matmul(bf16, "none"),
                    "f16-4096-bias-gelu-tanh": matmul(torch.float16, "tanh")},
+    "gpu-conv2d": {"f32-3x3": conv2d(torch.float32, 64, 56, 64, 3, 1),
+                   "f32-7x7-stride2": conv2d(torch.float32, 3, 224, 64, 7, 2),
+                   "f32-1x1": conv2d(torch.float32, 256, 56, 64, 1, 1),
+                   "bf16-3x3": conv2d(bf16, 64, 56, 64, 3, 1)},
     "gpu-layernorm": {"bf16-16384x4096": layernorm()},
     "gpu-cross-entropy": {"bf16-8192x50304": cross_entropy_gradients()},
     "gpu-adamw": {"f32-100x1M": adamw()},

@@ -73,6 +73,11 @@ def whole_step(model, x, y):
     return step
 
 
+def conv2d(channels, size, outputs, kernel, stride, groups=1):
+    return function(lambda x, weight: F.conv2d(x, weight, stride=stride, padding=kernel // 2, groups=groups),
+                    (8, channels, size, size), (outputs, channels // groups, kernel, kernel))
+
+
 CASES = {
     "call": function(lambda x: (x + 1) * 2, 16),
     "pointwise": function(lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z),
@@ -84,6 +89,11 @@ CASES = {
     "gpt-d384": gpt(4, 256, 384, 6, 6),
     "matmul-f32": function(lambda x, weight, bias: F.gelu(F.linear(x, weight, bias)), (1024, 1024), (1024, 1024), 1024),
     "matmul-bf16": function(lambda a, b: a @ b, (1024, 1024), (1024, 1024), dtype=torch.bfloat16),
+    "conv-3x3": conv2d(64, 56, 64, 3, 1),
+    "conv-7x7-stride2": conv2d(3, 224, 64, 7, 2),
+    "conv-1x1": conv2d(256, 56, 64, 1, 1),
+    "conv-3x3-stride2": conv2d(128, 56, 128, 3, 2),
+    "conv-depthwise": conv2d(144, 56, 144, 3, 1, 144),
     "layernorm": lambda variant: cases.layer_norm_gradients(cases.compiled_by(variant), 4096, 1024),
     "adamw": lambda variant: cases.adamw(cases.compiled_by(variant), 40, 1 << 18),
     "sum": function(torch.sum, 64 << 20),

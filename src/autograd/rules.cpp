@@ -107,6 +107,29 @@ void vjp_slice(const Pullback& p) {
   p.results[0] = build.make(Op::pad, {g}, Pad{axis, start, after, step - 1});
 }
 
+Shape without_axis(const Shape& shape, int axis) {
+  Shape result;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != axis) result.push_back(shape[i]);
+  return result;
+}
+// Each window back to where it was read, place by place: elements in several windows get the sum.
+void vjp_windows(const Pullback& p) {
+  const auto& windows = p.node().attributes<Windows>();
+  const Shape& from = type_of(p.operand(0)).shape;
+  const Dim count = p.node().type.shape[windows.axis + 1], length = (count - Dim(1)) * Dim(windows.step) + Dim(1);
+  Tensor total;
+  for (std::int64_t place = 0; place < windows.size; ++place) {
+    const Tensor one = build.reshape(build.slice(p.gradient(), {windows.axis, place, 1}, 1),
+                                     without_axis(p.node().type.shape, windows.axis));
+    const Dim before = place * windows.dilation;
+    const Tensor spread =
+        build.make(Op::pad, {one}, Pad{windows.axis, before, from[windows.axis] - before - length, windows.step - 1});
+    total = total.defined() ? build.add(total, spread) : spread;
+  }
+  p.results[0] = total;
+}
+
 void vjp_concat(const Pullback& p) {
   const std::uint8_t axis = p.node().attributes<Along>().axis;
   Dim start = 0;
@@ -196,6 +219,26 @@ void vjp_matmul(const Pullback& p) {
     p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g)))
                                     : matmul(g, seeded(SeededBug::matmul_gradient_not_transposed) ? b : transpose(b));
   if (p.wanted[1]) p.results[1] = is_transposed(b) ? transpose(matmul(transpose(g), a)) : matmul(transpose(a), g);
+}
+
+// A convolution is bilinear: what stands for one of its three values is a convolution of the other two.
+Tensor convolved(const Pullback& p, Op op, const Tensor& a, const Tensor& b, const Tensor& like) {
+  return build.make(op, {a, b}, p.node().attributes(), type_of(like));
+}
+void vjp_convolution(const Pullback& p) {
+  const Tensor &input = p.operand(0), &weight = p.operand(1), &g = p.gradient();
+  if (p.wanted[0]) p.results[0] = convolved(p, Op::convolution_input_gradient, g, weight, input);
+  if (p.wanted[1]) p.results[1] = convolved(p, Op::convolution_weight_gradient, input, g, weight);
+}
+void vjp_convolution_input_gradient(const Pullback& p) {
+  const Tensor &gradient = p.operand(0), &weight = p.operand(1), &g = p.gradient();
+  if (p.wanted[0]) p.results[0] = convolved(p, Op::convolution, g, weight, gradient);
+  if (p.wanted[1]) p.results[1] = convolved(p, Op::convolution_weight_gradient, g, gradient, weight);
+}
+void vjp_convolution_weight_gradient(const Pullback& p) {
+  const Tensor &input = p.operand(0), &gradient = p.operand(1), &g = p.gradient();
+  if (p.wanted[0]) p.results[0] = convolved(p, Op::convolution_input_gradient, gradient, g, input);
+  if (p.wanted[1]) p.results[1] = convolved(p, Op::convolution, input, g, gradient);
 }
 
 void vjp_gather(const Pullback& p) {

@@ -45,6 +45,7 @@ ProcessOptions read_options() {
   }
   options.onednn = number("WEFT_ONEDNN", 1, 0, 1) != 0;
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
+  options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;
   for (std::string_view names = environment("WEFT_SKIP_PASSES"); !names.empty();) {
     const std::string_view name = names.substr(0, names.find(','));

@@ -9,6 +9,8 @@
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
 //   WEFT_ONEDNN           0: no product is given to oneDNN, where it is installed
 //   WEFT_CUDA_GRAPHS      0: steps are launched one by one, where a call could be replayed as one CUDA graph
+//   WEFT_ONEDNN           0: no product and no convolution is given to oneDNN, where it is installed
+//   WEFT_CUDNN            0: no convolution is given to cuDNN, where it is installed
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
 //   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
@@ -30,6 +32,7 @@ struct ProcessOptions {
   std::string isa;              // empty: the widest that the CPU has
   bool onednn = true;
   bool cuda_graphs = true;
+  bool cudnn = true;
   bool nvrtc_check = false;
   std::vector<std::string> skip_passes;
   int num_threads = 0;             // 0: OpenMP's default

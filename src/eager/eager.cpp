@@ -94,6 +94,13 @@ Value execute_view(Op op, const Attributes& attributes, const Type& type, const 
       }
       break;
     }
+    case Op::windows: {
+      const auto& windows = attributes.as<Windows>();
+      for (int i = result.sizes.rank - 1; i > windows.axis; --i) strides[i] = operand.layout.strides[i - 1];
+      strides[windows.axis] *= windows.dilation;
+      strides[windows.axis + 1] *= windows.step;
+      break;
+    }
     default: {  // slice
       const auto& slice = attributes.as<Slice>();
       const std::size_t axis = slice.axis;
@@ -158,6 +165,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::view: return execute_view(op, attributes, type, operands[0]);
     case OpKind::reduce: return execute_reduction(op, attributes.as<Reduce>(), type, operands[0]);
     case OpKind::contraction: return execute_matmul(type, operands[0], operands[1]);
+    case OpKind::convolution: return execute_convolution(op, attributes, type, operands, loc);
     case OpKind::random: return execute_random_bits(type, operands[0], operands[1]);
     case OpKind::effect: return execute_check(attributes.as<Message>(), type, operands[0]);
     case OpKind::assemble:

@@ -64,6 +64,8 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
 Value execute_pointwise(Op op, const Type& type, std::span<const Value> operands);
 Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Value& operand);
 Value execute_matmul(const Type& type, const Value& a, const Value& b);
+Value execute_convolution(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
+                          Loc loc);
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc);
 Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc);
 // The results of a scalar expression, of the given types.

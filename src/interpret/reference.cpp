@@ -110,6 +110,11 @@ Literal interpret_view(Op op, const Attributes& attributes, const Type& type, co
       at = index;
       at[slice.axis] = slice.start.constant() + index[slice.axis] * slice.step;
     }
+    if (op == Op::windows) {
+      const auto& windows = attributes.as<Windows>();
+      for (int axis = 0; axis < from.rank; ++axis) at[axis] = index[axis + (axis > windows.axis)];
+      at[windows.axis] = index[windows.axis + 1] * windows.step + index[windows.axis] * windows.dilation;
+    }
     set(result, i, get(source, from.position(at)));
   });
   return result;
@@ -206,6 +211,44 @@ Literal interpret_matmul(const Type& type, const Literal& a, const Literal& b) {
     }
     set(result, i, total);
   });
+  return result;
+}
+
+// Each product of an element of the input and one of the weight counts for one element of the convolution, and in its
+// gradients for those two.
+Literal interpret_convolution(Op op, const Convolution& c, const Type& type, const Literal& a, const Literal& b) {
+  const bool forward = op == Op::convolution, to_input = op == Op::convolution_input_gradient;
+  Literal result = make_literal(type);
+  std::vector<double> totals(result.reals.size());
+  const Sizes input = sizes_of(to_input ? type : a.type),
+              weight = sizes_of(op == Op::convolution_weight_gradient ? type : b.type),
+              output = sizes_of(forward    ? type
+                                : to_input ? a.type
+                                           : b.type);
+  const std::int64_t outputs_a_group = weight.size[0] / c.groups;
+  output.each([&](const Indices& out, std::int64_t o) {
+    Sizes window = weight;  // of one output channel
+    window.size[0] = 1;
+    window.each([&](const Indices& place, std::int64_t) {
+      Indices in = {}, factor = place;
+      in[0] = out[0], factor[0] = out[1];
+      in[1] = out[1] / outputs_a_group * weight.size[1] + place[1];
+      for (int i = 2; i < input.rank; ++i) {
+        const auto axis = static_cast<std::size_t>(i - 2);
+        in[i] = out[i] * c.strides[axis] - c.low[axis] + place[i] * c.dilation[axis];
+        if (in[i] < 0 || in[i] >= input.size[i]) return;
+      }
+      const auto x = static_cast<std::size_t>(input.position(in)),
+                 w = static_cast<std::size_t>(weight.position(factor)), y = static_cast<std::size_t>(o);
+      if (forward)
+        totals[y] += a.reals[x] * b.reals[w];
+      else if (to_input)
+        totals[x] += a.reals[y] * b.reals[w];
+      else
+        totals[w] += a.reals[x] * b.reals[y];
+    });
+  });
+  for (std::size_t i = 0; i < totals.size(); ++i) set(result, static_cast<std::int64_t>(i), {totals[i], 0});
   return result;
 }
 
@@ -332,6 +375,8 @@ struct Interpreter {
       case OpKind::view: return one(interpret_view(node.op, attributes, type, *operands[0]));
       case OpKind::reduce: return one(interpret_reduce(node.op, attributes.as<Reduce>(), type, *operands[0]));
       case OpKind::contraction: return one(interpret_matmul(type, *operands[0], *operands[1]));
+      case OpKind::convolution:
+        return one(interpret_convolution(node.op, attributes.as<Convolution>(), type, *operands[0], *operands[1]));
       case OpKind::random: return one(interpret_random_bits(type, *operands[0], *operands[1]));
       case OpKind::identity:
       case OpKind::collective: return one(*operands[0]);
@@ -377,7 +422,8 @@ bool is_exact(const Node& node) {
     case OpKind::pointwise: return info(node.op).rounding == Rounding::exact;
     case OpKind::cast: return node.op == Op::bitcast;
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
-    case OpKind::contraction: return false;
+    case OpKind::contraction:
+    case OpKind::convolution: return false;
     case OpKind::index: return node.op == Op::gather;
     default: return true;
   }
@@ -398,6 +444,10 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
     scale = interpret_reduce(Op::sum, node.attributes<Reduce>(), value.type, magnitudes(*operands[0])).reals;
   if (node.op == Op::matmul)
     scale = interpret_matmul(value.type, magnitudes(*operands[0]), magnitudes(*operands[1])).reals;
+  if (info(node.op).kind == OpKind::convolution)
+    scale = interpret_convolution(node.op, node.attributes<Convolution>(), value.type, magnitudes(*operands[0]),
+                                  magnitudes(*operands[1]))
+                .reals;
   if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());
   for (std::size_t i = 0; i < value.reals.size(); ++i) {
     by.state ^= by.state << 13, by.state ^= by.state >> 7, by.state ^= by.state << 17;

@@ -156,6 +156,17 @@ struct Slice {
   }
 };
 
+// The axis becomes two: the place in a window, and the window. Element (place, window) is the operand's element
+// window * step + place * dilation.
+struct Windows {
+  std::int64_t size = 1, step = 1, dilation = 1;  // all at least 1
+  std::uint8_t axis = no_axis;
+  static constexpr auto fields() {
+    return std::array{field<&Windows::axis>("axis"), field<&Windows::size>("size"), field<&Windows::step>("step"),
+                      field<&Windows::dilation>("dilation")};
+  }
+};
+
 struct Pad {
   std::uint8_t axis = no_axis;
   Dim before = 0, after = 0;  // zeros
@@ -169,6 +180,17 @@ struct Pad {
 struct Reduce {
   AxisSet axes = {};
   static constexpr auto fields() { return std::array{field<&Reduce::axes>("axes")}; }
+};
+
+// Lists have an item for each axis behind the channels.
+struct Convolution {
+  List<std::int64_t> strides = {}, low = {}, high = {}, dilation = {};  // low, high: zeros before and after the input
+  std::int64_t groups = 1;
+  static constexpr auto fields() {
+    return std::array{field<&Convolution::strides>("strides"), field<&Convolution::low>("low"),
+                      field<&Convolution::high>("high"), field<&Convolution::dilation>("dilation"),
+                      field<&Convolution::groups>("groups")};
+  }
 };
 
 struct Collective {

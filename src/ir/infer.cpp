@@ -89,6 +89,21 @@ Type infer_view(Op op, std::span<const Tensor> operands, const Attributes& attri
       result.shape[axis] = wanted.shape[axis];
       break;
     }
+    case Op::windows: {
+      const auto& windows = attributes.as<Windows>();
+      WEFT_CHECK(windows.axis < rank && rank < max_rank && windows.size > 0 && windows.step > 0 &&
+                 windows.dilation > 0);
+      const Dim span = Dim(windows.dilation) * Dim(windows.size - 1), size = source.shape[windows.axis];
+      WEFT_CHECK(!size.is_constant() || size > span, "a window is longer than axis ", int{windows.axis}, " of ",
+                 to_string(source));
+      result.shape = Shape();
+      for (int i = 0; i < rank; ++i) {
+        if (i == windows.axis) result.shape.push_back(windows.size);
+        result.shape.push_back(i == windows.axis ? (size - span - Dim(1)) / Dim(windows.step) + Dim(1)
+                                                 : source.shape[i]);
+      }
+      break;
+    }
     default: WEFT_CHECK(false, info(op).name);
   }
   return result;
@@ -149,6 +164,61 @@ Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
   return result;
 }
 
+// Of operands that fit: [N, O, positions...].
+Shape convolution_shape(const Shape& input, const Shape& weight, const Convolution& c) {
+  Shape result = Shape::of(input[0], weight[0]);
+  for (int i = 2; i < input.rank(); ++i) {
+    const auto axis = static_cast<std::size_t>(i - 2);
+    const Dim padded = input[i] + Dim(c.low[axis] + c.high[axis]), span = Dim(c.dilation[axis]) * (weight[i] - Dim(1));
+    result.push_back((padded - span - Dim(1)) / Dim(c.strides[axis]) + Dim(1));
+  }
+  return result;
+}
+
+Type infer_convolution(Op op, std::span<const Tensor> operands, const Convolution& c, const Type& wanted, Loc loc) {
+  const Type &a = type_of(operands[0]), &b = type_of(operands[1]);
+  const char* const name = info(op).name;
+  if (a.dtype != b.dtype || !is_floating(a.dtype))
+    fail(name, loc, "needs two operands of one floating dtype: ", describe_operands(operands));
+  if (a.device != b.device) fail(name, loc, "operands live on different devices: ", describe_operands(operands));
+  Type result = a;
+  result.weak = false;
+  if (op != Op::convolution) result.shape = wanted.shape;
+  const Shape& input = op == Op::convolution_input_gradient ? result.shape : a.shape;
+  const Shape& weight = op == Op::convolution_weight_gradient ? result.shape : b.shape;
+  const int rank = input.rank();
+  const auto axes = static_cast<std::size_t>(rank - 2);
+  if (rank < 3 || rank > 5 || weight.rank() != rank)
+    fail(name, loc, "needs an input [N,C,...] and a weight [O,C/groups,...] of 1 to 3 further axes each: ",
+         describe_operands(operands));
+  WEFT_CHECK(c.strides.count == axes && c.low.count == axes && c.high.count == axes && c.dilation.count == axes);
+  for (std::size_t i = 0; i < axes; ++i) {
+    if (c.strides[i] < 1) fail(name, loc, "a stride is ", c.strides[i]);
+    if (c.dilation[i] < 1) fail(name, loc, "a dilation is ", c.dilation[i]);
+    if (c.low[i] < 0 || c.high[i] < 0) fail(name, loc, "negative padding");
+  }
+  if (c.groups < 1) fail(name, loc, "there are ", c.groups, " groups");
+  const Dim groups = c.groups;
+  if (!(weight[1] * groups == input[1]))
+    fail(name, loc, "the input's channels are not those of the weight, times ", counted(c.groups, "group", "groups"),
+         ": ", describe_operands(operands));
+  if (c.groups != 1 && !(weight[0] % groups == Dim(0)))
+    fail(name, loc, c.groups, " groups do not divide the weight's output channels: ", describe_operands(operands));
+  for (int i = 2; i < rank; ++i) {
+    const auto axis = static_cast<std::size_t>(i - 2);
+    if (weight[i] < Dim(1)) fail(name, loc, "a kernel of no elements: ", describe_operands(operands));
+    if (input[i] + Dim(c.low[axis] + c.high[axis]) <= Dim(c.dilation[axis]) * (weight[i] - Dim(1)))
+      fail(name, loc, "the kernel is larger than the padded input: ", describe_operands(operands));
+  }
+  const Shape forward = convolution_shape(input, weight, c);
+  if (op == Op::convolution)
+    result.shape = forward;
+  else if (const Shape& gradient = op == Op::convolution_input_gradient ? a.shape : b.shape; !(gradient == forward))
+    fail(name, loc, "the gradient is not of the convolution's shape ", to_string(forward), ": ",
+         describe_operands(operands));
+  return result;
+}
+
 Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Loc loc) {
   // gather(table, index), scatter_add(index, updates): rows are axis 0 of the table.
   const Type& index = type_of(op == Op::gather ? operands[1] : operands[0]);
@@ -187,6 +257,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::assemble: return infer_assemble(op, operands, attributes, loc);
     case OpKind::reduce: return infer_reduce(op, operands, attributes, loc);
     case OpKind::contraction: return infer_matmul(operands, loc);
+    case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
     case OpKind::index: return infer_index(op, operands, wanted, loc);
     case OpKind::collective: return type_of(operands[0]);
     case OpKind::identity: {

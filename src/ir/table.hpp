@@ -14,6 +14,7 @@ enum class OpKind : std::uint8_t {
   cast,
   reduce,
   contraction,
+  convolution,
   index,
   random,
   identity,

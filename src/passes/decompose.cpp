@@ -1,7 +1,7 @@
 #include "passes/decompose.hpp"
 
 #include "base/fail.hpp"
-#include "ir/builder.hpp"
+#include "ir/convolution.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
@@ -58,6 +58,23 @@ Graph decompose_matmul(const Graph& graph, const PassContext& context) {
       if (context.provided(*wide.node())) return build.cast(wide, node.type.dtype);
     }
     return product_and_sum(node, operands[0], operands[1]);
+  });
+}
+
+Graph decompose_convolution(const Graph& graph, const PassContext& context) {
+  const auto in_body = [&](const Graph& body) { return decompose_convolution(body, context); };
+  return rewrite(in_bodies(graph, in_body), [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
+    if (info(node.op).kind != OpKind::convolution || context.provided(node)) return {};
+    const Builder build(node);
+    DType dtype = node.type.dtype;
+    if (dtype == DType::f16 || dtype == DType::bf16) {
+      const Type square{dtype, false, node.type.device, Shape::of(16, 16)};
+      const Tensor matrix = build.input(0, square);
+      if (!context.provided(*build.make(Op::matmul, {matrix, matrix}).node())) dtype = DType::f32;
+    }
+    const Tensor a = build.cast(operands[0], dtype), b = build.cast(operands[1], dtype);
+    const Tensor whole = build.make(node.op, {a, b}, node.attributes(), node.type);
+    return build.cast(convolution_by_products(*whole.node(), a, b), node.type.dtype);
   });
 }
 

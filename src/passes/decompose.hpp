@@ -5,6 +5,10 @@
 
 namespace weft {
 
+// Convolutions that nobody does whole, as matrix products and sums of products (ir/convolution.hpp). Of 16-bit floats
+// in f32 where nobody multiplies matrices of them.
+Graph decompose_convolution(const Graph& graph, const PassContext& context);
+
 // Matrix products that nobody does as they are. 16-bit floats: the f32 product of casts, where somebody does that.
 // Others: a product of elements and a sum, which fuse.
 Graph decompose_matmul(const Graph& graph, const PassContext& context);

@@ -14,8 +14,8 @@
 namespace weft::runtime::onednn {
 
 namespace {
-constexpr int cpu = 1;                             // a kind of engine
-constexpr int cpu_avx512 = 0x27, cpu_bf16 = 0xe7;  // bits of the CPU's instructions
+constexpr int cpu = 1;                                             // a kind of engine
+constexpr int cpu_avx2 = 0x7, cpu_avx512 = 0x27, cpu_bf16 = 0xe7;  // bits of the CPU's instructions
 }  // namespace
 
 std::shared_ptr<const Library> load(const char* file) {
@@ -36,8 +36,15 @@ std::shared_ptr<const Library> load(const char* file) {
   WEFT_READ(dnnl_stream_create);
   WEFT_READ(dnnl_stream_destroy);
   WEFT_READ(dnnl_memory_desc_init_by_strides);
+  WEFT_READ(dnnl_memory_desc_init_by_tag);
+  WEFT_READ(dnnl_memory_desc_equal);
   WEFT_READ(dnnl_memory_desc_get_size);
   WEFT_READ(dnnl_matmul_desc_init);
+  WEFT_READ(dnnl_dilated_convolution_forward_desc_init);
+  WEFT_READ(dnnl_dilated_convolution_backward_data_desc_init);
+  WEFT_READ(dnnl_dilated_convolution_backward_weights_desc_init);
+  WEFT_READ(dnnl_reorder_primitive_desc_create);
+  WEFT_READ(dnnl_primitive_desc_query);
   WEFT_READ(dnnl_primitive_attr_create);
   WEFT_READ(dnnl_primitive_attr_destroy);
   WEFT_READ(dnnl_primitive_attr_set_scratchpad_mode);
@@ -58,7 +65,8 @@ std::shared_ptr<const Library> load(const char* file) {
 
 const Library* library() {
   static constinit Lazy<const std::shared_ptr<const Library>> instance;
-  return instance.get([] { return options().onednn ? load("libdnnl.so.2") : std::shared_ptr<const Library>(); }).get();
+  if (!options().onednn) return nullptr;
+  return instance.get([] { return load("libdnnl.so.2"); }).get();
 }
 
 std::string name(const Library& library) {
@@ -66,9 +74,18 @@ std::string name(const Library& library) {
   return concat_text("oneDNN ", version.major, ".", version.minor, ".", version.patch);
 }
 
+static bool has(const Library& library, int instructions) {
+  return (library.dnnl_get_effective_cpu_isa() & instructions) == instructions;
+}
+
 bool is_fast(const Library& library, DType dtype) {
   const int wanted = dtype == DType::f32 ? cpu_avx512 : dtype == DType::bf16 ? cpu_bf16 : ~0;
-  return host_isa() == Isa::avx512 && (library.dnnl_get_effective_cpu_isa() & wanted) == wanted;
+  return host_isa() == Isa::avx512 && has(library, wanted);
+}
+
+bool convolves_fast(const Library& library, DType dtype) {
+  if (dtype == DType::bf16) return is_fast(library, dtype);
+  return dtype == DType::f32 && host_isa() != Isa::baseline && has(library, cpu_avx2);
 }
 
 }  // namespace weft::runtime::onednn

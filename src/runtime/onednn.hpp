@@ -40,8 +40,26 @@ struct Library {
   int (*dnnl_stream_destroy)(Stream*);
   int (*dnnl_memory_desc_init_by_strides)(Layout*, int axes, const std::int64_t* sizes, int type,
                                           const std::int64_t* strides);
+  int (*dnnl_memory_desc_init_by_tag)(Layout*, int axes, const std::int64_t* sizes, int type, int tag);
+  int (*dnnl_memory_desc_equal)(const Layout*, const Layout*);
   std::size_t (*dnnl_memory_desc_get_size)(const Layout*);
   int (*dnnl_matmul_desc_init)(Operation*, const Layout* a, const Layout* b, const Layout* bias, const Layout* c);
+  int (*dnnl_dilated_convolution_forward_desc_init)(Operation*, int purpose, int algorithm, const Layout* source,
+                                                    const Layout* weights, const Layout* bias, const Layout* result,
+                                                    const std::int64_t* strides, const std::int64_t* dilation,
+                                                    const std::int64_t* low, const std::int64_t* high);
+  int (*dnnl_dilated_convolution_backward_data_desc_init)(Operation*, int algorithm, const Layout* source,
+                                                          const Layout* weights, const Layout* result,
+                                                          const std::int64_t* strides, const std::int64_t* dilation,
+                                                          const std::int64_t* low, const std::int64_t* high);
+  int (*dnnl_dilated_convolution_backward_weights_desc_init)(Operation*, int algorithm, const Layout* source,
+                                                             const Layout* weights, const Layout* bias,
+                                                             const Layout* result, const std::int64_t* strides,
+                                                             const std::int64_t* dilation, const std::int64_t* low,
+                                                             const std::int64_t* high);
+  int (*dnnl_reorder_primitive_desc_create)(Description**, const Layout* from, Engine*, const Layout* to, Engine*,
+                                            const Attributes*);
+  int (*dnnl_primitive_desc_query)(const Description*, int what, int index, void* result);
   int (*dnnl_primitive_attr_create)(Attributes**);
   int (*dnnl_primitive_attr_destroy)(Attributes*);
   int (*dnnl_primitive_attr_set_scratchpad_mode)(Attributes*, int mode);
@@ -62,7 +80,9 @@ const Library* library();
 std::shared_ptr<const Library> load(const char* file);
 // "oneDNN 2.6.3"
 std::string name(const Library& library);
-// Whether this CPU has the instructions with which products of the dtype are faster than our own.
+// Whether this CPU has the instructions with which products of the dtype are faster than our own, and whether it has
+// those with which convolutions are.
 bool is_fast(const Library& library, DType dtype);
+bool convolves_fast(const Library& library, DType dtype);
 
 }  // namespace weft::runtime::onednn

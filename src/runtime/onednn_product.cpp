@@ -1,7 +1,5 @@
 #include "runtime/onednn_product.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -13,93 +11,20 @@
 
 namespace weft::runtime::onednn {
 
-namespace {
-
-// Numbers of the library's enumerations.
-constexpr int source = 1, weights = 33, result = 17, scratchpad = 80;  // arguments
-constexpr int out_of_memory = 1;                                       // a status
-constexpr int in_order = 1, by_user = 1, scratchpad_layout = 136;
-constexpr int unsigned_bytes = 6;
-constexpr int data_type(DType dtype) { return dtype == DType::bf16 ? 2 : 3; }
-
-// What the library makes on this thread, or does, is for one thread.
-class OneThread {
- public:
-  OneThread() { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-
- private:
-  const int before_ = omp_get_max_threads();
-};
-
-}  // namespace
-
-struct Product::Tile {
-  const Library& library;
-  Layout a, b, c, scratch_layout;
-  std::size_t scratch = 0;
-  Primitive* primitive = nullptr;
-
-  explicit Tile(const Library& from) : library(from) {}
-  Tile(const Tile&) = delete;
-  ~Tile() {
-    if (primitive) library.dnnl_primitive_destroy(primitive);
-  }
-
-  static std::shared_ptr<const Tile> make(const Product& product, Int rows, Int columns) {
-    const Library& library = *product.library_;
-    auto tile = std::make_shared<Tile>(library);
-    const auto lay = [&](Layout& layout, Int height, Int width, const Operand& operand) {
-      // The stride of an axis of one element says nothing, and the library wants it to be in order too.
-      const Int sizes[] = {height, width},
-                strides[] = {height == 1 ? std::max(width * operand.column, Int{1}) : operand.row,
-                             width == 1 ? (operand.row == 1 ? height : 1) : operand.column};
-      return library.dnnl_memory_desc_init_by_strides(&layout, 2, sizes, data_type(product.dtype_), strides) == 0;
-    };
-    if (!lay(tile->a, rows, product.k_, product.a_) || !lay(tile->b, product.k_, columns, product.b_) ||
-        !lay(tile->c, rows, columns, product.c_))
-      return nullptr;
-    Operation operation;
-    if (library.dnnl_matmul_desc_init(&operation, &tile->a, &tile->b, nullptr, &tile->c) != 0) return nullptr;
-    Attributes* attributes = nullptr;
-    Description* description = nullptr;
-    if (library.dnnl_primitive_attr_create(&attributes) == 0) {
-      library.dnnl_primitive_attr_set_scratchpad_mode(attributes, by_user);
-      library.dnnl_primitive_desc_create(&description, &operation, attributes, library.engine, nullptr);
-      library.dnnl_primitive_attr_destroy(attributes);
-    }
-    if (!description) return nullptr;
-    const Layout* scratch = library.dnnl_primitive_desc_query_md(description, scratchpad_layout, 0);
-    tile->scratch = scratch ? library.dnnl_memory_desc_get_size(scratch) : 0;
-    const Int bytes = static_cast<Int>(tile->scratch), step = 1;
-    if (bytes > 0) library.dnnl_memory_desc_init_by_strides(&tile->scratch_layout, 1, &bytes, unsigned_bytes, &step);
-    library.dnnl_primitive_create(&tile->primitive, description);
-    library.dnnl_primitive_desc_destroy(description);
-    return tile->primitive ? tile : nullptr;
-  }
-  void run(const std::byte* from_a, const std::byte* from_b, std::byte* to, std::byte* space) const {
-    struct Objects {  // of one execution
-      const Library& library;
-      Stream* stream = nullptr;
-      Argument arguments[4] = {{source, nullptr}, {weights, nullptr}, {result, nullptr}, {scratchpad, nullptr}};
-      ~Objects() {
-        for (const Argument& argument : arguments)
-          if (argument.memory) library.dnnl_memory_destroy(argument.memory);
-        if (stream) library.dnnl_stream_destroy(stream);
-      }
-    } objects{library};
-    const Layout* const layouts[] = {&a, &b, &c, &scratch_layout};
-    void* const data[] = {const_cast<std::byte*>(from_a), const_cast<std::byte*>(from_b), to, space};
-    const int count = scratch > 0 ? 4 : 3;
-    int status = library.dnnl_stream_create(&objects.stream, library.engine, in_order);
-    for (int i = 0; i < count && status == 0; ++i)
-      status = library.dnnl_memory_create(&objects.arguments[i].memory, layouts[i], library.engine, data[i]);
-    if (status == 0) status = library.dnnl_primitive_execute(primitive, objects.stream, count, objects.arguments);
-    if (status == out_of_memory) throw OutOfMemory("[matmul] oneDNN found no memory");
-    WEFT_CHECK(status == 0, "oneDNN failed in a product: status ", status);
-  }
-};
+std::shared_ptr<const Task> Product::make_tile(Int rows, Int columns) const {
+  Layout a, b, c;
+  const auto lay = [&](Layout& layout, Int height, Int width, const Operand& operand) {
+    // The stride of an axis of one element says nothing, and the library wants it to be in order too.
+    const Int sizes[] = {height, width},
+              strides[] = {height == 1 ? std::max(width * operand.column, Int{1}) : operand.row,
+                           width == 1 ? (operand.row == 1 ? height : 1) : operand.column};
+    return library_->dnnl_memory_desc_init_by_strides(&layout, 2, sizes, data_type(dtype_), strides) == 0;
+  };
+  if (!lay(a, rows, k_, a_) || !lay(b, k_, columns, b_) || !lay(c, rows, columns, c_)) return nullptr;
+  Operation operation;
+  if (library_->dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c) != 0) return nullptr;
+  return Task::make(*library_, operation, {{argument::source, a}, {argument::weights, b}, {argument::result, c}});
+}
 
 Product::Int Product::Operand::at(const std::vector<Int>& sizes, Int item, Int i, Int j) const {
   Int position = i * row + j * column;
@@ -128,15 +53,15 @@ bool Product::cut() {
   const Int heights[] = {rows_, (m_ - 1) % rows_ + 1}, widths[] = {columns_, (n_ - 1) % columns_ + 1};
   for (const int down : {0, 1})
     for (const int across : {0, 1}) {
-      std::shared_ptr<const Tile>& tile = whole_[down][across];
+      std::shared_ptr<const Task>& tile = whole_[down][across];
       if (down && heights[1] == heights[0])
         tile = whole_[0][across];
       else if (across && widths[1] == widths[0])
         tile = whole_[down][0];
       else
-        tile = Tile::make(*this, heights[down], widths[across]);
+        tile = make_tile(heights[down], widths[across]);
       if (!tile) return false;
-      scratch_ = std::max(scratch_, count_of(static_cast<Int>(tile->scratch), 64) * std::size_t{64});
+      scratch_ = std::max(scratch_, tile->scratch());
     }
   return true;
 }
@@ -232,10 +157,10 @@ void Product::run(const Matmul& now, const void* a, const void* b, void* c, std:
         for (Int index = begin; index < end; ++index) {
           const Int item = index / (work.down * work.across), down = index / work.across % work.down,
                     across = index % work.across, i = down * it.rows_, j = across * it.columns_;
-          it.whole_[down + 1 == work.down][across + 1 == work.across]->run(
-              work.a + work.element * it.a_.at(it.batch_, item, i, 0),
-              work.b + work.element * it.b_.at(it.batch_, item, 0, j),
-              work.c + work.element * it.c_.at(it.batch_, item, i, j), space);
+          void* const data[] = {const_cast<std::byte*>(work.a + work.element * it.a_.at(it.batch_, item, i, 0)),
+                                const_cast<std::byte*>(work.b + work.element * it.b_.at(it.batch_, item, 0, j)),
+                                work.c + work.element * it.c_.at(it.batch_, item, i, j)};
+          it.whole_[down + 1 == work.down][across + 1 == work.across]->run(data, space, "matmul");
         }
       },
       &work);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/onednn.hpp"
+#include "runtime/onednn_task.hpp"
 #include "runtime/product_numbers.hpp"
 #include "runtime/step.hpp"
 
@@ -33,8 +33,8 @@ class Product {
     std::vector<Int> batch;  // strides
     Int at(const std::vector<Int>& sizes, Int item, Int i, Int j) const;
   };
-  struct Tile;  // the primitive of one shape of tiles
   Product() = default;
+  std::shared_ptr<const Task> make_tile(Int rows, Int columns) const;
   bool cut();
   Int tiles() const;
   std::size_t result_bytes() const;  // of the workspace
@@ -47,7 +47,7 @@ class Product {
   std::vector<Int> batch_;                                          // sizes
   Operand a_, b_, c_;
   std::size_t scratch_ = 0;                  // bytes that a tile wants
-  std::shared_ptr<const Tile> whole_[2][2];  // by whether the tile is at the lower and at the right end
+  std::shared_ptr<const Task> whole_[2][2];  // by whether the tile is at the lower and at the right end
 };
 
 }  // namespace onednn

@@ -50,6 +50,7 @@ class Grouper {
       case OpKind::view:
       case OpKind::identity: placement.role = Role::inlined; return;
       case OpKind::contraction:
+      case OpKind::convolution:
       case OpKind::effect: return place_external(node, Role::external);
       case OpKind::assemble: return place_external(node, Role::assembled);
       case OpKind::index:
@@ -123,7 +124,9 @@ class Grouper {
       at(base).realized = true;
       return;
     }
-    need_memory(operand);
+    // A reshape of a view is computed over the view's axes: its elements lie in the same order.
+    const Tensor rows = memory_base(operand);
+    need_memory(reads_in_place(node, operand, rows) ? rows : operand);
   }
 
   bool reads_in_place(const Node& node, const Tensor& operand, const Tensor& base) {

@@ -26,7 +26,7 @@ enum class Role : std::uint8_t {
   leaf,       // input, data: has memory already
   inlined,    // constants, views, scalars: computed where they are read
   grouped,    // computed in a group; gets memory when `realized`
-  external,   // matmul, scatter_add, check: a library step
+  external,   // matmul, convolution, scatter_add, check: a library step
   assembled,  // concat, pad: memory that several kernels fill
 };
 

@@ -68,6 +68,12 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
       result[slice.axis] = start + index[slice.axis] * Dim(slice.step);
       return result;
     }
+    case Op::windows: {
+      const auto& windows = view.attributes<Windows>();
+      for (std::size_t i = 0; i < rank; ++i) result[i] = index[i + (i > windows.axis)];
+      result[windows.axis] = index[windows.axis + 1u] * Dim(windows.step) + index[windows.axis] * Dim(windows.dilation);
+      return result;
+    }
     case Op::reshape: return reshape_index(view.type.shape, source.shape, index);
     default: return index;  // identities
   }

@@ -6,7 +6,7 @@ namespace weft {
 
 using IndexVector = std::vector<Dim>;
 
-// The operand's index of element `index` of a reshape, permute, expand, slice or identity node.
+// The operand's index of element `index` of a reshape, permute, expand, slice, windows or identity node.
 IndexVector map_through_view(const Node& view, const IndexVector& index);
 
 // Row-major linear offset of an element in a contiguous value of this shape.

@@ -65,6 +65,11 @@ std::vector<Case> structural_cases() {
   Literal m = numbers(Shape::of(3, 4), -2, 2, 1), v = numbers(Shape::of(5), -2, 2, 2),
           cube = numbers(Shape::of(2, 3, 4), -2, 2, 4);
   Literal rows = integers(Shape::of(2, 2), {2, 0, 2, 2});
+  Literal image = numbers(Shape::of(2, 4, 5), -2, 2, 11), kernel = numbers(Shape::of(2, 2, 2), -2, 2, 12),
+          slope = numbers(Shape::of(2, 2, 3), -2, 2, 13);
+  Convolution by_groups;
+  by_groups.strides.push_back(2), by_groups.low.push_back(1), by_groups.high.push_back(2);
+  by_groups.dilation.push_back(2), by_groups.groups = 2;
   using X = const std::vector<Tensor>&;
   return {
       {"cast to f64", {m}, [](X x) { return cast(cast(x[0], DType::f64) * x[0], DType::f64); }},
@@ -142,6 +147,29 @@ std::vector<Case> structural_cases() {
        [](X x) { return square(matmul(transpose(x[0]), transpose(x[1]))); }},
       {"matmul of batches", {cube, numbers(Shape::of(4, 2), -2, 2, 6)}, [](X x) { return square(matmul(x[0], x[1])); }},
       {"matmul of vectors", {v, v}, [](X x) { return square(matmul(x[0], x[1])); }},
+      {"windows",
+       {numbers(Shape::of(2, 9), -2, 2, 10)},
+       [](X x) {
+         return square(record(Op::windows, {x[0]}, Windows{3, 2, 2, 1}, {}, {}));
+       }},
+      {"convolution",
+       {image, kernel},
+       [=](X x) {
+         return square(record(Op::convolution, {x[0], x[1]}, by_groups, {}, {}));
+       }},
+      {"convolution_input_gradient",
+       {slope, kernel},
+       [=](X x) {
+         return square(record(Op::convolution_input_gradient, {x[0], x[1]}, by_groups, image.type, {}));
+       }},
+      {"convolution_weight_gradient",
+       {image, slope},
+       [=](X x) {
+         return square(record(Op::convolution_weight_gradient, {x[0], x[1]}, by_groups, kernel.type, {}));
+       }},
+      {"convolution of one channel a group",
+       {numbers(Shape::of(2, 2, 4, 4), -2, 2, 14), numbers(Shape::of(2, 1, 3, 2), -2, 2, 15)},
+       [](X x) { return square(conv2d(x[0], x[1], {.padding = 1, .groups = 2})); }},
       {"gather", {m, rows}, [](X x) { return square(gather(x[0], x[1])); }},
       {"scatter_add",
        {cube, integers(Shape::of(2), {4, 4})},

@@ -68,6 +68,14 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
       {"simplify_algebra", body([](Tensor a, Tensor) { return std::vector{-(-a)}; })},
       {"common_subexpressions", body([](Tensor a, Tensor b) { return std::vector{exp(a + b) * exp(a + b)}; })},
       {"orient_matmul", body([](Tensor a, Tensor b) { return std::vector{transpose(matmul(a, transpose(b)))}; })},
+      {"decompose_convolution", body([](Tensor a, Tensor b) {
+         Convolution c;
+         for (auto* list : {&c.strides, &c.dilation}) list->push_back(1);
+         for (auto* list : {&c.low, &c.high}) list->push_back(0);
+         const auto image_of = [](const Tensor& x) { return cast(reshape(x, {1, 2, 3}), DType::f64); };  // no library's
+         const Tensor image = image_of(a), weight = image_of(b);
+         return std::vector{record(Op::convolution, {image, weight}, c, {}, {})};
+       })},
       {"decompose_matmul",
        body([&](Tensor a, Tensor b) { return std::vector{matmul(matrix(a), transpose(matrix(b)))}; })},
       {"widen_scatter_add", body([](Tensor a, Tensor) {

@@ -168,6 +168,23 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       if (rank < 2 || x.dtype() == DType::boolean || x.dtype() == DType::u8) return {};
       return number(step, 1) % 2 ? matmul(x, transpose(x)) : matmul(transpose(x), x);
     }
+    case Op::windows: {
+      const Windows windows{number(step, 1) % 3 + 1, number(step, 2) % 3 + 1, number(step, 3) % 2 + 1,
+                            static_cast<std::uint8_t>(axis)};
+      if (rank == 0 || rank > 4 || shape[axis] <= Dim(windows.dilation * (windows.size - 1))) return {};
+      return record(Op::windows, {x}, windows, {}, {});
+    }
+    case Op::convolution: {  // of rows as channels, or as groups of one, with a part of itself. Padding times what is
+                             // not finite is nobody's promise: there is none
+      if (rank != 2 || !is_floating(x.dtype()) || !(shape[0] >= Dim(1)) || !(shape[1] >= Dim(2))) return {};
+      const bool grouped = number(step, 2) % 2 && shape[0].is_constant();
+      Convolution c;
+      c.strides.push_back(number(step, 1) % 3 + 1), c.dilation.push_back(number(step, 3) % 2 + 1);
+      c.low.push_back(0), c.high.push_back(0);
+      if (grouped) c.groups = shape[0].constant();
+      const Tensor part = tanh(slice(tamed(x), 1, 0, 2)), weight = unsqueeze(part, grouped ? 1 : 0);
+      return squeeze(record(Op::convolution, {unsqueeze(x, 0), weight}, c, {}, {}), 0);
+    }
     case Op::gather: {
       if (rank == 0 || shape[0].same(Dim(0))) return {};
       const Tensor& other =
@@ -215,6 +232,7 @@ Op random_op(Random& random) {
     OpKind kind = info(op).kind;
     bool structural = kind != OpKind::pointwise;
     if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::call) continue;
+    if (op == Op::convolution_input_gradient || op == Op::convolution_weight_gradient) continue;
     if (structural == (random() % 2 == 0)) return op;
   }
 }

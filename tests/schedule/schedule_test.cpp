@@ -304,6 +304,16 @@ TEST_CASE("matmul reads transposed and sliced operands where they lie") {
   CHECK(kernels(t.schedule({matmul(slice(x, 1, 0, slice_end, 2), slice(x, 0, 0, 8))})) == 1);
 }
 
+TEST_CASE("a reshape of a view that a product reads is copied over the view's axes, without divisions") {
+  Traced r;
+  Tensor x = r.f32(4, 9, 5, 7), w = r.f32(7 * 9, 6);
+  Schedule schedule = r.schedule({matmul(reshape(permute(x, {0, 2, 3, 1}), {20, 63}), w)});
+  REQUIRE(kernels(schedule) == 1);
+  for (const loop::Instruction& it : kernel(schedule, 0).body)
+    CHECK_FALSE(dims::any_atom(it.index, [](const DimNode& atom) { return atom.kind != DimKind::axis; }));
+  CHECK(product(schedule.steps.back()).a_row.same(Dim(63)));
+}
+
 TEST_CASE("what a product alone reads in another order is written in that order") {
   Traced t;
   Tensor x = t.f32(6, 4, 10), w = t.f32(10, 4, 3);

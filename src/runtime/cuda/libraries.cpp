@@ -157,6 +157,41 @@ void check_blas(int result, const char* call) {
   if (result != 0) fail("cuda", {}, call, ": cuBLASLt's status ", result);
 }
 
+const Dnn& dnn() {
+  static constinit Lazy<const Dnn> instance;
+  return instance.get([] {
+    Loader library("cuDNN 9", {"libcudnn.so.9"});
+    Dnn table;
+    library.read({WEFT_SYMBOL(cudnnCreate),
+                  WEFT_SYMBOL(cudnnSetStream),
+                  WEFT_SYMBOL(cudnnCreateTensorDescriptor),
+                  WEFT_SYMBOL(cudnnDestroyTensorDescriptor),
+                  WEFT_SYMBOL(cudnnSetTensorNdDescriptor),
+                  WEFT_SYMBOL(cudnnCreateFilterDescriptor),
+                  WEFT_SYMBOL(cudnnDestroyFilterDescriptor),
+                  WEFT_SYMBOL(cudnnSetFilterNdDescriptor),
+                  WEFT_SYMBOL(cudnnCreateConvolutionDescriptor),
+                  WEFT_SYMBOL(cudnnDestroyConvolutionDescriptor),
+                  WEFT_SYMBOL(cudnnSetConvolutionNdDescriptor),
+                  WEFT_SYMBOL(cudnnSetConvolutionMathType),
+                  WEFT_SYMBOL(cudnnSetConvolutionGroupCount),
+                  WEFT_SYMBOL(cudnnGetConvolutionForwardAlgorithm_v7),
+                  WEFT_SYMBOL(cudnnGetConvolutionBackwardDataAlgorithm_v7),
+                  WEFT_SYMBOL(cudnnGetConvolutionBackwardFilterAlgorithm_v7),
+                  WEFT_SYMBOL(cudnnGetConvolutionForwardWorkspaceSize),
+                  WEFT_SYMBOL(cudnnGetConvolutionBackwardDataWorkspaceSize),
+                  WEFT_SYMBOL(cudnnGetConvolutionBackwardFilterWorkspaceSize),
+                  WEFT_SYMBOL(cudnnConvolutionForward),
+                  WEFT_SYMBOL(cudnnConvolutionBackwardData),
+                  WEFT_SYMBOL(cudnnConvolutionBackwardFilter)});
+    return table;
+  });
+}
+
+void check_dnn(int result, const char* call) {
+  if (result != 0) fail("cuda", {}, call, ": cuDNN's status ", result);
+}
+
 #undef WEFT_SYMBOL
 
 }  // namespace weft::runtime::cuda

@@ -126,4 +126,55 @@ struct BlasLt {
 const BlasLt& blas();
 void check_blas(int result, const char* call);
 
+// libcudnn.so.9: convolutions.
+struct DnnHandle;
+struct DnnTensor;
+struct DnnFilter;
+struct DnnConvolution;
+struct DnnAlgorithm {
+  int algorithm, status;
+  float milliseconds;
+  int unused;
+  std::size_t workspace;
+  int deterministic, math;
+  int reserved[4];
+};
+struct Dnn {
+  using Sizes = const int*;
+  using Memory = const void*;
+  using Conv = const DnnConvolution*;
+  using X = const DnnTensor*;
+  using W = const DnnFilter*;
+  int (*cudnnCreate)(DnnHandle** handle);
+  int (*cudnnSetStream)(DnnHandle* handle, Stream* stream);
+  int (*cudnnCreateTensorDescriptor)(DnnTensor** tensor);
+  int (*cudnnDestroyTensorDescriptor)(DnnTensor* tensor);
+  int (*cudnnSetTensorNdDescriptor)(DnnTensor* tensor, int type, int axes, Sizes sizes, Sizes strides);
+  int (*cudnnCreateFilterDescriptor)(DnnFilter** filter);
+  int (*cudnnDestroyFilterDescriptor)(DnnFilter* filter);
+  int (*cudnnSetFilterNdDescriptor)(DnnFilter* filter, int type, int format, int axes, Sizes sizes);
+  int (*cudnnCreateConvolutionDescriptor)(DnnConvolution** convolution);
+  int (*cudnnDestroyConvolutionDescriptor)(DnnConvolution* convolution);
+  int (*cudnnSetConvolutionNdDescriptor)(DnnConvolution* convolution, int axes, Sizes padding, Sizes strides,
+                                         Sizes dilation, int mode, int type);
+  int (*cudnnSetConvolutionMathType)(DnnConvolution* convolution, int math);
+  int (*cudnnSetConvolutionGroupCount)(DnnConvolution* convolution, int groups);
+  int (*cudnnGetConvolutionForwardAlgorithm_v7)(DnnHandle*, X, W, Conv, X, int most, int* found, DnnAlgorithm* results);
+  int (*cudnnGetConvolutionBackwardDataAlgorithm_v7)(DnnHandle*, W, X, Conv, X, int most, int* found,
+                                                     DnnAlgorithm* results);
+  int (*cudnnGetConvolutionBackwardFilterAlgorithm_v7)(DnnHandle*, X, X, Conv, W, int most, int* found,
+                                                       DnnAlgorithm* results);
+  int (*cudnnGetConvolutionForwardWorkspaceSize)(DnnHandle*, X, W, Conv, X, int algorithm, std::size_t* bytes);
+  int (*cudnnGetConvolutionBackwardDataWorkspaceSize)(DnnHandle*, W, X, Conv, X, int algorithm, std::size_t* bytes);
+  int (*cudnnGetConvolutionBackwardFilterWorkspaceSize)(DnnHandle*, X, X, Conv, W, int algorithm, std::size_t* bytes);
+  int (*cudnnConvolutionForward)(DnnHandle*, Memory alpha, X, Memory x, W, Memory w, Conv, int algorithm,
+                                 void* workspace, std::size_t bytes, Memory beta, X, void* y);
+  int (*cudnnConvolutionBackwardData)(DnnHandle*, Memory alpha, W, Memory w, X, Memory dy, Conv, int algorithm,
+                                      void* workspace, std::size_t bytes, Memory beta, X, void* dx);
+  int (*cudnnConvolutionBackwardFilter)(DnnHandle*, Memory alpha, X, Memory x, X, Memory dy, Conv, int algorithm,
+                                        void* workspace, std::size_t bytes, Memory beta, W, void* dw);
+};
+const Dnn& dnn();
+void check_dnn(int result, const char* call);
+
 }  // namespace weft::runtime::cuda

@@ -1,0 +1,63 @@
+// Convolutions and their gradients on a device by cuDNN, where it is found. Both operands lie row by row: others are
+// put in order first.
+#include "base/options.hpp"
+#include "providers/convolution.hpp"
+#include "runtime/cuda/convolution.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+using runtime::cuda::LibraryConvolution;
+
+class DnnPayload final : public ConvolutionPayload {
+ public:
+  explicit DnnPayload(const Candidate& candidate)
+      : ConvolutionPayload(candidate),
+        made_(LibraryConvolution::find(candidate.device, *convolution_sizes(candidate.node))) {}
+  bool is_made() const { return made_ != nullptr; }
+  std::string text() const override { return ConvolutionPayload::text() + " by cuDNN"; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return std::make_unique<runtime::cuda::DeviceConvolution>(made_, sizes_.dtype, offsets_, preparation.numbers);
+  }
+
+ private:
+  std::shared_ptr<const LibraryConvolution> made_;
+};
+
+class DnnProvider final : public Provider {
+ public:
+  const char* name() const override { return "cudnn_convolution"; }
+  bool takes(const Node& node, Device device) const override {
+    if (device.type != Device::Type::cuda || info(node.op).kind != OpKind::convolution) return false;
+    if (!options().cudnn) return false;
+    const DType dtype = node.type.dtype;
+    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
+    const std::optional<runtime::ConvolutionSizes> sizes = convolution_sizes(node);
+    return sizes && LibraryConvolution::find(device, *sizes);
+  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    Dim step = 1;
+    for (std::size_t axis = strides.size(); axis-- > 0;) {
+      const Dim size = shape[static_cast<int>(axis)];
+      if (!size.same(Dim(1)) && !strides[axis].same(step)) return false;
+      step = step * size;
+    }
+    return true;
+  }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    auto payload = std::make_shared<DnnPayload>(candidate);
+    if (!payload->is_made()) return std::nullopt;
+    const Dim operations = payload->cost().operations;
+    return Offer{operations / Dim(30000), std::move(payload)};
+  }
+};
+
+}  // namespace
+
+const Provider& cudnn_convolution() {
+  static constinit const DnnProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers

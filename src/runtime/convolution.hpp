@@ -1,0 +1,52 @@
+// A convolution or one of its gradients over strided memory, shared by the executors. In: shapes. Out: numbers; only
+// the batch may be unknown until a call.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "weft/dim.hpp"
+#include "weft/dtype.hpp"
+
+namespace weft::runtime {
+
+// Which of the three values is computed from the other two.
+enum class Convolved : std::uint8_t { output, input, weight };
+
+// The value that operand 0 or 1 is; 2: the result.
+constexpr Convolved value_of_operand(Convolved result, int operand) {
+  if (operand == 2) return result;
+  if (operand == 0) return result == Convolved::input ? Convolved::output : Convolved::input;
+  return result == Convolved::weight ? Convolved::output : Convolved::weight;
+}
+
+struct ConvolutionSizes {
+  using Int = std::int64_t;
+  Convolved result = Convolved::output;
+  DType dtype = DType::f32;
+  int axes = 1;   // behind the channels
+  Int batch = 0;  // -1: known at a call
+  Int inputs = 1, outputs = 1, groups = 1;
+  std::array<Int, 3> size = {}, kernel = {}, positions = {}, strides = {}, low = {}, high = {}, dilation = {};
+  // In elements, of each axis of [N, inputs, size...], [outputs, inputs/groups, kernel...], [N, outputs, positions...].
+  std::array<Int, 5> input_strides = {}, weight_strides = {}, output_strides = {};
+
+  using List = std::span<const Int>;
+  // Of the operands' and the result's shapes, over contiguous memory. Nothing where a size but the batch is a symbol.
+  static std::optional<ConvolutionSizes> of(Convolved result, DType dtype, const Shape& a, const Shape& b,
+                                            const Shape& c, List strides, List low, List high, List dilation,
+                                            Int groups);
+  bool is_empty() const;
+  std::array<Int, 5>& strides_of(Convolved value) {
+    return value == Convolved::input ? input_strides : value == Convolved::weight ? weight_strides : output_strides;
+  }
+  // Products of two numbers, of one item of the batch.
+  Int multiplications() const;
+  bool operator<(const ConvolutionSizes& other) const;  // in some order
+};
+
+// Whether memory of these strides can be read where it lies: known ones, and no element twice.
+bool convolution_reads(const Shape& shape, std::span<const Dim> strides);
+
+}  // namespace weft::runtime

@@ -1,0 +1,50 @@
+// Convolutions and their gradients on a device through cuDNN: f32 without tf32, f16 and bf16 accumulated in f32; of its
+// algorithms those alone that give the same bits again. In: sizes. Out: a step that queues them on the device's stream.
+#pragma once
+#include <memory>
+
+#include "runtime/convolution.hpp"
+#include "runtime/cuda/device.hpp"
+#include "runtime/step.hpp"
+
+namespace weft::runtime::cuda {
+
+// One convolution over contiguous memory, its descriptions made and its algorithm chosen.
+class LibraryConvolution {
+ public:
+  // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
+  static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes);
+  std::size_t workspace() const;
+  void run(const void* a, const void* b, void* result, std::span<std::byte> workspace) const;
+  ~LibraryConvolution();
+
+ private:
+  struct Call;
+  explicit LibraryConvolution(std::unique_ptr<Call> call);
+  std::unique_ptr<Call> call_;
+};
+
+// Buffers: the operands, the result.
+class DeviceConvolution final : public Runnable {
+ public:
+  // `offsets`: of the three values, in elements.
+  DeviceConvolution(std::shared_ptr<const LibraryConvolution> convolution, DType dtype, std::span<const Dim> offsets,
+                    NumberTable& numbers)
+      : convolution_(std::move(convolution)), dtype_(dtype), offsets_(numbers.add(offsets)) {}
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const std::int64_t>) const override { return convolution_->workspace(); }
+  void run(const StepCall& call) const override {
+    std::byte* places[3];
+    for (std::size_t i = 0; i < 3; ++i)
+      places[i] =
+          static_cast<std::byte*>(call.pointers[i]) + storage_bytes(info(dtype_), call.numbers[offsets_.begin + i]);
+    convolution_->run(places[0], places[1], places[2], call.workspace);
+  }
+
+ private:
+  std::shared_ptr<const LibraryConvolution> convolution_;
+  DType dtype_;
+  NumberTable::Range offsets_;
+};
+
+}  // namespace weft::runtime::cuda

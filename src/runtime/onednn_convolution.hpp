@@ -1,0 +1,78 @@
+// Convolutions and their gradients by oneDNN. In: sizes. Out: a Runnable. The library likes layouts of its own: a tile
+// (an item of the batch, or a part of its channels) is put into them, computed and put back by one thread, so results
+// do not depend on the number of threads. Weights are put into theirs once a call.
+#pragma once
+#include "runtime/convolution.hpp"
+#include "runtime/onednn_task.hpp"
+#include "runtime/step.hpp"
+
+namespace weft::runtime {
+
+namespace onednn {
+
+// One convolution, its primitives made. Several threads may run it at once.
+class Convolution {
+ public:
+  // Null where the library has no kernel for it that is better than ours. Known ones are found again.
+  static std::shared_ptr<const Convolution> find(const Library& library, const ConvolutionSizes& sizes);
+  // On as many threads as a parallel loop has now. `batch`: where it was not known.
+  std::size_t workspace(std::int64_t batch) const;
+  void run(std::int64_t batch, const void* a, const void* b, void* result, std::span<std::byte> workspace) const;
+
+ private:
+  using Int = std::int64_t;
+  // One of the three values, as a tile has it.
+  struct Value {
+    Layout given, own;
+    std::shared_ptr<const Task> reorder;  // into the library's layout, of the result out of it; null: one layout
+    std::size_t bytes = 0;                // in the library's layout; 0: one layout
+    Int item_step = 0, part_step = 0;     // elements, from a tile's part to the next one's
+  };
+  struct Run;
+  Convolution() = default;
+  static std::shared_ptr<const Convolution> make(const Library& library, const ConvolutionSizes& sizes);
+  bool describe(const Library& library, Description*& description);
+  void cut();
+  Int items(Int batch) const { return sizes_.result == Convolved::weight ? chunks_ : batch; }
+  bool keeps_weights() const { return sizes_.result != Convolved::weight && values_[1].bytes > 0; }
+  std::size_t thread_bytes() const;
+  std::size_t partial_bytes() const;
+
+  Value values_[3];  // operands, then the result
+  ConvolutionSizes sizes_;
+  Int parts_ = 1, chunks_ = 1;  // of the channels; of the batch, in a weight's gradient
+  std::shared_ptr<const Task> task_;
+  std::size_t scratch_ = 0;
+};
+
+}  // namespace onednn
+
+// Buffers: the operands, the result.
+class OneDnnConvolution final : public Runnable {
+ public:
+  // `offsets`: of the three values, in elements.
+  OneDnnConvolution(std::shared_ptr<const onednn::Convolution> convolution, DType dtype, Dim batch,
+                    std::span<const Dim> offsets, NumberTable& numbers)
+      : convolution_(std::move(convolution)),
+        dtype_(dtype),
+        batch_(numbers.add({batch})),
+        offsets_(numbers.add(offsets)) {}
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override {
+    return convolution_->workspace(numbers[batch_.begin]);
+  }
+  void run(const StepCall& call) const override {
+    std::byte* places[3];
+    for (std::size_t i = 0; i < 3; ++i)
+      places[i] =
+          static_cast<std::byte*>(call.pointers[i]) + storage_bytes(info(dtype_), call.numbers[offsets_.begin + i]);
+    convolution_->run(call.numbers[batch_.begin], places[0], places[1], places[2], call.workspace);
+  }
+
+ private:
+  std::shared_ptr<const onednn::Convolution> convolution_;
+  DType dtype_;
+  NumberTable::Range batch_, offsets_;
+};
+
+}  // namespace weft::runtime

@@ -1,0 +1,90 @@
+// Convolutions and their gradients on a device against the reference, by cuDNN where it is found and generated. On a
+// machine without a GPU they are left out, and say so.
+#include <doctest/doctest.h>
+
+#include "base/options.hpp"
+#include "pipeline.hpp"
+#include "runtime/cuda/device.hpp"
+#include "tests/providers/convolution_support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+bool no_device() {
+  try {
+    runtime::cuda::use(Device::cuda());
+    return false;
+  } catch (const Error& error) {
+    MESSAGE("left out: ", error.what());
+    return true;
+  }
+}
+
+// The results, compiled as one function, on the device.
+std::vector<std::vector<float>> run_on_device(const RandomConvolution& it, const std::vector<Literal>& operands) {
+  const std::shared_ptr<const Executable> executable = compile_graph(it.graph(Device::cuda()), {});
+  std::vector<Tensor> inputs, outputs;
+  std::vector<void*> arguments, results;
+  for (const Literal& operand : operands) {
+    const std::vector<float> numbers(operand.reals.begin(), operand.reals.end());
+    inputs.push_back(to(from_span(std::span<const float>(numbers), operand.type.shape), Device::cuda()).eval());
+    arguments.push_back(inputs.back().node()->storage->data);
+  }
+  for (const Shape& shape : {it.output, it.input, it.weight}) {
+    outputs.push_back(zeros(Sizes(shape), {DType::f32, Device::cuda()}).eval());
+    results.push_back(outputs.back().node()->storage->data);
+  }
+  runtime::cuda::synchronize(Device::cuda());
+  runtime::run(executable->plan, arguments, results, {});
+  runtime::cuda::synchronize(Device::cuda());
+  std::vector<std::vector<float>> values;
+  for (const Tensor& output : outputs) {
+    const View<const float> view = output.data<float>();
+    values.emplace_back(view.begin(), view.end());
+  }
+  return values;
+}
+
+void check_on_device(int count, std::uint64_t seed, DType dtype) {
+  const ProcessOptions before = options();
+  for (int i = 0; i < count; ++i) {
+    const RandomConvolution it(seed + static_cast<std::uint64_t>(i), dtype);
+    const std::vector<Literal> operands = random_operands(it, seed);
+    const Allowed allowed(it, operands, 0x1p-17);  // the library may transform tiles and back
+    CAPTURE(it.text());
+    for (const bool library : {true, false}) {
+      CAPTURE(library);
+      options().cudnn = library && before.cudnn;
+      CHECK(allowed.miss(run_on_device(it, operands)) == "");
+    }
+  }
+  options() = before;
+}
+
+}  // namespace
+
+TEST_CASE("random convolutions and their gradients on a device: by cuDNN = generated = reference") {
+  if (no_device()) return;
+  check_on_device(60, 0, DType::f32);
+}
+
+TEST_CASE("convolutions of 16-bit floats and of f64 on a device") {
+  if (no_device()) return;
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) check_on_device(8, 300, dtype);
+}
+
+TEST_CASE("conv2d on a device, eagerly and compiled, has the numbers of the host") {
+  if (no_device()) return;
+  Generator rng(4);
+  const Tensor x = normal({3, 8, 17, 15}, 0, 1, rng), weight = normal({12, 4, 3, 3}, 0, 1, rng);
+  const auto f = [](const Tensor& image, const Tensor& kernel) {
+    return conv2d(image, kernel, {.stride = 2, .padding = 1, .groups = 2});
+  };
+  const Tensor expected = f(x, weight), there = to(x, Device::cuda()), kernel = to(weight, Device::cuda());
+  auto compiled = compile(f, {.on_compile_error = OnFailure::raise});
+  for (const Tensor& found : {f(there, kernel), compiled(there, kernel)})
+    CHECK(amax(abs(to(found, Device::cpu()) - expected)).item() <= 1e-5 * amax(abs(expected)).item());
+}

@@ -1,0 +1,275 @@
+// Convolutions and their gradients against the reference, whoever does them: by products or by a library, eagerly and
+// compiled; what is refused, and what stays symbolic.
+#include <doctest/doctest.h>
+
+#include <omp.h>
+
+#include "base/options.hpp"
+#include "pipeline.hpp"
+#include "providers/provider.hpp"
+#include "runtime/onednn_convolution.hpp"
+#include "runtime/plan.hpp"
+#include "tests/providers/convolution_support.hpp"
+#include "tests/record/refused.hpp"
+#include "weft/compile.hpp"
+#include "weft/explain.hpp"
+#include "weft/grad.hpp"
+#include "weft/random.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+namespace {
+
+using Numbers = std::vector<float>;
+
+Numbers numbers_of(const Literal& literal) { return {literal.reals.begin(), literal.reals.end()}; }
+
+std::vector<Numbers> run(const Executable& executable, std::vector<Numbers> operands,
+                         const std::vector<Literal>& results) {
+  std::vector<Numbers> values;
+  std::vector<void*> arguments, pointers;
+  for (Numbers& operand : operands) {
+    operand.reserve(1);
+    arguments.push_back(operand.data());
+  }
+  for (const Literal& result : results) values.emplace_back(result.reals.size(), -1.0f).reserve(1);
+  for (Numbers& value : values) pointers.push_back(value.data());
+  runtime::run(executable.plan, arguments, pointers, {});
+  return values;
+}
+
+std::vector<Numbers> run_eagerly(const RandomConvolution& it, const std::vector<Literal>& operands) {
+  std::vector<Tensor> tensors;
+  for (const Literal& operand : operands)
+    tensors.push_back(from_span(std::span<const float>(numbers_of(operand)), operand.type.shape));
+  std::vector<Numbers> values;
+  for (const Tensor& result : it.record_all(tensors)) {
+    const View<const float> view = result.data<float>();
+    values.emplace_back(view.begin(), view.end());
+  }
+  return values;
+}
+
+// With the library and without it, compiled and eagerly.
+void check_all(const std::vector<RandomConvolution>& all) {
+  const ProcessOptions before = options();
+  options().kernel_optimization = 1;
+  for (const bool library : {true, false}) {
+    options().onednn = library && before.onednn;
+    std::vector<Graph> graphs;
+    for (const RandomConvolution& it : all) graphs.push_back(it.graph());
+    PipelineOptions pipeline;
+    pipeline.verify = true;
+    const auto executables = compile_graphs(std::move(graphs), pipeline);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(all[i].text());
+      CAPTURE(library);
+      const std::vector<Literal> operands = random_operands(all[i], i);
+      const Allowed allowed(all[i], operands);
+      std::vector<Numbers> given;
+      for (const Literal& operand : operands) given.push_back(numbers_of(operand));
+      CHECK(allowed.miss(run(*executables[i], given, allowed.values)) == "");
+      CHECK(allowed.miss(run_eagerly(all[i], operands)) == "");
+    }
+  }
+  options() = before;
+}
+
+}  // namespace
+
+TEST_CASE("200 random convolutions and their gradients: eager = compiled = reference, with a library and without") {
+  constexpr int batch = 40;
+  for (int first = 0; first < 200; first += batch) {
+    std::vector<RandomConvolution> all;
+    for (int i = first; i < first + batch; ++i) all.emplace_back(static_cast<std::uint64_t>(i));
+    check_all(all);
+  }
+}
+
+TEST_CASE("convolutions of other floating dtypes") {
+  std::vector<RandomConvolution> all;
+  for (const DType dtype : {DType::f64, DType::f16, DType::bf16})
+    for (std::uint64_t seed = 300; seed < 312; ++seed) all.emplace_back(seed, dtype);
+  check_all(all);
+}
+
+TEST_CASE("conv2d is a sum of products over the kernel, with PyTorch's defaults") {
+  const Tensor x = from_list<float>({1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 1, 3, 3}),
+               w = from_list<float>({1, 2, 3, 4}, {1, 1, 2, 2});
+  const auto values = [](const Tensor& tensor) {
+    const View<const float> view = tensor.data<float>();
+    return Numbers(view.begin(), view.end());
+  };
+  CHECK(values(conv2d(x, w)) == Numbers{37, 47, 67, 77});
+  CHECK(values(conv2d(x, w, {.stride = 2, .padding = 1})) == Numbers{4, 18, 36, 77});
+  CHECK(values(conv2d(x, w, {.dilation = 2})) == Numbers{1 + 2 * 3 + 3 * 7 + 4 * 9});
+  CHECK(values(conv2d(x, w, {.padding = {0, 1}})).size() == 8);
+  CHECK(conv2d(reshape(x, {1, 3, 3}), w).shape().same(Shape::of(1, 2, 2)));
+  CHECK(conv2d(cast(x, DType::f64), w).dtype() == DType::f64);
+  static_assert(!std::is_constructible_v<HeightWidth, double>);  // 1.5 is no stride
+  const Tensor two = concat({x, x + 10}, 1), apart = concat({w, w}, 0);
+  CHECK(values(conv2d(two, apart, {.groups = 2})) == Numbers{37, 47, 67, 77, 137, 147, 167, 177});
+}
+
+namespace {
+
+void bad(const Tensor& weight, Conv2dOptions options, const char* words, Loc loc = Loc::current()) {
+  const Tensor x = ones({2, 4, 5, 6});
+  refused([&] { return conv2d(At(x, loc), weight, options); }, words, loc);
+}
+
+}  // namespace
+
+TEST_CASE("bad convolutions are refused with both shapes") {
+  const Tensor w = ones({8, 4, 3, 3});
+  bad(ones({8, 3, 3, 3}), {},
+      "[conv2d] the input's channels are not those of the weight, times 1 group: f32[2,4,5,6] x f32[8,3,3,3]");
+  bad(ones({8, 2, 3, 3}), {.groups = 3}, "of the weight, times 3 groups: f32[2,4,5,6] x f32[8,2,3,3]");
+  bad(ones({7, 2, 3, 3}), {.groups = 2},
+      "[conv2d] 2 groups do not divide the weight's output channels: f32[2,4,5,6] x f32[7,2,3,3]");
+  bad(ones({8, 4, 6, 3}), {}, "[conv2d] the kernel is larger than the padded input: f32[2,4,5,6] x f32[8,4,6,3]");
+  bad(w, {.dilation = 3}, "[conv2d] the kernel is larger than the padded input: f32[2,4,5,6] x f32[8,4,3,3]");
+  bad(ones({8, 4, 3}), {},
+      "[conv2d] needs an input [N,C,H,W] or [C,H,W] and a weight [O,C/groups,h,w]: f32[2,4,5,6] x f32[8,4,3]");
+  bad(ones({8, 4, 0, 3}), {}, "[conv2d] a kernel of no elements: f32[2,4,5,6] x f32[8,4,0,3]");
+  bad(w, {.stride = {1, 0}}, "[conv2d] a stride is 0");
+  bad(w, {.dilation = -1}, "[conv2d] a dilation is -1");
+  bad(w, {.padding = -1}, "[conv2d] negative padding");
+  bad(w, {.padding = INT64_MAX}, "[conv2d] a number of the options is beyond what can be counted");
+  bad(w, {.dilation = INT64_MAX}, "[conv2d] a number of the options is beyond what can be counted");
+  bad(w, {.padding = std::int64_t{1} << 40}, "[conv2d] ");
+  bad(w, {.groups = 0}, "[conv2d] there are 0 groups");
+  const Tensor integers = ones({2, 4, 5, 6}, {.dtype = DType::i64});
+  refused([&] { return conv2d(integers, cast(w, DType::i64)); },
+          "[conv2d] needs two operands of one floating dtype: i64[2,4,5,6] x i64[8,4,3,3]");
+  CHECK(conv2d(ones({2, 4, 5, 6}), w).shape().same(Shape::of(2, 8, 3, 4)));
+}
+
+namespace {
+
+struct Convolved {
+  Tensor x, weight;
+  WEFT_MEMBERS(x, weight)
+};
+Convolved gradients(const Tensor& x, const Tensor& weight) {
+  return grad(
+      [](const Convolved& c) {
+        return sum(square(conv2d(c.x, c.weight, {.stride = 2, .padding = {1, 0}})));
+      },
+      Convolved{x, weight});
+}
+
+}  // namespace
+
+TEST_CASE("a batch, a height and a width may vary in one compiled function, the gradients' too") {
+  auto compiled = compile(gradients, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  Generator rng(3);
+  const Tensor weight = normal({6, 4, 3, 2}, 0, 1, rng);
+  for (const auto& [batch, height, width] : {std::tuple{5, 9, 7}, {8, 12, 11}, {7, 10, 20}}) {
+    const Tensor x = normal({batch, 4, height, width}, 0, 1, rng);
+    const Convolved expected = gradients(x, weight), found = compiled(x, weight);
+    for (const auto& [a, b] : {std::pair{expected.x, found.x}, {expected.weight, found.weight}}) {
+      REQUIRE(a.shape().same(b.shape()));
+      CHECK(amax(abs(a - b)).item() <= 1e-5 * amax(abs(a)).item());
+    }
+  }
+  CHECK(specialization_count(compiled) == 1);
+}
+
+namespace {
+
+// [2, channels, 12, 12] with [outputs, channels / groups, kernel, kernel], and its gradients.
+RandomConvolution plain(std::int64_t channels, std::int64_t outputs, std::int64_t kernel, std::int64_t groups = 1) {
+  RandomConvolution it(0);
+  it.input = Shape::of(2, channels, 12, 12), it.weight = Shape::of(outputs, channels / groups, kernel, kernel);
+  it.output = Shape::of(2, outputs, 13 - kernel, 13 - kernel);
+  it.attributes = {};
+  it.attributes.groups = groups;
+  for (int i = 0; i < 2; ++i) {
+    it.attributes.strides.push_back(1), it.attributes.dilation.push_back(1);
+    it.attributes.low.push_back(0), it.attributes.high.push_back(0);
+  }
+  for (auto& each : it.lies) each = RandomConvolution::Lies::plain;
+  return it;
+}
+bool library_is_there() {
+  const runtime::onednn::Library* const library = runtime::onednn::library();
+  return library && runtime::onednn::convolves_fast(*library, DType::f32);
+}
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a convolution is the library's where it is there, and a product where it is one or the library is not") {
+  const ProcessOptions before = options();
+  for (const bool library : {true, false}) {
+    options().onednn = library && before.onednn;
+    const bool takes = library_is_there();
+    const std::string three = compile_graph(plain(32, 32, 3).graph(), {})->schedule_text;
+    CHECK(count_of(three, " by oneDNN 2.") == (takes ? 3 : 0));
+    CHECK(count_of(three, "matmul ") == (takes ? 0 : 3));
+    const std::string one = compile_graph(plain(32, 32, 1).graph(), {})->schedule_text;
+    CHECK(count_of(one, "matmul ") == (takes ? 2 : 3));
+    const std::string depthwise = compile_graph(plain(32, 32, 3, 32).graph(), {})->schedule_text;
+    CHECK(count_of(depthwise, "matmul ") == 0);
+  }
+  options() = before;
+}
+
+TEST_CASE("a convolution and its gradients have the same bits on any number of threads") {
+  for (const auto& [channels, outputs, groups] : {std::tuple{64, 128, 1}, {48, 48, 48}, {32, 64, 4}}) {
+    const RandomConvolution it = plain(channels, outputs, 3, groups);
+    const std::vector<Literal> operands = random_operands(it, 5);
+    const Allowed allowed(it, operands);
+    std::vector<Numbers> given;
+    for (const Literal& operand : operands) given.push_back(numbers_of(operand));
+    const auto executable = compile_graph(it.graph(), {});
+    const int threads = omp_get_max_threads();
+    std::vector<Numbers> first;
+    for (const int count : {1, 2, 3, 8}) {
+      omp_set_num_threads(count);
+      const std::vector<Numbers> found = run(*executable, given, allowed.values);
+      if (first.empty()) first = found;
+      CHECK(found == first);
+    }
+    omp_set_num_threads(threads);
+    CHECK(allowed.miss(first) == "");
+  }
+}
+
+TEST_CASE("one library call serves every batch, where the batch alone is a symbol") {
+  const RandomConvolution it = plain(32, 32, 3);
+  Trace trace;
+  trace.id = new_trace_id();
+  Graph graph;
+  {
+    TraceScope scope(trace);
+    Shape input = it.input;
+    input[0] = trace.dims.new_symbol(2);
+    const Tensor x = record(Op::input, {}, Parameter{0}, Type{DType::f32, false, {}, input}, {}),
+                 w = record(Op::input, {}, Parameter{1}, Type{DType::f32, false, {}, it.weight}, {});
+    graph = make_graph({x, w}, {record(Op::convolution, {x, w}, it.attributes, {}, {})}, {});
+    graph.symbols = trace.dims.symbols;
+    graph.conditions = trace.dims.conditions;
+  }
+  const auto executable = compile_graph(std::move(graph), {});
+  CHECK(count_of(executable->schedule_text, " by oneDNN 2.") == (library_is_there() ? 1 : 0));
+  for (const std::int64_t batch : {2, 5}) {
+    RandomConvolution now = it;
+    now.input[0] = batch, now.output[0] = batch;
+    const std::vector<Literal> operands = random_operands(now, 6);
+    const Allowed allowed(now, operands);
+    Numbers x = numbers_of(operands[0]), w = numbers_of(operands[1]), y(allowed.values[0].reals.size());
+    void *arguments[] = {x.data(), w.data()}, *results[] = {y.data()};
+    runtime::run(executable->plan, arguments, results, std::span(&batch, 1));
+    bool near = true;
+    for (std::size_t i = 0; i < y.size(); ++i)
+      near &= std::fabs(y[i] - allowed.values[0].reals[i]) <= allowed.distance[0].reals[i];
+    CHECK(near);
+  }
+}
