@@ -29,15 +29,9 @@
 namespace weft {
 namespace {
 
-using PassInContext = Graph (*)(const Graph&, const PassContext&);
-template <Pass pass>
-Graph anywhere(const Graph& graph, const PassContext&) {
-  return pass(graph);
-}
-
 struct NamedPass {
   const char* name;
-  PassInContext pass;
+  Pass pass;
   bool needed = false;  // what stands below can't do without it
 };
 
@@ -46,15 +40,15 @@ struct NamedPass {
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr NamedPass graph_passes[] = {
     {"inline_calls", inline_calls, true},
-    {"fold_constants", anywhere<fold_constants>},
-    {"simplify_algebra", anywhere<simplify_algebra>},
-    {"common_subexpressions", anywhere<common_subexpressions>},
-    {"orient_matmul", anywhere<orient_matmul>},
-    {"simplify_algebra", anywhere<simplify_algebra>},
+    {"fold_constants", fold_constants},
+    {"simplify_algebra", simplify_algebra},
+    {"common_subexpressions", common_subexpressions},
+    {"orient_matmul", orient_matmul},
+    {"simplify_algebra", simplify_algebra},
     {"decompose_matmul", decompose_matmul, true},
-    {"widen_scatter_add", anywhere<widen_scatter_add>, true},
-    {"local_collectives", anywhere<local_collectives>, true},
-    {"dead_code", anywhere<dead_code>},
+    {"widen_scatter_add", widen_scatter_add, true},
+    {"local_collectives", local_collectives, true},
+    {"dead_code", dead_code},
 };
 
 // Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
@@ -183,8 +177,11 @@ void log_kernels(const Executable& executable) {
 }
 void log_passes(const Executable& executable) {
   if (!logging::enabled(logging::Channel::passes)) return;
-  for (const PassReport& pass : executable.passes)
-    logging::write(logging::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+  for (const PassReport& pass : executable.passes) {
+    std::string text = concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes);
+    for (const auto& [row, times] : pass.rewrites) text += concat_text("; ", row, ": ", times);
+    logging::write(logging::Channel::passes, text);
+  }
 }
 
 // A graph on its way to a launch plan.
@@ -307,11 +304,17 @@ void compile_lowered(std::vector<Lowered>& graphs, Device device) {
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports) {
   if (options.verify) verify(graph);
   const Device device = device_of(graph);
-  const PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
+  std::map<const Rewrite*, int> rewrites;
+  if (logging::enabled(logging::Channel::passes))
+    context.rewritten = [&rewrites](const Rewrite& row) { ++rewrites[&row]; };
   for (const NamedPass& entry : passes_without(options.skip)) {
     Timer timer;
     graph = entry.pass(graph, context);
-    if (reports) reports->push_back({entry.name, timer.milliseconds(), graph.nodes.size()});
+    if (reports) {
+      PassReport& report = reports->emplace_back(PassReport{entry.name, timer.milliseconds(), graph.nodes.size()});
+      for (const auto& [row, times] : std::exchange(rewrites, {})) report.rewrites.emplace_back(to_text(*row), times);
+    }
     if (options.verify) verify(graph);
   }
   return graph;

@@ -21,6 +21,7 @@ struct PassReport {
   std::string name;
   double milliseconds = 0;
   std::size_t nodes = 0;
+  std::vector<std::pair<std::string, int>> rewrites = {};  // rows of tables, and how often each held; for the log
 };
 
 struct Executable {
