@@ -1,6 +1,7 @@
 // One call, from leaves to results. A call that has been seen allocates nothing but results, which come from free
-// lists. It takes the lock of the default generator where it draws from that, of evaluation where an argument is
-// pending, and of the process's free lists where the thread's have no such block.
+// lists, and writes to no memory that another thread's calls write to, but for the count that Check samples by. It
+// takes the lock of the default generator where it draws from that, of evaluation where an argument is pending, and of
+// the process's free lists where the thread's have no such block.
 #include <algorithm>
 #include <cstring>
 
@@ -172,7 +173,7 @@ class Execution {
     for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
       Type type = output_type(i);
       std::size_t bytes = storage_bytes(type.dtype, type.shape.element_count().constant());
-      scratch_.outputs.push_back(make_data(nullptr, type, call_.loc));
+      scratch_.outputs.push_back(make_computed(type, call_.loc));
       Storage*& storage = scratch_.outputs.back().node()->storage;
       storage = donated(i, bytes);
       if (!storage) storage = allocate(type.device, bytes);
@@ -239,7 +240,7 @@ class Execution {
 };
 
 bool due(Check check, std::uint64_t calls) {
-  if (check == Check::never || calls < 2) return false;
+  if (calls < 2) return false;
   return check == Check::every_call || (calls & (calls - 1)) == 0;
 }
 
@@ -283,11 +284,11 @@ Call::Call(Function* function, const CallSignature& signature, TraceBody body, v
       scratch_(take_scratch()),
       arguments_(&scratch_->arguments),
       results_(&scratch_->results) {
-  function->calls_in_flight.fetch_add(1);
+  scratch_->reader = function->readers.enter();
 }
 Call::~Call() {
+  function_->readers.leave(scratch_->reader);
   give_back(scratch_);
-  function_->calls_in_flight.fetch_sub(1);
 }
 
 bool Call::known() {
@@ -306,11 +307,12 @@ const void* Call::prepare() {
 
 void Call::run() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
-  std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
-  specialization_->calls.store(calls, std::memory_order_relaxed);
-  specialization_->last_used.store(function_->tick.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-  if (due(function_->options.check, calls) && !specialization_->structure.empty()) [[unlikely]]
-    check_again(call, *specialization_);
+  if (!specialization_->structure.empty()) {  // under Check::never it is
+    const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
+    specialization_->calls.store(calls, std::memory_order_relaxed);
+    if (due(function_->options.check, calls)) [[unlikely]]
+      check_again(call, *specialization_);
+  }
   naming_memory([&] { execute(call, *specialization_); }, [] { return std::string(); }, "compile", loc_);
   // What was moved in is left undefined: its memory may hold a result now.
   for (const Leaf& leaf : arguments_->leaves)

@@ -119,14 +119,26 @@ void release(Function* function) noexcept {
   if (function->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete function;
 }
 
+Readers::Count* Readers::enter() {
+  Count& own = counts_[this_thread() % std::size(counts_)];
+  own.value.fetch_add(1);
+  return &own;
+}
+std::uint64_t Readers::count() const {
+  std::uint64_t sum = 0;
+  for (const Count& count : counts_) sum += count.value.load();
+  return sum;
+}
+
 const Specialization* Function::find(const Words& words) const {
-  const Snapshot* snapshot = current.load();  // after calls_in_flight was raised: see publish
+  const Snapshot* snapshot = current.load();  // after the call was counted: see publish
   if (!snapshot) return nullptr;
   std::size_t last = snapshot->last.load(std::memory_order_relaxed);
   if (snapshot->list[last]->guards.hold(words)) return snapshot->list[last].get();
   for (std::size_t i = 0; i < snapshot->list.size(); ++i) {
     if (i == last || !snapshot->list[i]->guards.hold(words)) continue;
     snapshot->last.store(i, std::memory_order_relaxed);
+    snapshot->list[i]->last_used.store(tick.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return snapshot->list[i].get();
   }
   return nullptr;
@@ -167,8 +179,8 @@ void Function::publish(std::vector<std::shared_ptr<const Specialization>> list) 
   const std::lock_guard whole(process_mutex(LockOrder::functions));  // a fork sees all of it or nothing
   snapshots.push_back(std::move(next));
   current.store(snapshots.back().get());
-  // Only this call is in flight: nobody reads the earlier lists.
-  if (calls_in_flight.load() != 1) return;
+  // Only this call is in flight: nobody reads the earlier lists. A call that is counted later finds the new one.
+  if (readers.count() != 1) return;
   earlier.push_back(std::move(snapshots.back()));
   earlier.swap(snapshots);
 }
@@ -213,7 +225,7 @@ const Specialization* specialize(CallContext call) {
     return made.get();
   }
   ++function.compiled;
-  made->last_used.store(function.tick.load());
+  made->last_used.store(function.tick.fetch_add(1) + 1);
   const Specialization* result = made.get();
   function.add(std::move(made));
   return result;

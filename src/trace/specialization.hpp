@@ -81,8 +81,8 @@ struct Specialization {
   Backend backend = Backend::compiled;
   bool symbolic = false;
   std::size_t number = 0;  // index of this specialization, in compilation order
-  mutable std::atomic<std::uint64_t> calls{0};
-  mutable std::atomic<std::uint64_t> last_used{0};
+  mutable std::atomic<std::uint64_t> calls{0};      // counted where Check samples
+  mutable std::atomic<std::uint64_t> last_used{0};  // tick at which it came into use, after another one
 };
 
 }  // namespace weft::detail
