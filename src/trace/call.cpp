@@ -284,7 +284,7 @@ Call::Call(Function* function, const CallSignature& signature, TraceBody body, v
       scratch_(take_scratch()),
       arguments_(&scratch_->arguments),
       results_(&scratch_->results) {
-  scratch_->reader = function->readers.enter();
+  scratch_->reader = function->readers.enter(scratch_->thread);
 }
 Call::~Call() {
   function_->readers.leave(scratch_->reader);

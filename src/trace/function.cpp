@@ -119,11 +119,6 @@ void release(Function* function) noexcept {
   if (function->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete function;
 }
 
-Readers::Count* Readers::enter() {
-  Count& own = counts_[this_thread() % std::size(counts_)];
-  own.value.fetch_add(1);
-  return &own;
-}
 std::uint64_t Readers::count() const {
   std::uint64_t sum = 0;
   for (const Count& count : counts_) sum += count.value.load();

@@ -21,8 +21,12 @@ class Readers {
   struct alignas(64) Count {
     std::atomic<std::uint64_t> value{0};
   };
-  // A call begins; it must end by leave() of what this returns.
-  Count* enter();
+  // A call begins on the thread of this number; it must end by leave() of what this returns.
+  Count* enter(std::uint64_t thread) {
+    Count& own = counts_[thread % std::size(counts_)];
+    own.value.fetch_add(1);
+    return &own;
+  }
   void leave(Count* count) { count->value.fetch_sub(1, std::memory_order_release); }
   // Those that began before this and have not ended, and perhaps some that began meanwhile.
   std::uint64_t count() const;
@@ -68,7 +72,8 @@ struct Scratch {
   std::shared_ptr<const Specialization> temporary;  // in no list (beyond the recompile limit, dropped): for this call
   std::vector<const LeafRun*> runs;                 // of the arguments, by address
   std::vector<std::uint8_t> overlaps;               // an argument each: shares an object with another argument
-  Readers::Count* reader = nullptr;                 // in which the call is counted
+  const std::uint64_t thread = this_thread();
+  Readers::Count* reader = nullptr;  // in which the call is counted
   void clear();
 };
 

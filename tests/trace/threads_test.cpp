@@ -101,11 +101,11 @@ TEST_CASE("calls of a function on two threads count themselves in different cach
   CHECK(function.tick == ticks);
   CHECK(function.current.load()->list.front()->calls == 0);
   CHECK(function.readers.count() == 0);
-  detail::Readers::Count* const here = function.readers.enter();
+  detail::Readers::Count* const here = function.readers.enter(this_thread());
   bool apart = false;  // of two threads one has another line than this one: lines follow the numbers of threads
   for (int i = 0; i < 2; ++i)
     std::thread([&] {
-      detail::Readers::Count* const there = function.readers.enter();
+      detail::Readers::Count* const there = function.readers.enter(this_thread());
       apart = apart || std::abs(reinterpret_cast<char*>(here) - reinterpret_cast<char*>(there)) >= 64;
       function.readers.leave(there);
     }).join();
