@@ -79,7 +79,6 @@ class Scheduler {
         add_assembled(node);
     }
     drop_unread_constants();
-    plan_memory(schedule_);
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
   }

@@ -3,6 +3,7 @@
 //   choose_layouts  in which order values lie in memory (schedule/layout)
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
+// and behind it, once the order of steps is final:
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
 #include "ir/graph.hpp"
@@ -43,8 +44,7 @@ struct Schedule {
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
 
-// Step order is final here: gives temporaries their offsets and finds donations. Only buffers of temporaries are
-// placed.
+// Gives temporaries their offsets and finds donations. Only buffers of temporaries are placed.
 void plan_memory(Schedule& schedule);
 
 std::string to_text(const Schedule& schedule);

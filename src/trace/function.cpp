@@ -70,6 +70,7 @@ void warn_of_failure(const Function& function, const CompileError& error) {
 
 void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   PipelineOptions options;
+  options.keep = true;
   try {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};
@@ -88,14 +89,12 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
   made->traced = take_trace(call.signature, function.options.dynamic, call.body, call.body_context, call.loc);
   const Graph& graph = made->traced.graph;
   made->guards = make_guards(made->traced, call.scratch.words);
-  made->guard_texts = guard_texts(made->guards, call.signature, call.scratch.arguments);
   made->symbolic = !made->traced.symbol_positions.empty();
   for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
   if (function.options.check != Check::never) made->structure = made->traced.structure();
   made->backend = backend;
   if (backend == Backend::compiled) compile_kernels(*made, function, call.loc);
   if (made->executable) made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
-  made->graph_text = made->executable ? made->executable->traced_text : to_text(made->traced.graph);
   return made;
 }
 
@@ -213,7 +212,7 @@ const Specialization* specialize(CallContext call) {
   std::shared_ptr<Specialization> made = make_specialization(call, backend);
   made->number = function.compiled;
   if (logging::enabled(logging::Channel::guards))
-    for (const std::string& line : made->guard_texts)
+    for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
       logging::write(logging::Channel::guards, title(function) + ": " + line);
   if (beyond_limit) {
     call.scratch.temporary = made;

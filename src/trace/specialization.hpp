@@ -74,8 +74,6 @@ struct Specialization {
   std::vector<Type> output_types;     // of the graph's outputs
   std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
   std::string structure;              // for Check
-  std::string graph_text;
-  std::vector<std::string> guard_texts;
   std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
   std::string fallback;                          // why, where kernels were asked for
   Backend backend = Backend::compiled;

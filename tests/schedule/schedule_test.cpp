@@ -51,7 +51,9 @@ class Traced {
     graph = common_subexpressions(simplify_algebra(fold_constants(inline_calls(graph))));
     graph = decompose_matmul(graph, {Device::cpu(), provided});
     verify(graph);
-    return make_schedule(graph, Device::cpu(), providers::all());
+    Schedule schedule = make_schedule(graph, Device::cpu(), providers::all());
+    plan_memory(schedule);
+    return schedule;
   }
 
  private:

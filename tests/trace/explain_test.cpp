@@ -81,6 +81,10 @@ TEST_CASE("kernels with their cost, the graph after the passes, and why two sums
   const std::string why = " starts a kernel: it reduces other axes than the kernel does\n";
   CHECK(contains(e.schedule, "sum at explain_test.cpp:" + std::to_string(line + 2) + why));
   REQUIRE(e.kernels.size() == 2);
+  CHECK(e.passes.size() > 10);
+  CHECK(e.passes.front().name == "inline_calls");
+  CHECK(e.passes.back().name == "launches");
+  CHECK(e.passes.back().size == e.kernels.size());
   CHECK(e.kernels[0].name == "weft_k0_exp_sum");
   CHECK(e.kernels[0].bytes == (2 * 64 * 32 + 64) * 4);   // reads x, keeps exp(x) for the other one
   CHECK(e.kernels[0].operations == 64 * 32 * (16 + 1));  // exp counts for 16
