@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/seeded_bug.hpp"
 #include "codegen/cpp_writer.hpp"
 
 namespace weft::codegen {
@@ -206,8 +205,7 @@ class Generator : Writer {
     const char* loop = masked_ ? "for_masked_lanes" : "for_lanes";
     if (size.is_constant())
       loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
-    const std::string stop = seeded(SeededBug::tail_dropped) ? "(" + walked.end + ") / 16 * 16" : walked.end;
-    open(std::string(loop) + "(" + walked.begin + ", " + stop + ", [&](long " + axis_name(vector) +
+    open(std::string(loop) + "(" + walked.begin + ", " + walked.end + ", [&](long " + axis_name(vector) +
              ", auto n) WEFT_BODY {",
          "});");
   }

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/seeded_bug.hpp"
 #include "passes/fold.hpp"
 
 namespace weft {
@@ -10,10 +9,7 @@ namespace {
 
 using namespace pattern;
 
-bool is_of_integers(const Match& m) {
-  const bool floating = is_floating(m.node.type.dtype);
-  return !floating || seeded(SeededBug::positive_zero_vanishes);
-}
+bool is_of_integers(const Match& m) { return !is_floating(m.node.type.dtype); }
 
 // c = 2^k, and 2^-k is a normal number of the dtype too. Then x / c and x * (1 / c) round one and the same number.
 double divisor(const Match& m) {
@@ -33,7 +29,7 @@ Tensor times_reciprocal(const Match& m) {
 
 // Every value of `from` is a value of `to`.
 bool holds_all_of(DType to, DType from) {
-  if (from == to || from == DType::boolean || seeded(SeededBug::inexact_cast_dropped)) return true;
+  if (from == to || from == DType::boolean) return true;
   auto significand = [](DType dtype) {
     switch (dtype) {
       case DType::f64: return 53;
@@ -67,9 +63,9 @@ bool keeps_order(const Match& m) {
   return true;
 }
 Tensor permuted_by_both(const Match& m) {
-  AxisList first = m.operands[0].node()->attributes<Permute>().axes, second = m.node.attributes<Permute>().axes, both;
-  if (seeded(SeededBug::permutations_composed_backwards)) std::swap(first, second);
-  for (std::uint8_t axis : second) both.push_back(first[axis]);
+  const AxisList& first = m.operands[0].node()->attributes<Permute>().axes;
+  AxisList both;
+  for (std::uint8_t axis : m.node.attributes<Permute>().axes) both.push_back(first[axis]);
   return m.build().permute(m[x], both);
 }
 bool starts_at_first(const Match& m) {

@@ -2,7 +2,6 @@
 
 #include <unordered_map>
 
-#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 #include "passes/regions.hpp"
 
@@ -43,7 +42,7 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
                       static_cast<std::uint64_t>(type.device.index) << 32 |
                       static_cast<std::uint64_t>(type.shape.rank()) << 40);
   for (Dim dim : type.shape) key.words.push_back(dim.word());
-  if (!seeded(SeededBug::cse_ignores_attributes)) node.attributes().append_words(key.words);
+  node.attributes().append_words(key.words);
   for (const Tensor& operand : operands) key.words.push_back(operand.word());
   return key;
 }

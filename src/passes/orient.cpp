@@ -1,7 +1,5 @@
 #include "passes/orient.hpp"
 
-#include "base/seeded_bug.hpp"
-
 namespace weft {
 namespace {
 
@@ -22,8 +20,7 @@ bool transposes_alone(const Match& m) {
 }
 Tensor product_of_transposes(const Match& m) {
   const AxisList& axes = m.node.attributes<Permute>().axes;
-  Tensor first = m.build().permute(m[a], axes), second = m.build().permute(m[b], axes);
-  if (seeded(SeededBug::product_oriented_without_swap)) std::swap(first, second);
+  const Tensor first = m.build().permute(m[a], axes), second = m.build().permute(m[b], axes);
   return Builder(*m.operands[0].node()).make(Op::matmul, {second, first});
 }
 

@@ -14,7 +14,6 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
-#include "base/seeded_bug.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::runtime {
@@ -116,8 +115,7 @@ class PreparedPlan {
     }
     const Loan loan(*this);
     Frame& frame = *loan.frame;
-    const bool same = seeded(SeededBug::sizes_of_first_call_kept) ||
-                      std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
+    const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
     if (!frame.computed || !same) compute(frame, symbols);
     if (wants_workspace_ && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no step has written yet.

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "loop/nest.hpp"
 
 namespace weft {
@@ -160,9 +159,7 @@ class Lowering {
     const Placement& placement = context_.grouping[value];
     if (placement.role == Role::leaf) return true;
     if (!placement.realized) return false;
-    return placement.role != Role::grouped ||
-           (placement.group != group_ &&
-            placement.depth < walked_.depth + seeded(SeededBug::value_loaded_before_stored));
+    return placement.role != Role::grouped || (placement.group != group_ && placement.depth < walked_.depth);
   }
 
   int load(const Node& node, const IndexVector& index) {

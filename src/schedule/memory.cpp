@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "base/seeded_bug.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
@@ -58,9 +57,8 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
     ScheduleBuffer& buffer = schedule.buffers[b];
     Dim bytes = bytes_of(buffer);
     if (!bytes.is_constant()) {
-      auto free = std::find_if(symbolic.begin(), symbolic.end(), [&](const Symbolic& s) {
-        return s.bytes.same(bytes) && s.last < lives[b].first + seeded(SeededBug::live_symbolic_buffer_reused);
-      });
+      auto free = std::find_if(symbolic.begin(), symbolic.end(),
+                               [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
       if (free == symbolic.end()) {
         symbolic.push_back({bytes, symbolic_bytes, 0});
         symbolic_bytes = symbolic_bytes + bytes;
@@ -71,8 +69,7 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
       symbolic_buffers.push_back(b);
       continue;
     }
-    std::erase_if(
-        live, [&](const Block& block) { return block.last < lives[b].first + seeded(SeededBug::live_buffer_reused); });
+    std::erase_if(live, [&](const Block& block) { return block.last < lives[b].first; });
     std::int64_t at = 0;
     for (const Block& block : live) {
       if (block.begin - at >= bytes.constant()) break;
@@ -91,7 +88,7 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
 
 void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
   int last_check = -1;
-  for (std::size_t s = 0; s < schedule.steps.size() && !seeded(SeededBug::donation_before_check); ++s)
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s)
     if (schedule.steps[s].payload->may_fail()) last_check = static_cast<int>(s);
   std::vector<bool> taken(schedule.buffers.size(), false);
   for (std::size_t r = 0; r < schedule.buffers.size(); ++r) {
@@ -102,8 +99,7 @@ void find_donations(Schedule& schedule, const std::vector<Lifetime>& lives) {
       auto index = static_cast<std::size_t>(a);
       const ScheduleBuffer& argument = schedule.buffers[index];
       if (argument.kind != ScheduleBuffer::Kind::argument || taken[index] || argument.dtype != result.dtype ||
-          !argument.elements.same(result.elements) ||
-          (lives[index].last != lives[r].first && !seeded(SeededBug::donation_ignores_later_readers)))
+          !argument.elements.same(result.elements) || lives[index].last != lives[r].first)
         continue;
       if (!writer.payload->in_place(a, static_cast<int>(r))) continue;
       taken[index] = true;

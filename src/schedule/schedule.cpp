@@ -5,7 +5,6 @@
 #include <map>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "schedule/lower.hpp"
@@ -21,7 +20,7 @@ Graph with_fresh_outputs(Graph graph) {
     const Node* base = memory_base(output).node();
     bool fresh =
         base->op != Op::input && base->op != Op::data && std::find(taken.begin(), taken.end(), base) == taken.end();
-    if (fresh || seeded(SeededBug::result_aliases_argument)) {
+    if (fresh) {
       taken.push_back(base);
       continue;
     }
@@ -291,7 +290,7 @@ class Scheduler {
       for (const Tensor& part : node.inputs()) {
         if (!lies_in_window(*part.node()))
           add_part(node, part, [&](IndexVector index) {
-            if (!seeded(SeededBug::concat_start_ignored)) index[axis] = index[axis] + start;
+            index[axis] = index[axis] + start;
             return grouping_.memory_index(node, index);
           });
         start = start + type_of(part).shape[static_cast<int>(axis)];
@@ -319,8 +318,7 @@ class Scheduler {
       base = base.node()->input(0);
     }
     buffer = buffer_of(*base.node());
-    Dim linear = seeded(SeededBug::layout_ignored) ? linear_index(type_of(base).shape, index)
-                                                   : grouping_.memory_index(*base.node(), index);
+    Dim linear = grouping_.memory_index(*base.node(), index);
     offset = linear;
     for (Dim axis : axes) {
       dims::Linear part = dims::linear_in(linear, axis);

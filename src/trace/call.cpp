@@ -8,7 +8,6 @@
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
 #include "base/per_thread.hpp"
-#include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
 #include "record/random.hpp"
@@ -49,7 +48,7 @@ void find_overlaps(Scratch& scratch, Loc loc) {
       if (state->access == Access::state)
         fail("compile", loc, "argument ", state->argument, ", which is written, overlaps argument ", other->argument,
              ": pass an object once (or through std::as_const, where a generic function only reads it)");
-      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = !seeded(SeededBug::shared_object_donated);
+      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = 1;
     }
     if (run->end > last->end) last = run;
   }
@@ -156,7 +155,7 @@ class Execution {
     if (!storage || value.output() != 0 || node.layout || storage->bytes < bytes) return nullptr;
     const bool own = __atomic_load_n(&node.references, __ATOMIC_ACQUIRE) == 1 && unique(storage) &&
                      !scratch_.overlaps[leaf.argument];
-    if (!own && !seeded(SeededBug::donation_of_shared_memory)) return nullptr;
+    if (!own) return nullptr;
     weft::retain(storage);
     return storage;
   }
@@ -218,17 +217,14 @@ class Execution {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
     for (const Traced::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
-    if (traced_.generator.kind != Source::Kind::undefined && !seeded(SeededBug::random_state_not_advanced))
-      *default_generator_.state = value_of(traced_.generator);
+    if (traced_.generator.kind != Source::Kind::undefined) *default_generator_.state = value_of(traced_.generator);
     std::size_t next = 0;
     for (const Leaf& leaf : scratch_.results.leaves)
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
     for (const Traced::State& state : traced_.states)
-      if (!seeded(SeededBug::state_not_written_back))
-        scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
+      scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
     for (const Traced::Numbers& numbers : traced_.numbers)
-      if (!seeded(SeededBug::state_numbers_not_written_back))
-        std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
+      std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
   }
 
   CallContext call_;

@@ -5,7 +5,6 @@
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
-#include "base/seeded_bug.hpp"
 #include "trace/names.hpp"
 #include "trace/tracing.hpp"
 
@@ -254,8 +253,7 @@ void check_again(CallContext call, const Specialization& specialization) {
   try {
     compare_again(call, specialization);
   } catch (...) {
-    if (!seeded(SeededBug::stale_specialization_kept))
-      if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
+    if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
     throw;
   }
 }

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "record/record.hpp"
 #include "trace/names.hpp"
 
@@ -230,8 +229,7 @@ void TracingSession::end_trace() {
   traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
   traced_.graph.symbols = trace_.dims.symbols;
   traced_.graph.conditions = trace_.dims.conditions;
-  for (const DimCondition& bound : trace_.dims.bounds)
-    if (!seeded(SeededBug::guard_ignores_bounds)) traced_.graph.conditions.push_back(bound);
+  for (const DimCondition& bound : trace_.dims.bounds) traced_.graph.conditions.push_back(bound);
   inputs_.clear();
   trace_.generator_input = trace_.generator_value = Tensor();
   trace_.plain_ones.clear();
