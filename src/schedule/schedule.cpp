@@ -287,17 +287,23 @@ class Scheduler {
     if (node.op == Op::concat) {
       const std::size_t axis = node.attributes<Along>().axis;
       Dim start = 0;
+      int number = 0;
       for (const Tensor& part : node.inputs()) {
-        if (!lies_in_window(*part.node()))
+        ++number;
+        if (!lies_in_window(*part.node())) {
+          grouping_.note(node, "starts a kernel: part " + std::to_string(number) +
+                                   " is no kernel's own result, or is read elsewhere too, and is copied");
           add_part(node, part, [&](IndexVector index) {
             index[axis] = index[axis] + start;
             return grouping_.memory_index(node, index);
           });
+        }
         start = start + type_of(part).shape[static_cast<int>(axis)];
       }
       return;
     }
     if (node.type.shape.element_count().same(Dim(0))) return;
+    grouping_.note(node, "starts two kernels: one writes zeros, one what lies between them");
     add_kernel(lower_zeros(node.type.dtype, buffer_of(node), node.type.shape.element_count()), {node.index});
     add_part(node, node.input(0), [&](IndexVector index) {
       const auto& pad = node.attributes<Pad>();

@@ -123,3 +123,11 @@ TEST_CASE("equal kernels are one: they share a name, and those of other constant
   CHECK(e.kernels[0].source != e.kernels[1].source);
   CHECK(numbers_of(other(x, x)) != numbers_of(equal(x, x)));
 }
+
+TEST_CASE("why a concatenation and a padding have kernels of their own") {
+  auto f = compile([](const Tensor& x) { return std::pair(concat({x, exp(x)}, 0), pad(x, 0, 1, 1)); });
+  const Explanation e = explain(f, ones({4, 3}));
+  CHECK(contains(e.schedule, "starts a kernel: part 1 is no kernel's own result"));
+  CHECK_FALSE(contains(e.schedule, "part 2 is"));
+  CHECK(contains(e.schedule, " starts two kernels: one writes zeros, one what lies between them\n"));
+}
