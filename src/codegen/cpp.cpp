@@ -119,7 +119,7 @@ class Generator : Writer {
     const Range whole = inside ? found->second : Range{"0", flat_extent(axes)};
     const bool lanes = axes[0].axis == kernel_.vector_axis;
     const std::string piece = std::to_string(axes.back().piece);
-    const std::string name = !lanes ? axes.back().piece == loop::column_chunk ? "chunk" : "group"
+    const std::string name = !lanes                         ? axes.back().piece == column_chunk ? "chunk" : "group"
                              : analysis_.form == Form::rows ? "chunk"
                                                             : "strip";
     open("for (long " + name + " = " + whole.begin + "; " + name + " < " + whole.end + "; " + name + " += " + piece +

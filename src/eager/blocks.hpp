@@ -1,12 +1,11 @@
 // Kernels on contiguous blocks, and the joining of partial results: what single primitives and programs share.
 #pragma once
+#include "base/reduce_chunks.hpp"
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
 
 namespace weft::eager {
 
-// f16 and bf16 are computed as f32.
-inline DType computed_in(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
 PointwiseKernel cast_kernel(DType from, DType to);
 // The kernel of a pointwise primitive or a cast on operands, of which the last is computed in `from`. Sets the dtype in
 // which it gives the result.
@@ -18,9 +17,6 @@ void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, 
 
 // ---- reductions (weft/detail/reduce.inc) ----------------------------------------------------------------------------
 
-inline constexpr std::int64_t row_chunk = 4096, column_chunk = 64;
-// The dtype in which a reduction accumulates.
-DType accumulated_in(DType dtype);
 ReduceKernel reduce_kernel(Op op, DType accumulated);
 // What a column begins with.
 void fill_start(Op op, DType accumulated, void* totals, std::int64_t count);

@@ -52,8 +52,8 @@ PointwiseKernel cast_kernel(DType from, DType to) {
 
 PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed) {
   if (op == Op::cast) {
-    const bool narrow = to == DType::f16 || to == DType::bf16;
-    computed = narrow && (from == DType::boolean || from == DType::u8) ? DType::f32 : to;
+    const bool narrow = computed_in(to) != to;
+    computed = narrow && (from == DType::boolean || from == DType::u8) ? computed_in(to) : to;
     return cast_kernel(from, computed);
   }
   const PointwiseKernel kernel = kernels().pointwise[static_cast<int>(op)][static_cast<int>(from)];

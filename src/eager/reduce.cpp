@@ -220,9 +220,6 @@ Value execute_argmax(const Type& type, const Value& operand, const Reduce& reduc
 
 }  // namespace
 
-DType accumulated_in(DType dtype) {
-  return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
-}
 ReduceKernel reduce_kernel(Op op, DType accumulated) {
   return kernels().reduce[static_cast<int>(op)][static_cast<int>(accumulated)];
 }

@@ -16,7 +16,7 @@ Tensor with_merged_batch(const Builder& build, const Tensor& value) {
   return build.reshape(value, merged);
 }
 
-// [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. 16-bit floats in f32. Sizes
+// [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. Sizes
 // that are equal only by a guard stay what they are on either side, since a reshape compares counts.
 Tensor product_and_sum(const Match& m) {
   const Node& node = m.node;
@@ -26,7 +26,7 @@ Tensor product_and_sum(const Match& m) {
     left = with_merged_batch(build, left);
     right = with_merged_batch(build, right);
   }
-  const DType dtype = is_floating(node.type.dtype) ? DType::f32 : DType::i64;
+  const DType dtype = accumulated_in(node.type.dtype);
   left = build.cast(left, dtype);
   right = build.cast(right, dtype);
   const Shape from_a = type_of(left).shape, from_b = type_of(right).shape;
@@ -49,29 +49,29 @@ Tensor product_and_sum(const Match& m) {
 
 bool is_not_provided(const Match& m) { return !m.context.provides(m.node); }
 
-Tensor product_in_f32(const Match& m) {
-  const Builder build = m.build();
-  return build.make(Op::matmul, {build.cast(m[a], DType::f32), build.cast(m[b], DType::f32)});
+bool is_computed_wide(const Match& m) { return computed_in(m.node.type.dtype) != m.node.type.dtype; }
+Tensor wide_product(const Match& m) {
+  const DType wide = computed_in(m.node.type.dtype);
+  return m.build().make(Op::matmul, {m.build().cast(m[a], wide), m.build().cast(m[b], wide)});
 }
-bool is_provided_in_f32(const Match& m) {
-  return is_not_provided(m) && is_floating(m.node.type.dtype) && m.context.provides(*product_in_f32(m).node());
+bool is_provided_wide(const Match& m) {
+  return is_not_provided(m) && is_computed_wide(m) && m.context.provides(*wide_product(m).node());
 }
-Tensor rounded_product(const Match& m) { return m.build().cast(product_in_f32(m), m.node.type.dtype); }
+Tensor rounded_product(const Match& m) { return m.build().cast(wide_product(m), m.node.type.dtype); }
 
-bool is_of_16_bits(const Match& m) { return is_floating(m.node.type.dtype) && info(m.node.type.dtype).bits == 16; }
 Tensor rounded_scatter(const Match& m) {
   Type wide = m.node.type;
-  wide.dtype = DType::f32;
-  const Tensor rows = m.build().cast(m[b], DType::f32);
+  wide.dtype = computed_in(wide.dtype);
+  const Tensor rows = m.build().cast(m[b], wide.dtype);
   return m.build().cast(m.build().make(Op::scatter_add, {m[a], rows}, {}, wide), m.node.type.dtype);
 }
 
 constexpr Rewrite product_rows[] = {
-    {matmul(a, b), {"cast(matmul(cast(a), cast(b)))", rounded_product}, is_provided_in_f32},
+    {matmul(a, b), {"cast(matmul(cast(a), cast(b)))", rounded_product}, is_provided_wide},
     {matmul(a, b), {"sum(mul(a, b))", product_and_sum}, is_not_provided},
 };
 constexpr Rewrite scatter_rows[] = {
-    {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_of_16_bits},
+    {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_computed_wide},
 };
 constexpr Rewrite collective_rows[] = {
     {all_reduce_start(x), x},

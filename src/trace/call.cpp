@@ -58,7 +58,7 @@ void find_overlaps(Scratch& scratch, Loc loc) {
 void write_constant(const Node& node, void* to) {
   const auto& number = node.attributes<Constant>();
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, type)                                      \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type)               \
   case DType::name:                                                                            \
     if constexpr (std::is_arithmetic_v<type>) {                                                \
       type value = is_floating(DType::name) ? static_cast<type>(number.as_number(DType::name)) \

@@ -26,7 +26,7 @@ Example to_x(const std::string& row, const std::string& of, const std::string& l
   return {row, of + lines, of + last};
 }
 
-// Somebody does f32 products, nobody those of other dtypes.
+// Somebody does f32 products, nobody those of other dtypes: of f64 they are not computed in f32 for that.
 const PassContext context{.provided = [](const Node& node) { return node.type.dtype == DType::f32; }};
 
 struct Table {
@@ -107,7 +107,13 @@ const std::vector<Table>& tables() {
          "%0 i64[2,3] = input(0)\n%1 i64[3,4] = input(1)\n%2 i64[4,3] = permute(%1; axes [1,0])\n"
          "%3 i64[2,1,3] = reshape(%0)\n%4 i64[2,4,3] = expand(%3)\n%5 i64[1,4,3] = reshape(%2)\n"
          "%6 i64[2,4,3] = expand(%5)\n%7 i64[2,4,3] = mul(%4, %6)\n%8 i64[2,4,1] = sum(%7; axes [2])\n"
-         "%9 i64[2,4] = reshape(%8)\nreturn %9\n"}}},
+         "%9 i64[2,4] = reshape(%8)\nreturn %9\n"},
+        {"matmul(a, b) -> sum(mul(a, b))",
+         "%0 f64[2,3] = input(0)\n%1 f64[3,4] = input(1)\n%2 f64[2,4] = matmul(%0, %1)\nreturn %2\n",
+         "%0 f64[2,3] = input(0)\n%1 f64[3,4] = input(1)\n%2 f64[4,3] = permute(%1; axes [1,0])\n"
+         "%3 f64[2,1,3] = reshape(%0)\n%4 f64[2,4,3] = expand(%3)\n%5 f64[1,4,3] = reshape(%2)\n"
+         "%6 f64[2,4,3] = expand(%5)\n%7 f64[2,4,3] = mul(%4, %6)\n%8 f64[2,4,1] = sum(%7; axes [2])\n"
+         "%9 f64[2,4] = reshape(%8)\nreturn %9\n"}}},
       {"wide_scatters",
        wide_scatters,
        {{"scatter_add(a, b) -> cast(scatter_add(a, cast(b)))",
