@@ -216,20 +216,20 @@ class Execution {
   void hand_out() {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
-    for (const Traced::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
+    for (const TraceResult::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
     if (traced_.generator.kind != Source::Kind::undefined) *default_generator_.state = value_of(traced_.generator);
     std::size_t next = 0;
     for (const Leaf& leaf : scratch_.results.leaves)
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
-    for (const Traced::State& state : traced_.states)
+    for (const TraceResult::State& state : traced_.states)
       scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
-    for (const Traced::Numbers& numbers : traced_.numbers)
+    for (const TraceResult::Numbers& numbers : traced_.numbers)
       std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
   }
 
   CallContext call_;
   const Specialization& s_;
-  const Traced& traced_;
+  const TraceResult& traced_;
   Scratch& scratch_;
   HeldGenerator default_generator_;  // where the call draws from it
   Tensor generator_;

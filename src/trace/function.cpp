@@ -26,7 +26,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-Guards make_guards(const Traced& traced, const Words& words) {
+Guards make_guards(const TraceResult& traced, const Words& words) {
   Guards guards;
   guards.words.assign(words.data(), words.data() + words.size);
   if (traced.symbol_positions.empty()) return guards;
@@ -41,15 +41,16 @@ Guards make_guards(const Traced& traced, const Words& words) {
 }
 
 // A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
-std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const Traced& traced, const LeafList& arguments) {
+std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceResult& traced,
+                                       const LeafList& arguments) {
   std::vector<std::uint8_t> donatable(arguments.leaves.size(), 0);
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) donatable[i] = arguments.leaves[i].access == Access::owned;
-  for (const Traced::State& state : traced.states) donatable[state.leaf] = 1;
+  for (const TraceResult::State& state : traced.states) donatable[state.leaf] = 1;
   auto keep = [&](const Source& source) {
     if (source.kind == Source::Kind::argument && source.index < donatable.size()) donatable[source.index] = 0;
   };
   for (const Source& source : traced.results) keep(source);
-  for (const Traced::State& state : traced.states) keep(state.source);
+  for (const TraceResult::State& state : traced.states) keep(state.source);
   std::vector<std::uint32_t> donors(static_cast<std::size_t>(plan.result_count), no_leaf);
   for (const runtime::Plan::Donation& donation : plan.donations) {
     const std::uint32_t leaf = traced.inputs[static_cast<std::size_t>(donation.argument)];
@@ -227,8 +228,8 @@ const Specialization* specialize(CallContext call) {
 namespace {
 // Throws where the function does something else.
 void compare_again(CallContext call, const Specialization& specialization) {
-  Traced again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
-                            &specialization.guards);
+  TraceResult again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
+                                 &specialization.guards);
   std::string structure = again.structure();
   if (structure == specialization.structure) return;
   std::vector<std::string> before = lines_of(specialization.structure), now = lines_of(structure);

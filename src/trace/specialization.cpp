@@ -123,7 +123,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
   return lines;
 }
 
-std::string Traced::structure() const {
+std::string TraceResult::structure() const {
   std::string text = structure_text(graph);
   auto source_text = [](Source source) {
     const char* kinds[] = {"undefined", "output ", "argument "};
