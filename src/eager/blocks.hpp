@@ -12,7 +12,7 @@ PointwiseKernel cast_kernel(DType from, DType to);
 PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed);
 
 // Runs a kernel over any number of elements: the last ones, fewer than a vector, go through padded copies.
-void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const Operand* operands,
+void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const VectorOperand* operands,
                 const std::size_t* operand_bytes, int arity, std::int64_t count);
 
 // ---- reductions (weft/detail/reduce.inc) ----------------------------------------------------------------------------

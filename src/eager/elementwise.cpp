@@ -112,7 +112,7 @@ struct Interpreter {
     auto start = (reinterpret_cast<std::uintptr_t>(memory.get()) + 63) & ~std::uintptr_t{63};
     return reinterpret_cast<std::byte*>(start) + static_cast<std::size_t>(place) * block * 8;
   }
-  Operand operand(std::size_t i, const ScalarOperand* arguments) {
+  VectorOperand operand(std::size_t i, const ScalarOperand* arguments) {
     const ScalarEntry& entry = allocation.definition.entries[i];
     if (entry.op == ScalarOp::argument) return {arguments[i].data, arguments[i].step};
     if (entry.op == ScalarOp::literal) return {allocation.literals[i].data(), 0};
@@ -125,7 +125,7 @@ struct Interpreter {
       const ScalarEntry& entry = definition.entries[i];
       if (!is_primitive(entry)) continue;
       const OpInfo& row = info(op_of(entry));
-      Operand operands[3];
+      VectorOperand operands[3];
       DType kernel_dtype = allocation.dtype;
       for (int k = 0; k < row.arity; ++k) {
         operands[k] = operand(entry.operands[k], arguments);
@@ -140,7 +140,7 @@ struct Interpreter {
       kernel(scratch(allocation.place[i]), operands, vectors);
     }
     for (int i = 0; i < definition.result_count; ++i) {
-      Operand value = operand(definition.results[i], arguments);
+      VectorOperand value = operand(definition.results[i], arguments);
       std::size_t bytes = storage_bytes(allocation.dtype_of(definition.results[i]), vector_length);
       for (std::int64_t v = 0; v < vectors; ++v)
         std::memcpy(static_cast<std::byte*>(results[i]) + static_cast<std::size_t>(v) * bytes,
@@ -148,7 +148,7 @@ struct Interpreter {
                     bytes);
     }
   }
-  Operand as_number(Operand flags, int k, std::int64_t vectors) {
+  VectorOperand as_number(VectorOperand flags, int k, std::int64_t vectors) {
     PointwiseKernel kernel = kernels().cast[static_cast<int>(DType::boolean)][static_cast<int>(allocation.dtype)];
     std::byte* to = scratch(allocation.places + k);
     kernel(to, &flags, flags.step ? vectors : 1);

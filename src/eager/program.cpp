@@ -314,7 +314,7 @@ class Execution {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     Rows rows[3];
-    Operand operands[3];
+    VectorOperand operands[3];
     Repeated repeated[3];
     for (int k = 0; k < prepared.arity; ++k) {
       rows[k] = fetch(prepared.operands[k], inner, memory, row, count, k);
