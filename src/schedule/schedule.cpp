@@ -201,16 +201,23 @@ class Scheduler {
     return name;
   }
 
-  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
-    kernel.name = kernel_name(members);
+  // For people: an operation each, with the user's line.
+  std::vector<std::string> comments_of(const std::vector<std::uint32_t>& members) const {
+    std::vector<std::string> comments;
     for (std::uint32_t member : members) {
       const Node& node = *graph_.nodes[member].node();
       std::string where = to_string(node.loc);
       std::string comment = std::string(info(node.op).name) + " " + to_string(node.type);
       if (node.scope) comment += " of " + interned_text(node.scope);
       if (!where.empty()) comment += ", " + where;
-      kernel.comments.push_back(std::move(comment));
+      comments.push_back(std::move(comment));
     }
+    return comments;
+  }
+
+  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
+    kernel.name = kernel_name(members);
+    kernel.comments = comments_of(members);
     loop::verify(kernel);
     Step step;
     step.name = kernel.name;
@@ -221,7 +228,7 @@ class Scheduler {
 
   // Kernels of one depth are independent: those of one text are one launch over a table of their buffers, at the place
   // of the first.
-  bool joins_table(const loop::Kernel& kernel) {
+  bool joins_table(const loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
     Table& table = tables_[loop::shared_text(kernel)];
@@ -232,6 +239,7 @@ class Scheduler {
     Step& step = schedule_.steps[table.step];
     table.kernels.push_back(kernel);
     table.kernels.back().name = step.name;
+    table.kernels.back().comments = comments_of(members);
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     std::vector<loop::Kernel> kernels = table.kernels;
     kernels[0] = *step.payload->kernel();
@@ -247,7 +255,7 @@ class Scheduler {
       buffer.elements = partial.elements;
       schedule_.buffers.push_back(std::move(buffer));
     }
-    if (independent && stages.kernels.size() == 1 && joins_table(stages.kernels[0])) return;
+    if (independent && stages.kernels.size() == 1 && joins_table(stages.kernels[0], members)) return;
     for (loop::Kernel& kernel : stages.kernels) {
       for (loop::Buffer& buffer : kernel.buffers)
         if (buffer.value <= loop::partial(0)) buffer.value = first + (loop::partial(0) - buffer.value);

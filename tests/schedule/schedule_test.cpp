@@ -229,6 +229,22 @@ TEST_CASE("on a device kernels of one text that wait for nothing are one launch,
   CHECK(steps(Device::cuda(), 32) == 1);
 }
 
+TEST_CASE("kernels of one launch are all named, with their own lines") {
+  Traced t;
+  const Tensor x = t.input(Device::cuda(), Shape::of(64)), y = t.input(Device::cuda(), Shape::of(65));
+  const int line = __LINE__ + 1;
+  const Tensor first = x * 2;
+  const Tensor second = y * 2;
+  const Schedule schedule = make_schedule(inline_calls(t.graph({first, second})), Device::cuda(), providers::all());
+  REQUIRE(schedule.steps.size() == 1);
+  const std::string text = schedule.steps[0].payload->text();
+  INFO(text);
+  for (const char* size : {"[64]@cuda:0, schedule_test.cpp:", "[65]@cuda:0, schedule_test.cpp:"})
+    CHECK(text.find("mul f32" + std::string(size)) != std::string::npos);
+  CHECK(text.find(":" + std::to_string(line) + "\n") != std::string::npos);
+  CHECK(text.find(":" + std::to_string(line + 1) + "\n") != std::string::npos);
+}
+
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {
   Traced t;
   Tensor x = t.f32(1000, 1000);
