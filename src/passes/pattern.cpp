@@ -10,7 +10,6 @@
 
 namespace weft {
 
-using pattern::Expression;
 using pattern::Term;
 
 // One graph under one table.
