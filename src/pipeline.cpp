@@ -1,9 +1,10 @@
-// The list of passes, top to bottom: from a traced graph to a launch plan.
+// The list of stages, top to bottom: from a traced graph to a launch plan.
 #include "pipeline.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -29,51 +30,32 @@
 namespace weft {
 namespace {
 
-using PassInContext = Graph (*)(const Graph&, const PassContext&);
-template <Pass pass>
-Graph anywhere(const Graph& graph, const PassContext&) {
-  return pass(graph);
-}
-
-struct NamedPass {
-  const char* name;
-  PassInContext pass;
-  bool needed = false;  // what stands below can't do without it
+// What compiles, and where the result can be read.
+struct Compiled {
+  std::shared_ptr<const runtime::Functions> functions;
+  std::string source_path;
 };
 
-// Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
-// after algebra, which makes equal things look equal; orientation before decomposition, while products still are
-// products, and algebra once more for the pairs of transposes that it leaves.
-constexpr NamedPass graph_passes[] = {
-    {"inline_calls", inline_calls, true},
-    {"fold_constants", anywhere<fold_constants>},
-    {"simplify_algebra", anywhere<simplify_algebra>},
-    {"common_subexpressions", anywhere<common_subexpressions>},
-    {"orient_matmul", anywhere<orient_matmul>},
-    {"simplify_algebra", anywhere<simplify_algebra>},
-    {"decompose_convolution", decompose_convolution, true},
-    {"decompose_matmul", decompose_matmul, true},
-    {"widen_scatter_add", anywhere<widen_scatter_add>, true},
-    {"local_collectives", anywhere<local_collectives>, true},
-    {"dead_code", anywhere<dead_code>},
+// A graph on its way to a launch plan.
+struct Compilation {
+  Graph graph;
+  Schedule schedule;
+  std::vector<runtime::EntryPoint> entries;  // of the steps
+  std::shared_ptr<Executable> executable;
+  std::span<const Update> updates;
 };
 
-// Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
-// that can be.
-std::vector<NamedPass> passes_without(const std::vector<std::string>& skip) {
-  std::vector<NamedPass> kept(std::begin(graph_passes), std::end(graph_passes));
-  for (const std::string& name : skip) std::erase_if(kept, [&](const NamedPass& entry) { return entry.name == name; });
-  for (const std::string& name : options().skip_passes) {
-    if (std::erase_if(kept, [&](const NamedPass& entry) { return !entry.needed && entry.name == name; })) continue;
-    std::set<std::string> names;
-    for (const NamedPass& entry : graph_passes)
-      if (!entry.needed) names.insert(entry.name);
-    std::string text = "no pass '" + name + "' can be left out; there are:";
-    for (const std::string& each : names) text += " " + each;
-    logging::warn_once(text);
-  }
-  return kept;
-}
+// Graphs of one device: their kernels are generated and compiled together.
+struct Target {
+  explicit Target(Device device) : device(device), sources(device) {}
+  bool on_host() const { return device.type == Device::Type::cpu; }
+
+  Device device;
+  std::vector<Compilation> graphs;
+  providers::Sources sources;
+  std::vector<std::string> units;
+  Compiled compiled;
+};
 
 class Timer {
  public:
@@ -131,16 +113,6 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   return result;
 }
 
-KernelReport report(const Payload& payload, const std::string& symbol, const Graph& graph) {
-  const loop::Cost cost = payload.cost();
-  return {symbol,
-          payload.text(),
-          {},
-          static_cast<std::int64_t>(at_hints(cost.bytes, graph)),
-          static_cast<std::int64_t>(at_hints(cost.operations, graph)),
-          payload.kernel()->comments};
-}
-
 // Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
 // it is then marked in the plan.
 Device device_of(const Graph& graph) {
@@ -169,106 +141,41 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
   });
 }
 
-void log_fusion(const Executable& executable) {
-  if (!logging::enabled(logging::Channel::fusion)) return;
-  std::istringstream text(executable.schedule_text);
-  for (std::string line; std::getline(text, line);) logging::write(logging::Channel::fusion, line);
-}
-void log_kernels(const Executable& executable) {
-  if (!logging::enabled(logging::Channel::kernels)) return;
-  for (const KernelReport& kernel : executable.kernels) {
-    std::string text = concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations");
-    if (!executable.plan.source_path.empty()) text += ", source " + executable.plan.source_path;
-    for (const std::string& fused : kernel.comments) text += "; " + fused;
-    logging::write(logging::Channel::kernels, text);
-  }
-}
-void log_passes(const Executable& executable) {
-  if (!logging::enabled(logging::Channel::passes)) return;
-  for (const PassReport& pass : executable.passes)
-    logging::write(logging::Channel::passes, concat_text(pass.name, ": ", pass.milliseconds, " ms, ", pass.nodes));
+std::size_t schedule(Compilation& compilation, Device device) {
+  compilation.schedule = make_schedule(compilation.graph, device, providers::all());
+  return compilation.schedule.steps.size();
 }
 
-// A graph on its way to a launch plan.
-struct Lowered {
-  Graph graph;
-  Schedule schedule;
-  std::shared_ptr<Executable> executable;
-};
-
-// Everything of one graph up to the code generator.
-Lowered lower_graph(Graph graph, Device device, const PipelineOptions& options) {
-  auto executable = std::make_shared<Executable>();
-  DecidedSizes sizes(graph);
-  executable->traced_text = to_text(graph);
-  graph = optimize(std::move(graph), options, &executable->passes);
-  executable->graph_text = to_text(graph);
-
-  Timer timer;
-  Schedule schedule = make_schedule(graph, device, providers::all(), options.updates);
-  executable->passes.push_back({"schedule", timer.milliseconds(), schedule.steps.size()});
-  sizes.close();
-  executable->schedule_text = to_text(schedule) + schedule.decisions;
-  log_fusion(*executable);
-
-  runtime::Plan& plan = executable->plan;
-  plan.device = device;
-  for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
-  plan.argument_count = static_cast<int>(graph.inputs.size());
-  plan.result_count = static_cast<int>(graph.outputs.size());
-  plan.symbol_count = static_cast<int>(graph.symbols.size());
-  plan.arena_bytes = schedule.arena_bytes;
-  for (const Schedule::Donation& donation : schedule.donations)
-    plan.donations.push_back({donation.argument, donation.result});
-  mark_host_buffers(plan, graph);
-  executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
-  return {std::move(graph), std::move(schedule), std::move(executable)};
+std::size_t memory(Compilation& compilation, Device device) {
+  plan_memory(compilation.schedule, device, compilation.updates);
+  return compilation.schedule.buffers.size();
 }
 
-// What the steps call, as sources.
-void emit(Lowered& lowered, providers::Sources& sources) {
-  Executable& executable = *lowered.executable;
-  for (const Step& step : lowered.schedule.steps) {
-    runtime::EntryPoint entry = step.payload->emit(sources);
-    if (step.payload->kernel()) executable.kernels.push_back(report(*step.payload, entry.name, lowered.graph));
-    const std::string name = entry.name.empty() ? step.name : entry.name;
-    executable.plan.launches.push_back(
-        {name, step.buffers, std::move(entry), step.payload, step.payload->writes(step.buffers.size())});
-  }
-}
-
-// Sources, compiled and loaded: where they can be read, and in how many units.
-struct Compiled {
-  std::shared_ptr<const runtime::Functions> functions;
-  std::string source_path;
-  std::size_t units = 0;
-};
-Compiled compile_for_host(std::vector<std::string> units) {
-  const std::size_t count = units.size();
-  if (count == 0) return {};
-  std::shared_ptr<Library> library = jit({std::move(units), host_isa(), {}});
-  return {library, library->source_path(), count};
-}
 std::vector<std::string> device_units(const providers::Sources& sources, std::size_t most_a_unit) {
   std::vector<std::string> texts;
   for (const auto& [name, text] : sources.texts()) texts.push_back(text);
   return codegen::cuda_units(texts, most_a_unit);
 }
-Compiled compile_for_device(const std::vector<std::string>& units, const providers::Sources& sources) {
-  std::vector<std::string> names;
-  for (const auto& [name, text] : sources.texts()) names.push_back(name);
-  auto code = std::make_shared<runtime::cuda::Code>(units, names, sources.device());
-  return {code, code->source_path(), units.size()};
+
+// What the steps call, as sources.
+std::size_t generate(Target& target) {
+  for (Compilation& compilation : target.graphs)
+    for (const Step& step : compilation.schedule.steps)
+      compilation.entries.push_back(step.payload->emit(target.sources));
+  target.units = target.on_host()
+                     ? codegen::cpp_units(target.sources.kernels(), unit_count(target.sources.kernels().size()))
+                     : device_units(target.sources, codegen::functions_a_unit);
+  return target.units.size();
 }
 
 // With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite then is a test of
 // the CUDA generator, without a GPU.
-void check_device_code(const std::vector<Lowered>& graphs) {
+void check_device_code(const std::vector<Compilation>& graphs) {
   std::string why;
   if (!runtime::cuda::nvrtc_available(&why)) return logging::warn_once("WEFT_NVRTC_CHECK: " + why);
   providers::Sources sources(Device::cuda());
-  for (const Lowered& lowered : graphs)
-    for (const Step& step : lowered.schedule.steps) step.payload->emit(sources);
+  for (const Compilation& compilation : graphs)
+    for (const Step& step : compilation.schedule.steps) step.payload->emit(sources);
   try {
     constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
     runtime::cuda::compile_units(device_units(sources, most_a_unit), "sm_90", runtime::cuda::Effort::check);
@@ -277,62 +184,287 @@ void check_device_code(const std::vector<Lowered>& graphs) {
   }
 }
 
-// Graphs of one device: their kernels are generated and compiled together, and their plans made ready.
-void compile_lowered(std::vector<Lowered>& graphs, Device device) {
-  const bool on_host = device.type == Device::Type::cpu;
-  if (on_host && weft::options().nvrtc_check) check_device_code(graphs);
-  Timer generate;
-  providers::Sources sources(device);
-  for (Lowered& lowered : graphs) emit(lowered, sources);
-  sources.generate_texts();
-  const std::size_t kernels = sources.kernels().size();
-  std::vector<std::string> units = on_host ? codegen::cpp_units(sources.kernels(), unit_count(kernels))
-                                           : device_units(sources, codegen::functions_a_unit);
-  const double generate_milliseconds = generate.milliseconds();
-  Timer compile;
-  const Compiled made = on_host ? compile_for_host(std::move(units)) : compile_for_device(units, sources);
-  const double compile_milliseconds = compile.milliseconds();
-  for (const Lowered& lowered : graphs) {
-    Executable& executable = *lowered.executable;
-    executable.plan.functions = made.functions;
-    executable.plan.source_path = made.source_path;
-    runtime::prepare(executable.plan);
-    for (KernelReport& kernel : executable.kernels) kernel.source = sources.texts().at(kernel.name);
-    executable.passes.push_back({"generate", generate_milliseconds, made.units});
-    executable.passes.push_back({"compile", compile_milliseconds, kernels});
-    log_kernels(executable);
-    log_passes(executable);
+std::size_t compile(Target& target) {
+  if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
+  if (!target.on_host()) {
+    std::vector<std::string> names;
+    for (const auto& [name, text] : target.sources.texts()) names.push_back(name);
+    auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
+    target.compiled = {code, code->source_path()};
+  } else if (!target.units.empty()) {
+    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}});
+    target.compiled = {library, library->source_path()};
+  }
+  return target.sources.kernels().size();
+}
+
+// The plan: buffers, launches, donations, made ready to run.
+std::size_t launches(Target& target) {
+  std::size_t count = 0;
+  for (Compilation& compilation : target.graphs) {
+    const Graph& graph = compilation.graph;
+    const Schedule& schedule = compilation.schedule;
+    runtime::Plan& plan = compilation.executable->plan;
+    plan.device = target.device;
+    for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
+    plan.argument_count = static_cast<int>(graph.inputs.size());
+    plan.result_count = static_cast<int>(graph.outputs.size());
+    plan.symbol_count = static_cast<int>(graph.symbols.size());
+    plan.arena_bytes = schedule.arena_bytes;
+    for (const Schedule::Donation& donation : schedule.donations)
+      plan.donations.push_back({donation.argument, donation.result});
+    mark_host_buffers(plan, graph);
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+      const Step& step = schedule.steps[i];
+      runtime::EntryPoint& entry = compilation.entries[i];
+      const std::string name = entry.name.empty() ? step.name : entry.name;
+      plan.launches.push_back(
+          {name, step.buffers, std::move(entry), step.payload, step.payload->writes(step.buffers.size())});
+    }
+    plan.functions = target.compiled.functions;
+    plan.source_path = target.compiled.source_path;
+    runtime::prepare(plan);
+    compilation.executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
+    count += plan.launches.size();
+  }
+  return count;
+}
+
+// A pass is a function of a graph. What follows works on one graph's schedule, then on all graphs of a device.
+struct Stage {
+  const char* name;
+  Pass pass = nullptr;
+  std::size_t (*of_graph)(Compilation&, Device) = nullptr;
+  std::size_t (*of_target)(Target&) = nullptr;
+  bool needed = true;  // what stands below can't do without it
+
+  constexpr Stage(const char* name, Pass pass, bool needed = false) : name(name), pass(pass), needed(needed) {}
+  constexpr Stage(const char* name, std::size_t (*run)(Compilation&, Device)) : name(name), of_graph(run) {}
+  constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
+};
+
+// Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
+// after algebra, which makes equal things look equal; orientation before decomposition, while products still are
+// products, and algebra once more for the pairs of transposes that it leaves.
+constexpr bool needed = true;
+constexpr Stage stages[] = {
+    {"inline_calls", inline_calls, needed},
+    {"fold_constants", fold_constants},
+    {"simplify_algebra", simplify_algebra},
+    {"common_subexpressions", common_subexpressions},
+    {"orient_matmul", orient_matmul},
+    {"simplify_algebra", simplify_algebra},
+    {"decompose_convolution", decompose_convolution, needed},
+    {"decompose_matmul", decompose_matmul, needed},
+    {"widen_scatter_add", widen_scatter_add, needed},
+    {"local_collectives", local_collectives, needed},
+    {"dead_code", dead_code},
+    {"schedule", schedule},
+    {"memory", memory},
+    {"generate", generate},
+    {"compile", compile},
+    {"launches", launches},
+};
+
+// Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
+// that can be.
+std::vector<Stage> stages_without(const std::vector<std::string>& skip) {
+  std::vector<Stage> kept(std::begin(stages), std::end(stages));
+  for (const std::string& name : skip) std::erase_if(kept, [&](const Stage& stage) { return stage.name == name; });
+  for (const std::string& name : options().skip_passes) {
+    if (std::erase_if(kept, [&](const Stage& stage) { return !stage.needed && stage.name == name; })) continue;
+    std::set<std::string> names;
+    for (const Stage& stage : stages)
+      if (!stage.needed) names.insert(stage.name);
+    std::string text = "no pass '" + name + "' can be left out; there are:";
+    for (const std::string& each : names) text += " " + each;
+    logging::warn_once(text);
+  }
+  return kept;
+}
+
+PassContext context_of(Device device) {
+  return {device, [device](const Node& node) { return providers::all().takes(node, device); }};
+}
+
+StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, bool verified) {
+  std::map<const Rewrite*, int> rewrites;
+  context.rewritten = nullptr;
+  if (logging::enabled(logging::Channel::passes))
+    context.rewritten = [&rewrites](const Rewrite& row) { ++rewrites[&row]; };
+  const Timer timer;
+  graph = stage.pass(graph, context);
+  StageReport report{stage.name, timer.milliseconds(), graph.nodes.size()};
+  for (const auto& [row, times] : rewrites) report.rewrites.emplace_back(to_text(*row), times);
+  if (verified) verify(graph);
+  return report;
+}
+
+void log_texts(const Executable& executable) {
+  const bool fusion = logging::enabled(logging::Channel::fusion), kernels = logging::enabled(logging::Channel::kernels);
+  if (!fusion && !kernels) return;
+  const Texts texts = texts_of(executable);
+  std::istringstream schedule(fusion ? texts.schedule : "");
+  for (std::string line; std::getline(schedule, line);) logging::write(logging::Channel::fusion, line);
+  if (!kernels) return;
+  for (const KernelReport& kernel : texts.kernels) {
+    std::string text = concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations");
+    if (!executable.plan.source_path.empty()) text += ", source " + executable.plan.source_path;
+    for (const std::string& fused : kernel.comments) text += "; " + fused;
+    logging::write(logging::Channel::kernels, text);
+  }
+}
+void log_stages(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::passes)) return;
+  for (const StageReport& stage : executable.stages) {
+    std::string text = concat_text(stage.name, ": ", stage.milliseconds, " ms, ", stage.size);
+    for (const auto& [row, times] : stage.rewrites) text += concat_text("; ", row, ": ", times);
+    logging::write(logging::Channel::passes, text);
   }
 }
 
 }  // namespace
 
-Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports) {
+// What texts are made from when they are asked for. Graphs with data would hold the memory of that, so their text is
+// made at once.
+class Kept {
+ public:
+  explicit Kept(const Graph& traced) : traced_(traced) {}
+  void add(const Compilation& compilation, Device device) {
+    optimized_ = Source(compilation.graph);
+    schedule_ = compilation.schedule;
+    for (ScheduleBuffer& buffer : schedule_.buffers) buffer.constant = {};
+    for (const DimSymbol& symbol : compilation.graph.symbols) hints_.push_back(symbol.hint);
+    device_ = device;
+  }
+
+  Texts texts() const {
+    const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
+    Texts texts{traced_.text(), optimized_.text(), to_text(schedule_) + schedule_.decisions, {}};
+    providers::Sources sources(device_);
+    std::vector<std::string> names;
+    for (const Step& step : schedule_.steps) names.push_back(step.payload->emit(sources).name);
+    sources.generate_texts();
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const Payload& payload = *schedule_.steps[i].payload;
+      if (!payload.kernel()) continue;
+      const loop::Cost cost = payload.cost();
+      texts.kernels.push_back({names[i], payload.text(), sources.texts().at(names[i]),
+                               dims::evaluate(cost.bytes, hints_), dims::evaluate(cost.operations, hints_),
+                               payload.kernel()->comments});
+    }
+    return texts;
+  }
+
+ private:
+  struct Source {
+    Source() = default;
+    explicit Source(const Graph& graph) {
+      const auto is_data = [](const Tensor& value) { return value.node()->op == Op::data; };
+      if (std::ranges::any_of(graph.nodes, is_data)) {
+        number_nodes(graph);
+        made = to_text(graph);
+      } else {
+        kept = graph;
+      }
+    }
+    std::string text() const {
+      number_nodes(kept);
+      return made.empty() ? to_text(kept) : made;
+    }
+    Graph kept;
+    std::string made;
+  };
+
+  mutable std::mutex mutex_;
+  Source traced_, optimized_;
+  Schedule schedule_;
+  std::vector<std::int64_t> hints_;
+  Device device_;
+};
+
+Texts texts_of(const Executable& executable) {
+  WEFT_CHECK(executable.kept, "texts of an executable that did not keep what they are made from");
+  return executable.kept->texts();
+}
+
+Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports) {
   if (options.verify) verify(graph);
-  const Device device = device_of(graph);
-  const PassContext context{device, [device](const Node& node) { return providers::all().takes(node, device); }};
-  for (const NamedPass& entry : passes_without(options.skip)) {
-    Timer timer;
-    graph = entry.pass(graph, context);
-    if (reports) reports->push_back({entry.name, timer.milliseconds(), graph.nodes.size()});
-    if (options.verify) verify(graph);
+  PassContext context = context_of(device_of(graph));
+  for (const Stage& stage : stages_without(options.skip)) {
+    if (!stage.pass) continue;
+    StageReport report = run_pass(stage, graph, context, options.verify);
+    if (reports) reports->push_back(std::move(report));
   }
   return graph;
 }
 
+namespace {
+
+// The stages of one graph by itself.
+void run_of_graph(Compilation& compilation, Device device, const std::vector<Stage>& stages,
+                  const PipelineOptions& options) {
+  Executable& executable = *compilation.executable;
+  const DecidedSizes sizes(compilation.graph);
+  PassContext context = context_of(device);
+  if (options.verify) verify(compilation.graph);
+  for (const Stage& stage : stages) {
+    if (stage.of_target) continue;
+    if (stage.pass) {
+      executable.stages.push_back(run_pass(stage, compilation.graph, context, options.verify));
+    } else {
+      const Timer timer;
+      const std::size_t size = stage.of_graph(compilation, device);
+      executable.stages.push_back({stage.name, timer.milliseconds(), size});
+    }
+    const Schedule* const schedule = stage.pass ? nullptr : &compilation.schedule;
+    if (options.after) options.after({stage.name, compilation.graph, schedule, executable});
+  }
+  sizes.close();
+}
+
+// Those of all graphs of a device together.
+void run_of_target(Target& target, const std::vector<Stage>& stages, const PipelineOptions& options) {
+  for (const Stage& stage : stages) {
+    if (!stage.of_target) continue;
+    const Timer timer;
+    const std::size_t size = stage.of_target(target);
+    const double milliseconds = timer.milliseconds();
+    for (Compilation& compilation : target.graphs) {
+      compilation.executable->stages.push_back({stage.name, milliseconds, size});
+      if (options.after) options.after({stage.name, compilation.graph, &compilation.schedule, *compilation.executable});
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options) {
   const DefaultFloatModes modes;
-  std::vector<std::pair<Device, std::vector<Lowered>>> targets;  // nearly always one
+  const std::vector<Stage> stages = stages_without(options.skip);
+  const bool logged = logging::enabled(logging::Channel::fusion) || logging::enabled(logging::Channel::kernels);
+  const bool keep = graphs.size() == 1 && (options.keep || logged);
+  std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
-    auto target = std::find_if(targets.begin(), targets.end(), [&](const auto& each) { return each.first == device; });
-    if (target == targets.end()) target = targets.insert(target, {device, {}});
-    target->second.push_back(lower_graph(std::move(graph), device, options));
-    all.push_back(target->second.back().executable);
+    auto target = std::ranges::find(targets, device, &Target::device);
+    if (target == targets.end()) target = targets.emplace(targets.end(), device);
+    auto executable = std::make_shared<Executable>();
+    all.push_back(executable);
+    const std::shared_ptr<Kept> kept = keep ? std::make_shared<Kept>(graph) : nullptr;
+    Compilation& compilation =
+        target->graphs.emplace_back(Compilation{std::move(graph), {}, {}, executable, options.updates});
+    run_of_graph(compilation, device, stages, options);
+    if (kept) kept->add(compilation, device);
+    executable->kept = kept;
   }
-  for (auto& [device, lowered] : targets) compile_lowered(lowered, device);
+  for (Target& target : targets) run_of_target(target, stages, options);
+  for (const auto& executable : all) {
+    if (keep) log_texts(*executable);
+    log_stages(*executable);
+  }
   return all;
 }
 

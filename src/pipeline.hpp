@@ -1,5 +1,6 @@
-// From a traced graph to something that runs: the passes in order are in pipeline.cpp.
+// From a traced graph to something that runs: the stages in order are in pipeline.cpp.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "base/options.hpp"
@@ -8,7 +9,9 @@
 
 namespace weft {
 
-// What explain() shows and tests look at.
+struct Schedule;
+
+// What explain() shows of a kernel.
 struct KernelReport {
   std::string name;
   std::string loop_text;
@@ -17,20 +20,37 @@ struct KernelReport {
   std::int64_t operations = 0;
   std::vector<std::string> comments;  // what it fuses: an operation each, with the user's line
 };
-struct PassReport {
+// A stage: how long it took, and how large is what it left: nodes of the graph, then steps, buffers, units, functions,
+// launches.
+struct StageReport {
   std::string name;
   double milliseconds = 0;
-  std::size_t nodes = 0;
+  std::size_t size = 0;
+  std::vector<std::pair<std::string, int>> rewrites = {};  // rows of tables, and how often each held; for the log
 };
 
 struct Executable {
   runtime::Plan plan;
-  std::string traced_text;    // the graph as recorded
-  std::string graph_text;     // after the passes
-  std::string schedule_text;  // buffers, steps in order, and why neighbours were not fused
+  std::vector<StageReport> stages;
+  std::int64_t arena_bytes = 0;            // at the traced sizes
+  std::shared_ptr<const class Kept> kept;  // what texts are made from; null where options did not ask for it
+};
+
+// Texts of an executable that kept what they are made from.
+struct Texts {
+  std::string traced;     // the graph as recorded
+  std::string optimized;  // after the passes
+  std::string schedule;   // buffers, steps in order, and why neighbours were not fused
   std::vector<KernelReport> kernels;
-  std::vector<PassReport> passes;
-  std::int64_t arena_bytes = 0;  // at the traced sizes
+};
+Texts texts_of(const Executable& executable);
+
+// A graph behind a stage.
+struct StageView {
+  const char* stage;
+  const Graph& graph;
+  const Schedule* schedule;  // null before that stage
+  const Executable& executable;
 };
 
 struct PipelineOptions {
@@ -40,8 +60,10 @@ struct PipelineOptions {
 #else
       true;
 #endif
-  std::vector<Update> updates;    // whose outputs are written into their inputs' memory, where they can
-  std::vector<std::string> skip;  // names of passes to leave out, beside those of options().skip_passes
+  std::vector<Update> updates;                  // whose outputs are written into their inputs' memory, where they can
+  std::vector<std::string> skip;                // names of passes to leave out, beside those of options().skip_passes
+  std::function<void(const StageView&)> after;  // called after each stage, for each graph
+  bool keep = false;                            // for texts_of()
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.
@@ -50,7 +72,7 @@ std::shared_ptr<const Executable> compile_graph(Graph graph, const PipelineOptio
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options);
 
-// The graph after the graph-level passes: what the schedule, the reference interpreter and the tests take.
-Graph optimize(Graph graph, const PipelineOptions& options, std::vector<PassReport>* reports = nullptr);
+// The graph after the passes: what the schedule, the reference interpreter and the tests take.
+Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports = nullptr);
 
 }  // namespace weft

@@ -6,7 +6,8 @@
 // call. Out: leaves and results as plain data for src/trace, which does the rest. Invariant: a call that has been seen
 // allocates nothing but results, runs none of the user's code except where Check traces again, and takes a lock of the
 // process only where it draws from the default generator, an argument is pending, or a block is not in the free lists
-// of the thread, which keep none above 256 KiB.
+// of the thread, which keep none above 256 KiB. On CUDA the memory of each result comes from the device's list of
+// blocks, under its lock, with a handle from the heap.
 #pragma once
 #include "weft/compile_options.hpp"
 #include "weft/detail/callable.hpp"
@@ -22,7 +23,7 @@ namespace detail {
 struct Function;        // what copies of one compiled function share
 struct Specialization;  // what was compiled for one kind of arguments
 struct Scratch;         // a thread's buffers for one call
-class Tracing;          // a trace being taken
+class Tracer;           // a trace being taken
 
 // The types of one call. Its address stands for them in guards.
 struct CallSignature {
@@ -52,8 +53,8 @@ class FunctionHandle {
   Function* function_;
 };
 
-// Runs the user's function under `tracing`; `context` is the typed call.
-using TraceBody = void (*)(void* context, Tracing& tracing);
+// Runs the user's function under `tracer`; `context` is the typed call.
+using TraceBody = void (*)(void* context, Tracer& tracer);
 
 // One call. Holds the thread's scratch from construction to destruction.
 class Call {
@@ -95,7 +96,7 @@ class Call {
 };
 
 // What the traced function gets and gives, in this order.
-class Tracing {
+class Tracer {
  public:
   template <class T>
   void argument(T& object, Access by) {
@@ -121,8 +122,8 @@ class Tracing {
   void end();  // collects results and state, and puts back what was traced in place
 
  protected:
-  Tracing() = default;
-  ~Tracing() = default;
+  Tracer() = default;
+  ~Tracer() = default;
   LeafList arguments, results, finals;
 
  private:
@@ -177,25 +178,25 @@ struct TracedArgument<P, false> {
 };
 
 template <class R, class... P, class F>
-void trace_body(const F& f, Tracing& tracing, TracedArgument<P>... argument) {
-  (tracing.argument(argument.value, access<P>), ...);
+void trace_body(const F& f, Tracer& tracer, TracedArgument<P>... argument) {
+  (tracer.argument(argument.value, access<P>), ...);
   (
       [&] {
-        if constexpr (!copyable<Value<P>>()) tracing.in_place(argument.value);
+        if constexpr (!copyable<Value<P>>()) tracer.in_place(argument.value);
       }(),
       ...);
-  tracing.begin();
+  tracer.begin();
   F callable = f;
   if constexpr (std::is_void_v<R>)
     callable(static_cast<P&&>(argument.value)...);
   else
-    tracing.result(new R(callable(static_cast<P&&>(argument.value)...)));
+    tracer.result(new R(callable(static_cast<P&&>(argument.value)...)));
   (
       [&] {
-        if constexpr (is_state<P>) tracing.final_state(argument.value);
+        if constexpr (is_state<P>) tracer.final_state(argument.value);
       }(),
       ...);
-  tracing.end();
+  tracer.end();
 }
 
 template <class R>
@@ -219,8 +220,8 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
     F callable = f;
     return callable(static_cast<P&&>(argument)...);
   }
-  auto body = [&](Tracing& tracing) { trace_body<R, P...>(f, tracing, TracedArgument<P>(argument)...); };
-  TraceBody erased = [](void* context, Tracing& tracing) { (*static_cast<decltype(body)*>(context))(tracing); };
+  auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
+  TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
   const void* prototype = call.prepare();
@@ -238,8 +239,8 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
 template <class R, class... P, class F>
 bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation,
              std::remove_reference_t<P>&... argument) {
-  auto body = [&](Tracing& tracing) { trace_body<R, P...>(f, tracing, TracedArgument<P>(argument)...); };
-  TraceBody erased = [](void* context, Tracing& tracing) { (*static_cast<decltype(body)*>(context))(tracing); };
+  auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
+  TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
   if (!explanation) return call.known();
@@ -248,7 +249,7 @@ bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* e
   return true;
 }
 
-// What is taken by const& is copied for tracing.
+// What is taken by const& is copied for tracer.
 template <class P>
 constexpr bool can_be_traced() {
   if constexpr (!Flattenable<Value<P>>)

@@ -33,16 +33,20 @@ struct DTypeInfo {
   int bits;
   int packing;  // elements of a unit of storage
   DTypeKind kind;
+  DType computed, accumulated;
 };
 
 constexpr DTypeInfo info(DType dtype) {
   constexpr DTypeInfo table[] = {
-#define WEFT_DTYPE(name, text, bits, packing, kind, type) {text, bits, packing, DTypeKind::kind},
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
+  {text, bits, packing, DTypeKind::kind, DType::computed, DType::accumulated},
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
   };
   return table[static_cast<int>(dtype)];
 }
+constexpr DType computed_in(DType dtype) { return info(dtype).computed; }
+constexpr DType accumulated_in(DType dtype) { return info(dtype).accumulated; }
 constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }
 constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeKind::integer; }
 // Bytes of `count` elements (a number or a Dim) that lie one behind the other, the last unit of storage whole. The one
@@ -70,11 +74,11 @@ template <class T>
 inline constexpr bool is_element = detail::is_long<T>;
 template <class T>
 inline constexpr DType dtype_of = detail::is_long<T> ? DType::i64 : DType::f32;
-#define WEFT_DTYPE(name, text, bits, packing, kind, type) \
-  template <>                                             \
-  inline constexpr bool is_element<type> = true;          \
-  template <>                                             \
-  inline constexpr DType dtype_of<type> = DType::name;    \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
+  template <>                                                                    \
+  inline constexpr bool is_element<type> = true;                                 \
+  template <>                                                                    \
+  inline constexpr DType dtype_of<type> = DType::name;                           \
   static_assert(storage_bytes(info(DType::name), std::size_t{1}) == sizeof(type));
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

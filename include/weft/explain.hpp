@@ -24,6 +24,14 @@ struct Explanation {
     std::string source;
   };
   std::vector<Kernel> kernels;
+  // From the traced graph to launches, in order: how long each took, and how large is what it left (nodes of the graph,
+  // then steps, buffers, units of source, functions, launches).
+  struct Pass {
+    std::string name;
+    double milliseconds = 0;
+    std::size_t size = 0;
+  };
+  std::vector<Pass> passes;
   std::string source_path;              // of the generated source
   std::int64_t arena_bytes = 0;         // temporary memory, at the traced sizes
   std::vector<std::string> recompiles;  // why, oldest first

@@ -24,11 +24,11 @@ namespace detail {
 LeafKind trainable_kind(const LeafList& leaves);
 
 // The erased half: opened with the leaves of a copy of `wrt`, closed on every path.
-class Level {
+class GradientLevel {
  public:
-  Level(const char* operation, Loc loc);
-  Level(const Level&) = delete;
-  ~Level();
+  GradientLevel(const char* operation, Loc loc);
+  GradientLevel(const GradientLevel&) = delete;
+  ~GradientLevel();
 
   // Binds each leaf that trains to a fresh variable.
   void bind(const LeafList& leaves, const TypeDescription& description);
@@ -105,7 +105,7 @@ consteval bool explain() {
 template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
 auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
   using Value = std::remove_cvref_t<std::invoke_result_t<F&, Wrt&>>;
-  Level level(operation, loc);
+  GradientLevel level(operation, loc);
   M bound(wrt);
   LeafList leaves;
   flatten(bound, leaves);

@@ -84,11 +84,11 @@ class Path {
   const char* text() const { return text_; }
   const char* interned() const;  // lives as long as the process
   // Puts ".name", or ".number" where there is no name, behind until the end of the block.
-  class Step {
+  class Segment {
    public:
-    Step(Path& path, std::size_t number, MemberName name = {});
-    ~Step();
-    Step(const Step&) = delete;
+    Segment(Path& path, std::size_t number, MemberName name = {});
+    ~Segment();
+    Segment(const Segment&) = delete;
 
    private:
     Path& path_;
@@ -107,7 +107,7 @@ void walk(T& value, Visit& visit, Path& path) {
   if (visit(value, path)) return;
   constexpr TypeKind kind = type_kind<std::remove_const_t<T>>();
   auto step = [&](auto& part, std::size_t number, MemberName name = {}) {
-    Path::Step step(path, number, name);
+    Path::Segment segment(path, number, name);
     walk(part, visit, path);
   };
   if constexpr (kind == TypeKind::list || kind == TypeKind::array) {

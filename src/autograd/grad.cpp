@@ -21,23 +21,24 @@ LeafKind trainable_kind(const LeafList& leaves) {
   return holds(LeafKind::param) ? LeafKind::param : holds(LeafKind::tensor) ? LeafKind::tensor : LeafKind::scalar;
 }
 
-Level::Level(const char* operation, Loc loc) : operation_(operation), loc_(loc), saved_start_(recorder().level_start) {}
+GradientLevel::GradientLevel(const char* operation, Loc loc)
+    : operation_(operation), loc_(loc), saved_start_(recorder().level_start) {}
 
-Level::~Level() {
+GradientLevel::~GradientLevel() {
   Recorder& r = recorder();
   if (r.level_start != saved_start_ && saved_start_ == UINT64_MAX) close_level(r.level_start);
   r.level_start = saved_start_;
 }
 
-bool Level::trains(const Leaf& leaf) const {
+bool GradientLevel::trains(const Leaf& leaf) const {
   return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag);
 }
 
-void Level::bind(const LeafList& leaves, const TypeDescription& description) {
+void GradientLevel::bind(const LeafList& leaves, const TypeDescription& description) {
   trains_ = trainable_kind(leaves);
   // All are looked at before the first is bound, so that a refusal changes nothing.
   visit_paths(description, leaves.leaves.begin(), this, [](void* context, const Leaf& leaf, const char* path) {
-    const Level& level = *static_cast<const Level*>(context);
+    const GradientLevel& level = *static_cast<const GradientLevel*>(context);
     if (!level.trains(leaf)) return;
     const char* name = *path ? path : "the argument";
     if (!leaf.tensor().defined()) fail(level.operation_, level.loc_, name, " is an undefined tensor");
@@ -60,14 +61,14 @@ void Level::bind(const LeafList& leaves, const TypeDescription& description) {
   for (std::size_t i = 0; i < positions_.size(); ++i) leaves.leaves[positions_[i]].tensor() = variables_[i];
 }
 
-void Level::require_places(const LeafList& leaves) const {
+void GradientLevel::require_places(const LeafList& leaves) const {
   for (std::size_t position : positions_)
     if (position >= leaves.leaves.size() || !trains(leaves.leaves[position]))
       fail(operation_, loc_,
            "the function added, removed or froze parameters of what it is differentiated with respect to");
 }
 
-void Level::write_back(const LeafList& bound, const LeafList& place) const {
+void GradientLevel::write_back(const LeafList& bound, const LeafList& place) const {
   require_places(bound);
   const std::size_t count = bound.leaves.size();
   bool same = place.leaves.size() == count;
@@ -93,13 +94,13 @@ void Level::write_back(const LeafList& bound, const LeafList& place) const {
   }
 }
 
-void Level::differentiate(const LeafList& result) {
+void GradientLevel::differentiate(const LeafList& result) {
   if (result.leaves.size() == 0 || !holds_tensor(result.leaves[0].kind))
     fail(operation_, loc_, "the first thing that the function returns must be the loss, a tensor");
   gradients_ = backward(result.leaves[0].tensor(), variables_, operation_, loc_);
 }
 
-void Level::place_gradients(const LeafList& leaves) {
+void GradientLevel::place_gradients(const LeafList& leaves) {
   require_places(leaves);
   for (const Leaf& leaf : leaves.leaves)
     if (leaf.kind == LeafKind::tensor || leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer)

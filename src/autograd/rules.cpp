@@ -3,7 +3,6 @@
 #include "autograd/call.hpp"
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "record/elementwise.hpp"
 #include "record/record.hpp"
 
@@ -136,7 +135,7 @@ void vjp_concat(const Pullback& p) {
   for (std::size_t i = 0; i < p.node().operand_count; ++i) {
     Dim count = type_of(p.operand(i)).shape[axis];
     if (p.wanted[i]) p.results[i] = build.slice(p.gradient(), {axis, start, 1}, count);
-    if (!seeded(SeededBug::concat_gradient_misplaced)) start = start + count;
+    start = start + count;
   }
 }
 
@@ -196,7 +195,7 @@ void vjp_amax(const Pullback& p) {
   const Shape& shape = type_of(x).shape;
   Tensor ties = cast(x == build.expand(p.value, shape), type_of(x).dtype);
   Tensor share = p.gradient();
-  if (!seeded(SeededBug::tied_gradient_not_shared)) share = share / build.make(Op::sum, {ties}, p.node().attributes());
+  share = share / build.make(Op::sum, {ties}, p.node().attributes());
   p.results[0] = ties * build.expand(share, shape);
 }
 constexpr Rule vjp_amin = vjp_amax;
@@ -215,9 +214,7 @@ bool is_transposed(const Tensor& value) {
 // behind the transposition (a layer's weights) gets its own layout.
 void vjp_matmul(const Pullback& p) {
   const Tensor &a = p.operand(0), &b = p.operand(1), &g = p.gradient();
-  if (p.wanted[0])
-    p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g)))
-                                    : matmul(g, seeded(SeededBug::matmul_gradient_not_transposed) ? b : transpose(b));
+  if (p.wanted[0]) p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g))) : matmul(g, transpose(b));
   if (p.wanted[1]) p.results[1] = is_transposed(b) ? transpose(matmul(transpose(g), a)) : matmul(transpose(a), g);
 }
 

@@ -9,7 +9,6 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
-#include "base/seeded_bug.hpp"
 
 namespace weft {
 namespace {
@@ -285,8 +284,7 @@ Dim Dim::modulo(Dim a, Dim d) {
     return Dim(a.constant() - d.constant() * floor_divide_integers(a.constant(), d.constant()));
   Dim rest = split(a, d).rest;
   if (rest.same(Dim(0))) return rest;
-  if (dims::proves_nonnegative(rest) && (seeded(SeededBug::remainder_dropped) || dims::proves_less(rest, d)))
-    return rest;
+  if (dims::proves_nonnegative(rest) && dims::proves_less(rest, d)) return rest;
   if (const DimNode* inner = rest.node();
       inner && inner->kind == DimKind::modulo && split(inner->right, d).rest.same(Dim(0)))
     return inner->left % d;
@@ -427,9 +425,7 @@ bool proves_nonnegative(Dim dim) {
   return true;
 }
 
-bool proves_less(Dim left, Dim right) {
-  return proves_nonnegative(right - left - Dim(seeded(SeededBug::size_proof_off_by_one) ? 0 : 1));
-}
+bool proves_less(Dim left, Dim right) { return proves_nonnegative(right - left - Dim(1)); }
 
 namespace {
 std::int64_t evaluate_atom(const DimNode* node, const std::function<std::int64_t(const DimNode*)>& atom) {

@@ -36,7 +36,7 @@ std::string counted(std::int64_t count, const char* one, const char* many) {
 std::string to_string(Loc loc) {
   if (!loc.file) return {};
   const char* slash = std::strrchr(loc.file, '/');
-  return concat_text(slash ? slash + 1 : loc.file, ":", loc.line);
+  return std::string(slash ? slash + 1 : loc.file) + ":" + std::to_string(loc.line);
 }
 
 namespace {

@@ -15,13 +15,9 @@ thread_local constinit std::uint32_t held = 0;  // bit i: this thread holds mute
 std::atomic<bool> lost = false;
 std::atomic<std::uint32_t> generation = 0;
 
-// Threads are numbered, and a number does not come again: addresses would, in the stacks of those that ended.
+// Threads are numbered, since addresses in the stacks of those that ended come again.
 std::atomic<std::uint64_t> next_thread = 1;
 thread_local constinit std::uint64_t own_number = 0;
-std::uint64_t this_thread() {
-  if (own_number == 0) own_number = next_thread.fetch_add(1, std::memory_order_relaxed);
-  return own_number;
-}
 
 // Of the threads with lower numbers than `first_own` this process has only the one that forked.
 std::atomic<std::uint64_t> first_own = 0, survivor = 0;
@@ -69,6 +65,11 @@ void ProcessMutex::unlock() {
   held &= ~(1U << (this - mutexes));
   mutex_.unlock();
 }
+std::uint64_t this_thread() {
+  if (own_number == 0) own_number = next_thread.fetch_add(1, std::memory_order_relaxed);
+  return own_number;
+}
+
 bool threads_lost() { return lost.load(std::memory_order_relaxed); }
 std::uint32_t process_generation() { return generation.load(std::memory_order_relaxed); }
 

@@ -45,6 +45,9 @@ bool threads_lost();
 // Number of forks between this process and the one that loaded Weft.
 std::uint32_t process_generation();
 
+// Number of the calling thread, from 1. A number does not come again in a process and its children.
+std::uint64_t this_thread();
+
 // A mutex that its owner may take again. One that a thread holds which a forked child does not have is free there.
 class RecursiveMutex {
  public:

@@ -10,7 +10,6 @@
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/options.hpp"
-#include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 
 namespace weft {
@@ -32,7 +31,7 @@ std::uint64_t least_above(const std::string& mounted, std::string folder, const 
 
 bool fits(std::uint64_t bytes, std::uint64_t beside) {
   const std::uint64_t limit = host_memory_limit();
-  return seeded(SeededBug::memory_limit_not_asked) || (beside <= limit && bytes <= limit - beside);
+  return beside <= limit && bytes <= limit - beside;
 }
 
 }  // namespace

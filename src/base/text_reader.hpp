@@ -9,6 +9,7 @@
 
 #include "base/dim_expression.hpp"
 #include "base/fail.hpp"
+#include "weft/dtype.hpp"
 
 namespace weft {
 
@@ -68,6 +69,15 @@ class TextReader {
     if (error != std::errc()) refuse("the bits of a number");
     at_ = static_cast<std::size_t>(end - text_.data());
     return std::bit_cast<double>(bits);
+  }
+
+  DType dtype() {
+    const std::size_t begin = at_;
+    const std::string_view name = word();
+    for (int i = 0; i < dtype_count; ++i)
+      if (name == info(static_cast<DType>(i)).name) return static_cast<DType>(i);
+    at_ = begin;
+    refuse("a dtype");
   }
 
   Dim size() {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include "base/seeded_bug.hpp"
 #include "codegen/cpp_writer.hpp"
 
 namespace weft::codegen {
@@ -123,7 +122,7 @@ class Generator : Writer {
     const Range whole = inside ? found->second : Range{"0", flat_extent(axes)};
     const bool lanes = axes[0].axis == kernel_.vector_axis;
     const std::string piece = std::to_string(axes.back().piece);
-    const std::string name = !lanes ? axes.back().piece == loop::column_chunk ? "chunk" : "group"
+    const std::string name = !lanes                         ? axes.back().piece == column_chunk ? "chunk" : "group"
                              : analysis_.form == Form::rows ? "chunk"
                                                             : "strip";
     open("for (long " + name + " = " + whole.begin + "; " + name + " < " + whole.end + "; " + name + " += " + piece +
@@ -209,8 +208,7 @@ class Generator : Writer {
     const char* loop = masked_ ? "for_masked_lanes" : "for_lanes";
     if (size.is_constant())
       loop = size.constant() % 16 == 0 ? "for_whole_lanes" : size.constant() < 16 ? "for_few_lanes" : loop;
-    const std::string stop = seeded(SeededBug::tail_dropped) ? "(" + walked.end + ") / 16 * 16" : walked.end;
-    open(std::string(loop) + "(" + walked.begin + ", " + stop + ", [&](long " + axis_name(vector) +
+    open(std::string(loop) + "(" + walked.begin + ", " + walked.end + ", [&](long " + axis_name(vector) +
              ", auto n) WEFT_BODY {",
          "});");
   }

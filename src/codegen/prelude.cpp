@@ -17,6 +17,7 @@ extern const char embedded_lanes_trig[];
 extern const char embedded_lanes_power[];
 extern const char embedded_lanes_random[];
 extern const char embedded_lanes_half[];
+extern const char embedded_reduce_chunks[];
 extern const char embedded_reduce[];
 extern const char embedded_kernel[];
 
@@ -26,7 +27,7 @@ namespace {
 constexpr const char* const texts[] = {embedded_lanes_native,    embedded_lanes,        embedded_lanes_memory,
                                        embedded_lanes_functions, embedded_lanes_math,   embedded_lanes_trig,
                                        embedded_lanes_power,     embedded_lanes_random, embedded_lanes_half,
-                                       embedded_reduce,          embedded_kernel};
+                                       embedded_reduce_chunks,   embedded_reduce,       embedded_kernel};
 
 struct Section {
   std::string name;  // empty: always pasted

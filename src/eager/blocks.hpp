@@ -1,26 +1,22 @@
 // Kernels on contiguous blocks, and the joining of partial results: what single primitives and programs share.
 #pragma once
+#include "base/reduce_chunks.hpp"
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
 
 namespace weft::eager {
 
-// f16 and bf16 are computed as f32.
-inline DType computed_in(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
 PointwiseKernel cast_kernel(DType from, DType to);
 // The kernel of a pointwise primitive or a cast on operands, of which the last is computed in `from`. Sets the dtype in
 // which it gives the result.
 PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed);
 
 // Runs a kernel over any number of elements: the last ones, fewer than a vector, go through padded copies.
-void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const Operand* operands,
+void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const VectorOperand* operands,
                 const std::size_t* operand_bytes, int arity, std::int64_t count);
 
 // ---- reductions (weft/detail/reduce.inc) ----------------------------------------------------------------------------
 
-inline constexpr std::int64_t row_chunk = 4096, column_chunk = 64;
-// The dtype in which a reduction accumulates.
-DType accumulated_in(DType dtype);
 ReduceKernel reduce_kernel(Op op, DType accumulated);
 // What a column begins with.
 void fill_start(Op op, DType accumulated, void* totals, std::int64_t count);

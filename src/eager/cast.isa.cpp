@@ -10,7 +10,7 @@ using namespace weft::lanes;
 
 // What a storage type is on lanes: bool as the bytes 0 and 1.
 template <class To, class From>
-void cast_vectors(void* result, const Operand* operands, std::int64_t vectors) {
+void cast_vectors(void* result, const VectorOperand* operands, std::int64_t vectors) {
   each_vector<1, From, From, To>(
       result, operands, vectors, [](auto a, auto, auto) __attribute__((always_inline)) {
         if constexpr (same_type<From, bool>)
@@ -66,7 +66,7 @@ inline double odd_double(std::int64_t x) {
 }
 
 template <class To, class From, class Function>
-void each_element(void* result, const Operand* operands, std::int64_t vectors, Function f) {
+void each_element(void* result, const VectorOperand* operands, std::int64_t vectors, Function f) {
   auto* to = static_cast<To*>(result);
   const auto* from = static_cast<const From*>(operands[0].data);
   if (operands[0].step == 0) {
@@ -88,11 +88,11 @@ void each_element(void* result, const Operand* operands, std::int64_t vectors, F
   WEFT_CAST(from, From, i64, long)         \
   WEFT_CAST(from, From, f32, float)        \
   WEFT_CAST(from, From, f64, double)
-#define WEFT_CAST_HALF(from, From, to, To, expression)                                                                 \
-  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = [](void* result, const Operand* operands, \
-                                                                                std::int64_t vectors) {                \
-    each_element<To, From>(result, operands, vectors, [](From x) { return expression; });                              \
-  };
+#define WEFT_CAST_HALF(from, From, to, To, expression)                                        \
+  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] =                  \
+      [](void* result, const VectorOperand* operands, std::int64_t vectors) {                 \
+        each_element<To, From>(result, operands, vectors, [](From x) { return expression; }); \
+      };
 #define WEFT_CASTS_TO_HALF(half, narrow)                                       \
   WEFT_CAST_HALF(f32, float, half, std::uint16_t, narrow(x))                   \
   WEFT_CAST_HALF(f64, double, half, std::uint16_t, narrow(odd_float(x)))       \

@@ -50,14 +50,14 @@ struct Source {
 // ---- the table's kernels, entry by entry ----------------------------------------------------------------------------
 
 // Which block of scratch memory each entry's values take: one is used again after the last use of its values.
-struct Plan {
+struct Allocation {
   const ElementwiseDefinition& definition;
   DType dtype;
   std::vector<int> place;  // of each entry; -1 for arguments
   std::vector<Vector> literals;
   int places = 0;
 
-  Plan(const ElementwiseDefinition& definition, DType dtype) : definition(definition), dtype(dtype) {
+  Allocation(const ElementwiseDefinition& definition, DType dtype) : definition(definition), dtype(dtype) {
     auto count = static_cast<std::size_t>(definition.entry_count);
     place.assign(count, -1);
     literals.resize(count);
@@ -102,54 +102,55 @@ struct Plan {
 
 // Runs the entries over at most `block` elements in whole vectors.
 struct Interpreter {
-  const Plan& plan;
+  const Allocation& allocation;
   std::unique_ptr<std::byte[]> memory;
-  Interpreter(const Plan& plan)
-      : plan(plan), memory(new std::byte[static_cast<std::size_t>(plan.places + 3) * block * 8 + 64]) {}
+  Interpreter(const Allocation& allocation)
+      : allocation(allocation),
+        memory(new std::byte[static_cast<std::size_t>(allocation.places + 3) * block * 8 + 64]) {}
 
   std::byte* scratch(int place) {
     auto start = (reinterpret_cast<std::uintptr_t>(memory.get()) + 63) & ~std::uintptr_t{63};
     return reinterpret_cast<std::byte*>(start) + static_cast<std::size_t>(place) * block * 8;
   }
-  Operand operand(std::size_t i, const ScalarOperand* arguments) {
-    const ScalarEntry& entry = plan.definition.entries[i];
+  VectorOperand operand(std::size_t i, const ScalarOperand* arguments) {
+    const ScalarEntry& entry = allocation.definition.entries[i];
     if (entry.op == ScalarOp::argument) return {arguments[i].data, arguments[i].step};
-    if (entry.op == ScalarOp::literal) return {plan.literals[i].data(), 0};
-    return {scratch(plan.place[i]), vector_length};
+    if (entry.op == ScalarOp::literal) return {allocation.literals[i].data(), 0};
+    return {scratch(allocation.place[i]), vector_length};
   }
 
   void run(void* const* results, const ScalarOperand* arguments, std::int64_t vectors) {
-    const ElementwiseDefinition& definition = plan.definition;
-    for (std::size_t i = 0; i < plan.place.size(); ++i) {
+    const ElementwiseDefinition& definition = allocation.definition;
+    for (std::size_t i = 0; i < allocation.place.size(); ++i) {
       const ScalarEntry& entry = definition.entries[i];
       if (!is_primitive(entry)) continue;
       const OpInfo& row = info(op_of(entry));
-      Operand operands[3];
-      DType kernel_dtype = plan.dtype;
+      VectorOperand operands[3];
+      DType kernel_dtype = allocation.dtype;
       for (int k = 0; k < row.arity; ++k) {
         operands[k] = operand(entry.operands[k], arguments);
         bool boolean = row.dtypes == DTypeClass::bits ||
                        (row.dtypes == DTypeClass::select && (k == 0 || !definition.is_number(static_cast<int>(i))));
-        DType held = plan.dtype_of(entry.operands[k]);
+        DType held = allocation.dtype_of(entry.operands[k]);
         if (!boolean && held == DType::boolean) operands[k] = as_number(operands[k], k, vectors);
-        kernel_dtype = boolean ? DType::boolean : plan.dtype;
+        kernel_dtype = boolean ? DType::boolean : allocation.dtype;
       }
       PointwiseKernel kernel = kernels().pointwise[static_cast<int>(op_of(entry))][static_cast<int>(kernel_dtype)];
       WEFT_CHECK(kernel, "no kernel for ", row.name, " on ", info(kernel_dtype).name);
-      kernel(scratch(plan.place[i]), operands, vectors);
+      kernel(scratch(allocation.place[i]), operands, vectors);
     }
     for (int i = 0; i < definition.result_count; ++i) {
-      Operand value = operand(definition.results[i], arguments);
-      std::size_t bytes = storage_bytes(plan.dtype_of(definition.results[i]), vector_length);
+      VectorOperand value = operand(definition.results[i], arguments);
+      std::size_t bytes = storage_bytes(allocation.dtype_of(definition.results[i]), vector_length);
       for (std::int64_t v = 0; v < vectors; ++v)
         std::memcpy(static_cast<std::byte*>(results[i]) + static_cast<std::size_t>(v) * bytes,
                     static_cast<const std::byte*>(value.data) + (value.step ? static_cast<std::size_t>(v) * bytes : 0),
                     bytes);
     }
   }
-  Operand as_number(Operand flags, int k, std::int64_t vectors) {
-    PointwiseKernel kernel = kernels().cast[static_cast<int>(DType::boolean)][static_cast<int>(plan.dtype)];
-    std::byte* to = scratch(plan.places + k);
+  VectorOperand as_number(VectorOperand flags, int k, std::int64_t vectors) {
+    PointwiseKernel kernel = kernels().cast[static_cast<int>(DType::boolean)][static_cast<int>(allocation.dtype)];
+    std::byte* to = scratch(allocation.places + k);
     kernel(to, &flags, flags.step ? vectors : 1);
     return {to, flags.step};
   }
@@ -160,7 +161,7 @@ struct Interpreter {
 struct Job {
   const ElementwiseDefinition& definition;
   detail::ScalarKernel kernel;
-  std::optional<Plan> plan;  // where there is no kernel
+  std::optional<Allocation> allocation;  // where there is no kernel
   std::vector<Source> sources;
   std::vector<std::byte*> results;
   std::vector<std::size_t> result_bytes;
@@ -169,7 +170,7 @@ struct Job {
   void run(std::int64_t begin, std::int64_t end) const {
     std::unique_ptr<std::byte[]> packed(direct ? nullptr : new std::byte[sources.size() * block * 8]);
     std::optional<Interpreter> interpreter;
-    if (!kernel) interpreter.emplace(*plan);
+    if (!kernel) interpreter.emplace(*allocation);
     std::vector<ScalarOperand> operands(sources.size());
     std::vector<void*> out(results.size());
     std::int64_t step = direct && kernel ? end - begin : block;
@@ -232,7 +233,7 @@ std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, 
   int isa = static_cast<int>(host_isa());
   if (definition.isa == isa || (definition.isa < isa && definition.alike))
     job.kernel = dtype == DType::f32 ? definition.f32 : definition.f64;
-  if (!job.kernel) job.plan.emplace(definition, dtype);
+  if (!job.kernel) job.allocation.emplace(definition, dtype);
   job.sources.resize(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     job.sources[i].open(operands[i]);

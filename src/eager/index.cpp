@@ -45,7 +45,7 @@ Value execute_gather(const Type& type, const Value& table, const Value& index, L
 
 // Each thread adds the updates of its own rows, in their order: equal indices always add up in the same order.
 Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc) {
-  DType dtype = type.dtype == DType::f16 || type.dtype == DType::bf16 ? DType::f32 : type.dtype;
+  DType dtype = computed_in(type.dtype);
   Type summed = type;
   summed.dtype = dtype;
   Value picks = make_contiguous(index), from = make_contiguous(convert(updates, dtype)), result = make_value(summed);

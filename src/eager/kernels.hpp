@@ -12,11 +12,11 @@ namespace weft::eager {
 inline constexpr std::int64_t vector_length = 16;
 
 // `step` is 16, or 0 for an operand of one value, which is then repeated 16 times.
-struct Operand {
+struct VectorOperand {
   const void* data;
   std::int64_t step;
 };
-using PointwiseKernel = void (*)(void* result, const Operand* operands, std::int64_t vectors);
+using PointwiseKernel = void (*)(void* result, const VectorOperand* operands, std::int64_t vectors);
 
 // Folds up to 4096 elements of a row into one (weft/detail/reduce.inc).
 using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* result);

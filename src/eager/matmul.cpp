@@ -47,10 +47,10 @@ void multiply_integers(const runtime::Matmul& p, const Value& a, const Value& b,
 }  // namespace
 
 Value execute_matmul(const Type& type, const Value& a, const Value& b) {
-  if (type.dtype == DType::f16 || type.dtype == DType::bf16) {
+  if (const DType computed = computed_in(type.dtype); computed != type.dtype) {
     Type wide = type;
-    wide.dtype = DType::f32;
-    return convert(execute_matmul(wide, convert(a, DType::f32), convert(b, DType::f32)), type.dtype);
+    wide.dtype = computed;
+    return convert(execute_matmul(wide, convert(a, computed), convert(b, computed)), type.dtype);
   }
   Value c = make_value(type);
   int row = c.sizes.rank - 2, column = c.sizes.rank - 1;

@@ -24,13 +24,13 @@ struct alignas(64) Scratch {
 
 }  // namespace
 
-void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const Operand* operands,
+void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const VectorOperand* operands,
                 const std::size_t* operand_bytes, int arity, std::int64_t count) {
   std::int64_t vectors = count / vector_length, rest = count % vector_length;
   if (vectors) kernel(result, operands, vectors);
   if (!rest) return;
   alignas(64) std::byte padded[4][vector_length * 8];
-  Operand tail[3];
+  VectorOperand tail[3];
   for (int i = 0; i < arity; ++i) {
     tail[i] = operands[i];
     if (operands[i].step == 0) continue;
@@ -52,8 +52,8 @@ PointwiseKernel cast_kernel(DType from, DType to) {
 
 PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed) {
   if (op == Op::cast) {
-    const bool narrow = to == DType::f16 || to == DType::bf16;
-    computed = narrow && (from == DType::boolean || from == DType::u8) ? DType::f32 : to;
+    const bool narrow = computed_in(to) != to;
+    computed = narrow && (from == DType::boolean || from == DType::u8) ? computed_in(to) : to;
     return cast_kernel(from, computed);
   }
   const PointwiseKernel kernel = kernels().pointwise[static_cast<int>(op)][static_cast<int>(from)];
@@ -63,7 +63,7 @@ PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed) {
 }
 
 void cast_elements(DType from, DType to, void* result, const void* data, std::int64_t count) {
-  Operand operand{data, vector_length};
+  VectorOperand operand{data, vector_length};
   std::size_t bytes = storage_bytes(from, 1);
   run_kernel(cast_kernel(from, to), result, storage_bytes(to, 1), &operand, &bytes, 1, count);
 }
@@ -102,7 +102,7 @@ struct Source {
       cast_elements(stored, wanted, value, copies, vector_length);
   }
   bool direct() const { return repeated || (stored == wanted && walk.contiguous()); }
-  Operand fetch(std::int64_t begin, std::int64_t count, Scratch* scratch) const {
+  VectorOperand fetch(std::int64_t begin, std::int64_t count, Scratch* scratch) const {
     if (repeated) return {value, 0};
     const void* elements = gather_block(walk, data, storage_bytes(stored, 1), begin, count, scratch[0].bytes);
     if (stored == wanted) return {elements, vector_length};
@@ -126,7 +126,7 @@ struct Job {
     std::int64_t step = direct ? end - begin : block;
     for (std::int64_t at = begin; at < end; at += step) {
       std::int64_t count = std::min(step, end - at);
-      Operand operands[3];
+      VectorOperand operands[3];
       for (int i = 0; i < arity; ++i)
         operands[i] = sources[static_cast<std::size_t>(i)].fetch(at, count, scratch + 2 * i);
       std::byte* out = static_cast<std::byte*>(result) + static_cast<std::size_t>(at) * bytes;
@@ -169,7 +169,7 @@ void combine(Op op, DType dtype, void* result, const void* a, const void* b, std
   PointwiseKernel kernel = kernels().pointwise[static_cast<int>(op)][static_cast<int>(dtype)];
   WEFT_CHECK(kernel, "no kernel for ", info(op).name, " on ", info(dtype).name);
   std::size_t bytes[] = {storage_bytes(dtype, 1), storage_bytes(dtype, 1)};
-  Operand operands[] = {{a, vector_length}, {b, vector_length}};
+  VectorOperand operands[] = {{a, vector_length}, {b, vector_length}};
   run_kernel(kernel, result, bytes[0], operands, bytes, 2, count);
 }
 

@@ -99,14 +99,14 @@ class Execution {
       else if (p_.placed_[i].stage == Stage::before)
         compute(i);
     }
-    for (const Program::Step& step : p_.steps_) {
-      for (const int from : step.operands) open(static_cast<std::size_t>(from));
-      const auto i = static_cast<std::size_t>(step.node);
+    for (const Program::Operation& operation : p_.operations_) {
+      for (const int from : operation.operands) open(static_cast<std::size_t>(from));
+      const auto i = static_cast<std::size_t>(operation.node);
       if (p_.placed_[i].stage == Stage::folded)
-        make_partials(step);
+        make_partials(operation);
       else if (p_.placed_[i].whole)
         wholes_[i] = make_value(node(i).type);
-      prepared_.push_back(prepare(step));
+      prepared_.push_back(prepare(operation));
     }
   }
 
@@ -149,14 +149,14 @@ class Execution {
 
   // Partial results of a fold, [chunks, inner].
   std::int64_t chunks() const { return (p_.rows_ - 1) / p_.unit_ + 1; }
-  std::int64_t folded_inner(const Program::Step& step) const {
+  std::int64_t folded_inner(const Program::Operation& operation) const {
     return p_.unit_ == row_chunk
                ? 1
-               : node(static_cast<std::size_t>(step.operands[0])).type.shape.element_count().constant() / p_.rows_;
+               : node(static_cast<std::size_t>(operation.operands[0])).type.shape.element_count().constant() / p_.rows_;
   }
-  void make_partials(const Program::Step& step) {
-    Type type{step.computed, false, {}, Shape::of(chunks(), folded_inner(step))};
-    const auto i = static_cast<std::size_t>(step.node);
+  void make_partials(const Program::Operation& operation) {
+    Type type{operation.computed, false, {}, Shape::of(chunks(), folded_inner(operation))};
+    const auto i = static_cast<std::size_t>(operation.node);
     wholes_[i] = make_value(type);
   }
   void join(std::size_t i) {
@@ -206,18 +206,18 @@ class Execution {
     const Memory memory = make_memory(std::min(p_.block_, end - begin));
     for (std::int64_t at = begin; at < end; at += p_.block_) {
       const std::int64_t count = std::min(p_.block_, end - at);
-      for (const Prepared& step : prepared_) {
-        if (!step.step->reduces)
-          run_pointwise(step, memory, at, count);
-        else if (step.folded)
-          run_fold(step, memory, at, count);
+      for (const Prepared& prepared : prepared_) {
+        if (!prepared.operation->reduces)
+          run_pointwise(prepared, memory, at, count);
+        else if (prepared.folded)
+          run_fold(prepared, memory, at, count);
         else
-          run_reduction(step, memory, at, count);
+          run_reduction(prepared, memory, at, count);
       }
     }
   }
 
-  // What a step reads or writes, as far as it is the same for each block.
+  // What an operation reads or writes, as far as it is the same for each block.
   struct Access {
     std::byte* memory = nullptr;  // row 0; null: in a slot
     std::size_t stride = 0;       // bytes from a row to the next
@@ -280,41 +280,41 @@ class Execution {
     return {room, rows.stride ? taken : 0, rows.repeated};
   }
 
-  // A step with what is known of it before the first block.
+  // An operation with what is known of it before the first block.
   struct Prepared {
-    const Program::Step* step;
+    const Program::Operation* operation;
     Access operands[3], result;
     std::size_t bytes[3], result_bytes;  // of an element in the kernel
     std::int64_t inner;                  // elements of an operand's row
     int arity;
     bool at_once, folded, narrow;  // rows need not be told apart; `narrow`: the kernel gives another dtype
   };
-  Prepared prepare(const Program::Step& step) const {
-    const auto index = static_cast<std::size_t>(step.node);
-    Prepared prepared{&step};
+  Prepared prepare(const Program::Operation& operation) const {
+    const auto index = static_cast<std::size_t>(operation.node);
+    Prepared prepared{&operation};
     prepared.folded = p_.placed_[index].stage == Stage::folded;
-    prepared.arity = static_cast<int>(step.operands.size());
-    prepared.inner = p_.placed_[index].inner * step.length;
-    if (prepared.folded) prepared.inner = folded_inner(step);
-    prepared.narrow = step.computed != step.stored;
-    prepared.result_bytes = bytes_of(step.computed);
+    prepared.arity = static_cast<int>(operation.operands.size());
+    prepared.inner = p_.placed_[index].inner * operation.length;
+    if (prepared.folded) prepared.inner = folded_inner(operation);
+    prepared.narrow = operation.computed != operation.stored;
+    prepared.result_bytes = bytes_of(operation.computed);
     prepared.at_once = true;
     for (int k = 0; k < prepared.arity; ++k) {
-      const int from = step.operands[static_cast<std::size_t>(k)];
-      const DType wanted = step.reduces ? step.computed : computed_in(dtype(static_cast<std::size_t>(from)));
+      const int from = operation.operands[static_cast<std::size_t>(k)];
+      const DType wanted = operation.reduces ? operation.computed : computed_in(dtype(static_cast<std::size_t>(from)));
       Access& access = prepared.operands[k] = access_to(from, wanted, prepared.inner);
       prepared.bytes[k] = bytes_of(wanted);
       prepared.at_once = prepared.at_once && (access.dense || (access.repeated && access.stride == 0));
     }
-    if (!prepared.folded) prepared.result = access_to(step.node, step.stored, p_.placed_[index].inner);
+    if (!prepared.folded) prepared.result = access_to(operation.node, operation.stored, p_.placed_[index].inner);
     return prepared;
   }
 
   void run_pointwise(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
-    const Program::Step& step = *prepared.step;
+    const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     Rows rows[3];
-    Operand operands[3];
+    VectorOperand operands[3];
     Repeated repeated[3];
     for (int k = 0; k < prepared.arity; ++k) {
       rows[k] = fetch(prepared.operands[k], inner, memory, row, count, k);
@@ -329,9 +329,9 @@ class Execution {
     const std::size_t step_bytes = static_cast<std::size_t>(elements) * prepared.result_bytes;
     for (std::int64_t i = 0; i < calls; ++i, target += step_bytes) {
       if (elements % vector_length == 0)
-        step.kernel(target, operands, elements / vector_length);
+        operation.kernel(target, operands, elements / vector_length);
       else
-        run_kernel(step.kernel, target, prepared.result_bytes, operands, prepared.bytes, prepared.arity, elements);
+        run_kernel(operation.kernel, target, prepared.result_bytes, operands, prepared.bytes, prepared.arity, elements);
       if (i + 1 == calls) break;
       for (int k = 0; k < prepared.arity; ++k) {
         rows[k].data += rows[k].stride;
@@ -339,7 +339,7 @@ class Execution {
         if (rows[k].repeated && rows[k].stride) repeated[k].fill(rows[k].data, prepared.bytes[k]);
       }
     }
-    if (prepared.narrow) cast_elements(step.computed, step.stored, result, memory.rooms[6], count * inner);
+    if (prepared.narrow) cast_elements(operation.computed, operation.stored, result, memory.rooms[6], count * inner);
   }
 
   // The operand of a reduction, each row dense.
@@ -356,13 +356,13 @@ class Execution {
   }
 
   void run_reduction(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
-    const Program::Step& step = *prepared.step;
-    const std::int64_t kept = p_.placed_[static_cast<std::size_t>(step.node)].inner, length = step.length;
+    const Program::Operation& operation = *prepared.operation;
+    const std::int64_t kept = p_.placed_[static_cast<std::size_t>(operation.node)].inner, length = operation.length;
     const std::int64_t chunks = (length - 1) / row_chunk + 1;
     const Rows rows = dense_operand(prepared, memory, row, count);
     std::byte* const result = place_of(prepared.result, memory, row);
-    std::byte* const target = step.computed == step.stored ? result : memory.rooms[6];
-    const std::size_t element = bytes_of(step.computed);
+    std::byte* const target = operation.computed == operation.stored ? result : memory.rooms[6];
+    const std::size_t element = bytes_of(operation.computed);
     std::vector<double> partial(chunks == 1 ? 0 : static_cast<std::size_t>(chunks));
     std::byte* to = target;
     for (std::int64_t i = 0; i < count; ++i)
@@ -370,36 +370,36 @@ class Execution {
         const std::byte* from =
             rows.data + static_cast<std::size_t>(i) * rows.stride + static_cast<std::size_t>(j * length) * element;
         if (chunks == 1) {
-          step.reduce(from, length, to);
+          operation.reduce(from, length, to);
           continue;
         }
         auto* const parts = reinterpret_cast<std::byte*>(partial.data());
         for (std::int64_t c = 0; c < chunks; ++c)
-          step.reduce(from + static_cast<std::size_t>(c * row_chunk) * element,
-                      std::min(row_chunk, length - c * row_chunk), parts + static_cast<std::size_t>(c) * element);
-        join_partials(step.op, step.computed, parts, to, 1, chunks, 1);
+          operation.reduce(from + static_cast<std::size_t>(c * row_chunk) * element,
+                           std::min(row_chunk, length - c * row_chunk), parts + static_cast<std::size_t>(c) * element);
+        join_partials(operation.op, operation.computed, parts, to, 1, chunks, 1);
       }
-    if (target != result) cast_elements(step.computed, step.stored, result, target, count * kept);
+    if (target != result) cast_elements(operation.computed, operation.stored, result, target, count * kept);
   }
 
   void run_fold(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
-    const Program::Step& step = *prepared.step;
+    const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     const Rows rows = dense_operand(prepared, memory, row, count);
-    const std::size_t element = bytes_of(step.computed);
-    std::byte* const total = wholes_[static_cast<std::size_t>(step.node)].as<std::byte>() +
+    const std::size_t element = bytes_of(operation.computed);
+    std::byte* const total = wholes_[static_cast<std::size_t>(operation.node)].as<std::byte>() +
                              static_cast<std::size_t>(row / p_.unit_ * inner) * element;
-    if (p_.unit_ == row_chunk) return step.reduce(rows.data, count, total);
-    if (row % p_.unit_ == 0) fill_start(step.op, step.computed, total, inner);
+    if (p_.unit_ == row_chunk) return operation.reduce(rows.data, count, total);
+    if (row % p_.unit_ == 0) fill_start(operation.op, operation.computed, total, inner);
     for (std::int64_t i = 0; i < count; ++i)
-      combine(combining(step.op), step.computed, total, total, rows.data + static_cast<std::size_t>(i) * rows.stride,
-              inner);
+      combine(combining(operation.op), operation.computed, total, total,
+              rows.data + static_cast<std::size_t>(i) * rows.stride, inner);
   }
 
   const Program& p_;
   std::vector<Value> wholes_;  // by node
   std::vector<Source> sources_;
-  std::vector<Prepared> prepared_;  // of each step
+  std::vector<Prepared> prepared_;  // of each operation
 };
 
 std::vector<Value> Program::run(std::span<const Value> operands) const { return Execution(*this, operands).run(); }

@@ -24,7 +24,7 @@ class Program {
     folded,  // over the rows: partial results in the blocks, joined behind them
     after    // whole, from what the blocks gave
   };
-  struct Step {
+  struct Operation {
     Op op;
     int node;
     bool reduces = false;       // else pointwise
@@ -50,7 +50,7 @@ class Program {
   int outer_axes_ = 0;
   std::int64_t rows_ = 1, block_ = 1, unit_ = 1;  // a thread takes units of rows
   std::vector<Placed> placed_;                    // by node
-  std::vector<Step> steps_;
+  std::vector<Operation> operations_;
   std::vector<std::size_t> slots_;  // bytes a row
   std::size_t widest_ = 1;          // elements of a row
 };

@@ -71,8 +71,8 @@ class Lowering {
     if (!least || *least * 4 > all) return {};
     place(best);
     mark_wholes();
-    make_steps();
-    if (program_->steps_.size() < 2 || !choose_block()) return {};
+    make_operations();
+    if (program_->operations_.size() < 2 || !choose_block()) return {};
     return std::move(program_);
   }
 
@@ -195,52 +195,53 @@ class Lowering {
     }
   }
 
-  void make_steps() {
+  void make_operations() {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       const Program::Placed& own = placed(i);
       if (own.stage != Stage::row && own.stage != Stage::folded) continue;
-      Program::Step step{node(i).op, static_cast<int>(i)};
-      step.stored = node(i).type.dtype;
+      Program::Operation operation{node(i).op, static_cast<int>(i)};
+      operation.stored = node(i).type.dtype;
       for (std::size_t k = 0; k < node(i).operand_count; ++k) {
-        step.operands.push_back(static_cast<int>(operand(i, k)));
+        operation.operands.push_back(static_cast<int>(operand(i, k)));
         program_->widest_ = std::max(program_->widest_, static_cast<std::size_t>(inner(operand(i, k))));
       }
       const DType last = node(i).input(node(i).operand_count - 1u).node()->type.dtype;
-      step.reduces = info(step.op).kind == OpKind::reduce;
-      if (step.reduces) {
-        step.computed = accumulated_in(last);
-        step.reduce = reduce_kernel(step.op, step.computed);
-        if (own.stage == Stage::row) step.length = inner(operand(i, 0)) / inner(i);
+      operation.reduces = info(operation.op).kind == OpKind::reduce;
+      if (operation.reduces) {
+        operation.computed = accumulated_in(last);
+        operation.reduce = reduce_kernel(operation.op, operation.computed);
+        if (own.stage == Stage::row) operation.length = inner(operand(i, 0)) / inner(i);
       } else {
-        step.kernel = kernel_of(step.op, computed_in(last), step.stored, step.computed);
+        operation.kernel = kernel_of(operation.op, computed_in(last), operation.stored, operation.computed);
       }
-      program_->steps_.push_back(std::move(step));
+      program_->operations_.push_back(std::move(operation));
     }
     place_slots();
   }
 
-  // A slot is taken again after the last step that reads it, by the result of that step itself where it has the size.
+  // A slot is taken again after the last operation that reads it, by the result of that operation itself where it has
+  // the size.
   void place_slots() {
     Program& p = *program_;
     std::vector<int> last_use(sizes_.size(), -1);
-    for (std::size_t s = 0; s < p.steps_.size(); ++s)
-      for (const int from : p.steps_[s].operands)
+    for (std::size_t s = 0; s < p.operations_.size(); ++s)
+      for (const int from : p.operations_[s].operands)
         if (placed(static_cast<std::size_t>(from)).base >= 0)
           last_use[static_cast<std::size_t>(placed(static_cast<std::size_t>(from)).base)] = static_cast<int>(s);
     std::vector<int> free;
-    for (std::size_t s = 0; s < p.steps_.size(); ++s) {
-      const Program::Step& step = p.steps_[s];
+    for (std::size_t s = 0; s < p.operations_.size(); ++s) {
+      const Program::Operation& operation = p.operations_[s];
       std::vector<int> released;
-      for (const int from : step.operands) {
+      for (const int from : operation.operands) {
         const int base = placed(static_cast<std::size_t>(from)).base;
         if (base < 0 || last_use[static_cast<std::size_t>(base)] != static_cast<int>(s)) continue;
         const int slot = placed(static_cast<std::size_t>(base)).slot;
         if (slot >= 0 && std::find(released.begin(), released.end(), slot) == released.end()) released.push_back(slot);
       }
-      if (!step.reduces) free.insert(free.end(), released.begin(), released.end());
-      Program::Placed& own = placed(static_cast<std::size_t>(step.node));
+      if (!operation.reduces) free.insert(free.end(), released.begin(), released.end());
+      Program::Placed& own = placed(static_cast<std::size_t>(operation.node));
       if (own.stage == Stage::row && !own.whole) {
-        const std::size_t bytes = storage_bytes(step.stored, own.inner);
+        const std::size_t bytes = storage_bytes(operation.stored, own.inner);
         const auto fits = std::find_if(free.begin(), free.end(),
                                        [&](int slot) { return p.slots_[static_cast<std::size_t>(slot)] == bytes; });
         if (fits != free.end()) {
@@ -251,7 +252,7 @@ class Lowering {
           p.slots_.push_back(bytes);
         }
       }
-      if (step.reduces) free.insert(free.end(), released.begin(), released.end());
+      if (operation.reduces) free.insert(free.end(), released.begin(), released.end());
     }
     for (Program::Placed& view : p.placed_)
       if (view.stage == Stage::view && view.base >= 0) view.slot = p.placed_[static_cast<std::size_t>(view.base)].slot;
@@ -265,9 +266,10 @@ class Lowering {
     if (bytes > longest_row) return false;
     p.block_ = static_cast<std::int64_t>(std::clamp<std::size_t>(block_bytes / bytes, 1, 4096));
     if (p.block_ > vector_length) p.block_ -= p.block_ % vector_length;
-    for (const Program::Step& step : p.steps_)
-      if (placed(static_cast<std::size_t>(step.node)).stage == Stage::folded)
-        p.unit_ = std::max(p.unit_, inner(static_cast<std::size_t>(step.operands[0])) == 1 ? row_chunk : column_chunk);
+    for (const Program::Operation& operation : p.operations_)
+      if (placed(static_cast<std::size_t>(operation.node)).stage == Stage::folded)
+        p.unit_ =
+            std::max(p.unit_, inner(static_cast<std::size_t>(operation.operands[0])) == 1 ? row_chunk : column_chunk);
     if (p.unit_ == row_chunk) p.block_ = row_chunk;
     if (p.unit_ == column_chunk)
       while (column_chunk % p.block_) --p.block_;

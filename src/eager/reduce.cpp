@@ -15,16 +15,16 @@ namespace {
 constexpr std::int64_t column_block = 1024;
 constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
 
-struct Plan {
+struct Reduction {
   std::int64_t outer = 1, length = 1, inner = 1;
   Walk walk;  // over [outer, length, inner] in this order
 };
 
-Plan make_plan(const Value& operand, const Reduce& reduce) {
+Reduction reduction_of(const Value& operand, const Reduce& reduce) {
   const Sizes& sizes = operand.sizes;
   int tail = sizes.rank;  // axes from here on are kept and stand last
   while (tail > 0 && (!reduce.axes[tail - 1] || sizes.size[tail - 1] == 1)) --tail;
-  Plan plan;
+  Reduction reduction;
   Sizes permuted;
   Layout layout;
   layout.offset = operand.layout.offset;
@@ -36,11 +36,11 @@ Plan make_plan(const Value& operand, const Reduce& reduce) {
       count *= sizes.size[axis];
     }
   };
-  take(0, tail, false, plan.outer);
-  take(0, sizes.rank, true, plan.length);
-  take(tail, sizes.rank, false, plan.inner);
-  plan.walk = make_walk(permuted, layout);
-  return plan;
+  take(0, tail, false, reduction.outer);
+  take(0, sizes.rank, true, reduction.length);
+  take(tail, sizes.rank, false, reduction.inner);
+  reduction.walk = make_walk(permuted, layout);
+  return reduction;
 }
 
 // Blocks of the operand in the dtype of the accumulation.
@@ -101,7 +101,7 @@ Total start(Op op) {
 
 struct Job {
   Op op;
-  Plan plan;
+  Reduction reduction;
   Blocks blocks;
   DType dtype;              // of partial results
   std::int64_t chunks = 1;  // a row or column
@@ -114,27 +114,28 @@ void fold_rows(const Job& job, std::int64_t begin, std::int64_t end) {
   std::size_t bytes = storage_bytes(job.dtype, 1);
   for (std::int64_t unit = begin; unit < end; ++unit) {
     std::int64_t row = unit / job.chunks, first = unit % job.chunks * row_chunk;
-    std::int64_t count = std::min(row_chunk, job.plan.length - first);
-    kernel(job.blocks.fetch(row * job.plan.length + first, count, scratch), count,
+    std::int64_t count = std::min(row_chunk, job.reduction.length - first);
+    kernel(job.blocks.fetch(row * job.reduction.length + first, count, scratch), count,
            job.partial + static_cast<std::size_t>(unit) * bytes);
   }
 }
 
 void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
   Blocks::Scratch scratch;
-  const Plan& plan = job.plan;
+  const Reduction& reduction = job.reduction;
   std::size_t bytes = storage_bytes(job.dtype, 1);
-  std::int64_t columns = (plan.inner - 1) / column_block + 1;
+  std::int64_t columns = (reduction.inner - 1) / column_block + 1;
   for (std::int64_t unit = begin; unit < end; ++unit) {
     std::int64_t column = unit % columns * column_block, chunk = unit / columns % job.chunks;
     std::int64_t outer = unit / columns / job.chunks;
-    std::int64_t count = std::min(column_block, plan.inner - column);
-    std::int64_t first = chunk * column_chunk, last = std::min(first + column_chunk, plan.length);
+    std::int64_t count = std::min(column_block, reduction.inner - column);
+    std::int64_t first = chunk * column_chunk, last = std::min(first + column_chunk, reduction.length);
     std::byte* total =
-        job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * plan.inner + column) * bytes;
+        job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * reduction.inner + column) * bytes;
     fill_start(job.op, job.dtype, total, count);
     for (std::int64_t row = first; row < last; ++row) {
-      const void* elements = job.blocks.fetch((outer * plan.length + row) * plan.inner + column, count, scratch);
+      const void* elements =
+          job.blocks.fetch((outer * reduction.length + row) * reduction.inner + column, count, scratch);
       combine(combining(job.op), job.dtype, total, total, elements, count);
     }
   }
@@ -163,9 +164,9 @@ void fold_argmax(const Job& job, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end; ++row) {
     T best{};
     std::int64_t position = -1;
-    for (std::int64_t first = 0; first < job.plan.length; first += row_chunk) {
-      std::int64_t count = std::min(row_chunk, job.plan.length - first);
-      const T* x = static_cast<const T*>(job.blocks.fetch(row * job.plan.length + first, count, scratch));
+    for (std::int64_t first = 0; first < job.reduction.length; first += row_chunk) {
+      std::int64_t count = std::min(row_chunk, job.reduction.length - first);
+      const T* x = static_cast<const T*>(job.blocks.fetch(row * job.reduction.length + first, count, scratch));
       for (std::int64_t i = 0; i < count; ++i) {
         if (position >= 0 && !(x[i] > best || (x[i] != x[i] && best == best))) continue;
         best = x[i];
@@ -194,9 +195,9 @@ void run_parallel(const Job& job, std::int64_t units, std::int64_t unit_elements
 Value execute_argmax(const Type& type, const Value& operand, const Reduce& reduce) {
   // Rows, also where the last axis is kept: the walk gathers each.
   Value result = make_value(type);
-  Job job{Op::argmax, make_plan(operand, reduce), {}, accumulated_in(operand.type.dtype), 1, result.as<std::byte>()};
-  Plan& plan = job.plan;
-  if (plan.inner != 1) {  // [outer, length, inner] becomes [outer, inner, length]
+  Job job{Op::argmax, reduction_of(operand, reduce), {}, accumulated_in(operand.type.dtype), 1, result.as<std::byte>()};
+  Reduction& reduction = job.reduction;
+  if (reduction.inner != 1) {  // [outer, length, inner] becomes [outer, inner, length]
     Sizes sizes;
     Layout layout;
     layout.offset = operand.layout.offset;
@@ -206,23 +207,20 @@ Value execute_argmax(const Type& type, const Value& operand, const Reduce& reduc
         layout.strides[sizes.rank] = operand.layout.strides[axis];
         sizes.size[sizes.rank++] = operand.sizes.size[axis];
       }
-    plan.walk = make_walk(sizes, layout);
-    plan.outer *= plan.inner;
-    plan.inner = 1;
+    reduction.walk = make_walk(sizes, layout);
+    reduction.outer *= reduction.inner;
+    reduction.inner = 1;
   }
-  job.blocks = {plan.walk, operand.storage->data, operand.type.dtype, job.dtype};
+  job.blocks = {reduction.walk, operand.storage->data, operand.type.dtype, job.dtype};
   auto body = job.dtype == DType::f32   ? fold_argmax<float>
               : job.dtype == DType::f64 ? fold_argmax<double>
                                         : fold_argmax<std::int64_t>;
-  run_parallel(job, plan.outer, plan.length, body);
+  run_parallel(job, reduction.outer, reduction.length, body);
   return result;
 }
 
 }  // namespace
 
-DType accumulated_in(DType dtype) {
-  return !is_floating(dtype) ? DType::i64 : dtype == DType::f64 ? DType::f64 : DType::f32;
-}
 ReduceKernel reduce_kernel(Op op, DType accumulated) {
   return kernels().reduce[static_cast<int>(op)][static_cast<int>(accumulated)];
 }
@@ -248,28 +246,29 @@ void join_partials(Op op, DType accumulated, const void* partial, void* result, 
 
 Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Value& operand) {
   if (op == Op::argmax) return execute_argmax(type, operand, reduce);
-  Plan plan = make_plan(operand, reduce);
+  Reduction reduction = reduction_of(operand, reduce);
   Type accumulated = type;
   accumulated.dtype = accumulated_in(operand.type.dtype);
   Value total = make_value(accumulated);
-  if (plan.outer * plan.inner == 0) return convert(total, type.dtype);
+  if (reduction.outer * reduction.inner == 0) return convert(total, type.dtype);
 
-  Job job{op, plan,   {plan.walk, operand.storage->data, operand.type.dtype, accumulated.dtype}, accumulated.dtype,
-          1,  nullptr};
-  bool rows = plan.inner == 1;
+  Job job{
+      op, reduction, {reduction.walk, operand.storage->data, operand.type.dtype, accumulated.dtype}, accumulated.dtype,
+      1,  nullptr};
+  bool rows = reduction.inner == 1;
   std::int64_t chunk = rows ? row_chunk : column_chunk;
-  job.chunks = (plan.length + chunk - 1) / chunk;
+  job.chunks = (reduction.length + chunk - 1) / chunk;
   Type partial_type = accumulated;
-  partial_type.shape = Shape::of(plan.outer * job.chunks * plan.inner);
+  partial_type.shape = Shape::of(reduction.outer * job.chunks * reduction.inner);
   Value partial = job.chunks == 1 ? total : make_value(partial_type);
   job.partial = partial.as<std::byte>();
   if (rows)
-    run_parallel(job, plan.outer * job.chunks, std::min(chunk, plan.length), fold_rows);
+    run_parallel(job, reduction.outer * job.chunks, std::min(chunk, reduction.length), fold_rows);
   else
-    run_parallel(job, plan.outer * job.chunks * ((plan.inner - 1) / column_block + 1),
-                 std::min(chunk, plan.length) * std::min(plan.inner, column_block), fold_columns);
+    run_parallel(job, reduction.outer * job.chunks * ((reduction.inner - 1) / column_block + 1),
+                 std::min(chunk, reduction.length) * std::min(reduction.inner, column_block), fold_columns);
   if (job.chunks != 1)
-    join_partials(op, accumulated.dtype, job.partial, total.data(), plan.outer, job.chunks, plan.inner);
+    join_partials(op, accumulated.dtype, job.partial, total.data(), reduction.outer, job.chunks, reduction.inner);
   return convert(total, type.dtype);
 }
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "interpret/reference.hpp"
 
 namespace weft {
@@ -160,7 +159,7 @@ std::optional<Constant> fold(Op op, const Type& result, std::span<const Tensor> 
   reference::Number folded = op == Op::cast      ? reference::cast(result.dtype, from, x[0])
                              : op == Op::bitcast ? reference::decode(result.dtype, reference::encode(from, x[0]))
                                                  : reference::pointwise(op, from, x);
-  if (!seeded(SeededBug::fold_does_not_round)) folded = rounded(result.dtype, folded);
+  folded = rounded(result.dtype, folded);
   return is_floating(result.dtype) ? Constant::number(result.dtype, folded.real)
                                    : Constant::integer(static_cast<std::int64_t>(folded.integer));
 }

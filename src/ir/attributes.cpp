@@ -6,7 +6,6 @@
 
 #include "base/dim_expression.hpp"
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "ir/dtype.hpp"
 #include "ir/node.hpp"
 
@@ -179,7 +178,7 @@ std::optional<Constant> Constant::literal_in(DType to, DType from) const {
   if (to == DType::boolean) return integer(floating ? as_number(from) != 0 : value != 0);
   const auto [least, greatest] = integer_range(to);
   if (!floating) {
-    const bool holds = (least <= value && value <= greatest) || seeded(SeededBug::literal_not_held);
+    const bool holds = least <= value && value <= greatest;
     return holds ? integer(value) : std::optional<Constant>();
   }
   const double whole = std::trunc(as_number(from));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 
 namespace weft {
@@ -59,7 +58,6 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     return all_results(value);
   };
   std::vector<Tensor> results = copy_values(body, copy);
-  if (seeded(SeededBug::results_of_body_reversed)) std::reverse(results.begin(), results.end());
   return results;
 }
 

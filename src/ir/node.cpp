@@ -103,6 +103,17 @@ Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attr
   return result;
 }
 
+Tensor make_computed(const Type& type, Loc loc) {
+  Node* node = new (take_memory()) Node;
+  Tensor result(node);
+  node->op = Op::data;
+  node->loc = loc;
+  node->type = type;
+  node->attributes_ = Contents{};
+  node->operands = node->few;
+  return result;
+}
+
 void drop_operands(Node* node) {
   if (node->operands && node->operands != node->few) {
     delete[] node->operands;

@@ -63,7 +63,7 @@ struct Node : detail::NodeHeader {
   std::uint32_t scope = 0;     // the composite that recorded it (interned text); 0 for none
   std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
   std::uint32_t index = 0;     // position in a Graph; evaluation and differentiation number nodes with it too
-  std::uint64_t sequence = 0;  // recording order, increasing in a process
+  std::uint64_t sequence = 0;  // recording order, increasing in a process; 0: before everything
   Loc loc;                     // the user's line
   Type type;                   // of output 0
   Attributes attributes_;      // read as attributes<Slice>()
@@ -105,6 +105,9 @@ inline const Type& type_of(const Tensor& value) {
 // graphs.
 Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& type, Loc loc);
 void drop_operands(Node* node);
+// A computed value whose storage the caller gives. It reads nothing, so it counts as recorded before everything:
+// threads that make many share no counter.
+Tensor make_computed(const Type& type, Loc loc);
 
 // Interned text (composites' scopes, messages of checks). Id 0 is the empty text.
 std::uint32_t intern_text(std::string_view text);

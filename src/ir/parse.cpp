@@ -46,14 +46,6 @@ class Parser final : TextReader {
   // ---- types
   // ---------------------------------------------------------------------------------------------------------
 
-  DType dtype() {
-    const std::size_t begin = at_;
-    const std::string_view name = word();
-    for (int i = 0; i < dtype_count; ++i)
-      if (name == info(static_cast<DType>(i)).name) return static_cast<DType>(i);
-    at_ = begin;
-    refuse("a dtype");
-  }
   Type type() {
     Type type;
     type.dtype = dtype();

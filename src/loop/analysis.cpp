@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 
 namespace weft::loop {
 
@@ -61,7 +60,6 @@ class Analyzer {
       const bool carried = kernel_.axes[static_cast<std::size_t>(a)].carried;
       (carried ? result_.carried : inner ? result_.inner : result_.outer).push_back(a);
     }
-    if (seeded(SeededBug::inner_axes_reversed)) std::reverse(result_.inner.begin(), result_.inner.end());
     WEFT_CHECK(kernel_.vector_axis >= 0 || kernel_.axes.empty(), kernel_.name, ": axes, but none for the lanes");
     result_.form = vector_is_inner ? Form::rows : any_inner ? Form::columns : Form::pointwise;
     if (kernel_.vector_axis >= 0) vector_bit_ = 1u << kernel_.vector_axis;
@@ -118,8 +116,7 @@ class Analyzer {
   // A store of an earlier walk that holds value `i` unrounded, and stands in the same loops.
   int store_of(int i, int phase) {
     for (int s = i + 1; s < size(); ++s)
-      if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).phase < phase &&
-          (facts(s).axes == facts(i).axes || seeded(SeededBug::reload_from_other_loops)))
+      if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).phase < phase && facts(s).axes == facts(i).axes)
         return s;
     return -1;
   }
@@ -186,7 +183,7 @@ class Analyzer {
     for (std::vector<Step>& walk : result_.walks)
       for (Step& step : walk)
         if (step.instruction == i && step.how == Step::How::compute) {
-          if (!seeded(SeededBug::kept_value_never_kept)) step.how = Step::How::keep;
+          step.how = Step::How::keep;
           return;
         }
   }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "loop/nest.hpp"
 
 namespace weft::loop {
@@ -167,12 +166,11 @@ class HostNest : Nester {
     for (const int i : reductions_of(phase)) (at(i).over_carried ? columns : rows).push_back(i);
     const bool single_run = analysis().inner.empty();
     for (const int i : rows) {
-      const bool packed = !single_run && rounds(i) && !at(i).joins && !seeded(SeededBug::runs_not_packed);
+      const bool packed = !single_run && rounds(i) && !at(i).joins;
       hold(i, packed ? State::packed : State::row);
       add(Do::start, i);
     }
     const auto close = [&] {
-      if (!single_run && seeded(SeededBug::rest_of_reduction_dropped)) return;
       for (const int i : rows)
         if (at(i).op != Op::argmax) add(Do::close, i);
     };
@@ -256,8 +254,7 @@ class HostNest : Nester {
         for (const int i : reductions) add(Do::put, i);
       });
     };
-    if (!seeded(SeededBug::strip_keeps_totals))
-      for (const int i : reductions) add(Do::clear, i);
+    for (const int i : reductions) add(Do::clear, i);
     if (reductions.empty()) return loop(Role::serial, in_pieces(8), group);
     loop(Role::serial, in_pieces(column_chunk), [&] {
       loop(Role::serial, in_pieces(8), group);

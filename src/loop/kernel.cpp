@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 
 namespace weft::loop {
 
@@ -288,15 +287,14 @@ bool may_overwrite(const Kernel& kernel, int argument, int result) {
     if (instruction.kind != Kind::load ||
         kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument)
       continue;
-    if (seeded(SeededBug::donation_ignores_index)) continue;
     if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
   }
   // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
   // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.
-  const bool walk_follows = level == Level::outer && !seeded(SeededBug::donation_before_walk) &&
-                            std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction& instruction) {
-                              return instruction.level == Level::inner && instruction.phase >= phase;
-                            });
+  const bool walk_follows =
+      level == Level::outer && std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction& instruction) {
+        return instruction.level == Level::inner && instruction.phase >= phase;
+      });
   return !walk_follows && (last == 0 || phase == last);
 }
 

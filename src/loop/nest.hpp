@@ -7,6 +7,7 @@
 #pragma once
 #include <vector>
 
+#include "base/reduce_chunks.hpp"
 #include "loop/analysis.hpp"
 
 namespace weft::loop {
@@ -87,9 +88,6 @@ struct Nest {
 
 Nest host_nest(const Kernel& kernel);
 Nest device_nest(const Kernel& kernel);
-
-// Reductions in chunks: include/weft/detail/reduce.inc says why these.
-inline constexpr std::int64_t row_chunk = 4096, column_chunk = 64;
 
 // The load or store moves neighbours on the lanes.
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction);

@@ -34,15 +34,6 @@ class Parser final : TextReader {
     return dims::value(number, extents_[index]);
   }
 
-  DType dtype() {
-    const std::size_t begin = at_;
-    const std::string_view name = word();
-    for (int i = 0; i < dtype_count; ++i)
-      if (name == info(static_cast<DType>(i)).name) return static_cast<DType>(i);
-    at_ = begin;
-    refuse("a dtype");
-  }
-
   void head() {
     kernel_.name = word();
     expect("(");

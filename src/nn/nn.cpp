@@ -164,11 +164,11 @@ unsigned append(char* text, unsigned size, unsigned capacity, const char* part, 
 
 const char* Path::interned() const { return interned_text(intern_text(text_)).c_str(); }
 
-Path::Step::Step(Path& path, std::size_t number, MemberName name) : path_(path), before_(path.size_) {
+Path::Segment::Segment(Path& path, std::size_t number, MemberName name) : path_(path), before_(path.size_) {
   std::string text = name.text ? std::string(name.text, name.size) : std::to_string(number);
   path.size_ = append(path.text_, path.size_, sizeof path.text_, text.c_str(), static_cast<unsigned>(text.size()));
 }
-Path::Step::~Step() {
+Path::Segment::~Segment() {
   path_.size_ = before_;
   path_.text_[before_] = 0;
 }

@@ -3,10 +3,11 @@
 // NaN). pow(x, 2) becomes x * x, which is what every kernel's pow gives there. Must stand after autograd: it takes out
 // variable and stop_gradient.
 #pragma once
-#include "ir/graph.hpp"
+#include "passes/pattern.hpp"
 
 namespace weft {
 
-Graph simplify_algebra(const Graph& graph);
+extern const RewriteTable algebra;
+Graph simplify_algebra(const Graph& graph, const PassContext& context = {});
 
 }  // namespace weft

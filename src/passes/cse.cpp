@@ -2,7 +2,6 @@
 
 #include <unordered_map>
 
-#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 #include "passes/regions.hpp"
 
@@ -43,23 +42,24 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
                       static_cast<std::uint64_t>(type.device.index) << 32 |
                       static_cast<std::uint64_t>(type.shape.rank()) << 40);
   for (Dim dim : type.shape) key.words.push_back(dim.word());
-  if (!seeded(SeededBug::cse_ignores_attributes)) node.attributes().append_words(key.words);
+  node.attributes().append_words(key.words);
   for (const Tensor& operand : operands) key.words.push_back(operand.word());
   return key;
 }
 
 }  // namespace
 
-Graph common_subexpressions(const Graph& graph) {
+Graph common_subexpressions(const Graph& graph, const PassContext& context) {
   std::unordered_map<Key, Tensor, KeyHash> first;
-  return rewrite(in_bodies(graph, common_subexpressions), [&](const Node& node, std::span<const Tensor> operands) {
-    if (!is_mergeable(node) || node.output_count != 1) return Tensor();
-    Tensor& seen = first[key_of(node, operands)];
-    if (seen.defined()) return seen;
-    bool same_operands = true;
-    for (std::size_t i = 0; i < operands.size(); ++i) same_operands &= operands[i].same(node.input(i));
-    return seen = same_operands ? Tensor(const_cast<Node*>(&node)) : Builder::copy(node, operands);
-  });
+  return rewrite(in_bodies(graph, common_subexpressions, context),
+                 [&](const Node& node, std::span<const Tensor> operands) {
+                   if (!is_mergeable(node) || node.output_count != 1) return Tensor();
+                   Tensor& seen = first[key_of(node, operands)];
+                   if (seen.defined()) return seen;
+                   bool same_operands = true;
+                   for (std::size_t i = 0; i < operands.size(); ++i) same_operands &= operands[i].same(node.input(i));
+                   return seen = same_operands ? Tensor(const_cast<Node*>(&node)) : Builder::copy(node, operands);
+                 });
 }
 
 }  // namespace weft

@@ -5,8 +5,8 @@
 
 namespace weft {
 
-Graph dead_code(const Graph& graph) {
-  Graph inner = in_bodies(graph, dead_code);
+Graph dead_code(const Graph& graph, const PassContext& context) {
+  Graph inner = in_bodies(graph, dead_code, context);
   std::vector<Tensor> effects;
   for (const Tensor& effect : inner.effects) {
     const Node& node = *effect.node();

@@ -7,6 +7,8 @@
 namespace weft {
 namespace {
 
+using namespace pattern;
+
 // The first two axes as one.
 Tensor with_merged_batch(const Builder& build, const Tensor& value) {
   const Shape& from = type_of(value).shape;
@@ -16,61 +18,84 @@ Tensor with_merged_batch(const Builder& build, const Tensor& value) {
   return build.reshape(value, merged);
 }
 
-// [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. 16-bit floats in f32. Sizes
+// [batch, m, k] and [batch, k, n] both as [batch, m, n, k], multiplied and summed over k. Sizes
 // that are equal only by a guard stay what they are on either side, since a reshape compares counts.
-Tensor product_and_sum(const Node& node, Tensor a, Tensor b) {
+Tensor product_and_sum(const Match& m) {
+  const Node& node = m.node;
   const Builder build(node);
+  Tensor left = m[a], right = m[b];
   if (node.type.shape.rank() == max_rank) {  // no room for k
-    a = with_merged_batch(build, a);
-    b = with_merged_batch(build, b);
+    left = with_merged_batch(build, left);
+    right = with_merged_batch(build, right);
   }
-  const DType dtype = is_floating(node.type.dtype) ? DType::f32 : DType::i64;
-  a = build.cast(a, dtype);
-  b = build.cast(b, dtype);
-  const Shape from_a = type_of(a).shape, from_b = type_of(b).shape;
+  const DType dtype = accumulated_in(node.type.dtype);
+  left = build.cast(left, dtype);
+  right = build.cast(right, dtype);
+  const Shape from_a = type_of(left).shape, from_b = type_of(right).shape;
   const int rank = from_a.rank(), row = rank - 2, column = rank - 1;
   WEFT_CHECK(rank < max_rank, "a product of ", rank, " axes");
   AxisList swap;
   for (int i = 0; i < rank; ++i) swap.push_back(static_cast<std::uint8_t>(i < row ? i : row + column - i));
-  b = build.permute(b, swap);
+  right = build.permute(right, swap);
   Shape wide_a, wide_b, full;
   for (int i = 0; i < row; ++i) wide_a.push_back(from_a[i]), wide_b.push_back(from_b[i]), full.push_back(from_a[i]);
   wide_a.push_back(from_a[row]), wide_a.push_back(1), wide_a.push_back(from_a[column]);
   wide_b.push_back(1), wide_b.push_back(from_b[column]), wide_b.push_back(from_b[row]);
   full.push_back(from_a[row]), full.push_back(from_b[column]), full.push_back(from_a[column]);
-  a = build.expand(build.reshape(a, wide_a), full);
-  b = build.expand(build.reshape(b, wide_b), full);
+  left = build.expand(build.reshape(left, wide_a), full);
+  right = build.expand(build.reshape(right, wide_b), full);
   AxisSet last;
   last.insert(rank);
-  return build.cast(build.reshape(build.sum(build.mul(a, b), last), node.type.shape), node.type.dtype);
+  return build.cast(build.reshape(build.sum(build.mul(left, right), last), node.type.shape), node.type.dtype);
 }
+
+bool is_not_provided(const Match& m) { return !m.context.provides(m.node); }
+
+bool is_computed_wide(const Match& m) { return computed_in(m.node.type.dtype) != m.node.type.dtype; }
+Tensor wide_product(const Match& m) {
+  const DType wide = computed_in(m.node.type.dtype);
+  return m.build().make(Op::matmul, {m.build().cast(m[a], wide), m.build().cast(m[b], wide)});
+}
+bool is_provided_wide(const Match& m) {
+  return is_not_provided(m) && is_computed_wide(m) && m.context.provides(*wide_product(m).node());
+}
+Tensor rounded_product(const Match& m) { return m.build().cast(wide_product(m), m.node.type.dtype); }
+
+Tensor rounded_scatter(const Match& m) {
+  Type wide = m.node.type;
+  wide.dtype = computed_in(wide.dtype);
+  const Tensor rows = m.build().cast(m[b], wide.dtype);
+  return m.build().cast(m.build().make(Op::scatter_add, {m[a], rows}, {}, wide), m.node.type.dtype);
+}
+
+constexpr Rewrite product_rows[] = {
+    {matmul(a, b), {"cast(matmul(cast(a), cast(b)))", rounded_product}, is_provided_wide},
+    {matmul(a, b), {"sum(mul(a, b))", product_and_sum}, is_not_provided},
+};
+constexpr Rewrite scatter_rows[] = {
+    {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_computed_wide},
+};
+constexpr Rewrite collective_rows[] = {
+    {all_reduce_start(x), x},
+    {all_reduce_wait(x), x},
+};
 
 }  // namespace
 
-Graph decompose_matmul(const Graph& graph, const PassContext& context) {
-  const auto in_body = [&](const Graph& body) { return decompose_matmul(body, context); };
-  return rewrite(in_bodies(graph, in_body), [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
-    if (node.op != Op::matmul || context.provided(node)) return {};
-    if (is_floating(node.type.dtype)) {
-      const Builder build(node);
-      const Tensor wide =
-          build.make(Op::matmul, {build.cast(operands[0], DType::f32), build.cast(operands[1], DType::f32)});
-      if (context.provided(*wide.node())) return build.cast(wide, node.type.dtype);
-    }
-    return product_and_sum(node, operands[0], operands[1]);
-  });
-}
+constinit const RewriteTable products(product_rows);
+constinit const RewriteTable wide_scatters(scatter_rows);
+constinit const RewriteTable group_of_one(collective_rows);
 
 Graph decompose_convolution(const Graph& graph, const PassContext& context) {
   const auto in_body = [&](const Graph& body) { return decompose_convolution(body, context); };
   return rewrite(in_bodies(graph, in_body), [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
-    if (info(node.op).kind != OpKind::convolution || context.provided(node)) return {};
+    if (info(node.op).kind != OpKind::convolution || context.provides(node)) return {};
     const Builder build(node);
     DType dtype = node.type.dtype;
-    if (dtype == DType::f16 || dtype == DType::bf16) {
+    if (computed_in(dtype) != dtype) {
       const Type square{dtype, false, node.type.device, Shape::of(16, 16)};
       const Tensor matrix = build.input(0, square);
-      if (!context.provided(*build.make(Op::matmul, {matrix, matrix}).node())) dtype = DType::f32;
+      if (!context.provides(*build.make(Op::matmul, {matrix, matrix}).node())) dtype = computed_in(dtype);
     }
     const Tensor a = build.cast(operands[0], dtype), b = build.cast(operands[1], dtype);
     const Tensor whole = build.make(node.op, {a, b}, node.attributes(), node.type);
@@ -78,21 +103,12 @@ Graph decompose_convolution(const Graph& graph, const PassContext& context) {
   });
 }
 
-Graph widen_scatter_add(const Graph& graph) {
-  return rewrite(in_bodies(graph, widen_scatter_add), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
-    if (node.op != Op::scatter_add || (node.type.dtype != DType::f16 && node.type.dtype != DType::bf16)) return {};
-    Type wide = node.type;
-    wide.dtype = DType::f32;
-    const Builder build(node);
-    const Tensor updates = build.cast(operands[1], DType::f32);
-    return build.cast(build.make(Op::scatter_add, {operands[0], updates}, {}, wide), node.type.dtype);
-  });
+Graph decompose_matmul(const Graph& graph, const PassContext& context) { return rewrite(graph, products, context); }
+Graph widen_scatter_add(const Graph& graph, const PassContext& context) {
+  return rewrite(graph, wide_scatters, context);
 }
-
-Graph local_collectives(const Graph& graph) {
-  return rewrite(in_bodies(graph, local_collectives), [](const Node& node, std::span<const Tensor> operands) -> Tensor {
-    return info(node.op).kind == OpKind::collective ? operands[0] : Tensor();
-  });
+Graph local_collectives(const Graph& graph, const PassContext& context) {
+  return rewrite(graph, group_of_one, context);
 }
 
 }  // namespace weft

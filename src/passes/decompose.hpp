@@ -1,7 +1,6 @@
 // Primitives that have no step of their own, in terms of others.
 #pragma once
-#include "ir/graph.hpp"
-#include "passes/context.hpp"
+#include "passes/pattern.hpp"
 
 namespace weft {
 
@@ -11,12 +10,15 @@ Graph decompose_convolution(const Graph& graph, const PassContext& context);
 
 // Matrix products that nobody does as they are. 16-bit floats: the f32 product of casts, where somebody does that.
 // Others: a product of elements and a sum, which fuse.
-Graph decompose_matmul(const Graph& graph, const PassContext& context);
+extern const RewriteTable products;
+Graph decompose_matmul(const Graph& graph, const PassContext& context = {});
 
 // Sums of 16-bit rows by index as such of f32, rounded once, like every other sum.
-Graph widen_scatter_add(const Graph& graph);
+extern const RewriteTable wide_scatters;
+Graph widen_scatter_add(const Graph& graph, const PassContext& context = {});
 
 // In a group of one process the sum over the group is the value itself.
-Graph local_collectives(const Graph& graph);
+extern const RewriteTable group_of_one;
+Graph local_collectives(const Graph& graph, const PassContext& context = {});
 
 }  // namespace weft

@@ -40,6 +40,8 @@ Tensor fold_node(const Node& node, std::span<const Tensor> operands) {
 
 }  // namespace
 
-Graph fold_constants(const Graph& graph) { return rewrite(in_bodies(graph, fold_constants), fold_node); }
+Graph fold_constants(const Graph& graph, const PassContext& context) {
+  return rewrite(in_bodies(graph, fold_constants, context), fold_node);
+}
 
 }  // namespace weft

@@ -1,11 +1,9 @@
 #include "passes/orient.hpp"
 
-#include "base/seeded_bug.hpp"
-#include "ir/builder.hpp"
-#include "passes/regions.hpp"
-
 namespace weft {
 namespace {
+
+using namespace pattern;
 
 bool swaps_last_two(const Node& permute) {
   int rank = permute.type.shape.rank();
@@ -16,25 +14,24 @@ bool swaps_last_two(const Node& permute) {
   }
   return true;
 }
+bool transposes_alone(const Match& m) {
+  const Tensor& product = m.node.input(0);
+  return swaps_last_two(m.node) && product.node()->op == Op::matmul && m.readers(product) == 1;
+}
+Tensor product_of_transposes(const Match& m) {
+  const AxisList& axes = m.node.attributes<Permute>().axes;
+  const Tensor first = m.build().permute(m[a], axes), second = m.build().permute(m[b], axes);
+  return Builder(*m.operands[0].node()).make(Op::matmul, {second, first});
+}
+
+constexpr Rewrite rows[] = {
+    {permute(matmul(a, b)), {"matmul(permute(b), permute(a))", product_of_transposes}, transposes_alone},
+};
 
 }  // namespace
 
-Graph orient_matmul(const Graph& source) {
-  Graph graph = in_bodies(source, orient_matmul);
-  std::vector<int> users(graph.nodes.size(), 0);
-  for (const Tensor& value : graph.nodes)
-    for (const Tensor& operand : value.node()->inputs()) ++users[operand.node()->index];
-  for (const Tensor& output : graph.outputs) ++users[output.node()->index];
-  return rewrite(graph, [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
-    if (node.op != Op::permute || !swaps_last_two(node)) return {};
-    const Node& product = *node.input(0).node();
-    if (product.op != Op::matmul || users[product.index] != 1) return {};
-    const Node& mapped = *operands[0].node();
-    Tensor a = Builder(node).make(Op::permute, {mapped.input(0)}, node.attributes());
-    Tensor b = Builder(node).make(Op::permute, {mapped.input(1)}, node.attributes());
-    if (seeded(SeededBug::product_oriented_without_swap)) std::swap(a, b);
-    return Builder(product).make(Op::matmul, {b, a});
-  });
-}
+constinit const RewriteTable orientation(rows);
+
+Graph orient_matmul(const Graph& graph, const PassContext& context) { return rewrite(graph, orientation, context); }
 
 }  // namespace weft

@@ -1,10 +1,11 @@
 // Transposed products computed the other way round: transpose(a b) = transpose(b) transpose(a), so that what reads the
 // result finds it in the order in which it walks. The operands' transposes are strides to the library that multiplies.
 #pragma once
-#include "ir/graph.hpp"
+#include "passes/pattern.hpp"
 
 namespace weft {
 
-Graph orient_matmul(const Graph& graph);
+extern const RewriteTable orientation;
+Graph orient_matmul(const Graph& graph, const PassContext& context = {});
 
 }  // namespace weft

@@ -19,13 +19,13 @@ Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pa
   });
 }
 
-Graph inline_calls(const Graph& graph) {
-  return inline_calls(graph, {{}, [](const Node&) { return false; }});
+Graph in_bodies(const Graph& graph, Pass pass, const PassContext& context) {
+  return in_bodies(graph, [&](const Graph& body) { return pass(body, context); });
 }
 
 Graph inline_calls(const Graph& graph, const PassContext& context) {
   const std::function<bool(const Node&)> inlines = [&](const Node& node) {
-    return node.op == Op::call && !(node.output_count == 1 && context.provided(node));
+    return node.op == Op::call && !(node.output_count == 1 && context.provides(node));
   };
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= inlines(*value.node());

@@ -17,8 +17,13 @@ class Generated final : public Payload {
   explicit Generated(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
   std::string text() const override {
     std::string text = loop::to_text(kernels_[0]);
-    if (kernels_.size() > 1)
-      text += "  and " + std::to_string(kernels_.size() - 1) + " more of this text, in one launch\n";
+    if (kernels_.size() == 1) return text;
+    text += "  and " + std::to_string(kernels_.size() - 1) + " more of this text, in one launch; what each does:\n";
+    for (const loop::Kernel& kernel : kernels_) {
+      std::string line;
+      for (const std::string& comment : kernel.comments) line += (line.empty() ? "    " : "; ") + comment;
+      text += line + "\n";
+    }
     return text;
   }
   loop::Cost cost() const override {

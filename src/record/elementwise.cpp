@@ -9,7 +9,6 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
-#include "base/seeded_bug.hpp"
 #include "record/composite.hpp"
 #include "record/expressions.hpp"
 #include "runtime/isa.hpp"
@@ -124,8 +123,7 @@ bool has_kernel(const ElementwiseDefinition& definition, const Type& type) {
 // has no kernel for is its primitives.
 void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Loc loc, std::span<Tensor> results) {
   const bool kernel = has_kernel(definition, promoted.number);
-  const bool early = recorder().trace() && seeded(SeededBug::expression_taken_apart_early);
-  if (early || (in_body() && !kernel)) {
+  if (in_body() && !kernel) {
     std::vector<Tensor> values = expand_elementwise(definition, promoted.operands, loc);
     std::move(values.begin(), values.end(), results.begin());
     return;

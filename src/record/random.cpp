@@ -81,9 +81,9 @@ Tensor unit_interval(const Shape& sizes, DType dtype, Generator& generator, Devi
   int bits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
   return cast(generator.bits(sizes, device, loc) & ((1 << bits) - 1), DType::f32) * std::ldexp(1.0, -bits);
 }
-DType computed_in(DType dtype, const char* operation, Loc loc) {
+DType drawn_in(DType dtype, const char* operation, Loc loc) {
   if (!is_floating(dtype)) fail(operation, loc, "needs a floating dtype, it is ", info(dtype).name);
-  return dtype == DType::f64 ? DType::f64 : DType::f32;
+  return computed_in(dtype);
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ Generator Generator::named(const char* name, Loc loc) const {
 
 Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Options options, Loc loc) {
   LooseComposite call("uniform", loc);
-  DType computed = computed_in(options.dtype, "uniform", call.loc());
+  DType computed = drawn_in(options.dtype, "uniform", call.loc());
   check_finite("uniform", "the low end", low, options.dtype, call.loc());
   check_finite("uniform", "the high end", high, options.dtype, call.loc());
   if (!(low <= high)) fail("uniform", call.loc(), "the interval [", low, ", ", high, ") is empty");
@@ -165,7 +165,7 @@ Tensor uniform(Sizes sizes, double low, double high, Generator& generator, Optio
 
 Tensor normal(Sizes sizes, double mean, double deviation, Generator& generator, Options options, Loc loc) {
   LooseComposite call("normal", loc);
-  DType computed = computed_in(options.dtype, "normal", call.loc());
+  DType computed = drawn_in(options.dtype, "normal", call.loc());
   check_finite("normal", "the mean", mean, options.dtype, call.loc());
   check_finite("normal", "the deviation", deviation, options.dtype, call.loc());
   if (deviation < 0) fail("normal", call.loc(), "the deviation is ", deviation);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 namespace weft::runtime {
 
@@ -76,20 +77,19 @@ bool convolution_reads(const Shape& shape, std::span<const Dim> strides) {
   struct Axis {
     std::int64_t stride, size;
   };
-  Axis axes[max_rank];
-  int count = 0;
+  std::vector<Axis> axes;
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim size = shape[i], stride = strides[static_cast<std::size_t>(i)];
     if (size.same(Dim(1))) continue;
     if (!stride.is_constant() || (!size.is_constant() && i > 0)) return false;
-    axes[count++] = {stride.constant(), size.is_constant() ? size.constant() : INT64_MAX};
+    axes.push_back({stride.constant(), size.is_constant() ? size.constant() : INT64_MAX});
   }
-  std::sort(axes, axes + count, [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
   std::int64_t least = 1;
-  for (int i = 0; i < count; ++i) {
-    if (axes[i].stride < least) return false;
-    if (axes[i].size == INT64_MAX) return i + 1 == count;
-    least = axes[i].stride * axes[i].size;
+  for (const Axis& axis : axes) {
+    if (axis.stride < least) return false;
+    if (axis.size == INT64_MAX) return &axis == &axes.back();
+    least = axis.stride * axis.size;
   }
   return true;
 }

@@ -16,7 +16,6 @@
 
 #include "base/fail.hpp"
 #include "base/file_size_signal.hpp"
-#include "base/seeded_bug.hpp"
 
 namespace weft {
 
@@ -130,7 +129,7 @@ PrivateDirectory open_private_directory(const std::string& path) {
   bool listed = false;
   // Before the mark is looked for: another process may be making it.
   const bool empty = list_names(directory, &listed).empty() && listed;
-  result.ours = has_mark(directory) || (empty && put_mark(directory)) || seeded(SeededBug::unmarked_folder_cleaned);
+  result.ours = has_mark(directory) || (empty && put_mark(directory));
   return result.ours || empty ? std::move(result) : open_private_directory(path + "/weft");
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using Int = std::int64_t;
 
-struct Operand {
+struct Matrix {
   const std::byte* data = nullptr;
   Int row, column;  // strides
   std::span<const Int> batch;
@@ -30,7 +30,7 @@ Int offset_of(Int item, std::span<const Int> sizes, std::span<const Int> strides
   for (std::size_t axis = sizes.size(); axis-- > 0; item /= sizes[axis]) offset += item % sizes[axis] * strides[axis];
   return offset;
 }
-Int offset_of(Int item, std::span<const Int> sizes, const Operand& operand) {
+Int offset_of(Int item, std::span<const Int> sizes, const Matrix& operand) {
   return operand.packed_step ? item * operand.packed_step : offset_of(item, sizes, operand.batch);
 }
 
@@ -70,7 +70,7 @@ Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by
 
 // What is known of a product before there is any memory: how its operands are read, its tiles, and what it packs.
 struct Arranged {
-  Operand left,
+  Matrix left,
       right;  // as a tile, which is written down its columns, wants them: swapped and transposed where the result lies
   bool swapped = false;  // by rows
   bool left_by_rows = false, right_by_rows = false;
@@ -111,7 +111,7 @@ Arranged::Arranged(const Matmul& product)
     std::swap(rows, columns);
     result_step = product.c_row;
   }
-  const auto arrange = [&](Operand& operand, Int height, Int width, bool& packed) {
+  const auto arrange = [&](Matrix& operand, Int height, Int width, bool& packed) {
     const bool by_columns = operand.row == 1 || height == 1, by_rows = operand.column == 1 || width == 1;
     if (by_columns || by_rows) return !by_columns || (by_rows && height == 1);
     packed = true;
@@ -128,7 +128,7 @@ Arranged::Arranged(const Matmul& product)
 }
 
 template <class T>
-void pack(Operand& operand, Int rows, Int columns, const Matmul& product, Int batch_count, std::byte* memory) {
+void pack(Matrix& operand, Int rows, Int columns, const Matmul& product, Int batch_count, std::byte* memory) {
   T* to = reinterpret_cast<T*>(memory);
   for (Int item = 0; item < batch_count; ++item) {
     const T* from = reinterpret_cast<const T*>(operand.data) + offset_of(item, product.batch, operand.batch);
@@ -141,7 +141,7 @@ void pack(Operand& operand, Int rows, Int columns, const Matmul& product, Int ba
 struct Task {
   const Matmul& product;
   const Arranged& it;
-  const Operand &left, &right;
+  const Matrix &left, &right;
   std::byte *result, *panels;
   void (*kernel)(const MatmulTile&);
   std::atomic<Int> pieces = 0;  // that have begun: each has panels of its own
@@ -153,7 +153,7 @@ struct Task {
         panels + pieces.fetch_add(1, std::memory_order_relaxed) * (it.panels.left + it.panels.right);
     for (Int index = begin; index < end; ++index) {
       const Int item = index / tiles, i = index % tiles / across * tile_rows, j = index % across * tile_columns;
-      const auto at = [&](const Operand& operand, Int row, Int column) {
+      const auto at = [&](const Matrix& operand, Int row, Int column) {
         return operand.data +
                it.element * (offset_of(item, product.batch, operand) + row * operand.row + column * operand.column);
       };
@@ -184,12 +184,12 @@ std::size_t matmul_workspace(const Matmul& product) {
 void matmul(const Matmul& product, const void* a, const void* b, void* c, std::span<std::byte> workspace) {
   const Arranged it(product);
   if (it.tiles == 0) return;
-  Operand left = it.left, right = it.right;
+  Matrix left = it.left, right = it.right;
   left.data = static_cast<const std::byte*>(it.swapped ? b : a);
   right.data = static_cast<const std::byte*>(it.swapped ? a : b);
   std::byte* memory = workspace.data();
   const bool is_double = product.dtype == DType::f64;
-  const auto packed = [&](Operand& operand, Int height, Int width, Int bytes) {
+  const auto packed = [&](Matrix& operand, Int height, Int width, Int bytes) {
     is_double ? pack<double>(operand, height, width, product, it.batch_count, memory)
               : pack<float>(operand, height, width, product, it.batch_count, memory);
     memory += bytes;

@@ -1,7 +1,8 @@
 // The executor of launch plans, on the host and on devices. A call takes a frame (a pointer table for every step, the
 // values of all sizes, the arena) from the plan's spare ones, fills in what the call supplies, and walks the steps. On
-// the hit path that is a handful of stores a step: nothing from the heap, no lock but that of the free lists for a
-// workspace that the thread's lists do not have, no expression evaluated twice for the same symbols. What lies on the
+// the hit path that is a handful of stores a step, and no expression evaluated twice for the same symbols. On the host
+// nothing comes from the heap, and the only lock is that of the process's free lists, for a workspace that the thread's
+// lists do not have; on CUDA a workspace comes from the device's list of blocks, under its lock. What lies on the
 // host though the plan runs on a device (Scalars, a generator's state) is staged: copied to the device before the first
 // step, and results back after the last.
 #include "runtime/plan.hpp"
@@ -12,8 +13,8 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/fork.hpp"
 #include "base/options.hpp"
-#include "base/seeded_bug.hpp"
 #include "runtime/lanes.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/recordings.hpp"
@@ -103,7 +104,7 @@ class PreparedPlan {
   PreparedPlan(const PreparedPlan&) = delete;
   PreparedPlan& operator=(const PreparedPlan&) = delete;
   ~PreparedPlan() {
-    for (std::atomic<Frame*>& spare : spares_) delete spare.load();
+    for (const Spare& spare : spares_) delete spare.frame.load();
   }
 
   Device device() const { return device_; }
@@ -121,8 +122,7 @@ class PreparedPlan {
     }
     const Loan loan(*this);
     Frame& frame = *loan.frame;
-    const bool same = seeded(SeededBug::sizes_of_first_call_kept) ||
-                      std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
+    const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
     if (!frame.computed || !same) compute(frame, symbols);
     if (wants_workspace_ && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no step has written yet.
@@ -168,8 +168,8 @@ class PreparedPlan {
   const DeviceInterface& memory() const { return device_interface(device_.type); }
 
   Frame* take() {
-    for (std::atomic<Frame*>& spare : spares_)
-      if (spare.load(std::memory_order_relaxed))
+    for (unsigned i = 0; i < spare_count; ++i)
+      if (std::atomic<Frame*>& spare = nth_spare(i); spare.load(std::memory_order_relaxed))
         if (Frame* frame = spare.exchange(nullptr, std::memory_order_acquire)) return frame;
     auto frame = std::make_unique<Frame>();
     frame->numbers = numbers_.constants();
@@ -179,9 +179,10 @@ class PreparedPlan {
     return frame.release();
   }
   void give_back(Frame* frame) {
-    for (std::atomic<Frame*>& spare : spares_) {
+    for (unsigned i = 0; i < spare_count; ++i) {
       Frame* empty = nullptr;
-      if (spare.compare_exchange_strong(empty, frame, std::memory_order_release, std::memory_order_relaxed)) return;
+      if (nth_spare(i).compare_exchange_strong(empty, frame, std::memory_order_release, std::memory_order_relaxed))
+        return;
     }
     delete frame;
   }
@@ -308,8 +309,14 @@ class PreparedPlan {
   std::vector<Patch> patches_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false;
-  bool checks_ = false;                 // a step sets the device's error word
-  std::atomic<Frame*> spares_[8] = {};  // frames of calls that have ended; more calls at once make and drop their own
+  bool checks_ = false;  // a step sets the device's error word
+  // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
+  struct alignas(64) Spare {
+    std::atomic<Frame*> frame{nullptr};
+  };
+  static constexpr unsigned spare_count = 8;
+  std::atomic<Frame*>& nth_spare(unsigned i) { return spares_[(this_thread() + i) % spare_count].frame; }
+  Spare spares_[spare_count];
 };
 
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }

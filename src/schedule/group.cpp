@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 
 namespace weft {
 
@@ -236,8 +235,7 @@ class Grouper {
   std::string obstacle(int id, const Node& node, const Reads& reads) {
     Group& candidate = group(id);
     if (candidate.members.size() >= most_members) return "the kernel is full";
-    if (reads.deepest_other >= candidate.depth && !seeded(SeededBug::fusion_before_operand))
-      return "it also waits for a library step";
+    if (reads.deepest_other >= candidate.depth) return "it also waits for a library step";
     for (int other : reads.groups)
       if (other != id && group(other).depth >= candidate.depth)
         return "it also waits for another kernel of the same depth or deeper";
@@ -269,8 +267,7 @@ class Grouper {
     } else if (is_serial(candidate) && fills_domain(candidate, node.type.shape)) {
       return "it would walk what the kernel's long reduction has walked, whose parts are then not yet joined";
     }
-    if (!operands_aligned(id, node, index, behind) && !seeded(SeededBug::fusion_ignores_alignment))
-      return "it reads the kernel's value at another index";
+    if (!operands_aligned(id, node, index, behind)) return "it reads the kernel's value at another index";
     return {};
   }
 
@@ -422,7 +419,7 @@ class Grouper {
         if (is_row(target, inner))
           make_columns(id, inner);
         else
-          placement.column = !seeded(SeededBug::fusion_mixes_reduced_axes);
+          placement.column = true;
         target.carries = true;
       }
       target.reduces = true;

@@ -1,15 +1,12 @@
 #include "schedule/index_map.hpp"
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 
 namespace weft {
 
 Dim linear_index(const Shape& shape, const IndexVector& index) {
   Dim linear = 0;
-  for (int i = 0; i < shape.rank(); ++i)
-    linear = linear * shape[seeded(SeededBug::swapped_stride) ? shape.rank() - 1 - i : i] +
-             index[static_cast<std::size_t>(i)];
+  for (int i = 0; i < shape.rank(); ++i) linear = linear * shape[i] + index[static_cast<std::size_t>(i)];
   return linear;
 }
 
@@ -36,7 +33,7 @@ IndexVector reshape_index(const Shape& to, const Shape& from, const IndexVector&
     if (from[i].same(Dim(1))) continue;
     if (from[i].same(Dim(0))) break;
     result[static_cast<std::size_t>(i)] = i == first ? linear : linear % from[i];
-    if (i != first && !seeded(SeededBug::reshape_keeps_whole_index)) linear = linear / from[i];
+    if (i != first) linear = linear / from[i];
   }
   return result;
 }
@@ -50,9 +47,7 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
   switch (view.op) {
     case Op::permute:
       for (std::size_t i = 0; i < rank; ++i) {
-        std::size_t from = view.attributes<Permute>().axes[i], to = i;
-        if (seeded(SeededBug::permute_inverted)) std::swap(from, to);
-        result[from] = index[to];
+        result[view.attributes<Permute>().axes[i]] = index[i];
       }
       return result;
     case Op::expand: {
@@ -64,7 +59,7 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
     case Op::slice: {
       result = index;
       const auto& slice = view.attributes<Slice>();
-      Dim start = seeded(SeededBug::slice_start_ignored) ? Dim(0) : slice.start;
+      Dim start = slice.start;
       result[slice.axis] = start + index[slice.axis] * Dim(slice.step);
       return result;
     }

@@ -1,7 +1,5 @@
 #include "schedule/layout.hpp"
 
-#include "base/seeded_bug.hpp"
-
 namespace weft {
 namespace {
 
@@ -52,7 +50,7 @@ class LayoutChooser {
       const bool writes_strided = is_computed_by_kernel(node) || node.op == Op::matmul || node.op == Op::concat;
       if (writes_strided && is_read_once(part)) {
         at(node) = whole;
-        if (!seeded(SeededBug::window_start_ignored)) at(node).offset = whole.offset + start * whole.strides[axis];
+        at(node).offset = whole.offset + start * whole.strides[axis];
       }
       start = start + node.type.shape[static_cast<int>(axis)];
     }

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "loop/nest.hpp"
 #include "loop/pick.hpp"
 
@@ -161,9 +160,7 @@ class Lowering {
     const Placement& placement = context_.grouping[value];
     if (placement.role == Role::leaf) return true;
     if (!placement.realized) return false;
-    return placement.role != Role::grouped ||
-           (placement.group != group_ &&
-            placement.depth < walked_.depth + seeded(SeededBug::value_loaded_before_stored));
+    return placement.role != Role::grouped || (placement.group != group_ && placement.depth < walked_.depth);
   }
 
   int load(const Node& node, const IndexVector& index) {
@@ -237,8 +234,6 @@ class Lowering {
     return emit(instruction, &node);
   }
 
-  static DType accumulator(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16 ? DType::f32 : dtype; }
-
   int reduce(const Node& node, const IndexVector& index) {
     WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0, "%", node.index, " ",
                info(node.op).name, " is read by another kernel but has no memory");
@@ -253,9 +248,9 @@ class Lowering {
     instruction.kind = Kind::reduce;
     instruction.op = node.op;
     DType dtype = node.op == Op::argmax ? from.dtype : node.type.dtype;
-    instruction.args[0] = cast(value_at(node.input(0), inside), accumulator(dtype), &node);
+    instruction.args[0] = cast(value_at(node.input(0), inside), computed_in(dtype), &node);
     instruction.over_carried = column;
-    instruction.dtype = node.op == Op::argmax ? DType::i64 : accumulator(dtype);
+    instruction.dtype = node.op == Op::argmax ? DType::i64 : computed_in(dtype);
     if (node.op == Op::argmax) {
       for (int i = 0; i < from.shape.rank(); ++i)
         if (node.attributes<Reduce>().axes[i] && !inside[static_cast<std::size_t>(i)].is_constant())
@@ -391,10 +386,9 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
   loop::Stages stages;
   if (columns)
-    stages = loop::cut_columns(kernel, on_host ? loop::column_chunk : device_column_chunk);
+    stages = loop::cut_columns(kernel, on_host ? column_chunk : device_column_chunk);
   else if (group >= 0 && is_serial(walked) && loop::can_cut(kernel))
-    stages = loop::cut_reductions(kernel,
-                                  !inner || !on_host ? inner ? device_row_chunk : loop::column_chunk : loop::row_chunk);
+    stages = loop::cut_reductions(kernel, !inner || !on_host ? inner ? device_row_chunk : column_chunk : row_chunk);
   else
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) parametrize(stage);

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "base/seeded_bug.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
@@ -59,9 +58,8 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
     ScheduleBuffer& buffer = schedule.buffers[b];
     Dim bytes = bytes_of(buffer);
     if (!bytes.is_constant()) {
-      auto free = std::find_if(symbolic.begin(), symbolic.end(), [&](const Symbolic& s) {
-        return s.bytes.same(bytes) && s.last < lives[b].first + seeded(SeededBug::live_symbolic_buffer_reused);
-      });
+      auto free = std::find_if(symbolic.begin(), symbolic.end(),
+                               [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
       if (free == symbolic.end()) {
         symbolic.push_back({bytes, symbolic_bytes, 0});
         symbolic_bytes = symbolic_bytes + bytes;
@@ -72,8 +70,7 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
       symbolic_buffers.push_back(b);
       continue;
     }
-    std::erase_if(
-        live, [&](const Block& block) { return block.last < lives[b].first + seeded(SeededBug::live_buffer_reused); });
+    std::erase_if(live, [&](const Block& block) { return block.last < lives[b].first; });
     std::int64_t at = 0;
     for (const Block& block : live) {
       if (block.begin - at >= bytes.constant()) break;
@@ -94,7 +91,7 @@ class Donations {
  public:
   Donations(Schedule& schedule, const std::vector<Lifetime>& lives)
       : schedule_(schedule), lives_(lives), taken_(schedule.buffers.size(), false) {
-    for (std::size_t s = 0; s < schedule.steps.size() && !seeded(SeededBug::donation_before_check); ++s)
+    for (std::size_t s = 0; s < schedule.steps.size(); ++s)
       if (schedule.steps[s].payload->may_fail()) last_check_ = static_cast<int>(s);
   }
 
@@ -128,8 +125,7 @@ class Donations {
     const auto index = static_cast<std::size_t>(a);
     const ScheduleBuffer &argument = schedule_.buffers[index], &result = schedule_.buffers[r];
     if (argument.kind != ScheduleBuffer::Kind::argument || taken_[index] || argument.dtype != result.dtype ||
-        !argument.elements.same(result.elements) ||
-        (lives_[index].last != lives_[r].first && !seeded(SeededBug::donation_ignores_later_readers)))
+        !argument.elements.same(result.elements) || lives_[index].last != lives_[r].first)
       return false;
     return schedule_.steps[static_cast<std::size_t>(lives_[r].first)].payload->in_place(a, static_cast<int>(r));
   }
@@ -150,8 +146,7 @@ std::vector<int> with_buffer(const Step& step, std::size_t buffers_of_a_set, int
   return all;
 }
 
-}  // namespace
-
+// On a device: what donations write is not written once a check has failed.
 void predicate_donations(Schedule& schedule) {
   const auto is_check = [](const Step& step) { return step.payload->is_check(); };
   if (std::none_of(schedule.steps.begin(), schedule.steps.end(), is_check)) return;
@@ -183,10 +178,13 @@ void predicate_donations(Schedule& schedule) {
   }
 }
 
-void plan_memory(Schedule& schedule, std::span<const Update> updates) {
+}  // namespace
+
+void plan_memory(Schedule& schedule, Device device, std::span<const Update> updates) {
   std::vector<Lifetime> lives = lifetimes(schedule);
   place(schedule, lives);
   Donations(schedule, lives).find(updates);
+  if (device.type != Device::Type::cpu) predicate_donations(schedule);
 }
 
 }  // namespace weft

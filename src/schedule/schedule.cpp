@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "schedule/lower.hpp"
@@ -22,7 +21,7 @@ Graph with_fresh_outputs(Graph graph) {
     const Node* base = memory_base(output).node();
     bool fresh =
         base->op != Op::input && base->op != Op::data && std::find(taken.begin(), taken.end(), base) == taken.end();
-    if (fresh || seeded(SeededBug::result_aliases_argument)) {
+    if (fresh) {
       taken.push_back(base);
       continue;
     }
@@ -44,7 +43,7 @@ class Scheduler {
         grouping_(group_nodes(graph, device, providers)),
         buffer_(graph.nodes.size(), -1) {}
 
-  Schedule run(std::span<const Update> updates) {
+  Schedule run() {
     make_buffers();
     struct Item {
       bool after_checks;  // no check waits for it
@@ -85,8 +84,6 @@ class Scheduler {
         add_assembled(node);
     }
     drop_unread_constants();
-    plan_memory(schedule_, updates);
-    if (device_.type != Device::Type::cpu) predicate_donations(schedule_);
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
   }
@@ -232,16 +229,23 @@ class Scheduler {
     return name;
   }
 
-  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
-    kernel.name = kernel_name(members);
+  // For people: an operation each, with the user's line.
+  std::vector<std::string> comments_of(const std::vector<std::uint32_t>& members) const {
+    std::vector<std::string> comments;
     for (std::uint32_t member : members) {
       const Node& node = *graph_.nodes[member].node();
       std::string where = to_string(node.loc);
       std::string comment = std::string(info(node.op).name) + " " + to_string(node.type);
       if (node.scope) comment += " of " + interned_text(node.scope);
       if (!where.empty()) comment += ", " + where;
-      kernel.comments.push_back(std::move(comment));
+      comments.push_back(std::move(comment));
     }
+    return comments;
+  }
+
+  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
+    kernel.name = kernel_name(members);
+    kernel.comments = comments_of(members);
     loop::verify(kernel);
     Step step;
     step.name = kernel.name;
@@ -252,7 +256,7 @@ class Scheduler {
 
   // Kernels of one depth are independent: those of one text are one launch over a table of their buffers, at the place
   // of the first.
-  bool joins_table(const loop::Kernel& kernel) {
+  bool joins_table(const loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
     Table& table = tables_[loop::shared_text(kernel)];
@@ -263,6 +267,7 @@ class Scheduler {
     Step& step = schedule_.steps[table.step];
     table.kernels.push_back(kernel);
     table.kernels.back().name = step.name;
+    table.kernels.back().comments = comments_of(members);
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     std::vector<loop::Kernel> kernels = table.kernels;
     kernels[0] = *step.payload->kernel();
@@ -278,7 +283,7 @@ class Scheduler {
       buffer.elements = partial.elements;
       schedule_.buffers.push_back(std::move(buffer));
     }
-    if (independent && stages.kernels.size() == 1 && joins_table(stages.kernels[0])) return;
+    if (independent && stages.kernels.size() == 1 && joins_table(stages.kernels[0], members)) return;
     for (loop::Kernel& kernel : stages.kernels) {
       for (loop::Buffer& buffer : kernel.buffers)
         if (buffer.value <= loop::partial(0)) buffer.value = first + (loop::partial(0) - buffer.value);
@@ -318,17 +323,23 @@ class Scheduler {
     if (node.op == Op::concat) {
       const std::size_t axis = node.attributes<Along>().axis;
       Dim start = 0;
+      int number = 0;
       for (const Tensor& part : node.inputs()) {
-        if (!lies_in_window(*part.node()))
+        ++number;
+        if (!lies_in_window(*part.node())) {
+          grouping_.note(node, "starts a kernel: part " + std::to_string(number) +
+                                   " is no kernel's own result, or is read elsewhere too, and is copied");
           add_part(node, part, [&](IndexVector index) {
-            if (!seeded(SeededBug::concat_start_ignored)) index[axis] = index[axis] + start;
+            index[axis] = index[axis] + start;
             return grouping_.memory_index(node, index);
           });
+        }
         start = start + type_of(part).shape[static_cast<int>(axis)];
       }
       return;
     }
     if (node.type.shape.element_count().same(Dim(0))) return;
+    grouping_.note(node, "starts two kernels: one writes zeros, one what lies between them");
     add_kernel(lower_zeros(node.type.dtype, buffer_of(node), node.type.shape.element_count()), {node.index});
     add_part(node, node.input(0), [&](IndexVector index) {
       const auto& pad = node.attributes<Pad>();
@@ -349,8 +360,7 @@ class Scheduler {
       base = base.node()->input(0);
     }
     buffer = buffer_of(*base.node());
-    Dim linear = seeded(SeededBug::layout_ignored) ? linear_index(type_of(base).shape, index)
-                                                   : grouping_.memory_index(*base.node(), index);
+    Dim linear = grouping_.memory_index(*base.node(), index);
     offset = linear;
     for (Dim axis : axes) {
       dims::Linear part = dims::linear_in(linear, axis);
@@ -437,9 +447,9 @@ std::string strides_text(const std::vector<Dim>& strides) {
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, std::span<const Update> updates) {
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers) {
   Graph fresh = with_fresh_outputs(graph);
-  return Scheduler(fresh, device, providers).run(updates);
+  return Scheduler(fresh, device, providers).run();
 }
 
 std::string to_text(const Schedule& schedule) {

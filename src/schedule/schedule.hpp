@@ -3,6 +3,7 @@
 //   choose_layouts  in which order values lie in memory (schedule/layout)
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
+// and behind it, once the order of steps is final:
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
 #include "ir/graph.hpp"
@@ -42,16 +43,12 @@ struct Schedule {
   std::string decisions;  // why neighbours were not fused, a line each
 };
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers,
-                       std::span<const Update> updates = {});
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
 
+// Gives temporaries their offsets and finds donations, those of updates first. Only buffers of temporaries are placed.
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's
 // memory is not written once the word is set. Donations whose writer can't leave it out are taken back.
-void predicate_donations(Schedule& schedule);
-
-// Step order is final here: gives temporaries their offsets and finds donations, those of updates first. Only buffers
-// of temporaries are placed.
-void plan_memory(Schedule& schedule, std::span<const Update> updates);
+void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {});
 
 std::string to_text(const Schedule& schedule);
 

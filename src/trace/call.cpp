@@ -1,13 +1,13 @@
 // One call, from leaves to results. A call that has been seen allocates nothing but results, which come from free
-// lists. It takes the lock of the default generator where it draws from that, of evaluation where an argument is
-// pending, and of the process's free lists where the thread's have no such block.
+// lists, and writes to no memory that another thread's calls write to, but for the count that Check samples by. It
+// takes the lock of the default generator where it draws from that, of evaluation where an argument is pending, and of
+// the process's free lists where the thread's have no such block.
 #include <algorithm>
 #include <cstring>
 
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
 #include "base/per_thread.hpp"
-#include "base/seeded_bug.hpp"
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
 #include "record/random.hpp"
@@ -48,7 +48,7 @@ void find_overlaps(Scratch& scratch, Loc loc) {
       if (state->access == Access::state)
         fail("compile", loc, "argument ", state->argument, ", which is written, overlaps argument ", other->argument,
              ": pass an object once (or through std::as_const, where a generic function only reads it)");
-      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = !seeded(SeededBug::shared_object_donated);
+      scratch.overlaps[run->argument] = scratch.overlaps[last->argument] = 1;
     }
     if (run->end > last->end) last = run;
   }
@@ -58,7 +58,7 @@ void find_overlaps(Scratch& scratch, Loc loc) {
 void write_constant(const Node& node, void* to) {
   const auto& number = node.attributes<Constant>();
   switch (node.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, type)                                      \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type)               \
   case DType::name:                                                                            \
     if constexpr (std::is_arithmetic_v<type>) {                                                \
       type value = is_floating(DType::name) ? static_cast<type>(number.as_number(DType::name)) \
@@ -155,7 +155,7 @@ class Execution {
     if (!storage || value.output() != 0 || node.layout || storage->bytes < bytes) return nullptr;
     const bool own = __atomic_load_n(&node.references, __ATOMIC_ACQUIRE) == 1 && unique(storage) &&
                      !scratch_.overlaps[leaf.argument];
-    if (!own && !seeded(SeededBug::donation_of_shared_memory)) return nullptr;
+    if (!own) return nullptr;
     weft::retain(storage);
     return storage;
   }
@@ -173,7 +173,7 @@ class Execution {
     for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
       Type type = output_type(i);
       std::size_t bytes = storage_bytes(type.dtype, type.shape.element_count().constant());
-      scratch_.outputs.push_back(make_data(nullptr, type, call_.loc));
+      scratch_.outputs.push_back(make_computed(type, call_.loc));
       Storage*& storage = scratch_.outputs.back().node()->storage;
       storage = donated(i, bytes);
       if (!storage) {
@@ -221,30 +221,27 @@ class Execution {
   void hand_out() {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
-    for (const Traced::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
-    if (traced_.generator.kind != Source::Kind::undefined && !seeded(SeededBug::random_state_not_advanced))
-      *default_generator_.state = value_of(traced_.generator);
+    for (const TraceResult::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
+    if (traced_.generator.kind != Source::Kind::undefined) *default_generator_.state = value_of(traced_.generator);
     std::size_t next = 0;
     for (const Leaf& leaf : scratch_.results.leaves)
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
-    for (const Traced::State& state : traced_.states)
-      if (!seeded(SeededBug::state_not_written_back))
-        scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
-    for (const Traced::Numbers& numbers : traced_.numbers)
-      if (!seeded(SeededBug::state_numbers_not_written_back))
-        std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
+    for (const TraceResult::State& state : traced_.states)
+      scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
+    for (const TraceResult::Numbers& numbers : traced_.numbers)
+      std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
   }
 
   CallContext call_;
   const Specialization& s_;
-  const Traced& traced_;
+  const TraceResult& traced_;
   Scratch& scratch_;
   HeldGenerator default_generator_;  // where the call draws from it
   Tensor generator_;
 };
 
 bool due(Check check, std::uint64_t calls) {
-  if (check == Check::never || calls < 2) return false;
+  if (calls < 2) return false;
   return check == Check::every_call || (calls & (calls - 1)) == 0;
 }
 
@@ -288,11 +285,11 @@ Call::Call(Function* function, const CallSignature& signature, TraceBody body, v
       scratch_(take_scratch()),
       arguments_(&scratch_->arguments),
       results_(&scratch_->results) {
-  function->calls_in_flight.fetch_add(1);
+  scratch_->reader = function->readers.enter(scratch_->thread);
 }
 Call::~Call() {
+  function_->readers.leave(scratch_->reader);
   give_back(scratch_);
-  function_->calls_in_flight.fetch_sub(1);
 }
 
 bool Call::known() {
@@ -311,11 +308,12 @@ const void* Call::prepare() {
 
 void Call::run() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
-  std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
-  specialization_->calls.store(calls, std::memory_order_relaxed);
-  specialization_->last_used.store(function_->tick.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-  if (due(function_->options.check, calls) && !specialization_->structure.empty()) [[unlikely]]
-    check_again(call, *specialization_);
+  if (!specialization_->structure.empty()) {  // under Check::never it is
+    const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
+    specialization_->calls.store(calls, std::memory_order_relaxed);
+    if (due(function_->options.check, calls)) [[unlikely]]
+      check_again(call, *specialization_);
+  }
   naming_memory([&] { execute(call, *specialization_); }, [] { return std::string(); }, "compile", loc_);
   // What was moved in is left undefined: its memory may hold a result now.
   for (const Leaf& leaf : arguments_->leaves)

@@ -10,18 +10,24 @@ namespace detail {
 
 void Call::explain(Explanation& out) {
   const Specialization& s = *specialization_;
-  out.graph = s.graph_text;
-  out.guards = s.guard_texts;
+  out.guards = guard_texts(s.guards, signature_, *arguments_);
   out.fallback = s.fallback;
   std::lock_guard lock(function_->mutex);
   out.recompiles = function_->recompile_reasons;
   out.specializations = function_->compiled;
-  if (!s.executable) return;
-  out.optimized = s.executable->graph_text;
-  out.schedule = s.executable->schedule_text;
+  if (!s.executable) {
+    out.graph = to_text(s.traced.graph);
+    return;
+  }
+  Texts texts = texts_of(*s.executable);
+  out.graph = std::move(texts.traced);
+  out.optimized = std::move(texts.optimized);
+  out.schedule = std::move(texts.schedule);
+  for (const StageReport& stage : s.executable->stages)
+    out.passes.push_back({stage.name, stage.milliseconds, stage.size});
   out.source_path = s.executable->plan.source_path;
   out.arena_bytes = s.executable->arena_bytes;
-  for (const KernelReport& kernel : s.executable->kernels)
+  for (const KernelReport& kernel : texts.kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
 }
 

@@ -5,7 +5,6 @@
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
-#include "base/seeded_bug.hpp"
 #include "trace/names.hpp"
 #include "trace/tracing.hpp"
 
@@ -27,7 +26,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-Guards make_guards(const Traced& traced, const Words& words) {
+Guards make_guards(const TraceResult& traced, const Words& words) {
   Guards guards;
   guards.words.assign(words.data(), words.data() + words.size);
   if (traced.symbol_positions.empty()) return guards;
@@ -42,15 +41,16 @@ Guards make_guards(const Traced& traced, const Words& words) {
 }
 
 // A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
-std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const Traced& traced, const LeafList& arguments) {
+std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceResult& traced,
+                                       const LeafList& arguments) {
   std::vector<std::uint8_t> donatable(arguments.leaves.size(), 0);
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) donatable[i] = arguments.leaves[i].access == Access::owned;
-  for (const Traced::State& state : traced.states) donatable[state.leaf] = 1;
+  for (const TraceResult::State& state : traced.states) donatable[state.leaf] = 1;
   auto keep = [&](const Source& source) {
     if (source.kind == Source::Kind::argument && source.index < donatable.size()) donatable[source.index] = 0;
   };
   for (const Source& source : traced.results) keep(source);
-  for (const Traced::State& state : traced.states) keep(state.source);
+  for (const TraceResult::State& state : traced.states) keep(state.source);
   std::vector<std::uint32_t> donors(static_cast<std::size_t>(plan.result_count), no_leaf);
   for (const runtime::Plan::Donation& donation : plan.donations) {
     const std::uint32_t leaf = traced.inputs[static_cast<std::size_t>(donation.argument)];
@@ -68,7 +68,7 @@ bool checks_may_wait(const Specialization& made) {
   if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
   if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
   return made.traced.numbers.empty() &&
-         std::all_of(made.traced.states.begin(), made.traced.states.end(), [&](const Traced::State& state) {
+         std::all_of(made.traced.states.begin(), made.traced.states.end(), [&](const TraceResult::State& state) {
            return state.source.kind == Source::Kind::computed && made.donors[state.source.index] == state.leaf;
          });
 }
@@ -83,9 +83,9 @@ void warn_of_failure(const Function& function, const CompileError& error) {
 }
 
 // State that is computed anew.
-std::vector<Update> updates_of(const Traced& traced) {
+std::vector<Update> updates_of(const TraceResult& traced) {
   std::vector<Update> updates;
-  for (const Traced::State& state : traced.states) {
+  for (const TraceResult::State& state : traced.states) {
     const auto input = std::find(traced.inputs.begin(), traced.inputs.end(), state.leaf);
     if (state.source.kind == Source::Kind::computed && input != traced.inputs.end())
       updates.push_back({static_cast<int>(input - traced.inputs.begin()), static_cast<int>(state.source.index)});
@@ -96,6 +96,7 @@ std::vector<Update> updates_of(const Traced& traced) {
 void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   PipelineOptions options;
   options.updates = updates_of(made.traced);
+  options.keep = true;
   try {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};
@@ -114,7 +115,6 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
   made->traced = take_trace(call.signature, function.options.dynamic, call.body, call.body_context, call.loc);
   const Graph& graph = made->traced.graph;
   made->guards = make_guards(made->traced, call.scratch.words);
-  made->guard_texts = guard_texts(made->guards, call.signature, call.scratch.arguments);
   made->symbolic = !made->traced.symbol_positions.empty();
   for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
   if (function.options.check != Check::never) made->structure = made->traced.structure();
@@ -124,7 +124,6 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, Backend ba
     made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
     made->checks_wait = checks_may_wait(*made);
   }
-  made->graph_text = made->executable ? made->executable->traced_text : to_text(made->traced.graph);
   return made;
 }
 
@@ -148,14 +147,21 @@ void release(Function* function) noexcept {
   if (function->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete function;
 }
 
+std::uint64_t Readers::count() const {
+  std::uint64_t sum = 0;
+  for (const Count& count : counts_) sum += count.value.load();
+  return sum;
+}
+
 const Specialization* Function::find(const Words& words) const {
-  const Snapshot* snapshot = current.load();  // after calls_in_flight was raised: see publish
+  const Snapshot* snapshot = current.load();  // after the call was counted: see publish
   if (!snapshot) return nullptr;
   std::size_t last = snapshot->last.load(std::memory_order_relaxed);
   if (snapshot->list[last]->guards.hold(words)) return snapshot->list[last].get();
   for (std::size_t i = 0; i < snapshot->list.size(); ++i) {
     if (i == last || !snapshot->list[i]->guards.hold(words)) continue;
     snapshot->last.store(i, std::memory_order_relaxed);
+    snapshot->list[i]->last_used.store(tick.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return snapshot->list[i].get();
   }
   return nullptr;
@@ -196,8 +202,8 @@ void Function::publish(std::vector<std::shared_ptr<const Specialization>> list) 
   const std::lock_guard whole(process_mutex(LockOrder::functions));  // a fork sees all of it or nothing
   snapshots.push_back(std::move(next));
   current.store(snapshots.back().get());
-  // Only this call is in flight: nobody reads the earlier lists.
-  if (calls_in_flight.load() != 1) return;
+  // Only this call is in flight: nobody reads the earlier lists. A call that is counted later finds the new one.
+  if (readers.count() != 1) return;
   earlier.push_back(std::move(snapshots.back()));
   earlier.swap(snapshots);
 }
@@ -235,14 +241,14 @@ const Specialization* specialize(CallContext call) {
   std::shared_ptr<Specialization> made = make_specialization(call, backend);
   made->number = function.compiled;
   if (logging::enabled(logging::Channel::guards))
-    for (const std::string& line : made->guard_texts)
+    for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
       logging::write(logging::Channel::guards, title(function) + ": " + line);
   if (beyond_limit) {
     call.scratch.temporary = made;
     return made.get();
   }
   ++function.compiled;
-  made->last_used.store(function.tick.load());
+  made->last_used.store(function.tick.fetch_add(1) + 1);
   const Specialization* result = made.get();
   function.add(std::move(made));
   return result;
@@ -251,8 +257,8 @@ const Specialization* specialize(CallContext call) {
 namespace {
 // Throws where the function does something else.
 void compare_again(CallContext call, const Specialization& specialization) {
-  Traced again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
-                            &specialization.guards);
+  TraceResult again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
+                                 &specialization.guards);
   std::string structure = again.structure();
   if (structure == specialization.structure) return;
   std::vector<std::string> before = lines_of(specialization.structure), now = lines_of(structure);
@@ -277,8 +283,7 @@ void check_again(CallContext call, const Specialization& specialization) {
   try {
     compare_again(call, specialization);
   } catch (...) {
-    if (!seeded(SeededBug::stale_specialization_kept))
-      if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
+    if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
     throw;
   }
 }

@@ -15,14 +15,34 @@ struct Snapshot {
   mutable std::atomic<std::size_t> last{0};  // the one that was used last
 };
 
+// Counts the calls that may read a snapshot. Threads count in different cache lines, as long as there are few.
+class Readers {
+ public:
+  struct alignas(64) Count {
+    std::atomic<std::uint64_t> value{0};
+  };
+  // A call begins on the thread of this number; it must end by leave() of what this returns.
+  Count* enter(std::uint64_t thread) {
+    Count& own = counts_[thread % std::size(counts_)];
+    own.value.fetch_add(1);
+    return &own;
+  }
+  void leave(Count* count) { count->value.fetch_sub(1, std::memory_order_release); }
+  // Those that began before this and have not ended, and perhaps some that began meanwhile.
+  std::uint64_t count() const;
+
+ private:
+  Count counts_[8];
+};
+
 struct Function {
   std::atomic<std::uint32_t> references{1};
   CompileOptions options;
   Loc loc;
 
   std::atomic<const Snapshot*> current{nullptr};
-  std::atomic<std::uint64_t> calls_in_flight{0};
-  std::atomic<std::uint64_t> tick{0};  // counts calls, for the order of use
+  Readers readers;
+  mutable std::atomic<std::uint64_t> tick{0};  // counts changes of the specialization in use, for the order of use
 
   RecursiveMutex mutex;                                   // of everything below, and of tracing
   std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
@@ -52,6 +72,8 @@ struct Scratch {
   std::shared_ptr<const Specialization> temporary;  // in no list (beyond the recompile limit, dropped): for this call
   std::vector<const LeafRun*> runs;                 // of the arguments, by address
   std::vector<std::uint8_t> overlaps;               // an argument each: shares an object with another argument
+  const std::uint64_t thread = this_thread();
+  Readers::Count* reader = nullptr;  // in which the call is counted
   void clear();
 };
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "record/random.hpp"
 #include "trace/names.hpp"
 
@@ -14,8 +13,7 @@ namespace {
 // dtype 0-7 | rank 8-11 | weak 12 | defined 13 | frozen 14 | device type 16-23 | device index 24-31
 std::uint64_t frozen_bit(bool frozen) { return static_cast<std::uint64_t>(frozen) << 14; }
 std::uint64_t meta_word(const Type& type, bool frozen) {
-  const DType dtype = seeded(SeededBug::guard_ignores_dtype) ? DType{} : type.dtype;
-  return static_cast<std::uint64_t>(dtype) | static_cast<std::uint64_t>(type.shape.rank()) << 8 |
+  return static_cast<std::uint64_t>(type.dtype) | static_cast<std::uint64_t>(type.shape.rank()) << 8 |
          static_cast<std::uint64_t>(type.weak) << 12 | 1ull << 13 | frozen_bit(frozen) |
          static_cast<std::uint64_t>(type.device.type) << 16 | static_cast<std::uint64_t>(type.device.index) << 24;
 }
@@ -80,7 +78,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
     switch (leaf.kind) {
       case LeafKind::number: {
         std::uint64_t bits = 0;
-        if (!seeded(SeededBug::guard_ignores_number)) std::memcpy(&bits, leaf.address, leaf.size);
+        std::memcpy(&bits, leaf.address, leaf.size);
         *words.room(1) = bits;
         ++words.size;
         break;
@@ -116,8 +114,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
         const Type& type = type_of(value);
         to[0] = meta_word(type, leaf.flag);
         int rank = type.shape.rank();
-        for (int axis = 0; axis < rank; ++axis)
-          to[1 + axis] = seeded(SeededBug::guard_ignores_size) ? 0 : type.shape[axis].word();
+        for (int axis = 0; axis < rank; ++axis) to[1 + axis] = type.shape[axis].word();
         words.size += 1 + static_cast<std::size_t>(rank);
       }
     }

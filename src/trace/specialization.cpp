@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "trace/names.hpp"
 
 namespace weft::detail {
@@ -18,12 +17,12 @@ bool Guards::hold(const Words& call) const {
   for (const Symbol& symbol : symbols) {
     std::uint64_t first = call.data()[symbol.positions[0]];
     auto value = static_cast<std::int64_t>(first);
-    if ((value < symbol.lower || value > symbol.upper) && !seeded(SeededBug::guard_ignores_least_size)) return false;
+    if (value < symbol.lower || value > symbol.upper) return false;
     for (std::size_t position : symbol.positions)
-      if (call.data()[position] != first && !seeded(SeededBug::guard_ignores_equal_sizes)) return false;
+      if (call.data()[position] != first) return false;
   }
   for (const DimCondition& condition : conditions)
-    if (!holds(condition, call) && !seeded(SeededBug::guard_ignores_condition)) return false;
+    if (!holds(condition, call)) return false;
   return true;
 }
 
@@ -124,7 +123,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
   return lines;
 }
 
-std::string Traced::structure() const {
+std::string TraceResult::structure() const {
   std::string text = structure_text(graph);
   auto source_text = [](Source source) {
     const char* kinds[] = {"undefined", "output ", "argument "};

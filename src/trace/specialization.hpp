@@ -45,7 +45,7 @@ inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
 inline constexpr std::uint32_t no_leaf = UINT32_MAX;
 
 // What a trace gives.
-struct Traced {
+struct TraceResult {
   Graph graph;
   std::vector<std::uint32_t> inputs;  // the leaf of each input
   std::vector<Source> results;        // a tensor leaf of the result each
@@ -70,20 +70,18 @@ struct Traced {
 
 struct Specialization {
   Guards guards;
-  Traced traced;                      // the graph's nodes are kept only where it is replayed
-  std::vector<Type> output_types;     // of the graph's outputs
-  std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
-  bool checks_wait = false;           // on a device a failed check is thrown later: all state that changes is donated
-  std::string structure;              // for Check
-  std::string graph_text;
-  std::vector<std::string> guard_texts;
+  TraceResult traced;                            // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;                // of the graph's outputs
+  std::vector<std::uint32_t> donors;             // of each output: the leaf whose memory it may take, or no_leaf
+  bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
+  std::string structure;                         // for Check
   std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
   std::string fallback;                          // why, where kernels were asked for
   Backend backend = Backend::compiled;
   bool symbolic = false;
-  std::size_t number = 0;  // index of this specialization, in compilation order
-  mutable std::atomic<std::uint64_t> calls{0};
-  mutable std::atomic<std::uint64_t> last_used{0};
+  std::size_t number = 0;                           // index of this specialization, in compilation order
+  mutable std::atomic<std::uint64_t> calls{0};      // counted where Check samples
+  mutable std::atomic<std::uint64_t> last_used{0};  // tick at which it came into use, after another one
 };
 
 }  // namespace weft::detail

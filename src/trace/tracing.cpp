@@ -6,18 +6,17 @@
 #include <unordered_map>
 
 #include "base/fail.hpp"
-#include "base/seeded_bug.hpp"
 #include "record/record.hpp"
 #include "trace/names.hpp"
 
 namespace weft::detail {
 
-// What Tracing is behind its typed front: one for the length of a trace.
-class TracingSession final : public Tracing {
+// What Tracer is behind its typed front: one for the length of a trace.
+class FunctionTracer final : public Tracer {
  public:
-  TracingSession(const CallSignature& signature, bool dynamic, Loc loc, const Guards* known)
+  FunctionTracer(const CallSignature& signature, bool dynamic, Loc loc, const Guards* known)
       : signature_(signature), dynamic_(dynamic), loc_(loc), known_(known) {}
-  ~TracingSession();
+  ~FunctionTracer();
 
   void begin_trace();
   void end_trace();
@@ -29,7 +28,7 @@ class TracingSession final : public Tracing {
   };
   std::vector<InPlace> in_place_objects;
   std::shared_ptr<void> owned_result;
-  Traced take() { return std::move(traced_); }
+  TraceResult take() { return std::move(traced_); }
 
  private:
   void restore();
@@ -49,12 +48,12 @@ class TracingSession final : public Tracing {
   std::vector<Tensor> outputs_;
   std::unordered_map<std::uint64_t, std::uint32_t> output_indices_;  // by handle
   std::vector<std::pair<std::int64_t, Dim>> symbols_;  // by size, since equal ones share it, or by its number in known_
-  Traced traced_;
+  TraceResult traced_;
 };
 
 namespace {
 
-TracingSession& session(Tracing* tracing) { return static_cast<TracingSession&>(*tracing); }
+FunctionTracer& whole(Tracer* tracer) { return static_cast<FunctionTracer&>(*tracer); }
 
 bool holds_bytes(LeafKind kind) {
   return kind == LeafKind::number || kind == LeafKind::bytes || kind == LeafKind::text;
@@ -91,8 +90,8 @@ void refuse_escaped(const Graph& graph, Loc loc) {
 
 }  // namespace
 
-void Tracing::remember(void* object, void (*list)(void*, LeafList&)) {
-  TracingSession::InPlace saved{object, list, {}, {}};
+void Tracer::remember(void* object, void (*list)(void*, LeafList&)) {
+  FunctionTracer::InPlace saved{object, list, {}, {}};
   LeafList leaves;
   list(object, leaves);
   for (const Leaf& leaf : leaves.leaves) {
@@ -101,18 +100,18 @@ void Tracing::remember(void* object, void (*list)(void*, LeafList&)) {
     else if (holds_bytes(leaf.kind))
       saved.bytes.push_back(bytes_of(leaf));
   }
-  session(this).in_place_objects.push_back(std::move(saved));
+  whole(this).in_place_objects.push_back(std::move(saved));
 }
-void Tracing::own(void* result, void (*destroy)(void*)) { session(this).owned_result = {result, destroy}; }
-void Tracing::begin() { session(this).begin_trace(); }
-void Tracing::end() { session(this).end_trace(); }
+void Tracer::own(void* result, void (*destroy)(void*)) { whole(this).owned_result = {result, destroy}; }
+void Tracer::begin() { whole(this).begin_trace(); }
+void Tracer::end() { whole(this).end_trace(); }
 
-TracingSession::~TracingSession() {
+FunctionTracer::~FunctionTracer() {
   scope_.reset();
   restore();
 }
 
-void TracingSession::restore() {
+void FunctionTracer::restore() {
   for (InPlace& saved : in_place_objects) {
     LeafList leaves;
     saved.list(saved.object, leaves);
@@ -129,7 +128,7 @@ void TracingSession::restore() {
   in_place_objects.clear();
 }
 
-Dim TracingSession::symbol_for(std::int64_t size, std::size_t word) {
+Dim FunctionTracer::symbol_for(std::int64_t size, std::size_t word) {
   const std::int64_t key = known_ ? known_->symbol_of(word) : size;
   for (const auto& [existing, symbol] : symbols_)
     if (existing == key) return symbol;
@@ -138,7 +137,7 @@ Dim TracingSession::symbol_for(std::int64_t size, std::size_t word) {
   return symbols_.back().second;
 }
 
-void TracingSession::symbolize(Type& type, std::size_t size_word) {
+void FunctionTracer::symbolize(Type& type, std::size_t size_word) {
   for (int axis = 0; axis < type.shape.rank(); ++axis) {
     std::int64_t size = type.shape[axis].constant();
     if (size < 2) continue;
@@ -149,7 +148,7 @@ void TracingSession::symbolize(Type& type, std::size_t size_word) {
   }
 }
 
-void TracingSession::begin_trace() {
+void FunctionTracer::begin_trace() {
   trace_.id = new_trace_id();
   std::vector<std::size_t> positions = word_positions(arguments);
   inputs_.resize(arguments.leaves.size());
@@ -172,7 +171,7 @@ void TracingSession::begin_trace() {
   scope_.emplace(trace_);
 }
 
-Source TracingSession::source_of(const Tensor& value, const std::string& name) {
+Source FunctionTracer::source_of(const Tensor& value, const std::string& name) {
   if (!value.defined()) return {};
   const Node& node = *value.node();
   if (node.trace != trace_.id)
@@ -186,7 +185,7 @@ Source TracingSession::source_of(const Tensor& value, const std::string& name) {
 }
 
 // The state after the function, held against the state before it, leaf by leaf.
-void TracingSession::collect_state() {
+void FunctionTracer::collect_state() {
   std::vector<std::string> names = argument_names(signature_, arguments);
   std::size_t next = 0;
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
@@ -212,7 +211,7 @@ void TracingSession::collect_state() {
     fail("compile", loc_, "a compiled function must not change lengths, presence or alternatives in its state");
 }
 
-void TracingSession::end_trace() {
+void FunctionTracer::end_trace() {
   std::vector<std::string> names = result_names(signature_, results);
   for (std::size_t i = 0; i < results.leaves.size(); ++i) {
     const Leaf& leaf = results.leaves[i];
@@ -230,8 +229,7 @@ void TracingSession::end_trace() {
   traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
   traced_.graph.symbols = trace_.dims.symbols;
   traced_.graph.conditions = trace_.dims.conditions;
-  for (const DimCondition& bound : trace_.dims.bounds)
-    if (!seeded(SeededBug::guard_ignores_bounds)) traced_.graph.conditions.push_back(bound);
+  for (const DimCondition& bound : trace_.dims.bounds) traced_.graph.conditions.push_back(bound);
   inputs_.clear();
   trace_.generator_input = trace_.generator_value = Tensor();
   trace_.plain_ones.clear();
@@ -241,12 +239,12 @@ void TracingSession::end_trace() {
   restore();
 }
 
-Traced take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc,
-                  const Guards* known) {
+TraceResult take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc,
+                       const Guards* known) {
   WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
-  TracingSession tracing(signature, dynamic, loc, known);
-  body(context, tracing);
-  Traced traced = tracing.take();
+  FunctionTracer tracer(signature, dynamic, loc, known);
+  body(context, tracer);
+  TraceResult traced = tracer.take();
   refuse_escaped(traced.graph, loc);
   return traced;
 }

@@ -50,8 +50,8 @@ T element(const Tensor& tensor, std::size_t i) {
 // The computed elements, read through data().
 inline Literal literal_of(const Tensor& tensor) {
   switch (type_of(tensor).dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, type) \
-  case DType::name:                                       \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
+  case DType::name:                                                              \
     return literal_as<type>(tensor);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
@@ -79,8 +79,8 @@ Tensor tensor_as(const Literal& literal) {
 }
 inline Tensor tensor_of(const Literal& literal) {
   switch (literal.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, type) \
-  case DType::name:                                       \
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
+  case DType::name:                                                              \
     return tensor_as<type>(literal);
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE

@@ -61,7 +61,7 @@ TEST_CASE("two hundred thousand nodes go through each pass on a small stack") {
       Graph graph = make(many / 5);
       for (auto pass :
            {inline_calls, fold_constants, simplify_algebra, common_subexpressions, orient_matmul, dead_code})
-        graph = pass(graph);
+        graph = pass(graph, {});
       verify(graph);
       left = graph.nodes.size();
       lines = structure_text(graph).size() + to_dot(graph).size();

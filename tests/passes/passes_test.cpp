@@ -23,7 +23,7 @@ namespace {
 
 // What is left of `value` behind the pass, without the inputs' lines: "%0" for an input itself.
 std::string after(Recording& r, Pass pass, Tensor value) {
-  Graph result = pass(r.graph({value}));
+  Graph result = pass(r.graph({value}), {});
   verify(result);
   std::string text = structure_text(result), kept;
   for (std::size_t at = 0; at < text.size();) {
@@ -32,7 +32,7 @@ std::string after(Recording& r, Pass pass, Tensor value) {
     if (line.find("= input(") == std::string::npos) kept += line + "\n";
     at = end + 1;
   }
-  CHECK(structure_text(pass(result)) == text);  // nothing is left to do
+  CHECK(structure_text(pass(result, {})) == text);  // nothing is left to do
   return kept;
 }
 

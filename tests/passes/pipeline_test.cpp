@@ -1,7 +1,11 @@
 // The list of passes: named, in order, timed, left out by name, and verified after each.
 #include "pipeline.hpp"
 
+#include <algorithm>
+#include <thread>
+
 #include "interpret/reference.hpp"
+#include "schedule/schedule.hpp"
 #include "tests/ir/support.hpp"
 #include "tests/runtime/support.hpp"
 
@@ -14,9 +18,9 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names names_of(const std::vector<PassReport>& reports) {
+Names names_of(const std::vector<StageReport>& reports) {
   Names names;
-  for (const PassReport& report : reports) names.push_back(report.name);
+  for (const StageReport& report : reports) names.push_back(report.name);
   return names;
 }
 
@@ -47,7 +51,7 @@ TEST_CASE("passes have names and run in order; each can be left out but for thos
   std::vector<Literal> values(2);
   for (Literal& value : values) value = {graph.inputs[0].node()->type, {1, 2, 3, 4, 5, -6}};
   const std::vector<Literal> expected = interpret(graph, values, {});
-  std::vector<PassReport> reports;
+  std::vector<StageReport> reports;
   const std::string whole = structure_text(optimize(graph, {}, &reports));
   CHECK(names_of(reports) == every_pass);
   for (const std::string name :
@@ -65,13 +69,68 @@ TEST_CASE("passes have names and run in order; each can be left out but for thos
   }
 }
 
+TEST_CASE("what watches a compilation is called after each stage, with what that left") {
+  const Names stages = {"schedule", "memory", "generate", "compile", "launches"};
+  Recording r;
+  Names names;
+  PipelineOptions options;
+  options.keep = true;
+  options.after = [&](const StageView& view) {
+    const std::string stage = view.stage;
+    names.push_back(stage);
+    const bool is_pass = std::ranges::find(stages, stage) == stages.end();
+    CHECK((view.schedule == nullptr) == is_pass);
+    if (stage == "dead_code") CHECK(view.graph.effects.empty());
+    if (stage == "schedule") CHECK(view.schedule->arena_bytes.same(Dim(0)));
+    if (stage == "memory") CHECK_FALSE(view.schedule->arena_bytes.same(Dim(0)));
+    CHECK(view.executable.plan.launches.empty() == (stage != "launches"));
+  };
+  Tensor x = r.x(), y = r.x();
+  record(Op::check, {full({}, 1, {.dtype = DType::boolean})}, Message{}, {}, {});
+  const auto executable = compile_graph(r.graph({matmul(exp(x), transpose(y))}), options);
+  Names all = every_pass;
+  all.insert(all.end(), stages.begin(), stages.end());
+  CHECK(names == all);
+  CHECK(names_of(executable->stages) == all);
+  CHECK(executable->stages[10].size == executable->plan.launches.size());
+  CHECK(texts_of(*executable).kernels.size() == 1);
+}
+
+TEST_CASE("texts are made of what was kept, as often as they are asked for, from any thread") {
+  const auto compiled = [](const PipelineOptions& options) {
+    Recording r;
+    Tensor x = r.x();
+    return compile_graph(r.graph({x * 1 + exp(x)}), options);
+  };
+  PipelineOptions keep;
+  keep.keep = true;
+  const auto executable = compiled(keep);
+  const Texts first = texts_of(*executable);
+  CHECK(first.traced.find("mul(") != std::string::npos);
+  CHECK(first.optimized.find("mul(") == std::string::npos);
+  REQUIRE(first.kernels.size() == 1);
+  CHECK(first.kernels[0].name == executable->plan.launches[0].name);
+  CHECK(first.kernels[0].source.find("void " + first.kernels[0].name + "(") != std::string::npos);
+  std::vector<std::thread> threads;
+  std::vector<Texts> again(4);
+  for (Texts& texts : again) threads.emplace_back([&] { texts = texts_of(*executable); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Texts& texts : again) {
+    CHECK(texts.traced == first.traced);
+    CHECK(texts.optimized == first.optimized);
+    CHECK(texts.schedule == first.schedule);
+    CHECK(texts.kernels[0].source == first.kernels[0].source);
+  }
+  CHECK_THROWS_WITH_AS(texts_of(*compiled({})), doctest::Contains("did not keep"), InternalError);
+}
+
 TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with those that can") {
   const weft::test::KeepOptions keep;
   const KeepVariable variable("WEFT_SKIP_PASSES", "fold_constants,inline_calls,dead_cod");
   options() = read_options();
   CaptureLog log;
   Recording r;
-  std::vector<PassReport> reports;
+  std::vector<StageReport> reports;
   optimize(work(r), {}, &reports);
   Names rest = every_pass;
   std::erase(rest, "fold_constants");

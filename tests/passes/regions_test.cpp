@@ -93,14 +93,14 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
          return std::vector{exp(a)};
        })},
   };
-  std::vector<PassReport> passes;
+  std::vector<StageReport> passes;
   Recording none;
   optimize(none.graph({exp(none.x())}), {}, &passes);
-  for (const PassReport& pass : passes) {
+  for (const StageReport& pass : passes) {
     if (std::string_view(pass.name) == "inline_calls") continue;  // leaves no body
     INFO(pass.name);
     PipelineOptions alone{.verify = true};
-    for (const PassReport& other : passes)
+    for (const StageReport& other : passes)
       if (std::string_view(other.name) != pass.name) alone.skip.push_back(other.name);
     auto found = bodies.find(pass.name);
     REQUIRE(found != bodies.end());

@@ -51,7 +51,9 @@ class Traced {
     graph = common_subexpressions(simplify_algebra(fold_constants(inline_calls(graph))));
     graph = decompose_matmul(graph, {Device::cpu(), provided});
     verify(graph);
-    return make_schedule(graph, Device::cpu(), providers::all());
+    Schedule schedule = make_schedule(graph, Device::cpu(), providers::all());
+    plan_memory(schedule);
+    return schedule;
   }
 
  private:
@@ -233,7 +235,9 @@ TEST_CASE("on a device what a failed check must not write does nothing once the 
     const Tensor state = t.input(device, Shape::of(6)), index = t.input(device, Shape::of(6), DType::i64);
     const Tensor next = state * 2 + 1;  // reads nothing that is checked
     const Tensor found = gather(t.input(device, Shape::of(4)), index);
-    return to_text(make_schedule(inline_calls(t.graph({next, found})), device, providers::all()));
+    Schedule schedule = make_schedule(inline_calls(t.graph({next, found})), device, providers::all());
+    plan_memory(schedule, device);
+    return to_text(schedule);
   };
   const std::string on_host = text(Device::cpu()), on_device = text(Device::cuda());
   for (const std::string& each : {on_host, on_device})
@@ -252,13 +256,31 @@ TEST_CASE("state is written where it was, whatever else would do") {
   const Graph graph = t.graph({a * b, a + b});
   const auto donations = [&](std::vector<Update> updates) {
     std::vector<int> arguments(2, -1);
-    for (const Schedule::Donation& donation : make_schedule(graph, Device::cpu(), providers::all(), updates).donations)
+    Schedule schedule = make_schedule(graph, Device::cpu(), providers::all());
+    plan_memory(schedule, Device::cpu(), updates);
+    for (const Schedule::Donation& donation : schedule.donations)
       arguments[static_cast<std::size_t>(donation.result)] = donation.argument;
     return arguments;
   };
   CHECK(donations({}) == std::vector{0, 1});
   CHECK(donations({{1, 0}, {0, 1}}) == std::vector{1, 0});
   CHECK(donations({{0, 1}}) == std::vector{1, 0});
+}
+
+TEST_CASE("kernels of one launch are all named, with their own lines") {
+  Traced t;
+  const Tensor x = t.input(Device::cuda(), Shape::of(64)), y = t.input(Device::cuda(), Shape::of(65));
+  const int line = __LINE__ + 1;
+  const Tensor first = x * 2;
+  const Tensor second = y * 2;
+  const Schedule schedule = make_schedule(inline_calls(t.graph({first, second})), Device::cuda(), providers::all());
+  REQUIRE(schedule.steps.size() == 1);
+  const std::string text = schedule.steps[0].payload->text();
+  INFO(text);
+  for (const char* size : {"[64]@cuda:0, schedule_test.cpp:", "[65]@cuda:0, schedule_test.cpp:"})
+    CHECK(text.find("mul f32" + std::string(size)) != std::string::npos);
+  CHECK(text.find(":" + std::to_string(line) + "\n") != std::string::npos);
+  CHECK(text.find(":" + std::to_string(line + 1) + "\n") != std::string::npos);
 }
 
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {

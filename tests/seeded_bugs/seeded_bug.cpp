@@ -1,6 +1,6 @@
 // Which seeded bug is on. In: the environment variable WEFT_SEEDED_BUG. Out: seeded(). A name that is no bug ends the
 // process with status 3, so that it cannot pass for a bug that was found.
-#include "base/seeded_bug.hpp"
+#include "tests/seeded_bugs/seeded_bug.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,9 +10,9 @@ namespace weft {
 namespace {
 
 constexpr const char* names[] = {
-#define WEFT_SEEDED_BUG(name, text) #name,
-    WEFT_SEEDED_BUG_LIST(WEFT_SEEDED_BUG)
-#undef WEFT_SEEDED_BUG
+#define X(name) #name,
+#include "seeded_bugs.inc"
+#undef X
 };
 
 int chosen() {
@@ -23,7 +23,7 @@ int chosen() {
     if (std::strcmp(name, each) == 0) return number;
     ++number;
   }
-  std::fprintf(stderr, "WEFT_SEEDED_BUG=%s is no bug of base/seeded_bug.hpp\n", name);
+  std::fprintf(stderr, "WEFT_SEEDED_BUG=%s is no bug of tests/seeded_bugs/table.txt\n", name);
   std::_Exit(3);
 }
 

@@ -81,6 +81,10 @@ TEST_CASE("kernels with their cost, the graph after the passes, and why two sums
   const std::string why = " starts a kernel: it reduces other axes than the kernel does\n";
   CHECK(contains(e.schedule, "sum at explain_test.cpp:" + std::to_string(line + 2) + why));
   REQUIRE(e.kernels.size() == 2);
+  CHECK(e.passes.size() > 10);
+  CHECK(e.passes.front().name == "inline_calls");
+  CHECK(e.passes.back().name == "launches");
+  CHECK(e.passes.back().size == e.kernels.size());
   CHECK(e.kernels[0].name == "weft_k0_exp_sum");
   CHECK(e.kernels[0].bytes == (2 * 64 * 32 + 64) * 4);   // reads x, keeps exp(x) for the other one
   CHECK(e.kernels[0].operations == 64 * 32 * (16 + 1));  // exp counts for 16
@@ -118,4 +122,12 @@ TEST_CASE("equal kernels are one: they share a name, and those of other constant
   CHECK(e.kernels[0].name != e.kernels[1].name);
   CHECK(e.kernels[0].source != e.kernels[1].source);
   CHECK(numbers_of(other(x, x)) != numbers_of(equal(x, x)));
+}
+
+TEST_CASE("why a concatenation and a padding have kernels of their own") {
+  auto f = compile([](const Tensor& x) { return std::pair(concat({x, exp(x)}, 0), pad(x, 0, 1, 1)); });
+  const Explanation e = explain(f, ones({4, 3}));
+  CHECK(contains(e.schedule, "starts a kernel: part 1 is no kernel's own result"));
+  CHECK_FALSE(contains(e.schedule, "part 2 is"));
+  CHECK(contains(e.schedule, " starts two kernels: one writes zeros, one what lies between them\n"));
 }

@@ -97,7 +97,18 @@ TEST_CASE("passes: each with its time, in order") {
                            "orient_matmul", "simplify_algebra", "decompose_convolution", "decompose_matmul",
                            "widen_scatter_add", "local_collectives", "dead_code"})
     expected.push_back(concat_text("[weft:passes] ", name, ": N ms, 3"));
-  for (const char* rest : {"schedule: N ms, 1", "generate: N ms, 1", "compile: N ms, 1"})
+  for (const char* rest :
+       {"schedule: N ms, 1", "memory: N ms, 2", "generate: N ms, 1", "compile: N ms, 1", "launches: N ms, 1"})
     expected.push_back(concat_text("[weft:passes] ", rest));
   CHECK(names == expected);
+}
+
+TEST_CASE("passes: which rows of its table replaced nodes, and how many") {
+  CaptureLog log;
+  const Channels channels("passes");
+  compile([](const Tensor& x) { return -(-x) - -(-(-x)) * 1; })(ones({4}));
+  std::vector<std::string> rows;
+  for (const std::string& each : log.lines)
+    if (const std::size_t at = each.find("; "); at != each.npos) rows.push_back(each.substr(at));
+  CHECK(rows == std::vector<std::string>{"; sub(x, neg(y)) -> add(x, y): 1; mul(x, 1) -> x: 1; neg(neg(x)) -> x: 2"});
 }

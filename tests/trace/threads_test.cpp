@@ -6,6 +6,7 @@
 
 #include "base/fork.hpp"
 #include "tests/trace/support.hpp"
+#include "trace/function.hpp"
 #include "weft/random.hpp"
 
 using namespace weft;
@@ -88,4 +89,27 @@ TEST_CASE("a call that has been seen takes a lock only to draw, for pending argu
   CHECK_FALSE(ends_without_locks([&] { compiled(small + 1); }, 0.1));
   CHECK_FALSE(ends_without_locks([&] { compiled(large); }, 0.1));
   CHECK_FALSE(ends_without_locks([&] { draws(small); }, 0.1));
+}
+
+TEST_CASE("calls of a function on two threads count themselves in different cache lines, and nothing but themselves") {
+  auto f = compile([](const Tensor& x) { return (x + 1) * 2; }, {.check = Check::never});
+  const Tensor x = ones({16}).eval();
+  f(x);
+  detail::Function& function = *f.function().get();
+  const std::uint64_t ticks = function.tick;
+  for (int i = 0; i < 10; ++i) f(x);
+  CHECK(function.tick == ticks);
+  CHECK(function.current.load()->list.front()->calls == 0);
+  CHECK(function.readers.count() == 0);
+  detail::Readers::Count* const here = function.readers.enter(this_thread());
+  bool apart = false;  // of two threads one has another line than this one: lines follow the numbers of threads
+  for (int i = 0; i < 2; ++i)
+    std::thread([&] {
+      detail::Readers::Count* const there = function.readers.enter(this_thread());
+      apart = apart || std::abs(reinterpret_cast<char*>(here) - reinterpret_cast<char*>(there)) >= 64;
+      function.readers.leave(there);
+    }).join();
+  CHECK(apart);
+  CHECK(function.readers.count() == 1);
+  function.readers.leave(here);
 }

@@ -21,6 +21,7 @@ inline namespace baseline {
 #include "weft/detail/lanes_trig.inc"
 #include "weft/detail/lanes_power.inc"
 #include "weft/detail/lanes_random.inc"
+#include "weft/detail/reduce_chunks.inc"
 #include "weft/detail/reduce.inc"
 // clang-format on
 }  // namespace

@@ -1,0 +1,149 @@
+#include "passes/pattern.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+#include "base/fail.hpp"
+#include "passes/fold.hpp"
+#include "passes/regions.hpp"
+
+namespace weft {
+
+using pattern::Term;
+
+// One graph under one table.
+class Rewriting {
+ public:
+  Rewriting(const Graph& graph, const RewriteTable& table, const PassContext& context)
+      : context(context), graph_(graph), table_(table) {}
+
+  Tensor replace(const Node& node, std::span<const Tensor> operands) {
+    if (node.output_count != 1) return {};
+    Tensor result = apply_first(node, operands);
+    while (result.defined() && result.output() == 0) {
+      Tensor next = apply_first(*result.node(), result.node()->inputs());
+      if (!next.defined()) break;
+      result = std::move(next);
+    }
+    return result;
+  }
+
+  int readers(const Tensor& value) {
+    const std::size_t index = value.node()->index;
+    if (index >= graph_.nodes.size() || graph_.nodes[index].node() != value.node()) return INT_MAX;
+    if (readers_.empty()) {
+      readers_.resize(graph_.nodes.size());
+      for (const Tensor& each : graph_.nodes)
+        for (const Tensor& operand : each.node()->inputs()) ++readers_[operand.node()->index];
+      for (const Tensor& output : graph_.outputs) ++readers_[output.node()->index];
+    }
+    return readers_[index];
+  }
+
+  const PassContext& context;
+
+ private:
+  Tensor apply_first(const Node& node, std::span<const Tensor> operands) {
+    const Rewrite* row = table_.first(node.op);
+    if (!row) return {};
+    Match match(node, operands, *this);
+    for (; row; row = table_.next(row))
+      if (Tensor result = apply(*row, match); result.defined()) {
+        if (context.rewritten) context.rewritten(*row);
+        return result;
+      }
+    return {};
+  }
+
+  static bool commutes(const Term& term) { return term.op == Op::add || term.op == Op::mul; }
+
+  // In each order of the operations that commute: bit i of `swapped` is about the i-th of them.
+  Tensor apply(const Rewrite& row, Match& match) {
+    int commuting = 0;
+    for (const Term& term : row.from.terms) commuting += term.kind == Term::Kind::operation && commutes(term);
+    for (unsigned swapped = 0; swapped < 1u << commuting; ++swapped) {
+      std::fill(std::begin(match.bound_), std::end(match.bound_), nullptr);
+      const Term* at = row.from.terms;
+      unsigned left = swapped;
+      if (!fits_operands(at, match.operands, left, match) || (row.when && !row.when(match))) continue;
+      at = row.to.expression.terms;
+      Tensor result = row.to.make ? row.to.make(match) : make(at, match, match.node.type);
+      if (result.defined() && type_of(result).same(match.node.type)) return result;
+    }
+    return {};
+  }
+
+  // These two move `at` behind what they have read.
+  bool fits_operands(const Term*& at, std::span<const Tensor> operands, unsigned& swapped, Match& match) {
+    const Term& term = *at++;
+    if (term.operands != operands.size()) return false;
+    const std::size_t order = commutes(term) && (std::exchange(swapped, swapped >> 1) & 1);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (!fits(at, operands[i ^ order], swapped, match)) return false;
+    return true;
+  }
+  bool fits(const Term*& at, const Tensor& value, unsigned& swapped, Match& match) {
+    switch (at->kind) {
+      case Term::Kind::letter: {
+        const Tensor*& bound = match.bound_[at++->letter];
+        if (!bound) bound = &value;
+        return bound->same(value);
+      }
+      case Term::Kind::number: return is_number(value, at++->number);
+      case Term::Kind::operation: {
+        const Node& node = *value.node();
+        return node.op == at->op && node.output_count == 1 && fits_operands(at, node.inputs(), swapped, match);
+      }
+    }
+    return false;
+  }
+  static bool is_number(const Tensor& value, double number) {
+    if (!is_uniform(value)) return false;
+    const double held = value.node()->attributes<Constant>().as_number(type_of(value).dtype);
+    return held == number && std::signbit(held) == std::signbit(number);
+  }
+
+  // The outermost operation has the type of what is replaced, the others that which is inferred.
+  static Tensor make(const Term*& at, const Match& match, const Type& wanted) {
+    const Term& term = *at++;
+    if (term.kind == Term::Kind::letter) return *match.bound_[term.letter];
+    std::vector<Tensor> operands;
+    for (int i = 0; i < term.operands; ++i) operands.push_back(make(at, match, {}));
+    return match.build().make(term.op, operands, {}, wanted);
+  }
+
+  const Graph& graph_;
+  const RewriteTable& table_;
+  std::vector<int> readers_;  // counted when first asked
+};
+
+Match::Match(const Node& node, std::span<const Tensor> operands, Rewriting& rewriting)
+    : node(node), operands(operands), context(rewriting.context), rewriting_(rewriting) {}
+
+int Match::readers(const Tensor& value) const { return rewriting_.readers(value); }
+
+Graph rewrite(const Graph& graph, const RewriteTable& table, const PassContext& context) {
+  const Graph inner = in_bodies(graph, [&](const Graph& body) { return rewrite(body, table, context); });
+  Rewriting rewriting(inner, table, context);
+  return rewrite(inner,
+                 [&](const Node& node, std::span<const Tensor> operands) { return rewriting.replace(node, operands); });
+}
+
+namespace {
+std::string text_of(const Term*& at) {
+  const Term& term = *at++;
+  if (term.kind == Term::Kind::letter) return {pattern::letters[term.letter]};
+  if (term.kind == Term::Kind::number) return concat_text(term.number);
+  std::string text = info(term.op).name;
+  for (int i = 0; i < term.operands; ++i) text += (i ? ", " : "(") + text_of(at);
+  return text + ")";
+}
+}  // namespace
+
+std::string to_text(const Rewrite& row) {
+  const Term *from = row.from.terms, *to = row.to.expression.terms;
+  return text_of(from) + " -> " + (row.to.text ? row.to.text : text_of(to));
+}
+
+}  // namespace weft
