@@ -133,7 +133,9 @@ class Analyzer {
       case KeepLimits::What::values_and_loads: return true;
       case KeepLimits::What::packs: break;
     }
-    return v.kind == Kind::load && access(kernel_, result_, v.index).kind == Access::Kind::contiguous;
+    // A pack is fetched before anything is computed: its place must not depend on a value.
+    return v.kind == Kind::load && values_in(v.index).empty() &&
+           access(kernel_, result_, v.index).kind == Access::Kind::contiguous;
   }
 
   // Instructions are in SSA form, so one sweep from the end meets every user before its operands.

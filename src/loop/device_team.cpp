@@ -61,9 +61,9 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   return static_cast<int>(std::max<std::int64_t>(width, 1));
 }
 
-// What a block may have, with room for what joins take. The least of the devices from compute capability 8.0 on that
-// matter here; a device with less refuses the kernel, and its call runs eagerly.
-constexpr std::int64_t most_shared = 220 << 10;
+// What every device from compute capability 8.0 on gives a block (99 KB), less 512 bytes for joins. Devices before it
+// have less, and refuse such a kernel.
+constexpr std::int64_t most_shared = (99 << 10) - 512;
 
 std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {
   return team.width * static_cast<std::int64_t>(storage_bytes(kernel.body[static_cast<std::size_t>(load)].dtype, 1));
@@ -81,7 +81,6 @@ void fetch_row(const Kernel& kernel, std::int64_t packs, const Analysis& analysi
     if (bytes > most_shared) continue;
     fetched = kept.kept;
     team.shared = bytes;
-    if (2 * bytes > most_shared) return;  // one block, of as many threads as there are
     team.members = team.threads = 512;
     team.blocks = 2;
     return;
@@ -95,7 +94,8 @@ void fetch_ahead(const Kernel& kernel, const Analysis& analysis, Team& team, std
   const std::uint32_t carried = 1u << analysis.carried[0];
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
     const std::int64_t bytes = 2 * team.turns * team.members * pack_bytes(kernel, team, i);
-    if (kernel.body[static_cast<std::size_t>(i)].kind != Kind::load || team.width == 1 ||
+    const Instruction& load = kernel.body[static_cast<std::size_t>(i)];
+    if (load.kind != Kind::load || !values_in(load.index).empty() || team.width == 1 ||
         !(analysis.facts[static_cast<std::size_t>(i)].axes & carried) || !is_contiguous(kernel, analysis, i) ||
         analysis.facts[static_cast<std::size_t>(i)].last || pack_bytes(kernel, team, i) % 16 != 0 ||
         team.shared + bytes > most)

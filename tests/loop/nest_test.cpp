@@ -86,6 +86,27 @@ TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between
 )");
 }
 
+TEST_CASE("on a device a long row is fetched, but not from a place that a value decides") {
+  const auto fetched = [](const std::string& place) {
+    const loop::Nest nest =
+        loop::device_nest(loop::parse_kernel("rows(bf16 p0[4096000], i64 p1[100], out f32 p2[100])\n"
+                                             "  outer i0<100 inner i1<40960 vector\n"
+                                             "  outer0 v0 i64 = p1[i0] below 100\n"
+                                             "  inner0 v1 bf16 = p0[" +
+                                             place + "]\n" + R"(  inner0 v2 f32 = cast(v1)
+  outer1 v3 f32 = reduce_amax(v2)
+  inner1 v4 f32 = sub(v2, v3)
+  inner1 v5 f32 = exp(v4)
+  outer2 v6 f32 = reduce_sum(v5)
+  outer2 p2[i0] = v6
+)"));
+    CHECK(nest.team.shared == (nest.fetched.empty() ? 0 : 40960 * 2));
+    return nest.fetched;
+  };
+  CHECK(fetched("40960*i0 + i1") == std::vector{1});
+  CHECK(fetched("40960*v0 + i1").empty());
+}
+
 TEST_CASE("rows and columns: a unit walks a chunk of rows and holds their columns") {
   const loop::Stages stages = loop::cut_columns(loop::parse_kernel(rows_and_columns), 64);
   REQUIRE(stages.kernels.size() == 2);
