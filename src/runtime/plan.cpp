@@ -14,6 +14,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/lanes.hpp"
 #include "runtime/parallel.hpp"
@@ -147,9 +148,7 @@ class PreparedPlan {
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
       for (std::size_t step = 0; step < steps_.size(); ++step) run_step(step, queue);
-      if (record && frame.recordings.is_worth_recording(frame.pointers, symbols))
-        frame.recordings.add(frame.pointers, symbols,
-                             memory().record(device_, order_steps(touched(frame)), Work(run_step)));
+      if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
   }
@@ -202,6 +201,18 @@ class PreparedPlan {
     ready.step = launch.step->prepare({device_, numbers_, functions_.get(), launch.entry});
     wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
     steps_.push_back(std::move(ready));
+  }
+
+  // The call has been done: that it can't be recorded is no error of it.
+  template <class RunStep>
+  void record_call(Frame& frame, std::span<const std::int64_t> symbols, const RunStep& run_step) const {
+    try {
+      frame.recordings.add(frame.pointers, symbols,
+                           memory().record(device_, order_steps(touched(frame)), Work(run_step)));
+    } catch (const Error& error) {
+      frame.recordings.stop();
+      logging::warn_once(std::string("a call is not replayed as one CUDA graph: ") + error.what());
+    }
   }
 
   // What each step reads and writes, at the addresses of this call.

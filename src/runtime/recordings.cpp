@@ -25,6 +25,7 @@ bool Recordings::replay(std::span<void* const> pointers, std::span<const std::in
 
 // Recording takes as long as some dozens of launches: it must have come back once, and recordings must be used.
 bool Recordings::is_worth_recording(std::span<void* const> pointers, std::span<const std::int64_t> numbers) {
+  if (stopped_) return false;
   if (recorded_ > most_entries && replayed_ < 8 * recorded_) return false;
   const auto text = [](const auto& span) {
     return std::string_view(reinterpret_cast<const char*>(span.data()), span.size_bytes());

@@ -20,6 +20,7 @@ class Recordings {
   bool is_worth_recording(std::span<void* const> pointers, std::span<const std::int64_t> numbers);
   void add(std::span<void* const> pointers, std::span<const std::int64_t> numbers,
            std::unique_ptr<RecordedWork> recording);
+  void stop() { stopped_ = true; }  // nothing is worth recording from here on
 
  private:
   struct Entry {
@@ -35,6 +36,7 @@ class Recordings {
   std::vector<Entry> entries_;
   std::array<std::uint64_t, most_entries> seen_{};  // digests of the latest calls that were not replayed
   std::uint64_t calls_ = 0, replayed_ = 0, recorded_ = 0, unseen_ = 0;
+  bool stopped_ = false;
 };
 
 }  // namespace weft::runtime

@@ -59,3 +59,11 @@ TEST_CASE("calls that never come back, or come back too late, are not recorded f
   CHECK(calls.recorded <= 5);
   CHECK(calls.done + calls.replayed == 500);
 }
+
+TEST_CASE("nothing is recorded once that has failed") {
+  Calls calls;
+  calls.recordings.stop();
+  for (int i = 0; i < 5; ++i) calls.call(1);
+  CHECK(calls.recorded == 0);
+  CHECK(calls.done == 5);
+}
