@@ -197,8 +197,8 @@ class Generator : Writer {
       if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
       if (expressions_.access(it.index).kind != Access::Kind::contiguous || info(it.dtype).bits < 32) return false;
     }
-    return std::none_of(analysis_.kept.begin(), analysis_.kept.end(),
-                        [&](int i) { return at(i).dtype == DType::boolean; });
+    return std::none_of(nest_.locals.begin(), nest_.locals.end(),
+                        [&](const loop::Local& local) { return at(local.instruction).dtype == DType::boolean; });
   }
 
   void open_lanes() {
@@ -255,8 +255,12 @@ class Generator : Writer {
   }
   // Where the columns of these lanes are among those of the state, and how many columns it has here.
   std::string column() const {
-    if (analysis_.form == Form::rows)
-      return expressions_.scalar(position(static_cast<int>(analysis_.inner.size()), true));
+    if (analysis_.form == Form::rows) {
+      std::vector<Walked> inner;
+      for (const int axis : analysis_.inner) inner.push_back({axis});
+      inner.push_back({kernel_.vector_axis});
+      return expressions_.scalar(position(inner));
+    }
     return axis_name(kernel_.vector_axis) + " - " + range(kernel_.vector_axis).begin;
   }
   std::string columns() const {
@@ -290,23 +294,16 @@ class Generator : Writer {
     return std::string("convert<") + element_type(at(i).dtype) + ">(" + lanes + ")";
   }
 
-  // ---- row buffers ----
+  // ---- local memory ----
 
-  // The number of a point among those of the first `count` loops over inner axes, and of the lanes.
-  Dim position(int count, bool lanes) const {
+  // The number of a point among those of some axes.
+  Dim position(const std::vector<Walked>& axes) const {
     Dim at = 0;
-    for (std::size_t d = 0; d < static_cast<std::size_t>(count); ++d)
-      at = at * extent(analysis_.inner[d]) + dims::axis(analysis_.inner[d], extent(analysis_.inner[d]));
-    const int vector = kernel_.vector_axis;
-    return lanes ? at * extent(vector) + dims::axis(vector, extent(vector)) : at;
+    for (const Walked& each : axes) at = at * extent(each.axis) + dims::axis(each.axis, extent(each.axis));
+    return at;
   }
-  // Where a kept value lies in its buffer: by the loops around it, which all are if it differs from lane to lane.
   std::string kept(int i) const {
-    int count = static_cast<int>(analysis_.inner.size());
-    while (!facts(i).vector && count > 0 &&
-           !(facts(i).axes >> analysis_.inner[static_cast<std::size_t>(count) - 1] & 1))
-      --count;
-    return "kept" + std::to_string(i) + " + " + expressions_.scalar(position(count, facts(i).vector));
+    return "kept" + std::to_string(i) + " + " + expressions_.scalar(position(nest_.local(i)->over));
   }
 
   std::map<int, Range> ranges_;

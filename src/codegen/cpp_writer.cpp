@@ -80,7 +80,8 @@ void Writer::addresses() {
 }
 
 void Writer::row_buffers() {
-  for (const int i : analysis_.kept) {
+  for (const loop::Local& local : nest_.locals) {
+    const int i = local.instruction;
     const char* type = at(i).dtype == DType::boolean ? "bool" : element_type(at(i).dtype);
     line(std::string("alignas(64) ") + type + " kept" + std::to_string(i) + "[" +
          expressions_.scalar(kernel_.inner_count()) + "];");

@@ -14,6 +14,7 @@ using loop::Instruction;
 using loop::Kernel;
 using loop::Kind;
 using loop::Role;
+using loop::Scope;
 using loop::State;
 using loop::Statement;
 
@@ -73,8 +74,11 @@ class Generator : DeviceWriter {
       case Statement::Kind::reload:
         return declare(i, from_pack(it.from) ? "p" + number(i) + ".get(j)"
                                              : "load(" + place(at(it.from).buffer, at(it.from).index) + ")");
-      case Statement::Kind::recall: return declare(i, kept(i));
-      case Statement::Kind::keep: return line(kept(i) + " = " + v(i) + ";");
+      case Statement::Kind::recall:
+        return declare(i, nest_.local(i)->scope == Scope::shared ? "load(&" + kept(i) + ")" : kept(i));
+      case Statement::Kind::keep:
+        return line(nest_.local(i)->scope == Scope::shared ? "store(&" + kept(i) + ", " + v(i) + ");"
+                                                           : kept(i) + " = " + v(i) + ";");
       case Statement::Kind::store:
         if (from_pack(i)) return line("q" + number(i) + ".set(j, " + v(at(i).args[0]) + ");");
         return line(guard() + "store(" + place(at(i).buffer, at(i).index) + ", " + v(at(i).args[0]) + ");");
@@ -132,7 +136,7 @@ class Generator : DeviceWriter {
     const int depth_outside = depth_;
     switch (it.role) {
       case Role::grid: open_grid(); break;
-      case Role::team: open_team(); break;
+      case Role::team: team_.tile > 0 ? open_team_of_tile(it) : open_team(); break;
       case Role::serial:
         inside_ = Inside::turn_of_rows;
         open_serial(it);
@@ -154,7 +158,7 @@ class Generator : DeviceWriter {
   void open_grid() {
     inside_ = Inside::unit;
     switch (analysis_.form) {
-      case Form::pointwise: return open_grid_of_packs();
+      case Form::pointwise: return team_.tile > 0 ? open_grid_of_tiles() : open_grid_of_packs();
       case Form::rows: return open_grid_of_rows();
       case Form::columns: return open_grid_of_columns();
     }
@@ -176,6 +180,41 @@ class Generator : DeviceWriter {
     blocks_ = loop::divide_up(units, team_.threads);
   }
 
+  // A tile is a point of the other axes and a piece of each of its two.
+  void open_grid_of_tiles() {
+    const int row = team_.across, column = kernel_.vector_axis;
+    const Dim down = loop::divide_up(extent(row), team_.tile), along = loop::divide_up(extent(column), team_.tile);
+    std::vector<int> others = analysis_.outer;
+    std::erase(others, row);
+    const std::string size = number(team_.tile);
+    for (const loop::Local& local : nest_.locals)
+      line(std::string("__shared__ ") + memory_type(at(local.instruction).dtype) + " kept" + number(local.instruction) +
+           "[" + size + "][" + number(team_.tile + 1) + "];");
+    const Dim units = product(others) * down * along;
+    line("const index units = " + text_of(units) + ", down = " + text_of(down) + ", along = " + text_of(along) + ";");
+    open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
+    line("const index first" + number(column) + " = unit % along * " + size + ", first" + number(row) +
+         " = unit / along % down * " + size + ";");
+    name_axes(others, "(unit / along / down)");
+    blocks_ = units;
+  }
+
+  // The points of a tile, neighbours on its last axis first.
+  void open_team_of_tile(const Statement& it) {
+    inside_ = Inside::turn;
+    const std::string size = number(team_.tile);
+    const int slow = it.axes[0].axis, fast = it.axes[1].axis;
+    line("#pragma unroll 4");
+    open("for (int point = threadIdx.x; point < " + number(team_.tile * team_.tile) +
+         "; point += " + number(team_.threads) + ") {");
+    line("const int at" + number(slow) + " = point / " + size + ", at" + number(fast) + " = point % " + size + ";");
+    for (const int axis : {slow, fast}) {
+      line("const index " + axis_name(axis) + " = first" + number(axis) + " + at" + number(axis) + ";");
+      if (!(extent(axis) % Dim(team_.tile)).same(Dim(0)))
+        line("if (" + axis_name(axis) + " >= " + text_of(extent(axis)) + ") continue;");
+    }
+  }
+
   void open_grid_of_rows() {
     const int teams = team_.threads / team_.members;
     const Dim count = product(analysis_.outer);
@@ -187,9 +226,10 @@ class Generator : DeviceWriter {
     open("for (index row = " + first + "; row < rows; row += index(" + blocks() + ")" +
          (teams > 1 ? " * " + number(teams) : "") + ") {");
     name_axes(analysis_.outer, "row");
-    for (const int i : analysis_.kept)
-      line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.turns) + "][" +
-           number(facts(i).vector ? team_.width : 1) + "];");
+    for (const loop::Local& local : nest_.locals)
+      if (const int i = local.instruction; local.scope == Scope::registers)
+        line(value_type(at(i).dtype) + " kept" + number(i) + "[" + number(team_.turns) + "][" +
+             number(facts(i).vector ? team_.width : 1) + "];");
     blocks_ = loop::divide_up(count, teams);
   }
 
@@ -295,13 +335,16 @@ class Generator : DeviceWriter {
 
   // ---- packs in shared memory
   bool is_fetched(int i) const {
-    return std::find(nest_.fetched.begin(), nest_.fetched.end(), i) != nest_.fetched.end();
+    const loop::Local* const local = nest_.local(i);
+    return local && local->fetched;
   }
   // Of rows that a unit walks in order there are two, which take turns.
   bool is_ahead() const { return !analysis_.carried.empty(); }
   void packs_in_shared_memory() {
     Dim words = 0;
-    for (const int i : nest_.fetched) {
+    for (const loop::Local& local : nest_.locals) {
+      if (!local.fetched) continue;
+      const int i = local.instruction;
       line(pack_type(i) + "* const shared" + number(i) + " = shared_packs<" + pack_type(i) + ">(" + text_of(words) +
            ");");
       words = words + (is_ahead() ? Dim(2 * team_.turns * team_.members) : positions()) * Dim(pack_bytes(i)) / Dim(16);
@@ -336,11 +379,14 @@ class Generator : DeviceWriter {
     close();
   }
 
-  // A value in the registers of its thread.
+  // A value in the registers of its thread, or in a tile.
   std::string element(bool vector) const {
     return std::string("[turn][") + (vector && team_.width > 1 ? "j" : "0") + "]";
   }
-  std::string kept(int i) const { return "kept" + number(i) + element(facts(i).vector); }
+  std::string kept(int i) const {
+    if (team_.tile == 0) return "kept" + number(i) + element(facts(i).vector);
+    return "kept" + number(i) + "[at" + number(team_.across) + "][at" + number(kernel_.vector_axis) + "]";
+  }
 
   // ---- reductions
   // -----------------------------------------------------------------------------------------------------------

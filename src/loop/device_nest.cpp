@@ -1,4 +1,6 @@
 // The loops of a kernel on a device: teams of threads that take units, packs of neighbouring elements.
+#include <algorithm>
+
 #include "loop/device_team.hpp"
 
 namespace weft::loop {
@@ -11,7 +13,11 @@ class DeviceNest : Nester {
  public:
   explicit DeviceNest(const Kernel& kernel) : Nester(kernel) {
     nest_.analysis = analyze(kernel, {.buffers = 0});
-    nest_.team = choose_team(kernel, nest_.analysis, nest_.fetched);
+    nest_.team = choose_team(kernel, nest_.analysis, fetched_);
+    keep_values(Scope::registers);
+    std::vector<Walked> row = walked(analysis().inner);
+    if (vector() >= 0) row.push_back({vector(), 1});
+    for (const int i : fetched_) nest_.locals.push_back({i, Scope::shared, row, true});
     nest_.states.resize(kernel.body.size());
     for (int i = 0; i < size(); ++i) loads_outside_ |= at(i).kind == Kind::load && !facts(i).inner;
   }
@@ -24,6 +30,7 @@ class DeviceNest : Nester {
     if (vector() < 0) return std::move(nest_);
     const Form form = analysis().form;
     std::vector<Walked> axes = walked(analysis().outer);
+    if (team().tile > 0) return tiles(), std::move(nest_);
     if (form == Form::pointwise) axes.push_back({vector(), nest_.team.width});
     if (form == Form::columns) axes.push_back({vector(), nest_.team.columns});
     loop(Role::grid, std::move(axes), [&] {
@@ -39,6 +46,61 @@ class DeviceNest : Nester {
  private:
   int vector() const { return kernel_.vector_axis; }
   const Analysis& analysis() const { return nest_.analysis; }
+  const Team& team() const { return nest_.team; }
+
+  // What lies across the lanes passes through shared memory, a tile at a time: threads are neighbours on one of its
+  // axes where they read or write across, on the other where they do all else.
+  void tiles() {
+    const int row = team().across;
+    const Walked down{row, team().tile}, along{vector(), team().tile};
+    std::vector<Walked> axes;
+    for (const int axis : analysis().outer)
+      if (axis != row) axes.push_back({axis, 1});
+    axes.insert(axes.end(), {down, along});
+    std::vector<int> loads, stores, others;
+    for (int i = 0; i < size(); ++i) {
+      if (facts(i).axes == 0) continue;
+      const bool across = is_turned(i);
+      (!across ? others : at(i).kind == Kind::load ? loads : stores).push_back(i);
+    }
+    const auto hold_tile = [&](int i) {
+      if (!nest_.local(i)) nest_.locals.push_back({i, Scope::shared, {down, along}, false});
+    };
+    for (const int i : loads) hold_tile(i);
+    for (const int i : stores) hold_tile(at(i).args[0]);
+    loop(Role::grid, std::move(axes), [&] {
+      if (!loads.empty()) {
+        loop(Role::team, {along, down}, [&] {
+          for (const int i : loads) {
+            compute(i);
+            add(Do::keep, i);
+          }
+        });
+        add(Do::barrier);
+      }
+      loop(Role::team, {down, along}, [&] {
+        for (const int i : loads) add(Do::recall, i);
+        for (const bool last : {false, true})
+          for (const int i : others)
+            if ((at(i).kind == Kind::store) == last) compute(i);
+        for (const int i : stores)
+          if (at(at(i).args[0]).kind != Kind::load || !is_turned(at(i).args[0])) add(Do::keep, at(i).args[0]);
+      });
+      add(Do::barrier);
+      if (stores.empty()) return;
+      loop(Role::team, {along, down}, [&] {
+        std::vector<int> recalled;
+        for (const int i : stores) {
+          const int value = at(i).args[0];
+          if (std::find(recalled.begin(), recalled.end(), value) == recalled.end()) add(Do::recall, value);
+          recalled.push_back(value);
+          compute(i);
+        }
+      });
+      add(Do::barrier);
+    });
+  }
+  bool is_turned(int i) const { return turns(kernel_, analysis(), i, team().across); }
 
   void pointwise() {
     std::vector<Step> all;
@@ -92,7 +154,7 @@ class DeviceNest : Nester {
 
   void rows() {
     const auto fetch = [&] {
-      for (const int i : nest_.fetched) add(Do::fetch, i);
+      for (const int i : fetched_) add(Do::fetch, i);
     };
     fetch();
     if (analysis().carried.empty()) return row();
@@ -115,7 +177,7 @@ class DeviceNest : Nester {
 
   void row() {
     level(0);
-    if (!nest_.fetched.empty()) add(Do::arrive);
+    if (!fetched_.empty()) add(Do::arrive);
     for (int phase = 0; phase < analysis().phases; ++phase) {
       const std::vector<int> reductions = reductions_of(phase);
       for (const int i : reductions) {
@@ -151,6 +213,7 @@ class DeviceNest : Nester {
     }
   }
 
+  std::vector<int> fetched_;
   bool loads_outside_ = false;
 };
 

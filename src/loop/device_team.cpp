@@ -134,11 +134,48 @@ void share_row(const Kernel& kernel, Analysis& analysis, Team& team, std::vector
   analysis = std::move(kept);
 }
 
+// The outer axis along which most of what lies across the lanes is close in memory.
+void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
+  constexpr std::int64_t least = 16;  // points each way: fewer do not fill a tile
+  const auto is_long = [&](Dim extent) { return !extent.is_constant() || extent.constant() >= least; };
+  if (kernel.vector_axis < 0 || !is_long(vector_extent(kernel))) return;
+  int most = 0;
+  std::int64_t bytes = 0;
+  for (const int axis : analysis.outer) {
+    if (!is_long(kernel.axes[static_cast<std::size_t>(axis)].extent)) continue;
+    int count = 0;
+    std::int64_t held = 0, smallest = 8;
+    for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
+      if (!turns(kernel, analysis, i, axis)) continue;
+      const auto size = static_cast<std::int64_t>(storage_bytes(kernel.body[static_cast<std::size_t>(i)].dtype, 1));
+      ++count;
+      held += size;
+      smallest = std::min(smallest, size);
+    }
+    if (count <= most) continue;
+    most = count;
+    bytes = held;
+    team.across = axis;
+    team.tile = smallest <= 2 ? 64 : 32;
+  }
+  constexpr std::int64_t room = 40 << 10;  // of the 48 KB that need not be asked for
+  if (bytes * 64 * 65 > room && team.tile == 64) team.tile = 32;
+  if (bytes * 32 * 33 > room) team.tile = 0;
+  if (team.tile > 0) team.width = 1;
+}
+
 }  // namespace
+
+bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis) {
+  const Instruction& it = kernel.body[static_cast<std::size_t>(instruction)];
+  if (!runs_across(kernel, analysis, instruction, axis) || !values_in(it.index).empty()) return false;
+  return it.kind == Kind::load || analysis.facts[static_cast<std::size_t>(it.args[0])].vector;
+}
 
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched) {
   Team team;
   team.width = pack_width(kernel, analysis);
+  if (analysis.form == Form::pointwise) choose_tiles(kernel, analysis, team);
   if (analysis.form == Form::rows) {
     share_row(kernel, analysis, team, fetched);
     fetch_ahead(kernel, analysis, team, fetched);

@@ -5,8 +5,11 @@
 
 namespace weft::loop {
 
-// `fetched`: the loads whose packs are to be read from shared memory (Nest::fetched).
+// `fetched`: the loads whose packs are to be read from shared memory.
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
+
+// Whether a load or store goes through tiles of the lanes and this axis.
+bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
 
 // Every index, with room for a loop variable to step over the end.
 bool fits_32_bits(const Kernel& kernel);

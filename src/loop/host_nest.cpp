@@ -14,6 +14,7 @@ class HostNest : Nester {
  public:
   explicit HostNest(const Kernel& kernel) : Nester(kernel) {
     nest_.analysis = analyze(kernel);
+    keep_values(Scope::shared);
     nest_.states.resize(kernel.body.size());
   }
 
@@ -71,16 +72,8 @@ class HostNest : Nester {
   bool reads_across_rows() const {
     if (analysis().form != Form::pointwise || analysis().outer.empty()) return false;
     const int row = analysis().outer.back();
-    for (int i = 0; i < size(); ++i) {
-      const Instruction& it = at(i);
-      if ((it.kind != Kind::load && it.kind != Kind::store) || !facts(i).vector) continue;
-      const Access found = access(kernel_, analysis(), it.index);
-      const dims::Linear along = dims::linear_in(it.index, dims::axis(row, extent(row)));
-      if (found.kind != Access::Kind::strided || !along.linear || !along.coefficient.is_constant()) continue;
-      const std::int64_t step = std::abs(along.coefficient.constant());
-      if (step > 0 && step <= 8 && (!found.stride.is_constant() || std::abs(found.stride.constant()) > 2 * step))
-        return true;
-    }
+    for (int i = 0; i < size(); ++i)
+      if (runs_across(kernel_, analysis(), i, row)) return true;
     return false;
   }
 

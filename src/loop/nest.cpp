@@ -1,6 +1,15 @@
 #include "loop/nest.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace weft::loop {
+
+const Local* Nest::local(int instruction) const {
+  const auto found =
+      std::find_if(locals.begin(), locals.end(), [&](const Local& local) { return local.instruction == instruction; });
+  return found == locals.end() ? nullptr : &*found;
+}
 
 std::vector<Walked> Nester::walked(const std::vector<int>& axes) {
   std::vector<Walked> all;
@@ -32,6 +41,32 @@ void Nester::step(const Step& step) {
   }
 }
 
+// By the loops around it: those down to the last axis on which it depends, which are all if it differs from lane to
+// lane.
+void Nester::keep_values(Scope scope) {
+  for (const int i : nest_.analysis.kept) {
+    Local local{i, scope, walked(nest_.analysis.inner), false};
+    if (facts(i).vector)
+      local.over.push_back({kernel_.vector_axis, 1});
+    else
+      while (!local.over.empty() && !(facts(i).axes >> local.over.back().axis & 1)) local.over.pop_back();
+    nest_.locals.push_back(std::move(local));
+  }
+}
+
+bool runs_across(const Kernel& kernel, const Analysis& analysis, int instruction, int axis) {
+  const Instruction& it = kernel.body[static_cast<std::size_t>(instruction)];
+  if ((it.kind != Kind::load && it.kind != Kind::store) ||
+      !analysis.facts[static_cast<std::size_t>(instruction)].vector)
+    return false;
+  const Access found = access(kernel, analysis, it.index);
+  const Dim extent = kernel.axes[static_cast<std::size_t>(axis)].extent;
+  const dims::Linear along = dims::linear_in(it.index, dims::axis(axis, extent));
+  if (found.kind != Access::Kind::strided || !along.linear || !along.coefficient.is_constant()) return false;
+  const std::int64_t step = std::abs(along.coefficient.constant());
+  return step > 0 && step <= 8 && (!found.stride.is_constant() || std::abs(found.stride.constant()) > 2 * step);
+}
+
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction) {
   const Instruction& it = kernel.body[static_cast<std::size_t>(instruction)];
   return (it.kind == Kind::load || it.kind == Kind::store) &&
@@ -40,6 +75,15 @@ bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instructi
 }
 
 namespace {
+
+std::string axes_text(const std::vector<Walked>& axes) {
+  std::string text;
+  for (const Walked& each : axes) {
+    text += " i" + std::to_string(each.axis);
+    if (each.piece > 1) text += " by " + std::to_string(each.piece);
+  }
+  return text;
+}
 
 void write(const Kernel& kernel, const std::vector<Statement>& block, const std::string& indent, std::string& text) {
   static constexpr const char* roles[] = {"pool", "grid", "team", "serial", "lanes"};
@@ -55,12 +99,7 @@ void write(const Kernel& kernel, const std::vector<Statement>& block, const std:
       text += "\n";
       continue;
     }
-    text += roles[static_cast<int>(it.role)];
-    for (const Walked& each : it.axes) {
-      text += " i" + std::to_string(each.axis);
-      if (each.piece > 1) text += " by " + std::to_string(each.piece);
-    }
-    text += "\n";
+    text += roles[static_cast<int>(it.role)] + axes_text(it.axes) + "\n";
     write(kernel, it.body, indent + "  ", text);
   }
 }
@@ -68,7 +107,12 @@ void write(const Kernel& kernel, const std::vector<Statement>& block, const std:
 }  // namespace
 
 std::string to_text(const Kernel& kernel, const Nest& nest) {
+  static constexpr const char* scopes[] = {"registers", "shared"};
   std::string text;
+  for (const Local& local : nest.locals) {
+    text += std::string("  ") + scopes[static_cast<int>(local.scope)] + " v" + std::to_string(local.instruction);
+    text += axes_text(local.over) + (local.fetched ? " fetched\n" : "\n");
+  }
   write(kernel, nest.body, "  ", text);
   return text;
 }

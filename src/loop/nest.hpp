@@ -26,13 +26,26 @@ struct Walked {
   std::int64_t piece = 1;
 };
 
+// Memory of a kernel's own, which holds the values of an instruction at some points of its axes between loops.
+enum class Scope : std::uint8_t {
+  registers,  // of a thread
+  shared,     // of a team; on the host a thread's, in the first-level cache
+};
+struct Local {
+  int instruction = -1;
+  Scope scope = Scope::registers;
+  std::vector<Walked> over;  // its axes, the last one fastest: all of an axis, or a piece of it that a loop walks
+  bool fetched = false;      // packs of a load, which asynchronous copies put there; of rows that a unit walks in order
+                             // those of two rows, which take turns
+};
+
 struct Statement {
   enum class Kind : std::uint8_t {
     loop,
     value,       // the instruction, computed
     reload,      // its value, read from where the store `from` has put it
-    recall,      // its value, read from its row buffer
-    keep,        // its value is put into its row buffer
+    recall,      // its value, read from its local memory
+    keep,        // its value is put into its local memory
     store,       // a store
     start,       // the state of a reduction begins
     clear,       // ... and begins again
@@ -73,22 +86,26 @@ struct Team {
   int threads = 256;
   std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers; else 0
   std::int64_t shared = 0;  // bytes of shared memory that hold fetched packs
+  int across = -1;          // an axis along which memory is closer than along the lanes: a team turns tiles of both
+  int tile = 0;             // ... of so many points each way
   int blocks = 0;           // that a multiprocessor is to hold at once; 0: as it comes
 };
 
 struct Nest {
   Analysis analysis;
   std::vector<State> states;  // by instruction
-  // Loads whose packs are read from shared memory: a row's, fetched when it begins, or, of rows that a unit walks in
-  // order, fetched a row ahead.
-  std::vector<int> fetched;
+  std::vector<Local> locals;
   Team team;
   std::vector<Statement> body;
+
+  const Local* local(int instruction) const;  // null: it has none
 };
 
 Nest host_nest(const Kernel& kernel);
 Nest device_nest(const Kernel& kernel);
 
+// A load or store whose neighbours in memory are neighbours on this outer axis, and not on the lanes.
+bool runs_across(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
 // The load or store moves neighbours on the lanes.
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction);
 
@@ -117,6 +134,8 @@ class Nester {
   // A value, a store or a result in place.
   void compute(int i);
   void step(const Step& step);
+  // What the analysis keeps between walks over the inner axes.
+  void keep_values(Scope scope);
   void hold(int reduction, State state) { nest_.states[static_cast<std::size_t>(reduction)] = state; }
   template <class Body>
   void loop(Role role, std::vector<Walked> axes, Body body) {

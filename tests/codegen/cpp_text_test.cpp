@@ -61,6 +61,33 @@ TEST_CASE("text to kernel: softmax, a gather, slots for sizes") {
   check_all(trials);
 }
 
+TEST_CASE("text to kernel: transposes, with what they read and write the other way") {
+  std::vector<Trial> trials;
+  for (const auto& [rows, columns] : {std::pair{"100", "110"}, {"64", "128"}, {"16", "33"}})
+    for (const char* dtype : {"f32", "f64", "u8", "bool"}) {
+      const std::string r = rows, c = columns, count = std::to_string(5 * std::stoi(r) * std::stoi(c));
+      const std::string page = std::to_string(std::stoi(r) * std::stoi(c));
+      const std::string across = page + "*i0 + " + r + "*i2 + i1", along = page + "*i0 + " + c + "*i1 + i2";
+      const std::string type = dtype, size = "[" + count + "]";
+      trials.emplace_back(loop::parse_kernel(
+          "weft_turn_" + r + "_" + type + "(" + type + " p0" + size + ", " + type + " p1" + size + ", out " + type +
+          " p2" + size + ", out " + type + " p3" + size + ", out " + type + " p4" + size + ")\n  outer i0<5 outer i1<" +
+          r + " outer i2<" + c + " vector\n  outer0 v0 " + type + " = p0[" + across + "]\n  outer0 v1 " + type +
+          " = p1[" + along + "]\n  outer0 v2 " + type + " = " + (type == "bool" ? "bitwise_or" : "maximum") +
+          "(v0, v1)\n  outer0 p2[" + along + "] = v2\n  outer0 p3[" + across + "] = v2\n  outer0 p4[" + across +
+          "] = v0\n"));
+    }
+  trials.emplace_back(
+      loop::parse_kernel(R"(weft_turn_slots(f32 p0[s0*s1], out f32 p1[s0*s1]) where s0 >= 2 is 1, s1 >= 2 is 1
+  outer i0<s0 outer i1<s1 vector
+  outer0 v0 f32 = p0[i0 + i1*s0]
+  outer0 v1 f32 = neg(v0)
+  outer0 p1[i0*s1 + i1] = v1
+)"),
+      std::vector<Int>{45, 70});
+  check_all(trials);
+}
+
 TEST_CASE("text to kernel: everything to one number, folded chunk by chunk and joined") {
   const loop::Stages stages = loop::cut_reductions(loop::parse_kernel(sum_of_all), 4096);
   REQUIRE(stages.kernels.size() == 2);

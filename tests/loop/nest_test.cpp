@@ -36,7 +36,8 @@ std::string on_device(const loop::Kernel& kernel) { return loop::to_text(kernel,
 }  // namespace
 
 TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between walks") {
-  CHECK(on_host(loop::parse_kernel(softmax)) == R"(  pool i0
+  CHECK(on_host(loop::parse_kernel(softmax)) == R"(  shared v3 i1
+  pool i0
     start v1
     lanes i1
       value v0
@@ -57,7 +58,9 @@ TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between
       value v5
       store v6
 )");
-  CHECK(on_device(loop::parse_kernel(softmax)) == R"(  grid i0
+  CHECK(on_device(loop::parse_kernel(softmax)) == R"(  registers v0 i1
+  registers v3 i1
+  grid i0
     start v1
     team i1 by 4
       lanes i1
@@ -86,6 +89,42 @@ TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between
 )");
 }
 
+TEST_CASE("on a device what lies across the lanes passes through a tile in shared memory") {
+  CHECK(on_device(loop::parse_kernel(R"(turned(f32 p0[77000], f32 p1[77000], out f32 p2[77000], out f32 p3[77000])
+  outer i0<7 outer i1<100 outer i2<110 vector
+  outer0 v0 f32 = p0[11000*i0 + 100*i2 + i1]
+  outer0 v1 f32 = p1[11000*i0 + 110*i1 + i2]
+  outer0 v2 f32 = add(v0, v1)
+  outer0 p2[11000*i0 + 110*i1 + i2] = v2
+  outer0 p3[11000*i0 + 100*i2 + i1] = v2
+)")) == R"(  shared v0 i1 by 32 i2 by 32
+  shared v2 i1 by 32 i2 by 32
+  grid i0 i1 by 32 i2 by 32
+    team i2 by 32 i1 by 32
+      value v0
+      keep v0
+    barrier
+    team i1 by 32 i2 by 32
+      recall v0
+      value v1
+      value v2
+      store v3
+      keep v2
+    barrier
+    team i2 by 32 i1 by 32
+      recall v2
+      store v4
+    barrier
+)");
+  // Few columns, or a place that a value decides, do not.
+  const loop::Nest few = loop::device_nest(loop::parse_kernel(R"(few(f32 p0[300], out f32 p1[300])
+  outer i0<100 outer i1<3 vector
+  outer0 v0 f32 = p0[100*i1 + i0]
+  outer0 p1[3*i0 + i1] = v0
+)"));
+  CHECK(few.locals.empty());
+}
+
 TEST_CASE("on a device a long row is fetched, but not from a place that a value decides") {
   const auto fetched = [](const std::string& place) {
     const loop::Nest nest =
@@ -100,11 +139,11 @@ TEST_CASE("on a device a long row is fetched, but not from a place that a value 
   outer2 v6 f32 = reduce_sum(v5)
   outer2 p2[i0] = v6
 )"));
-    CHECK(nest.team.shared == (nest.fetched.empty() ? 0 : 40960 * 2));
-    return nest.fetched;
+    CHECK(nest.team.shared == (nest.locals.empty() ? 0 : 40960 * 2));
+    return nest.locals.empty() ? -1 : nest.locals[0].instruction;
   };
-  CHECK(fetched("40960*i0 + i1") == std::vector{1});
-  CHECK(fetched("40960*v0 + i1").empty());
+  CHECK(fetched("40960*i0 + i1") == 1);
+  CHECK(fetched("40960*v0 + i1") == -1);
 }
 
 TEST_CASE("rows and columns: a unit walks a chunk of rows and holds their columns") {
