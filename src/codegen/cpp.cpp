@@ -43,7 +43,7 @@ class Generator : Writer {
     const int i = it.instruction;
     switch (it.kind) {
       case Statement::Kind::loop: return write_loop(it);
-      case Statement::Kind::value:
+      case Statement::Kind::value: return at(i).kind == Kind::scan ? scan(i) : statement(i);
       case Statement::Kind::store: return statement(i);
       case Statement::Kind::reload: return declare(i, load(at(it.from).index, at(it.from).buffer));
       case Statement::Kind::recall:
@@ -52,7 +52,7 @@ class Generator : Writer {
         return line(facts(i).vector ? "store(" + kept(i) + ", " + value_name(i) + ", n);"
                                     : "store_one(" + kept(i) + ", " + value_name(i) + ");");
       case Statement::Kind::start: return line(declaration(i));
-      case Statement::Kind::clear: return line(reduction(i) + ".clear();");
+      case Statement::Kind::clear: return line(reduction(i) + (state(i) == State::columns ? ".clear();" : " = {};"));
       case Statement::Kind::open:
         return line("auto " + reduction(i) + "_lanes = " + reduction(i) + ".open(" + column() + ");");
       case Statement::Kind::accumulate: return accumulate(i);
@@ -234,6 +234,14 @@ class Generator : Writer {
   // each element.
   std::string declaration(int i) const {
     const bool argmax = at(i).op == Op::argmax;
+    if (at(i).kind == Kind::scan) {
+      const bool columns = state(i) == State::columns;
+      return std::string(state(i) == State::row ? "row"
+                         : columns              ? "column"
+                                                : "lanes") +
+             "_scan<" + reduction_name(at(i).op) + "_operation, " + accumulated(i) +
+             (columns ? ", " + std::to_string(loop::column_block) : "") + "> " + reduction(i) + ";";
+    }
     const char* kind = nullptr;
     switch (state(i)) {
       case State::row: kind = argmax ? "row_argmax" : at(i).joins ? "joined_row" : "row_reduction"; break;
@@ -268,11 +276,18 @@ class Generator : Writer {
     return strip.end + " - " + strip.begin;
   }
 
+  // The operand of a reduction or a scan, as it is added.
+  std::string operand(int i) const {
+    const int from = at(i).args[0];
+    if (at(from).dtype != DType::boolean && accumulated(i) == element_type(at(from).dtype)) return value_name(from);
+    return "convert<" + accumulated(i) + ">(" + value_name(from) + ")";
+  }
+  void scan(int i) {
+    const std::string held = reduction(i) + (state(i) == State::columns ? "_lanes" : "");
+    declare(i, to_result(i, held + ".add(" + operand(i) + (state(i) == State::row ? ", n)" : ")")));
+  }
   void accumulate(int i) {
-    const int operand = at(i).args[0];
-    std::string x = value_name(operand);
-    if (at(operand).dtype == DType::boolean || accumulated(i) != element_type(at(operand).dtype))
-      x = "convert<" + accumulated(i) + ">(" + x + ")";
+    std::string x = operand(i);
     if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
     const bool in_row = state(i) == State::row || state(i) == State::packed;
     line(reduction(i) + (state(i) == State::columns ? "_lanes" : "") + ".add(" + x + (in_row ? ", n" : "") + ");");

@@ -56,6 +56,10 @@ class Generator : DeviceWriter {
     for (std::size_t s = 0; s < block.size(); ++s) {
       const Statement& it = block[s];
       const bool last = s + 1 == block.size() || block[s + 1].kind != it.kind;
+      if (it.kind == Statement::Kind::join && at(it.instruction).kind == Kind::scan) {
+        line("scan_team<" + number(team_.members) + ">(r" + number(it.instruction) + ");");
+        continue;
+      }
       if (it.kind == Statement::Kind::join) {
         joined += (joined.empty() ? "r" : ", r") + number(it.instruction);
         if (last) line("join_team<" + number(team_.members) + ">(" + std::exchange(joined, {}) + ");");
@@ -70,7 +74,10 @@ class Generator : DeviceWriter {
     const int i = it.instruction;
     switch (it.kind) {
       case Statement::Kind::loop: return write_loop(it);
-      case Statement::Kind::value: return declare(i, from_pack(i) ? "p" + number(i) + ".get(j)" : value(at(i)));
+      case Statement::Kind::value:
+        return declare(i, at(i).kind == Kind::scan ? scanned(i)
+                          : from_pack(i)           ? "p" + number(i) + ".get(j)"
+                                                   : value(at(i)));
       case Statement::Kind::reload:
         return declare(i, from_pack(it.from) ? "p" + number(i) + ".get(j)"
                                              : "load(" + place(at(it.from).buffer, at(it.from).index) + ")");
@@ -92,8 +99,8 @@ class Generator : DeviceWriter {
       case Statement::Kind::ask: return line("const bool stores = *" + buffer_name(kernel_.predicate) + " == 0;");
       case Statement::Kind::join:
       case Statement::Kind::open:
-      case Statement::Kind::put:
-      case Statement::Kind::clear: return;
+      case Statement::Kind::put: return;
+      case Statement::Kind::clear: return line("r" + number(i) + " = {};");
     }
   }
 
@@ -176,7 +183,7 @@ class Generator : DeviceWriter {
       line("const index row = unit / chunks;");
       name_axes(analysis_.outer, "row");
     }
-    pack_ = flat ? "unit" : "unit % chunks";
+    enter_pack(flat ? "unit" : "unit % chunks");
     blocks_ = loop::divide_up(units, team_.threads);
   }
 
@@ -259,20 +266,29 @@ class Generator : DeviceWriter {
   // The packs of a row that are this thread's.
   void open_positions() {
     const std::string members = number(team_.members);
+    const bool full = (positions() % Dim(team_.members)).same(Dim(0));
     if (team_.turns > 0) {
       line("#pragma unroll");
       open("for (int turn = 0; turn < " + number(team_.turns) + "; ++turn) {");
-      line("const index position = member + turn * " + members + ";");
-      if (!(positions() % Dim(team_.members)).same(Dim(0))) line("if (position >= positions) continue;");
+      line("const index " + std::string(scans_ && !full ? "turned" : "position") + " = member + turn * " + members +
+           ";");
+      if (!full && !scans_) line("if (position >= positions) continue;");
+    } else if (scans_) {
+      open("for (index first = 0; first < positions; first += " + members + ") {");
+      line("const index " + std::string(full ? "position" : "turned") + " = first + member;");
     } else {
       open("for (index position = member; position < positions; position += " + members + ") {");
     }
-    pack_ = "position";
+    // All threads take part in a scan: those beyond the row's end stand at its last pack, and have none of its
+    // elements.
+    all_exist_ = !scans_ || full;
+    if (!all_exist_) line("const index position = lesser<index>(turned, positions - 1);");
+    enter_pack("position");
     if (!analysis_.inner.empty()) {
       line("const index chunks = " + text_of(loop::divide_up(vector_extent(), team_.width)) +
            ", run = position / chunks;");
       name_axes(analysis_.inner, "run");
-      pack_ = "position % chunks";
+      enter_pack("position % chunks");
     }
   }
 
@@ -288,32 +304,46 @@ class Generator : DeviceWriter {
     return place(at(i).buffer, access.rest) + " + begin";
   }
 
+  void enter_pack(const char* number) {
+    pack_ = number;
+    pack_is_open_ = false;
+    packs_.clear();
+  }
   // Where this pack begins, and how many of its elements exist.
   void open_pack() {
-    if (team_.width == 1) return line("const index " + vector_name() + " = " + pack_ + ";");
+    if (team_.width == 1) {
+      line("const index " + vector_name() + " = " + pack_ + ";");
+      if (!all_exist_) line("const bool exists = turned < positions;");
+      return;
+    }
     line("const index begin = " + (pack_.find(' ') == std::string::npos ? pack_ : "(" + pack_ + ")") + " * " +
          number(team_.width) + ";");
-    if (whole())
+    if (!all_exist_)
+      line("const int n = turned < positions ? int(lesser<index>(" + number(team_.width) + ", " +
+           text_of(vector_extent()) + " - begin)) : 0;");
+    else if (whole())
       line("constexpr int n = " + number(team_.width) + ";");
     else
       line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(vector_extent()) + " - begin));");
   }
   void open_elements() {
-    if (team_.width == 1) return open("{");
+    if (team_.width == 1) return open(all_exist_ ? "{" : "if (exists) {");
     line("#pragma unroll");
     open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
-    if (!whole()) line("if (j >= n) continue;");
+    if (!whole() || !all_exist_) line("if (j >= n) continue;");
     line("const index " + vector_name() + " = begin + j;");
   }
 
-  // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs.
+  // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs. Where scans part the
+  // loop over its elements, the pack is opened once, and read once.
   void write_pack(const std::vector<Statement>& body) {
-    open_pack();
+    if (!std::exchange(pack_is_open_, true)) open_pack();
     for (const Statement& it : body) {
       const bool reloads = it.kind == Statement::Kind::reload;
       const int i = it.instruction, from = reloads ? it.from : i;
       if (!reloads && it.kind != Statement::Kind::value && it.kind != Statement::Kind::store) continue;
-      if (!in_pack(from)) continue;
+      if (!in_pack(from) || std::find(packs_.begin(), packs_.end(), i) != packs_.end()) continue;
+      packs_.push_back(i);
       if (it.kind == Statement::Kind::store)
         line(pack_type(i) + " q" + number(i) + ";");
       else if (is_fetched(i) && !reloads)
@@ -399,6 +429,9 @@ class Generator : DeviceWriter {
     return is_floating(dtype) ? element_type(dtype) : "long";
   }
   std::string reduction_type(int i) const {
+    if (at(i).kind == Kind::scan)
+      return std::string("Scan<") + operation(at(i).op) + ", " + accumulated(i) + ", " +
+             number(analysis_.form == Form::rows ? team_.width : 1) + ">";
     if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
     return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
   }
@@ -407,11 +440,24 @@ class Generator : DeviceWriter {
     return state(i) == State::columns ? "[" + number(team_.turns) + "][" + number(team_.width) + "]" : "";
   }
   std::string held(int i) const { return "r" + number(i) + (state(i) == State::columns ? element(true) : ""); }
+  // The operand of a reduction or a scan, as it is added.
+  std::string operand(int i) const {
+    const int from = at(i).args[0];
+    return is_floating(at(from).dtype) ? v(from) : "long(" + v(from) + ".value)";
+  }
   void accumulate(int i) {
-    const int operand = at(i).args[0];
-    std::string x = is_floating(at(operand).dtype) ? v(operand) : "long(" + v(operand) + ".value)";
+    std::string x = operand(i);
     if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
+    if (at(i).kind == Kind::scan) x = (team_.width > 1 ? "j, " : "0, ") + x;
     line(held(i) + ".add(" + x + ");");
+  }
+  std::string scanned(int i) const {
+    const std::string now = analysis_.form == Form::rows
+                                ? std::string("r") + number(i) + ".at(" + (team_.width > 1 ? "j)" : "0)")
+                                : "r" + number(i) + ".next(" + operand(i) + ")";
+    return accumulated(i) == "long"
+               ? std::string("convert<") + memory_type(at(i).dtype) + ">(Integer<long>(" + now + "))"
+               : now;
   }
   std::string result(int i) const {
     std::string joined;
@@ -428,8 +474,12 @@ class Generator : DeviceWriter {
 
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
+  const bool scans_ = loop::has_scans(kernel_);
+  bool all_exist_ = true;  // every thread that walks a row stands at a pack of it
   Dim blocks_ = 1;
   std::string pack_;  // which pack of the vector axis this is
+  bool pack_is_open_ = false;
+  std::vector<int> packs_;  // the loads and stores that have their pack here
 };
 
 }  // namespace

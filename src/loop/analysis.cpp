@@ -92,6 +92,7 @@ class Analyzer {
         ++f.phase;
         result_.phases = std::max(result_.phases, f.phase);
       }
+      if (v.kind == Kind::scan) f.axes |= inner_bits_ | vector_bit_;
       if (v.kind == Kind::store) f.phase = std::max(f.phase, static_cast<int>(v.phase));
       f.inner = (f.axes & inner_bits_) != 0;
       f.vector = (f.axes & vector_bit_) != 0;

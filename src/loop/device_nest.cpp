@@ -109,7 +109,9 @@ class DeviceNest : Nester {
     pack(all, {});
   }
 
-  // A pack of neighbouring elements: what is the same for all of them first; stores last.
+  // A pack of neighbouring elements: what is the same for all of them first; stores last. A scan is joined among the
+  // threads as soon as its operand is known for the whole pack; what needs it is computed in a loop over the pack
+  // behind that, and with it again what stands in both.
   void pack(const std::vector<Step>& steps, const std::vector<int>& reductions) {
     const auto some = [&](bool lanes, bool stores) {
       for (const Step& it : steps) {
@@ -118,6 +120,18 @@ class DeviceNest : Nester {
       }
     };
     some(false, false);
+    for (const Step& scan : steps) {
+      if (at(scan.instruction).kind != Kind::scan || scan.how == Step::How::recall || scan.how == Step::How::reload)
+        continue;
+      const std::vector<bool> needed = below(steps, scan.instruction);
+      loop(Role::lanes, {{vector()}}, [&] {
+        for (const Step& it : steps)
+          if (needed[static_cast<std::size_t>(it.instruction)] && facts(it.instruction).vector)
+            step({it.how == Step::How::keep ? Step::How::compute : it.how, it.instruction, it.from});
+        add(Do::accumulate, scan.instruction);
+      });
+      add(Do::join, scan.instruction);
+    }
     loop(Role::lanes, {{vector()}}, [&] {
       some(true, false);
       for (const int i : reductions) add(Do::accumulate, i);
@@ -126,6 +140,22 @@ class DeviceNest : Nester {
     for (const int i : reductions)
       if (!at(i).over_carried) add(Do::close, i);
     some(false, true);
+  }
+
+  // What a scan's operand is computed from, in this walk.
+  std::vector<bool> below(const std::vector<Step>& steps, int scan) const {
+    std::vector<bool> needed(kernel_.body.size(), false);
+    needed[static_cast<std::size_t>(at(scan).args[0])] = true;
+    for (std::size_t s = steps.size(); s-- > 0;) {
+      const Instruction& it = at(steps[s].instruction);
+      if (!needed[static_cast<std::size_t>(steps[s].instruction)] || steps[s].how == Step::How::recall ||
+          steps[s].how == Step::How::reload || it.kind == Kind::scan)
+        continue;
+      for (const std::int32_t arg : it.args)
+        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
+      for (const int value : values_in(it.index)) needed[static_cast<std::size_t>(value)] = true;
+    }
+    return needed;
   }
 
   // What stands outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
@@ -185,6 +215,7 @@ class DeviceNest : Nester {
         hold(i, State::row);
         add(Do::start, i);
       }
+      start_scans(phase, State::row);
       if (!walk(phase).empty()) loop(Role::team, positions(), [&] { pack(walk(phase), reductions); });
       level(phase + 1);
     }
@@ -198,6 +229,7 @@ class DeviceNest : Nester {
         hold(i, State::lanes);
         add(Do::start, i);
       }
+      start_scans(phase, State::lanes);
       if (!walk(phase).empty())
         loop(Role::team, walked(analysis().inner), [&] {
           for (const Step& it : walk(phase))

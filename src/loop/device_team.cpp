@@ -172,6 +172,11 @@ bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int 
   return it.kind == Kind::load || analysis.facts[static_cast<std::size_t>(it.args[0])].vector;
 }
 
+bool has_scans(const Kernel& kernel) {
+  return std::any_of(kernel.body.begin(), kernel.body.end(),
+                     [](const Instruction& it) { return it.kind == Kind::scan; });
+}
+
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched) {
   Team team;
   team.width = pack_width(kernel, analysis);
@@ -186,6 +191,7 @@ Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fet
     // Few columns do not fill a device: then it is the rows of a thread, one after the other, that take the time.
     const bool few_columns = columns.is_constant() && columns.constant() <= 8192;
     team.members = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(rows / (few_columns ? 2 : 8)), 1, 32));
+    if (has_scans(kernel)) team.members = 1;  // a thread walks all rows of its column in order
     team.columns = std::max(32, 128 / team.members);
     team.threads = team.members * team.columns;
   }

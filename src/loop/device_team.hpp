@@ -8,6 +8,7 @@ namespace weft::loop {
 // `fetched`: the loads whose packs are to be read from shared memory.
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
 
+bool has_scans(const Kernel& kernel);
 // Whether a load or store goes through tiles of the lanes and this axis.
 bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
 

@@ -163,6 +163,7 @@ class HostNest : Nester {
       hold(i, packed ? State::packed : State::row);
       add(Do::start, i);
     }
+    start_scans(phase, State::row);
     const auto close = [&] {
       for (const int i : rows)
         if (at(i).op != Op::argmax) add(Do::close, i);
@@ -201,6 +202,7 @@ class HostNest : Nester {
           hold(i, State::lanes);
           add(Do::start, i);
         }
+        start_scans(phase, State::lanes);
         inner_loops(-1, 0, [&] {
           steps(phase, -1, false);
           steps(phase, -1, true);
@@ -215,10 +217,12 @@ class HostNest : Nester {
   // long runs.
   void columns_by_strips() {
     for (int phase = 0; phase < analysis().phases; ++phase)
-      for (const int i : reductions_of(phase)) {
-        hold(i, State::columns);
-        add(Do::start, i);
-      }
+      for (const std::vector<int>& held : {reductions_of(phase), scans_of(phase)})
+        for (const int i : held) {
+          if (nest_.states[static_cast<std::size_t>(i)] == State::columns) continue;  // a scan of an earlier walk
+          hold(i, State::columns);
+          add(Do::start, i);
+        }
     loop(Role::serial, {{vector(), column_block}}, [&] {
       for (int phase = 0; phase <= analysis().phases; ++phase) {
         strip_stores(phase);
@@ -228,7 +232,9 @@ class HostNest : Nester {
   }
 
   void walk_strip(int phase) {
-    const std::vector<int> reductions = reductions_of(phase);
+    const std::vector<int> reductions = reductions_of(phase), scans = scans_of(phase);
+    std::vector<int> held = reductions;
+    held.insert(held.end(), scans.begin(), scans.end());
     const std::vector<Walked> rows = walked(analysis().inner);
     const auto in_pieces = [&](std::int64_t piece) {
       std::vector<Walked> pieces = rows;
@@ -238,16 +244,16 @@ class HostNest : Nester {
     const auto group = [&] {
       loop(Role::lanes, {{vector()}}, [&] {
         strip_operands(phase);
-        for (const int i : reductions) add(Do::open, i);
+        for (const int i : held) add(Do::open, i);
         loop(Role::serial, rows, [&] {
           steps(phase, -1, false);
           steps(phase, -1, true);
           for (const int i : reductions) add(Do::accumulate, i);
         });
-        for (const int i : reductions) add(Do::put, i);
+        for (const int i : held) add(Do::put, i);
       });
     };
-    for (const int i : reductions) add(Do::clear, i);
+    for (const int i : held) add(Do::clear, i);
     if (reductions.empty()) return loop(Role::serial, in_pieces(8), group);
     loop(Role::serial, in_pieces(column_chunk), [&] {
       loop(Role::serial, in_pieces(8), group);

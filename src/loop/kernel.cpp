@@ -81,6 +81,7 @@ void settle(Kernel& kernel) {
             std::max(it.level, kernel.axes[static_cast<std::size_t>(atom.number)].inner ? Level::inner : Level::outer);
       return false;
     });
+    if (it.kind == Kind::scan) it.level = Level::inner;
     if (it.kind != Kind::reduce || it.over_carried) continue;
     it.level = Level::outer;
     ++it.phase;
@@ -151,6 +152,11 @@ void verify(const Kernel& kernel) {
     } else {
       WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i,
                  " stands above its operands");
+    }
+    if (instruction.kind == Kind::scan) {
+      const DType dtype = kernel.body[static_cast<std::size_t>(instruction.args[0])].dtype;
+      WEFT_CHECK(instruction.level == Level::inner && instruction.op != Op::argmax && instruction.dtype == dtype,
+                 kernel.name, ": v", i, " scans no inner values of its dtype");
     }
     if (instruction.kind == Kind::apply && info(instruction.op).arity > 0) {
       std::size_t first = instruction.op == Op::where ? 1 : 0;
@@ -249,6 +255,7 @@ std::string to_text(const Kernel& kernel) {
         text += std::string(v.joins ? "join_" : "reduce_") + info(v.op).name + (v.over_carried ? "_of_rows(" : "(") +
                 args + (v.op == Op::argmax ? "; " + index : "") + ")";
         break;
+      case Kind::scan: text += std::string("scan_") + info(v.op).name + "(" + args + ")"; break;
       case Kind::store: text += place + " = " + args; break;
     }
     if (!bounds[i].same(Dim(0))) text += " below " + dims::to_string(bounds[i]);

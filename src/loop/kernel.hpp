@@ -8,6 +8,7 @@
 // `outer` on outer axes (or on reductions), `inner` on inner axes. A reduction's operand is inner, its result outer;
 // `phase` counts the reductions that must be complete before the instruction can run (softmax: max is phase 0, the sum
 // of exp phase 1, the quotient phase 2). An inner value that a later phase needs is computed again there, or reloaded.
+// A scan is an inner value: each phase walks the inner axes in order.
 //
 // Stores are the only effects. Every element of an output is written exactly once. Buffers may alias only as the memory
 // plan says: an output may be the same memory as an input that is read at the same index in the same phase or before.
@@ -29,6 +30,7 @@ enum class Kind : std::uint8_t {
   bitcast,      // args[0]'s bits as dtype
   random_bits,  // args: seed, offset (i64); index: the element; result u32 bits as i64 in [0, 2^32)
   reduce,  // sum, prod, amax, amin or argmax of args[0] over the inner axes; argmax also reads `index` (the position)
+  scan,    // sum, prod, amax or amin of args[0] over the points of the inner axes up to this one
   store,   // buffer[index] = args[0]
 };
 
@@ -36,7 +38,7 @@ enum class Level : std::uint8_t { once, outer, inner };
 
 struct Instruction {
   Kind kind = Kind::constant;
-  Op op = Op::data;          // apply, reduce
+  Op op = Op::data;          // apply, reduce, scan
   DType dtype = DType::f32;  // of the result; store: of the value
   Level level = Level::once;
   std::uint16_t phase = 0;
@@ -70,7 +72,7 @@ struct Kernel {
   int vector_axis = -1;    // -1: a kernel of one element
   std::vector<Instruction> body;
   std::vector<Buffer> buffers;
-  int predicate = -1;  // a buffer of one i32: where it is not 0 the kernel stores nothing
+  int predicate = -1;                 // a buffer of one i32: where it is not 0 the kernel stores nothing
   std::vector<Dim> parameters;        // its size slots: symbol i in this kernel's expressions is slot i, whose value is
                                       // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
                                       // so share one text.

@@ -24,6 +24,22 @@ std::vector<int> Nester::reductions_of(int phase) const {
   return found;
 }
 
+std::vector<int> Nester::scans_of(int phase) const {
+  std::vector<int> found;
+  for (const Step& step : walk(phase))
+    if (at(step.instruction).kind == Kind::scan && (step.how == Step::How::compute || step.how == Step::How::keep))
+      found.push_back(step.instruction);
+  return found;
+}
+
+void Nester::start_scans(int phase, State state) {
+  for (const int i : scans_of(phase)) {
+    const bool again = nest_.states[static_cast<std::size_t>(i)] != State::none;
+    hold(i, state);
+    add(again ? Statement::Kind::clear : Statement::Kind::start, i);
+  }
+}
+
 void Nester::compute(int i) {
   const Kind kind = at(i).kind;
   add(kind == Kind::reduce  ? Statement::Kind::result

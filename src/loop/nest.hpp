@@ -47,13 +47,14 @@ struct Statement {
     recall,      // its value, read from its local memory
     keep,        // its value is put into its local memory
     store,       // a store
-    start,       // the state of a reduction begins
+    start,       // the state of a reduction or a scan begins
     clear,       // ... and begins again
     open,        // the columns of the lanes' state are taken into registers
     accumulate,  // the reduction's operand at this point is added
     put,         // ... and put back
     close,       // the end of a chunk
-    join,        // the threads of a team join what each has; neighbouring joins are one
+    join,        // the threads of a team join what each has; neighbouring joins are one. Of a scan: what the threads
+                 // before this one have
     result,      // the reduction has its value
     barrier,     // the threads of a team wait for each other
     ask,         // the predicate is read: where it is not 0, nothing is stored from here on
@@ -69,7 +70,7 @@ struct Statement {
   std::vector<Statement> body = {};  // loop
 };
 
-// How a reduction is held while it is walked.
+// How a reduction or a scan is held while it is walked.
 enum class State : std::uint8_t {
   none,
   row,      // lanes, which are folded at the end; device: a register of each thread, which the team joins
@@ -127,6 +128,7 @@ class Nester {
   static std::vector<Walked> walked(const std::vector<int>& axes);
   const std::vector<Step>& walk(int phase) const { return nest_.analysis.walks[static_cast<std::size_t>(phase)]; }
   std::vector<int> reductions_of(int phase) const;
+  std::vector<int> scans_of(int phase) const;  // those that the walk computes
 
   void add(Statement::Kind kind, int instruction = -1, int from = -1) {
     block_->push_back({kind, instruction, from, Role::serial, {}, {}});
@@ -136,6 +138,8 @@ class Nester {
   void step(const Step& step);
   // What the analysis keeps between walks over the inner axes.
   void keep_values(Scope scope);
+  // The state of a scan begins, or begins again in a later walk.
+  void start_scans(int phase, State state);
   void hold(int reduction, State state) { nest_.states[static_cast<std::size_t>(reduction)] = state; }
   template <class Body>
   void loop(Role role, std::vector<Walked> axes, Body body) {

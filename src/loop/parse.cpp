@@ -156,12 +156,15 @@ class Parser final : TextReader {
       name.remove_prefix(it.joins ? 5 : 7);
       it.over_carried = name.ends_with("_of_rows");
       if (it.over_carried) name.remove_suffix(8);
+    } else if (name.starts_with("scan_")) {
+      it.kind = Kind::scan;
+      name.remove_prefix(5);
     } else if (name == "cast" || name == "bitcast" || name == "random_bits") {
       it.kind = name == "cast" ? Kind::cast : name == "bitcast" ? Kind::bitcast : Kind::random_bits;
     } else {
       it.kind = Kind::apply;
     }
-    if (it.kind == Kind::apply || it.kind == Kind::reduce) {
+    if (it.kind == Kind::apply || it.kind == Kind::reduce || it.kind == Kind::scan) {
       int op = 0;
       while (op < op_count && name != info(static_cast<Op>(op)).name) ++op;
       if (op == op_count) refuse("a primitive");

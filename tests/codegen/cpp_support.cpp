@@ -172,7 +172,9 @@ class Interpreter {
         values_[i].resize(is_inner ? static_cast<std::size_t>(inner_count_) : 1);
         for (std::size_t p = 0; p < values_[i].size(); ++p) {
           move(inner, static_cast<Int>(p));
-          values_[i][p] = it.kind == Kind::reduce ? reduce(it, inner) : value(it, p);
+          values_[i][p] = it.kind == Kind::reduce ? reduce(it, inner, inner_count_)
+                          : it.kind == Kind::scan ? reduce(it, inner, static_cast<Int>(p) + 1)
+                                                  : value(it, p);
         }
       }
     }
@@ -256,14 +258,15 @@ class Interpreter {
       default: throw_internal({}, "not interpreted");
     }
   }
-  Number reduce(const Instruction& it, const std::vector<int>& inner) {
+  // Over the first `count` points of the inner axes.
+  Number reduce(const Instruction& it, const std::vector<int>& inner, Int count) {
     const DType dtype = kernel_.body[static_cast<std::size_t>(it.args[0])].dtype;
     Number total;
     double magnitude = 0;
     if (it.op == Op::prod) total.real = total.integer = 1;
     if (it.op == Op::amax || it.op == Op::amin) total = read(it.args[0], 0);
     Number best = inner_count_ ? read(it.args[0], 0) : Number();
-    for (Int p = 0; p < inner_count_; ++p) {
+    for (Int p = 0; p < count; ++p) {
       const Number& x = read(it.args[0], static_cast<std::size_t>(p));
       move(inner, p);
       switch (it.op) {

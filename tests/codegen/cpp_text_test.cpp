@@ -88,6 +88,43 @@ TEST_CASE("text to kernel: transposes, with what they read and write the other w
   check_all(trials);
 }
 
+TEST_CASE("text to kernel: scans of rows and of columns, between what feeds them and what reads them") {
+  std::vector<Trial> trials;
+  const auto add = [&](const std::string& name, const std::string& rows, const std::string& columns, bool along,
+                       const char* op, const char* type) {
+    const std::string size = std::to_string(std::stoi(rows) * std::stoi(columns)), t = type;
+    const std::string axes = along ? "outer i0<" + rows + " inner i1<" + columns + " vector"
+                                   : "outer i0<" + columns + " vector inner i1<" + rows;
+    const std::string at = along ? "[" + columns + "*i0 + i1]" : "[" + columns + "*i1 + i0]";
+    trials.emplace_back(loop::parse_kernel(
+        "weft_scan_" + name + "(" + t + " p0[" + size + "], out " + t + " p1[" + size + "], out " + t + " p2[" + size +
+        "])\n  " + axes + "\n  inner0 v0 " + t + " = p0" + at + "\n  inner0 v1 " + t + " = mul(v0, v0)\n  inner0 v2 " +
+        t + " = scan_" + op + "(v1)\n  inner0 v3 " + t + " = add(v2, v0)\n  inner0 v4 " + t +
+        " = scan_amax(v3)\n  inner0 p1" + at + " = v3\n  inner0 p2" + at + " = v4\n"));
+  };
+  int number = 0;
+  for (const bool along : {true, false})
+    for (const auto& [rows, columns] : {std::pair{"3", "1"}, {"5", "70"}, {"70", "33"}, {"3", "3000"}, {"300", "200"}})
+      ++number,
+          add(std::to_string(number), rows, columns, along, number % 2 ? "sum" : "amin", number % 3 ? "f32" : "f64");
+  add("of_integers", "7", "1001", true, "sum", "i64");
+  add("prod", "7", "100", true, "prod", "i32");
+  add("prod_of_columns", "100", "7", false, "prod", "i32");
+  // A row of two runs, walked twice; in the second walk the scan is computed again, or kept.
+  for (const char* length : {"40", "4000"}) {
+    const std::string n = length, all = std::to_string(6 * std::stoi(n)), half = std::to_string(3 * std::stoi(n));
+    trials.emplace_back(loop::parse_kernel("weft_scan_shares_" + n + "(f32 p0[" + all + "], out f32 p1[" + all +
+                                           "])\n  outer i0<2 inner i1<3 inner i2<" + n + R"( vector
+  inner0 v0 f32 = p0[)" + half + "*i0 + i1 + 3*i2]\n" +
+                                           R"(  inner0 v1 f32 = exp(v0)
+  inner0 v2 f32 = scan_sum(v1)
+  outer1 v3 f32 = reduce_amax(v2)
+  inner1 v4 f32 = div(v2, v3)
+  inner1 p1[)" + half + "*i0 + i1 + 3*i2] = v4\n"));
+  }
+  check_all(trials);
+}
+
 TEST_CASE("text to kernel: everything to one number, folded chunk by chunk and joined") {
   const loop::Stages stages = loop::cut_reductions(loop::parse_kernel(sum_of_all), 4096);
   REQUIRE(stages.kernels.size() == 2);

@@ -125,6 +125,37 @@ TEST_CASE("on a device what lies across the lanes passes through a tile in share
   CHECK(few.locals.empty());
 }
 
+TEST_CASE("a scan: in order on the lanes of the host, joined among a device's threads pack by pack") {
+  const loop::Kernel kernel = loop::parse_kernel(R"(scanned(f32 p0[9000], out f32 p1[9000])
+  outer i0<3 inner i1<3000 vector
+  inner0 v0 f32 = p0[3000*i0 + i1]
+  inner0 v1 f32 = scan_sum(v0)
+  inner0 v2 f32 = add(v0, v1)
+  inner0 p1[3000*i0 + i1] = v2
+)");
+  CHECK(on_host(kernel) == R"(  pool i0
+    start v1
+    lanes i1
+      value v0
+      value v1
+      value v2
+      store v3
+)");
+  CHECK(on_device(kernel) == R"(  grid i0
+    start v1
+    team i1 by 4
+      lanes i1
+        value v0
+        accumulate v1
+      join v1
+      lanes i1
+        value v0
+        value v1
+        value v2
+        store v3
+)");
+}
+
 TEST_CASE("on a device a long row is fetched, but not from a place that a value decides") {
   const auto fetched = [](const std::string& place) {
     const loop::Nest nest =
