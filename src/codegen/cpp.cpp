@@ -244,7 +244,10 @@ class Generator : Writer {
     }
     const char* kind = nullptr;
     switch (state(i)) {
-      case State::row: kind = argmax ? "row_argmax" : at(i).joins ? "joined_row" : "row_reduction"; break;
+      case State::row:
+        if (at(i).online) return "online_row<" + accumulated(i) + "> " + reduction(i) + ";";
+        kind = argmax ? "row_argmax" : at(i).joins ? "joined_row" : "row_reduction";
+        break;
       case State::packed: kind = "packed_row_reduction"; break;
       case State::lanes: kind = argmax ? "argmax_lanes" : at(i).joins ? "joined_lanes" : "column_lanes"; break;
       case State::columns:
@@ -288,6 +291,7 @@ class Generator : Writer {
   }
   void accumulate(int i) {
     std::string x = operand(i);
+    if (at(i).online && at(i).args[2] >= 0) x += ", " + value_name(at(i).args[2]);
     if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
     const bool in_row = state(i) == State::row || state(i) == State::packed;
     line(reduction(i) + (state(i) == State::columns ? "_lanes" : "") + ".add(" + x + (in_row ? ", n" : "") + ");");

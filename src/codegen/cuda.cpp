@@ -433,6 +433,7 @@ class Generator : DeviceWriter {
       return std::string("Scan<") + operation(at(i).op) + ", " + accumulated(i) + ", " +
              number(analysis_.form == Form::rows ? team_.width : 1) + ">";
     if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
+    if (at(i).online) return "OnlineSum<" + accumulated(i) + ">";
     return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
   }
   // Columns that a thread holds itself have a state for each of its elements.
@@ -448,6 +449,7 @@ class Generator : DeviceWriter {
   void accumulate(int i) {
     std::string x = operand(i);
     if (at(i).op == Op::argmax) x += ", long(" + text_of(at(i).index) + ")";
+    if (at(i).online && at(i).args[2] >= 0) x += ", " + v(at(i).args[2]);
     if (at(i).kind == Kind::scan) x = (team_.width > 1 ? "j, " : "0, ") + x;
     line(held(i) + ".add(" + x + ");");
   }

@@ -78,7 +78,7 @@ class Analyzer {
         f.last |= facts(operand).last;
       };
       for (const std::int32_t arg : v.args)
-        if (arg >= 0) read(arg);
+        if (arg >= 0 && !is_found_beside(v, arg)) read(arg);
       f.axes |= axes_in(v.index);
       for (const int value : values_in(v.index)) read(value);
       if (v.kind == Kind::reduce && v.over_carried) {

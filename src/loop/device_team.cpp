@@ -172,6 +172,13 @@ bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int 
   return it.kind == Kind::load || analysis.facts[static_cast<std::size_t>(it.args[0])].vector;
 }
 
+bool holds_row(const Kernel& kernel) {
+  Analysis analysis = analyze(kernel, {.buffers = 0});
+  std::vector<int> fetched;
+  choose_team(kernel, analysis, fetched);
+  return !fetched.empty() || !analysis.kept.empty();
+}
+
 bool has_scans(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(),
                      [](const Instruction& it) { return it.kind == Kind::scan; });

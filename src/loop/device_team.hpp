@@ -8,6 +8,8 @@ namespace weft::loop {
 // `fetched`: the loads whose packs are to be read from shared memory.
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
 
+// Whether a row is in registers or in shared memory when it is walked again.
+bool holds_row(const Kernel& kernel);
 bool has_scans(const Kernel& kernel);
 // Whether a load or store goes through tiles of the lanes and this axis.
 bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);

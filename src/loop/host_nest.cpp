@@ -159,7 +159,7 @@ class HostNest : Nester {
     for (const int i : reductions_of(phase)) (at(i).over_carried ? columns : rows).push_back(i);
     const bool single_run = analysis().inner.empty();
     for (const int i : rows) {
-      const bool packed = !single_run && rounds(i) && !at(i).joins;
+      const bool packed = !single_run && rounds(i) && !at(i).joins && !at(i).online;
       hold(i, packed ? State::packed : State::row);
       add(Do::start, i);
     }

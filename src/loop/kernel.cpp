@@ -36,6 +36,10 @@ std::int64_t block_of(const Kernel& kernel) {
   return block;
 }
 
+bool is_found_beside(const Instruction& instruction, std::int32_t operand) {
+  return instruction.online && operand == instruction.args[1];
+}
+
 int weight(const Instruction& instruction) {
   if (instruction.kind == Kind::random_bits) return 40;
   return instruction.kind == Kind::apply ? info(instruction.op).cost : 1;
@@ -73,7 +77,7 @@ void settle(Kernel& kernel) {
       it.phase = std::max(it.phase, kernel.body[operand].phase);
     };
     for (const std::int32_t arg : it.args)
-      if (arg >= 0) read(static_cast<std::size_t>(arg));
+      if (arg >= 0 && !is_found_beside(it, arg)) read(static_cast<std::size_t>(arg));
     dims::any_atom(it.index, [&](const DimNode& atom) {
       if (atom.kind == DimKind::value) read(static_cast<std::size_t>(atom.number));
       if (atom.kind == DimKind::axis)
@@ -143,8 +147,17 @@ void verify(const Kernel& kernel) {
       WEFT_CHECK(static_cast<std::size_t>(arg) < i, kernel.name, ": v", i, " reads v", arg);
       const Instruction& operand = kernel.body[static_cast<std::size_t>(arg)];
       WEFT_CHECK(operand.kind != Kind::store, kernel.name, ": v", i, " reads a store");
+      if (is_found_beside(instruction, arg)) continue;
       level = std::max(level, operand.level);
       phase = std::max(phase, operand.phase);
+    }
+    if (instruction.online) {
+      const Instruction& greatest = kernel.body[static_cast<std::size_t>(instruction.args[1])];
+      WEFT_CHECK(instruction.kind == Kind::reduce && instruction.op == Op::sum && greatest.kind == Kind::reduce &&
+                     greatest.op == Op::amax && greatest.args[0] == instruction.args[0] &&
+                     greatest.phase == instruction.phase &&
+                     kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
+                 kernel.name, ": v", i, " is no online sum of a row");
     }
     if (instruction.kind == Kind::reduce && !instruction.over_carried) {
       WEFT_CHECK(instruction.level == Level::outer && instruction.phase == phase + 1, kernel.name, ": v", i,
@@ -252,8 +265,11 @@ std::string to_text(const Kernel& kernel) {
       case Kind::bitcast: text += "bitcast(" + args + ")"; break;
       case Kind::random_bits: text += "random_bits(" + args + "; " + index + ")"; break;
       case Kind::reduce:
-        text += std::string(v.joins ? "join_" : "reduce_") + info(v.op).name + (v.over_carried ? "_of_rows(" : "(") +
-                args + (v.op == Op::argmax ? "; " + index : "") + ")";
+        text += std::string(v.joins    ? "join_"
+                            : v.online ? "online_"
+                                       : "reduce_") +
+                info(v.op).name + (v.over_carried ? "_of_rows(" : "(") + args +
+                (v.op == Op::argmax ? "; " + index : "") + ")";
         break;
       case Kind::scan: text += std::string("scan_") + info(v.op).name + "(" + args + ")"; break;
       case Kind::store: text += place + " = " + args; break;

@@ -50,6 +50,8 @@ struct Instruction {
   std::uint32_t node = 0;     // the graph node it came from, for the kernel's comments
   bool over_carried = false;  // reduce: over the carried axes instead of the inner ones
   bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
+  bool online = false;  // reduce, sum: of exp(args[0] - args[1]), times args[2] where there is one, in the walk that
+                        // finds args[1], the amax of args[0]
 };
 
 struct Axis {
@@ -101,6 +103,8 @@ Dim over_symbols(Dim dim, const Kernel& kernel);
 // Every load of `argument` happens at the index where `result` is stored, and before that store: they may be one
 // memory. Both are the plan's buffers.
 bool may_overwrite(const Kernel& kernel, int argument, int result);
+// The operand is a result of the walk in which the instruction is accumulated, not one before it.
+bool is_found_beside(const Instruction& instruction, std::int32_t operand);
 int weight(const Instruction& instruction);  // one evaluation, against an addition
 
 // The kernel over other axes: axis number a stands for replacement[a] in every index.

@@ -151,7 +151,8 @@ class Parser final : TextReader {
     }
     std::string_view name = word();
     it.joins = name.starts_with("join_");
-    if (it.joins || name.starts_with("reduce_")) {
+    it.online = name.starts_with("online_");
+    if (it.joins || it.online || name.starts_with("reduce_")) {
       it.kind = Kind::reduce;
       name.remove_prefix(it.joins ? 5 : 7);
       it.over_carried = name.ends_with("_of_rows");

@@ -4,7 +4,9 @@
 #include <map>
 
 #include "base/fail.hpp"
+#include "loop/device_team.hpp"
 #include "loop/nest.hpp"
+#include "loop/online.hpp"
 #include "loop/pick.hpp"
 
 namespace weft {
@@ -382,6 +384,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
+  if (!on_host && inner && !loop::holds_row(kernel)) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
   loop::Stages stages;

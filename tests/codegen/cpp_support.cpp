@@ -258,6 +258,15 @@ class Interpreter {
       default: throw_internal({}, "not interpreted");
     }
   }
+  // Of an online sum.
+  Number term(const Instruction& it, std::size_t p) {
+    Number both[3] = {read(it.args[0], p), read(it.args[1], p), {}};
+    both[0] = apply(Op::sub, it.dtype, it.dtype, both, 2);
+    both[0] = apply(Op::exp, it.dtype, it.dtype, both, 1);
+    if (it.args[2] < 0) return both[0];
+    both[1] = read(it.args[2], p);
+    return apply(Op::mul, it.dtype, it.dtype, both, 2);
+  }
   // Over the first `count` points of the inner axes.
   Number reduce(const Instruction& it, const std::vector<int>& inner, Int count) {
     const DType dtype = kernel_.body[static_cast<std::size_t>(it.args[0])].dtype;
@@ -265,9 +274,11 @@ class Interpreter {
     double magnitude = 0;
     if (it.op == Op::prod) total.real = total.integer = 1;
     if (it.op == Op::amax || it.op == Op::amin) total = read(it.args[0], 0);
+    const double scaled = it.online ? 4 : 1;  // partial sums are scaled when a greater element comes, and when joined
     Number best = inner_count_ ? read(it.args[0], 0) : Number();
     for (Int p = 0; p < count; ++p) {
-      const Number& x = read(it.args[0], static_cast<std::size_t>(p));
+      const Number x =
+          it.online ? term(it, static_cast<std::size_t>(p)) : read(it.args[0], static_cast<std::size_t>(p));
       move(inner, p);
       switch (it.op) {
         case Op::sum:
@@ -303,7 +314,7 @@ class Interpreter {
       }
     }
     // Within a chunk of 4096, 16 additions on each lane, 2 and 4 to join them; of columns 64. Then in double.
-    if (it.op == Op::sum) total.error += 80 * unit_of(it.dtype) * magnitude;
+    if (it.op == Op::sum) total.error += scaled * 80 * unit_of(it.dtype) * magnitude;
     return total;
   }
 

@@ -1,8 +1,11 @@
 // From the text of the loop IR to kernels that run: each is held against plain loops.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "base/fail.hpp"
 #include "codegen/cpp.hpp"
+#include "loop/online.hpp"
 #include "loop/parse.hpp"
 #include "loop/pick.hpp"
 #include "loop/stages.hpp"
@@ -149,6 +152,56 @@ TEST_CASE("text to kernel: everything to one number, folded chunk by chunk and j
     kernel.name += "_" + std::to_string(i);
     trials.emplace_back(std::move(kernel));
   }
+  check_all(trials);
+}
+
+TEST_CASE("text to kernel: online softmax, and sums that it weighs") {
+  const auto rows = [](const std::string& name, const std::string& columns) {
+    const std::string all = std::to_string(5 * std::stoi(columns)), at = "[" + columns + "*i0 + i1]";
+    return loop::parse_kernel("weft_online_" + name + "(f32 p0[" + all + "], f32 p1[" + all + "], out f32 p2[" + all +
+                              "], out f32 p3[5])\n  outer i0<5 inner i1<" + columns + " vector\n  inner0 v0 f32 = p0" +
+                              at + "\n  outer1 v1 f32 = reduce_amax(v0)\n" + R"(  inner1 v2 f32 = sub(v0, v1)
+  inner1 v3 f32 = exp(v2)
+  outer2 v4 f32 = reduce_sum(v3)
+  inner0 v5 f32 = p1)" + at + R"(
+  inner1 v6 f32 = mul(v5, v3)
+  outer2 v7 f32 = reduce_sum(v6)
+  inner2 v8 f32 = div(v3, v4)
+  outer2 v9 f32 = div(v7, v4)
+  inner2 p2)" + at + " = v8\n  outer2 p3[i0] = v9\n");
+  };
+  loop::Kernel kernel = rows("text", "1000");
+  loop::sum_online(kernel);
+  loop::verify(kernel);
+  CHECK(loop::to_text(kernel) == loop::to_text(loop::parse_kernel(
+                                     R"(weft_online_text(f32 p0[5000], f32 p1[5000], out f32 p2[5000], out f32 p3[5])
+  outer i0<5 inner i1<1000 vector
+  inner0 v0 f32 = p0[1000*i0 + i1]
+  outer1 v1 f32 = reduce_amax(v0)
+  inner1 v2 f32 = sub(v0, v1)
+  inner1 v3 f32 = exp(v2)
+  outer1 v4 f32 = online_sum(v0, v1)
+  inner0 v5 f32 = p1[1000*i0 + i1]
+  outer1 v6 f32 = online_sum(v0, v1, v5)
+  inner1 v7 f32 = div(v3, v4)
+  outer1 v8 f32 = div(v6, v4)
+  inner1 p2[1000*i0 + i1] = v7
+  outer1 p3[i0] = v8
+)")));
+  std::vector<Trial> trials;
+  for (const char* columns : {"1", "3", "16", "33", "1000", "9000", "40000"}) {
+    loop::Kernel online = rows(columns, columns);
+    loop::sum_online(online);
+    trials.emplace_back(std::move(online));
+    // Elements far below and far above the others, in both orders; a row of nothing but -inf has no softmax.
+    float* const x = trials.back().data<float>(0);
+    const int n = std::stoi(columns);
+    x[0] = -INFINITY;
+    x[n] = 100;
+    x[2 * n + n - 1] = 100;
+    if (n > 3) x[3 * n + 2] = -1000;
+  }
+  for (int i = 0; i < 3; ++i) trials.back().data<float>(0)[4 * 40000 + i] = i % 2 ? INFINITY : 3;
   check_all(trials);
 }
 

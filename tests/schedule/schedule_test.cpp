@@ -229,6 +229,18 @@ TEST_CASE("on a device kernels of one text that wait for nothing are one launch,
   CHECK(steps(Device::cuda(), 32) == 1);
 }
 
+TEST_CASE("on a device a softmax of rows that it can't hold is online") {
+  const auto is_online = [](Device device, std::int64_t columns) {
+    Traced t;
+    const Tensor rows = t.input(device, Shape::of(64, columns));
+    const Schedule schedule = make_schedule(inline_calls(t.graph({softmax(rows, 1)})), device, providers::all());
+    return to_text(schedule).find("online_sum") != std::string::npos;
+  };
+  CHECK(is_online(Device::cuda(), 60000));
+  CHECK_FALSE(is_online(Device::cuda(), 20000));
+  CHECK_FALSE(is_online(Device::cpu(), 60000));
+}
+
 TEST_CASE("on a device what a failed check must not write does nothing once the error word is set") {
   const auto text = [](Device device) {
     Traced t;
