@@ -67,6 +67,14 @@ Call softmax() {
   return of(bench::softmax_rows, sample({16384, 8192}, 4, dtype));
 }
 
+// Rows that no block can hold.
+Call softmax_of_long_rows() { return of(bench::softmax_rows, sample({1024, 131072}, 4)); }
+
+template <DType dtype>
+Call transpose() {
+  return of([](const Tensor& x) { return weft::transpose(x, 0, 1) + 1; }, sample({8192, 8192}, 1, dtype));
+}
+
 // c = gelu(a b + bias), 4096^3.
 template <DType dtype, weft::Gelu form>
 Call matmul() {
@@ -181,6 +189,9 @@ constexpr struct {
     {"gpu-pointwise", "f32-64M", pointwise, 16.0 * many},
     {"gpu-softmax", "f32-16384x8192", softmax<DType::f32>, 8.0 * 16384 * 8192},
     {"gpu-softmax", "bf16-16384x8192", softmax<DType::bf16>, 4.0 * 16384 * 8192},
+    {"gpu-softmax", "f32-1024x131072", softmax_of_long_rows, 8.0 * 1024 * 131072},
+    {"gpu-transpose", "f32-8192x8192", transpose<DType::f32>, 8.0 * 8192 * 8192},
+    {"gpu-transpose", "bf16-8192x8192", transpose<DType::bf16>, 4.0 * 8192 * 8192},
     {"gpu-matmul", "bf16-4096-bias-gelu-tanh", matmul<DType::bf16, weft::Gelu::tanh>},
     {"gpu-matmul", "bf16-4096-bias-gelu", matmul<DType::bf16, weft::Gelu::exact>},
     {"gpu-matmul", "f16-4096-bias-gelu-tanh", matmul<DType::f16, weft::Gelu::tanh>},

@@ -140,7 +140,10 @@ CASES = {
     "gpu-pointwise": {"f32-64M": function(
         lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z), *[(64 << 20,)] * 3)},
     "gpu-softmax": {"f32-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192)),
-                    "bf16-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192), dtype=bf16)},
+                    "bf16-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192), dtype=bf16),
+                    "f32-1024x131072": function(lambda x: F.softmax(x, -1), (1024, 131072))},
+    "gpu-transpose": {"f32-8192x8192": function(lambda x: (x.t() + 1).contiguous(), (8192, 8192)),
+                      "bf16-8192x8192": function(lambda x: (x.t() + 1).contiguous(), (8192, 8192), dtype=bf16)},
     "gpu-matmul": {"bf16-4096-bias-gelu-tanh": matmul(bf16, "tanh"),
                    "bf16-4096-bias-gelu": matmul(bf16, "none"),
                    "f16-4096-bias-gelu-tanh": matmul(torch.float16, "tanh")},
