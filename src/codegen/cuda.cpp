@@ -148,7 +148,7 @@ class Generator : DeviceWriter {
         inside_ = Inside::turn_of_rows;
         open_serial(it);
         break;
-      default: return write_pack(it.body);
+      default: pack_axis_ = it.axes[0].axis; return write_pack(it.body);
     }
     write(it.body);
     while (depth_ > depth_outside) close();
@@ -206,20 +206,23 @@ class Generator : DeviceWriter {
     blocks_ = units;
   }
 
-  // The points of a tile, neighbours on its last axis first.
+  // The packs of a tile, which lie along the second of its axes here.
   void open_team_of_tile(const Statement& it) {
     inside_ = Inside::turn;
-    const std::string size = number(team_.tile);
-    const int slow = it.axes[0].axis, fast = it.axes[1].axis;
-    line("#pragma unroll 4");
-    open("for (int point = threadIdx.x; point < " + number(team_.tile * team_.tile) +
-         "; point += " + number(team_.threads) + ") {");
-    line("const int at" + number(slow) + " = point / " + size + ", at" + number(fast) + " = point % " + size + ";");
-    for (const int axis : {slow, fast}) {
-      line("const index " + axis_name(axis) + " = first" + number(axis) + " + at" + number(axis) + ";");
+    const int slow = it.axes[0].axis, fast = it.axes[1].axis, packs = team_.tile / team_.width;
+    const std::string width = number(team_.width), first = "first" + number(fast);
+    const auto bound = [&](int axis, const std::string& at) {
       if (!(extent(axis) % Dim(team_.tile)).same(Dim(0)))
-        line("if (" + axis_name(axis) + " >= " + text_of(extent(axis)) + ") continue;");
-    }
+        line("if (" + at + " >= " + text_of(extent(axis)) + ") continue;");
+    };
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + number(team_.tile * packs / team_.threads) + "; ++turn) {");
+    line("const int point = threadIdx.x + turn * " + number(team_.threads) + ";");
+    line("const index " + axis_name(slow) + " = first" + number(slow) + " + point / " + number(packs) + ";");
+    line("const index pack = " + first + (team_.width == 1 ? "" : " / " + width) + " + point % " + number(packs) + ";");
+    bound(slow, axis_name(slow));
+    bound(fast, team_.width == 1 ? "pack" : "pack * " + width);
+    enter_pack("pack");
   }
 
   void open_grid_of_rows() {
@@ -300,19 +303,18 @@ class Generator : DeviceWriter {
     return std::string("Pack<") + memory_type(at(i).dtype) + ", " + number(team_.width) + ">";
   }
   std::string pack_place(int i) const {
-    const Access access = expressions_.access(at(i).index);
-    return place(at(i).buffer, access.rest) + " + begin";
+    return place(at(i).buffer, at(i).index - dims::axis(pack_axis_, pack_extent())) + " + begin";
   }
 
-  void enter_pack(const char* number) {
-    pack_ = number;
+  void enter_pack(std::string number) {
+    pack_ = std::move(number);
     pack_is_open_ = false;
     packs_.clear();
   }
   // Where this pack begins, and how many of its elements exist.
   void open_pack() {
     if (team_.width == 1) {
-      line("const index " + vector_name() + " = " + pack_ + ";");
+      line("const index " + pack_axis_name() + " = " + pack_ + ";");
       if (!all_exist_) line("const bool exists = turned < positions;");
       return;
     }
@@ -320,18 +322,18 @@ class Generator : DeviceWriter {
          number(team_.width) + ";");
     if (!all_exist_)
       line("const int n = turned < positions ? int(lesser<index>(" + number(team_.width) + ", " +
-           text_of(vector_extent()) + " - begin)) : 0;");
+           text_of(pack_extent()) + " - begin)) : 0;");
     else if (whole())
       line("constexpr int n = " + number(team_.width) + ";");
     else
-      line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(vector_extent()) + " - begin));");
+      line("const int n = int(lesser<index>(" + number(team_.width) + ", " + text_of(pack_extent()) + " - begin));");
   }
   void open_elements() {
     if (team_.width == 1) return open(all_exist_ ? "{" : "if (exists) {");
     line("#pragma unroll");
     open("for (int j = 0; j < " + number(team_.width) + "; ++j) {");
     if (!whole() || !all_exist_) line("if (j >= n) continue;");
-    line("const index " + vector_name() + " = begin + j;");
+    line("const index " + pack_axis_name() + " = begin + j;");
   }
 
   // A pack of neighbouring elements: loads of whole packs, each element, stores of whole packs. Where scans part the
@@ -415,7 +417,8 @@ class Generator : DeviceWriter {
   }
   std::string kept(int i) const {
     if (team_.tile == 0) return "kept" + number(i) + element(facts(i).vector);
-    return "kept" + number(i) + "[at" + number(team_.across) + "][at" + number(kernel_.vector_axis) + "]";
+    const auto in_tile = [](int axis) { return "[" + axis_name(axis) + " - first" + number(axis) + "]"; };
+    return "kept" + number(i) + in_tile(team_.across) + in_tile(kernel_.vector_axis);
   }
 
   // ---- reductions

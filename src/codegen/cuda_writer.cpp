@@ -44,6 +44,15 @@ std::string DeviceWriter::buffer_name(int buffer) const {
   return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
 }
 
+bool DeviceWriter::in_pack(int i) const {
+  if (team_.width == 1) return false;
+  if (pack_axis_ == kernel_.vector_axis) return loop::is_contiguous(kernel_, analysis_, i);
+  const Instruction& it = at(i);
+  if (it.kind != Kind::load && it.kind != Kind::store) return false;
+  const dims::Linear along = dims::linear_in(it.index, dims::axis(pack_axis_, pack_extent()));
+  return along.linear && along.coefficient.same(Dim(1));
+}
+
 void DeviceWriter::find_index_values() {
   index_values_.resize(kernel_.body.size());
   for (const Instruction& instruction : kernel_.body)

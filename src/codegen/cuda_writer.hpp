@@ -32,6 +32,8 @@ class DeviceWriter {
   std::string text_of(Dim dim) const { return expressions_.scalar(dim); }
   static std::string axis_name(int axis) { return "i" + std::to_string(axis); }
   std::string vector_name() const { return axis_name(kernel_.vector_axis); }
+  std::string pack_axis_name() const { return axis_name(pack_axis_); }
+  Dim pack_extent() const { return extent(pack_axis_); }
   Dim vector_extent() const { return extent(kernel_.vector_axis); }
   std::string buffer_name(int buffer) const;
   std::string block() const { return sets_ > 1 ? "block" : "blockIdx.x"; }
@@ -39,11 +41,12 @@ class DeviceWriter {
   static std::string v(int i) { return "v" + std::to_string(i); }
   static std::string number(std::int64_t n) { return std::to_string(n); }
   Dim product(const std::vector<int>& axes) const { return loop::extent_of(kernel_, axes); }
-  bool in_pack(int i) const { return team_.width > 1 && loop::is_contiguous(kernel_, analysis_, i); }
+  // Whether a load or store moves neighbours on the axis of packs.
+  bool in_pack(int i) const;
   // Packs of a row.
   Dim positions() const { return product(analysis_.inner) * loop::divide_up(vector_extent(), team_.width); }
   // All packs are full.
-  bool whole() const { return team_.width == 1 || (vector_extent() % Dim(team_.width)).same(Dim(0)); }
+  bool whole() const { return team_.width == 1 || (pack_extent() % Dim(team_.width)).same(Dim(0)); }
   void find_index_values();
 
   // ---- the head of the function ----
@@ -72,6 +75,7 @@ class DeviceWriter {
   const Expressions expressions_;
   std::vector<bool> index_values_;
   Inside inside_ = Inside::function;
+  int pack_axis_ = kernel_.vector_axis;  // along which packs lie here: the lanes, but where a tile is turned
   std::string text_;
   int depth_ = 0;
 };

@@ -70,7 +70,7 @@ class DeviceNest : Nester {
     for (const int i : stores) hold_tile(at(i).args[0]);
     loop(Role::grid, std::move(axes), [&] {
       if (!loads.empty()) {
-        loop(Role::team, {along, down}, [&] {
+        packs_of(along, down, [&] {
           for (const int i : loads) {
             compute(i);
             add(Do::keep, i);
@@ -78,7 +78,7 @@ class DeviceNest : Nester {
         });
         add(Do::barrier);
       }
-      loop(Role::team, {down, along}, [&] {
+      packs_of(down, along, [&] {
         for (const int i : loads) add(Do::recall, i);
         for (const bool last : {false, true})
           for (const int i : others)
@@ -88,7 +88,7 @@ class DeviceNest : Nester {
       });
       add(Do::barrier);
       if (stores.empty()) return;
-      loop(Role::team, {along, down}, [&] {
+      packs_of(along, down, [&] {
         std::vector<int> recalled;
         for (const int i : stores) {
           const int value = at(i).args[0];
@@ -99,6 +99,10 @@ class DeviceNest : Nester {
       });
       add(Do::barrier);
     });
+  }
+  template <class Body>
+  void packs_of(Walked slow, Walked fast, Body body) {
+    loop(Role::team, {slow, fast}, [&] { loop(Role::lanes, {{fast.axis}}, body); });
   }
   bool is_turned(int i) const { return turns(kernel_, analysis(), i, team().across); }
 

@@ -42,6 +42,11 @@ std::int64_t power_of_two_up_to(std::int64_t n) {
 
 Dim vector_extent(const Kernel& kernel) { return kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent; }
 
+// The text is expanded for each element of a pack.
+std::int64_t longest_pack(const Kernel& kernel) {
+  return kernel.body.size() > 400 ? 1 : kernel.body.size() > 160 ? 2 : 8;
+}
+
 int pack_width(const Kernel& kernel, const Analysis& analysis) {
   if (analysis.form == Form::columns || kernel.vector_axis < 0) return 1;
   const auto size = static_cast<int>(kernel.body.size());
@@ -53,9 +58,7 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
     largest = std::max(largest, bytes);
   }
   if (smallest == 0) return 1;
-  std::int64_t width = std::min<std::int64_t>({16 / smallest, 32 / largest, 8});
-  if (size > 160) width = std::min<std::int64_t>(width, 2);  // the text is expanded for each element of a pack
-  if (size > 400) width = 1;
+  std::int64_t width = std::min<std::int64_t>({16 / smallest, 32 / largest, longest_pack(kernel)});
   const Dim extent = vector_extent(kernel);
   if (extent.is_constant()) width = std::min(width, power_of_two_up_to(extent.constant()));
   return static_cast<int>(std::max<std::int64_t>(width, 1));
@@ -140,7 +143,7 @@ void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
   const auto is_long = [&](Dim extent) { return !extent.is_constant() || extent.constant() >= least; };
   if (kernel.vector_axis < 0 || !is_long(vector_extent(kernel))) return;
   int most = 0;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0, narrowest = 8;
   for (const int axis : analysis.outer) {
     if (!is_long(kernel.axes[static_cast<std::size_t>(axis)].extent)) continue;
     int count = 0;
@@ -155,13 +158,14 @@ void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
     if (count <= most) continue;
     most = count;
     bytes = held;
+    narrowest = smallest;
     team.across = axis;
-    team.tile = smallest <= 2 ? 64 : 32;
   }
+  if (most == 0) return;
   constexpr std::int64_t room = 40 << 10;  // of the 48 KB that need not be asked for
-  if (bytes * 64 * 65 > room && team.tile == 64) team.tile = 32;
-  if (bytes * 32 * 33 > room) team.tile = 0;
-  if (team.tile > 0) team.width = 1;
+  team.tile = bytes * 64 * 65 <= room ? 64 : bytes * 32 * 33 <= room ? 32 : 0;
+  const std::int64_t turns = team.tile * team.tile / team.threads;
+  if (turns > 0) team.width = static_cast<int>(std::min({8 / narrowest, turns, longest_pack(kernel)}));
 }
 
 }  // namespace

@@ -97,23 +97,26 @@ TEST_CASE("on a device what lies across the lanes passes through a tile in share
   outer0 v2 f32 = add(v0, v1)
   outer0 p2[11000*i0 + 110*i1 + i2] = v2
   outer0 p3[11000*i0 + 100*i2 + i1] = v2
-)")) == R"(  shared v0 i1 by 32 i2 by 32
-  shared v2 i1 by 32 i2 by 32
-  grid i0 i1 by 32 i2 by 32
-    team i2 by 32 i1 by 32
-      value v0
-      keep v0
+)")) == R"(  shared v0 i1 by 64 i2 by 64
+  shared v2 i1 by 64 i2 by 64
+  grid i0 i1 by 64 i2 by 64
+    team i2 by 64 i1 by 64
+      lanes i1
+        value v0
+        keep v0
     barrier
-    team i1 by 32 i2 by 32
-      recall v0
-      value v1
-      value v2
-      store v3
-      keep v2
+    team i1 by 64 i2 by 64
+      lanes i2
+        recall v0
+        value v1
+        value v2
+        store v3
+        keep v2
     barrier
-    team i2 by 32 i1 by 32
-      recall v2
-      store v4
+    team i2 by 64 i1 by 64
+      lanes i1
+        recall v2
+        store v4
     barrier
 )");
   // Few columns, or a place that a value decides, do not.
