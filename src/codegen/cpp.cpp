@@ -7,6 +7,7 @@
 #include <map>
 
 #include "codegen/cpp_writer.hpp"
+#include "loop/product_nest.hpp"
 
 namespace weft::codegen {
 
@@ -49,6 +50,8 @@ class Generator : Writer {
       case Statement::Kind::recall:
         return declare(i, facts(i).vector ? "load(" + kept(i) + ", n)" : "load_one(" + kept(i) + ")");
       case Statement::Kind::keep:
+        if (product_ >= 0)
+          return line((facts(i).vector ? "store(" : "store_one(") + in_panel(i) + ", " + value_name(i) + ");");
         return line(facts(i).vector ? "store(" + kept(i) + ", " + value_name(i) + ", n);"
                                     : "store_one(" + kept(i) + ", " + value_name(i) + ");");
       case Statement::Kind::start: return line(declaration(i));
@@ -62,6 +65,7 @@ class Generator : Writer {
       case Statement::Kind::close:
         return line(reduction(i) + (state(i) == State::columns ? ".close(" + columns() + ");" : ".close();"));
       case Statement::Kind::result: return declare(i, to_result(i, result(i)));
+      case Statement::Kind::multiply: return multiply(i);
       case Statement::Kind::ask: return line("if (*" + buffer_name(kernel_.predicate) + " != 0) return;");
       case Statement::Kind::join:
       case Statement::Kind::barrier:
@@ -87,7 +91,9 @@ class Generator : Writer {
     switch (it.role) {
       case Role::lanes: open_lanes(); break;
       case Role::serial: it.axes.back().piece > 1 ? open_pieces(it.axes) : open_serial(it.axes); break;
-      default: it.axes.size() > 0 && it.axes.back().piece == tile_rows ? open_tiles(it.axes) : open_units(it.axes);
+      default:
+        const bool tiles = !it.axes.empty() && it.axes.back().axis != kernel_.vector_axis && it.axes.back().piece > 1;
+        tiles ? open_tiles(it.axes) : open_units(it.axes);
     }
     write(it.body);
     while (depth() > depth_outside) close();
@@ -122,7 +128,8 @@ class Generator : Writer {
     const Range whole = inside ? found->second : Range{"0", flat_extent(axes)};
     const bool lanes = axes[0].axis == kernel_.vector_axis;
     const std::string piece = std::to_string(axes.back().piece);
-    const std::string name = !lanes                         ? axes.back().piece == column_chunk ? "chunk" : "group"
+    const std::string name = product_ >= 0                  ? "chunk"
+                             : !lanes                       ? axes.back().piece == column_chunk ? "chunk" : "group"
                              : analysis_.form == Form::rows ? "chunk"
                                                             : "strip";
     open("for (long " + name + " = " + whole.begin + "; " + name + " < " + whole.end + "; " + name + " += " + piece +
@@ -165,7 +172,6 @@ class Generator : Writer {
   }
 
   // The same where the last axis is taken in pieces: as many neighbouring units at a time, which are its rows.
-  static constexpr std::int64_t tile_rows = 16;
   void open_tiles(const std::vector<Walked>& axes) {
     const int row = axes.back().axis;
     std::vector<int> others = plain(axes);
@@ -174,7 +180,7 @@ class Generator : Writer {
     const std::string rows = divisor(extent(row)), last = extent_text(kernel_.vector_axis);
     open("for (long tile = begin, tile_end; tile < end; tile = tile_end) {");
     line("const long above = tile / " + rows + ", base = above * " + rows + ";");
-    line("tile_end = lesser(lesser(tile + 16, base + " + rows + "), end);");
+    line("tile_end = lesser(lesser(tile + " + std::to_string(axes.back().piece) + ", base + " + rows + "), end);");
     std::string rest = "above";
     if (in_blocks) {
       others.pop_back();
@@ -226,7 +232,7 @@ class Generator : Writer {
   std::string reduction(int i) const { return reduction_name(at(i).op) + std::to_string(i); }
   std::string accumulated(int i) const {
     const DType operand = at(at(i).args[0]).dtype;
-    const bool adds = at(i).op == Op::sum || at(i).op == Op::prod;
+    const bool adds = (at(i).op == Op::sum || at(i).op == Op::prod) && !at(i).multiplies;
     return adds && !is_floating(operand) ? "long" : element_type(operand);
   }
 
@@ -256,6 +262,10 @@ class Generator : Writer {
                : at(i).over_carried ? "column_chunk"
                                     : "column_reduction";
         break;
+      case State::tile:
+        return "product_tile<" + accumulated(i) + ", " + std::to_string(loop::host_tile.rows) + ", " +
+               std::to_string(loop::host_tile.columns) + ", " + std::to_string(loop::host_tile.depth) + "> " +
+               reduction(i) + ";";
       case State::none: break;
     }
     std::string arguments = (argmax ? "" : std::string(reduction_name(at(i).op)) + "_operation, ") + accumulated(i);
@@ -300,6 +310,7 @@ class Generator : Writer {
   std::string result(int i) const {
     const std::string held = reduction(i);
     switch (state(i)) {
+      case State::tile: return held + ".result(" + from_first(row_) + ", " + from_first(kernel_.vector_axis) + ")";
       case State::lanes: return held + ".result" + (at(i).joins ? "()" : "");
       case State::columns: return held + ".result(" + column() + ")";
       default: break;
@@ -311,6 +322,30 @@ class Generator : Writer {
     if (result_type(i) == element_type(at(i).dtype) && at(i).dtype != DType::boolean) return lanes;
     if (at(i).dtype == DType::boolean) return "convert<bool>(" + lanes + ")";
     return std::string("convert<") + element_type(at(i).dtype) + ">(" + lanes + ")";
+  }
+
+  // ---- products ----
+
+  // Where an axis stands in the tile, and how much of it the tile has.
+  std::string from_first(int axis) const {
+    const std::string first = range(axis).begin;
+    return axis_name(axis) + " - " + (first.find(' ') == std::string::npos ? first : "(" + first + ")");
+  }
+  std::string in_tile(int axis) const {
+    const Range part = range(axis);
+    const std::string first = part.begin.find(' ') == std::string::npos ? part.begin : "(" + part.begin + ")";
+    return first == "0" ? part.end : part.end + " - " + first;
+  }
+  // A panel of columns has 16 of them side by side, for all of its depth; one of rows has each row whole.
+  std::string in_panel(int i) const {
+    const int inner = nest_.local(i)->over[0].axis, other = nest_.local(i)->over[1].axis;
+    return "kept" + std::to_string(i) + " + (" + from_first(other) + ") * " + std::to_string(loop::host_tile.depth) +
+           " + (" + from_first(inner) + ")" + (facts(i).vector ? " * 16" : "");
+  }
+  void multiply(int i) {
+    const auto panel = [&](int side) { return "kept" + std::to_string(at(i).args[side]); };
+    line(reduction(i) + ".add(" + panel(0) + ", " + panel(1) + ", " + in_tile(row_) + ", " +
+         in_tile(kernel_.vector_axis) + ", " + in_tile(nest_.locals[0].over[0].axis) + ");");
   }
 
   // ---- local memory ----
@@ -325,6 +360,7 @@ class Generator : Writer {
     return "kept" + std::to_string(i) + " + " + expressions_.scalar(position(nest_.local(i)->over));
   }
 
+  const int product_ = loop::product_in(kernel_), row_ = product_ < 0 ? -1 : loop::product_rows(kernel_, analysis_);
   std::map<int, Range> ranges_;
   bool masked_ = false;
 };

@@ -83,8 +83,9 @@ void Writer::row_buffers() {
   for (const loop::Local& local : nest_.locals) {
     const int i = local.instruction;
     const char* type = at(i).dtype == DType::boolean ? "bool" : element_type(at(i).dtype);
-    line(std::string("alignas(64) ") + type + " kept" + std::to_string(i) + "[" +
-         expressions_.scalar(kernel_.inner_count()) + "];");
+    Dim points = kernel_.inner_count();
+    if (local.over.size() == 2 && local.over[0].piece > 1) points = local.over[0].piece * local.over[1].piece;
+    line(std::string("alignas(64) ") + type + " kept" + std::to_string(i) + "[" + expressions_.scalar(points) + "];");
   }
 }
 

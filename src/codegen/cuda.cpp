@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "codegen/cuda_writer.hpp"
 #include "loop/device_team.hpp"
+#include "loop/product_nest.hpp"
 
 namespace weft::codegen {
 
@@ -17,6 +18,7 @@ using loop::Role;
 using loop::Scope;
 using loop::State;
 using loop::Statement;
+using loop::Walked;
 
 namespace {
 
@@ -96,6 +98,8 @@ class Generator : DeviceWriter {
       case Statement::Kind::barrier: return line(team_barrier());
       case Statement::Kind::fetch: return fetch(i);
       case Statement::Kind::arrive: return line(is_ahead() ? "packs_arrive<1>();" : "packs_arrive<0>();");
+      case Statement::Kind::multiply:
+        return line("r" + number(i) + ".add(kept" + number(at(i).args[0]) + ", kept" + number(at(i).args[1]) + ");");
       case Statement::Kind::ask: return line("const bool stores = *" + buffer_name(kernel_.predicate) + " == 0;");
       case Statement::Kind::join:
       case Statement::Kind::open:
@@ -119,7 +123,7 @@ class Generator : DeviceWriter {
         return analysis_.form == Form::columns ? "active && member == 0"
                : analysis_.form == Form::rows  ? "member == 0"
                                                : "";
-      case Inside::turn: return analysis_.form == Form::columns ? "active" : "";
+      case Inside::turn: return analysis_.form == Form::columns && team_.tile == 0 ? "active" : "";
       case Inside::element: break;
     }
     return "";
@@ -143,7 +147,12 @@ class Generator : DeviceWriter {
     const int depth_outside = depth_;
     switch (it.role) {
       case Role::grid: open_grid(); break;
-      case Role::team: team_.tile > 0 ? open_team_of_tile(it) : open_team(); break;
+      case Role::team:
+        team_.tile == 0            ? open_team()
+        : product_ < 0             ? open_team_of_tile(it)
+        : nest_.local(kept_in(it)) ? open_team_of_panel(it)
+                                   : open_team_of_sums(it);
+        break;
       case Role::serial:
         inside_ = Inside::turn_of_rows;
         open_serial(it);
@@ -157,6 +166,11 @@ class Generator : DeviceWriter {
 
   void open_serial(const Statement& it) {
     const std::vector<int> axes = plain(it);
+    if (const std::int64_t piece = it.axes.back().piece; piece > 1) {
+      const std::string first = "first" + number(axes[0]);
+      return open("for (index " + first + " = 0; " + first + " < " + text_of(extent(axes[0])) + "; " + first +
+                  " += " + number(piece) + ") {");
+    }
     const std::string i = axes.size() == 1 ? axis_name(axes[0]) : "carried";
     open("for (index " + i + " = 0; " + i + " < " + text_of(product(axes)) + "; ++" + i + ") {");
     if (axes.size() > 1) name_axes(axes, i);
@@ -167,7 +181,7 @@ class Generator : DeviceWriter {
     switch (analysis_.form) {
       case Form::pointwise: return team_.tile > 0 ? open_grid_of_tiles() : open_grid_of_packs();
       case Form::rows: return open_grid_of_rows();
-      case Form::columns: return open_grid_of_columns();
+      case Form::columns: return team_.tile > 0 ? open_grid_of_tiles() : open_grid_of_columns();
     }
   }
 
@@ -196,7 +210,7 @@ class Generator : DeviceWriter {
     const std::string size = number(team_.tile);
     for (const loop::Local& local : nest_.locals)
       line(std::string("__shared__ ") + memory_type(at(local.instruction).dtype) + " kept" + number(local.instruction) +
-           "[" + size + "][" + number(team_.tile + 1) + "];");
+           "[" + number(local.over[0].piece) + "][" + number(local.over[1].piece + 1) + "];");
     const Dim units = product(others) * down * along;
     line("const index units = " + text_of(units) + ", down = " + text_of(down) + ", along = " + text_of(along) + ";");
     open("for (index unit = " + block() + "; unit < units; unit += " + blocks() + ") {");
@@ -223,6 +237,43 @@ class Generator : DeviceWriter {
     bound(slow, axis_name(slow));
     bound(fast, team_.width == 1 ? "pack" : "pack * " + width);
     enter_pack("pack");
+  }
+
+  // The points of a product's panel. Those beyond an axis's end add nothing.
+  static int kept_in(const Statement& loop) {
+    return loop.body.back().kind == Statement::Kind::keep ? loop.body.back().instruction : -1;
+  }
+  void open_team_of_panel(const Statement& it) {
+    inside_ = Inside::turn;
+    const Walked slow = it.axes[0], fast = it.axes[1];
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < " + number(slow.piece * fast.piece / team_.threads) + "; ++turn) {");
+    line("const int point = threadIdx.x + turn * " + number(team_.threads) + ";");
+    const auto place = [&](const Walked& each, const char* which) {
+      return axis_name(each.axis) + " = first" + number(each.axis) + " + point " + which + " " + number(fast.piece);
+    };
+    line("const index " + place(slow, "/") + ", " + place(fast, "%") + ";");
+    std::string beyond;
+    for (const Walked& each : {slow, fast})
+      if (!(extent(each.axis) % Dim(each.piece)).same(Dim(0)))
+        beyond += (beyond.empty() ? "" : " || ") + axis_name(each.axis) + " >= " + text_of(extent(each.axis));
+    if (beyond.empty()) return;
+    open("if (" + beyond + ") {");
+    line(kept(kept_in(it)) + " = {};");
+    line("continue;");
+    close();
+  }
+  // The sums that are this thread's: every 16th row and column of the tile.
+  void open_team_of_sums(const Statement& it) {
+    inside_ = Inside::turn;
+    const int row = it.axes[0].axis, column = it.axes[1].axis;
+    line("#pragma unroll");
+    open("for (int turn = 0; turn < 16; ++turn) {");
+    line("const index " + axis_name(row) + " = first" + number(row) + " + threadIdx.x / 16 + turn / 4 * 16, " +
+         axis_name(column) + " = first" + number(column) + " + threadIdx.x % 16 + turn % 4 * 16;");
+    for (const int axis : {row, column})
+      if (!(extent(axis) % Dim(team_.tile)).same(Dim(0)))
+        line("if (" + axis_name(axis) + " >= " + text_of(extent(axis)) + ") continue;");
   }
 
   void open_grid_of_rows() {
@@ -417,8 +468,10 @@ class Generator : DeviceWriter {
   }
   std::string kept(int i) const {
     if (team_.tile == 0) return "kept" + number(i) + element(facts(i).vector);
-    const auto in_tile = [](int axis) { return "[" + axis_name(axis) + " - first" + number(axis) + "]"; };
-    return "kept" + number(i) + in_tile(team_.across) + in_tile(kernel_.vector_axis);
+    std::string place = "kept" + number(i);
+    for (const Walked& each : nest_.local(i)->over)
+      place += "[" + axis_name(each.axis) + " - first" + number(each.axis) + "]";
+    return place;
   }
 
   // ---- reductions
@@ -436,6 +489,7 @@ class Generator : DeviceWriter {
       return std::string("Scan<") + operation(at(i).op) + ", " + accumulated(i) + ", " +
              number(analysis_.form == Form::rows ? team_.width : 1) + ">";
     if (at(i).op == Op::argmax) return "ArgMax<" + accumulated(i) + ">";
+    if (at(i).multiplies) return "ProductTile<" + accumulated(i) + ">";
     if (at(i).online) return "OnlineSum<" + accumulated(i) + ">";
     return std::string("Reduction<") + operation(at(i).op) + ", " + accumulated(i) + ">";
   }
@@ -468,6 +522,7 @@ class Generator : DeviceWriter {
     std::string joined;
     switch (state(i)) {
       case State::columns: joined = held(i) + ".folded()"; break;
+      case State::tile: joined = held(i) + ".sums[turn / 4][turn % 4]"; break;
       case State::lanes:
         joined = "join_columns<" + number(team_.columns) + ", " + number(team_.members) + ">(" + held(i) + ")";
         break;
@@ -479,6 +534,7 @@ class Generator : DeviceWriter {
 
   int threads() const { return kernel_.vector_axis < 0 ? 1 : team_.threads; }
 
+  const int product_ = loop::product_in(kernel_);
   const bool scans_ = loop::has_scans(kernel_);
   bool all_exist_ = true;  // every thread that walks a row stands at a pack of it
   Dim blocks_ = 1;

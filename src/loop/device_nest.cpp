@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "loop/device_team.hpp"
+#include "loop/product_nest.hpp"
 
 namespace weft::loop {
 
@@ -255,6 +256,8 @@ class DeviceNest : Nester {
 
 }  // namespace
 
-Nest device_nest(const Kernel& kernel) { return DeviceNest(kernel).run(); }
+Nest device_nest(const Kernel& kernel) {
+  return product_in(kernel) >= 0 ? product_nest(kernel, device_tile, true) : DeviceNest(kernel).run();
+}
 
 }  // namespace weft::loop

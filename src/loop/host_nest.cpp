@@ -3,6 +3,7 @@
 
 #include "base/fail.hpp"
 #include "loop/nest.hpp"
+#include "loop/product_nest.hpp"
 
 namespace weft::loop {
 
@@ -294,6 +295,8 @@ class HostNest : Nester {
 
 }  // namespace
 
-Nest host_nest(const Kernel& kernel) { return HostNest(kernel).run(); }
+Nest host_nest(const Kernel& kernel) {
+  return product_in(kernel) >= 0 ? product_nest(kernel, host_tile, false) : HostNest(kernel).run();
+}
 
 }  // namespace weft::loop

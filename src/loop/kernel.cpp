@@ -166,6 +166,17 @@ void verify(const Kernel& kernel) {
       WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i,
                  " stands above its operands");
     }
+    if (instruction.multiplies) {
+      std::size_t inner = 0, reduced = 0, outer = 0;
+      for (const Axis& axis : kernel.axes) ++(axis.inner ? inner : outer);
+      for (const Instruction& other : kernel.body) {
+        reduced += other.kind == Kind::reduce || other.kind == Kind::scan;
+        WEFT_CHECK(other.kind != Kind::store || other.level != Level::inner, kernel.name, ": stores a product's terms");
+      }
+      WEFT_CHECK(
+          inner == 1 && outer >= 2 && reduced == 1 && !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
+          kernel.name, ": v", i, " is no product of rows and columns over one inner axis");
+    }
     if (instruction.kind == Kind::scan) {
       const DType dtype = kernel.body[static_cast<std::size_t>(instruction.args[0])].dtype;
       WEFT_CHECK(instruction.level == Level::inner && instruction.op != Op::argmax && instruction.dtype == dtype,
@@ -265,6 +276,10 @@ std::string to_text(const Kernel& kernel) {
       case Kind::bitcast: text += "bitcast(" + args + ")"; break;
       case Kind::random_bits: text += "random_bits(" + args + "; " + index + ")"; break;
       case Kind::reduce:
+        if (v.multiplies) {
+          text += "product(" + args + ")";
+          break;
+        }
         text += std::string(v.joins    ? "join_"
                             : v.online ? "online_"
                                        : "reduce_") +

@@ -52,6 +52,9 @@ struct Instruction {
   bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
   bool online = false;  // reduce, sum: of exp(args[0] - args[1]), times args[2] where there is one, in the walk that
                         // finds args[1], the amax of args[0]
+  bool multiplies = false;  // reduce, sum: of args[0] * args[1] in the order of the one inner axis, each term added
+                            // with one rounding where the machine can; args[0] differs from row to row, args[1] from
+                            // lane to lane, and the kernel reduces nothing else
 };
 
 struct Axis {

@@ -61,6 +61,7 @@ struct Statement {
     fetch,       // the team's packs of a load start on their way to shared memory: those of the row; in front of a loop
                  // over rows those of the first, inside of it those of the next
     arrive,      // those of this row are there
+    multiply,    // a product's panels are multiplied into its tile
   };
   Kind kind = Kind::value;
   int instruction = -1;
@@ -77,6 +78,7 @@ enum class State : std::uint8_t {
   packed,   // a row in several runs: elements are packed into whole vectors first
   lanes,    // the columns of the lanes, in registers
   columns,  // the columns of a strip, or of the whole row, in the first-level cache; device: registers of each thread
+  tile,     // the rows and columns of a product's tile, in the first-level cache; device: registers of each thread
 };
 
 // How a device is used.
@@ -87,8 +89,9 @@ struct Team {
   int threads = 256;
   std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers; else 0
   std::int64_t shared = 0;  // bytes of shared memory that hold fetched packs
-  int across = -1;          // an axis along which memory is closer than along the lanes: a team turns tiles of both
-  int tile = 0;             // ... of so many points each way
+  int across = -1;          // the other axis of tiles: one along which memory is closer than along the lanes, and which
+                            // a team turns, or the rows of a product
+  int tile = 0;             // their points each way
   int blocks = 0;           // that a multiprocessor is to hold at once; 0: as it comes
 };
 

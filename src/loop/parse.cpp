@@ -157,6 +157,10 @@ class Parser final : TextReader {
       name.remove_prefix(it.joins ? 5 : 7);
       it.over_carried = name.ends_with("_of_rows");
       if (it.over_carried) name.remove_suffix(8);
+    } else if (name == "product") {
+      it.kind = Kind::reduce;
+      it.multiplies = true;
+      name = "sum";
     } else if (name.starts_with("scan_")) {
       it.kind = Kind::scan;
       name.remove_prefix(5);

@@ -105,7 +105,7 @@ bool can_cut(const Kernel& kernel) {
   for (const Axis& axis : kernel.axes) inner += axis.inner;
   if (inner != 1) return false;
   return std::all_of(kernel.body.begin(), kernel.body.end(), [](const Instruction& it) {
-    if (it.kind == Kind::scan || it.online ||
+    if (it.kind == Kind::scan || it.online || it.multiplies ||
         (it.kind == Kind::reduce && (it.op == Op::argmax || it.phase > 1 || it.over_carried)))
       return false;
     return it.level != Level::inner || it.phase == 0;

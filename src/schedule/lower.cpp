@@ -8,6 +8,7 @@
 #include "loop/nest.hpp"
 #include "loop/online.hpp"
 #include "loop/pick.hpp"
+#include "loop/product.hpp"
 
 namespace weft {
 namespace {
@@ -383,6 +384,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);
+  loop::find_product(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
   if (!on_host && inner && !loop::holds_row(kernel)) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),

@@ -258,6 +258,10 @@ class Interpreter {
       default: throw_internal({}, "not interpreted");
     }
   }
+  Number product(const Instruction& it, std::size_t p) {
+    Number both[3] = {read(it.args[0], p), read(it.args[1], p), {}};
+    return apply(Op::mul, it.dtype, it.dtype, both, 2);
+  }
   // Of an online sum.
   Number term(const Instruction& it, std::size_t p) {
     Number both[3] = {read(it.args[0], p), read(it.args[1], p), {}};
@@ -274,11 +278,14 @@ class Interpreter {
     double magnitude = 0;
     if (it.op == Op::prod) total.real = total.integer = 1;
     if (it.op == Op::amax || it.op == Op::amin) total = read(it.args[0], 0);
-    const double scaled = it.online ? 4 : 1;  // partial sums are scaled when a greater element comes, and when joined
+    // A product adds all of a row one after the other.
+    const double in_order = it.multiplies ? 1 + static_cast<double>(count) / 80 : 1;
+    const double scaled =
+        in_order * (it.online ? 4 : 1);  // partial sums are scaled when a greater element comes, and when joined
     Number best = inner_count_ ? read(it.args[0], 0) : Number();
     for (Int p = 0; p < count; ++p) {
-      const Number x =
-          it.online ? term(it, static_cast<std::size_t>(p)) : read(it.args[0], static_cast<std::size_t>(p));
+      const auto point = static_cast<std::size_t>(p);
+      const Number x = it.multiplies ? product(it, point) : it.online ? term(it, point) : read(it.args[0], point);
       move(inner, p);
       switch (it.op) {
         case Op::sum:

@@ -8,6 +8,7 @@
 #include "loop/online.hpp"
 #include "loop/parse.hpp"
 #include "loop/pick.hpp"
+#include "loop/product.hpp"
 #include "loop/stages.hpp"
 #include "tests/codegen/cpp_support.hpp"
 
@@ -124,6 +125,94 @@ TEST_CASE("text to kernel: scans of rows and of columns, between what feeds them
   outer1 v3 f32 = reduce_amax(v2)
   inner1 v4 f32 = div(v2, v3)
   inner1 p1[)" + half + "*i0 + i1 + 3*i2] = v4\n"));
+  }
+  check_all(trials);
+}
+
+TEST_CASE("text to kernel: a packed product with what feeds its operands and what reads its sums") {
+  std::vector<Trial> trials;
+  const auto add = [&](const char* type, int batch, int rows, int columns, int depth, bool turned) {
+    const auto n = [](int x) { return std::to_string(x); };
+    const std::string t = type, left = n(batch * rows * depth), right = n(depth * columns),
+                      all = n(batch * rows * columns);
+    const std::string out = batch > 1 ? "outer i0<" + n(batch) + " " : "";
+    const int first = batch > 1;
+    const std::string i = "i" + n(first), j = "i" + n(first + 1), k = "i" + n(first + 2);
+    const std::string in_left = batch > 1 ? n(rows * depth) + "*i0 + " : "",
+                      in_all = batch > 1 ? n(rows * columns) + "*i0 + " : "";
+    const std::string at_left = turned ? n(rows) + "*" + k + " + " + i : n(depth) + "*" + i + " + " + k;
+    const std::string at_right = turned ? n(depth) + "*" + j + " + " + k : n(columns) + "*" + k + " + " + j;
+    trials.emplace_back(loop::parse_kernel(
+        "weft_product_" + n(static_cast<int>(trials.size())) + "(" + t + " p0[" + left + "], " + t + " p1[" + right +
+        "], " + t + " p2[" + n(columns) + "], " + t + " p3[" + n(rows) + "], out " + t + " p4[" + all + "])\n  " + out +
+        "outer " + i + "<" + n(rows) + " outer " + j + "<" + n(columns) + " vector inner " + k + "<" + n(depth) +
+        "\n  inner0 v0 " + t + " = p0[" + in_left + at_left + "]\n  outer0 v1 " + t + " = p3[" + i + "]\n  inner0 v2 " +
+        t + " = sub(v0, v1)\n  inner0 v3 " + t + " = p1[" + at_right + "]\n  inner0 v4 " + t +
+        " = neg(v3)\n  outer1 v5 " + t + " = product(v2, v4)\n  outer0 v6 " + t + " = p2[" + j + "]\n  outer1 v7 " + t +
+        " = add(v5, v6)\n  outer1 v8 " + t + " = maximum(v7, v1)\n  outer1 p4[" + in_all + n(columns) + "*" + i +
+        " + " + j + "] = v8\n"));
+  };
+  for (const char* type : {"f32", "f64", "i32", "i64"}) {
+    add(type, 1, 2, 3, 4, false);
+    add(type, 1, 70, 200, 33, true);
+  }
+  add("f32", 3, 25, 128, 300, false);
+  add("f32", 2, 64, 64, 64, false);
+  add("f32", 1, 31, 15, 1000, true);
+  check_all(trials);
+}
+
+TEST_CASE("text to kernel: a sum of products of integers is a product of panels, in the narrower dtype") {
+  const std::string head = R"(weft_integers(i32 p0[1400], i32 p1[3500], out i32 p2[1000])
+  outer i0<20 outer i1<50 )",
+                    operands = R"(  inner0 v0 i32 = p0[70*i0 + i2]
+  inner0 v1 i64 = cast(v0)
+  inner0 v2 i32 = p1[i1 + 50*i2]
+  inner0 v3 i64 = cast(v2)
+)";
+  const auto found = [](const std::string& text) {
+    loop::Kernel kernel = loop::parse_kernel(text);
+    loop::find_product(kernel);
+    loop::verify(kernel);
+    return kernel;
+  };
+  loop::Kernel kernel = found(head + "inner i2<70 vector\n" + operands + R"(  inner0 v4 i64 = mul(v3, v1)
+  outer1 v5 i64 = reduce_sum(v4)
+  outer1 v6 i32 = cast(v5)
+  outer1 p2[50*i0 + i1] = v6
+)");
+  CHECK(loop::to_text(kernel) == head + R"(vector inner i2<70
+  inner0 v0 i32 = p0[70*i0 + i2]
+  inner0 v1 i32 = p1[i1 + 50*i2]
+  outer1 v2 i32 = product(v0, v1)
+  outer1 v3 i32 = cast(v2)
+  outer1 p2[50*i0 + i1] = v3
+)");
+  // The sum is read as an i64 too: no narrower. Floats keep the order of their additions.
+  const loop::Kernel wide = found(head + "inner i2<70 vector\n" + operands + R"(  inner0 v4 i64 = mul(v3, v1)
+  outer1 v5 i64 = reduce_sum(v4)
+  once 0 v6 i64 = 1000
+  outer1 v7 i64 = remainder(v5, v6)
+  outer1 v8 i32 = cast(v7)
+  outer1 p2[50*i0 + i1] = v8
+)");
+  CHECK(loop::to_text(wide).find("i64 = product(v1, v3)") != std::string::npos);
+  const std::string floats = R"(weft_floats(f32 p0[1400], f32 p1[3500], out f32 p2[1000])
+  outer i0<20 outer i1<50 inner i2<70 vector
+  inner0 v0 f32 = p0[70*i0 + i2]
+  inner0 v1 f32 = p1[i1 + 50*i2]
+  inner0 v2 f32 = mul(v0, v1)
+  outer1 v3 f32 = reduce_sum(v2)
+  outer1 p2[50*i0 + i1] = v3
+)";
+  CHECK(loop::to_text(found(floats)) == floats);
+
+  std::vector<Trial> trials;
+  for (loop::Kernel each : {kernel, wide}) {
+    each.name += std::to_string(trials.size());
+    trials.emplace_back(std::move(each));
+    auto* const large = trials.back().data<std::int32_t>(0);
+    for (int i = 0; i < 1400; i += 3) large[i] *= 700'000'001;
   }
   check_all(trials);
 }

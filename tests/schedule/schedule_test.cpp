@@ -419,6 +419,7 @@ TEST_CASE("integer and 16-bit products become a product and a sum in one kernel"
   Schedule schedule = t.schedule({matmul(a, b)});
   CHECK(schedule.steps.size() == 1);
   CHECK(kernels(schedule) == 1);
+  CHECK(to_text(schedule).find("= product(") != std::string::npos);
 }
 
 TEST_CASE("views vanish: reshape, permute, slice, expand and flip cost no kernel of their own") {
