@@ -277,6 +277,20 @@ TEST_CASE("text to kernel: online softmax, and sums that it weighs") {
   inner1 p2[1000*i0 + i1] = v7
   outer1 p3[i0] = v8
 )")));
+  // Not below the greatest of other values: they may overflow.
+  kernel = loop::parse_kernel(R"(weft_of_others(f32 p0[500], f32 p1[500], out f32 p2[5])
+  outer i0<5 inner i1<100 vector
+  inner0 v0 f32 = p0[100*i0 + i1]
+  inner0 v1 f32 = p1[100*i0 + i1]
+  outer1 v2 f32 = reduce_amax(v1)
+  inner1 v3 f32 = sub(v0, v2)
+  inner1 v4 f32 = exp(v3)
+  outer2 v5 f32 = reduce_sum(v4)
+  outer2 p2[i0] = v5
+)");
+  const std::string before = loop::to_text(kernel);
+  loop::sum_online(kernel);
+  CHECK(loop::to_text(kernel) == before);
   std::vector<Trial> trials;
   for (const char* columns : {"1", "3", "16", "33", "1000", "9000", "40000"}) {
     loop::Kernel online = rows(columns, columns);

@@ -126,6 +126,14 @@ TEST_CASE("on a device what lies across the lanes passes through a tile in share
   outer0 p1[3*i0 + i1] = v0
 )"));
   CHECK(few.locals.empty());
+  const loop::Nest decided =
+      loop::device_nest(loop::parse_kernel(R"(decided(i64 p0[100], f32 p1[11000], out f32 p2[11000])
+  outer i0<100 outer i1<110 vector
+  once 0 v0 i64 = p0[0] below 9
+  outer0 v1 f32 = p1[100*i1 + i0 + v0]
+  outer0 p2[110*i0 + i1] = v1
+)"));
+  CHECK(decided.locals.empty());
 }
 
 TEST_CASE("a scan: in order on the lanes of the host, joined among a device's threads pack by pack") {
