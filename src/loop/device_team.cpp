@@ -64,8 +64,7 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   return static_cast<int>(std::max<std::int64_t>(width, 1));
 }
 
-// What every device from compute capability 8.0 on gives a block (99 KB), less 512 bytes for joins. Devices before it
-// have less, and refuse such a kernel.
+// What every device gives a block (99 KB from compute capability 8.0 on, which is needed), less 512 bytes for joins.
 constexpr std::int64_t most_shared = (99 << 10) - 512;
 
 std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {

@@ -16,6 +16,7 @@ void Signature::add(std::uint64_t word) {
   words_[count_++] = word;
 }
 void Signature::add(const Called& called) {
+  static_assert(Called::fields().size() == 4, "each field tells bodies apart");
   add(called.name.id | std::uint64_t{called.axes.bits} << 32 | std::uint64_t{called.keepdim} << 40);
   add(std::bit_cast<std::uint64_t>(called.number));
 }

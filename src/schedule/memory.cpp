@@ -152,28 +152,30 @@ void predicate_donations(Schedule& schedule) {
   if (std::none_of(schedule.steps.begin(), schedule.steps.end(), is_check)) return;
   const int error = static_cast<int>(schedule.buffers.size());
   schedule.buffers.push_back({ScheduleBuffer::Kind::error, 0, DType::i32, 1});
-  const auto is_donated = [&](int buffer) {
-    const ScheduleBuffer& it = schedule.buffers[static_cast<std::size_t>(buffer)];
-    return it.kind == ScheduleBuffer::Kind::result &&
-           std::any_of(schedule.donations.begin(), schedule.donations.end(),
-                       [&](const Schedule::Donation& donation) { return donation.result == it.index; });
+  const auto results_of = [&](const Step& step) {
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    std::vector<int> results;
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const ScheduleBuffer& it = schedule.buffers[static_cast<std::size_t>(step.buffers[i])];
+      if (writes[i] && it.kind == ScheduleBuffer::Kind::result) results.push_back(it.index);
+    }
+    return results;
   };
   for (Step& step : schedule.steps) {
     if (is_check(step)) {
       step.buffers.push_back(error);
       continue;
     }
-    if (std::none_of(step.buffers.begin(), step.buffers.end(), is_donated)) continue;
+    const std::vector<int> results = results_of(step);
+    const auto is_written = [&](const Schedule::Donation& donation) {
+      return std::find(results.begin(), results.end(), donation.result) != results.end();
+    };
+    if (results.empty() || std::none_of(schedule.donations.begin(), schedule.donations.end(), is_written)) continue;
     if (auto predicated = step.payload->predicated(error)) {
       step.buffers = with_buffer(step, step.payload->kernel()->buffers.size(), error);
       step.payload = std::move(predicated);
     } else {
-      std::erase_if(schedule.donations, [&](const Schedule::Donation& donation) {
-        return std::any_of(step.buffers.begin(), step.buffers.end(), [&](int buffer) {
-          const ScheduleBuffer& it = schedule.buffers[static_cast<std::size_t>(buffer)];
-          return it.kind == ScheduleBuffer::Kind::result && donation.result == it.index;
-        });
-      });
+      std::erase_if(schedule.donations, is_written);
     }
   }
 }

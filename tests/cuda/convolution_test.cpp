@@ -76,6 +76,25 @@ TEST_CASE("convolutions of 16-bit floats and of f64 on a device") {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) check_on_device(8, 300, dtype);
 }
 
+TEST_CASE("a plan with a convolution that is replayed as one piece convolves what is there then") {
+  if (no_device()) return;
+  Generator rng(9);
+  const Tensor weight = normal({8, 8, 3, 3}, 0, 1, rng), there = to(weight, Device::cuda()).eval();
+  constexpr auto f = [](const Tensor& image, const Tensor& kernel) {
+    const Tensor first = relu(conv2d(softmax(image, 3), kernel, {.padding = 1}));
+    return softmax(conv2d(first, kernel, {.padding = 1}), 1);
+  };
+  Tensor state = to(normal({2, 8, 12, 12}, 0, 1, rng), Device::cuda()).eval(), host = to(state, Device::cpu());
+  auto step = compile([](Tensor& x, const Tensor& kernel) { x = f(x, kernel) * 3 - x; },
+                      {.on_compile_error = OnFailure::raise});
+  for (int call = 0; call < 8; ++call) {  // the same memory, other contents
+    step(state, there);
+    host = f(host, weight) * 3 - host;
+    CAPTURE(call);
+    CHECK(amax(abs(to(state, Device::cpu()) - host)).item() <= 1e-3);
+  }
+}
+
 TEST_CASE("conv2d on a device, eagerly and compiled, has the numbers of the host") {
   if (no_device()) return;
   Generator rng(4);

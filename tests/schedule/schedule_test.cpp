@@ -262,6 +262,17 @@ TEST_CASE("on a device what a failed check must not write does nothing once the 
   CHECK(on_device.find(" unless p", predicate + 1) == std::string::npos);  // one kernel, and not the check's own
 }
 
+TEST_CASE("on a device a product that reads new state leaves it where the state was, checks or not") {
+  Traced t;
+  const Device device = Device::cuda();
+  const Tensor state = t.input(device, Shape::of(6, 6)), index = t.input(device, Shape::of(6), DType::i64);
+  const Tensor next = state * 2 + 1, product = matmul(next, t.input(device, Shape::of(6, 5)));
+  const Tensor found = gather(t.input(device, Shape::of(4)), index);
+  Schedule schedule = make_schedule(inline_calls(t.graph({next, product, found})), device, providers::all());
+  plan_memory(schedule, device);
+  CHECK(to_text(schedule).find("result 0 may take the memory of argument 0\n") != std::string::npos);
+}
+
 TEST_CASE("state is written where it was, whatever else would do") {
   Traced t;
   const Tensor a = t.f32(100), b = t.f32(100);

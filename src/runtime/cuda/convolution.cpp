@@ -159,7 +159,6 @@ std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device
   if (!library.handle) {
     DnnHandle* handle = nullptr;
     check_dnn(dnn().cudnnCreate(&handle), "cudnnCreate");
-    check_dnn(dnn().cudnnSetStream(handle, state.queue.stream), "cudnnSetStream");
     library.handle = handle;
   }
   auto call = std::make_unique<Call>(state, sizes.result);
@@ -179,12 +178,14 @@ std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device
   return nullptr;  // no device, or no library
 }
 
-void LibraryConvolution::run(const void* a, const void* b, void* result, std::span<std::byte> workspace) const {
+void LibraryConvolution::run(const void* a, const void* b, void* result, std::span<std::byte> workspace,
+                             const Queue* queue) const {
   const Call& c = *call_;
   WEFT_CHECK(workspace.size() >= c.workspace, "a workspace of ", workspace.size(), " bytes");
   const float one = 1, zero = 0;
   DnnLibrary& library = DnnLibrary::of(c.device);
   const std::lock_guard lock(library.mutex);
+  check_dnn(dnn().cudnnSetStream(library.handle, queue->stream), "cudnnSetStream");
   void* const space = workspace.data();
   switch (c.result) {
     case Convolved::output:

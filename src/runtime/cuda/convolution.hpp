@@ -15,7 +15,7 @@ class LibraryConvolution {
   // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
   static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes);
   std::size_t workspace() const;
-  void run(const void* a, const void* b, void* result, std::span<std::byte> workspace) const;
+  void run(const void* a, const void* b, void* result, std::span<std::byte> workspace, const Queue* queue) const;
   ~LibraryConvolution();
 
  private:
@@ -38,7 +38,7 @@ class DeviceConvolution final : public Runnable {
     for (std::size_t i = 0; i < 3; ++i)
       places[i] =
           static_cast<std::byte*>(call.pointers[i]) + storage_bytes(info(dtype_), call.numbers[offsets_.begin + i]);
-    convolution_->run(places[0], places[1], places[2], call.workspace);
+    convolution_->run(places[0], places[1], places[2], call.workspace, call.queue);
   }
 
  private:

@@ -291,8 +291,8 @@ void open(Slot& slot, Device device) {
   check(call.cuDeviceGetAttribute(&state.multiprocessors, attribute_multiprocessors, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.major, attribute_major, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
-  if (state.major < 7)
-    fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 7.0");
+  if (state.major < 8)
+    fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 8.0");
   check(call.cuDevicePrimaryCtxRetain(&state.context, ordinal), "cuDevicePrimaryCtxRetain");
   check(call.cuCtxSetCurrent(state.context), "cuCtxSetCurrent");
   constexpr unsigned non_blocking = 1;
