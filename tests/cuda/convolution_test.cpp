@@ -80,7 +80,7 @@ TEST_CASE("a plan with a convolution that is replayed as one piece convolves wha
   if (no_device()) return;
   Generator rng(9);
   const Tensor weight = normal({8, 8, 3, 3}, 0, 1, rng), there = to(weight, Device::cuda()).eval();
-  constexpr auto f = [](const Tensor& image, const Tensor& kernel) {
+  static constexpr auto f = [](const Tensor& image, const Tensor& kernel) {
     const Tensor first = relu(conv2d(softmax(image, 3), kernel, {.padding = 1}));
     return softmax(conv2d(first, kernel, {.padding = 1}), 1);
   };
