@@ -1,4 +1,5 @@
-// Fusion: which nodes share a kernel. In: a graph. Out: groups, library steps, and which values get memory.
+// Fusion: which nodes share a kernel. In: a graph. Out: groups, library steps, and which values get memory
+// (realize.hpp).
 //
 // Nodes are taken in recording order. Every group and library step has a depth: one more than the deepest step it
 // reads. A node joins the group of an operand when (a) it walks the same index space (its index in the group's axes is
@@ -36,6 +37,7 @@ struct Placement {
   bool column = false;  // grouped: reduces the axes that are not the group's inner ones, or reads what does
   int group = -1;       // grouped
   int depth = 0;        // of the latest step that this value needs
+  int operations = 0;   // inlined: pointwise ones that each reading of an element does
 };
 
 struct Grouping {
@@ -49,6 +51,8 @@ struct Grouping {
       group = groups[static_cast<std::size_t>(group)].merged_into;
     return group;
   }
+  const Group& group(int id) const { return groups[static_cast<std::size_t>(find(id))]; }
+  Group& group(int id) { return groups[static_cast<std::size_t>(find(id))]; }
   void note(const Node& node, const std::string& decision);
   const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
   // Of an element in the buffer of a leaf or of a realized value.
@@ -68,6 +72,9 @@ bool fills_domain(const Group& group, const Shape& shape);
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
 // The same of a member that stands behind the reduction of all outer axes: its shape is that of the inner ones.
 bool column_index(const Group& group, const Shape& shape, IndexVector& index);
+// Whether every operand of a node at `index` that the group computes, through views and inlined values, is read at the
+// very index at which the group computes it; by what stands behind the rows, of columns, where `behind`.
+bool operands_aligned(const Grouping& grouping, int group, const Node& node, const IndexVector& index, bool behind);
 // Few outer points, each with a long reduction.
 bool is_serial(const Group& group);
 // The value below reshapes whose memory, row-major, is also this value's.

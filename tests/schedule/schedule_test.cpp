@@ -8,59 +8,14 @@
 #include <map>
 
 #include "interpret/reference.hpp"
-#include "passes/algebra.hpp"
-#include "passes/cse.hpp"
-#include "passes/decompose.hpp"
-#include "passes/fold.hpp"
-#include "passes/regions.hpp"
 #include "providers/product.hpp"
-#include "record/record.hpp"
 #include "tests/sanitized.hpp"
+#include "tests/schedule/traced.hpp"
 
 using namespace weft;
+using test::Traced;
 
 namespace {
-
-// A trace with inputs, as compile() makes one.
-class Traced {
- public:
-  Traced() : scope_(trace_) {}
-  Tensor input(DType dtype, Shape shape) {
-    const Parameter slot{static_cast<std::int64_t>(trace_.inputs.size())};
-    trace_.inputs.push_back(record(Op::input, {}, slot, Type{dtype, false, {}, shape}, {}));
-    return trace_.inputs.back();
-  }
-  template <class... Sizes>
-  Tensor f32(Sizes... sizes) {
-    return input(DType::f32, Shape::of(sizes...));
-  }
-  Tensor input(Device device, Shape shape, DType dtype = DType::f32) {
-    const Parameter slot{static_cast<std::int64_t>(trace_.inputs.size())};
-    trace_.inputs.push_back(record(Op::input, {}, slot, Type{dtype, false, device, shape}, {}));
-    return trace_.inputs.back();
-  }
-  Dim symbol(std::int64_t hint) { return trace_.dims.new_symbol(hint); }
-  Graph graph(std::vector<Tensor> outputs) {
-    Graph graph = make_graph(trace_.inputs, std::move(outputs), trace_.effects);
-    graph.symbols = trace_.dims.symbols;
-    return graph;
-  }
-  Schedule schedule(std::vector<Tensor> outputs) {
-    Graph graph = this->graph(std::move(outputs));
-    const auto provided = [](const Node& node) { return providers::all().takes(node, Device::cpu()); };
-    graph = common_subexpressions(simplify_algebra(fold_constants(inline_calls(graph))));
-    graph = decompose_matmul(graph, {Device::cpu(), provided});
-    verify(graph);
-    Schedule schedule = make_schedule(graph, Device::cpu(), providers::all());
-    plan_memory(schedule);
-    return schedule;
-  }
-
- private:
-  static std::uint32_t fresh() { return new_trace_id(); }
-  Trace trace_{.id = fresh()};
-  TraceScope scope_;
-};
 
 int kernels(const Schedule& schedule) {
   int count = 0;
@@ -281,6 +236,38 @@ TEST_CASE("kernels of one launch are all named, with their own lines") {
     CHECK(text.find("mul f32" + std::string(size)) != std::string::npos);
   CHECK(text.find(":" + std::to_string(line) + "\n") != std::string::npos);
   CHECK(text.find(":" + std::to_string(line + 1) + "\n") != std::string::npos);
+}
+
+namespace {
+// Counts the kernels of which steps are made.
+struct Counting final : Providers {
+  bool takes(const Node& node, Device device) const override { return all.takes(node, device); }
+  bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const override {
+    return all.reads(node, device, shape, strides);
+  }
+  Offer best(const Candidate& candidate) const override { return all.best(candidate); }
+  std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
+    made += kernels.size();
+    return all.generated(std::move(kernels));
+  }
+  std::size_t most_sets(const loop::Kernel& kernel, Device device) const override {
+    return all.most_sets(kernel, device);
+  }
+  const Providers& all = providers::all();
+  mutable std::size_t made = 0;
+};
+}  // namespace
+
+TEST_CASE("a launch over a table is made once, when all its kernels are known") {
+  Traced t;
+  constexpr std::size_t count = 150;
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < count; ++i)
+    outputs.push_back(t.input(Device::cuda(), Shape::of(static_cast<std::int64_t>(64 + i))) * 2);
+  const Counting counting;
+  const Schedule schedule = make_schedule(inline_calls(t.graph(outputs)), Device::cuda(), counting);
+  CHECK(schedule.steps.size() < count / 10);
+  CHECK(counting.made == count);
 }
 
 TEST_CASE("a long reduction to one element is one unit a chunk, then joined") {
