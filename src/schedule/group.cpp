@@ -34,7 +34,7 @@ class Grouper {
     for (const Tensor& output : graph_.outputs) need_memory(memory_base(output));
     merge_siblings();
     finish();
-    realize(graph_, result_);
+    realize(graph_, result_, device_);
     return std::move(result_);
   }
 

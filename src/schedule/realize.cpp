@@ -1,43 +1,191 @@
 #include "schedule/realize.hpp"
 
 #include <algorithm>
+#include <unordered_set>
+
+#include "schedule/score.hpp"
 
 namespace weft {
 namespace {
 
-// Counts beyond it say nothing more; a chain that reads itself twice at each step doubles them.
-constexpr int enough = 1000;
+constexpr std::size_t most_loads = 8, most_readers = 8;
+constexpr int most_operations = 24;
 
-struct Cheapness {
-  int operations = 0, loads = 0;
-  bool slow = false;
-  bool reduces = false;  // reads a reduction that only its own kernel holds
+// Of what a value is computed where it is read by a kernel that does not hold it.
+struct Recipe {
+  std::vector<std::uint32_t> from;  // values in memory, and reductions and slow values that would be stored for it
+  double work = 0;                  // for an element
+  double shared_work = 0;           // of that, what others in the value's own kernel read as well
+  int operations = 0;
+  bool slow = false;  // has work that is never done twice
+  bool known = true;  // else it is too long
 };
-constexpr Cheapness from_memory{0, 1, false, false};
 
-// Who reads a value.
+// The kernels that read a value: groups, and behind them the assembled values.
 struct Readers {
-  static constexpr int none = -1, several = -2;
-  std::vector<int> group;       // by node: the only group that does
-  std::vector<bool> stretched;  // by node: whether an element is read more than once
+  std::vector<int> kernels;  // without the value's own; some where there are many
+  int uses = 0;              // nodes, outputs of the graph
+  bool inside = false;       // its own kernel reads it
+  bool stretched = false;    // an element is read more than once
 };
 
-Readers find_readers(const Graph& graph, const Grouping& grouping) {
-  Readers readers{std::vector<int>(graph.nodes.size(), Readers::none), std::vector<bool>(graph.nodes.size(), false)};
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = *graph.nodes[i].node();
-    const Placement& placement = grouping.nodes[i];
-    const bool inlined = placement.role == Role::inlined;
-    const int self = placement.role == Role::grouped ? placement.group : inlined ? readers.group[i] : Readers::several;
-    const bool again = inlined ? readers.stretched[i] || node.op == Op::expand : node.op == Op::gather;
-    for (const Tensor& operand : node.inputs()) {
-      int& seen = readers.group[operand.node()->index];
-      if (self != Readers::none) seen = seen == Readers::none || seen == self ? self : Readers::several;
-      if (again) readers.stretched[operand.node()->index] = true;
+class Realizer {
+ public:
+  Realizer(const Graph& graph, Grouping& grouping, Device device)
+      : graph_(graph),
+        grouping_(grouping),
+        score_(graph, device),
+        readers_(graph.nodes.size()),
+        recipes_(graph.nodes.size()),
+        alive_(grouping.groups.size(), false) {}
+
+  void run() {
+    find_readers();
+    for (const Tensor& value : graph_.nodes)
+      if (const Placement& placement = grouping_[value]; placement.role == Role::grouped && placement.realized)
+        alive_[static_cast<std::size_t>(placement.group)] = true;
+    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) decide(i);
+  }
+
+ private:
+  const Node& node(std::uint32_t i) const { return *graph_.nodes[i].node(); }
+  bool has_memory(std::uint32_t i) const {
+    const Placement& placement = grouping_.nodes[i];
+    return placement.realized || (placement.role != Role::inlined && placement.role != Role::grouped);
+  }
+
+  void find_readers() {
+    for (const Tensor& output : graph_.outputs) ++readers_[output.node()->index].uses;
+    for (std::uint32_t i = static_cast<std::uint32_t>(graph_.nodes.size()); i-- > 0;) {
+      const Placement& placement = grouping_.nodes[i];
+      const bool inlined = placement.role == Role::inlined;
+      const int self =
+          placement.role == Role::grouped ? placement.group : static_cast<int>(grouping_.groups.size() + i);
+      const Readers& own = readers_[i];
+      for (const Tensor& operand : node(i).inputs()) {
+        const std::uint32_t below = operand.node()->index;
+        Readers& seen = readers_[below];
+        seen.uses += inlined ? std::max(own.uses, 1) : 1;
+        seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather;
+        if (!inlined) add_reader(below, self);
+        if (inlined)
+          for (const int kernel : own.kernels) add_reader(below, kernel);
+      }
     }
   }
-  return readers;
-}
+  void add_reader(std::uint32_t value, int kernel) {
+    const Placement& placement = grouping_.nodes[value];
+    Readers& readers = readers_[value];
+    if (placement.role == Role::grouped && placement.group == kernel)
+      readers.inside = true;
+    else if (readers.kernels.size() < most_readers &&
+             std::find(readers.kernels.begin(), readers.kernels.end(), kernel) == readers.kernels.end())
+      readers.kernels.push_back(kernel);
+    if (has_memory(value)) loaded_.insert(key(kernel, value));
+  }
+  static std::uint64_t key(int kernel, std::uint32_t value) { return static_cast<std::uint64_t>(kernel) << 32 | value; }
+
+  void decide(std::uint32_t i) {
+    Placement& placement = grouping_.nodes[i];
+    if (has_memory(i)) return keep(i);
+    Recipe& recipe = recipes_[i] = recipe_of(i);
+    if (placement.role != Role::grouped) return;
+    const Readers& readers = readers_[i];
+    const bool reduces = is_reduce(node(i).op) && !reduces_nothing(node(i));
+    if (readers.kernels.empty()) {
+      // What is not done again elsewhere is stored where a value above it is done again.
+      if (reduces || (is_slow(node(i)) && readers.uses > 1)) recipe = {{i}};
+      return;
+    }
+    if (!reduces && recipe.known && computed_again(i)) {
+      for (const std::uint32_t value : recipe.from) {
+        if (!has_memory(value)) store(value);
+        for (const int kernel : readers.kernels) loaded_.insert(key(kernel, value));
+      }
+      return;
+    }
+    store(i);
+  }
+  void store(std::uint32_t i) {
+    grouping_.nodes[i].realized = true;
+    alive_[static_cast<std::size_t>(grouping_.nodes[i].group)] = true;
+    keep(i);
+  }
+  void keep(std::uint32_t i) { recipes_[i] = {{i}}; }
+
+  Recipe recipe_of(std::uint32_t i) const {
+    Recipe recipe;
+    for (const Tensor& operand : node(i).inputs()) {
+      const Recipe& below = recipes_[operand.node()->index];
+      recipe.known &= below.known;
+      recipe.work += below.work;
+      recipe.shared_work += below.shared_work;
+      recipe.operations = std::min(recipe.operations + below.operations, 2 * most_operations);
+      recipe.slow |= below.slow;
+      for (const std::uint32_t value : below.from)
+        if (std::find(recipe.from.begin(), recipe.from.end(), value) == recipe.from.end()) recipe.from.push_back(value);
+    }
+    const OpKind kind = info(node(i).op).kind;
+    if (!is_view(node(i).op) && kind != OpKind::leaf) {
+      const double work = Score::work(is_pointwise(node(i).op) ? info(node(i).op).cost : 1);
+      recipe.work += work;
+      if (readers_[i].uses > 1) recipe.shared_work = recipe.work;
+      ++recipe.operations;
+      recipe.slow |= is_slow(node(i));
+    }
+    recipe.known &= recipe.from.size() <= most_loads && recipe.operations <= most_operations;
+    if (!recipe.known) recipe.from.clear();
+    return recipe;
+  }
+
+  // Whether it takes less, in bytes, when those who read the value compute it.
+  bool computed_again(std::uint32_t i) const {
+    const Recipe& recipe = recipes_[i];
+    const Readers& readers = readers_[i];
+    const int group = grouping_.nodes[i].group;
+    const bool moves = readers.kernels.size() == 1 && !readers.inside;
+    if (recipe.slow && (!moves || readers.stretched || recipe.shared_work > 0)) return false;
+    if (grouping_.layouts[i].window_of >= 0) return false;  // its reader does not copy it
+    const double own = score_.elements(node(i).type.shape), bytes = own * Score::element_bytes(node(i));
+    const auto read = [&](std::uint32_t value) {
+      return std::min(score_.elements(node(value).type.shape), own) * Score::element_bytes(node(value));
+    };
+    const bool alive =
+        alive_[static_cast<std::size_t>(group)] ||
+        !std::all_of(recipe.from.begin(), recipe.from.end(), [&](auto value) { return has_memory(value); });
+    double stored = bytes, again = 0;
+    if (!alive) stored += score_.launch();
+    for (const std::uint32_t value : recipe.from) {
+      if (!has_memory(value))
+        again += score_.bytes(node(value));
+      else if (!alive)
+        stored += read(value);
+    }
+    bool first = !readers.inside;  // the work moves to it
+    for (const int kernel : readers.kernels) {
+      stored += bytes;
+      for (const std::uint32_t value : recipe.from)
+        if (!loaded_.contains(key(kernel, value))) again += read(value);
+      const double times = readers.stretched ? std::max(own, walked_by(kernel)) : own;
+      again += (first ? times == own ? recipe.shared_work * own : recipe.work * (times - own) : recipe.work * times);
+      first = false;
+    }
+    return again < stored;
+  }
+  double walked_by(int kernel) const {
+    const auto index = static_cast<std::size_t>(kernel);
+    if (index < grouping_.groups.size()) return score_.elements(grouping_.groups[index].domain);
+    return score_.elements(node(static_cast<std::uint32_t>(index - grouping_.groups.size())).type.shape);
+  }
+
+  const Graph& graph_;
+  Grouping& grouping_;
+  const Score score_;
+  std::vector<Readers> readers_;
+  std::vector<Recipe> recipes_;
+  std::vector<bool> alive_;                   // by group: it stores something
+  std::unordered_set<std::uint64_t> loaded_;  // by kernel and value
+};
 
 }  // namespace
 
@@ -87,35 +235,6 @@ bool reads_in_place(const Grouping& grouping, const Providers& providers, Device
   return packed || providers.reads(node, device, shape, strides);
 }
 
-void realize(const Graph& graph, Grouping& grouping) {
-  const Readers readers = find_readers(graph, grouping);
-  std::vector<Cheapness> cost(graph.nodes.size());
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = *graph.nodes[i].node();
-    Placement& placement = grouping.nodes[i];
-    Cheapness& own = cost[i];
-    if (placement.realized || (placement.role != Role::inlined && placement.role != Role::grouped)) {
-      own = from_memory;
-      continue;
-    }
-    for (const Tensor& operand : node.inputs()) {
-      const Cheapness& below = cost[operand.node()->index];
-      own.operations = std::min(own.operations + below.operations, enough);
-      own.loads = std::min(own.loads + below.loads, enough);
-      own.slow |= below.slow;
-      own.reduces |= below.reduces;
-    }
-    if (!is_view(node.op) && info(node.op).kind != OpKind::leaf) ++own.operations;
-    own.slow |= is_slow(node);
-    own.reduces |= is_reduce(node.op) && !reduces_nothing(node);
-    const int reader = readers.group[i];
-    if (placement.role != Role::grouped || reader == Readers::none || reader == placement.group) continue;
-    const bool cheap = !own.slow && own.operations <= 3 && own.loads <= 2;
-    const bool sole = reader != Readers::several && !readers.stretched[i] && own.operations <= 24 && own.loads <= 8;
-    if (!own.reduces && (cheap || sole)) continue;
-    placement.realized = true;
-    own = from_memory;
-  }
-}
+void realize(const Graph& graph, Grouping& grouping, Device device) { Realizer(graph, grouping, device).run(); }
 
 }  // namespace weft

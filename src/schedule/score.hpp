@@ -1,0 +1,25 @@
+// What fusion counts in: bytes. In: sizes and types. Out: numbers to compare. A symbolic size counts as its hint, the
+// size of the call that was traced: a decision needs an order, not a proof, and every choice computes the same.
+#pragma once
+#include "ir/graph.hpp"
+
+namespace weft {
+
+class Score {
+ public:
+  Score(const Graph& graph, Device device);
+  double number(Dim dim) const;
+  double elements(const Shape& shape) const { return number(shape.element_count()); }
+  double bytes(const Node& node) const { return elements(node.type.shape) * element_bytes(node); }
+  static double element_bytes(const Node& node) { return info(node.type.dtype).bits / 8.0; }
+  // An operation of this weight for an element: vectors do about four additions in the time in which a byte is moved.
+  static constexpr double work(double additions) { return additions / 4; }
+  // What one kernel less is worth: the time in which so many bytes are moved.
+  double launch() const { return launch_; }
+
+ private:
+  std::vector<std::int64_t> hints_;
+  double launch_;
+};
+
+}  // namespace weft
