@@ -9,6 +9,7 @@
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "schedule/lower.hpp"
+#include "schedule/order.hpp"
 
 namespace weft {
 namespace {
@@ -72,6 +73,7 @@ class Scheduler {
       return std::tie(a.after_checks, a.depth, a.node) < std::tie(b.after_checks, b.depth, b.node);
     });
     const Item* before = nullptr;
+    std::size_t checked_steps = 0;
     for (const Item& item : items) {
       if (before && (item.depth != before->depth || item.after_checks != before->after_checks)) close_tables();
       before = &item;
@@ -82,8 +84,10 @@ class Scheduler {
         add_external(node);
       else
         add_assembled(node);
+      if (!item.after_checks) checked_steps = schedule_.steps.size();
     }
     close_tables();
+    order_steps(schedule_, checked_steps, Score(graph_, device_), device_);
     drop_unread_constants();
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
