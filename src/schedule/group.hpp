@@ -5,8 +5,7 @@
 // reads. A node joins the group of an operand when (a) it walks the same index space (its index in the group's axes is
 // the one at which the operand is computed, views included), (b) everything else that it reads is shallower than the
 // group, so no path leads from the group through another step back into it, and (c) its reduction runs over the group's
-// inner axes. Groups of equal depth are independent, so they may be merged freely when they walk the same space: that
-// is horizontal fusion. All of it is one pass over the edges: near-linear.
+// inner axes (fit.hpp). The groups are then merged by score (merge.hpp). Near-linear.
 #pragma once
 #include "schedule/layout.hpp"
 #include "schedule/provider.hpp"
@@ -20,6 +19,9 @@ struct Group {
   bool reduces = false;
   bool carries = false;                // some of its reductions are over the axes that are not inner
   std::vector<std::uint32_t> members;  // node indices, operands first
+  std::vector<std::uint32_t> reads;    // values that others compute, or that have memory
+  std::uint32_t recomputation = 0;     // of the first member
+  std::string why;                     // it was opened: for the log
   int merged_into = -1;
 };
 

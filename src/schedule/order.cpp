@@ -62,7 +62,7 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
       if (buffer.kind != Kind::temporary) continue;
       if (number[b] < 0) {
         number[b] = static_cast<int>(graph.bytes.size());
-        graph.bytes.push_back(score.number(buffer.elements) * info(buffer.dtype).bits / 8);
+        graph.bytes.push_back(score.number(storage_bytes(info(buffer.dtype), buffer.elements)));
         graph.touching.emplace_back();
       }
       const auto temporary = static_cast<std::uint32_t>(number[b]);

@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 constexpr std::size_t most_loads = 8, most_readers = 8;
-constexpr int most_operations = 24;
+constexpr int most_operations = 24, most_uses = 1000;
 
 // Of what a value is computed where it is read by a kernel that does not hold it.
 struct Recipe {
@@ -65,7 +65,7 @@ class Realizer {
       for (const Tensor& operand : node(i).inputs()) {
         const std::uint32_t below = operand.node()->index;
         Readers& seen = readers_[below];
-        seen.uses += inlined ? std::max(own.uses, 1) : 1;
+        seen.uses = std::min(seen.uses + (inlined ? std::max(own.uses, 1) : 1), most_uses);
         seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather;
         if (!inlined) add_reader(below, self);
         if (inlined)
@@ -119,7 +119,7 @@ class Realizer {
       const Recipe& below = recipes_[operand.node()->index];
       recipe.known &= below.known;
       recipe.work += below.work;
-      recipe.shared_work += below.shared_work;
+      recipe.shared_work += readers_[operand.node()->index].uses > 1 ? below.work : below.shared_work;
       recipe.operations = std::min(recipe.operations + below.operations, 2 * most_operations);
       recipe.slow |= below.slow;
       for (const std::uint32_t value : below.from)
@@ -129,7 +129,6 @@ class Realizer {
     if (!is_view(node(i).op) && kind != OpKind::leaf) {
       const double work = Score::work(is_pointwise(node(i).op) ? info(node(i).op).cost : 1);
       recipe.work += work;
-      if (readers_[i].uses > 1) recipe.shared_work = recipe.work;
       ++recipe.operations;
       recipe.slow |= is_slow(node(i));
     }
@@ -143,13 +142,20 @@ class Realizer {
     const Recipe& recipe = recipes_[i];
     const Readers& readers = readers_[i];
     const int group = grouping_.nodes[i].group;
-    const bool moves = readers.kernels.size() == 1 && !readers.inside;
-    if (recipe.slow && (!moves || readers.stretched || recipe.shared_work > 0)) return false;
     if (grouping_.layouts[i].window_of >= 0) return false;  // its reader does not copy it
-    const double own = score_.elements(node(i).type.shape), bytes = own * Score::element_bytes(node(i));
-    const auto read = [&](std::uint32_t value) {
-      return std::min(score_.elements(node(value).type.shape), own) * Score::element_bytes(node(value));
+    const double own = score_.elements(node(i).type.shape), bytes = Score::bytes(node(i), own);
+    // Elements that a kernel computes, or loads.
+    const auto times = [&](int kernel) {
+      const double walked = walked_by(kernel);
+      return readers.stretched ? std::max(own, walked) : std::min(own, walked * readers.uses);
     };
+    const auto read = [&](std::uint32_t value, double elements) {
+      return Score::bytes(node(value), std::min(score_.elements(node(value).type.shape), elements));
+    };
+    double computed = 0;
+    for (const int kernel : readers.kernels) computed += times(kernel);
+    const bool once = !readers.inside && readers.kernels.size() < most_readers && computed <= own;
+    if (recipe.slow && (!once || recipe.shared_work > 0)) return false;
     const bool alive =
         alive_[static_cast<std::size_t>(group)] ||
         !std::all_of(recipe.from.begin(), recipe.from.end(), [&](auto value) { return has_memory(value); });
@@ -159,18 +165,15 @@ class Realizer {
       if (!has_memory(value))
         again += score_.bytes(node(value));
       else if (!alive)
-        stored += read(value);
+        stored += read(value, own);
     }
-    bool first = !readers.inside;  // the work moves to it
     for (const int kernel : readers.kernels) {
-      stored += bytes;
+      stored += read(i, times(kernel));
       for (const std::uint32_t value : recipe.from)
-        if (!loaded_.contains(key(kernel, value))) again += read(value);
-      const double times = readers.stretched ? std::max(own, walked_by(kernel)) : own;
-      again += (first ? times == own ? recipe.shared_work * own : recipe.work * (times - own) : recipe.work * times);
-      first = false;
+        if (!loaded_.contains(key(kernel, value))) again += read(value, times(kernel));
     }
-    return again < stored;
+    const double moved = readers.inside ? 0 : (recipe.work - std::min(recipe.work, recipe.shared_work)) * own;
+    return again + std::max(0.0, recipe.work * computed - moved) < stored;
   }
   double walked_by(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);

@@ -17,8 +17,8 @@ bool is_slow(const Node& node);
 bool reads_in_place(const Grouping& grouping, const Providers& providers, Device device, const Node& node,
                     const Tensor& operand, const Tensor& base);
 // Grouped values that somebody outside their kernel reads get memory, unless it takes less, in bytes (score.hpp), to
-// compute them again there: from what is in memory, most of which the reader often loads anyway, and from reductions and
-// slow values, which then get memory instead. Never done twice: reductions, and what is slow.
+// compute them again there: from what is in memory, most of which the reader often loads anyway, and from reductions
+// and slow values, which then get memory instead. Never done twice: reductions, and what is slow.
 void realize(const Graph& graph, Grouping& grouping, Device device);
 
 }  // namespace weft

@@ -1,8 +1,10 @@
 #include "schedule/score.hpp"
 
+#include <algorithm>
+
 namespace weft {
 
-Score::Score(const Graph& graph, Device device) : launch_(device.type == Device::Type::cpu ? 1 << 13 : 1 << 20) {
+Score::Score(const Graph& graph, Device device) : on_host_(device.type == Device::Type::cpu) {
   for (const DimSymbol& symbol : graph.symbols) hints_.push_back(symbol.hint);
 }
 
@@ -13,5 +15,7 @@ double Score::number(Dim dim) const {
     return number < hints_.size() ? hints_[number] : atom->lower.constant();
   }));
 }
+
+double Score::units(double bytes) const { return std::clamp(bytes / (1 << 15), 1.0, on_host_ ? 8.0 : 512.0); }
 
 }  // namespace weft

@@ -1,6 +1,8 @@
 // The order of steps, and where temporaries lie then.
 #include <doctest/doctest.h>
 
+#include "ir/parse.hpp"
+#include "pipeline.hpp"
 #include "tests/schedule/traced.hpp"
 
 using namespace weft;
@@ -51,4 +53,54 @@ TEST_CASE("state is still written where it was, behind all who read it, whatever
   REQUIRE(schedule.donations.size() == 1);
   CHECK(schedule.donations[0].argument == 1);
   CHECK(schedule.donations[0].result == 1);
+}
+
+namespace {
+// What one of two steps back reads of the way forward: wide values that are kept, or `again` computed behind it.
+std::string there_and_back(const char* again) {
+  std::string text = "%0 f32[512,64] = input(0)\n%1 f32[64,512] = input(1)\n%2 f32[512,1] = input(2)\n";
+  int next = 3;
+  std::string narrow = "%0";
+  const auto node = [&](const std::string& line) {
+    text += "%" + std::to_string(next) + " " + line + "\n";
+    return "%" + std::to_string(next++);
+  };
+  std::vector<std::string> read;
+  for (int i = 0; i < 6; ++i) {
+    read.push_back(narrow);
+    const std::string product = node("f32[512,512] = matmul(" + narrow + ", %1)");
+    const std::string wide = node("f32[512,512] = sin(" + product + ")");
+    const std::string column = node("f32[512,1] = matmul(" + wide + ", %2)");
+    const std::string row = node("f32[512,64] = expand(" + column + ")");
+    narrow = node("f32[512,64] = add(" + narrow + ", " + row + ")");
+    read.back() += " " + wide;
+  }
+  for (int i = 6; i-- > 0;) {
+    const std::string& both = read[static_cast<std::size_t>(i)];
+    const std::string from = both.substr(0, both.find(' '));
+    std::string wide = both.substr(both.find(' ') + 1);
+    if (*again) {
+      const std::string product = node("f32[512,512] = matmul(" + from + ", %1)" + again);
+      wide = node("f32[512,512] = sin(" + product + ")" + again);
+    }
+    const std::string back = node("f32[512,512] = matmul(" + narrow + ", %1)");
+    const std::string column =
+        node("f32[512,1] = matmul(" + node("f32[512,512] = mul(" + back + ", " + wide + ")") + ", %2)");
+    const std::string row = node("f32[512,64] = expand(" + column + ")");
+    narrow = node("f32[512,64] = add(" + narrow + ", " + row + ")");
+  }
+  return text + "return " + narrow + "\n";
+}
+}  // namespace
+
+TEST_CASE("a value of the way forward that is computed again on the way back does not live between") {
+  const auto arena = [](const char* again) {
+    const Graph graph = optimize(parse_graph(there_and_back(again)), {});
+    Schedule schedule = make_schedule(graph, Device::cpu(), providers::all());
+    plan_memory(schedule);
+    return schedule.arena_bytes.constant();
+  };
+  const std::int64_t kept = arena(""), again = arena(" recomputation 1");
+  CHECK(kept >= 6 * wide);
+  CHECK(again <= 3 * wide + 8 * 512 * 64 * 4);
 }

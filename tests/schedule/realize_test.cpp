@@ -75,3 +75,9 @@ TEST_CASE("values of symbolic sizes are weighed at their hints") {
   };
   CHECK(stored(256) == 3);  // two products, and tanh of the first
 }
+
+TEST_CASE("a slow value of which little is read is computed where it is read") {
+  Traced t;
+  const Tensor x = matmul(t.f32(256, 256), t.f32(256, 256)), slow = tanh(x);
+  CHECK(temporary_bytes(t.schedule({slice(slow, 0, 0, 4), slice(slow, 0, 8, 12), slice(slow, 0, -4)})) == whole);
+}

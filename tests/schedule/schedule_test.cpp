@@ -574,9 +574,20 @@ TEST_CASE("a wide and a deep graph are scheduled in time that grows as they do")
     for (int i = 0; i < size; ++i) results.push_back(tanh(x * (1 + i)));
     return results;
   };
-  constexpr int size = 5000 / test::less_when_sanitized;
+  // Each value is read by many, rows and columns are reduced: many could be merged with many.
+  const auto tangled = [](Traced& t, int size) {
+    std::vector<Tensor> x, results;
+    for (int i = 0; i < 8; ++i) x.push_back(t.f32(256, 128));
+    for (int i = 0; i < size / 4; ++i) {
+      const auto at = [&](int k) { return x[static_cast<std::size_t>(k % 8)]; };
+      const Tensor y = tanh(at(i) * at(3 * i + 1)) + at(5 * i + 2);
+      results.push_back(i % 3 == 0 ? y : sum(y, i % 3 - 1));
+    }
+    return results;
+  };
+  constexpr int size = 10000 / test::less_when_sanitized;
   using Make = std::vector<Tensor> (*)(Traced&, int);
-  for (const Make make : {Make{deep}, Make{wide}}) {
+  for (const Make make : {Make{deep}, Make{wide}, Make{tangled}}) {
     const auto seconds = [&](int count) {
       std::vector<double> times;
       for (int round = 0; round < 3; ++round) {
@@ -590,7 +601,10 @@ TEST_CASE("a wide and a deep graph are scheduled in time that grows as they do")
       return times[1];
     };
     const double once = seconds(size), twice = seconds(2 * size);
-    INFO((make == Make{deep} ? "deep: " : "wide: "), once, " s, of twice the size ", twice, " s");
+    INFO((make == Make{deep}   ? "deep: "
+          : make == Make{wide} ? "wide: "
+                               : "tangled: "),
+         once, " s, of twice the size ", twice, " s");
     CHECK(twice < 3 * once);  // of a quadratic step it would be 4 times
   }
 }
