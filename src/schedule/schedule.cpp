@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
@@ -17,20 +18,15 @@ namespace {
 // Outputs that are arguments, or the same value twice, get a node of their own, a cast to their dtype: a result is
 // fresh memory.
 Graph with_fresh_outputs(Graph graph) {
-  std::vector<const Node*> taken;
+  std::unordered_set<const Node*> taken;
   for (Tensor& output : graph.outputs) {
     const Node* base = memory_base(output).node();
-    bool fresh =
-        base->op != Op::input && base->op != Op::data && std::find(taken.begin(), taken.end(), base) == taken.end();
-    if (fresh) {
-      taken.push_back(base);
-      continue;
-    }
+    const bool fresh = base->op != Op::input && base->op != Op::data && taken.insert(base).second;
+    if (fresh) continue;
     Tensor copy = Builder(*output.node()).make(Op::cast, {output}, {}, type_of(output));
     copy.node()->index = static_cast<std::uint32_t>(graph.nodes.size());
     graph.nodes.push_back(copy);
     output = copy;
-    taken.push_back(copy.node());
   }
   return graph;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/parse.hpp"
 #include "tests/schedule/traced.hpp"
 
 using namespace weft;
@@ -92,4 +93,19 @@ TEST_CASE("the log says what a boundary between two kernels costs") {
   const Schedule schedule = t.schedule({sum(y, 0), sum(y, 1)});
   CHECK(schedule.decisions.find("it reduces other axes than the kernel does; 25600 bytes are read again") !=
         std::string::npos);
+}
+
+TEST_CASE("what is computed again is no part of a kernel that runs before, but of the one that reads it") {
+  const auto schedule = [](const char* again) {
+    const std::string text = std::string("%0 f32[64,64] = input(0)\n%1 f32[64,64] = sin(%0)\n") +
+                             "%2 f32[64,64] = matmul(%1, %0)\n%3 f32[64,64] = cos(%1)" + again +
+                             "\n%4 f32[64,64] = cos(%0)" + again +
+                             "\n%5 f32[64,64] = add(%3, %4)\n%6 f32[64,64] = mul(%2, %5)\nreturn %6\n";
+    return make_schedule(parse_graph(text), Device::cpu(), providers::all());
+  };
+  CHECK(together(schedule(""), "sin", "cos"));
+  const Schedule apart = schedule(" recomputation 1");
+  CHECK_FALSE(together(apart, "sin", "cos"));
+  CHECK(together(apart, "cos", "mul"));
+  CHECK(kernels(apart) == 2);
 }
