@@ -177,7 +177,7 @@ double merit(const Graph& graph, const Score& score, const Group& a, const Group
       if (!reducing.inner[i]) units *= score.number(reducing.domain[i]);
     double walked = elements * 4;
     for (const std::uint32_t value : (a.reduces ? b : a).reads) walked += score.bytes(*graph.nodes[value].node());
-    costs += walked * (std::max(1.0, score.units(walked) / units) - 1);
+    costs += walked * (std::max(1.0, score.units(walked) / std::max(units, 1.0)) - 1);
   }
   constexpr std::size_t most_values = 32;
   if (a.reads.size() + b.reads.size() > most_values)

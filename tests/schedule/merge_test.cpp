@@ -83,6 +83,10 @@ TEST_CASE("the merit of a merge is what is not read twice and a launch, less wha
   CHECK(merit(graph, score, pointwise, reducing, bytes) == bytes + score.launch());
   reducing.inner[0] = true;
   CHECK(merit(graph, score, pointwise, reducing, bytes) < 0);
+  Group nothing, sum_of_nothing;
+  nothing.domain = sum_of_nothing.domain = Shape::of(0, 100);
+  sum_of_nothing.reduces = sum_of_nothing.inner[1] = true;
+  CHECK(merit(graph, score, nothing, sum_of_nothing, 0) == score.launch());
   for (int i = 0; i < 40; ++i) pointwise.reads.push_back(x.node()->index);
   CHECK(merit(graph, score, pointwise, pointwise, bytes) < 0);  // too many values at a time
 }
