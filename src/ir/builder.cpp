@@ -16,6 +16,7 @@ Tensor Builder::make(Op op, std::span<const Tensor> operands, const Attributes& 
   Node* const node = made.node();
   node->scope = scope_;
   node->trace = trace_;
+  node->recomputation = recomputation_;
   return made;
 }
 
@@ -28,6 +29,7 @@ Tensor Builder::copy(const Node& node, std::span<const Tensor> operands) {
   Node* made = copy.node();
   made->scope = node.scope;
   made->trace = node.trace;
+  made->recomputation = node.recomputation;
   made->output_count = node.output_count;
   if (node.more)
     made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies, node.more->callee});

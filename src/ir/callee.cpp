@@ -54,6 +54,7 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     value.node()->loc = place.loc;
     value.node()->scope = place.scope;
     value.node()->trace = place.trace;
+    if (place.recomputation) value.node()->recomputation = place.recomputation;
     if (is_effect(node)) effects.push_back(value);
     return all_results(value);
   };

@@ -190,7 +190,9 @@ std::string line(const Node& node) {
   }
   if (std::string attributes = node.attributes().to_text(node.type.dtype); !attributes.empty())
     text += (first ? "" : "; ") + attributes;
-  return text + ")";
+  text += ")";
+  if (node.recomputation) text += " recomputation " + std::to_string(node.recomputation);
+  return text;
 }
 
 std::string with_comment(std::string row, const std::string& comment) {

@@ -59,8 +59,10 @@ struct Node : detail::NodeHeader {
   bool severed = false;  // evaluated, operands dropped: not differentiable any more
   std::uint16_t output_count = 1;
   std::uint32_t operand_count = 0;
-  std::uint32_t trace = 0;     // the trace that recorded it; 0 outside compile
-  std::uint32_t scope = 0;     // the composite that recorded it (interned text); 0 for none
+  std::uint32_t trace = 0;  // the trace that recorded it; 0 outside compile
+  std::uint32_t scope = 0;  // the composite that recorded it (interned text); 0 for none
+  // Which recomputation it is part of; 0: none. A value of one is computed for it, though another may be the same.
+  std::uint32_t recomputation = 0;
   std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
   std::uint32_t index = 0;     // position in a Graph; evaluation and differentiation number nodes with it too
   std::uint64_t sequence = 0;  // recording order, increasing in a process; 0: before everything

@@ -199,6 +199,7 @@ class Parser final : TextReader {
     if (!operands.empty()) accept("; ");
     const Attributes held = attributes(*row.attributes, types[0].dtype);
     expect(")");
+    const std::uint32_t recomputation = accept(" recomputation ") ? number<std::uint32_t>("a recomputation") : 0;
     Loc loc;
     std::uint32_t scope = 0;
     comment(loc, &scope);
@@ -206,6 +207,7 @@ class Parser final : TextReader {
     const Tensor value = make_node(static_cast<Op>(op), operands, held, types[0], loc);
     Node& made = *value.node();
     made.scope = scope;
+    made.recomputation = recomputation;
     made.index = static_cast<std::uint32_t>(graph.nodes.size());
     set_more_results(made, std::span(types).subspan(1));
     if (made.op == Op::data && data_ < beside_.data.size()) share_contents(made, beside_.data[data_++]);

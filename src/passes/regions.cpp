@@ -40,7 +40,8 @@ Graph inline_calls(const Graph& graph, const PassContext& context) {
     for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
     if (inlines(node)) {
       WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
-      mapped[i] = apply_body(*node.bodies()[0], operands, {node.loc, node.scope, node.trace}, inlines, effects);
+      mapped[i] = apply_body(*node.bodies()[0], operands, {node.loc, node.scope, node.trace, node.recomputation},
+                             inlines, effects);
       continue;
     }
     const Tensor value = node.operand_count == 0 ? graph.nodes[i] : Builder::copy(node, operands);

@@ -1,11 +1,11 @@
-// Fusion: which nodes share a kernel. In: a graph. Out: groups, library steps, and which values get memory.
+// Fusion: which nodes share a kernel. In: a graph. Out: groups, library steps, and which values get memory
+// (realize.hpp).
 //
 // Nodes are taken in recording order. Every group and library step has a depth: one more than the deepest step it
 // reads. A node joins the group of an operand when (a) it walks the same index space (its index in the group's axes is
 // the one at which the operand is computed, views included), (b) everything else that it reads is shallower than the
 // group, so no path leads from the group through another step back into it, and (c) its reduction runs over the group's
-// inner axes. Groups of equal depth are independent, so they may be merged freely when they walk the same space: that
-// is horizontal fusion. All of it is one pass over the edges: near-linear.
+// inner axes (fit.hpp). The groups are then merged by score (merge.hpp). Near-linear.
 #pragma once
 #include "schedule/layout.hpp"
 #include "schedule/provider.hpp"
@@ -19,6 +19,9 @@ struct Group {
   bool reduces = false;
   bool carries = false;                // some of its reductions are over the axes that are not inner
   std::vector<std::uint32_t> members;  // node indices, operands first
+  std::vector<std::uint32_t> reads;    // values that others compute, or that have memory
+  std::uint32_t recomputation = 0;     // of the first member
+  std::string why;                     // it was opened: for the log
   int merged_into = -1;
 };
 
@@ -36,6 +39,7 @@ struct Placement {
   bool column = false;  // grouped: reduces the axes that are not the group's inner ones, or reads what does
   int group = -1;       // grouped
   int depth = 0;        // of the latest step that this value needs
+  int operations = 0;   // inlined: pointwise ones that each reading of an element does
 };
 
 struct Grouping {
@@ -49,6 +53,8 @@ struct Grouping {
       group = groups[static_cast<std::size_t>(group)].merged_into;
     return group;
   }
+  const Group& group(int id) const { return groups[static_cast<std::size_t>(find(id))]; }
+  Group& group(int id) { return groups[static_cast<std::size_t>(find(id))]; }
   void note(const Node& node, const std::string& decision);
   const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
   // Of an element in the buffer of a leaf or of a realized value.
@@ -68,6 +74,9 @@ bool fills_domain(const Group& group, const Shape& shape);
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
 // The same of a member that stands behind the reduction of all outer axes: its shape is that of the inner ones.
 bool column_index(const Group& group, const Shape& shape, IndexVector& index);
+// Whether every operand of a node at `index` that the group computes, through views and inlined values, is read at the
+// very index at which the group computes it; by what stands behind the rows, of columns, where `behind`.
+bool operands_aligned(const Grouping& grouping, int group, const Node& node, const IndexVector& index, bool behind);
 // Few outer points, each with a long reduction.
 bool is_serial(const Group& group);
 // The value below reshapes whose memory, row-major, is also this value's.

@@ -1,6 +1,8 @@
 // Where a group's members lie on its domain, and what nodes are besides their group.
 #include "schedule/group.hpp"
 
+#include <algorithm>
+
 #include "base/fail.hpp"
 
 namespace weft {
@@ -57,6 +59,52 @@ bool member_index(const Group& group, const Shape& shape, IndexVector& index) {
 bool column_index(const Group& group, const Shape& shape, IndexVector& index) {
   return match(
       group, shape, [&](int axis) { return group.inner[axis]; }, index);
+}
+
+namespace {
+
+bool aligned(const Grouping& grouping, int id, const Tensor& value, const IndexVector& index, bool behind,
+             int budget = 64) {
+  const Node& node = *value.node();
+  const Placement& placement = grouping[value];
+  const Group& group = grouping.group(id);
+  if (placement.role == Role::grouped) {
+    if (grouping.find(placement.group) != id) return true;
+    if (placement.column != behind) return false;
+    IndexVector own;
+    if (!(behind ? column_index(group, node.type.shape, own) : member_index(group, node.type.shape, own))) return false;
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (!own[i].same(index[i])) return false;
+    return true;
+  }
+  if (placement.role != Role::inlined) return true;
+  if (budget == 0) return placement.depth < group.depth;
+  if (is_view(node.op)) return aligned(grouping, id, node.input(0), map_through_view(node, index), behind, budget - 1);
+  return std::all_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Tensor& operand) { return aligned(grouping, id, operand, index, behind, budget - 1); });
+}
+
+// Whether a value is computed by the group, or from what is, where it is read.
+bool reads_group(const Grouping& grouping, int id, const Tensor& value, int budget = 64) {
+  const Placement& placement = grouping[value];
+  if (placement.role == Role::grouped) return grouping.find(placement.group) == id;
+  const auto inputs = value.node()->inputs();
+  return placement.role == Role::inlined && budget > 0 && std::any_of(inputs.begin(), inputs.end(), [&](auto& operand) {
+           return reads_group(grouping, id, operand, budget - 1);
+         });
+}
+
+}  // namespace
+
+bool operands_aligned(const Grouping& grouping, int id, const Node& node, const IndexVector& index, bool behind) {
+  if (node.op == Op::gather) {
+    if (reads_group(grouping, id, node.input(0))) return false;
+    const auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
+    return aligned(grouping, id, node.input(1), IndexVector(index.begin(), index.begin() + lead), behind);
+  }
+  const IndexVector& read_at = node.op == Op::random_bits ? IndexVector{} : index;
+  return std::all_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Tensor& operand) { return aligned(grouping, id, operand, read_at, behind); });
 }
 
 bool is_serial(const Group& group) {

@@ -33,15 +33,38 @@ std::vector<Lifetime> lifetimes(const Schedule& schedule) {
   return result;
 }
 
-// Static sizes: the lowest gap that fits. Symbolic sizes: a block of the same expression that is free, else a new one
-// behind everything.
-void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
+// The lowest gap that fits, for one buffer after the other. Returns how many bytes they take in all.
+std::int64_t place_static(Schedule& schedule, const std::vector<Lifetime>& lives, const std::vector<std::size_t>& order,
+                          bool by_time) {
   struct Block {
     std::int64_t begin, end;
-    int last;
+    int first, last;
   };
-  std::vector<Block> live;  // static blocks, by begin
+  std::vector<Block> live;  // by begin
   std::int64_t top = 0;
+  for (const std::size_t b : order) {
+    if (by_time) std::erase_if(live, [&](const Block& block) { return block.last < lives[b].first; });
+    const std::int64_t bytes = bytes_of(schedule.buffers[b]).constant();
+    std::int64_t at = 0;
+    for (const Block& block : live) {
+      if (block.last < lives[b].first || block.first > lives[b].last) continue;
+      if (block.begin - at >= bytes) break;
+      at = std::max(at, block.end);
+    }
+    const Block placed{at, at + bytes, lives[b].first, lives[b].last};
+    live.insert(std::upper_bound(live.begin(), live.end(), placed,
+                                 [](const Block& x, const Block& y) { return x.begin < y.begin; }),
+                placed);
+    top = std::max(top, placed.end);
+    schedule.buffers[b].offset = at;
+  }
+  return top;
+}
+
+// Static sizes: in the order of their first use, the largest first, or those first that are large for long, as takes
+// least. Symbolic sizes: a block of
+// the same expression that is free, else a new one behind everything.
+void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   struct Symbolic {
     Dim bytes, offset;
     int last;
@@ -53,35 +76,46 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
     if (schedule.buffers[b].kind == ScheduleBuffer::Kind::temporary && lives[b].first >= 0) order.push_back(b);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
-  std::vector<std::size_t> symbolic_buffers;
+  std::vector<std::size_t> symbolic_buffers, static_buffers;
   for (std::size_t b : order) {
     ScheduleBuffer& buffer = schedule.buffers[b];
     Dim bytes = bytes_of(buffer);
-    if (!bytes.is_constant()) {
-      auto free = std::find_if(symbolic.begin(), symbolic.end(),
-                               [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
-      if (free == symbolic.end()) {
-        symbolic.push_back({bytes, symbolic_bytes, 0});
-        symbolic_bytes = symbolic_bytes + bytes;
-        free = symbolic.end() - 1;
-      }
-      free->last = lives[b].last;
-      buffer.offset = free->offset;
-      symbolic_buffers.push_back(b);
+    if (bytes.is_constant()) {
+      static_buffers.push_back(b);
       continue;
     }
-    std::erase_if(live, [&](const Block& block) { return block.last < lives[b].first; });
-    std::int64_t at = 0;
-    for (const Block& block : live) {
-      if (block.begin - at >= bytes.constant()) break;
-      at = std::max(at, block.end);
+    auto free = std::find_if(symbolic.begin(), symbolic.end(),
+                             [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
+    if (free == symbolic.end()) {
+      symbolic.push_back({bytes, symbolic_bytes, 0});
+      symbolic_bytes = symbolic_bytes + bytes;
+      free = symbolic.end() - 1;
     }
-    Block placed{at, at + bytes.constant(), lives[b].last};
-    live.insert(std::upper_bound(live.begin(), live.end(), placed,
-                                 [](const Block& x, const Block& y) { return x.begin < y.begin; }),
-                placed);
-    top = std::max(top, placed.end);
-    buffer.offset = at;
+    free->last = lives[b].last;
+    buffer.offset = free->offset;
+    symbolic_buffers.push_back(b);
+  }
+  std::int64_t top = place_static(schedule, lives, static_buffers, true);
+  constexpr std::size_t most_compared = 4096;  // each with each
+  if (static_buffers.size() <= most_compared) {
+    std::vector<Dim> offsets;
+    const auto weight = [&](std::size_t b, bool long_lives) {
+      const auto bytes = static_cast<double>(bytes_of(schedule.buffers[b]).constant());
+      return long_lives ? bytes * (lives[b].last - lives[b].first + 1) : bytes;
+    };
+    const auto keep = [&] {
+      offsets.clear();
+      for (const std::size_t b : static_buffers) offsets.push_back(schedule.buffers[b].offset);
+    };
+    keep();
+    for (const bool long_lives : {false, true}) {
+      std::vector<std::size_t> heaviest = static_buffers;
+      std::stable_sort(heaviest.begin(), heaviest.end(),
+                       [&](std::size_t a, std::size_t b) { return weight(a, long_lives) > weight(b, long_lives); });
+      const std::int64_t bytes = place_static(schedule, lives, heaviest, false);
+      if (bytes < top) top = bytes, keep();
+    }
+    for (std::size_t i = 0; i < offsets.size(); ++i) schedule.buffers[static_buffers[i]].offset = offsets[i];
   }
   for (std::size_t b : symbolic_buffers) schedule.buffers[b].offset = schedule.buffers[b].offset + Dim(top);
   schedule.arena_bytes = symbolic_bytes + Dim(top);

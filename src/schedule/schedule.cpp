@@ -4,11 +4,13 @@
 #include <cctype>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "schedule/lower.hpp"
+#include "schedule/order.hpp"
 
 namespace weft {
 namespace {
@@ -16,20 +18,15 @@ namespace {
 // Outputs that are arguments, or the same value twice, get a node of their own, a cast to their dtype: a result is
 // fresh memory.
 Graph with_fresh_outputs(Graph graph) {
-  std::vector<const Node*> taken;
+  std::unordered_set<const Node*> taken;
   for (Tensor& output : graph.outputs) {
     const Node* base = memory_base(output).node();
-    bool fresh =
-        base->op != Op::input && base->op != Op::data && std::find(taken.begin(), taken.end(), base) == taken.end();
-    if (fresh) {
-      taken.push_back(base);
-      continue;
-    }
+    const bool fresh = base->op != Op::input && base->op != Op::data && taken.insert(base).second;
+    if (fresh) continue;
     Tensor copy = Builder(*output.node()).make(Op::cast, {output}, {}, type_of(output));
     copy.node()->index = static_cast<std::uint32_t>(graph.nodes.size());
     graph.nodes.push_back(copy);
     output = copy;
-    taken.push_back(copy.node());
   }
   return graph;
 }
@@ -72,8 +69,9 @@ class Scheduler {
       return std::tie(a.after_checks, a.depth, a.node) < std::tie(b.after_checks, b.depth, b.node);
     });
     const Item* before = nullptr;
+    std::size_t checked_steps = 0;
     for (const Item& item : items) {
-      if (before && (item.depth != before->depth || item.after_checks != before->after_checks)) tables_.clear();
+      if (before && (item.depth != before->depth || item.after_checks != before->after_checks)) close_tables();
       before = &item;
       const Node& node = *graph_.nodes[item.node].node();
       if (item.group >= 0)
@@ -82,7 +80,10 @@ class Scheduler {
         add_external(node);
       else
         add_assembled(node);
+      if (!item.after_checks) checked_steps = schedule_.steps.size();
     }
+    close_tables();
+    order_steps(schedule_, checked_steps, Score(graph_, device_), device_);
     drop_unread_constants();
     for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
     return std::move(schedule_);
@@ -243,36 +244,49 @@ class Scheduler {
     return comments;
   }
 
-  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
+  Step& add_step(loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
     kernel.name = kernel_name(members);
     kernel.comments = comments_of(members);
     loop::verify(kernel);
-    Step step;
-    step.name = kernel.name;
+    Step& step = schedule_.steps.emplace_back(Step{kernel.name, {}, {}});
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
+    return step;
+  }
+  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
+    Step& step = add_step(kernel, members);
     step.payload = providers_.generated({std::move(kernel)});
-    schedule_.steps.push_back(std::move(step));
   }
 
+  struct Table {
+    std::size_t step = 0;
+    std::vector<loop::Kernel> kernels;
+  };
   // Kernels of one depth are independent: those of one text are one launch over a table of their buffers, at the place
-  // of the first.
-  bool joins_table(const loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
+  // of the first. What the launch is, is known when the table is closed.
+  bool joins_table(loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
     Table& table = tables_[loop::shared_text(kernel)];
-    if (table.kernels.empty() || table.kernels.size() == most) {
-      table = {schedule_.steps.size(), {kernel}};
-      return false;
+    if (table.kernels.size() == most) close(table);
+    if (table.kernels.empty()) {
+      table.step = schedule_.steps.size();
+      add_step(kernel, members);
+    } else {
+      Step& step = schedule_.steps[table.step];
+      kernel.name = step.name;
+      kernel.comments = comments_of(members);
+      for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     }
-    Step& step = schedule_.steps[table.step];
-    table.kernels.push_back(kernel);
-    table.kernels.back().name = step.name;
-    table.kernels.back().comments = comments_of(members);
-    for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
-    std::vector<loop::Kernel> kernels = table.kernels;
-    kernels[0] = *step.payload->kernel();
-    step.payload = providers_.generated(std::move(kernels));
+    table.kernels.push_back(std::move(kernel));
     return true;
+  }
+  void close(Table& table) {
+    schedule_.steps[table.step].payload = providers_.generated(std::move(table.kernels));
+    table.kernels.clear();
+  }
+  void close_tables() {
+    for (auto& [text, table] : tables_) close(table);
+    tables_.clear();
   }
 
   void add_stages(loop::Stages stages, const std::vector<std::uint32_t>& members, bool independent = false) {
@@ -432,10 +446,6 @@ class Scheduler {
   Grouping grouping_;
   std::vector<int> buffer_;
   Schedule schedule_;
-  struct Table {
-    std::size_t step = 0;
-    std::vector<loop::Kernel> kernels;
-  };
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
 

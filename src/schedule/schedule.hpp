@@ -3,6 +3,7 @@
 //   choose_layouts  in which order values lie in memory (schedule/layout)
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
+//   order_steps     what runs when (schedule/order)
 // and behind it, once the order of steps is final:
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once

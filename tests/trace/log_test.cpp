@@ -52,8 +52,9 @@ TEST_CASE("fusion: buffers, steps and why a kernel begins, a line each") {
   for (const std::string& each : log.lines) CHECK(each.find('\n') == each.npos);
   REQUIRE(log.lines.size() > 2);
   CHECK(log.lines.front() == "[weft:fusion] buffer 0: argument 0, f32 x 16");
-  CHECK(log.lines.back() == "[weft:fusion] %4 sum" + AT_LINE(line + 1).substr(1) +
-                                " starts a kernel: it reduces other axes than the kernel does");
+  CHECK(log.lines.back() ==
+        "[weft:fusion] %4 sum" + AT_LINE(line + 1).substr(1) +
+            " starts a kernel: it reduces other axes than the kernel does; 64 bytes are read again");
 }
 
 TEST_CASE("kernels: name, cost, source and what it fuses, when it is ready") {

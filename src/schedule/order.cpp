@@ -1,0 +1,186 @@
+#include "schedule/order.hpp"
+
+#include <algorithm>
+#include <queue>
+
+namespace weft {
+namespace {
+
+// Steps that share no memory run side by side on a device (runtime/lanes.hpp). Where everything is small, that is worth
+// more than the memory.
+constexpr double least_on_device = 64 << 20;
+
+using Steps = std::vector<std::uint32_t>;
+
+// What steps touch and wait for, by step.
+struct StepGraph {
+  std::vector<Steps> before, after;  // each edge in both
+  std::vector<Steps> touched;        // temporaries, by number
+  std::vector<Steps> touching;       // by temporary: steps
+  std::vector<double> bytes;         // of temporaries
+
+  void edge(std::uint32_t from, std::uint32_t to) {
+    if (from == to || (!before[to].empty() && before[to].back() == from)) return;
+    before[to].push_back(from);
+    after[from].push_back(to);
+  }
+};
+
+StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Score& score) {
+  using Kind = ScheduleBuffer::Kind;
+  struct Use {
+    int writer = -1, first_writer = -1, last = -1;
+    Steps readers;  // since the last writer
+  };
+  const std::size_t steps = schedule.steps.size();
+  StepGraph graph{std::vector<Steps>(steps), std::vector<Steps>(steps), std::vector<Steps>(steps), {}, {}};
+  std::vector<Use> uses(schedule.buffers.size());
+  std::vector<int> number(schedule.buffers.size(), -1);  // of temporaries
+  int effect = -1;
+  for (std::uint32_t s = 0; s < steps; ++s) {
+    const Step& step = schedule.steps[s];
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    const bool is_effect = std::find(writes.begin(), writes.end(), true) == writes.end();
+    if (is_effect && effect >= 0) graph.edge(static_cast<std::uint32_t>(effect), s);
+    if (is_effect) effect = static_cast<int>(s);
+    if (s > 0 && s < fixed) graph.edge(s - 1, s);
+    if (fixed > 0 && s >= fixed) graph.edge(static_cast<std::uint32_t>(fixed) - 1, s);
+    for (std::size_t i = 0; i < step.buffers.size(); ++i) {
+      const auto b = static_cast<std::size_t>(step.buffers[i]);
+      const ScheduleBuffer& buffer = schedule.buffers[b];
+      Use& use = uses[b];
+      if (use.writer >= 0) graph.edge(static_cast<std::uint32_t>(use.writer), s);
+      if (writes[i]) {
+        for (const std::uint32_t reader : use.readers) graph.edge(reader, s);
+        use.readers.clear();
+        use.writer = static_cast<int>(s);
+        if (use.first_writer < 0) use.first_writer = use.writer;
+      } else {
+        use.readers.push_back(s);
+      }
+      use.last = static_cast<int>(s);
+      if (buffer.kind != Kind::temporary) continue;
+      if (number[b] < 0) {
+        number[b] = static_cast<int>(graph.bytes.size());
+        graph.bytes.push_back(score.number(storage_bytes(info(buffer.dtype), buffer.elements)));
+        graph.touching.emplace_back();
+      }
+      const auto temporary = static_cast<std::uint32_t>(number[b]);
+      if (!graph.touched[s].empty() &&
+          std::find(graph.touched[s].begin(), graph.touched[s].end(), temporary) != graph.touched[s].end())
+        continue;
+      graph.touched[s].push_back(temporary);
+      graph.touching[temporary].push_back(s);
+    }
+  }
+  // A result that can be written where an argument is stays behind all who read that.
+  for (std::uint32_t s = 0; s < steps; ++s) {
+    const std::vector<int>& buffers = schedule.steps[s].buffers;
+    const auto writes_first = [&](int b) {
+      const auto index = static_cast<std::size_t>(b);
+      return schedule.buffers[index].kind == Kind::result && uses[index].first_writer == static_cast<int>(s);
+    };
+    if (std::none_of(buffers.begin(), buffers.end(), writes_first)) continue;
+    for (const int b : buffers) {
+      const Use& use = uses[static_cast<std::size_t>(b)];
+      if (schedule.buffers[static_cast<std::size_t>(b)].kind != Kind::argument || use.last != static_cast<int>(s))
+        continue;
+      for (const std::uint32_t reader : use.readers) graph.edge(reader, s);
+    }
+  }
+  return graph;
+}
+
+// Always the step that is ready and leaves the least memory in use. A temporary is in use from the first step that
+// touches it to the last, from either end: so the same walk backwards gives an order that makes values late.
+Steps least_memory(const StepGraph& graph, bool backwards) {
+  const std::vector<Steps>&before = backwards ? graph.after : graph.before,
+        &after = backwards ? graph.before : graph.after;
+  const std::size_t count = before.size();
+  std::vector<std::size_t> waits(count), left(graph.bytes.size());
+  std::vector<double> grows(count, 0);
+  std::vector<bool> done(count, false), in_use(graph.bytes.size(), false);
+  std::vector<std::uint64_t> sum_left(graph.bytes.size(), 0);  // of the steps that are left: the one, where one is
+  struct Ready {
+    double grows;
+    std::uint32_t rank, step;
+    bool operator<(const Ready& other) const { return grows != other.grows ? grows > other.grows : rank > other.rank; }
+  };
+  std::priority_queue<Ready> ready;
+  const auto push = [&](std::uint32_t step) {
+    if (waits[step] == 0 && !done[step])
+      ready.push({grows[step], backwards ? static_cast<std::uint32_t>(count) - step : step, step});
+  };
+  const auto last_left = [&](std::uint32_t temporary) {
+    if (left[temporary] != 1) return;
+    const auto step = static_cast<std::uint32_t>(sum_left[temporary]);
+    grows[step] -= graph.bytes[temporary];
+    push(step);
+  };
+  for (std::uint32_t s = 0; s < count; ++s) {
+    waits[s] = before[s].size();
+    for (const std::uint32_t temporary : graph.touched[s]) grows[s] += graph.bytes[temporary];
+  }
+  for (std::uint32_t t = 0; t < left.size(); ++t) {
+    left[t] = graph.touching[t].size();
+    for (const std::uint32_t step : graph.touching[t]) sum_left[t] += step;
+    if (left[t] == 1) grows[graph.touching[t][0]] -= graph.bytes[t];
+  }
+  for (std::uint32_t s = 0; s < count; ++s) push(s);
+  Steps order;
+  while (!ready.empty()) {
+    const Ready next = ready.top();
+    ready.pop();
+    if (done[next.step] || next.grows != grows[next.step]) continue;  // pushed again since
+    done[next.step] = true;
+    order.push_back(next.step);
+    for (const std::uint32_t t : graph.touched[next.step]) {
+      --left[t];
+      sum_left[t] -= next.step;
+      if (!in_use[t])
+        for (const std::uint32_t step : graph.touching[t])
+          if (!done[step]) grows[step] -= graph.bytes[t], push(step);
+      in_use[t] = true;
+      last_left(t);
+    }
+    for (const std::uint32_t step : after[next.step])
+      if (--waits[step] == 0) push(step);
+  }
+  if (backwards) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+double peak(const StepGraph& graph, const Steps& order) {
+  std::vector<std::size_t> left(graph.bytes.size(), 0);
+  double now = 0, most = 0;
+  for (const std::uint32_t step : order) {
+    for (const std::uint32_t t : graph.touched[step])
+      if (left[t] == 0) left[t] = graph.touching[t].size(), now += graph.bytes[t];
+    most = std::max(most, now);
+    for (const std::uint32_t t : graph.touched[step])
+      if (--left[t] == 0) now -= graph.bytes[t];
+  }
+  return most;
+}
+
+}  // namespace
+
+void order_steps(Schedule& schedule, std::size_t fixed, const Score& score, Device device) {
+  const StepGraph graph = make_step_graph(schedule, fixed, score);
+  Steps best(schedule.steps.size());
+  for (std::uint32_t s = 0; s < best.size(); ++s) best[s] = s;
+  double least = peak(graph, best);
+  if (device.type != Device::Type::cpu && least < least_on_device) return;
+  for (const bool backwards : {false, true}) {
+    Steps order = least_memory(graph, backwards);
+    const double most = peak(graph, order);
+    if (most >= least) continue;
+    least = most;
+    best = std::move(order);
+  }
+  std::vector<Step> steps;
+  for (const std::uint32_t s : best) steps.push_back(std::move(schedule.steps[s]));
+  schedule.steps = std::move(steps);
+}
+
+}  // namespace weft

@@ -1,0 +1,243 @@
+#include "schedule/realize.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "schedule/score.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t most_loads = 8, most_readers = 8;
+constexpr int most_operations = 24, most_uses = 1000;
+
+// Of what a value is computed where it is read by a kernel that does not hold it.
+struct Recipe {
+  std::vector<std::uint32_t> from;  // values in memory, and reductions and slow values that would be stored for it
+  double work = 0;                  // for an element
+  double shared_work = 0;           // of that, what others in the value's own kernel read as well
+  int operations = 0;
+  bool slow = false;  // has work that is never done twice
+  bool known = true;  // else it is too long
+};
+
+// The kernels that read a value: groups, and behind them the assembled values.
+struct Readers {
+  std::vector<int> kernels;  // without the value's own; some where there are many
+  int uses = 0;              // nodes, outputs of the graph
+  bool inside = false;       // its own kernel reads it
+  bool stretched = false;    // an element is read more than once
+};
+
+class Realizer {
+ public:
+  Realizer(const Graph& graph, Grouping& grouping, Device device)
+      : graph_(graph),
+        grouping_(grouping),
+        score_(graph, device),
+        readers_(graph.nodes.size()),
+        recipes_(graph.nodes.size()),
+        alive_(grouping.groups.size(), false) {}
+
+  void run() {
+    find_readers();
+    for (const Tensor& value : graph_.nodes)
+      if (const Placement& placement = grouping_[value]; placement.role == Role::grouped && placement.realized)
+        alive_[static_cast<std::size_t>(placement.group)] = true;
+    for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i) decide(i);
+  }
+
+ private:
+  const Node& node(std::uint32_t i) const { return *graph_.nodes[i].node(); }
+  bool has_memory(std::uint32_t i) const {
+    const Placement& placement = grouping_.nodes[i];
+    return placement.realized || (placement.role != Role::inlined && placement.role != Role::grouped);
+  }
+
+  void find_readers() {
+    for (const Tensor& output : graph_.outputs) ++readers_[output.node()->index].uses;
+    for (std::uint32_t i = static_cast<std::uint32_t>(graph_.nodes.size()); i-- > 0;) {
+      const Placement& placement = grouping_.nodes[i];
+      const bool inlined = placement.role == Role::inlined;
+      const int self =
+          placement.role == Role::grouped ? placement.group : static_cast<int>(grouping_.groups.size() + i);
+      const Readers& own = readers_[i];
+      for (const Tensor& operand : node(i).inputs()) {
+        const std::uint32_t below = operand.node()->index;
+        Readers& seen = readers_[below];
+        seen.uses = std::min(seen.uses + (inlined ? std::max(own.uses, 1) : 1), most_uses);
+        seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather;
+        if (!inlined) add_reader(below, self);
+        if (inlined)
+          for (const int kernel : own.kernels) add_reader(below, kernel);
+      }
+    }
+  }
+  void add_reader(std::uint32_t value, int kernel) {
+    const Placement& placement = grouping_.nodes[value];
+    Readers& readers = readers_[value];
+    if (placement.role == Role::grouped && placement.group == kernel)
+      readers.inside = true;
+    else if (readers.kernels.size() < most_readers &&
+             std::find(readers.kernels.begin(), readers.kernels.end(), kernel) == readers.kernels.end())
+      readers.kernels.push_back(kernel);
+    if (has_memory(value)) loaded_.insert(key(kernel, value));
+  }
+  static std::uint64_t key(int kernel, std::uint32_t value) { return static_cast<std::uint64_t>(kernel) << 32 | value; }
+
+  void decide(std::uint32_t i) {
+    Placement& placement = grouping_.nodes[i];
+    if (has_memory(i)) return keep(i);
+    Recipe& recipe = recipes_[i] = recipe_of(i);
+    if (placement.role != Role::grouped) return;
+    const Readers& readers = readers_[i];
+    const bool reduces = is_reduce(node(i).op) && !reduces_nothing(node(i));
+    if (readers.kernels.empty()) {
+      // What is not done again elsewhere is stored where a value above it is done again.
+      if (reduces || (is_slow(node(i)) && readers.uses > 1)) recipe = {{i}};
+      return;
+    }
+    if (!reduces && recipe.known && computed_again(i)) {
+      for (const std::uint32_t value : recipe.from) {
+        if (!has_memory(value)) store(value);
+        for (const int kernel : readers.kernels) loaded_.insert(key(kernel, value));
+      }
+      return;
+    }
+    store(i);
+  }
+  void store(std::uint32_t i) {
+    grouping_.nodes[i].realized = true;
+    alive_[static_cast<std::size_t>(grouping_.nodes[i].group)] = true;
+    keep(i);
+  }
+  void keep(std::uint32_t i) { recipes_[i] = {{i}}; }
+
+  Recipe recipe_of(std::uint32_t i) const {
+    Recipe recipe;
+    for (const Tensor& operand : node(i).inputs()) {
+      const Recipe& below = recipes_[operand.node()->index];
+      recipe.known &= below.known;
+      recipe.work += below.work;
+      recipe.shared_work += readers_[operand.node()->index].uses > 1 ? below.work : below.shared_work;
+      recipe.operations = std::min(recipe.operations + below.operations, 2 * most_operations);
+      recipe.slow |= below.slow;
+      for (const std::uint32_t value : below.from)
+        if (std::find(recipe.from.begin(), recipe.from.end(), value) == recipe.from.end()) recipe.from.push_back(value);
+    }
+    const OpKind kind = info(node(i).op).kind;
+    if (!is_view(node(i).op) && kind != OpKind::leaf) {
+      const double work = Score::work(is_pointwise(node(i).op) ? info(node(i).op).cost : 1);
+      recipe.work += work;
+      ++recipe.operations;
+      recipe.slow |= is_slow(node(i));
+    }
+    recipe.known &= recipe.from.size() <= most_loads && recipe.operations <= most_operations;
+    if (!recipe.known) recipe.from.clear();
+    return recipe;
+  }
+
+  // Whether it takes less, in bytes, when those who read the value compute it.
+  bool computed_again(std::uint32_t i) const {
+    const Recipe& recipe = recipes_[i];
+    const Readers& readers = readers_[i];
+    const int group = grouping_.nodes[i].group;
+    if (grouping_.layouts[i].window_of >= 0) return false;  // its reader does not copy it
+    const double own = score_.elements(node(i).type.shape), bytes = Score::bytes(node(i), own);
+    // Elements that a kernel computes, or loads.
+    const auto times = [&](int kernel) {
+      const double walked = walked_by(kernel);
+      return readers.stretched ? std::max(own, walked) : std::min(own, walked * readers.uses);
+    };
+    const auto read = [&](std::uint32_t value, double elements) {
+      return Score::bytes(node(value), std::min(score_.elements(node(value).type.shape), elements));
+    };
+    double computed = 0;
+    for (const int kernel : readers.kernels) computed += times(kernel);
+    const bool once = !readers.inside && readers.kernels.size() < most_readers && computed <= own;
+    if (recipe.slow && (!once || recipe.shared_work > 0)) return false;
+    const bool alive =
+        alive_[static_cast<std::size_t>(group)] ||
+        !std::all_of(recipe.from.begin(), recipe.from.end(), [&](auto value) { return has_memory(value); });
+    double stored = bytes, again = 0;
+    if (!alive) stored += score_.launch();
+    for (const std::uint32_t value : recipe.from) {
+      if (!has_memory(value))
+        again += score_.bytes(node(value));
+      else if (!alive)
+        stored += read(value, own);
+    }
+    for (const int kernel : readers.kernels) {
+      stored += read(i, times(kernel));
+      for (const std::uint32_t value : recipe.from)
+        if (!loaded_.contains(key(kernel, value))) again += read(value, times(kernel));
+    }
+    const double moved = readers.inside ? 0 : (recipe.work - std::min(recipe.work, recipe.shared_work)) * own;
+    return again + std::max(0.0, recipe.work * computed - moved) < stored;
+  }
+  double walked_by(int kernel) const {
+    const auto index = static_cast<std::size_t>(kernel);
+    if (index < grouping_.groups.size()) return score_.elements(grouping_.groups[index].domain);
+    return score_.elements(node(static_cast<std::uint32_t>(index - grouping_.groups.size())).type.shape);
+  }
+
+  const Graph& graph_;
+  Grouping& grouping_;
+  const Score score_;
+  std::vector<Readers> readers_;
+  std::vector<Recipe> recipes_;
+  std::vector<bool> alive_;                   // by group: it stores something
+  std::unordered_set<std::uint64_t> loaded_;  // by kernel and value
+};
+
+}  // namespace
+
+std::vector<bool> read_through_expansions(const Graph& graph) {
+  std::vector<bool> broadcast(graph.nodes.size(), true);
+  for (const Tensor& output : graph.outputs) broadcast[output.node()->index] = false;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = *graph.nodes[i].node();
+    if (node.op == Op::expand || (is_view(node.op) && broadcast[i])) continue;
+    for (const Tensor& operand : node.inputs()) broadcast[operand.node()->index] = false;
+  }
+  return broadcast;
+}
+
+int operations_where_read(const Grouping& grouping, const Node& node) {
+  int count = 1;
+  for (const Tensor& operand : node.inputs()) {
+    const Node* below = operand.node();
+    for (int hops = 0; is_view(below->op) && hops < 64; ++hops) below = below->input(0).node();
+    count += grouping.nodes[below->index].operations;
+  }
+  return count;
+}
+
+bool is_slow(const Node& node) {
+  if (is_reduce(node.op) || node.op == Op::gather || node.op == Op::random_bits) return true;
+  return info(node.op).cost > 8;
+}
+
+bool reads_in_place(const Grouping& grouping, const Providers& providers, Device device, const Node& node,
+                    const Tensor& operand, const Tensor& base) {
+  IndexVector index;
+  const Shape& shape = type_of(operand).shape;
+  for (int i = 0; i < shape.rank(); ++i) index.push_back(dims::axis(i, shape[i]));
+  IndexVector mapped = index;
+  for (const Node* view = operand.node(); view != base.node(); view = view->input(0).node())
+    mapped = map_through_view(*view, mapped);
+  const Dim offset = grouping.memory_index(*base.node(), mapped);
+  bool packed = base.node()->op == Op::data && node.op == Op::matmul;  // a constant is packed once (schedule.cpp)
+  std::vector<Dim> strides;
+  for (int i = 0; i < shape.rank(); ++i) {
+    auto [linear, stride] = dims::linear_in(offset, index[static_cast<std::size_t>(i)]);
+    if (!linear) return false;
+    packed &= shape[i].is_constant();
+    strides.push_back(stride);
+  }
+  return packed || providers.reads(node, device, shape, strides);
+}
+
+void realize(const Graph& graph, Grouping& grouping, Device device) { Realizer(graph, grouping, device).run(); }
+
+}  // namespace weft

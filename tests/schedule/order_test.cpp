@@ -1,0 +1,106 @@
+// The order of steps, and where temporaries lie then.
+#include <doctest/doctest.h>
+
+#include "ir/parse.hpp"
+#include "pipeline.hpp"
+#include "tests/schedule/traced.hpp"
+
+using namespace weft;
+using test::Traced;
+
+namespace {
+
+constexpr std::int64_t wide = 512 * 512 * 4;  // bytes
+
+// Products of `count` wide products, each [512,512], with a column, and the sum of these.
+Tensor narrow(Traced& t, Dim size, int count) {
+  const Tensor x = t.input(DType::f32, Shape::of(size, 64));
+  std::vector<Tensor> products;
+  for (int i = 0; i < count; ++i) products.push_back(matmul(x, t.input(DType::f32, Shape::of(64, size))));
+  const Tensor column = t.input(DType::f32, Shape::of(size, 1));
+  Tensor total;
+  for (const Tensor& product : products) {
+    const Tensor reduced = matmul(product, column);
+    total = total.defined() ? total + reduced : reduced;
+  }
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("wide branches that are each reduced to little are alive one at a time") {
+  for (const int count : {2, 5, 20}) {
+    Traced t;
+    const Schedule schedule = t.schedule({narrow(t, 512, count)});
+    CHECK(schedule.arena_bytes.constant() >= wide);
+    CHECK(schedule.arena_bytes.constant() < wide + 20 * 512 * 4 + 4096);
+  }
+}
+
+TEST_CASE("the order of steps of symbolic sizes is that of their hints") {
+  Traced t;
+  const Schedule schedule = t.schedule({narrow(t, t.symbol(512), 5)});
+  const std::int64_t n_is_512[] = {512};
+  CHECK(dims::evaluate(schedule.arena_bytes, n_is_512) < wide + 20 * 512 * 4 + 4096);
+}
+
+TEST_CASE("state is still written where it was, behind all who read it, whatever an earlier place would free") {
+  Traced t;
+  const Tensor x = t.f32(256, 256), state = t.f32(256, 256);
+  const Tensor gradient = matmul(x, x);
+  const Tensor later = matmul(tanh(x), state);
+  Schedule schedule = t.schedule({sum(later), state - softmax(gradient)});
+  REQUIRE(schedule.donations.size() == 1);
+  CHECK(schedule.donations[0].argument == 1);
+  CHECK(schedule.donations[0].result == 1);
+}
+
+namespace {
+// What one of two steps back reads of the way forward: wide values that are kept, or `again` computed behind it.
+std::string there_and_back(const char* again) {
+  std::string text = "%0 f32[512,64] = input(0)\n%1 f32[64,512] = input(1)\n%2 f32[512,1] = input(2)\n";
+  int next = 3;
+  std::string narrow = "%0";
+  const auto node = [&](const std::string& line) {
+    text += "%" + std::to_string(next) + " " + line + "\n";
+    return "%" + std::to_string(next++);
+  };
+  std::vector<std::string> read;
+  for (int i = 0; i < 6; ++i) {
+    read.push_back(narrow);
+    const std::string product = node("f32[512,512] = matmul(" + narrow + ", %1)");
+    const std::string wide = node("f32[512,512] = sin(" + product + ")");
+    const std::string column = node("f32[512,1] = matmul(" + wide + ", %2)");
+    const std::string row = node("f32[512,64] = expand(" + column + ")");
+    narrow = node("f32[512,64] = add(" + narrow + ", " + row + ")");
+    read.back() += " " + wide;
+  }
+  for (int i = 6; i-- > 0;) {
+    const std::string& both = read[static_cast<std::size_t>(i)];
+    const std::string from = both.substr(0, both.find(' '));
+    std::string wide = both.substr(both.find(' ') + 1);
+    if (*again) {
+      const std::string product = node("f32[512,512] = matmul(" + from + ", %1)" + again);
+      wide = node("f32[512,512] = sin(" + product + ")" + again);
+    }
+    const std::string back = node("f32[512,512] = matmul(" + narrow + ", %1)");
+    const std::string column =
+        node("f32[512,1] = matmul(" + node("f32[512,512] = mul(" + back + ", " + wide + ")") + ", %2)");
+    const std::string row = node("f32[512,64] = expand(" + column + ")");
+    narrow = node("f32[512,64] = add(" + narrow + ", " + row + ")");
+  }
+  return text + "return " + narrow + "\n";
+}
+}  // namespace
+
+TEST_CASE("a value of the way forward that is computed again on the way back does not live between") {
+  const auto arena = [](const char* again) {
+    const Graph graph = optimize(parse_graph(there_and_back(again)), {});
+    Schedule schedule = make_schedule(graph, Device::cpu(), providers::all());
+    plan_memory(schedule);
+    return schedule.arena_bytes.constant();
+  };
+  const std::int64_t kept = arena(""), again = arena(" recomputation 1");
+  CHECK(kept >= 6 * wide);
+  CHECK(again <= 3 * wide + 8 * 512 * 64 * 4);
+}
