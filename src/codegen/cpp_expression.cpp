@@ -127,6 +127,7 @@ std::string Expressions::unrounded(const Instruction& it) const {
     case Kind::constant:
       return it.dtype == DType::boolean ? "same_lanes(" + literal(it.dtype, it.bits) + ")" : literal(it.dtype, it.bits);
     case Kind::index: return on_lanes(it.index);
+    case Kind::test: return test(it.index);
     case Kind::apply: return spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (argument_dtype() == it.dtype) return v(it.args[0]);
@@ -155,21 +156,37 @@ std::string Expressions::unrounded(const Instruction& it) const {
   }
 }
 
+// Whether 0 <= index: along the lanes' own axis from a lane on, or below one.
+std::string Expressions::test(Dim index) const {
+  const Access found = access(index);
+  if (found.kind == Access::Kind::uniform) return "same_lanes(0 <= " + scalar(index) + ")";
+  if (found.kind == Access::Kind::general || !found.stride.is_constant()) return on_lanes(index) + " >= 0L";
+  const int vector = kernel_.vector_axis;
+  const Dim axis = dims::axis(vector, kernel_.axes[static_cast<std::size_t>(vector)].extent), step = found.stride;
+  return step.constant() > 0 ? "lanes_from(" + scalar(Dim(0) - found.rest / step - axis) + ")"
+                             : "lanes_below(" + scalar(found.rest / (Dim(0) - step) + Dim(1) - axis) + ")";
+}
+
 // As far as lane 0 of a vector is from the vector axis's 0.
 std::string Expressions::steps(const std::string& stride) const {
   return (stride.find(' ') == std::string::npos ? stride : "(" + stride + ")") + "*" + vector_axis();
 }
 
-std::string Expressions::load(const Access& access, const std::string& from) const {
+std::string Expressions::load(const Access& access, const std::string& from, int predicate) const {
+  const bool masks = predicate >= 0 && analysis_.facts[static_cast<std::size_t>(predicate)].vector;
+  const std::string where = masks ? "_where(" : "(", mask = masks ? ", " + v(predicate) : "";
+  std::string text;
   switch (access.kind) {
-    case Access::Kind::uniform: return "load_one(" + from + ")";
-    case Access::Kind::contiguous: return "load(" + from + " + " + vector_axis() + ", n)";
+    case Access::Kind::uniform: text = "load_one" + where + from + (masks ? mask + ", n)" : ")"); break;
+    case Access::Kind::contiguous: text = "load" + where + from + " + " + vector_axis() + mask + ", n)"; break;
     case Access::Kind::strided: {
       const std::string stride = scalar(access.stride);
-      return "load_strided(" + from + " + " + steps(stride) + ", " + stride + ", n)";
+      text = "load_strided" + where + from + " + " + steps(stride) + ", " + stride + mask + ", n)";
+      break;
     }
-    default: return "gather(" + from + ", " + on_lanes(access.rest) + ", n)";
+    default: text = "gather" + where + from + ", " + on_lanes(access.rest) + mask + ", n)";
   }
+  return predicate < 0 || masks ? text : test_name(predicate) + " ? " + text + " : no_lanes()";
 }
 
 std::string Expressions::store(const Access& access, const std::string& to, const std::string& value) const {

@@ -14,10 +14,14 @@ Writer::Writer(const Kernel& kernel)
       nest_(loop::host_nest(kernel)),
       analysis_(nest_.analysis),
       expressions_(kernel_, analysis_),
-      scalar_values_(kernel.body.size()) {
-  for (const Instruction& instruction : kernel_.body)
+      scalar_values_(kernel.body.size()),
+      scalar_tests_(kernel.body.size()) {
+  for (const Instruction& instruction : kernel_.body) {
     for (const int value : loop::values_in(instruction.index))
       scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
+    if (instruction.kind == Kind::load && instruction.args[0] >= 0)
+      scalar_tests_[static_cast<std::size_t>(instruction.args[0])] = !facts(instruction.args[0]).vector;
+  }
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -116,6 +120,8 @@ void Writer::declare(int i, const std::string& right) {
   known_values_.push_back(i);
   if (scalar_values_[static_cast<std::size_t>(i)])
     line("const long k" + std::to_string(i) + " = first_lane(" + value_name(i) + ");");
+  if (scalar_tests_[static_cast<std::size_t>(i)])
+    line("const bool " + Expressions::test_name(i) + " = is_true(" + value_name(i) + ");");
 }
 
 // The address of buffer[rest]: a pointer that stands ready, or the sum.
@@ -129,14 +135,14 @@ std::string Writer::place(int buffer, Dim rest) const {
 std::string Writer::place(int buffer, const Access& access) const {
   return access.kind == Access::Kind::general ? buffer_name(buffer) : place(buffer, access.rest);
 }
-std::string Writer::load(Dim index, int buffer) const {
+std::string Writer::load(Dim index, int buffer, int predicate) const {
   const Access access = expressions_.access(index);
-  return expressions_.load(access, place(buffer, access));
+  return expressions_.load(access, place(buffer, access), predicate);
 }
 
 void Writer::statement(int i) {
   const Instruction& it = at(i);
-  if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer));
+  if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer, it.args[0]));
   if (it.kind != Kind::store) return declare(i, expressions_.value(it));
   const Access access = expressions_.access(it.index);
   line(expressions_.store(access, place(it.buffer, access), value_name(it.args[0])));

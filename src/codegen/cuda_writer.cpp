@@ -87,7 +87,11 @@ std::string DeviceWriter::value(const Instruction& it) const {
   switch (it.kind) {
     case Kind::constant: return literal(it.dtype, it.bits);
     case Kind::index: return "long(" + text_of(it.index) + ")";
-    case Kind::load: return "load(" + place(it.buffer, it.index) + ")";
+    case Kind::test: return "0 <= " + text_of(it.index);
+    case Kind::load: {
+      const std::string text = "(" + place(it.buffer, it.index) + ")";
+      return it.args[0] < 0 ? "load" + text : v(it.args[0]) + ".value ? load" + text + " : no_value" + text;
+    }
     case Kind::apply: return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);

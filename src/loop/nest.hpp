@@ -89,7 +89,7 @@ struct Nest {
 Nest host_nest(const Kernel& kernel);
 Nest device_nest(const Kernel& kernel);
 
-// The load or store moves neighbours on the lanes.
+// The load or store moves neighbours on the lanes, all of them: no predicate tells them apart.
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction);
 
 // A line a statement, for people and tests.
