@@ -156,10 +156,31 @@ std::string Expressions::unrounded(const Instruction& it) const {
   }
 }
 
+Expressions::Spread Expressions::spread(Dim index, DimKind kind, int coefficient) const {
+  const auto by_lane = [&](const DimNode& atom) { return differs(atom); };
+  for (const DimTerm& term : dims::terms(index)) {
+    if (term.coefficient != coefficient || term.factors.size() != 1 || term.factors[0]->kind != kind) continue;
+    const DimNode& node = *term.factors[0];
+    const Dim rest = index - Dim(coefficient) * Dim::from_node(&node);
+    const Access along = access(node.left);
+    if (along.kind != Access::Kind::contiguous || !node.right.is_constant() || dims::any_atom(rest, by_lane)) continue;
+    return {node.left, rest, node.right.constant()};
+  }
+  return {};
+}
+
+bool Expressions::implies(int predicate, Dim test) const {
+  const loop::Instruction& it = kernel_.body[static_cast<std::size_t>(predicate)];
+  if (it.kind == Kind::test) return it.index.same(test);
+  return it.kind == Kind::apply && it.op == Op::bitwise_and && (implies(it.args[0], test) || implies(it.args[1], test));
+}
+
 // Whether 0 <= index: along the lanes' own axis from a lane on, or below one.
 std::string Expressions::test(Dim index) const {
   const Access found = access(index);
   if (found.kind == Access::Kind::uniform) return "same_lanes(0 <= " + scalar(index) + ")";
+  if (const Spread divides = spread(index, DimKind::modulo, -1); divides.step > 0 && divides.rest.same(Dim(0)))
+    return "lanes_divisible<" + std::to_string(divides.step) + ">(" + scalar(divides.dividend) + ")";
   if (found.kind == Access::Kind::general || !found.stride.is_constant()) return on_lanes(index) + " >= 0L";
   const int vector = kernel_.vector_axis;
   const Dim axis = dims::axis(vector, kernel_.axes[static_cast<std::size_t>(vector)].extent), step = found.stride;
@@ -184,7 +205,14 @@ std::string Expressions::load(const Access& access, const std::string& from, int
       text = "load_strided" + where + from + " + " + steps(stride) + ", " + stride + mask + ", n)";
       break;
     }
-    default: text = "gather" + where + from + ", " + on_lanes(access.rest) + mask + ", n)";
+    default:
+      if (const Spread each = spread(access.rest, DimKind::floor_divide, 1);
+          masks && each.step > 1 && implies(predicate, Dim(0) - each.dividend % Dim(each.step))) {
+        text = "load_spread_where<" + std::to_string(each.step) + ">(" + from + " + (" + scalar(each.rest) + "), " +
+               scalar(each.dividend) + mask + ", n)";
+        break;
+      }
+      text = "gather" + where + from + ", " + on_lanes(access.rest) + mask + ", n)";
   }
   return predicate < 0 || masks ? text : test_name(predicate) + " ? " + text + " : no_lanes()";
 }

@@ -47,6 +47,14 @@ class Expressions {
 
  private:
   std::string test(Dim index) const;
+  // An index that moves on by one each `step` lanes: rest + floor(dividend / step), where dividend is the lanes' axis and
+  // something uniform.
+  struct Spread {
+    Dim dividend, rest;
+    std::int64_t step = 0;  // 0: it is not one
+  };
+  Spread spread(Dim index, DimKind kind, int coefficient) const;
+  bool implies(int predicate, Dim test) const;
   std::string unrounded(const loop::Instruction& instruction) const;
   bool differs(const DimNode& atom) const { return loop::differs(kernel_, analysis_, atom); }
   std::string steps(const std::string& stride) const;

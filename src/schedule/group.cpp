@@ -51,7 +51,9 @@ class Grouper {
       case OpKind::contraction:
       case OpKind::convolution:
       case OpKind::effect: return place_external(node, Role::external);
-      case OpKind::assemble: return place_external(node, Role::assembled);
+      case OpKind::assemble:
+        if (result_.layouts[node.index].assembled) return place_external(node, Role::assembled);
+        break;
       case OpKind::index:
         if (node.op == Op::scatter_add) return place_external(node, Role::external);
         break;
@@ -226,6 +228,7 @@ class Grouper {
         if (!aligned(id, operand, {}, behind)) return false;
       return true;
     }
+    if (info(node.op).kind == OpKind::assemble) return false;  // it is asked for where its operand has no element
     for (const Tensor& operand : node.inputs())
       if (!aligned(id, operand, index, behind)) return false;
     return true;
@@ -487,6 +490,9 @@ class Grouper {
       seen = seen == none || seen == more ? more : several;
     };
     std::vector<bool> stretched(graph_.nodes.size(), false);  // read more than once an element
+    std::vector<bool> spread(graph_.nodes.size(), false);     // asked for at more elements than it has
+    std::vector<bool> windowed(graph_.nodes.size(), false);   // read through overlapping windows
+    std::vector<int> places(graph_.nodes.size(), 0);          // at how many shifted places an element is read
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i].node();
       const Placement& placement = at(node);
@@ -494,9 +500,17 @@ class Grouper {
                  : placement.role == Role::inlined ? reader[i]
                                                    : several;
       bool again = placement.role == Role::inlined ? stretched[i] || node.op == Op::expand : node.op == Op::gather;
+      const bool is_part = info(node.op).kind == OpKind::assemble,
+                 is_shifted = node.op == Op::slice || node.op == Op::windows;
+      const int shifted = placement.role != Role::inlined ? is_part : is_shifted ? std::max(places[i], 1) : places[i];
+      const bool spreads = is_part && (node.op == Op::concat || node.attributes<Pad>().interior > 0);
       for (const Tensor& operand : node.inputs()) {
-        add(reader[operand.node()->index], self);
-        if (again) stretched[operand.node()->index] = true;
+        const std::uint32_t below = operand.node()->index;
+        add(reader[below], self);
+        if (again) stretched[below] = true;
+        if (spreads) spread[below] = true;
+        if (node.op == Op::windows || (placement.role == Role::inlined && windowed[i])) windowed[below] = true;
+        places[below] = std::min(places[below] + shifted, enough);
       }
     }
     std::vector<Cheapness> cost(graph_.nodes.size());
@@ -506,7 +520,7 @@ class Grouper {
       Cheapness& own = cost[i];
       if (placement.realized || placement.role == Role::leaf || placement.role == Role::external ||
           placement.role == Role::assembled) {
-        own = {0, 1, false, false};
+        own = {0, 1};
         continue;
       }
       for (const Tensor& operand : node.inputs()) {
@@ -515,18 +529,22 @@ class Grouper {
         own.loads = std::min(own.loads + below.loads, enough);
         own.slow |= below.slow;
         own.reduces |= below.reduces;
+        own.tests |= below.tests;
       }
       if (!is_view(node.op) && info(node.op).kind != OpKind::leaf) ++own.operations;
+      if (node.op == Op::concat) own.operations += static_cast<int>(node.operand_count) - 1;
       own.slow |= is_slow(node);
+      own.tests |= info(node.op).kind == OpKind::assemble;
       own.reduces |= is_reduce(node.op) && !reduces_nothing(node);
       if (placement.role != Role::grouped) continue;
       bool outside = reader[i] != none && reader[i] != placement.group;
       if (!outside) continue;
       bool cheap = !own.slow && own.operations <= 3 && own.loads <= 2;
-      bool sole = reader[i] != several && !stretched[i] && own.operations <= 24 && own.loads <= 8;
-      if (own.reduces || !(cheap || sole)) {
+      bool sole = reader[i] != several && !stretched[i] && own.operations <= 24 && own.loads <= 8 &&
+                  own.operations * places[i] <= 48 && !(own.slow && spread[i]);
+      if (own.reduces || (own.tests && windowed[i]) || !(cheap || sole)) {
         placement.realized = true;
-        own = {0, 1, false, false};
+        own = {0, 1};
       }
     }
   }
@@ -536,6 +554,7 @@ class Grouper {
     int operations = 0, loads = 0;
     bool slow = false;
     bool reduces = false;  // reads a reduction that only its own kernel holds
+    bool tests = false;    // asks where an element is, as a pad does
   };
   static bool is_slow(const Node& node) {
     if (is_reduce(node.op) || node.op == Op::gather || node.op == Op::random_bits) return true;

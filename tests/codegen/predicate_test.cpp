@@ -259,8 +259,8 @@ TEST_CASE("a load with a predicate touches no memory where the predicate does no
         kernels.push_back(copy_of(form, dtype, count));
       }
   for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
-    if (isa > host_isa()) continue;
     const std::shared_ptr<Library> library = jit({codegen::cpp_units(kernels, unit_count(kernels.size())), isa, {}});
+    if (isa > host_isa()) continue;  // it compiles
     for (std::size_t i = 0; i < runs.size(); ++i) {
       INFO(std::string(name(isa)) << " " << kernels[i].name);
       const auto function = library->function<void(void* const*, const Int*, Int, Int)>(kernels[i].name.c_str());
