@@ -1,7 +1,8 @@
 #include "codegen/cpp_writer.hpp"
 
 #include <algorithm>
-#include <set>
+
+#include "codegen/kernel_head.hpp"
 
 namespace weft::codegen {
 
@@ -45,42 +46,14 @@ std::string Writer::finish() {
 }
 
 void Writer::open_function() {
-  comments();
+  constexpr HeadWords words{"on the lanes", "", "long"};
+  for (const std::string& comment : head_comments(kernel_, expressions_, words)) line(comment);
   std::string name;
   for (const char c : kernel_.name)
     name += c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ? c : '_';
   open("WEFT_KERNEL void " + name + "(void* const* buffers, const long* sizes, long begin, long end) {");
-  addresses();
+  for (const std::string& address : head_addresses(kernel_, words)) line(address);
   row_buffers();
-}
-
-void Writer::comments() {
-  for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
-  std::string axes = "//";
-  for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
-    axes += (a ? ", " : " ") + axis_name(a) + " < " + extent_text(a);
-    if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
-    if (a == kernel_.vector_axis) axes += " on the lanes";
-  }
-  line(kernel_.axes.empty() ? "// one element" : axes);
-}
-
-void Writer::addresses() {
-  for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
-    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
-    const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
-    line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(buffers[" + std::to_string(b) + "]);");
-  }
-  std::set<int> symbols;
-  const auto visit = [&](Dim dim) {
-    dims::any_atom(dim, [&](const DimNode& node) {
-      if (node.kind == DimKind::symbol) symbols.insert(node.number);
-      return false;
-    });
-  };
-  for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
-  for (const Instruction& instruction : kernel_.body) visit(instruction.index);
-  for (const int s : symbols) line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
 }
 
 void Writer::row_buffers() {
@@ -93,9 +66,7 @@ void Writer::row_buffers() {
 
 // ---- names and sizes ------------------------------------------------------------------------------------------------
 
-std::string Writer::buffer_name(int buffer) const {
-  return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
-}
+std::string Writer::buffer_name(int buffer) const { return codegen::buffer_name(kernel_, buffer); }
 std::string Writer::divisor(Dim dim) const {
   return dim.is_constant() ? std::to_string(dim.constant()) : "(" + expressions_.scalar(dim) + ")";
 }

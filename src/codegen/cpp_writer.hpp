@@ -61,8 +61,6 @@ class Writer {
   std::string place(int buffer, Dim rest) const;
   std::string place(int buffer, const Access& access) const;
   bool is_known(Dim index) const;
-  void comments();
-  void addresses();
   void row_buffers();
 
   struct Pointer {
