@@ -47,8 +47,8 @@ class Expressions {
 
  private:
   std::string test(Dim index) const;
-  // An index that moves on by one each `step` lanes: rest + floor(dividend / step), where dividend is the lanes' axis and
-  // something uniform.
+  // An index that moves on by one each `step` lanes: rest + floor(dividend / step), where dividend is the lanes' axis
+  // and something uniform.
   struct Spread {
     Dim dividend, rest;
     std::int64_t step = 0;  // 0: it is not one
