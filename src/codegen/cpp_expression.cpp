@@ -127,6 +127,7 @@ std::string Expressions::unrounded(const Instruction& it) const {
     case Kind::constant:
       return it.dtype == DType::boolean ? "same_lanes(" + literal(it.dtype, it.bits) + ")" : literal(it.dtype, it.bits);
     case Kind::index: return on_lanes(it.index);
+    case Kind::test: return test(it.index);
     case Kind::apply: return spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (argument_dtype() == it.dtype) return v(it.args[0]);
@@ -155,21 +156,65 @@ std::string Expressions::unrounded(const Instruction& it) const {
   }
 }
 
+Expressions::Spread Expressions::spread(Dim index, DimKind kind, int coefficient) const {
+  const auto by_lane = [&](const DimNode& atom) { return differs(atom); };
+  for (const DimTerm& term : dims::terms(index)) {
+    if (term.coefficient != coefficient || term.factors.size() != 1 || term.factors[0]->kind != kind) continue;
+    const DimNode& node = *term.factors[0];
+    const Dim rest = index - Dim(coefficient) * Dim::from_node(&node);
+    const Access along = access(node.left);
+    if (along.kind != Access::Kind::contiguous || !node.right.is_constant() || dims::any_atom(rest, by_lane)) continue;
+    return {node.left, rest, node.right.constant()};
+  }
+  return {};
+}
+
+bool Expressions::implies(int predicate, Dim test) const {
+  const loop::Instruction& it = kernel_.body[static_cast<std::size_t>(predicate)];
+  if (it.kind == Kind::test) return it.index.same(test);
+  return it.kind == Kind::apply && it.op == Op::bitwise_and && (implies(it.args[0], test) || implies(it.args[1], test));
+}
+
+// Whether 0 <= index: along the lanes' own axis from a lane on, or below one.
+std::string Expressions::test(Dim index) const {
+  const Access found = access(index);
+  if (found.kind == Access::Kind::uniform) return "same_lanes(0 <= " + scalar(index) + ")";
+  if (const Spread divides = spread(index, DimKind::modulo, -1); divides.step > 0 && divides.rest.same(Dim(0)))
+    return "lanes_divisible<" + std::to_string(divides.step) + ">(" + scalar(divides.dividend) + ")";
+  if (found.kind == Access::Kind::general || !found.stride.is_constant()) return on_lanes(index) + " >= 0L";
+  const int vector = kernel_.vector_axis;
+  const Dim axis = dims::axis(vector, kernel_.axes[static_cast<std::size_t>(vector)].extent), step = found.stride;
+  return step.constant() > 0 ? "lanes_from(" + scalar(Dim(0) - found.rest / step - axis) + ")"
+                             : "lanes_below(" + scalar(found.rest / (Dim(0) - step) + Dim(1) - axis) + ")";
+}
+
 // As far as lane 0 of a vector is from the vector axis's 0.
 std::string Expressions::steps(const std::string& stride) const {
   return (stride.find(' ') == std::string::npos ? stride : "(" + stride + ")") + "*" + vector_axis();
 }
 
-std::string Expressions::load(const Access& access, const std::string& from) const {
+std::string Expressions::load(const Access& access, const std::string& from, int predicate) const {
+  const bool masks = predicate >= 0 && analysis_.facts[static_cast<std::size_t>(predicate)].vector;
+  const std::string where = masks ? "_where(" : "(", mask = masks ? ", " + v(predicate) : "";
+  std::string text;
   switch (access.kind) {
-    case Access::Kind::uniform: return "load_one(" + from + ")";
-    case Access::Kind::contiguous: return "load(" + from + " + " + vector_axis() + ", n)";
+    case Access::Kind::uniform: text = "load_one" + where + from + (masks ? mask + ", n)" : ")"); break;
+    case Access::Kind::contiguous: text = "load" + where + from + " + " + vector_axis() + mask + ", n)"; break;
     case Access::Kind::strided: {
       const std::string stride = scalar(access.stride);
-      return "load_strided(" + from + " + " + steps(stride) + ", " + stride + ", n)";
+      text = "load_strided" + where + from + " + " + steps(stride) + ", " + stride + mask + ", n)";
+      break;
     }
-    default: return "gather(" + from + ", " + on_lanes(access.rest) + ", n)";
+    default:
+      if (const Spread each = spread(access.rest, DimKind::floor_divide, 1);
+          masks && each.step > 1 && implies(predicate, Dim(0) - each.dividend % Dim(each.step))) {
+        text = "load_spread_where<" + std::to_string(each.step) + ">(" + from + " + (" + scalar(each.rest) + "), " +
+               scalar(each.dividend) + mask + ", n)";
+        break;
+      }
+      text = "gather" + where + from + ", " + on_lanes(access.rest) + mask + ", n)";
   }
+  return predicate < 0 || masks ? text : test_name(predicate) + " ? " + text + " : no_lanes()";
 }
 
 std::string Expressions::store(const Access& access, const std::string& to, const std::string& value) const {

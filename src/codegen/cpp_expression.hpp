@@ -38,11 +38,23 @@ class Expressions {
   std::string on_lanes(Dim index) const;
   // The right side of an instruction that reads no memory. 16-bit floats live as f32 lanes and are rounded each time.
   std::string value(const loop::Instruction& instruction) const;
-  // A loaded value; `from` is the pointer to which the lanes' part of the index is still to be added.
-  std::string load(const Access& access, const std::string& from) const;
+  // A loaded value; `from` is the pointer to which the lanes' part of the index is still to be added. A predicate is
+  // tested where it is uniform, and masks the lanes where it is not.
+  std::string load(const Access& access, const std::string& from, int predicate = -1) const;
+  // The name of a uniform predicate as one bool: b<instruction>.
+  static std::string test_name(int predicate) { return "b" + std::to_string(predicate); }
   std::string store(const Access& access, const std::string& to, const std::string& value) const;
 
  private:
+  std::string test(Dim index) const;
+  // An index that moves on by one each `step` lanes: rest + floor(dividend / step), where dividend is the lanes' axis
+  // and something uniform.
+  struct Spread {
+    Dim dividend, rest;
+    std::int64_t step = 0;  // 0: it is not one
+  };
+  Spread spread(Dim index, DimKind kind, int coefficient) const;
+  bool implies(int predicate, Dim test) const;
   std::string unrounded(const loop::Instruction& instruction) const;
   bool differs(const DimNode& atom) const { return loop::differs(kernel_, analysis_, atom); }
   std::string steps(const std::string& stride) const;

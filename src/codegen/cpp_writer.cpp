@@ -1,7 +1,8 @@
 #include "codegen/cpp_writer.hpp"
 
 #include <algorithm>
-#include <set>
+
+#include "codegen/kernel_head.hpp"
 
 namespace weft::codegen {
 
@@ -14,10 +15,14 @@ Writer::Writer(const Kernel& kernel)
       nest_(loop::host_nest(kernel)),
       analysis_(nest_.analysis),
       expressions_(kernel_, analysis_),
-      scalar_values_(kernel.body.size()) {
-  for (const Instruction& instruction : kernel_.body)
+      scalar_values_(kernel.body.size()),
+      scalar_tests_(kernel.body.size()) {
+  for (const Instruction& instruction : kernel_.body) {
     for (const int value : loop::values_in(instruction.index))
       scalar_values_[static_cast<std::size_t>(value)] = !facts(value).vector;
+    if (instruction.kind == Kind::load && instruction.args[0] >= 0)
+      scalar_tests_[static_cast<std::size_t>(instruction.args[0])] = !facts(instruction.args[0]).vector;
+  }
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -41,42 +46,14 @@ std::string Writer::finish() {
 }
 
 void Writer::open_function() {
-  comments();
+  constexpr HeadWords words{"on the lanes", "", "long"};
+  for (const std::string& comment : head_comments(kernel_, expressions_, words)) line(comment);
   std::string name;
   for (const char c : kernel_.name)
     name += c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ? c : '_';
   open("WEFT_KERNEL void " + name + "(void* const* buffers, const long* sizes, long begin, long end) {");
-  addresses();
+  for (const std::string& address : head_addresses(kernel_, words)) line(address);
   row_buffers();
-}
-
-void Writer::comments() {
-  for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
-  std::string axes = "//";
-  for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
-    axes += (a ? ", " : " ") + axis_name(a) + " < " + extent_text(a);
-    if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
-    if (a == kernel_.vector_axis) axes += " on the lanes";
-  }
-  line(kernel_.axes.empty() ? "// one element" : axes);
-}
-
-void Writer::addresses() {
-  for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
-    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
-    const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
-    line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(buffers[" + std::to_string(b) + "]);");
-  }
-  std::set<int> symbols;
-  const auto visit = [&](Dim dim) {
-    dims::any_atom(dim, [&](const DimNode& node) {
-      if (node.kind == DimKind::symbol) symbols.insert(node.number);
-      return false;
-    });
-  };
-  for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
-  for (const Instruction& instruction : kernel_.body) visit(instruction.index);
-  for (const int s : symbols) line("const long s" + std::to_string(s) + " = sizes[" + std::to_string(s) + "];");
 }
 
 void Writer::row_buffers() {
@@ -91,9 +68,7 @@ void Writer::row_buffers() {
 
 // ---- names and sizes ------------------------------------------------------------------------------------------------
 
-std::string Writer::buffer_name(int buffer) const {
-  return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
-}
+std::string Writer::buffer_name(int buffer) const { return codegen::buffer_name(kernel_, buffer); }
 std::string Writer::divisor(Dim dim) const {
   return dim.is_constant() ? std::to_string(dim.constant()) : "(" + expressions_.scalar(dim) + ")";
 }
@@ -118,6 +93,8 @@ void Writer::declare(int i, const std::string& right) {
   known_values_.push_back(i);
   if (scalar_values_[static_cast<std::size_t>(i)])
     line("const long k" + std::to_string(i) + " = first_lane(" + value_name(i) + ");");
+  if (scalar_tests_[static_cast<std::size_t>(i)])
+    line("const bool " + Expressions::test_name(i) + " = is_true(" + value_name(i) + ");");
 }
 
 // The address of buffer[rest]: a pointer that stands ready, or the sum.
@@ -131,14 +108,14 @@ std::string Writer::place(int buffer, Dim rest) const {
 std::string Writer::place(int buffer, const Access& access) const {
   return access.kind == Access::Kind::general ? buffer_name(buffer) : place(buffer, access.rest);
 }
-std::string Writer::load(Dim index, int buffer) const {
+std::string Writer::load(Dim index, int buffer, int predicate) const {
   const Access access = expressions_.access(index);
-  return expressions_.load(access, place(buffer, access));
+  return expressions_.load(access, place(buffer, access), predicate);
 }
 
 void Writer::statement(int i) {
   const Instruction& it = at(i);
-  if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer));
+  if (it.kind == Kind::load) return declare(i, load(it.index, it.buffer, it.args[0]));
   if (it.kind != Kind::store) return declare(i, expressions_.value(it));
   const Access access = expressions_.access(it.index);
   line(expressions_.store(access, place(it.buffer, access), value_name(it.args[0])));

@@ -2,7 +2,8 @@
 // kernel and its loops. Out: text. Who derives from it (cpp.cpp) writes the loops.
 //
 // Names: i<axis>, s<size slot>, x<buffer> (read) and y<buffer> (written), v<instruction> for its 16 lanes,
-// k<instruction> for a uniform integer that indices read, kept<instruction> for a row buffer.
+// k<instruction> for a uniform integer that indices read, b<instruction> for a uniform predicate of loads,
+// kept<instruction> for a row buffer.
 #pragma once
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ class Writer {
   // ---- statements ----
   void declare(int i, const std::string& right);
   void statement(int i);
-  std::string load(Dim index, int buffer) const;
+  std::string load(Dim index, int buffer, int predicate = -1) const;
   // Pointers for what stands in `loop`, as soon as all of their index but the lanes' part is known.
   void prepare_pointers(const loop::Statement& loop);
 
@@ -60,8 +61,6 @@ class Writer {
   std::string place(int buffer, Dim rest) const;
   std::string place(int buffer, const Access& access) const;
   bool is_known(Dim index) const;
-  void comments();
-  void addresses();
   void row_buffers();
 
   struct Pointer {
@@ -81,6 +80,7 @@ class Writer {
   std::uint32_t known_axes_ = 0;
   std::vector<int> known_values_;    // those that are declared here
   std::vector<bool> scalar_values_;  // uniform values that indices read
+  std::vector<bool> scalar_tests_;   // uniform predicates of loads
 };
 
 }  // namespace weft::codegen

@@ -362,6 +362,12 @@ class Generator : DeviceWriter {
     pack_is_open_ = false;
     packs_.clear();
   }
+  // With a predicate, which then is one for all of the pack.
+  std::string read_pack(int i) const {
+    const int predicate = at(i).kind == Kind::load ? at(i).args[0] : -1;
+    return (predicate < 0 ? ".read(" : ".read_where(" + v(predicate) + ".value, ") + pack_place(i) + ", n);";
+  }
+
   // Where this pack begins, and how many of its elements exist.
   void open_pack() {
     if (team_.width == 1) {
@@ -402,7 +408,7 @@ class Generator : DeviceWriter {
       else if (is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
       else
-        line(pack_type(from) + " p" + number(i) + "; p" + number(i) + ".read(" + pack_place(from) + ", n);");
+        line(pack_type(from) + " p" + number(i) + "; p" + number(i) + read_pack(from));
     }
     const Inside outside = inside_;
     open_elements();

@@ -1,8 +1,7 @@
 #include "codegen/cuda_writer.hpp"
 
-#include <set>
-
 #include "base/fail.hpp"
+#include "codegen/kernel_head.hpp"
 #include "loop/device_team.hpp"
 
 namespace weft::codegen {
@@ -40,9 +39,7 @@ void DeviceWriter::close() {
   line("}");
 }
 
-std::string DeviceWriter::buffer_name(int buffer) const {
-  return (kernel_.buffers[static_cast<std::size_t>(buffer)].written ? "y" : "x") + std::to_string(buffer);
-}
+std::string DeviceWriter::buffer_name(int buffer) const { return codegen::buffer_name(kernel_, buffer); }
 
 bool DeviceWriter::in_pack(int i) const {
   if (team_.width == 1) return false;
@@ -59,33 +56,12 @@ void DeviceWriter::find_index_values() {
     for (const int value : loop::values_in(instruction.index)) index_values_[static_cast<std::size_t>(value)] = true;
 }
 
+static constexpr HeadWords words{"on neighbouring threads", "arguments.", "index"};
 void DeviceWriter::comments() {
-  for (const std::string& comment : kernel_.comments) line("// " + sanitize(comment));
-  std::string axes = "//";
-  for (int a = 0; a < static_cast<int>(kernel_.axes.size()); ++a) {
-    axes += (a ? ", " : " ") + axis_name(a) + " < " + text_of(extent(a));
-    if (kernel_.axes[static_cast<std::size_t>(a)].inner) axes += " inner";
-    if (a == kernel_.vector_axis) axes += " on neighbouring threads";
-  }
-  line(kernel_.axes.empty() ? "// one element" : axes);
+  for (const std::string& comment : head_comments(kernel_, expressions_, words)) line(comment);
 }
-
 void DeviceWriter::addresses() {
-  for (int b = 0; b < static_cast<int>(kernel_.buffers.size()); ++b) {
-    const loop::Buffer& buffer = kernel_.buffers[static_cast<std::size_t>(b)];
-    const std::string type = std::string(buffer.written ? "" : "const ") + memory_type(buffer.dtype) + "*";
-    line(type + " const " + buffer_name(b) + " = static_cast<" + type + ">(arguments.buffers[" + number(b) + "]);");
-  }
-  std::set<int> symbols;
-  const auto visit = [&](Dim dim) {
-    dims::any_atom(dim, [&](const DimNode& node) {
-      if (node.kind == DimKind::symbol) symbols.insert(node.number);
-      return false;
-    });
-  };
-  for (const loop::Axis& axis : kernel_.axes) visit(axis.extent);
-  for (const Instruction& instruction : kernel_.body) visit(instruction.index);
-  for (const int s : symbols) line("const index s" + number(s) + " = arguments.sizes[" + number(s) + "];");
+  for (const std::string& address : head_addresses(kernel_, words)) line(address);
 }
 
 std::string DeviceWriter::place(int buffer, Dim index) const {
@@ -96,7 +72,11 @@ std::string DeviceWriter::value(const Instruction& it) const {
   switch (it.kind) {
     case Kind::constant: return literal(it.dtype, it.bits);
     case Kind::index: return "long(" + text_of(it.index) + ")";
-    case Kind::load: return "load(" + place(it.buffer, it.index) + ")";
+    case Kind::test: return "0 <= " + text_of(it.index);
+    case Kind::load: {
+      const std::string text = "(" + place(it.buffer, it.index) + ")";
+      return it.args[0] < 0 ? "load" + text : v(it.args[0]) + ".value ? load" + text + " : no_value" + text;
+    }
     case Kind::apply: return compares_position(it) ? position_compared(it) : spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (at(it.args[0]).dtype == it.dtype) return v(it.args[0]);

@@ -134,8 +134,8 @@ class Analyzer {
       case KeepLimits::What::values_and_loads: return true;
       case KeepLimits::What::packs: break;
     }
-    // A pack is fetched before anything is computed: its place must not depend on a value.
-    return v.kind == Kind::load && values_in(v.index).empty() &&
+    // A pack is fetched before anything is computed: neither its place nor a predicate may depend on a value.
+    return v.kind == Kind::load && v.args[0] < 0 && values_in(v.index).empty() &&
            access(kernel_, result_, v.index).kind == Access::Kind::contiguous;
   }
 

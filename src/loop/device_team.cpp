@@ -97,7 +97,7 @@ void fetch_ahead(const Kernel& kernel, const Analysis& analysis, Team& team, std
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {
     const std::int64_t bytes = 2 * team.turns * team.members * pack_bytes(kernel, team, i);
     const Instruction& load = kernel.body[static_cast<std::size_t>(i)];
-    if (load.kind != Kind::load || !values_in(load.index).empty() || team.width == 1 ||
+    if (load.kind != Kind::load || load.args[0] >= 0 || !values_in(load.index).empty() || team.width == 1 ||
         !(analysis.facts[static_cast<std::size_t>(i)].axes & carried) || !is_contiguous(kernel, analysis, i) ||
         analysis.facts[static_cast<std::size_t>(i)].last || pack_bytes(kernel, team, i) % 16 != 0 ||
         team.shared + bytes > most)
@@ -172,7 +172,8 @@ void choose_tiles(const Kernel& kernel, const Analysis& analysis, Team& team) {
 bool turns(const Kernel& kernel, const Analysis& analysis, int instruction, int axis) {
   const Instruction& it = kernel.body[static_cast<std::size_t>(instruction)];
   if (!runs_across(kernel, analysis, instruction, axis) || !values_in(it.index).empty()) return false;
-  return it.kind == Kind::load || analysis.facts[static_cast<std::size_t>(it.args[0])].vector;
+  if (it.kind == Kind::load) return it.args[0] < 0;  // a predicate would tell its neighbours apart
+  return analysis.facts[static_cast<std::size_t>(it.args[0])].vector;
 }
 
 bool holds_row(const Kernel& kernel) {

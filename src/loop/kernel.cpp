@@ -51,11 +51,15 @@ Cost cost(const Kernel& kernel) {
   for (const Instruction& instruction : kernel.body) {
     Dim times = instruction.level == Level::inner ? all : instruction.level == Level::outer ? outer : Dim(1);
     if (instruction.kind == Kind::reduce) times = all;
-    if (instruction.kind == Kind::load || instruction.kind == Kind::store)
-      total.bytes =
-          total.bytes + storage_bytes(info(kernel.buffers[static_cast<std::size_t>(instruction.buffer)].dtype), times);
-    else if (instruction.kind != Kind::constant && instruction.kind != Kind::index)
+    if (instruction.kind == Kind::load || instruction.kind == Kind::store) {
+      const Buffer& buffer = kernel.buffers[static_cast<std::size_t>(instruction.buffer)];
+      // What a predicate admits is at most the buffer.
+      if (instruction.args[0] >= 0 && instruction.kind == Kind::load && dims::proves_less(buffer.elements, times))
+        times = buffer.elements;
+      total.bytes = total.bytes + storage_bytes(info(buffer.dtype), times);
+    } else if (instruction.kind != Kind::constant && instruction.kind != Kind::index) {
       total.operations = total.operations + times * Dim(weight(instruction));
+    }
   }
   return total;
 }
@@ -189,6 +193,11 @@ void verify(const Kernel& kernel) {
         WEFT_CHECK(kernel.body[static_cast<std::size_t>(instruction.args[a])].dtype == dtype, kernel.name, ": v", i,
                    " mixes dtypes");
     }
+    WEFT_CHECK(instruction.kind != Kind::test || instruction.dtype == DType::boolean, kernel.name, ": v", i,
+               " a test is a bool");
+    if (instruction.kind == Kind::load && instruction.args[0] >= 0)
+      WEFT_CHECK(kernel.body[static_cast<std::size_t>(instruction.args[0])].dtype == DType::boolean, kernel.name, ": v",
+                 i, " a load's predicate is a bool");
     if (instruction.kind == Kind::load || instruction.kind == Kind::store) {
       const Buffer& buffer = kernel.buffers.at(static_cast<std::size_t>(instruction.buffer));
       WEFT_CHECK(buffer.dtype == instruction.dtype, kernel.name, ": v", i, " dtype of buffer ", instruction.buffer);
@@ -270,7 +279,8 @@ std::string to_text(const Kernel& kernel) {
     switch (v.kind) {
       case Kind::constant: text += number_text(v); break;
       case Kind::index: text += "index " + index; break;
-      case Kind::load: text += place; break;
+      case Kind::test: text += "0 <= " + index; break;
+      case Kind::load: text += place + (args.empty() ? "" : " where " + args); break;
       case Kind::apply: text += std::string(info(v.op).name) + "(" + args + ")"; break;
       case Kind::cast: text += "cast(" + args + ")"; break;
       case Kind::bitcast: text += "bitcast(" + args + ")"; break;

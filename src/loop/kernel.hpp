@@ -24,7 +24,9 @@ namespace weft::loop {
 enum class Kind : std::uint8_t {
   constant,     // bits
   index,        // the integer value of an index expression, as i64
-  load,         // buffer[index]
+  test,         // whether 0 <= index, a bool
+  load,         // buffer[index]; with a predicate, the bool args[0]: 0 where that is false. No memory is touched there,
+                // so the index need be in range only where it is true
   apply,        // a pointwise primitive on args
   cast,         // args[0] to dtype
   bitcast,      // args[0]'s bits as dtype

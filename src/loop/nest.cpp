@@ -85,6 +85,8 @@ bool runs_across(const Kernel& kernel, const Analysis& analysis, int instruction
 
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction) {
   const Instruction& it = kernel.body[static_cast<std::size_t>(instruction)];
+  if (it.kind == Kind::load && it.args[0] >= 0 && analysis.facts[static_cast<std::size_t>(it.args[0])].vector)
+    return false;
   return (it.kind == Kind::load || it.kind == Kind::store) &&
          analysis.facts[static_cast<std::size_t>(instruction)].vector &&
          access(kernel, analysis, it.index).kind == Access::Kind::contiguous;

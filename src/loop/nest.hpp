@@ -110,7 +110,7 @@ Nest device_nest(const Kernel& kernel);
 
 // A load or store whose neighbours in memory are neighbours on this outer axis, and not on the lanes.
 bool runs_across(const Kernel& kernel, const Analysis& analysis, int instruction, int axis);
-// The load or store moves neighbours on the lanes.
+// The load or store moves neighbours on the lanes, all of them: no predicate tells them apart.
 bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instruction);
 
 // A line a statement, for people and tests.

@@ -134,7 +134,14 @@ class Parser final : TextReader {
   void right_side(Instruction& it) {
     if (is("p") && text_.substr(at_ + 1, 1).find_first_of("0123456789") == 0) {
       it.kind = Kind::load;
-      return place(it);
+      place(it);
+      if (accept(" where ")) it.args[0] = argument();
+      return;
+    }
+    if (accept("0 <= ")) {
+      it.kind = Kind::test;
+      it.index = size();
+      return;
     }
     if (accept("index ")) {
       it.kind = Kind::index;

@@ -48,7 +48,9 @@ class Grouper {
       case OpKind::contraction:
       case OpKind::convolution:
       case OpKind::effect: return place_external(node, Role::external);
-      case OpKind::assemble: return place_external(node, Role::assembled);
+      case OpKind::assemble:
+        if (result_.layouts[node.index].assembled) return place_external(node, Role::assembled);
+        break;
       case OpKind::index:
         if (node.op == Op::scatter_add) return place_external(node, Role::external);
         break;

@@ -30,7 +30,7 @@ enum class Role : std::uint8_t {
   inlined,    // constants, views, scalars: computed where they are read
   grouped,    // computed in a group; gets memory when `realized`
   external,   // matmul, convolution, scatter_add, check: a library step
-  assembled,  // concat, pad: memory that several kernels fill
+  assembled,  // concat that is no formula (layout.hpp): memory that several kernels fill
 };
 
 struct Placement {

@@ -102,6 +102,10 @@ bool operands_aligned(const Grouping& grouping, int id, const Node& node, const 
     const auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
     return aligned(grouping, id, node.input(1), IndexVector(index.begin(), index.begin() + lead), behind);
   }
+  // A pad or a concatenation is asked for where its operand has no element.
+  if (info(node.op).kind == OpKind::assemble)
+    return std::none_of(node.inputs().begin(), node.inputs().end(),
+                        [&](const Tensor& operand) { return reads_group(grouping, id, operand); });
   const IndexVector& read_at = node.op == Op::random_bits ? IndexVector{} : index;
   return std::all_of(node.inputs().begin(), node.inputs().end(),
                      [&](const Tensor& operand) { return aligned(grouping, id, operand, read_at, behind); });

@@ -74,4 +74,24 @@ IndexVector map_through_view(const Node& view, const IndexVector& index) {
   }
 }
 
+PartElement map_into_part(const Node& node, std::size_t part, const IndexVector& index) {
+  PartElement result{index, {}};
+  if (node.op == Op::pad) {
+    const auto& pad = node.attributes<Pad>();
+    const Dim size = type_of(node.input(0)).shape[pad.axis], step = pad.interior + 1;
+    const Dim place = index[pad.axis] - pad.before;
+    result.tests = {place, (size - Dim(1)) * step - place};
+    if (pad.interior > 0) result.tests.push_back(Dim(0) - place % step);
+    result.index[pad.axis] = size.same(Dim(1)) ? Dim(0) : place / step;
+    return result;
+  }
+  const std::size_t axis = node.attributes<Along>().axis;
+  Dim start = 0;
+  for (std::size_t i = 0; i < part; ++i) start = start + type_of(node.input(i)).shape[static_cast<int>(axis)];
+  const Dim size = type_of(node.input(part)).shape[static_cast<int>(axis)], place = index[axis] - start;
+  result.tests = {place, size - Dim(1) - place};
+  result.index[axis] = size.same(Dim(1)) ? Dim(0) : place;
+  return result;
+}
+
 }  // namespace weft

@@ -1,5 +1,9 @@
 #include "schedule/layout.hpp"
 
+#include <algorithm>
+
+#include "schedule/group.hpp"
+
 namespace weft {
 namespace {
 
@@ -9,6 +13,7 @@ bool is_computed_by_kernel(const Node& node) {
     case OpKind::cast:
     case OpKind::reduce:
     case OpKind::random: return true;
+    case OpKind::assemble: return node.op == Op::pad;
     case OpKind::index: return node.op != Op::scatter_add;
     default: return false;
   }
@@ -17,17 +22,23 @@ bool is_computed_by_kernel(const Node& node) {
 class LayoutChooser {
  public:
   explicit LayoutChooser(const Graph& graph)
-      : graph_(graph), layouts_(graph.nodes.size()), uses_(graph.nodes.size(), 0) {
+      : graph_(graph), layouts_(graph.nodes.size()), uses_(graph.nodes.size(), 0), in_memory_(graph.nodes.size()) {
     for (const Tensor& value : graph.nodes)
       for (const Tensor& operand : value.node()->inputs()) ++uses_[operand.node()->index];
-    for (const Tensor& output : graph.outputs) ++uses_[output.node()->index];
+    for (const Tensor& output : graph.outputs) {
+      ++uses_[output.node()->index];
+      in_memory_[memory_base(output).node()->index] = true;
+    }
   }
 
   // Readers first: a concatenation knows where it lies before its parts do.
   std::vector<BufferLayout> run() {
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i].node();
-      if (node.op == Op::concat) place_parts(node);
+      if (is_library_step(node)) {
+        for (const Tensor& operand : node.inputs()) in_memory_[below_views(operand).node()->index] = true;
+      }
+      if (node.op == Op::concat) choose_concat(node);
       if (node.op == Op::matmul)
         for (const Tensor& operand : node.inputs()) order_for_product(operand);
     }
@@ -38,6 +49,34 @@ class LayoutChooser {
   bool is_read_once(const Tensor& value) const { return uses_[value.node()->index] == 1; }
   BufferLayout& at(const Node& node) { return layouts_[node.index]; }
 
+  static bool is_library_step(const Node& node) {
+    const OpKind kind = info(node.op).kind;
+    return kind == OpKind::contraction || kind == OpKind::convolution || node.op == Op::scatter_add ||
+           node.op == Op::call;
+  }
+  static Tensor below_views(Tensor value) {
+    while (is_view(value.node()->op)) value = value.node()->input(0);
+    return value;
+  }
+  bool is_written_in_place(const Tensor& part) const {
+    const Node& node = *part.node();
+    return (is_computed_by_kernel(node) || node.op == Op::matmul || node.op == Op::concat) && is_read_once(part);
+  }
+
+  // A concatenation is a formula, one part or the other, which is computed where it is read. It is assembled in memory
+  // where it needs memory anyway and a part can be written in place; and where it has many parts, since each of them
+  // would be asked for at each element.
+  void choose_concat(const Node& concat) {
+    constexpr std::size_t most_parts = 4;
+    const auto parts = concat.inputs();
+    const bool in_place =
+        std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return is_written_in_place(part); });
+    const bool in_memory = in_memory_[concat.index] || at(concat).window_of >= 0;
+    if (!(in_memory && in_place) && parts.size() <= most_parts) return;
+    at(concat).assembled = true;
+    place_parts(concat);
+  }
+
   // A part that somebody computes for this concatenation alone is written where it will lie.
   void place_parts(const Node& concat) {
     BufferLayout whole = at(concat);
@@ -47,9 +86,9 @@ class LayoutChooser {
     Dim start = 0;
     for (const Tensor& part : concat.inputs()) {
       const Node& node = *part.node();
-      const bool writes_strided = is_computed_by_kernel(node) || node.op == Op::matmul || node.op == Op::concat;
-      if (writes_strided && is_read_once(part)) {
+      if (is_written_in_place(part)) {
         at(node) = whole;
+        at(node).assembled = false;
         at(node).offset = whole.offset + start * whole.strides[axis];
       }
       start = start + node.type.shape[static_cast<int>(axis)];
@@ -82,6 +121,7 @@ class LayoutChooser {
   const Graph& graph_;
   std::vector<BufferLayout> layouts_;
   std::vector<int> uses_;
+  std::vector<bool> in_memory_;  // by node: a result, or what a library step reads
 };
 
 }  // namespace

@@ -11,6 +11,7 @@ struct BufferLayout {
   std::vector<Dim> strides;  // in elements, one for each axis; none: contiguous
   Dim offset = 0;            // of the first element
   int window_of = -1;        // the node (an index) in whose buffer it lies; -1: one of its own
+  bool assembled = false;    // a concatenation whose parts fill its memory; else it is a formula, as a pad is
 
   bool is_contiguous() const { return strides.empty(); }
 };

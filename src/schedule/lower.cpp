@@ -1,7 +1,11 @@
 #include "schedule/lower.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "loop/device_team.hpp"
@@ -9,6 +13,7 @@
 #include "loop/online.hpp"
 #include "loop/pick.hpp"
 #include "loop/product.hpp"
+#include "schedule/kernel_axes.hpp"
 
 namespace weft {
 namespace {
@@ -105,7 +110,9 @@ class Lowering {
     instruction.kind = Kind::cast;
     instruction.dtype = dtype;
     instruction.args[0] = value;
-    return emit(instruction, node);
+    const int result = emit(instruction, node);
+    zero_without_[result] = zero_without(value);
+    return result;
   }
   int index_value(Dim index, DType dtype, const Node* node) {
     if (index.is_constant()) return constant(dtype, static_cast<double>(index.constant()), index.constant());
@@ -147,7 +154,7 @@ class Lowering {
         return cast(value_at(node.input(0), index), node.type.dtype, &node);
       value = node.input(0);
     }
-    Key key{value.word(), {}};
+    Key key{value.word(), {static_cast<std::uint64_t>(where_.predicate)}};
     for (Dim dim : index) key.second.push_back(dim.word());
     if (auto found = memo_.find(key); found != memo_.end()) return found->second;
     int result = compute(*value.node(), index);
@@ -170,11 +177,141 @@ class Lowering {
     Instruction instruction;
     instruction.kind = Kind::load;
     instruction.dtype = node.type.dtype;
-    instruction.index = context_.grouping.memory_index(node, index);
+    instruction.index = without_exact_quotients(context_.grouping.memory_index(node, index));
     instruction.buffer = buffer(context_.buffer_of(node), node.type.dtype, context_.elements_of(node), false);
-    auto key = std::pair(instruction.buffer, instruction.index.word());
+    instruction.args[0] = where_.predicate;
+    auto key = std::tuple(instruction.buffer, instruction.index.word(), where_.predicate);
     if (auto found = loads_.find(key); found != loads_.end()) return found->second;
-    return loads_[key] = emit(instruction, &node);
+    const int result = emit(instruction, &node);
+    zero_without_[result] = where_.tests;
+    return loads_[key] = result;
+  }
+
+  // ---- pads and concatenations ----
+
+  // Where a value is wanted: where all these tests hold, and the same as one bool; no test: everywhere.
+  struct Where {
+    std::vector<int> tests = {};  // sorted
+    int predicate = -1;
+  };
+
+  // Whether 0 <= index. 0 <= floor(x / d) + r where 0 <= x + r*d, and 0 <= r - floor(x / d) where 0 <= (r + 1)*d - 1 -
+  // x: so a test divides nothing.
+  int test(Dim index) {
+    for (const DimTerm& term : dims::terms(index)) {
+      if (term.factors.size() != 1 || term.factors[0]->kind != DimKind::floor_divide) continue;
+      const Dim quotient = Dim::from_node(term.factors[0]), x = term.factors[0]->left, d = term.factors[0]->right;
+      if (!d.is_constant() || d.constant() < 1) continue;
+      if (term.coefficient == 1) return test(x + (index - quotient) * d);
+      if (term.coefficient == -1) return test((index + quotient + Dim(1)) * d - Dim(1) - x);
+    }
+    if (const auto found = made_tests_.find(index.word()); found != made_tests_.end()) return found->second;
+    Instruction instruction;
+    instruction.kind = Kind::test;
+    instruction.dtype = DType::boolean;
+    instruction.index = index;
+    return made_tests_[index.word()] = emit(instruction, nullptr);
+  }
+  // c*d * floor(x / d) is c * x where a test says that d divides x: the gradient of a strided slice reads neighbours.
+  Dim without_exact_quotients(Dim index) const {
+    for (const DimTerm& term : dims::terms(index)) {
+      if (term.factors.size() != 1 || term.factors[0]->kind != DimKind::floor_divide) continue;
+      const Dim x = term.factors[0]->left, d = term.factors[0]->right;
+      if (!d.is_constant() || d.constant() < 1 || term.coefficient % d.constant() != 0) continue;
+      const auto divides = made_tests_.find((Dim(0) - x % d).word());
+      if (divides == made_tests_.end() ||
+          !std::binary_search(where_.tests.begin(), where_.tests.end(), divides->second))
+        continue;
+      const Dim quotient = Dim::from_node(term.factors[0]);
+      return without_exact_quotients(index - Dim(term.coefficient) * quotient +
+                                     Dim(term.coefficient / d.constant()) * x);
+    }
+    return index;
+  }
+  int both(int a, int b) {
+    if (const auto found = conjunctions_.find({a, b}); found != conjunctions_.end()) return found->second;
+    return conjunctions_[{a, b}] = apply(Op::bitwise_and, DType::boolean, {a, b}, nullptr);
+  }
+  int apply(Op op, DType dtype, std::initializer_list<int> args, const Node* node) {
+    Instruction instruction;
+    instruction.kind = Kind::apply;
+    instruction.op = op;
+    instruction.dtype = dtype;
+    std::copy(args.begin(), args.end(), instruction.args);
+    return emit(instruction, node);
+  }
+  // Where, besides, none of these is negative; nothing if that is nowhere.
+  std::optional<Where> where_also(const std::vector<Dim>& wanted) {
+    Where result = where_;
+    for (const Dim index : wanted) {
+      if (dims::proves_less(index, Dim(0))) return std::nullopt;
+      if (!dims::proves_nonnegative(index)) result.tests.push_back(test(index));
+    }
+    std::sort(result.tests.begin(), result.tests.end());
+    result.tests.erase(std::unique(result.tests.begin(), result.tests.end()), result.tests.end());
+    if (result.tests.empty()) return result;
+    // Tests that are one for a whole row come first, so that together they are one bool for it too.
+    std::vector<int> order = result.tests;
+    int last = static_cast<int>(kernel_.axes.size()) - 1;
+    while (last > 0 && kernel_.axes[static_cast<std::size_t>(last)].extent.same(Dim(1))) --last;
+    std::stable_partition(order.begin(), order.end(), [&](int i) {
+      return !dims::any_atom(kernel_.body[static_cast<std::size_t>(i)].index, [&](const DimNode& atom) {
+        return atom.kind == DimKind::value || (atom.kind == DimKind::axis && atom.number == last);
+      });
+    });
+    result.predicate = order[0];
+    for (std::size_t i = 1; i < order.size(); ++i) result.predicate = both(result.predicate, order[i]);
+    return result;
+  }
+  // What it is where it is not wanted is not said.
+  int value_where(const Where& where, const Tensor& value, const IndexVector& index) {
+    const Where outside = std::exchange(where_, where);
+    const int result = value_at(value, index);
+    where_ = outside;
+    return result;
+  }
+  const std::vector<int>& zero_without(int value) const {
+    static const std::vector<int> none;
+    const auto found = zero_without_.find(value);
+    return found == zero_without_.end() ? none : found->second;
+  }
+
+  int padded(const Node& node, const IndexVector& index) {
+    const PartElement element = map_into_part(node, 0, index);
+    const std::optional<Where> inside = where_also(element.tests);
+    const auto zero = [&] { return constant(node.type.dtype, 0, 0); };
+    if (!inside || type_of(node.input(0)).shape.element_count().same(Dim(0))) return zero();
+    const int value = value_where(*inside, node.input(0), element.index);
+    const std::vector<int>& known = zero_without(value);
+    if (std::includes(known.begin(), known.end(), inside->tests.begin(), inside->tests.end())) return value;
+    const int result = apply(Op::where, node.type.dtype, {inside->predicate, value, zero()}, &node);
+    zero_without_[result] = inside->tests;
+    return result;
+  }
+
+  // Part by part: where the index is below the end of one, that one.
+  int joined(const Node& node, const IndexVector& index) {
+    std::vector<std::pair<int, Dim>> parts;  // its value, and what is not negative below its end
+    for (std::size_t i = 0; i < node.operand_count; ++i) {
+      PartElement element = map_into_part(node, i, index);
+      const Dim below_end = element.tests.back();
+      if (i + 1 == node.operand_count) element.tests.pop_back();
+      const std::optional<Where> inside = where_also(element.tests);
+      if (!inside || type_of(node.input(i)).shape.element_count().same(Dim(0))) continue;
+      parts.emplace_back(value_where(*inside, node.input(i), element.index), below_end);
+      if (dims::proves_nonnegative(below_end)) break;
+    }
+    if (parts.empty()) return constant(node.type.dtype, 0, 0);
+    int result = parts.back().first;
+    for (std::size_t i = parts.size() - 1; i-- > 0;) {
+      const auto& [value, below_end] = parts[i];
+      const std::vector<int>&one = zero_without(value), &other = zero_without(result);
+      std::vector<int> common;
+      std::set_intersection(one.begin(), one.end(), other.begin(), other.end(), std::back_inserter(common));
+      result = apply(Op::where, node.type.dtype, {test(below_end), value, result}, &node);
+      zero_without_[result] = std::move(common);
+    }
+    return result;
   }
 
   int compute(const Node& node, const IndexVector& index) {
@@ -184,6 +321,8 @@ class Lowering {
         if (number.is_size()) return index_value(number.size, node.type.dtype, &node);
         return constant(node.type.dtype, number.as_number(node.type.dtype), number.as_integer());
       }
+      case Op::pad: return padded(node, index);
+      case Op::concat: return joined(node, index);
       case Op::iota: return index_value(index[node.attributes<Along>().axis], node.type.dtype, &node);
       case Op::cast: return cast(value_at(node.input(0), index), node.type.dtype, &node);
       case Op::bitcast: {
@@ -240,6 +379,7 @@ class Lowering {
   int reduce(const Node& node, const IndexVector& index) {
     WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0, "%", node.index, " ",
                info(node.op).name, " is read by another kernel but has no memory");
+    WEFT_CHECK(where_.predicate < 0, "%", node.index, " ", info(node.op).name, " is wanted at some elements only");
     const bool column = context_.grouping.nodes[node.index].column;
     IndexVector own;
     WEFT_CHECK(column ? column_index(walked_, node.type.shape, own) : member_index(walked_, node.type.shape, own));
@@ -267,56 +407,13 @@ class Lowering {
   int group_;
   Kernel kernel_;
   std::map<Key, int> memo_;
-  std::map<std::pair<std::int32_t, std::uint64_t>, int> loads_;
+  std::map<std::tuple<std::int32_t, std::uint64_t, int>, int> loads_;
+  std::map<std::uint64_t, int> made_tests_;
+  std::map<std::pair<int, int>, int> conjunctions_;
+  std::map<int, std::vector<int>> zero_without_;  // values that are 0 where one of these tests does not hold
+  Where where_;                                   // where what is computed now is wanted
   std::map<std::pair<int, std::uint64_t>, int> clamped_;
 };
-
-// ---- finishing: order, merge and parametrize axes -------------------------------------------------------------------
-
-Dim axis_dim(const Kernel& kernel, std::size_t a) { return dims::axis(static_cast<int>(a), kernel.axes[a].extent); }
-
-// Outer axes first (stable), then inner ones; axes of size 1 go.
-void order_axes(Kernel& kernel) {
-  std::vector<loop::Axis> axes;
-  std::vector<Dim> replacement(kernel.axes.size(), Dim(0));
-  for (bool inner : {false, true})
-    for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
-      if (kernel.axes[a].inner != inner || kernel.axes[a].extent.same(Dim(1))) continue;
-      replacement[a] = dims::axis(static_cast<int>(axes.size()), kernel.axes[a].extent);
-      axes.push_back(kernel.axes[a]);
-    }
-  loop::replace_axes(kernel, std::move(axes), replacement);
-}
-
-// Axes a and a+1 are one when every access steps through them as through one.
-bool mergeable(const Kernel& kernel, std::size_t a) {
-  if (kernel.axes[a].inner != kernel.axes[a + 1].inner || kernel.axes[a + 1].extent.same(Dim(0))) return false;
-  Dim first = axis_dim(kernel, a), second = axis_dim(kernel, a + 1), extent = kernel.axes[a + 1].extent;
-  for (const Instruction& instruction : kernel.body) {
-    if (instruction.index.is_constant()) continue;
-    dims::Linear x = dims::linear_in(instruction.index, first), y = dims::linear_in(instruction.index, second);
-    if (!x.linear || !y.linear || !x.coefficient.same(y.coefficient * extent)) return false;
-  }
-  return true;
-}
-
-void merge_axes(Kernel& kernel) {
-  for (std::size_t a = kernel.axes.size(); a-- > 1;) {
-    if (!mergeable(kernel, a - 1)) continue;
-    Dim extent = kernel.axes[a].extent;
-    std::vector<loop::Axis> axes = kernel.axes;
-    axes[a - 1].extent = axes[a - 1].extent * extent;
-    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(a));
-    std::vector<Dim> replacement;
-    for (std::size_t b = 0; b < kernel.axes.size(); ++b) {
-      if (b < a - 1) replacement.push_back(axis_dim(kernel, b));
-      if (b > a) replacement.push_back(dims::axis(static_cast<int>(b) - 1, kernel.axes[b].extent));
-      if (b == a - 1) replacement.push_back(dims::axis(static_cast<int>(b), axes[b].extent) / extent);
-      if (b == a) replacement.push_back(dims::axis(static_cast<int>(b) - 1, axes[b - 1].extent) % extent);
-    }
-    loop::replace_axes(kernel, std::move(axes), replacement);
-  }
-}
 
 // The axis that lanes run over: the last one in the order of the domain, so that neighbours in memory are neighbours in
 // lanes. Decided before axes are reordered; returned as "is it an inner axis".
@@ -324,54 +421,6 @@ bool vector_is_inner(const Group& walked) {
   for (int i = walked.domain.rank() - 1; i >= 0; --i)
     if (!walked.domain[i].same(Dim(1))) return walked.reduces && walked.inner[i];
   return false;
-}
-
-// A loop over one axis does not show its extent anywhere but in its bound: make it a slot, and kernels of all sizes are
-// the same text. Symbolic sizes get slots in order of appearance.
-void parametrize(Kernel& kernel) {
-  if (kernel.axes.size() == 1 && !kernel.axes[0].inner && kernel.axes[0].extent.is_constant()) {
-    Dim size = kernel.axes[0].extent, slot = dims::symbol(0, 2);
-    bool plain = size.constant() >= 2;
-    for (const Instruction& instruction : kernel.body)
-      plain = plain && dims::linear_in(instruction.index, axis_dim(kernel, 0)).linear &&
-              !dims::any_atom(instruction.index, [](const DimNode& atom) { return atom.kind == DimKind::symbol; });
-    if (plain) {
-      kernel.parameters = {size};
-      loop::replace_axes(kernel, {{slot, false}}, {dims::axis(0, slot)});
-      return;
-    }
-  }
-  std::vector<const DimNode*> seen;
-  auto collect = [&](Dim dim) {
-    dims::any_atom(dim, [&](const DimNode& atom) {
-      if (atom.kind == DimKind::symbol && std::find(seen.begin(), seen.end(), &atom) == seen.end())
-        seen.push_back(&atom);
-      return false;
-    });
-  };
-  for (const loop::Axis& axis : kernel.axes) collect(axis.extent);
-  for (const Instruction& instruction : kernel.body) collect(instruction.index);
-  if (seen.empty()) return;
-  auto slot_of = [&](const DimNode* atom) {
-    auto found = std::find(seen.begin(), seen.end(), atom);
-    return dims::symbol(static_cast<int>(found - seen.begin()), atom->lower.constant());
-  };
-  auto rename = [&](Dim dim) {
-    return dims::substitute(
-        dim, [&](const DimNode* atom) { return atom->kind == DimKind::symbol ? slot_of(atom) : Dim::from_node(atom); });
-  };
-  std::vector<loop::Axis> axes = kernel.axes;
-  for (loop::Axis& axis : axes) axis.extent = rename(axis.extent);
-  for (Instruction& instruction : kernel.body)
-    instruction.index = dims::substitute(instruction.index, [&](const DimNode* atom) {
-      if (atom->kind == DimKind::symbol) return slot_of(atom);
-      if (atom->kind == DimKind::axis)
-        return dims::axis(atom->number, axes[static_cast<std::size_t>(atom->number)].extent);
-      if (atom->kind == DimKind::value) return dims::value(atom->number, rename(atom->extent));
-      return Dim::from_node(atom);
-    });
-  kernel.axes = std::move(axes);
-  for (const DimNode* symbol : seen) kernel.parameters.push_back(Dim::from_node(symbol));
 }
 
 }  // namespace
@@ -398,25 +447,6 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) parametrize(stage);
   return stages;
-}
-
-Kernel lower_zeros(DType dtype, int buffer, Dim elements) {
-  Kernel kernel;
-  kernel.axes.push_back({elements, false});
-  kernel.vector_axis = 0;
-  kernel.buffers.push_back({dtype, true, buffer, elements});
-  Instruction zero;
-  zero.dtype = dtype;
-  Instruction store;
-  store.kind = Kind::store;
-  store.dtype = dtype;
-  store.args[0] = 0;
-  store.buffer = 0;
-  store.index = axis_dim(kernel, 0);
-  store.level = store.index.is_constant() ? Level::once : Level::outer;
-  kernel.body = {zero, store};
-  parametrize(kernel);
-  return kernel;
 }
 
 }  // namespace weft

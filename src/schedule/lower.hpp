@@ -1,6 +1,7 @@
 // Lowering: a group of nodes as one kernel of the loop IR. In: values to store, each with the index space it is walked
 // in. Out: a kernel (or several stages of one) whose body computes every value on demand at the index where it is read:
-// views vanish into index expressions, what has memory is loaded, everything else is computed in place.
+// views vanish into index expressions, what has memory is loaded, everything else is computed in place. What a pad or a
+// concatenation reads is asked for outside of its operand too: tests of the index are then the predicate of its loads.
 #pragma once
 #include "loop/stages.hpp"
 #include "schedule/group.hpp"
@@ -27,8 +28,5 @@ struct LoweringContext {
 // `group`: whose reductions and members are computed here (-1: none, the kernel of an assembled value), at `depth`.
 // Axes that all accesses walk as one are merged; sizes that only bound a loop become size slots.
 loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores);
-
-// Zeros into all of a buffer: what padding is written over.
-loop::Kernel lower_zeros(DType dtype, int buffer, Dim elements);
 
 }  // namespace weft

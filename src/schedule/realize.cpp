@@ -17,8 +17,9 @@ struct Recipe {
   double work = 0;                  // for an element
   double shared_work = 0;           // of that, what others in the value's own kernel read as well
   int operations = 0;
-  bool slow = false;  // has work that is never done twice
-  bool known = true;  // else it is too long
+  bool slow = false;   // has work that is never done twice
+  bool tests = false;  // asks where an element is, as a pad does
+  bool known = true;   // else it is too long
 };
 
 // The kernels that read a value: groups, and behind them the assembled values.
@@ -26,7 +27,9 @@ struct Readers {
   std::vector<int> kernels;  // without the value's own; some where there are many
   int uses = 0;              // nodes, outputs of the graph
   bool inside = false;       // its own kernel reads it
-  bool stretched = false;    // an element is read more than once
+  int places = 0;            // shifted ones, as slices and windows are, at which an element is read
+  bool stretched = false;    // an element is read more than once, or asked for where there is none
+  bool windowed = false;     // overlapping windows read it
 };
 
 class Realizer {
@@ -66,12 +69,23 @@ class Realizer {
         const std::uint32_t below = operand.node()->index;
         Readers& seen = readers_[below];
         seen.uses = std::min(seen.uses + (inlined ? std::max(own.uses, 1) : 1), most_uses);
-        seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather;
+        seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather || spreads(i);
+        seen.places = std::min(seen.places + (inlined ? shifted(i) : is_part(i)), most_uses);
+        seen.windowed |= node(i).op == Op::windows || (inlined && own.windowed);
         if (!inlined) add_reader(below, self);
         if (inlined)
           for (const int kernel : own.kernels) add_reader(below, kernel);
       }
     }
+  }
+  // A concatenation asks each part at each of its own elements, a pad between zeros at more than there are.
+  bool is_part(std::uint32_t i) const { return info(node(i).op).kind == OpKind::assemble; }
+  bool spreads(std::uint32_t i) const {
+    return is_part(i) && (node(i).op == Op::concat || node(i).attributes<Pad>().interior > 0);
+  }
+  int shifted(std::uint32_t i) const {
+    const bool shifts = node(i).op == Op::slice || node(i).op == Op::windows;
+    return shifts ? std::max(readers_[i].places, 1) : readers_[i].places;
   }
   void add_reader(std::uint32_t value, int kernel) {
     const Placement& placement = grouping_.nodes[value];
@@ -122,6 +136,7 @@ class Realizer {
       recipe.shared_work += readers_[operand.node()->index].uses > 1 ? below.work : below.shared_work;
       recipe.operations = std::min(recipe.operations + below.operations, 2 * most_operations);
       recipe.slow |= below.slow;
+      recipe.tests |= below.tests;
       for (const std::uint32_t value : below.from)
         if (std::find(recipe.from.begin(), recipe.from.end(), value) == recipe.from.end()) recipe.from.push_back(value);
     }
@@ -129,7 +144,8 @@ class Realizer {
     if (!is_view(node(i).op) && kind != OpKind::leaf) {
       const double work = Score::work(is_pointwise(node(i).op) ? info(node(i).op).cost : 1);
       recipe.work += work;
-      ++recipe.operations;
+      recipe.operations += node(i).op == Op::concat ? static_cast<int>(node(i).operand_count) : 1;
+      recipe.tests |= is_part(i);
       recipe.slow |= is_slow(node(i));
     }
     recipe.known &= recipe.from.size() <= most_loads && recipe.operations <= most_operations;
@@ -143,6 +159,7 @@ class Realizer {
     const Readers& readers = readers_[i];
     const int group = grouping_.nodes[i].group;
     if (grouping_.layouts[i].window_of >= 0) return false;  // its reader does not copy it
+    if (recipe.tests && readers.windowed) return false;     // each window would ask again
     const double own = score_.elements(node(i).type.shape), bytes = Score::bytes(node(i), own);
     // Elements that a kernel computes, or loads.
     const auto times = [&](int kernel) {
@@ -153,7 +170,7 @@ class Realizer {
       return Score::bytes(node(value), std::min(score_.elements(node(value).type.shape), elements));
     };
     double computed = 0;
-    for (const int kernel : readers.kernels) computed += times(kernel);
+    for (const int kernel : readers.kernels) computed += std::max(times(kernel), walked_by(kernel) * readers.places);
     const bool once = !readers.inside && readers.kernels.size() < most_readers && computed <= own;
     if (recipe.slow && (!once || recipe.shared_work > 0)) return false;
     const bool alive =

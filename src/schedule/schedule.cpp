@@ -322,7 +322,7 @@ class Scheduler {
     if (!stores.empty()) add_stages(lower(context(), group, id, stores), group.members, true);
   }
 
-  // A part (or the filling) of an assembled value: a kernel over the part's own index space.
+  // A part of an assembled value: a kernel over the part's own index space.
   void add_part(const Node& node, const Tensor& part, const std::function<Dim(const IndexVector&)>& target) {
     Group walk;
     walk.domain = type_of(part).shape;
@@ -334,32 +334,21 @@ class Scheduler {
   }
 
   void add_assembled(const Node& node) {
-    if (node.op == Op::concat) {
-      const std::size_t axis = node.attributes<Along>().axis;
-      Dim start = 0;
-      int number = 0;
-      for (const Tensor& part : node.inputs()) {
-        ++number;
-        if (!lies_in_window(*part.node())) {
-          grouping_.note(node, "starts a kernel: part " + std::to_string(number) +
-                                   " is no kernel's own result, or is read elsewhere too, and is copied");
-          add_part(node, part, [&](IndexVector index) {
-            index[axis] = index[axis] + start;
-            return grouping_.memory_index(node, index);
-          });
-        }
-        start = start + type_of(part).shape[static_cast<int>(axis)];
+    const std::size_t axis = node.attributes<Along>().axis;
+    Dim start = 0;
+    int number = 0;
+    for (const Tensor& part : node.inputs()) {
+      ++number;
+      if (!lies_in_window(*part.node())) {
+        grouping_.note(node, "starts a kernel: part " + std::to_string(number) +
+                                 " is no kernel's own result, or is read elsewhere too, and is copied");
+        add_part(node, part, [&](IndexVector index) {
+          index[axis] = index[axis] + start;
+          return grouping_.memory_index(node, index);
+        });
       }
-      return;
+      start = start + type_of(part).shape[static_cast<int>(axis)];
     }
-    if (node.type.shape.element_count().same(Dim(0))) return;
-    grouping_.note(node, "starts two kernels: one writes zeros, one what lies between them");
-    add_kernel(lower_zeros(node.type.dtype, buffer_of(node), node.type.shape.element_count()), {node.index});
-    add_part(node, node.input(0), [&](IndexVector index) {
-      const auto& pad = node.attributes<Pad>();
-      index[pad.axis] = pad.before + index[pad.axis] * Dim(pad.interior + 1);
-      return linear_index(node.type.shape, index);
-    });
   }
 
   // The operand's strides over the memory below its views.

@@ -239,7 +239,10 @@ class Interpreter {
         return x;
       }
       case Kind::index: return {0, index(it.index, p), 0};
-      case Kind::load: return element(it, index(it.index, p));
+      case Kind::test: return {0, index(it.index, p) >= 0, 0};
+      case Kind::load:
+        if (it.args[0] >= 0 && !read(it.args[0], p).integer) return {};
+        return element(it, index(it.index, p));
       case Kind::apply: {
         Number x[3];
         const int count = info(it.op).arity;

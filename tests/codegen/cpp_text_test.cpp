@@ -11,22 +11,12 @@
 #include "loop/product.hpp"
 #include "loop/stages.hpp"
 #include "tests/codegen/cpp_support.hpp"
+#include "tests/loop/texts.hpp"
 
 using namespace weft;
 using namespace weft::test;
 
 namespace {
-
-constexpr const char* softmax = R"(weft_text_softmax(f32 p0[64000], out f32 p1[64000])
-  outer i0<64 inner i1<1000 vector
-  inner0 v0 f32 = p0[1000*i0 + i1]
-  outer1 v1 f32 = reduce_amax(v0)
-  inner1 v2 f32 = sub(v0, v1)
-  inner1 v3 f32 = exp(v2)
-  outer2 v4 f32 = reduce_sum(v3)
-  inner2 v5 f32 = div(v3, v4)
-  inner2 p1[1000*i0 + i1] = v5
-)";
 
 constexpr const char* rows_of_a_table = R"(weft_text_rows(i64 p0[9], f32 p1[640], out f32 p2[576])
   outer i0<9 outer i1<64 vector
@@ -53,7 +43,7 @@ constexpr const char* sum_of_all = R"(weft_text_sum(f32 p0[98304], out f32 p1[1]
 
 TEST_CASE("text to kernel: softmax, a gather, slots for sizes") {
   std::vector<Trial> trials;
-  trials.emplace_back(loop::parse_kernel(softmax));
+  trials.emplace_back(loop::parse_kernel(softmax_text));
   trials.emplace_back(loop::parse_kernel(rows_of_a_table));
   trials.emplace_back(loop::parse_kernel(R"(weft_text_chain(f32 p0[s0], out f32 p1[s0]) where s0 >= 2 is 1
   outer i0<s0 vector

@@ -217,6 +217,36 @@ TEST_CASE("parts of a concatenation and a product's operand are written in place
   }
 }
 
+TEST_CASE("pads and concatenations are formulas on the device too: stencils, rolls, strided gradients") {
+  if (no_device()) return;
+  const auto f = [](const Tensor& x) {
+    const Tensor padded = pad(pad(x, 0, 1, 2), 1, 2, 1), half = slice(x, 1, 0, slice_end, 2);
+    return std::vector{slice(padded, 0, 0, x.size(0)) + slice(padded, 0, 2, x.size(0) + Dim(2)),
+                       pad(gelu(x), 0, 3, 3),
+                       concat({slice(x, 1, 5, slice_end), slice(x, 1, 0, 5)}, 1),
+                       relu(concat({x * 2, x + 1}, 0)),
+                       softmax(concat({x, pad(x, 1, 1, 1)}, 1), 1),
+                       grad(
+                           [](const Tensor& v) {
+                             const Tensor even = slice(v, 1, 0, slice_end, 2), odd = slice(v, 1, 1, slice_end, 2);
+                             return sum(even * odd * odd);
+                           },
+                           x),
+                       pad(half, 1, 0, 1, 1)};
+  };
+  const auto compiled = compile(f, {.on_compile_error = OnFailure::raise});
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const auto& [rows, columns] : {std::pair{6, 16}, {33, 130}, {300, 1000}}) {
+      const Tensor x = cast(sample({rows, columns}, 5), dtype);
+      const std::vector<Tensor> expected = f(x), found = compiled(to(x, Device::cuda()));
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("result ", i, " of ", rows, " x ", columns);
+        const Tensor difference = abs(cast(to(found[i], Device::cpu()), DType::f32) - cast(expected[i], DType::f32));
+        CHECK(amax(difference).item() <= (dtype == DType::f32 ? 1e-5 : 0.05));
+      }
+    }
+}
+
 TEST_CASE("reductions in two stages, and rows and columns in one pass, on the device too") {
   if (no_device()) return;
   const auto f = [](const Tensor& x) {

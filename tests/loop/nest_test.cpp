@@ -5,21 +5,11 @@
 
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
+#include "tests/loop/texts.hpp"
 
 using namespace weft;
 
 namespace {
-
-constexpr const char* softmax = R"(softmax(f32 p0[64000], out f32 p1[64000])
-  outer i0<64 inner i1<1000 vector
-  inner0 v0 f32 = p0[1000*i0 + i1]
-  outer1 v1 f32 = reduce_amax(v0)
-  inner1 v2 f32 = sub(v0, v1)
-  inner1 v3 f32 = exp(v2)
-  outer2 v4 f32 = reduce_sum(v3)
-  inner2 v5 f32 = div(v3, v4)
-  inner2 p1[1000*i0 + i1] = v5
-)";
 
 constexpr const char* rows_and_columns = R"(both(f32 p0[102400], out f32 p1[1024], out f32 p2[100])
   outer i0<1024 inner i1<100 vector
@@ -36,7 +26,7 @@ std::string on_device(const loop::Kernel& kernel) { return loop::to_text(kernel,
 }  // namespace
 
 TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between walks") {
-  CHECK(on_host(loop::parse_kernel(softmax)) == R"(  shared v3 i1
+  CHECK(on_host(loop::parse_kernel(test::softmax_text)) == R"(  shared v3 i1
   pool i0
     start v1
     lanes i1
@@ -58,7 +48,7 @@ TEST_CASE("softmax: a walk for each reduction, the exponentials are kept between
       value v5
       store v6
 )");
-  CHECK(on_device(loop::parse_kernel(softmax)) == R"(  registers v0 i1
+  CHECK(on_device(loop::parse_kernel(test::softmax_text)) == R"(  registers v0 i1
   registers v3 i1
   grid i0
     start v1

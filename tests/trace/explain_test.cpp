@@ -124,10 +124,13 @@ TEST_CASE("equal kernels are one: they share a name, and those of other constant
   CHECK(numbers_of(other(x, x)) != numbers_of(equal(x, x)));
 }
 
-TEST_CASE("why a concatenation and a padding have kernels of their own") {
+TEST_CASE("why a concatenation and a padding have kernels of their own, and that they have none among others") {
   auto f = compile([](const Tensor& x) { return std::pair(concat({x, exp(x)}, 0), pad(x, 0, 1, 1)); });
   const Explanation e = explain(f, ones({4, 3}));
   CHECK(contains(e.schedule, "starts a kernel: part 1 is no kernel's own result"));
   CHECK_FALSE(contains(e.schedule, "part 2 is"));
-  CHECK(contains(e.schedule, " starts two kernels: one writes zeros, one what lies between them\n"));
+  CHECK(contains(e.schedule, " pad at explain_test.cpp:"));
+  CHECK(contains(e.schedule, " starts a kernel: it reads arguments only\n"));
+  const auto among = compile([](const Tensor& x) { return relu(concat({x, pad(x, 0, 1, 1) * 2}, 0)); });
+  CHECK(explain(among, ones({4, 3})).kernels.size() == 1);
 }

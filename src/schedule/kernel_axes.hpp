@@ -1,0 +1,14 @@
+// The axes of a kernel that has been lowered: their order, which of them are one, and which sizes are slots.
+#pragma once
+#include "loop/kernel.hpp"
+
+namespace weft {
+
+// Outer axes first (stable), then inner ones; axes of size 1 go.
+void order_axes(loop::Kernel& kernel);
+// Axes that all accesses walk as one become one.
+void merge_axes(loop::Kernel& kernel);
+// Sizes that only bound a loop, and symbolic ones, become size slots.
+void parametrize(loop::Kernel& kernel);
+
+}  // namespace weft
