@@ -21,8 +21,8 @@ namespace weft::codegen {
 
 struct CudaKernel {
   std::string text;
-  int threads = 1;  // of a block
-  Dim blocks = 1;   // as many as there is work for, over the kernel's size slots
+  int threads = 1;          // of a block
+  Dim blocks = 1;           // as many as there is work for, over the kernel's size slots
   std::int64_t shared = 0;  // bytes of shared memory that a launch gives a block
 };
 // Of `sets` > 1 the function takes a table of so many sets of buffers and sizes, and a block works for one of them.

@@ -1,6 +1,6 @@
 // Reads a graph from the text that to_text() writes: to_text(parse_graph(text)) is `text` again. In: the text, and
-// beside it what no text holds. Out: a graph, not verified. Locations, scopes, recomputations, symbols and decided conditions come back
-// too; traces do not.
+// beside it what no text holds. Out: a graph, not verified. Locations, scopes, recomputations, symbols and decided
+// conditions come back too; traces do not.
 #pragma once
 #include "ir/graph.hpp"
 

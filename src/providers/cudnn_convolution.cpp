@@ -16,6 +16,7 @@ class DnnPayload final : public ConvolutionPayload {
       : ConvolutionPayload(candidate),
         made_(LibraryConvolution::find(candidate.device, *convolution_sizes(candidate.node))) {}
   bool is_made() const { return made_ != nullptr; }
+  bool may_fail() const override { return false; }  // its workspace is the plan's
   std::string text() const override { return ConvolutionPayload::text() + " by cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::cuda::DeviceConvolution>(made_, sizes_.dtype, offsets_, preparation.numbers);

@@ -70,11 +70,11 @@ struct TraceResult {
 
 struct Specialization {
   Guards guards;
-  TraceResult traced;                            // the graph's nodes are kept only where it is replayed
-  std::vector<Type> output_types;                // of the graph's outputs
-  std::vector<std::uint32_t> donors;             // of each output: the leaf whose memory it may take, or no_leaf
-  bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
-  std::string structure;                         // for Check
+  TraceResult traced;                 // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;     // of the graph's outputs
+  std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
+  bool checks_wait = false;           // on a device a failed check is thrown later: all state that changes is donated
+  std::string structure;              // for Check
   std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
   std::string fallback;                          // why, where kernels were asked for
   Backend backend = Backend::compiled;

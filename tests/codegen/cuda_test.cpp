@@ -84,7 +84,8 @@ TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set,
   CHECK(contains(made.text, "const bool stores = *x2 == 0;"));
   CHECK(contains(made.text, "if (stores && member == 0) store(y1"));
   const std::string functions[] = {made.text, codegen::cuda_check()};
-  CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check).size() == 1);
+  CHECK(runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90", runtime::cuda::Effort::check).size() ==
+        1);
   kernel.buffers.back().dtype = DType::f32;
   CHECK_THROWS_AS(loop::verify(kernel), InternalError);
 }
