@@ -405,7 +405,7 @@ class Generator : DeviceWriter {
       packs_.push_back(i);
       if (it.kind == Statement::Kind::store)
         line(pack_type(i) + " q" + number(i) + ";");
-      else if (is_fetched(i) && !reloads)
+      else if (nest_.is_fetched(i) && !reloads)
         line("const " + pack_type(i) + " p" + number(i) + " = " + in_shared(i) + ";");
       else
         line(pack_type(from) + " p" + number(i) + "; p" + number(i) + read_pack(from));
@@ -423,10 +423,6 @@ class Generator : DeviceWriter {
   }
 
   // ---- packs in shared memory
-  bool is_fetched(int i) const {
-    const loop::Local* const local = nest_.local(i);
-    return local && local->fetched;
-  }
   // Of rows that a unit walks in order there are two, which take turns.
   bool is_ahead() const { return !analysis_.carried.empty(); }
   void packs_in_shared_memory() {

@@ -6,9 +6,14 @@
 namespace weft::loop {
 
 const Local* Nest::local(int instruction) const {
-  const auto found =
-      std::find_if(locals.begin(), locals.end(), [&](const Local& local) { return local.instruction == instruction; });
+  const auto found = std::find_if(locals.begin(), locals.end(), [&](const Local& local) {
+    return local.instruction == instruction && !local.fetched;
+  });
   return found == locals.end() ? nullptr : &*found;
+}
+bool Nest::is_fetched(int load) const {
+  return std::any_of(locals.begin(), locals.end(),
+                     [&](const Local& local) { return local.instruction == load && local.fetched; });
 }
 
 std::vector<Walked> Nester::walked(const std::vector<int>& axes) {

@@ -102,7 +102,8 @@ struct Nest {
   Team team;
   std::vector<Statement> body;
 
-  const Local* local(int instruction) const;  // null: it has none
+  const Local* local(int instruction) const;  // that holds its values; null: none
+  bool is_fetched(int load) const;
 };
 
 Nest host_nest(const Kernel& kernel);

@@ -7,6 +7,7 @@
 
 #include "base/options.hpp"
 #include "loop/parse.hpp"
+#include "loop/stages.hpp"
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "weft/weft.hpp"
@@ -88,6 +89,25 @@ TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set,
         1);
   kernel.buffers.back().dtype = DType::f32;
   CHECK_THROWS_AS(loop::verify(kernel), InternalError);
+}
+
+TEST_CASE("rows that a unit walks in order are read from where the row before has fetched them") {
+  const loop::Stages stages =
+      loop::cut_columns(loop::parse_kernel(R"(both(bf16 p0[4194304], out f32 p1[1024], out f32 p2[4096])
+  outer i0<1024 inner i1<4096 vector
+  inner0 v0 bf16 = p0[4096*i0 + i1]
+  inner0 v1 f32 = cast(v0)
+  outer1 v2 f32 = reduce_sum(v1)
+  inner1 v3 f32 = mul(v1, v2)
+  inner1 v4 f32 = reduce_sum_of_rows(v3)
+  outer1 p1[i0] = v2
+  inner1 p2[i1] = v4
+)"),
+                        32);
+  const std::string text = codegen::generate_cuda(stages.kernels[0]).text;
+  CHECK(contains(text, "p0 = shared0["));
+  CHECK(contains(text, "].fetch(x0 + "));
+  CHECK(!contains(text, "p0.read("));
 }
 
 TEST_CASE("indices have 32 bits where bounds prove it, and packs are as wide as 16 bytes") {
