@@ -80,7 +80,8 @@ TEST_CASE("rows before and behind short rows are walked as one axis, long ones h
 TEST_CASE("a test divides nothing but where zeros lie between elements") {
   Traced t;
   const Tensor spread = pad(pad(t.f32(30, 10), 1, 2, 2), 1, 3, 1, 1);
-  for (const loop::Instruction& it : kernel(t.schedule({spread}), 0).body)
+  const loop::Kernel tests = kernel(t.schedule({spread}), 0);
+  for (const loop::Instruction& it : tests.body)
     if (it.kind == loop::Kind::test)
       CHECK_FALSE(dims::any_atom(it.index, [](const DimNode& atom) { return atom.kind == DimKind::floor_divide; }));
 }
