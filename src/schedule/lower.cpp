@@ -271,9 +271,8 @@ class Lowering {
     return result;
   }
   const std::vector<int>& zero_without(int value) const {
-    static const std::vector<int> none;
     const auto found = zero_without_.find(value);
-    return found == zero_without_.end() ? none : found->second;
+    return found == zero_without_.end() ? no_tests_ : found->second;
   }
 
   int padded(const Node& node, const IndexVector& index) {
@@ -411,6 +410,7 @@ class Lowering {
   std::map<std::uint64_t, int> made_tests_;
   std::map<std::pair<int, int>, int> conjunctions_;
   std::map<int, std::vector<int>> zero_without_;  // values that are 0 where one of these tests does not hold
+  const std::vector<int> no_tests_;
   Where where_;                                   // where what is computed now is wanted
   std::map<std::pair<int, std::uint64_t>, int> clamped_;
 };
