@@ -79,13 +79,21 @@ class DeviceNest : Nester {
         });
         add(Do::barrier);
       }
-      packs_of(down, along, [&] {
-        for (const int i : loads) add(Do::recall, i);
-        for (const bool last : {false, true})
-          for (const int i : others)
-            if ((at(i).kind == Kind::store) == last) compute(i);
-        for (const int i : stores)
-          if (at(at(i).args[0]).kind != Kind::load || !is_turned(at(i).args[0])) add(Do::keep, at(i).args[0]);
+      // What is the same for a pack stands in front of it: packs may be read where it says.
+      const auto some = [&](bool lanes, bool last) {
+        for (const int i : others)
+          if (facts(i).vector == lanes && (at(i).kind == Kind::store) == last) compute(i);
+      };
+      loop(Role::team, {down, along}, [&] {
+        some(false, false);
+        loop(Role::lanes, {{vector()}}, [&] {
+          for (const int i : loads) add(Do::recall, i);
+          some(true, false);
+          some(true, true);
+          for (const int i : stores)
+            if (at(at(i).args[0]).kind != Kind::load || !is_turned(at(i).args[0])) add(Do::keep, at(i).args[0]);
+        });
+        some(false, true);
       });
       add(Do::barrier);
       if (stores.empty()) return;

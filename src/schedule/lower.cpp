@@ -411,7 +411,7 @@ class Lowering {
   std::map<std::pair<int, int>, int> conjunctions_;
   std::map<int, std::vector<int>> zero_without_;  // values that are 0 where one of these tests does not hold
   const std::vector<int> no_tests_;
-  Where where_;                                   // where what is computed now is wanted
+  Where where_;  // where what is computed now is wanted
   std::map<std::pair<int, std::uint64_t>, int> clamped_;
 };
 
@@ -433,7 +433,8 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);
-  loop::find_product(kernel);
+  const bool serial = group >= 0 && is_serial(walked);
+  if (!serial) loop::find_product(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
   if (!on_host && inner && !loop::holds_row(kernel)) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
@@ -441,7 +442,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   loop::Stages stages;
   if (columns)
     stages = loop::cut_columns(kernel, on_host ? column_chunk : device_column_chunk);
-  else if (group >= 0 && is_serial(walked) && loop::can_cut(kernel))
+  else if (serial && loop::can_cut(kernel))
     stages = loop::cut_reductions(kernel, !inner || !on_host ? inner ? device_row_chunk : column_chunk : row_chunk);
   else
     stages.kernels.push_back(std::move(kernel));

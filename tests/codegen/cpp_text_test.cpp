@@ -82,6 +82,27 @@ TEST_CASE("text to kernel: transposes, with what they read and write the other w
   check_all(trials);
 }
 
+TEST_CASE("text to kernel: a transpose beside rows that a value, or a predicate, decides") {
+  std::vector<Trial> trials;
+  trials.emplace_back(
+      loop::parse_kernel(R"(weft_turn_beside(f32 p0[3300], f32 p1[640], i64 p2[33], f32 p3[3000], out f32 p4[3300])
+  outer i0<33 outer i1<100 vector
+  outer0 v0 f32 = p0[i0 + 33*i1]
+  outer0 v1 i64 = p2[i0]
+  once 0 v2 i64 = 5
+  outer0 v3 i64 = minimum(v1, v2)
+  once 0 v4 i64 = 0
+  outer0 v5 i64 = maximum(v3, v4) below 6
+  outer0 v6 f32 = p1[100*v5 + i1]
+  outer0 v7 f32 = add(v0, v6)
+  outer0 v8 bool = 0 <= i0 - 3
+  outer0 v9 f32 = p3[100*i0 + i1 - 300] where v8
+  outer0 v10 f32 = add(v7, v9)
+  outer0 p4[100*i0 + i1] = v10
+)"));
+  check_all(trials);
+}
+
 TEST_CASE("text to kernel: scans of rows and of columns, between what feeds them and what reads them") {
   std::vector<Trial> trials;
   const auto add = [&](const std::string& name, const std::string& rows, const std::string& columns, bool along,
