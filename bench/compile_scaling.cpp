@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 #include "support.hpp"
 
 using weft::Tensor;

@@ -4,7 +4,7 @@
 #include <ctime>
 
 #include "mlp.hpp"
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 #include "support.hpp"
 
 namespace {

@@ -24,7 +24,7 @@
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/code.hpp"
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {

@@ -1,5 +1,5 @@
 // Divides kernels into translation units of about equal cost. The compiler driver decides how many units are worth it
-// (unit_count in runtime/jit.hpp).
+// (unit_count in runtime/host/jit.hpp).
 #include <algorithm>
 #include <set>
 

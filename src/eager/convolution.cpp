@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "eager/eager.hpp"
-#include "runtime/onednn_convolution.hpp"
+#include "runtime/host/onednn_convolution.hpp"
 
 namespace weft::eager {
 namespace {

@@ -10,7 +10,7 @@
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
 #include "ir/elementwise.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {

@@ -5,7 +5,7 @@
 
 #include "base/fail.hpp"
 #include "eager/eager.hpp"
-#include "runtime/matmul.hpp"
+#include "runtime/host/matmul.hpp"
 
 namespace weft::eager {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "eager/blocks.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {

@@ -1,6 +1,6 @@
 // Convolutions and their gradients on the CPU by oneDNN, where it is installed: of f32 with AVX2, of bf16 with the
 // CPU's own instructions for it.
-#include "runtime/onednn_convolution.hpp"
+#include "runtime/host/onednn_convolution.hpp"
 
 #include "providers/convolution.hpp"
 

@@ -1,7 +1,7 @@
 // Products on the CPU by oneDNN, where it is installed: bf16 with the CPU's own instructions for it, and large ones of
 // f32.
 #include "providers/product.hpp"
-#include "runtime/onednn_product.hpp"
+#include "runtime/host/onednn_product.hpp"
 
 namespace weft::providers {
 

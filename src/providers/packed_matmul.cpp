@@ -1,5 +1,5 @@
 #include "providers/product.hpp"
-#include "runtime/host_steps.hpp"
+#include "runtime/host/steps.hpp"
 
 namespace weft::providers {
 

@@ -2,7 +2,7 @@
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/steps.hpp"
-#include "runtime/host_steps.hpp"
+#include "runtime/host/steps.hpp"
 
 namespace weft::providers {
 

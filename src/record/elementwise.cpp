@@ -11,7 +11,7 @@
 #include "base/lazy.hpp"
 #include "record/composite.hpp"
 #include "record/expressions.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 #include "weft/detail/expr_tape.hpp"
 
 namespace weft {

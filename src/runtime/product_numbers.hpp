@@ -5,7 +5,7 @@
 #include <span>
 
 #include "runtime/contraction.hpp"
-#include "runtime/matmul.hpp"
+#include "runtime/host/matmul.hpp"
 #include "runtime/plan_number.hpp"
 
 namespace weft::runtime {

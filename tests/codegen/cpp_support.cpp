@@ -12,7 +12,7 @@
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
 #include "interpret/reference_math.hpp"
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "tests/cuda/device.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "loop/kernel.hpp"
-#include "runtime/host_steps.hpp"
-#include "runtime/isa.hpp"
-#include "runtime/library.hpp"
+#include "runtime/host/isa.hpp"
+#include "runtime/host/library.hpp"
+#include "runtime/host/steps.hpp"
 
 namespace weft::test {
 

@@ -11,7 +11,7 @@
 #include "codegen/cuda.hpp"
 #include "loop/parse.hpp"
 #include "runtime/cuda/code.hpp"
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 #include "tests/codegen/cuda_support.hpp"
 
 using namespace weft;

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 
 using weft::codegen::prelude;
 

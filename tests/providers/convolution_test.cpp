@@ -7,7 +7,7 @@
 #include "base/options.hpp"
 #include "pipeline.hpp"
 #include "providers/provider.hpp"
-#include "runtime/onednn_convolution.hpp"
+#include "runtime/host/onednn_convolution.hpp"
 #include "runtime/plan.hpp"
 #include "tests/providers/convolution_support.hpp"
 #include "tests/record/refused.hpp"

@@ -8,7 +8,7 @@
 #include "providers/product.hpp"
 #include "providers/provider.hpp"
 #include "record/record.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
 #include "schedule/schedule.hpp"
 

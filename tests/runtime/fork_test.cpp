@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "runtime/cache.hpp"
-#include "runtime/compiler.hpp"
 #include "runtime/happens_before.hpp"
+#include "runtime/host/compiler.hpp"
 #include "runtime/parallel.hpp"
 #include "tests/runtime/support.hpp"
 

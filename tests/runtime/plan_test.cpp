@@ -10,7 +10,7 @@
 #include <numeric>
 #include <thread>
 
-#include "runtime/host_steps.hpp"
+#include "runtime/host/steps.hpp"
 #include "runtime/plan_number.hpp"
 #include "weft/error.hpp"
 

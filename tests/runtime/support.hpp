@@ -14,7 +14,7 @@
 #include "base/log.hpp"
 #include "base/options.hpp"
 #include "runtime/directory.hpp"
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 
 namespace weft::test {
 

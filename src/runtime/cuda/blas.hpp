@@ -7,7 +7,7 @@
 
 #include "runtime/contraction.hpp"
 #include "runtime/cuda/device.hpp"
-#include "runtime/matmul.hpp"
+#include "runtime/host/matmul.hpp"
 
 namespace weft::runtime::cuda {
 

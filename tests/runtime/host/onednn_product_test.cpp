@@ -1,6 +1,6 @@
 // Products by oneDNN against naive ones in double: layouts, batches, tiles with ends, results that lie apart; the same
 // bits whatever the number of threads; and a machine without it.
-#include "runtime/onednn_product.hpp"
+#include "runtime/host/onednn_product.hpp"
 
 #include <doctest/doctest.h>
 #include <omp.h>

@@ -1,9 +1,9 @@
-#include "runtime/host_steps.hpp"
+#include "runtime/host/steps.hpp"
 
 #include <algorithm>
 
+#include "runtime/host/scatter.hpp"
 #include "runtime/parallel.hpp"
-#include "runtime/scatter.hpp"
 #include "weft/error.hpp"
 
 namespace weft::runtime {

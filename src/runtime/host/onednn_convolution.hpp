@@ -3,7 +3,7 @@
 // do not depend on the number of threads. Weights are put into theirs once a call.
 #pragma once
 #include "runtime/convolution.hpp"
-#include "runtime/onednn_task.hpp"
+#include "runtime/host/onednn_task.hpp"
 #include "runtime/step.hpp"
 
 namespace weft::runtime {

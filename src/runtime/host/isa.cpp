@@ -1,4 +1,4 @@
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 
 #include <iterator>
 

@@ -1,4 +1,4 @@
-#include "runtime/onednn_task.hpp"
+#include "runtime/host/onednn_task.hpp"
 
 #include <omp.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/scatter.hpp"
+#include "runtime/host/scatter.hpp"
 
 #include <algorithm>
 #include <type_traits>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "runtime/library.hpp"
+#include "runtime/host/library.hpp"
 
 #include <doctest/doctest.h>
 #include <linux/filter.h>
@@ -14,7 +14,7 @@
 
 #include <cstddef>
 
-#include "runtime/compiler.hpp"
+#include "runtime/host/compiler.hpp"
 #include "tests/runtime/support.hpp"
 
 using weft::Library;

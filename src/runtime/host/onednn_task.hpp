@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/onednn.hpp"
+#include "runtime/host/onednn.hpp"
 
 namespace weft::runtime::onednn {
 

@@ -1,5 +1,5 @@
 // Compilers that fail in every way, through the one entry point. Each case ends with the real compiler working.
-#include "runtime/compiler.hpp"
+#include "runtime/host/compiler.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/mount.h>

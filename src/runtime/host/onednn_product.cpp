@@ -1,4 +1,4 @@
-#include "runtime/onednn_product.hpp"
+#include "runtime/host/onednn_product.hpp"
 
 #include <algorithm>
 #include <atomic>

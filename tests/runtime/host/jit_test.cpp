@@ -1,4 +1,4 @@
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/mount.h>

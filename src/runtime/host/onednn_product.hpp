@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/onednn_task.hpp"
+#include "runtime/host/onednn_task.hpp"
 #include "runtime/product_numbers.hpp"
 #include "runtime/step.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/jit.hpp"
+#include "runtime/host/jit.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -15,10 +15,10 @@
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "base/version.hpp"
-#include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
-#include "runtime/compiler.hpp"
 #include "runtime/directory.hpp"
+#include "runtime/host/abi.hpp"
+#include "runtime/host/compiler.hpp"
 
 namespace weft {
 

@@ -1,6 +1,6 @@
 // The matrix product against a naive one in double, and large ones against Eigen's: all layouts, odd sizes, batches;
 // and the same bits whatever the number of threads.
-#include "runtime/matmul.hpp"
+#include "runtime/host/matmul.hpp"
 
 #include <doctest/doctest.h>
 #include <omp.h>

@@ -1,4 +1,4 @@
-#include "runtime/matmul.hpp"
+#include "runtime/host/matmul.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,7 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::runtime {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/isa.hpp"
-#include "runtime/library.hpp"
+#include "runtime/host/isa.hpp"
+#include "runtime/host/library.hpp"
 
 namespace weft {
 

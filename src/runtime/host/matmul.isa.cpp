@@ -1,6 +1,6 @@
 // One tile of a matrix product, compiled once an ISA. Both operands are packed into panels, whose memory the caller
 // keeps from tile to tile; a block of the result is accumulated in registers over a slice of the depth.
-#include "runtime/matmul.hpp"
+#include "runtime/host/matmul.hpp"
 
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-#include "runtime/library.hpp"
+#include "runtime/host/library.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,10 +12,10 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
-#include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
-#include "runtime/compiler.hpp"
 #include "runtime/directory.hpp"
+#include "runtime/host/abi.hpp"
+#include "runtime/host/compiler.hpp"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U  // Linux 6.3

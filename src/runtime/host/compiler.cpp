@@ -1,4 +1,4 @@
-#include "runtime/compiler.hpp"
+#include "runtime/host/compiler.hpp"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "base/options.hpp"
-#include "runtime/abi.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/directory.hpp"
-#include "runtime/process.hpp"
+#include "runtime/host/abi.hpp"
+#include "runtime/host/process.hpp"
 
 extern char** environ;
 

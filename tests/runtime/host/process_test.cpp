@@ -1,4 +1,4 @@
-#include "runtime/process.hpp"
+#include "runtime/host/process.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "runtime/onednn.hpp"
+#include "runtime/host/onednn.hpp"
 
 #include <dlfcn.h>
 
@@ -9,7 +9,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/options.hpp"
-#include "runtime/isa.hpp"
+#include "runtime/host/isa.hpp"
 
 namespace weft::runtime::onednn {
 

@@ -1,4 +1,4 @@
-#include "runtime/onednn_convolution.hpp"
+#include "runtime/host/onednn_convolution.hpp"
 
 #include <algorithm>
 #include <atomic>
