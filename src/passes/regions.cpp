@@ -25,7 +25,7 @@ Graph in_bodies(const Graph& graph, Pass pass, const PassContext& context) {
 
 Graph inline_calls(const Graph& graph, const PassContext& context) {
   const std::function<bool(const Node&)> inlines = [&](const Node& node) {
-    return node.op == Op::call && !(node.output_count == 1 && context.provides(node));
+    return node.op == Op::call && !context.provides(node);
   };
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= inlines(*value.node());

@@ -10,8 +10,8 @@ namespace weft {
 Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 Graph in_bodies(const Graph& graph, Pass pass, const PassContext& context);
 
-// Replaces every Op::call by the nodes of its body, which then stand where the call stood, but for those of one
-// result that somebody takes whole. What is inlined costs nothing afterwards: no pass below has to look through a call.
+// Replaces every Op::call by the nodes of its body, which then stand where the call stood, but for those that somebody
+// takes whole. What is inlined costs nothing afterwards: no pass below has to look through a call.
 // Nested calls are inlined from the inside out.
 Graph inline_calls(const Graph& graph, const PassContext& context = {});
 

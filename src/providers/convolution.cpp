@@ -36,7 +36,7 @@ runtime::ConvolutionSizes convolution_sizes(const Candidate& candidate) {
   std::optional<runtime::ConvolutionSizes> sizes = convolution_sizes(candidate.node);
   WEFT_CHECK(sizes, "a convolution of unknown sizes");
   for (int i = 0; i < 3; ++i) {
-    const PlacedValue& value = i < 2 ? candidate.operands[static_cast<std::size_t>(i)] : candidate.result;
+    const PlacedValue& value = i < 2 ? candidate.operands[static_cast<std::size_t>(i)] : candidate.result();
     std::array<std::int64_t, 5>& strides = sizes->strides_of(runtime::value_of_operand(sizes->result, i));
     for (std::size_t axis = 0; axis < value.strides.size(); ++axis) {
       const Dim stride = value.strides[axis];
@@ -49,10 +49,10 @@ runtime::ConvolutionSizes convolution_sizes(const Candidate& candidate) {
 ConvolutionPayload::ConvolutionPayload(const Candidate& candidate)
     : sizes_(convolution_sizes(candidate)), batch_(shape_of(candidate.node, Convolved::input)[0]) {
   for (const PlacedValue& operand : candidate.operands) offsets_.push_back(operand.offset);
-  offsets_.push_back(candidate.result.offset);
+  offsets_.push_back(candidate.result().offset);
   text_ = " " + to_string(shape_of(candidate.node, Convolved::input)) + " with " +
           to_string(shape_of(candidate.node, Convolved::weight));
-  Dim elements = candidate.result.type.shape.element_count();
+  Dim elements = candidate.result().type.shape.element_count();
   for (const PlacedValue& operand : candidate.operands) elements = elements + operand.type.shape.element_count();
   cost_ = {storage_bytes(info(sizes_.dtype), elements), Dim(2 * sizes_.multiplications()) * batch_};
 }

@@ -44,7 +44,7 @@ class DeviceProvider final : public Provider {
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<DevicePayload>(candidate);
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(candidate.result.type.dtype == DType::f64 ? 30000 : 50000), std::move(payload)};
+    return Offer{operations / Dim(candidate.result().type.dtype == DType::f64 ? 30000 : 50000), std::move(payload)};
   }
 };
 

@@ -47,7 +47,7 @@ class OneDnnProvider final : public Provider {
     auto payload = std::make_shared<OneDnnPayload>(candidate, *library);
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(candidate.result.type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
+    return Offer{operations / Dim(candidate.result().type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
   }
 
  private:

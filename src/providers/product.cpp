@@ -10,7 +10,7 @@ bool has_unit_stride(const Shape& shape, std::span<const Dim> strides) {
 
 Product::Product(const Candidate& candidate) {
   Contraction& c = contraction_;
-  const PlacedValue &a = candidate.operands[0], &b = candidate.operands[1], &result = candidate.result;
+  const PlacedValue &a = candidate.operands[0], &b = candidate.operands[1], &result = candidate.result();
   const Shape& shape = result.type.shape;
   const auto row = static_cast<std::size_t>(shape.rank() - 2), column = row + 1;
   c.dtype = result.type.dtype;

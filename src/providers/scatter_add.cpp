@@ -10,8 +10,8 @@ namespace {
 
 class ScatterPayload final : public Payload {
  public:
-  explicit ScatterPayload(const Candidate& candidate) : dtype_(candidate.result.type.dtype) {
-    const Shape& table = candidate.result.type.shape;
+  explicit ScatterPayload(const Candidate& candidate) : dtype_(candidate.result().type.dtype) {
+    const Shape& table = candidate.result().type.shape;
     rows_ = table[0];
     count_ = candidate.operands[0].type.shape.element_count();
     for (int i = 1; i < table.rank(); ++i) width_ = width_ * table[i];

@@ -39,6 +39,11 @@ class Grouper {
   void place(const Node& node) {
     Placement& placement = at(node);
     for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
+    if (is_further_result(node)) {
+      placement.role = Role::external;
+      placement.realized = true;
+      return;
+    }
     switch (info(node.op).kind) {
       case OpKind::leaf:
         placement.role = node.op == Op::input || node.op == Op::data ? Role::leaf : Role::inlined;

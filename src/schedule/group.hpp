@@ -79,6 +79,8 @@ bool column_index(const Group& group, const Shape& shape, IndexVector& index);
 bool operands_aligned(const Grouping& grouping, int group, const Node& node, const IndexVector& index, bool behind);
 // Few outer points, each with a long reduction.
 bool is_serial(const Group& group);
+// Whether the node stands for a further result of a step that gives several (schedule.cpp): the step writes its memory.
+bool is_further_result(const Node& node);
 // The value below reshapes whose memory, row-major, is also this value's.
 Tensor memory_base(const Tensor& value);
 // Reductions over nothing but axes of size 1 are the operand itself.

@@ -119,6 +119,8 @@ bool is_serial(const Group& group) {
   return outer.is_constant() && inside.is_constant() && outer.constant() < 8 && inside.constant() > 65536;
 }
 
+bool is_further_result(const Node& node) { return node.operand_count == 1 && node.input(0).output() > 0; }
+
 Tensor memory_base(const Tensor& value) {
   Tensor base = value;
   while (base.node()->op == Op::reshape || info(base.node()->op).kind == OpKind::identity) {

@@ -8,6 +8,7 @@ namespace weft {
 namespace {
 
 bool is_computed_by_kernel(const Node& node) {
+  if (is_further_result(node)) return false;
   switch (info(node.op).kind) {
     case OpKind::pointwise:
     case OpKind::cast:

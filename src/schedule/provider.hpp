@@ -27,7 +27,7 @@ class Payload : public runtime::Preparable {
   virtual bool may_fail() const { return false; }
   // Whether it checks something: on a device it then sets the error word, its last buffer.
   virtual bool is_check() const { return false; }
-  // By buffer of the step: whether it writes it. The last alone, unless it says otherwise.
+  // By buffer of the step: whether it writes it. The last alone, unless it says otherwise, as one of several results does.
   virtual std::vector<bool> writes(std::size_t buffers) const {
     std::vector<bool> all(buffers, false);
     if (buffers > 0) all.back() = true;
@@ -55,11 +55,12 @@ struct Candidate {
   const Node& node;
   Device device;
   std::vector<PlacedValue> operands;
-  PlacedValue result;  // of a step without one the buffer is -1
+  std::vector<PlacedValue> results = {};  // all that the node has; none of a check
+  const PlacedValue& result() const { return results.front(); }
   std::vector<int> buffers() const {
     std::vector<int> all;
     for (const PlacedValue& operand : operands) all.push_back(operand.buffer);
-    if (result.buffer >= 0) all.push_back(result.buffer);
+    for (const PlacedValue& result : results) all.push_back(result.buffer);
     return all;
   }
 };

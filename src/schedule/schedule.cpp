@@ -31,6 +31,33 @@ Graph with_fresh_outputs(Graph graph) {
   return graph;
 }
 
+// Below, a value is a node. A node of several results, a call that somebody takes whole, gets one more for each of its
+// further results, a cast to its dtype, in which it is read.
+Graph with_further_results(Graph graph) {
+  const auto has_several = [](const Tensor& value) { return value.node()->output_count > 1; };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), has_several)) return graph;
+  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
+  const auto map = [&](Tensor& value) { value = mapped[value.node()->index][value.output()]; };
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    std::vector<Tensor> operands(node.inputs().begin(), node.inputs().end());
+    for (Tensor& operand : operands) map(operand);
+    const Tensor copy = operands.empty() ? value : Builder::copy(node, operands);
+    std::vector<Tensor>& results = mapped[node.index];
+    results.push_back(copy);
+    for (unsigned output = 1; output < node.output_count; ++output) {
+      const Tensor result(copy.node(), output);
+      results.push_back(Builder(node).make(Op::cast, {result}, {}, type_of(result)));
+    }
+  }
+  for (Tensor& output : graph.outputs) map(output);
+  for (Tensor& effect : graph.effects) map(effect);
+  Graph result = make_graph(std::move(graph.inputs), std::move(graph.outputs), std::move(graph.effects));
+  result.symbols = std::move(graph.symbols);
+  result.conditions = std::move(graph.conditions);
+  return result;
+}
+
 class Scheduler {
  public:
   Scheduler(const Graph& graph, Device device, const Providers& providers)
@@ -60,6 +87,10 @@ class Scheduler {
       }
     for (const Tensor& value : graph_.nodes) {
       const Placement& placement = grouping_[value];
+      if (is_further_result(*value.node())) {
+        further_results_[value.node()->input(0).node()->index].push_back(value.node());
+        continue;
+      }
       if (placement.role == Role::external || placement.role == Role::assembled)
         items.push_back({!checked[value.node()->index], placement.depth, value.node()->index, -1});
     }
@@ -411,20 +442,34 @@ class Scheduler {
     return result;
   }
 
+  // Memory of a result that nobody reads.
+  int unread(const Type& type) {
+    ScheduleBuffer buffer;
+    buffer.dtype = type.dtype;
+    buffer.elements = type.shape.element_count();
+    schedule_.buffers.push_back(std::move(buffer));
+    return static_cast<int>(schedule_.buffers.size()) - 1;
+  }
+
   // An operation that is done whole, by whoever offers it.
   void add_external(const Node& node) {
-    Candidate candidate{node, device_, {}, {node.type, -1, 0, {}}};
+    Candidate candidate{node, device_, {}};
     for (const Tensor& operand : node.inputs()) {
       PlacedValue value = placed(operand);
       if (node.op == Op::matmul) pack_constant(value.type.shape, value.buffer, value.offset, value.strides);
       candidate.operands.push_back(std::move(value));
     }
     if (!is_effect(node.op)) {
-      PlacedValue& result = candidate.result;
-      result.buffer = buffer_of(node);
       const BufferLayout& layout = grouping_.layouts[node.index];
-      result.strides = layout.is_contiguous() ? contiguous_strides(node.type.shape) : layout.strides;
-      if (!layout.is_contiguous()) result.offset = layout.offset;
+      const bool plain = layout.is_contiguous();
+      candidate.results.push_back({node.type, buffer_of(node), plain ? Dim(0) : layout.offset,
+                                   plain ? contiguous_strides(node.type.shape) : layout.strides});
+      for (const Type& type : node.more_types())
+        candidate.results.push_back({type, -1, 0, contiguous_strides(type.shape)});
+      for (const Node* further : further_results_[node.index])
+        candidate.results[further->input(0).output()].buffer = buffer_of(*further);
+      for (PlacedValue& result : candidate.results)
+        if (result.buffer < 0) result.buffer = unread(result.type);
     }
     schedule_.steps.push_back({name_of(node), candidate.buffers(), providers_.best(candidate).payload});
   }
@@ -434,6 +479,7 @@ class Scheduler {
   const Providers& providers_;
   Grouping grouping_;
   std::vector<int> buffer_;
+  std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: what stands for them
   Schedule schedule_;
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
@@ -447,7 +493,7 @@ std::string strides_text(const std::vector<Dim>& strides) {
 }  // namespace
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers) {
-  Graph fresh = with_fresh_outputs(graph);
+  Graph fresh = with_fresh_outputs(with_further_results(graph));
   return Scheduler(fresh, device, providers).run();
 }
 

@@ -2,11 +2,15 @@
 // whatever a provider offers.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "base/options.hpp"
 #include "passes/decompose.hpp"
 #include "passes/regions.hpp"
 #include "providers/product.hpp"
 #include "providers/provider.hpp"
+#include "record/composite.hpp"
 #include "record/record.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
@@ -85,7 +89,7 @@ TEST_CASE("of two offers the cheaper one is taken, and of a product the schedule
   const Tensor a = r.input(DType::f32, {1024, 1024}), b = r.input(DType::f32, {1024, 1024}), c = matmul(a, b);
   const Graph graph = r.graph({c});
   const auto placed = [](const Tensor& value, int buffer) { return PlacedValue{type_of(value), buffer, 0, {1024, 1}}; };
-  const Candidate candidate{*graph.outputs[0].node(), host, {placed(a, 0), placed(b, 1)}, placed(c, 2)};
+  const Candidate candidate{*graph.outputs[0].node(), host, {placed(a, 0), placed(b, 1)}, {placed(c, 2)}};
   const std::optional<Offer> ours = providers::packed_matmul().offer(candidate);
   REQUIRE(ours);
   std::string cheapest = ours->payload->text();
@@ -180,4 +184,102 @@ TEST_CASE("a composite that somebody takes is one step, and says its axis withou
   const auto& called = graph.nodes.back().node()->attributes<Called>();
   CHECK(called.axes[1]);
   CHECK_FALSE(called.axes[0]);
+}
+
+namespace {
+
+// A call of two results of different dtypes: the sum of rows in f64, and their greatest element.
+struct RowNumbers final : runtime::Runnable {
+  void run(const runtime::StepCall& call) const override {
+    const auto* from = static_cast<const float*>(call.pointers[0]);
+    for (int row = 0; row < 2; ++row, from += 3) {
+      static_cast<double*>(call.pointers[1])[row] = double{from[0]} + from[1] + from[2];
+      static_cast<float*>(call.pointers[2])[row] = std::max({from[0], from[1], from[2]});
+    }
+  }
+};
+struct RowPayload final : Payload {
+  std::string text() const override { return {}; }
+  loop::Cost cost() const override { return {48, 12}; }
+  std::vector<bool> writes(std::size_t) const override { return {false, true, true}; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override {
+    return std::make_unique<RowNumbers>();
+  }
+};
+struct RowProviders final : Providers {
+  bool takes(const Node&, Device) const override { return true; }
+  bool reads(const Node&, Device, const Shape&, std::span<const Dim>) const override { return true; }
+  Offer best(const Candidate& candidate) const override {
+    CHECK(candidate.results.size() == 2);
+    CHECK(candidate.results[0].type.dtype == DType::f64);
+    CHECK(candidate.results[1].type.dtype == DType::f32);
+    return {1, std::make_shared<RowPayload>()};
+  }
+  std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
+    return providers::all().generated(std::move(kernels));
+  }
+  std::size_t most_sets(const loop::Kernel&, Device) const override { return 1; }
+};
+std::vector<Tensor> row_numbers(const Tensor& x) {
+  Called called;
+  called.name.id = intern_text("row_numbers");
+  Tensor operands[] = {x};
+  std::vector<Tensor> results(2);
+  composite(called, operands, results, {}, [](std::span<const Tensor> inputs, std::span<Tensor> made) {
+    made[0] = sum(cast(inputs[0], DType::f64), 1);
+    made[1] = amax(inputs[0], 1);
+  });
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("a call of several results that somebody takes is one step, and each result has its own memory") {
+  const auto schedule_of = [](auto outputs_of) {
+    Recording r;
+    const Tensor x = r.input(DType::f32, {2, 3});
+    const auto takes = [](const Node& node) { return node.op == Op::call; };
+    return make_schedule(inline_calls(r.graph(outputs_of(row_numbers(exp(x)))), {host, takes}), host, RowProviders());
+  };
+  using Values = std::vector<Tensor>;
+  SUBCASE("both are results of the graph") {
+    const Schedule schedule = schedule_of([](const Values& both) { return Values{both[1], both[0]}; });
+    REQUIRE(schedule.steps.size() == 2);
+    CHECK(schedule.steps[1].name == "row_numbers");
+    runtime::Plan plan;
+    plan.argument_count = 1, plan.result_count = 2;
+    for (const int b : schedule.steps[1].buffers) {
+      const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(b)];
+      const bool result = buffer.kind == ScheduleBuffer::Kind::result;
+      plan.buffers.push_back({result ? runtime::PlanBuffer::Kind::result : runtime::PlanBuffer::Kind::argument,
+                              result ? buffer.index : 0, buffer.dtype, buffer.elements, 0});
+    }
+    plan.launches = {{"row_numbers", {0, 1, 2}, {}, schedule.steps[1].payload}};
+    runtime::prepare(plan);
+    const float from[] = {1, 5, 2, -3, -4, -9};
+    float greatest[2] = {};
+    double sums[2] = {};
+    void *const arguments[] = {const_cast<float*>(from)}, *const results[] = {greatest, sums};
+    runtime::run(plan, arguments, results, {});
+    CHECK((greatest[0] == 5 && greatest[1] == -3));
+    CHECK((sums[0] == 8 && sums[1] == -16));
+  }
+  SUBCASE("a kernel reads the second, nobody the first") {
+    const Schedule schedule = schedule_of([](const Values& both) { return Values{both[1] * 2}; });
+    REQUIRE(schedule.steps.size() == 3);
+    const std::vector<int>& step = schedule.steps[1].buffers;
+    REQUIRE(step.size() == 3);
+    CHECK(std::set(step.begin(), step.end()).size() == 3);
+    const ScheduleBuffer& unread = schedule.buffers[static_cast<std::size_t>(step[1])];
+    CHECK((unread.kind == ScheduleBuffer::Kind::temporary && unread.dtype == DType::f64));
+    CHECK(schedule.steps[2].buffers[0] == step[2]);
+    CHECK(schedule.steps[2].payload->kernel()->buffers[0].dtype == DType::f32);
+  }
+  SUBCASE("what reads both, one of them through a view, waits for the step") {
+    const Schedule schedule = schedule_of([](const Values& both) {
+      return Values{cast(reshape(both[0], {1, 2}), DType::f32) - reshape(both[1], {2, 1})};
+    });
+    REQUIRE(schedule.steps.size() == 3);
+    CHECK(schedule.steps[2].buffers.size() == 3);
+  }
 }
