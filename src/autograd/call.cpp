@@ -27,29 +27,43 @@ void drop_unread_inputs(Callee& callee) {
   callee.body = make_graph(std::move(kept), std::move(callee.body.outputs), {});
 }
 
+const Type& result_type(const Node& node, unsigned i) { return i == 0 ? node.type : node.more->types[i - 1]; }
+
+void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span<const Tensor> gradients,
+                        std::span<const unsigned char> wanted, const Place& place, std::span<Tensor> given) {
+  std::vector<Tensor> variables, values, seeds, effects;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, place.loc));
+  const auto keep = [](const Node&) { return false; };
+  const std::vector<Tensor> results = apply_body(of.body, arguments, place, keep, effects);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) values.push_back(results[i]), seeds.push_back(gradients[i]);
+  const std::vector<Tensor> found = pull_back(values, seeds, variables, "grad", place.loc);
+  for (std::size_t i = 0, next = 0; i < arguments.size(); ++i)
+    if (wanted[i]) given[i] = found[next++];
+}
+
 // `gradients` of the results; undefined ones are zero.
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
   const std::shared_ptr<const Callee>& of = call.more->callee;
-  Callee made{of->called, {}, of};
+  Callee made{of->called, {}, nullptr, of};
   made.called.name.id = intern_text(interned_text(of->called.name.id) + "_backward");
   BodyScope scope;
   const std::uint32_t trace = recorder().trace()->id;
-  std::vector<Tensor> arguments, variables, values, seeds, effects;
-  for (std::size_t i = 0; i < call.operand_count; ++i) arguments.push_back(scope.input(type_of(call.input(i))));
+  std::vector<Tensor> arguments, results, seeds(gradients.size()), given(call.operand_count), outputs;
+  for (const Tensor& operand : call.inputs()) arguments.push_back(scope.input(type_of(operand)));
+  for (unsigned i = 0; i < call.output_count; ++i) results.push_back(scope.input(result_type(call, i)));
   for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined()) seeds.push_back(scope.input(type_of(gradients[i])));
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, call.loc));
-  const std::vector<Tensor> results = apply_body(
-      of->body, arguments, {call.loc, call.scope, trace}, [](const Node&) { return false; }, effects);
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined()) values.push_back(results[i]);
-  std::vector<Tensor> given = pull_back(values, seeds, variables, "grad", call.loc), outputs;
+    if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
+  if (of->derivative)
+    of->derivative({of->called, arguments, results, seeds}, given);
+  else
+    differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace}, given);
   made.gradient_at.assign(call.operand_count, -1);
-  for (std::size_t i = 0, next = 0; i < call.operand_count; ++i) {
-    if (!wanted[i] || !given[next++].defined()) continue;
+  for (std::size_t i = 0; i < call.operand_count; ++i) {
+    if (!wanted[i] || !given[i].defined()) continue;
     made.gradient_at[i] = static_cast<int>(outputs.size());
-    outputs.push_back(given[next - 1]);
+    outputs.push_back(given[i]);
   }
   made.body = scope.take(std::move(outputs));
   drop_unread_inputs(made);
@@ -67,6 +81,7 @@ void differentiate_call(const Pullback& p) {
     gradients.push_back(gradient.defined() ? with_plain_ones(gradient, node.loc) : gradient);
   for (const unsigned char each : p.wanted) signature.add(each);
   for (const Tensor& operand : values) signature.add(type_of(operand));
+  for (unsigned i = 0; i < node.output_count; ++i) values.emplace_back(p.value.node(), i);
   for (const Tensor& gradient : gradients) {
     signature.add(gradient.defined());
     if (!gradient.defined()) continue;

@@ -10,11 +10,21 @@ namespace eager {
 class Program;
 }
 
+// A composite's own derivative: over values of a call, as a derivative's body has them, it records the gradients of the
+// operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted is dropped.
+struct CallValues {
+  const Called& called;
+  std::span<const Tensor> operands, results, gradients;
+};
+using CallDerivative = void (*)(const CallValues& values, std::span<Tensor> operand_gradients);
+
 struct Callee {
   Called called;
   Graph body;
+  CallDerivative derivative = nullptr;  // null: the body is differentiated
   // Of a derivative (autograd/call.cpp): what it differentiates, the values that the body reads (operands of the
-  // differentiated call, then gradients of its results), and for each operand the result that is its gradient, or -1.
+  // differentiated call, then its results, then gradients of those), and for each operand the result that is its
+  // gradient, or -1.
   std::shared_ptr<const Callee> derivative_of = {};
   std::vector<std::uint32_t> reads = {};
   std::vector<int> gradient_at = {};

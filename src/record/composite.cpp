@@ -106,7 +106,8 @@ Graph BodyScope::take(std::vector<Tensor> results) {
   return make_graph(std::move(trace_.inputs), std::move(results), {});
 }
 
-void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record) {
+void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record,
+               CallDerivative derivative) {
   if (in_body()) return record(operands, results);
   for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
   Signature signature(0);
@@ -120,7 +121,7 @@ void composite(Called called, std::span<Tensor> operands, std::span<Tensor> resu
     std::vector<Tensor> inputs, made(results.size());
     for (const Tensor& operand : operands) inputs.push_back(scope.input(type_of(operand)));
     record(inputs, made);
-    return Callee{called, scope.take(std::move(made))};
+    return Callee{called, scope.take(std::move(made)), derivative};
   };
   struct Restore {
     Recorder& recorder;

@@ -77,18 +77,24 @@ Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor>
                    const ElementwiseDefinition* definition = nullptr);
 
 // The results of the composite. `record` depends on `called` and the types of its operands alone; arguments are checked
-// before.
-void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record);
-// With one result, of a function over the operands.
+// before. Inside another body the derivative is that of the primitives.
+void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record,
+               CallDerivative derivative = nullptr);
+// With one result, of a function over the operands, and a derivative of its own.
 template <class F, std::same_as<Tensor>... Operands>
-Tensor composite(const Called& called, Loc loc, F f, Operands... operands) {
+Tensor composite_with(CallDerivative derivative, const Called& called, Loc loc, F f, Operands... operands) {
   Tensor list[] = {std::move(operands)...}, result;
   const auto record = [&f](std::span<const Tensor> inputs, std::span<Tensor> results) {
     [&]<std::size_t... i>(std::index_sequence<i...>) { results[0] = f(inputs[i]...); }
     (std::index_sequence_for<Operands...>());
   };
-  composite(called, list, std::span(&result, 1), loc, record);
+  composite(called, list, std::span(&result, 1), loc, record, derivative);
   return result;
+}
+// And without one.
+template <class F, std::same_as<Tensor>... Operands>
+Tensor composite(const Called& called, Loc loc, F f, Operands... operands) {
+  return composite_with(nullptr, called, loc, f, std::move(operands)...);
 }
 
 }  // namespace weft

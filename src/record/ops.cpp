@@ -254,31 +254,49 @@ Tensor clamp(At x, At low, At high) {
 }
 
 namespace {
+// Of a composite over one axis.
+int axis_of(const Called& called) {
+  int axis = 0;
+  while (!called.axes[axis]) ++axis;
+  return axis;
+}
 // A composite over one axis.
 template <class F>
-Tensor along(const char* name, const At& x, int axis, F record, bool keepdim = false) {
+Tensor along(const char* name, const At& x, int axis, F record, bool keepdim = false,
+             CallDerivative derivative = nullptr) {
   Operation call(name, x.loc);
   Tensor value = resolve(x, name);
   const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), call.loc());
   Called called{{intern_text(name)}, {}, keepdim};
   called.axes.insert(normal);
-  return composite(
-      called, call.loc(), [&](const Tensor& value) { return record(value, normal); }, std::move(value));
+  return composite_with(
+      derivative, called, call.loc(), [&](const Tensor& value) { return record(value, normal); }, std::move(value));
+}
+
+// Both read the result, which the forward pass has, and not the operand.
+void differentiate_softmax(const CallValues& call, std::span<Tensor> gradients) {
+  const Tensor weighted = call.results[0] * call.gradients[0];
+  gradients[0] = weighted - call.results[0] * sum(weighted, axis_of(call.called), true);
+}
+void differentiate_log_softmax(const CallValues& call, std::span<Tensor> gradients) {
+  gradients[0] = call.gradients[0] - exp(call.results[0]) * sum(call.gradients[0], axis_of(call.called), true);
 }
 }  // namespace
 
 // A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch.
 Tensor softmax(At x, int axis) {
-  return along("softmax", x, axis, [](const Tensor& value, int axis) {
+  const auto record = [](const Tensor& value, int axis) {
     Tensor e = exp(value - stop_gradient(amax(value, axis, true)));
     return e / sum(e, axis, true);
-  });
+  };
+  return along("softmax", x, axis, record, false, differentiate_softmax);
 }
 Tensor log_softmax(At x, int axis) {
-  return along("log_softmax", x, axis, [](const Tensor& value, int axis) {
+  const auto record = [](const Tensor& value, int axis) {
     Tensor shifted = value - stop_gradient(amax(value, axis, true));
     return shifted - log(sum(exp(shifted), axis, true));
-  });
+  };
+  return along("log_softmax", x, axis, record, false, differentiate_log_softmax);
 }
 Tensor logsumexp(At x, int axis, bool keepdim) {
   const auto record = [keepdim](const Tensor& value, int axis) {

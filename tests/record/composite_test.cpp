@@ -76,7 +76,13 @@ TEST_CASE("a derivative is one call too, shared, and reads only what it needs") 
   CHECK(callee_of(slope([](const Tensor& v) { return softmax(v, 1); })) == callee_of(one));
   CHECK(callee_of(slope([](const Tensor& v) { return softmax(v, 0); })) != callee_of(one));
   const Tensor average = slope([](const Tensor& v) { return mean(v, 1, true); });
-  CHECK(callee_of(average)->reads == std::vector<std::uint32_t>{1});  // the gradient alone
+  CHECK(callee_of(average)->reads == std::vector<std::uint32_t>{2});  // the gradient alone
+  // A derivative of its own reads the result of the forward call, which nobody computes again.
+  for (const Tensor& value : {one, slope([](const Tensor& v) { return log_softmax(v, 1); })}) {
+    CHECK(callee_of(value)->reads == std::vector<std::uint32_t>{1, 2});
+    CHECK(value.node()->input(0).node()->op == Op::call);
+    CHECK(value.node()->input(0).node()->input(0).node()->op == Op::variable);
+  }
 }
 
 TEST_CASE("errors in a body name the user's call and line, each time") {

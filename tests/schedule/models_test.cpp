@@ -171,20 +171,20 @@ TEST_CASE("schedules of the models of bench/ move no more bytes than they did, a
        [](Device device) {
          return gpt_step(device, {65, 64, 128, 4, 4}, 8, DType::f32);
        },
-       {234.61, 31.0483},
-       {238.958, 31.0483}},
+       {202.039, 28.9184},
+       {206.387, 28.9184}},
       {"gpt d384",
        [](Device device) {
          return gpt_step(device, {65, 256, 384, 6, 6}, 4, DType::f32);
        },
-       {2472.73, 312.608},
-       {2511.78, 312.608}},
+       {2142.14, 274.713},
+       {2181.2, 274.713}},
       {"gpt bf16",
        [](Device device) {
          return gpt_step(device, {50304, 1024, 768, 12, 12}, 16, DType::bf16);
        },
        {},
-       {131637, 20515.4}},
+       {113811, 15678.8}},
       {"encoder", [](Device device) { return encoder(device, 64, 128, 12, DType::bf16); }, {}, {8034.48, 113.246}},
       {"mlp 64", [](Device device) { return mlp_step(device, 64); }, {9.98357, 0.868352}, {9.98357, 1.00454}},
       {"mlp 1024", [](Device device) { return mlp_step(device, 1024); }, {30.758, 2.53645}, {30.758, 3.01978}},
