@@ -11,7 +11,8 @@ class Program;
 }
 
 // A composite's own derivative: over values of a call, as a derivative's body has them, it records the gradients of the
-// operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted is dropped.
+// operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted is
+// dropped.
 struct CallValues {
   const Called& called;
   std::span<const Tensor> operands, results, gradients;

@@ -163,6 +163,34 @@ double peak(const StepGraph& graph, const Steps& order) {
   return most;
 }
 
+// An update that would be written where its state was, if no step behind it could fail, stands behind the last that
+// can. What it reads lives until then, so it must be no more than what need not be allocated.
+void postpone_updates(Steps& order, const Schedule& schedule, const StepGraph& graph, const Score& score) {
+  using Kind = ScheduleBuffer::Kind;
+  const auto may_fail = [&](std::uint32_t s) { return schedule.steps[s].payload->may_fail(); };
+  const auto behind = std::find_if(order.rbegin(), order.rend(), may_fail).base();
+  const auto bytes_in_place = [&](const Step& step) {
+    double bytes = 0;
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    for (std::size_t r = 0; r < step.buffers.size(); ++r) {
+      const ScheduleBuffer& result = schedule.buffers[static_cast<std::size_t>(step.buffers[r])];
+      const auto takes_memory_of = [&](int a) {
+        const ScheduleBuffer& argument = schedule.buffers[static_cast<std::size_t>(a)];
+        return argument.kind == Kind::argument && argument.dtype == result.dtype &&
+               argument.elements.same(result.elements) && step.payload->in_place(a, step.buffers[r]);
+      };
+      if (writes[r] && result.kind == Kind::result && std::ranges::any_of(step.buffers, takes_memory_of))
+        bytes += score.number(storage_bytes(info(result.dtype), result.elements));
+    }
+    return bytes;
+  };
+  std::stable_partition(order.begin(), behind, [&](std::uint32_t s) {
+    double held = 0;
+    for (const std::uint32_t temporary : graph.touched[s]) held += graph.bytes[temporary];
+    return !graph.after[s].empty() || may_fail(s) || held > bytes_in_place(schedule.steps[s]);
+  });
+}
+
 }  // namespace
 
 void order_steps(Schedule& schedule, std::size_t fixed, const Score& score, Device device) {
@@ -170,14 +198,15 @@ void order_steps(Schedule& schedule, std::size_t fixed, const Score& score, Devi
   Steps best(schedule.steps.size());
   for (std::uint32_t s = 0; s < best.size(); ++s) best[s] = s;
   double least = peak(graph, best);
-  if (device.type != Device::Type::cpu && least < least_on_device) return;
-  for (const bool backwards : {false, true}) {
-    Steps order = least_memory(graph, backwards);
-    const double most = peak(graph, order);
-    if (most >= least) continue;
-    least = most;
-    best = std::move(order);
-  }
+  if (device.type == Device::Type::cpu || least >= least_on_device)
+    for (const bool backwards : {false, true}) {
+      Steps order = least_memory(graph, backwards);
+      const double most = peak(graph, order);
+      if (most >= least) continue;
+      least = most;
+      best = std::move(order);
+    }
+  postpone_updates(best, schedule, graph, score);
   std::vector<Step> steps;
   for (const std::uint32_t s : best) steps.push_back(std::move(schedule.steps[s]));
   schedule.steps = std::move(steps);

@@ -1,6 +1,6 @@
 // The order of steps. In: a schedule whose steps stand in an order that respects every dependence. Out: the same steps
 // in one that takes less memory at once, where one is found; each step behind what it reads, checks and other effects
-// as they were. Runs before memory is planned.
+// as they were; updates of state behind all steps that may fail. Runs before memory is planned.
 #pragma once
 #include "schedule/schedule.hpp"
 #include "schedule/score.hpp"
@@ -8,7 +8,7 @@
 namespace weft {
 
 // The first `fixed` steps stay where they are: checks, and what is computed for them. Symbolic sizes count as their
-// hints. The given order is kept where no other takes less, and on a device where little is in use.
+// hints. The given order is kept, but for updates, where no other takes less, and on a device where little is in use.
 void order_steps(Schedule& schedule, std::size_t fixed, const Score& score, Device device);
 
 }  // namespace weft

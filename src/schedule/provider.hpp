@@ -27,7 +27,8 @@ class Payload : public runtime::Preparable {
   virtual bool may_fail() const { return false; }
   // Whether it checks something: on a device it then sets the error word, its last buffer.
   virtual bool is_check() const { return false; }
-  // By buffer of the step: whether it writes it. The last alone, unless it says otherwise, as one of several results does.
+  // By buffer of the step: whether it writes it. The last alone, unless it says otherwise, as one of several results
+  // does.
   virtual std::vector<bool> writes(std::size_t buffers) const {
     std::vector<bool> all(buffers, false);
     if (buffers > 0) all.back() = true;

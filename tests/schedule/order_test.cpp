@@ -1,6 +1,8 @@
 // The order of steps, and where temporaries lie then.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "ir/parse.hpp"
 #include "pipeline.hpp"
 #include "tests/schedule/traced.hpp"
@@ -53,6 +55,47 @@ TEST_CASE("state is still written where it was, behind all who read it, whatever
   REQUIRE(schedule.donations.size() == 1);
   CHECK(schedule.donations[0].argument == 1);
   CHECK(schedule.donations[0].result == 1);
+}
+
+namespace {
+// Products by a library that may fail, as one that allocates does.
+struct Fails final : Payload {
+  std::string text() const override { return {}; }
+  loop::Cost cost() const override { return {1, 1}; }
+  bool may_fail() const override { return true; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
+};
+struct Libraries final : Providers {
+  bool takes(const Node&, Device) const override { return true; }
+  bool reads(const Node&, Device, const Shape&, std::span<const Dim>) const override { return true; }
+  Offer best(const Candidate&) const override { return {1, std::make_shared<Fails>()}; }
+  std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
+    return providers::all().generated(std::move(kernels));
+  }
+  std::size_t most_sets(const loop::Kernel&, Device) const override { return 1; }
+};
+}  // namespace
+
+TEST_CASE("updates of state stand behind all steps that may fail, where that takes no more memory than it saves") {
+  for (const bool little : {false, true}) {
+    Traced t;
+    const Tensor x = t.f32(256, 256), state = little ? t.f32(1, 256) : t.f32(256, 256);
+    const Tensor gradient = matmul(x, x);
+    const Tensor updated = state - (little ? sum(gradient, 0, true) : gradient * 0.1);
+    const Tensor later = matmul(exp(matmul(tanh(x), x)), x);
+    Schedule schedule = make_schedule(t.graph({updated, later}), Device::cpu(), Libraries());
+    plan_memory(schedule);
+    std::size_t at = 0, last_that_fails = 0;
+    for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
+      if (schedule.steps[s].payload->may_fail()) last_that_fails = s;
+      for (const int b : schedule.steps[s].buffers) {
+        const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(b)];
+        if (buffer.kind == ScheduleBuffer::Kind::result && buffer.index == 0) at = s;
+      }
+    }
+    CHECK((at > last_that_fails) == !little);
+    CHECK(schedule.donations.size() == (little ? 0 : 1));
+  }
 }
 
 namespace {
