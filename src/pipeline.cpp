@@ -209,7 +209,6 @@ std::size_t launches(Target& target) {
     for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
     plan.argument_count = static_cast<int>(graph.inputs.size());
     plan.result_count = static_cast<int>(graph.outputs.size());
-    plan.symbol_count = static_cast<int>(graph.symbols.size());
     plan.arena_bytes = schedule.arena_bytes;
     for (const Schedule::Donation& donation : schedule.donations)
       plan.donations.push_back({donation.argument, donation.result});
@@ -220,7 +219,10 @@ std::size_t launches(Target& target) {
       const std::string name = entry.name.empty() ? step.name : entry.name;
       plan.launches.push_back(
           {name, step.buffers, std::move(entry), step.payload, step.payload->writes(step.buffers.size())});
+      if (const auto size = step.payload->defines())
+        plan.defined_sizes.push_back({i, step.buffers.back(), size->bound});
     }
+    plan.symbol_count = static_cast<int>(graph.symbols.size() - plan.defined_sizes.size());
     plan.functions = target.compiled.functions;
     plan.source_path = target.compiled.source_path;
     runtime::prepare(plan);

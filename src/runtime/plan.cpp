@@ -53,7 +53,7 @@ struct Staged {
 struct Frame {
   std::vector<void*> pointers;
   std::vector<std::int64_t> numbers;
-  std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
+  std::vector<std::int64_t> symbols;  // that `numbers` were computed for, and the arena's layout but for defined sizes
   bool computed = false;
   Storage* arena = nullptr;
   Storage* staged = nullptr;           // the device's side of what is staged
@@ -101,6 +101,7 @@ class PreparedPlan {
             {buffer.kind == PlanBuffer::Kind::result, buffer.index, buffer.dtype, numbers_.add({buffer.elements})});
     }
     for (const Launch& launch : plan.launches) add(launch);
+    for (const DefinedSize& size : plan.defined_sizes) add(size, plan.launches.at(size.launch));
   }
   PreparedPlan(const PreparedPlan&) = delete;
   PreparedPlan& operator=(const PreparedPlan&) = delete;
@@ -111,11 +112,11 @@ class PreparedPlan {
   Device device() const { return device_; }
 
   void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols,
-           Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
-    WEFT_CHECK(
-        arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
-        "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
-        " symbols");
+           Queue* queue, std::span<Storage* const> blocks, bool checks_wait, std::span<std::int64_t> defined_sizes) {
+    WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_ &&
+                   symbols.size() == symbol_count_ && defined_sizes.size() == defined_sizes_.size(),
+               "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
+               " symbols, and defines ", defined_sizes_.size(), " sizes");
     if (device_.type != Device::Type::cpu) {
       Queue* const own = memory().enter(device_);
       WEFT_CHECK(!queue || queue == own, "a device has one queue");
@@ -124,7 +125,10 @@ class PreparedPlan {
     const Loan loan(*this);
     Frame& frame = *loan.frame;
     const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
-    if (!frame.computed || !same) compute(frame, symbols);
+    if (!frame.computed || !same)
+      compute(frame, symbols);
+    else if (!defined_sizes_.empty())
+      assume_bounds(frame);
     if (wants_workspace_ && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no step has written yet.
     const Owned workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr, release);
@@ -144,13 +148,19 @@ class PreparedPlan {
                               on,
                               checks_wait});
     };
-    const bool record = queue && steps_.size() >= least_to_record && (checks_wait || !checks_) && options().cuda_graphs;
+    const bool record = queue && steps_.size() >= least_to_record && (checks_wait || !checks_) &&
+                        defined_sizes_.empty() && options().cuda_graphs;
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
-      for (std::size_t step = 0; step < steps_.size(); ++step) run_step(step, queue);
+      for (std::size_t step = 0; step < steps_.size(); ++step) {
+        run_step(step, queue);
+        if (!defined_sizes_.empty()) define_sizes(frame, step, queue);
+      }
       if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
+    std::copy(frame.symbols.begin() + static_cast<std::ptrdiff_t>(symbol_count_), frame.symbols.end(),
+              defined_sizes.begin());
   }
 
  private:
@@ -173,7 +183,7 @@ class PreparedPlan {
     auto frame = std::make_unique<Frame>();
     frame->numbers = numbers_.constants();
     frame->pointers.resize(table_.size() + 1);  // the last is the workspace
-    frame->symbols.resize(symbol_count_);
+    frame->symbols.resize(symbol_count_ + defined_sizes_.size());
     frame->staged_at.resize(staged_.size());
     return frame.release();
   }
@@ -201,6 +211,36 @@ class PreparedPlan {
     ready.step = launch.step->prepare({device_, numbers_, functions_.get(), launch.entry});
     wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
     steps_.push_back(std::move(ready));
+  }
+
+  void add(const DefinedSize& size, const Launch& launch) {
+    const auto found = std::find(launch.buffers.begin(), launch.buffers.end(), size.buffer);
+    WEFT_CHECK(found != launch.buffers.end() && buffers_[static_cast<std::size_t>(size.buffer)].dtype == DType::i64,
+               "a size that ", launch.name, " does not compute");
+    const std::size_t pointer = steps_[size.launch].table + static_cast<std::size_t>(found - launch.buffers.begin());
+    defined_sizes_.push_back({size.launch, pointer, numbers_.add({size.bound})});
+  }
+
+  // Everything that depends on the symbols, with those at their bounds that steps define.
+  void assume_bounds(Frame& frame) const {
+    for (std::size_t i = 0; i < defined_sizes_.size(); ++i) {
+      numbers_.evaluate(frame.symbols, frame.numbers);
+      frame.symbols[symbol_count_ + i] = frame.numbers[defined_sizes_[i].bound.begin];
+    }
+    numbers_.evaluate(frame.symbols, frame.numbers);
+  }
+  void define_sizes(Frame& frame, std::size_t step, Queue* queue) const {
+    for (std::size_t i = 0; i < defined_sizes_.size(); ++i) {
+      const Defined& defined = defined_sizes_[i];
+      if (defined.launch != step) continue;
+      std::int64_t size = 0;
+      memory().copy(&size, Device::cpu(), frame.pointers[defined.pointer], device_, sizeof size, queue);
+      memory().synchronize(device_);
+      std::int64_t& symbol = frame.symbols[symbol_count_ + i];
+      WEFT_CHECK(0 <= size && size <= symbol, "a step defined the size ", size, ", which is not in 0 to ", symbol);
+      symbol = size;
+      numbers_.evaluate(frame.symbols, frame.numbers);
+    }
   }
 
   // The call has been done: that it can't be recorded is no error of it.
@@ -248,7 +288,8 @@ class PreparedPlan {
   // constants.
   void compute(Frame& frame, std::span<const std::int64_t> symbols) {
     frame.computed = false;
-    numbers_.evaluate(symbols, frame.numbers);
+    std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
+    assume_bounds(frame);
     grow(frame.arena, static_cast<std::size_t>(frame.numbers[arena_bytes_.begin]));
     std::size_t staged = 0;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
@@ -269,7 +310,6 @@ class PreparedPlan {
         frame.pointers[i] =
             at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(staged_of_[index])]));
     }
-    std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     frame.threads = 0;
     frame.computed = true;
   }
@@ -310,6 +350,11 @@ class PreparedPlan {
   std::vector<Owned> constants_;
   std::vector<PlanBuffer> buffers_;
   std::size_t argument_count_ = 0, result_count_ = 0, symbol_count_ = 0;
+  struct Defined {
+    std::size_t launch, pointer;  // where its pointer is, in Frame::pointers
+    Range bound;
+  };
+  std::vector<Defined> defined_sizes_;  // by symbol, behind those of the call
   NumberTable numbers_;
   Range arena_bytes_;
   std::vector<Range> offsets_, elements_;  // by buffer
@@ -333,10 +378,11 @@ class PreparedPlan {
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
+         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
+         std::span<std::int64_t> defined_sizes) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
-  plan.prepared->run(arguments, results, symbols, queue, blocks, checks_wait);
+  plan.prepared->run(arguments, results, symbols, queue, blocks, checks_wait, defined_sizes);
 }
 
 }  // namespace weft::runtime

@@ -139,6 +139,89 @@ TEST_CASE("a call that repeats, or changes sizes, allocates nothing") {
   CHECK(allocations == start);
 }
 
+namespace {
+// x[n] -> those above 0, one behind the other, and how many they are.
+struct Positive final : Runnable {
+  explicit Positive(NumberTable::Range range) : range_(range) {}
+  void run(const StepCall& call) const override {
+    const auto* x = static_cast<const float*>(call.pointers[0]);
+    auto* kept = static_cast<float*>(call.pointers[1]);
+    Int& count = *static_cast<Int*>(call.pointers[2]) = 0;
+    for (Int i = 0; i < call.part(range_)[0]; ++i)
+      if (x[i] > 0) kept[count++] = x[i];
+  }
+  NumberTable::Range range_;
+};
+
+// y = 2 (2 x + 1) + s, of the s numbers of x[n] that are above 0.
+Plan chain_of_positive() {
+  const Dim n = dims::symbol(0, 1), s = dims::symbol(1, 0);
+  Plan plan;
+  plan.argument_count = plan.symbol_count = 1;
+  plan.result_count = 1;
+  plan.buffers = {argument(0), temporary(64), temporary(0, DType::i64), temporary(Dim(64) + s * Dim(4)), result(0)};
+  plan.launches = {step({0, 1, 2},
+                        [n](const Preparation& preparation) -> std::unique_ptr<Runnable> {
+                          return std::make_unique<Positive>(preparation.numbers.add({n}));
+                        }),
+                   kernel({1, 3}, 1, s, s), kernel({3, 4}, s, s, s)};
+  plan.arena_bytes = Dim(64) + s * Dim(8);
+  plan.defined_sizes = {{0, 2, n}};
+  return plan;
+}
+}  // namespace
+
+TEST_CASE("a step defines the size that the steps behind it have, in memory for the most that it may be") {
+  Plan plan = chain_of_positive();
+  prepare(plan);
+  const auto call = [&](Int n, Int positive) {
+    std::vector<float> x(static_cast<std::size_t>(n)), y(static_cast<std::size_t>(n), -7);
+    for (Int i = 0; i < n; ++i) x[static_cast<std::size_t>(i)] = i >= n - positive ? static_cast<float>(i + 1) : -1.0F;
+    void *const arguments[] = {x.data()}, *const results[] = {y.data()};
+    Int defined[] = {-1};
+    const Int symbols[] = {n};
+    run(plan, arguments, results, symbols, nullptr, {}, false, defined);
+    CHECK(defined[0] == positive);
+    Int wrong = 0;
+    for (Int i = 0; i < n; ++i) {
+      const Int from = n - positive + i + 1;
+      wrong += y[static_cast<std::size_t>(i)] != static_cast<float>(i < positive ? 2 * (2 * from + 1) + positive : -7);
+    }
+    CHECK(wrong == 0);
+  };
+  for (const Int positive : {Int{40}, Int{3}, Int{0}, Int{100}, Int{99}}) call(100, positive);
+  call(5000, 4000);
+  call(5000, 1);
+  call(20, 20);
+  // The sizes of all calls that came before left no trace: nothing is allocated where n is the same.
+  std::vector<float> x(20, 1), y(20);
+  void *const arguments[] = {x.data()}, *const results[] = {y.data()};
+  const Int n = 20;
+  Int defined = 0;
+  const long start = allocations;
+  for (int i = 0; i < 10; ++i) {
+    x[static_cast<std::size_t>(i)] = -1;
+    run(plan, arguments, results, {&n, 1}, nullptr, {}, false, {&defined, 1});
+  }
+  CHECK(allocations == start);
+  CHECK(defined == 10);
+  CHECK_THROWS_AS(run(plan, arguments, results, {&n, 1}), InternalError);  // nobody takes the size
+}
+
+TEST_CASE("a size that is more than its bound stops the call") {
+  Plan plan = chain_of_positive();
+  plan.defined_sizes[0].bound = 5;
+  plan.arena_bytes = 1024;
+  prepare(plan);
+  std::vector<float> x(20, 1), y(20);
+  void *const arguments[] = {x.data()}, *const results[] = {y.data()};
+  const Int n = 20;
+  Int defined = 0;
+  CHECK_THROWS_WITH_AS(run(plan, arguments, results, {&n, 1}, nullptr, {}, false, {&defined, 1}),
+                       doctest::Contains("a step defined the size 20, which is not in 0 to 5"), InternalError);
+  CHECK(y[0] == 0);
+}
+
 TEST_CASE("with a queue, what a call touches knows the queue and the number of its last use there") {
   const Plan plan = chain(100, 0);
   const auto block = [] { return std::unique_ptr<Storage, void (*)(Storage*)>(allocate({}, 400), release); };

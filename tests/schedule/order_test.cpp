@@ -5,6 +5,7 @@
 
 #include "ir/parse.hpp"
 #include "pipeline.hpp"
+#include "schedule/order.hpp"
 #include "tests/schedule/traced.hpp"
 
 using namespace weft;
@@ -95,6 +96,39 @@ TEST_CASE("updates of state stand behind all steps that may fail, where that tak
     }
     CHECK((at > last_that_fails) == !little);
     CHECK(schedule.donations.size() == (little ? 0 : 1));
+  }
+}
+
+namespace {
+struct Stands final : Payload {
+  explicit Stands(bool defines) : defines_(defines) {}
+  std::string text() const override { return {}; }
+  loop::Cost cost() const override { return {1, 1}; }
+  std::optional<Size> defines() const override { return defines_ ? std::optional(Size{0, 8}) : std::nullopt; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
+  bool defines_;
+};
+}  // namespace
+
+TEST_CASE("no step passes one that defines a size, whatever memory that would free") {
+  for (const bool defines : {false, true}) {
+    Schedule schedule;
+    const auto buffer = [&](ScheduleBuffer::Kind kind, Dim elements) {
+      schedule.buffers.push_back({kind, static_cast<int>(schedule.buffers.size()), DType::f32, elements});
+      return static_cast<int>(schedule.buffers.size()) - 1;
+    };
+    const int long_lived = buffer(ScheduleBuffer::Kind::temporary, 1000),
+              other = buffer(ScheduleBuffer::Kind::temporary, 500), one = buffer(ScheduleBuffer::Kind::result, 1),
+              two = buffer(ScheduleBuffer::Kind::result, 1);
+    const auto step = [&](const char* name, std::vector<int> buffers, bool defines) {
+      schedule.steps.push_back({name, std::move(buffers), std::make_shared<Stands>(defines)});
+    };
+    step("first", {long_lived}, defines);
+    step("wide", {other}, false);
+    step("narrow", {other, one}, false);
+    step("last", {long_lived, two}, false);
+    order_steps(schedule, 0, Score(Graph(), Device::cpu()), Device::cpu());
+    CHECK((schedule.steps[0].name == "first") == defines);
   }
 }
 
