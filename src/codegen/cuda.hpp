@@ -33,8 +33,6 @@ std::string cuda_scatter_add_name(DType dtype);
 std::string cuda_scatter_add(DType dtype);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
-std::string cuda_product_name(DType dtype);
-std::string cuda_product(DType dtype);
 
 // Functions as programs for parallel compilation, each with its prelude. Function i is in program i % their number.
 inline constexpr std::size_t functions_a_unit = 6;

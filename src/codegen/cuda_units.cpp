@@ -26,18 +26,6 @@ std::string cuda_check() {
          "              int(arguments.sizes[0]), reinterpret_cast<volatile int*>(arguments.sizes[1]));\n}\n";
 }
 
-std::string cuda_product_name(DType dtype) { return std::string("weft_product_") + info(dtype).name; }
-std::string cuda_product(DType dtype) {
-  const std::string type = memory_type(dtype);
-  std::string sizes;
-  for (int i = 0; i < 9; ++i) sizes += ", arguments.sizes[" + std::to_string(i) + "]";
-  return "extern \"C\" __global__ void " + cuda_product_name(dtype) +
-         "(const __grid_constant__ Arguments<3, 9> arguments) {\n"
-         "  strided_product(static_cast<const " +
-         type + "*>(arguments.buffers[0]), static_cast<const " + type + "*>(arguments.buffers[1]), static_cast<" +
-         type + "*>(arguments.buffers[2])" + sizes + ");\n}\n";
-}
-
 std::vector<std::string> cuda_units(std::span<const std::string> functions, std::size_t most_a_unit) {
   std::vector<std::string> units;
   const std::size_t count = (functions.size() + most_a_unit - 1) / most_a_unit;

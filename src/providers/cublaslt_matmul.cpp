@@ -1,6 +1,5 @@
 // Products on a device. The library takes operands with unit stride along an axis; for the others, and where sizes that
 // are not known yet may lead to such, a kernel of our own is compiled too.
-#include "codegen/cuda.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/blas.hpp"
@@ -12,16 +11,19 @@ namespace {
 
 class DevicePayload final : public Product {
  public:
-  using Product::Product;
+  explicit DevicePayload(const Candidate& candidate) : Product(candidate) {
+    if (!runtime::cuda::library_takes(contraction_)) own_ = as_kernel();
+  }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
-    if (runtime::cuda::library_takes(contraction_)) return {};
-    const std::string name = codegen::cuda_product_name(contraction_.dtype);
-    sources.add(name, codegen::cuda_product(contraction_.dtype));
-    return {name};
+    return own_ ? sources.add({&*own_, 1}) : runtime::EntryPoint();
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation);
+    const std::span<const Dim> sizes = own_ ? std::span<const Dim>(own_->parameters) : std::span<const Dim>();
+    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes);
   }
+
+ private:
+  std::optional<loop::Kernel> own_;
 };
 
 class DeviceProvider final : public Provider {

@@ -1,5 +1,7 @@
 #include "providers/product.hpp"
 
+#include "schedule/kernel_axes.hpp"
+
 namespace weft::providers {
 
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides) {
@@ -24,6 +26,66 @@ Product::Product(const Candidate& candidate) {
   c.b_offset = b.offset, c.b_batch = batch(b), c.b_row = b.strides[row], c.b_column = b.strides[column];
   c.c_offset = result.offset, c.c_batch = batch(result);
   c.c_row = result.strides[row], c.c_column = result.strides[column];
+}
+
+loop::Kernel Product::as_kernel() const {
+  using loop::Instruction, loop::Kind;
+  const Contraction& c = contraction_;
+  loop::Kernel kernel;
+  kernel.name = "product";
+  std::vector<Dim> at;
+  const auto axis = [&](Dim extent, bool inner = false) {
+    kernel.axes.push_back({extent, inner});
+    at.push_back(dims::axis(static_cast<int>(kernel.axes.size()) - 1, extent));
+    return at.back();
+  };
+  Dim batches = 1;
+  for (const Dim size : c.batch) batches = batches * (axis(size), size);
+  const Dim row = axis(c.m), column = axis(c.n), depth = axis(c.k, true);
+  const auto place = [&](Dim offset, std::span<const Dim> batch, Dim down, Dim across) {
+    for (std::size_t i = 0; i < batch.size(); ++i) offset = offset + at[i] * batch[i];
+    return offset + down + across;
+  };
+  const auto emit = [&](Instruction instruction) {
+    kernel.body.push_back(instruction);
+    return static_cast<std::int32_t>(kernel.body.size()) - 1;
+  };
+  const auto buffer = [&](bool written, Dim elements) {
+    kernel.buffers.push_back({c.dtype, written, static_cast<std::int32_t>(kernel.buffers.size()), elements});
+    return static_cast<std::int32_t>(kernel.buffers.size()) - 1;
+  };
+  const DType wide = accumulated_in(c.dtype);
+  const auto cast = [&](std::int32_t value, DType from, DType to) {
+    return from == to ? value : emit({.kind = Kind::cast, .dtype = to, .args = {value, -1, -1}});
+  };
+  const auto operand = [&](Dim elements, Dim index) {
+    const std::int32_t value =
+        emit({.kind = Kind::load, .dtype = c.dtype, .buffer = buffer(false, elements), .index = index});
+    return cast(value, c.dtype, wide);
+  };
+  const std::int32_t a = operand(c.m * c.k * batches, place(c.a_offset, c.a_batch, row * c.a_row, depth * c.a_column));
+  const std::int32_t b =
+      operand(c.k * c.n * batches, place(c.b_offset, c.b_batch, depth * c.b_row, column * c.b_column));
+  Instruction sum{.kind = Kind::reduce, .op = Op::sum, .dtype = wide};
+  // Without rows and columns there is nothing that a tile would serve twice.
+  const bool tiled = !c.m.same(Dim(1)) && !c.n.same(Dim(1));
+  if (tiled) {
+    sum.multiplies = true;
+    sum.args[0] = a, sum.args[1] = b;
+  } else {
+    sum.args[0] = emit({.kind = Kind::apply, .op = Op::mul, .dtype = wide, .args = {a, b, -1}});
+  }
+  const std::int32_t result = cast(emit(sum), wide, c.dtype);
+  emit({.kind = Kind::store,
+        .dtype = c.dtype,
+        .args = {result, -1, -1},
+        .buffer = buffer(true, c.m * c.n * batches),
+        .index = place(c.c_offset, c.c_batch, row * c.c_row, column * c.c_column)});
+  kernel.vector_axis = static_cast<int>(kernel.axes.size()) - (tiled ? 2 : 1);
+  loop::settle(kernel);
+  parametrize(kernel);
+  loop::verify(kernel);
+  return kernel;
 }
 
 std::string Product::text() const {

@@ -14,6 +14,8 @@ class Product : public Payload {
   std::string text() const override;
   loop::Cost cost() const override;
   const Contraction& contraction() const { return contraction_; }
+  // The product as a kernel of our own, over any strides. Its size slots are over the graph's symbols.
+  loop::Kernel as_kernel() const;
 
  protected:
   Contraction contraction_;

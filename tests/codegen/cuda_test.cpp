@@ -8,8 +8,10 @@
 #include "base/options.hpp"
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
+#include "providers/product.hpp"
 #include "runtime/cuda/code.hpp"
 #include "tests/codegen/cuda_support.hpp"
+#include "tests/schedule/traced.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
@@ -183,8 +185,6 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
   std::vector<std::string> stand_ins;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8})
     stand_ins.push_back(codegen::cuda_scatter_add(dtype));
-  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64})
-    stand_ins.push_back(codegen::cuda_product(dtype));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
 
@@ -209,4 +209,60 @@ TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a tr
   });
   Net net{ones({300, 40}), ones({40, 3})};
   CHECK_NOTHROW(step(net, x, Scalar(0.1)).eval());
+}
+
+namespace {
+// a b, both with gaps between their elements, over two batch axes of which the first repeats b.
+loop::Kernel strided_product(test::Traced& t, DType dtype, Dim m, Dim n, Dim k) {
+  const Type a{dtype, false, {}, Shape::of(2, 3, m, k)}, b{dtype, false, {}, Shape::of(2, 3, k, n)},
+      c{dtype, false, {}, Shape::of(2, 3, m, n)};
+  const auto placed = [](const Type& type, int buffer, std::vector<Dim> strides) {
+    return PlacedValue{type, buffer, buffer == 2 ? 0 : 1, std::move(strides)};
+  };
+  const Tensor product = matmul(t.input(dtype, a.shape), t.input(dtype, b.shape));
+  const Dim column = m * Dim(3);
+  const Candidate candidate{
+      *product.node(),
+      Device::cuda(),
+      {placed(a, 0, {k * column * Dim(3), k * column, 2, column}), placed(b, 1, {0, n * k * Dim(4), n * Dim(4), 3})},
+      {placed(c, 2, {n * m * Dim(3), n * m, n, 1})}};
+  struct Own final : providers::Product {
+    using Product::Product;
+    std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
+  };
+  loop::Kernel kernel = Own(candidate).as_kernel();
+  kernel.name = std::string("weft_own_product_") + info(dtype).name;
+  for (const Dim size : {m, n, k}) kernel.name += "_" + (size.is_constant() ? std::to_string(size.constant()) : "s");
+  // No buffer is shorter than what is read of it.
+  kernel.buffers[0].elements = Dim(6) * k * column + Dim(2), kernel.buffers[1].elements = Dim(12) * n * k + Dim(8);
+  return kernel;
+}
+}  // namespace
+
+TEST_CASE("our own product takes any strides, sizes and floats: the same kernel on the host is right") {
+  test::Traced t;
+  std::vector<Trial> trials;
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const auto& [m, n, k] :
+         {std::tuple{70, 130, 20}, {64, 64, 16}, {3, 5, 0}, {1, 40, 33}, {40, 1, 33}, {1, 1, 9}})
+      trials.emplace_back(strided_product(t, dtype, m, n, k));
+  check_all(trials);
+  if (no_nvrtc()) return;
+  for (const DType dtype : {DType::f16, DType::bf16}) trials.emplace_back(strided_product(t, dtype, 70, 130, 20));
+  check_cuda_compiles(trials);
+}
+
+TEST_CASE("our own product of symbolic sizes compiles for sm_90, and is right on the host") {
+  test::Traced t;
+  std::vector<Trial> trials;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    loop::Kernel kernel = strided_product(t, dtype, t.symbol(5), t.symbol(6), t.symbol(7));
+    const std::vector<std::int64_t> symbols{5, 6, 7, 5, 6, 7};
+    std::vector<std::int64_t> sizes;
+    for (const Dim slot : kernel.parameters) sizes.push_back(dims::evaluate(slot, symbols));
+    for (loop::Buffer& buffer : kernel.buffers) buffer.elements = dims::evaluate(buffer.elements, symbols);
+    trials.emplace_back(std::move(kernel), std::move(sizes));
+  }
+  check_all(trials);
+  if (!no_nvrtc()) check_cuda_compiles(trials);
 }

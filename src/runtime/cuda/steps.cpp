@@ -98,39 +98,21 @@ void DeviceKernelTable::run(const StepCall& call) const {
   if (end > 0) words.launch(call.queue, function_, end);
 }
 
-DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation)
-    : product_(contraction, preparation.numbers), device_(use(preparation.device)), function_(preparation, 256) {
+DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes)
+    : product_(contraction, preparation.numbers), device_(use(preparation.device)) {
   if (product_.is_constant())
     library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()));
+  if (preparation.function()) own_ = std::make_unique<DeviceKernel>(preparation, 3, sizes);
 }
 
 void DeviceProduct::run(const StepCall& call) const {
   std::byte* operands[3];
   for (std::size_t i = 0; i < 3; ++i) operands[i] = product_.first(i, call.pointers[i], call.numbers);
   if (library_) return library_->run(operands[0], operands[1], operands[2], call.queue);
-  const Matmul product = product_.product(call.numbers);
-  if (const auto library = LibraryProduct::make(device_, product))
+  if (const auto library = LibraryProduct::make(device_, product_.product(call.numbers)))
     return library->run(operands[0], operands[1], operands[2], call.queue);
-  std::int64_t batches = 1;
-  for (const std::int64_t axis : product.batch) batches *= axis;
-  if (product.m * product.n * batches == 0) return;
-  WEFT_CHECK(function_.entry, "a product that cuBLASLt does not take has no kernel");
-  const auto element = static_cast<std::int64_t>(storage_bytes(product.dtype, 1));
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
-    std::int64_t left = batch, at[3] = {};
-    for (std::size_t i = product.batch.size(); i-- > 0;) {
-      const std::int64_t place = left % product.batch[i];
-      left /= product.batch[i];
-      at[0] += place * product.a_batch[i];
-      at[1] += place * product.b_batch[i];
-      at[2] += place * product.c_batch[i];
-    }
-    void* pointers[3];
-    for (int i = 0; i < 3; ++i) pointers[i] = operands[i] + at[i] * element;
-    const std::int64_t sizes[] = {product.m,     product.n,        product.k,     product.a_row,   product.a_column,
-                                  product.b_row, product.b_column, product.c_row, product.c_column};
-    launch(device_, call.queue, function_, (product.m * product.n + 255) / 256, pointers, sizes);
-  }
+  WEFT_CHECK(own_, "a product that cuBLASLt does not take has no kernel");
+  own_->run(call);
 }
 
 DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, const Preparation& preparation)

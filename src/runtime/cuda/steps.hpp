@@ -45,16 +45,17 @@ class DeviceKernelTable final : public Runnable {
   std::vector<std::pair<NumberTable::Range, NumberTable::Range>> sets_;  // blocks, parameters
 };
 
-// Buffers: a, b, c. By cuBLASLt, or by the function for strides that the library does not take.
+// Buffers: a, b, c. By cuBLASLt, or by a kernel for strides that the library does not take.
 class DeviceProduct final : public Runnable {
  public:
-  DeviceProduct(const Contraction& contraction, const Preparation& preparation);
+  // `sizes`: the slots of the kernel, if there is one.
+  DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes);
   void run(const StepCall& call) const override;
 
  private:
   ProductNumbers product_;
   DeviceState& device_;
-  Compiled function_;
+  std::unique_ptr<DeviceKernel> own_;
   std::optional<LibraryProduct> library_;  // where all sizes are known
 };
 
