@@ -106,7 +106,9 @@ bool operands_aligned(const Grouping& grouping, int id, const Node& node, const 
   if (info(node.op).kind == OpKind::assemble)
     return std::none_of(node.inputs().begin(), node.inputs().end(),
                         [&](const Tensor& operand) { return reads_group(grouping, id, operand); });
-  const IndexVector& read_at = node.op == Op::random_bits ? IndexVector{} : index;
+  IndexVector read_at = index;
+  if (node.op == Op::random_bits) read_at.clear();
+  if (is_view(node.op)) read_at = map_through_view(node, index);
   return std::all_of(node.inputs().begin(), node.inputs().end(),
                      [&](const Tensor& operand) { return aligned(grouping, id, operand, read_at, behind); });
 }

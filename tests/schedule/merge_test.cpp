@@ -113,3 +113,15 @@ TEST_CASE("what is computed again is no part of a kernel that runs before, but o
   CHECK(together(apart, "cos", "mul"));
   CHECK(kernels(apart) == 2);
 }
+
+// Where both axes have one size, only the index tells a value from its transpose.
+TEST_CASE("a result that is the transpose of a square reduced value is computed by a kernel of its own") {
+  for (const int columns : {64, 48}) {
+    Traced t;
+    const Tensor x = t.f32(64, columns), turned = transpose(x);
+    CHECK(kernels(t.schedule({transpose(softmax(turned, 1))})) == 2);
+    CHECK(kernels(t.schedule({x * 2, transpose(softmax(turned, 1))})) <= 3);
+    CHECK(kernels(t.schedule({transpose(sum(turned, 1, true) * turned)})) == 2);
+    CHECK(kernels(t.schedule({transpose(sin(x))})) == 1);
+  }
+}
