@@ -67,8 +67,9 @@ loop::Kernel Product::as_kernel() const {
   const std::int32_t b =
       operand(c.k * c.n * batches, place(c.b_offset, c.b_batch, depth * c.b_row, column * c.b_column));
   Instruction sum{.kind = Kind::reduce, .op = Op::sum, .dtype = wide};
-  // Without rows and columns there is nothing that a tile would serve twice.
-  const bool tiled = !c.m.same(Dim(1)) && !c.n.same(Dim(1));
+  // Where an operand does not differ from row to row, or from column to column, there is nothing to tile.
+  const auto is_few = [](Dim size) { return size.same(Dim(0)) || size.same(Dim(1)); };
+  const bool tiled = !is_few(c.m) && !is_few(c.n) && !c.a_row.same(Dim(0)) && !c.b_column.same(Dim(0));
   if (tiled) {
     sum.multiplies = true;
     sum.args[0] = a, sum.args[1] = b;

@@ -213,7 +213,7 @@ TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a tr
 
 namespace {
 // a b, both with gaps between their elements, over two batch axes of which the first repeats b.
-loop::Kernel strided_product(test::Traced& t, DType dtype, Dim m, Dim n, Dim k) {
+loop::Kernel strided_product(test::Traced& t, DType dtype, Dim m, Dim n, Dim k, bool repeated = false) {
   const Type a{dtype, false, {}, Shape::of(2, 3, m, k)}, b{dtype, false, {}, Shape::of(2, 3, k, n)},
       c{dtype, false, {}, Shape::of(2, 3, m, n)};
   const auto placed = [](const Type& type, int buffer, std::vector<Dim> strides) {
@@ -221,11 +221,11 @@ loop::Kernel strided_product(test::Traced& t, DType dtype, Dim m, Dim n, Dim k) 
   };
   const Tensor product = matmul(t.input(dtype, a.shape), t.input(dtype, b.shape));
   const Dim column = m * Dim(3);
-  const Candidate candidate{
-      *product.node(),
-      Device::cuda(),
-      {placed(a, 0, {k * column * Dim(3), k * column, 2, column}), placed(b, 1, {0, n * k * Dim(4), n * Dim(4), 3})},
-      {placed(c, 2, {n * m * Dim(3), n * m, n, 1})}};
+  const Candidate candidate{*product.node(),
+                            Device::cuda(),
+                            {placed(a, 0, {k * column * Dim(3), k * column, repeated ? 0 : 2, column}),
+                             placed(b, 1, {0, n * k * Dim(4), n * Dim(4), repeated ? 0 : 3})},
+                            {placed(c, 2, {n * m * Dim(3), n * m, n, 1})}};
   struct Own final : providers::Product {
     using Product::Product;
     std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
@@ -234,6 +234,7 @@ loop::Kernel strided_product(test::Traced& t, DType dtype, Dim m, Dim n, Dim k) 
   kernel.name = std::string("weft_own_product_") + info(dtype).name;
   for (const Dim size : {m, n, k}) kernel.name += "_" + (size.is_constant() ? std::to_string(size.constant()) : "s");
   // No buffer is shorter than what is read of it.
+  if (repeated) kernel.name += "_repeated";
   kernel.buffers[0].elements = Dim(6) * k * column + Dim(2), kernel.buffers[1].elements = Dim(12) * n * k + Dim(8);
   return kernel;
 }
@@ -243,9 +244,18 @@ TEST_CASE("our own product takes any strides, sizes and floats: the same kernel 
   test::Traced t;
   std::vector<Trial> trials;
   for (const DType dtype : {DType::f32, DType::f64})
-    for (const auto& [m, n, k] :
-         {std::tuple{70, 130, 20}, {64, 64, 16}, {3, 5, 0}, {1, 40, 33}, {40, 1, 33}, {1, 1, 9}})
+    for (const auto& [m, n, k] : {std::tuple{70, 130, 20},
+                                  {64, 64, 16},
+                                  {3, 5, 0},
+                                  {1, 40, 33},
+                                  {40, 1, 33},
+                                  {1, 1, 9},
+                                  {7, 5, 1},
+                                  {1, 5, 1},
+                                  {0, 5, 3},
+                                  {5, 0, 3}})
       trials.emplace_back(strided_product(t, dtype, m, n, k));
+  trials.emplace_back(strided_product(t, DType::f32, 6, 5, 4, true));
   check_all(trials);
   if (no_nvrtc()) return;
   for (const DType dtype : {DType::f16, DType::bf16}) trials.emplace_back(strided_product(t, dtype, 70, 130, 20));
