@@ -223,17 +223,41 @@ Tensor square(At x) {
   Tensor value = resolve(x, "square");
   return value * value;
 }
+namespace {
+// Inside a composite 16-bit floats are f32: it rounds once. Integers become f32 first.
+template <class F>
+Tensor in_wide(const Tensor& value, F compute) {
+  const DType dtype = type_of(value).dtype, wide = is_floating(dtype) ? computed_in(dtype) : DType::f32;
+  if (dtype == wide) return compute(value);
+  const Tensor result = compute(cast(value, wide));
+  return is_floating(dtype) ? cast(result, dtype) : result;
+}
+}  // namespace
+
 Tensor gelu(At x, Gelu form) {
+  const auto& expression = form == Gelu::exact ? own_expressions().gelu : own_expressions().gelu_tanh;
+  const auto apply = [&](const At& x) {
+    Tensor result;
+    detail::apply_elementwise(*expression, &x, &result);
+    return result;
+  };
+  {
+    Operation call("gelu", x.loc);
+    const Tensor value = resolve(x, "gelu");
+    if (is_floating(type_of(value).dtype) && computed_in(type_of(value).dtype) != type_of(value).dtype)
+      return composite(
+          {{intern_text("gelu")}, {}, false, form == Gelu::exact ? 0.0 : 1.0}, call.loc(),
+          [&](const Tensor& value) { return in_wide(value, [&](const Tensor& wide) { return apply(wide); }); }, value);
+  }
   LooseComposite call("gelu", x.loc);
-  Tensor result;
-  detail::apply_elementwise(form == Gelu::exact ? *own_expressions().gelu : *own_expressions().gelu_tanh, &x, &result);
-  return result;
+  return apply(x);
 }
 Tensor silu(At x) {
   Operation call("silu", x.loc);
-  return composite(
-      {{intern_text("silu")}}, call.loc(), [](const Tensor& value) { return value * sigmoid(value); },
-      resolve(x, "silu"));
+  const auto record = [](const Tensor& value) {
+    return in_wide(value, [](const Tensor& wide) { return wide * sigmoid(wide); });
+  };
+  return composite({{intern_text("silu")}}, call.loc(), record, resolve(x, "silu"));
 }
 // PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and lies
 // below `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among it.
@@ -269,17 +293,24 @@ Tensor along(const char* name, const At& x, int axis, F record, bool keepdim = f
   const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), call.loc());
   Called called{{intern_text(name)}, {}, keepdim};
   called.axes.insert(normal);
-  return composite_with(
-      derivative, called, call.loc(), [&](const Tensor& value) { return record(value, normal); }, std::move(value));
+  const auto body = [&](const Tensor& value) {
+    return in_wide(value, [&](const Tensor& wide) { return record(wide, normal); });
+  };
+  return composite_with(derivative, called, call.loc(), body, std::move(value));
 }
 
 // Both read the result, which the forward pass has, and not the operand.
 void differentiate_softmax(const CallValues& call, std::span<Tensor> gradients) {
-  const Tensor weighted = call.results[0] * call.gradients[0];
-  gradients[0] = weighted - call.results[0] * sum(weighted, axis_of(call.called), true);
+  gradients[0] = in_wide(call.results[0], [&](const Tensor& result) {
+    const Tensor weighted = result * cast(call.gradients[0], type_of(result).dtype);
+    return weighted - result * sum(weighted, axis_of(call.called), true);
+  });
 }
 void differentiate_log_softmax(const CallValues& call, std::span<Tensor> gradients) {
-  gradients[0] = call.gradients[0] - exp(call.results[0]) * sum(call.gradients[0], axis_of(call.called), true);
+  gradients[0] = in_wide(call.results[0], [&](const Tensor& result) {
+    const Tensor gradient = cast(call.gradients[0], type_of(result).dtype);
+    return gradient - exp(result) * sum(gradient, axis_of(call.called), true);
+  });
 }
 }  // namespace
 

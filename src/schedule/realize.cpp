@@ -9,17 +9,18 @@ namespace weft {
 namespace {
 
 constexpr std::size_t most_loads = 8, most_readers = 8;
-constexpr int most_operations = 24, most_uses = 1000;
+constexpr std::size_t most_operations = 24;
+constexpr int most_uses = 1000;
 
 // Of what a value is computed where it is read by a kernel that does not hold it.
 struct Recipe {
-  std::vector<std::uint32_t> from;  // values in memory, and reductions and slow values that would be stored for it
-  double work = 0;                  // for an element
-  double shared_work = 0;           // of that, what others in the value's own kernel read as well
-  int operations = 0;
-  bool slow = false;   // has work that is never done twice
-  bool tests = false;  // asks where an element is, as a pad does
-  bool known = true;   // else it is too long
+  std::vector<std::uint32_t> from;         // values in memory, and reductions that would be stored for it
+  std::vector<std::uint32_t> nodes = {};   // what is computed, each once, for an element
+  std::vector<std::uint32_t> shared = {};  // of these, what others in the value's own kernel read as well
+  bool slow = false;                       // has a slow function
+  bool once = false;                       // has work that is never done twice
+  bool tests = false;                      // asks where an element is, as a pad does
+  bool known = true;                       // else it is too long
 };
 
 // The kernels that read a value: groups, and behind them the assembled values.
@@ -108,7 +109,8 @@ class Realizer {
     const bool reduces = is_reduce(node(i).op) && !reduces_nothing(node(i));
     if (readers.kernels.empty()) {
       // What is not done again elsewhere is stored where a value above it is done again.
-      if (reduces || (is_slow(node(i)) && readers.uses > 1)) recipe = {{i}};
+      const bool once = !is_pointwise(node(i).op) && is_slow(node(i));
+      if (reduces || (once && readers.uses > 1)) recipe = {{i}};
       return;
     }
     if (!reduces && recipe.known && computed_again(i)) {
@@ -132,25 +134,34 @@ class Realizer {
     for (const Tensor& operand : node(i).inputs()) {
       const Recipe& below = recipes_[operand.node()->index];
       recipe.known &= below.known;
-      recipe.work += below.work;
-      recipe.shared_work += readers_[operand.node()->index].uses > 1 ? below.work : below.shared_work;
-      recipe.operations = std::min(recipe.operations + below.operations, 2 * most_operations);
       recipe.slow |= below.slow;
+      recipe.once |= below.once;
       recipe.tests |= below.tests;
-      for (const std::uint32_t value : below.from)
-        if (std::find(recipe.from.begin(), recipe.from.end(), value) == recipe.from.end()) recipe.from.push_back(value);
+      add(recipe.from, below.from);
+      add(recipe.nodes, below.nodes);
+      add(recipe.shared, readers_[operand.node()->index].uses > 1 ? below.nodes : below.shared);
     }
     const OpKind kind = info(node(i).op).kind;
     if (!is_view(node(i).op) && kind != OpKind::leaf) {
-      const double work = Score::work(is_pointwise(node(i).op) ? info(node(i).op).cost : 1);
-      recipe.work += work;
-      recipe.operations += node(i).op == Op::concat ? static_cast<int>(node(i).operand_count) : 1;
+      recipe.nodes.push_back(i);
       recipe.tests |= is_part(i);
-      recipe.slow |= is_slow(node(i));
+      (is_pointwise(node(i).op) ? recipe.slow : recipe.once) |= is_slow(node(i));
     }
-    recipe.known &= recipe.from.size() <= most_loads && recipe.operations <= most_operations;
-    if (!recipe.known) recipe.from.clear();
+    std::size_t operations = 0;
+    for (const std::uint32_t n : recipe.nodes) operations += node(n).op == Op::concat ? node(n).operand_count : 1;
+    recipe.known &= recipe.from.size() <= most_loads && operations <= most_operations;
+    if (!recipe.known) recipe.from.clear(), recipe.nodes.clear(), recipe.shared.clear();
     return recipe;
+  }
+  static void add(std::vector<std::uint32_t>& all, const std::vector<std::uint32_t>& more) {
+    for (const std::uint32_t each : more)
+      if (std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
+  }
+  // For an element, in bytes.
+  double work(const std::vector<std::uint32_t>& nodes) const {
+    double total = 0;
+    for (const std::uint32_t n : nodes) total += Score::work(is_pointwise(node(n).op) ? info(node(n).op).cost : 1);
+    return total;
   }
 
   // Whether it takes less, in bytes, when those who read the value compute it.
@@ -172,7 +183,9 @@ class Realizer {
     double computed = 0;
     for (const int kernel : readers.kernels) computed += std::max(times(kernel), walked_by(kernel) * readers.places);
     const bool once = !readers.inside && readers.kernels.size() < most_readers && computed <= own;
-    if (recipe.slow && (!once || recipe.shared_work > 0)) return false;
+    if (recipe.once && (!once || !recipe.shared.empty())) return false;
+    // A slow function is done again where that is less than its value, but not at more elements than there are.
+    if (recipe.slow && (readers.stretched || readers.places > 0) && computed > own) return false;
     const bool alive =
         alive_[static_cast<std::size_t>(group)] ||
         !std::all_of(recipe.from.begin(), recipe.from.end(), [&](auto value) { return has_memory(value); });
@@ -189,8 +202,8 @@ class Realizer {
       for (const std::uint32_t value : recipe.from)
         if (!loaded_.contains(key(kernel, value))) again += read(value, times(kernel));
     }
-    const double moved = readers.inside ? 0 : (recipe.work - std::min(recipe.work, recipe.shared_work)) * own;
-    return again + std::max(0.0, recipe.work * computed - moved) < stored;
+    const double whole = work(recipe.nodes), moved = readers.inside ? 0 : (whole - work(recipe.shared)) * own;
+    return again + std::max(0.0, whole * computed - moved) < stored;
   }
   double walked_by(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);

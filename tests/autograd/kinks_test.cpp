@@ -116,3 +116,11 @@ TEST_CASE("the mean of nothing and the losses of an empty batch are NaN, their g
       },
       {"nan", "nan", "nan", "0 0 0 0", "0 0 0 0", "", ""}, zeros({0, 2}), arange(0), ones({2, 2}));
 }
+
+TEST_CASE("relu passes the gradient of what is not a number, so that the backward pass does not hide it") {
+  check(
+      [](const Tensor& x) {
+        return std::vector{relu(log(x)), grad([](const Tensor& v) { return sum(relu(log(v)) * 3); }, x)};
+      },
+      {"nan 0 0 0.693147182", "-1.5 0 0 1.5"}, vector_of({-2, 0.5, 1, 2}));
+}

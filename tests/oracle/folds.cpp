@@ -204,23 +204,29 @@ Array argmax(const Array& x, std::int64_t given, bool keepdim, bool least) {
 namespace {
 Array top_of(const Array& x, std::int64_t axis) { return stop_gradient(reduce("amax", x, {axis}, true)); }
 }  // namespace
-Array softmax(const Array& x, std::int64_t axis) {
+Array softmax(const Array& given, std::int64_t axis) {
   Soft soft;
-  const Array e = unary("exp", binary("sub", x, top_of(x, axis)));
-  return binary("div", e, reduce("sum", e, {axis}, true));
+  return in_wide(given, [&](const Array& x) {
+    const Array e = unary("exp", binary("sub", x, top_of(x, axis)));
+    return binary("div", e, reduce("sum", e, {axis}, true));
+  });
 }
-Array log_softmax(const Array& x, std::int64_t axis) {
+Array log_softmax(const Array& given, std::int64_t axis) {
   Soft soft;
-  const Array shifted = binary("sub", x, top_of(x, axis));
-  return binary("sub", shifted, unary("log", reduce("sum", unary("exp", shifted), {axis}, true)));
+  return in_wide(given, [&](const Array& x) {
+    const Array shifted = binary("sub", x, top_of(x, axis));
+    return binary("sub", shifted, unary("log", reduce("sum", unary("exp", shifted), {axis}, true)));
+  });
 }
-Array logsumexp(const Array& x, std::int64_t axis, bool keepdim) {
+Array logsumexp(const Array& given, std::int64_t axis, bool keepdim) {
   Soft soft;
-  const Array top = top_of(x, axis);
-  const Array finite = where(unary("isfinite", top), top, integer(DType::i64, 0, true));
-  const Array result =
-      binary("add", unary("log", reduce("sum", unary("exp", binary("sub", x, finite)), {axis}, true)), finite);
-  return keepdim ? result : squeeze(result, axis);
+  return in_wide(given, [&](const Array& x) {
+    const Array top = top_of(x, axis);
+    const Array finite = where(unary("isfinite", top), top, integer(DType::i64, 0, true));
+    const Array result =
+        binary("add", unary("log", reduce("sum", unary("exp", binary("sub", x, finite)), {axis}, true)), finite);
+    return keepdim ? result : squeeze(result, axis);
+  });
 }
 
 // ---- products, indices, losses --------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ const std::map<std::string, Unary>& unary_table() {
                                                       : x > 0 ? x
                                                               : Wide{0}; },
         [](Integer x) { return x > 0 ? x : Integer{0}; },
-        [](const Array& x, const Array&, const Array& g) { return where(b("less", lit(0), x), g, lit(0)); }}},
+        [](const Array& x, const Array&, const Array& g) { return where(b("less_equal", x, lit(0)), lit(0), g); }}},
       {"floor", {arithmetic, Unary::exact, [](Wide x) { return std::floor(x); }, same, no_slope}},
       {"ceil", {arithmetic, Unary::exact, [](Wide x) { return std::ceil(x); }, same, no_slope}},
       {"round", {arithmetic, Unary::exact, [](Wide x) { return std::nearbyint(x); }, same, no_slope}},
@@ -217,7 +217,7 @@ const std::map<std::string, Unary>& unary_table() {
 
 Array unary(const std::string& name, const Array& given) {
   if (name == "square") return binary("operator*", given, given);
-  if (name == "silu") return binary("mul", given, unary("sigmoid", given));
+  if (name == "silu") return in_wide(given, [](const Array& x) { return binary("mul", x, unary("sigmoid", x)); });
   const Unary& row = unary_table().at(name);
   Array x = given;
   if (row.kind == Kind::arithmetic && x->dtype == DType::boolean) throw Refused(name);
@@ -461,14 +461,24 @@ Array clamp(const Array& x, const Array& low, const Array& high) {
   return y;
 }
 
-Array gelu(const Array& given, bool by_tanh) {
-  Soft soft;
-  const Array x = given.floating() ? given : cast(given, DType::f32);
+Array in_wide(const Array& x, const std::function<Array(const Array&)>& compute) {
+  if (x->dtype == DType::f32 || x->dtype == DType::f64) return compute(x);
+  const Array y = compute(cast(x, DType::f32));
+  return x.floating() ? cast(y, x->dtype) : y;
+}
+
+namespace {
+Array gelu_of(const Array& x, bool by_tanh) {
   const Array half = b("mul", x, lit(0.5));
   if (!by_tanh) return b("mul", half, b("add", u("erf", b("mul", x, lit(0.70710678118654752))), lit(1)));
   const Array cube = b("mul", b("mul", b("mul", lit(0.044715), x), x), x);  // in f16 its order decides what overflows
   const Array inner = b("mul", b("add", x, cube), lit(0.79788456080286536));
   return b("mul", half, b("add", u("tanh", inner), lit(1)));
+}
+}  // namespace
+Array gelu(const Array& given, bool by_tanh) {
+  Soft soft;
+  return in_wide(given, [&](const Array& x) { return gelu_of(x, by_tanh); });
 }
 
 Array stop_gradient(const Array& x) {

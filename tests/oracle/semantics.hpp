@@ -1,6 +1,8 @@
 // What each public function means, naively, on the oracle's arrays: PyTorch's conventions as docs/numerics.md and
 // weft/ops.hpp state them. Throws Refused where the documentation says that a call is an error.
 #pragma once
+#include <functional>
+
 #include "oracle/array.hpp"
 
 namespace oracle {
@@ -15,6 +17,8 @@ Array cast(const Array& x, DType dtype);
 Array bitcast(const Array& x, DType dtype);
 Array clamp(const Array& x, const Array& low, const Array& high);
 Array gelu(const Array& x, bool by_tanh);
+// Inside a composite 16-bit floats and integers are f32; a float is rounded once, to its own dtype.
+Array in_wide(const Array& x, const std::function<Array(const Array&)>& compute);
 Array stop_gradient(const Array& x);
 // The same value as a place of its own, through which an outer gradient passes.
 Array variable(const Array& x);

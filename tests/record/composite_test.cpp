@@ -178,3 +178,34 @@ TEST_CASE("an optimizer's update of a parameter is one call") {
     CHECK(text.find("\"sgd\"") != std::string::npos);
   }
 }
+
+TEST_CASE("a composite of 16-bit floats rounds once, and integers are f32 in it, eagerly and compiled") {
+  using Function = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Function> functions[] = {
+      {"gelu", [](const Tensor& x) { return gelu(x); }},
+      {"gelu_tanh", [](const Tensor& x) { return gelu(x, Gelu::tanh); }},
+      {"silu", [](const Tensor& x) { return silu(x); }},
+      {"softmax", [](const Tensor& x) { return softmax(x, -1); }},
+      {"log_softmax", [](const Tensor& x) { return log_softmax(x, 0); }},
+      {"logsumexp", [](const Tensor& x) { return logsumexp(x, 1); }},
+      {"log of a softmax's sum", [](const Tensor& x) { return logsumexp(softmax(x, 0), 0, true); }},
+  };
+  const Tensor x = reshape(linspace(-6, 6, 480), {20, 24}).eval();
+  for (const auto& [name, f] : functions) {
+    CAPTURE(name);
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const Tensor narrow = cast(x, dtype);
+      Tensor wide = f(cast(narrow, DType::f32));
+      if (std::string(name) == "log of a softmax's sum")
+        wide = logsumexp(cast(softmax(narrow, 0), DType::f32), 0, true);
+      CHECK(f(narrow).dtype() == dtype);
+      CHECK(sum(f(narrow) != cast(wide, dtype)).item<long>() == 0);
+      CHECK(sum(compile(f)(narrow) != f(narrow)).item<long>() == 0);
+    }
+    const Tensor bytes = cast(abs(x) * 40, DType::u8), numbers = cast(x * 3e8, DType::i32);
+    for (const Tensor& integers : {bytes, numbers}) {
+      CHECK(f(integers).dtype() == DType::f32);
+      CHECK(sum(f(integers) != f(cast(integers, DType::f32))).item<long>() == 0);
+    }
+  }
+}

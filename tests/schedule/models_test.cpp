@@ -171,20 +171,20 @@ TEST_CASE("schedules of the models of bench/ move no more bytes than they did, a
        [](Device device) {
          return gpt_step(device, {65, 64, 128, 4, 4}, 8, DType::f32);
        },
-       {202.039, 28.9184},
-       {206.387, 28.9184}},
+       {185.262, 20.5298},
+       {189.61, 20.5298}},
       {"gpt d384",
        [](Device device) {
          return gpt_step(device, {65, 256, 384, 6, 6}, 4, DType::f32);
        },
-       {2142.14, 274.713},
-       {2181.2, 274.713}},
+       {1991.15, 199.216},
+       {2030.2, 199.216}},
       {"gpt bf16",
        [](Device device) {
          return gpt_step(device, {50304, 1024, 768, 12, 12}, 16, DType::bf16);
        },
        {},
-       {113811, 15678.8}},
+       {108979, 13263}},
       {"encoder", [](Device device) { return encoder(device, 64, 128, 12, DType::bf16); }, {}, {8034.48, 113.246}},
       {"mlp 64", [](Device device) { return mlp_step(device, 64); }, {9.98357, 0.868352}, {9.98357, 1.00454}},
       {"mlp 1024", [](Device device) { return mlp_step(device, 1024); }, {30.758, 2.53645}, {30.758, 3.01978}},
