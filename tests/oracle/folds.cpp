@@ -204,18 +204,42 @@ Array argmax(const Array& x, std::int64_t given, bool keepdim, bool least) {
 namespace {
 Array top_of(const Array& x, std::int64_t axis) { return stop_gradient(reduce("amax", x, {axis}, true)); }
 }  // namespace
-Array softmax(const Array& given, std::int64_t axis) {
-  Soft soft;
-  return in_wide(given, [&](const Array& x) {
-    const Array e = unary("exp", binary("sub", x, top_of(x, axis)));
-    return binary("div", e, reduce("sum", e, {axis}, true));
-  });
-}
-Array log_softmax(const Array& given, std::int64_t axis) {
+namespace {
+Array log_softmax_of(const Array& given, std::int64_t axis) {
   Soft soft;
   return in_wide(given, [&](const Array& x) {
     const Array shifted = binary("sub", x, top_of(x, axis));
     return binary("sub", shifted, unary("log", reduce("sum", unary("exp", shifted), {axis}, true)));
+  });
+}
+// The value with a derivative of its own, over the result as it was rounded.
+Array with_rule(const Array& value, const Array& given, const Rule& rule) {
+  Array y = make(value->dtype, value->shape);
+  y.data->reals = value->reals;
+  y.data->weak = value->weak;
+  if (!given.floating()) return y;
+  y.data->operands = {given};
+  y.data->rules = {[rule](const Array& result, const Array& g) {
+    Soft soft;
+    return in_wide(result, [&](const Array& wide) { return rule(wide, cast(g, wide->dtype)); });
+  }};
+  return y;
+}
+}  // namespace
+Array softmax(const Array& given, std::int64_t axis) {
+  Soft soft;
+  const Array value = in_wide(given, [&](const Array& x) {
+    const Array e = unary("exp", binary("sub", x, top_of(x, axis)));
+    return binary("div", e, reduce("sum", e, {axis}, true));
+  });
+  return with_rule(value, given, [axis](const Array& y, const Array& g) {
+    const Array weighted = binary("mul", y, g);
+    return binary("sub", weighted, binary("mul", y, reduce("sum", weighted, {axis}, true)));
+  });
+}
+Array log_softmax(const Array& given, std::int64_t axis) {
+  return with_rule(log_softmax_of(given, axis), given, [axis](const Array& y, const Array& g) {
+    return binary("sub", g, binary("mul", unary("exp", y), reduce("sum", g, {axis}, true)));
   });
 }
 Array logsumexp(const Array& given, std::int64_t axis, bool keepdim) {
@@ -331,7 +355,7 @@ Array cross_entropy(const Array& logits, const Array& labels) {
   const std::int64_t classes = logits->shape.back();
   const Array chosen = one_hot(labels, classes, logits->dtype);
   const Array picked =
-      reduce("sum", where(binary("equal", chosen, lit(1)), log_softmax(logits, -1), lit(0)), {-1}, false);
+      reduce("sum", where(binary("equal", chosen, lit(1)), log_softmax_of(logits, -1), lit(0)), {-1}, false);
   return unary("neg", reduce("mean", picked, {}, false));
 }
 
