@@ -119,8 +119,8 @@ Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
 // One position along the axis, which goes. A negative index counts from the end; throws out of range.
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);
-// Parts of this size along the axis, the last one of what is left. Inside a compiled function the count of parts is
-// guarded on. Throws where there would be more than 65,535 of them.
+// Parts of this size along the axis, the last one of what is left; an axis of size 0 gives one empty part. Inside a
+// compiled function the count of parts is guarded on. Throws where there would be more than 65,535 of them.
 std::vector<Tensor> split(At x, Dim size, int axis = 0);
 
 // ---- assembling ---------------------------------------------------------------------------------------------------
@@ -165,6 +165,8 @@ Tensor all(At x, Axes axes = {}, bool keepdim = false);
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
 // which does not go below 0: the variance of too few values is NaN or infinite.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
+// A bool is keepdim, as in the other reductions; the correction is 1.
+Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }
 // Length of a vector: the square root of the sum of squares. Its gradient at 0 is 0.
 Tensor norm(At x, Axes axes = {}, bool keepdim = false);
 inline Tensor max(At x) { return amax(x); }

@@ -2,6 +2,7 @@
 // updates in place, printing.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <sstream>
@@ -275,6 +276,29 @@ TEST_CASE("small surprises: bools, axes that run back, numbers that a sum of the
   CHECK(norm(full({2}, 300, half)).item() == 424.25);  // 424.26 to 11 bits
   CHECK(mean(full({1000}, 3, brain)).item() == 3);
   CHECK(mean(ones({4}, half)).dtype() == DType::f16);
+}
+
+TEST_CASE("the third argument of a reduction is keepdim where it is a bool; a number is var's correction") {
+  const Tensor x = from_list({{1.f, 3.f}, {2.f, 6.f}});
+  CHECK(var(x, 1, true).shape() == Shape::of(2, 1));
+  CHECK(numbers_of(var(x, 1, true)) == std::vector<float>{2, 8});
+  CHECK(numbers_of(var(x, 1, false)) == numbers_of(var(x, 1)));
+  CHECK(numbers_of(var(x, {0, 1}, true)) == std::vector<float>{14 / 3.f});
+  CHECK(numbers_of(var(x, 1, 0)) == std::vector<float>{1, 4});
+  CHECK(var(x, 1, 0.5, true).shape() == Shape::of(2, 1));
+}
+
+TEST_CASE("an empty axis is split into one empty part, and put together again") {
+  for (int rows : {0, 2, 5}) {
+    const Tensor x = ones({rows, 4});
+    const std::vector<Tensor> parts = split(x, 2);
+    CHECK(static_cast<int>(parts.size()) == std::max((rows + 1) / 2, 1));
+    CHECK(concat(parts).shape() == x.shape());
+  }
+  CHECK(split(ones({3, 0}), 7, 1).at(0).shape() == Shape::of(3, 0));
+  auto halves = compile([](const Tensor& x) { return concat(split(x, 2)) * 2; }, {.dynamic = true});
+  CHECK(halves(ones({3, 2})).shape() == Shape::of(3, 2));
+  CHECK(halves(ones({0, 2})).shape() == Shape::of(0, 2));
 }
 
 TEST_CASE("argmin and norm") {
