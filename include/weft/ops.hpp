@@ -4,6 +4,7 @@
 #pragma once
 #include <vector>
 
+#include "weft/members.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -183,6 +184,7 @@ struct HeightWidth {
   constexpr HeightWidth(T both) : height(both), width(both) {}
   template <std::integral H, std::integral W>
   constexpr HeightWidth(H height, W width) : height(height), width(width) {}
+  WEFT_MEMBERS(height, width)
 };
 struct Conv2dOptions {
   HeightWidth stride = 1;
