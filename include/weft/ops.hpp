@@ -92,6 +92,25 @@ inline Scalar& operator*=(Scalar& a, const Scalar& b) { return a = a * b; }
 inline Scalar& operator/=(Scalar& a, const Scalar& b) { return a = a / b; }
 Scalar pow(const Scalar& a, const Scalar& b);
 Scalar sqrt(const Scalar& a);
+// An Index stays an Index under + - * with integers.
+namespace detail {
+Index add(const Index& a, const Index& b);
+Index sub(const Index& a, const Index& b);
+Index mul(const Index& a, const Index& b);
+template <class T>
+concept IndexOrInteger = std::is_same_v<T, Index> ||(std::is_integral_v<T> && !std::is_same_v<T, bool>);
+template <class A, class B>
+concept IndexAndInteger = IndexOrInteger<A> && IndexOrInteger<B> &&
+    (std::is_same_v<A, Index> || std::is_same_v<B, Index>);
+}  // namespace detail
+#define WEFT_INDEX_OPERATOR(op, name)                                                                             \
+  template <class A, class B>                                                                                     \
+  requires detail::IndexAndInteger<A, B> Index operator op(const A& a, const B& b) { return detail::name(a, b); } \
+  inline Index& operator op##=(Index& a, const detail::IndexOrInteger auto& b) { return a = detail::name(a, b); }
+WEFT_INDEX_OPERATOR(+, add)
+WEFT_INDEX_OPERATOR(-, sub)
+WEFT_INDEX_OPERATOR(*, mul)
+#undef WEFT_INDEX_OPERATOR
 
 // ---- dtype --------------------------------------------------------------------------------------------------------
 // Floats round to nearest, ties to even; to integers they are cut and saturate (NaN: 0); integers wrap; any number but

@@ -124,9 +124,23 @@ TEST_CASE("parameters, buffers and Scalars are updated in place; % is the remain
   rate -= 0.25;
   rate /= 4;
   CHECK(rate.item() == 0.25);
+  Index position = 3;
+  position = position + 1;
+  position += 1;
+  position *= 2 * position - 1;
+  position -= Index(5);
+  CHECK(position.item() == 40);
+  static_assert(std::is_same_v<decltype(position + 1.5), Tensor>);  // no Index takes a fraction
+  auto next = compile([](Index& i, const Tensor& x) { return x + (i += 2); });
+  CHECK(next(position, ones({})).item() == 43);
+  CHECK(next(position, ones({})).item() == 45);
+  CHECK(position.item() == 44);
+  CHECK(specialization_count(next) == 1);
   CHECK(numbers_of<std::int64_t>(arange(7) % 3 - arange(7) % -3) == std::vector<std::int64_t>{0, 3, 3, 0, 3, 3, 0});
   CHECK(numbers_of(from_list({5.5f, -0.5f}) % 2) == std::vector<float>{1.5, 1.5});
   CHECK((7 % (arange(3) + 1)).shape() == Shape::of(3));
+  CHECK(numbers_of<int>(from_list({7, -7}) % 0) == std::vector{0, 0});
+  CHECK(numbers_of<int>(floor_divide(from_list({7, -7}), from_list({0}))) == std::vector{0, 0});
 }
 
 TEST_CASE("everything prints") {
