@@ -1,16 +1,57 @@
 // Element types, devices, and PyTorch's promotion rules.
 #pragma once
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 
 namespace weft {
 
-// Storage of the 16-bit floating types; arithmetic happens in f32.
+namespace detail {
+// Rounds x to a 16-bit float with this many fraction bits, to nearest, ties to even, and returns its bits. Overflow
+// gives infinity; NaN stays NaN.
+template <int fraction_bits>
+constexpr std::uint16_t to_half(double x) {
+  constexpr int bias = (1 << (14 - fraction_bits)) - 1;
+  const auto bits = std::bit_cast<std::uint64_t>(x), infinity = std::uint64_t{2 * bias + 1} << fraction_bits;
+  const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000);
+  const std::uint64_t fraction = (bits & ~std::uint64_t{0} >> 12) | std::uint64_t{1} << 52;
+  const int power = static_cast<int>(bits >> 52 & 0x7ff) - 1023 + bias;  // of the result; below 1: subnormal
+  const int dropped = 52 - fraction_bits + (power < 1 ? 1 - power : 0);  // low bits of the fraction
+  if (x != x) return static_cast<std::uint16_t>(sign | infinity | 1u << (fraction_bits - 1));
+  if (dropped > 53) return sign;
+  std::uint64_t size = (fraction + (std::uint64_t{1} << (dropped - 1)) - 1 + (fraction >> dropped & 1)) >> dropped;
+  if (power > 1) size += static_cast<std::uint64_t>(power - 1) << fraction_bits;
+  return static_cast<std::uint16_t>(sign | (size < infinity ? size : infinity));
+}
+}  // namespace detail
+
+// Elements of 16-bit floating tensors. Constructed from a number, which is rounded once; from_bits takes the
+// representation. Arithmetic happens in f32.
 struct float16 {
+  float16() = default;
+  explicit constexpr float16(double number) : bits(detail::to_half<10>(number)) {}
+  static constexpr float16 from_bits(std::uint16_t bits) {
+    float16 result{};
+    result.bits = bits;
+    return result;
+  }
+  explicit constexpr operator float() const {
+    const std::uint32_t sign = (bits & 0x8000u) << 16, size = bits & 0x7fffu;
+    if (size < 0x400) return sign ? -0x1p-24f * static_cast<float>(size) : 0x1p-24f * static_cast<float>(size);
+    return std::bit_cast<float>(sign | ((size << 13) + (size < 0x7c00 ? 112u << 23 : 224u << 23)));
+  }
   std::uint16_t bits;
 };
 struct bfloat16 {
+  bfloat16() = default;
+  explicit constexpr bfloat16(double number) : bits(detail::to_half<7>(number)) {}
+  static constexpr bfloat16 from_bits(std::uint16_t bits) {
+    bfloat16 result{};
+    result.bits = bits;
+    return result;
+  }
+  explicit constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
   std::uint16_t bits;
 };
 

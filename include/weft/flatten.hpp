@@ -31,7 +31,15 @@ inline constexpr bool is_count(LeafKind kind) { return kind >= LeafKind::length;
 enum class Access : std::uint8_t { input, owned, state };
 
 // How a number is printed.
-enum class NumberKind : std::uint8_t { boolean, signed_integer, unsigned_integer, floating, enumeration };
+enum class NumberKind : std::uint8_t {
+  boolean,
+  signed_integer,
+  unsigned_integer,
+  floating,
+  float16,
+  bfloat16,
+  enumeration
+};
 
 struct Leaf {
   void* address;
@@ -152,6 +160,7 @@ consteval TypeKind type_kind() {
   if (std::is_same_v<T, Scalar>) return TypeKind::scalar;
   if (std::is_same_v<T, Index>) return TypeKind::index;
   if (std::is_enum_v<T> || (std::is_arithmetic_v<T> && !std::is_same_v<T, long double>)) return TypeKind::number;
+  if (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) return TypeKind::number;
   if (std::is_same_v<T, std::basic_string<char>>) return TypeKind::text;
   if constexpr (std::is_bounded_array_v<T>)
     return TypeKind::array;
@@ -289,6 +298,8 @@ constexpr NumberKind number_kind() {
   if (std::is_enum_v<T>) return NumberKind::enumeration;
   if (std::is_same_v<T, bool>) return NumberKind::boolean;
   if (std::is_floating_point_v<T>) return NumberKind::floating;
+  if (std::is_same_v<T, float16>) return NumberKind::float16;
+  if (std::is_same_v<T, bfloat16>) return NumberKind::bfloat16;
   return std::is_signed_v<T> ? NumberKind::signed_integer : NumberKind::unsigned_integer;
 }
 

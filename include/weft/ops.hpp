@@ -4,6 +4,7 @@
 #pragma once
 #include <vector>
 
+#include "weft/members.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -91,6 +92,25 @@ inline Scalar& operator*=(Scalar& a, const Scalar& b) { return a = a * b; }
 inline Scalar& operator/=(Scalar& a, const Scalar& b) { return a = a / b; }
 Scalar pow(const Scalar& a, const Scalar& b);
 Scalar sqrt(const Scalar& a);
+// An Index stays an Index under + - * with integers.
+namespace detail {
+Index add(const Index& a, const Index& b);
+Index sub(const Index& a, const Index& b);
+Index mul(const Index& a, const Index& b);
+template <class T>
+concept IndexOrInteger = std::is_same_v<T, Index> ||(std::is_integral_v<T> && !std::is_same_v<T, bool>);
+template <class A, class B>
+concept IndexAndInteger = IndexOrInteger<A> && IndexOrInteger<B> &&
+    (std::is_same_v<A, Index> || std::is_same_v<B, Index>);
+}  // namespace detail
+#define WEFT_INDEX_OPERATOR(op, name)                                                                             \
+  template <class A, class B>                                                                                     \
+  requires detail::IndexAndInteger<A, B> Index operator op(const A& a, const B& b) { return detail::name(a, b); } \
+  inline Index& operator op##=(Index& a, const detail::IndexOrInteger auto& b) { return a = detail::name(a, b); }
+WEFT_INDEX_OPERATOR(+, add)
+WEFT_INDEX_OPERATOR(-, sub)
+WEFT_INDEX_OPERATOR(*, mul)
+#undef WEFT_INDEX_OPERATOR
 
 // ---- dtype --------------------------------------------------------------------------------------------------------
 // Floats round to nearest, ties to even; to integers they are cut and saturate (NaN: 0); integers wrap; any number but
@@ -119,8 +139,8 @@ Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
 // One position along the axis, which goes. A negative index counts from the end; throws out of range.
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);
-// Parts of this size along the axis, the last one of what is left. Inside a compiled function the count of parts is
-// guarded on. Throws where there would be more than 65,535 of them.
+// Parts of this size along the axis, the last one of what is left; an axis of size 0 gives one empty part. Inside a
+// compiled function the count of parts is guarded on. Throws where there would be more than 65,535 of them.
 std::vector<Tensor> split(At x, Dim size, int axis = 0);
 
 // ---- assembling ---------------------------------------------------------------------------------------------------
@@ -165,6 +185,8 @@ Tensor all(At x, Axes axes = {}, bool keepdim = false);
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
 // which does not go below 0: the variance of too few values is NaN or infinite.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
+// A bool is keepdim, as in the other reductions; the correction is 1.
+Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }
 // Length of a vector: the square root of the sum of squares. Its gradient at 0 is 0.
 Tensor norm(At x, Axes axes = {}, bool keepdim = false);
 inline Tensor max(At x) { return amax(x); }
@@ -181,6 +203,7 @@ struct HeightWidth {
   constexpr HeightWidth(T both) : height(both), width(both) {}
   template <std::integral H, std::integral W>
   constexpr HeightWidth(H height, W width) : height(height), width(width) {}
+  WEFT_MEMBERS(height, width)
 };
 struct Conv2dOptions {
   HeightWidth stride = 1;

@@ -53,7 +53,8 @@ Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& gene
                Loc loc = Loc::current());
 // bool, true with this probability.
 Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default_generator(), Loc loc = Loc::current());
-// Sets elements to zero with this probability and scales the others, so that the expectation stays.
+// Sets elements to zero with this probability and scales the others, so that the expectation stays. Integers
+// become f32 first.
 Tensor dropout(At x, double probability, Generator& generator = default_generator());
 // 0 ... count-1 in random order, on the host (not inside a compiled function).
 std::vector<std::int64_t> permutation(std::int64_t count, Generator& generator = default_generator(),

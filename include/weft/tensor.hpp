@@ -44,8 +44,10 @@ double read_item(const Tensor& tensor, Loc loc);
 // Throws when the value, cut to an integer, is not in [low, high].
 std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc);
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
-// `traced`: inside a trace the copy becomes part of the graph; otherwise a trace refuses host data.
-Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc);
+// The function that is named in errors. Inside a trace the copy of a constant becomes part of the graph; the others are
+// refused there.
+enum class HostData : std::uint8_t { from_span, from_list, constant };
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, HostData function, Loc loc);
 Tensor arange_floating(double start, double stop, double step, DType dtype, Loc loc);
 
 // Elements that lie one behind the other: a std::vector, std::array, std::span, array, View.
@@ -363,7 +365,8 @@ Tensor eye(Dim rows, Dim columns, DType dtype = DType::f32, Loc loc = Loc::curre
 // match the sizes.
 template <class T>
 requires is_element<std::remove_const_t<T>> Tensor from_span(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
-  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), false, loc);
+  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(),
+                         detail::HostData::from_span, loc);
 }
 template <detail::Elements R>
 Tensor from_span(const R& from, Sizes sizes, Loc loc = Loc::current()) {
@@ -371,12 +374,12 @@ Tensor from_span(const R& from, Sizes sizes, Loc loc = Loc::current()) {
 }
 template <class T>
 requires is_element<T> Tensor from_list(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
-  return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), false, loc);
+  return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), detail::HostData::from_list, loc);
 }
 template <class T>
 requires is_element<T> Tensor from_list(std::initializer_list<T> from, Loc loc = Loc::current()) {
   return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(),
-                         false, loc);
+                         detail::HostData::from_list, loc);
 }
 template <detail::NoElements R>
 Tensor from_span(const R&, Sizes, Loc = Loc::current()) {
@@ -396,7 +399,8 @@ Tensor detail::refuse_elements() {
 // Data from host memory inside a traced function: the value is part of the compiled graph.
 template <class T>
 requires is_element<std::remove_const_t<T>> Tensor constant(std::span<T> from, Sizes sizes, Loc loc = Loc::current()) {
-  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(), true, loc);
+  return detail::copy_in(from.data(), dtype_of<std::remove_const_t<T>>, sizes.shape(), from.size(),
+                         detail::HostData::constant, loc);
 }
 template <detail::Elements R>
 Tensor constant(const R& from, Sizes sizes, Loc loc = Loc::current()) {

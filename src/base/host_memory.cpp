@@ -70,7 +70,8 @@ bool hold_host_memory(std::size_t bytes) {
 
 void refuse_host_memory(std::size_t bytes) {
   throw OutOfMemory(concat_text("[allocate] no memory for ", bytes, " bytes: ", host_memory_held(),
-                                " are held, the limit is ", host_memory_limit(), " (WEFT_MEMORY_LIMIT)")
+                                " are held, the limit is ", host_memory_limit(),
+                                options().memory_limit ? " (WEFT_MEMORY_LIMIT)" : " (this machine's memory)")
                         .c_str());
 }
 

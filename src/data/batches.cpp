@@ -38,7 +38,9 @@ Batches::Batches(const Dataset& dataset, std::int64_t size, Generator& generator
   if (recorder().trace()) fail("batches", call.loc(), "are made on the host: not inside a compiled function");
   if (!dataset.x.defined() || !dataset.y.defined()) fail("batches", call.loc(), "of an undefined tensor");
   const Type x = type_of(dataset.x), y = type_of(dataset.y);
-  if (x.shape.rank() < 1 || y.shape.rank() < 1 || !(x.shape[0] == y.shape[0]))
+  for (const Type& type : {x, y})
+    if (type.shape.rank() < 1) fail("batches", call.loc(), "a 0-d tensor has no rows: ", to_string(type));
+  if (!(x.shape[0] == y.shape[0]))
     fail("batches", call.loc(), "the numbers of rows differ: ", to_string(x), " and ", to_string(y));
   for (const Type& type : {x, y})
     if (type.device != Device::cpu())

@@ -8,7 +8,9 @@ std::string describe_operands(std::span<const Tensor> operands) {
   std::string text;
   for (const Tensor& operand : operands) {
     if (!text.empty()) text += " x ";
-    text += to_string(type_of(operand));
+    Type type = type_of(operand);
+    type.weak = false;  // an inner matter of promotion
+    text += to_string(type);
   }
   return text;
 }
@@ -126,7 +128,7 @@ Type infer_assemble(Op op, std::span<const Tensor> operands, const Attributes& a
     const Type& part = type_of(operand);
     bool fits = part.dtype == result.dtype && part.shape.rank() == result.shape.rank() && part.device == result.device;
     for (int i = 0; fits && i < result.shape.rank(); ++i) fits = i == axis || part.shape[i] == result.shape[i];
-    if (!fits) fail("concat", loc, "parts differ beside axis ", axis, ": ", describe_operands(operands));
+    if (!fits) fail("concat", loc, "parts differ besides axis ", axis, ": ", describe_operands(operands));
     total = total + part.shape[axis];
   }
   result.shape[axis] = total;
@@ -151,7 +153,9 @@ Type infer_reduce(Op op, std::span<const Tensor> operands, const Attributes& att
 Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
   const Type &a = type_of(operands[0]), &b = type_of(operands[1]);
   int rank = a.shape.rank();
-  if (rank < 2 || b.shape.rank() != rank || a.dtype != b.dtype || a.dtype == DType::boolean)
+  if (a.dtype == DType::boolean && b.dtype == DType::boolean)
+    fail("matmul", loc, "is not defined on bool, cast first: ", describe_operands(operands));
+  if (rank < 2 || b.shape.rank() != rank || a.dtype != b.dtype)
     fail("matmul", loc, "operands do not fit: ", describe_operands(operands));
   if (!(a.shape[rank - 1] == b.shape[rank - 2]))
     fail("matmul", loc, "inner sizes differ: ", describe_operands(operands));

@@ -383,9 +383,10 @@ void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, L
 }
 
 // In a trace the contents are part of the graph: their digest is what tells two graphs apart.
-Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, bool traced, Loc loc) {
+Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, HostData function, Loc loc) {
   Type type{dtype, false, {}, shape};
-  const char* operation = traced ? "constant" : "from_span";
+  const bool traced = function == HostData::constant;
+  const char* operation = traced ? "constant" : function == HostData::from_list ? "from_list" : "from_span";
   loc = outermost(loc);
   Trace* trace = recorder().trace();
   if (trace && !traced)

@@ -86,6 +86,9 @@ Scalar operator*(const Scalar& a, const Scalar& b) { return Scalar(mul(a, b)); }
 Scalar operator/(const Scalar& a, const Scalar& b) { return Scalar(div(a, b)); }
 Scalar pow(const Scalar& a, const Scalar& b) { return Scalar(pow(At(a), At(b))); }
 Scalar sqrt(const Scalar& a) { return Scalar(sqrt(At(a))); }
+Index detail::add(const Index& a, const Index& b) { return Index(weft::add(a, b)); }
+Index detail::sub(const Index& a, const Index& b) { return Index(weft::sub(a, b)); }
+Index detail::mul(const Index& a, const Index& b) { return Index(weft::mul(a, b)); }
 
 // ---- dtype --------------------------------------------------------------------------------------------------------
 

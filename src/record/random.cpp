@@ -194,6 +194,7 @@ Tensor dropout(At x, double probability, Generator& generator) {
   LooseComposite call("dropout", x.loc);
   check_probability("dropout", probability, call.loc());
   Tensor value = resolve(x, "dropout");
+  if (!is_floating(type_of(value).dtype)) value = cast(value, DType::f32);
   if (probability == 0) return value;
   Tensor kept =
       unit_interval(type_of(value).shape, DType::f32, generator, type_of(value).device, call.loc()) >= probability;

@@ -330,11 +330,8 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
   if (dtypes == DTypeClass::predicate && !is_floating(common.dtype)) common.dtype = DType::f32;
   if (dtypes == DTypeClass::arithmetic && common.dtype == DType::boolean)
     fail(operation, loc, "is not defined on bool: cast first, or use & | ^ ~");
-  if (dtypes == DTypeClass::bits && is_floating(common.dtype)) {
-    std::string types;
-    for (const Tensor& operand : operands) types += (types.empty() ? "" : " x ") + to_string(type_of(operand));
-    fail(operation, loc, "needs bool or integers: ", types);
-  }
+  if (dtypes == DTypeClass::bits && is_floating(common.dtype))
+    fail(operation, loc, "needs bool or integers: ", describe_operands(operands));
   for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
   Shape shape = broadcast(operation, operands, loc);
   Device device = type_of(operands[0]).device;

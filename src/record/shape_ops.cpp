@@ -194,7 +194,9 @@ std::vector<Tensor> split(At x, Dim size, int axis) {
   const std::int64_t count = total / step + (total % step != 0), most = UINT16_MAX;  // each part is recorded
   if (count > most) fail("split", call.loc(), "makes ", count, " parts; there can be at most ", most);
   std::vector<Tensor> parts;
-  for (std::int64_t at = 0; at < total; at += step) parts.push_back(slice(value, axis, at, std::min(at + step, total)));
+  std::int64_t at = 0;
+  do parts.push_back(slice(value, axis, at, std::min(at + step, total)));
+  while ((at += step) < total);
   return parts;
 }
 

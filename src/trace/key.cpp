@@ -161,7 +161,8 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
     if (leaf.kind == LeafKind::bytes) return names[i] + ": its numbers changed";
     std::string text = names[i] + ": was " + value_text(leaf.number, was[0], leaf.size) + ", is " +
                        value_text(leaf.number, is[0], leaf.size);
-    if (leaf.number == NumberKind::floating)
+    if (leaf.number == NumberKind::floating || leaf.number == NumberKind::float16 ||
+        leaf.number == NumberKind::bfloat16)
       text += " (pass it as a weft::Scalar, which may vary without a recompilation)";
     if (leaf.number == NumberKind::signed_integer || leaf.number == NumberKind::unsigned_integer)
       text +=

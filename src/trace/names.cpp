@@ -115,6 +115,9 @@ std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size) {
       std::memcpy(&value, &bits, sizeof value);
       return written(value);
     }
+    case NumberKind::float16: return written(static_cast<float>(float16::from_bits(static_cast<std::uint16_t>(bits))));
+    case NumberKind::bfloat16:
+      return written(static_cast<float>(bfloat16::from_bits(static_cast<std::uint16_t>(bits))));
     case NumberKind::unsigned_integer: return written(bits);
     default: {
       int shift = 64 - static_cast<int>(size) * 8;

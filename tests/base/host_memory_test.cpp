@@ -124,6 +124,8 @@ TEST_CASE("an allocation beyond the limit says what is asked, what is held, and 
   CHECK(message == weft::concat_text("[allocate] no memory for 16777216 bytes: ", weft::host_memory_held(),
                                      " are held, the limit is ", weft::options().memory_limit, " (WEFT_MEMORY_LIMIT)"));
   weft::options().memory_limit = 0;
+  CHECK_THROWS_WITH_AS(weft::allocate(weft::Device::cpu(), std::size_t{1} << 60),
+                       doctest::Contains("(this machine's memory)"), weft::OutOfMemory);
   for (int shift : {42, 47, 60})  // granted by a system that overcommits; too large; not even a size class
     CHECK_THROWS_AS(weft::allocate(weft::Device::cpu(), std::size_t{1} << shift), weft::OutOfMemory);
   weft::release(held);

@@ -208,6 +208,7 @@ TEST_CASE("batches refuse what does not fit") {
                 data::batches({dataset.x, arange(5)}, 2);
               }),
               "the numbers of rows differ: f32[4,2] and i64[5]"));
+  CHECK(holds(error_of([&] { data::batches({dataset.x, full({}, 1)}, 2); }), "a 0-d tensor has no rows: f32[]"));
   CHECK(holds(error_of([&] { data::batches(dataset, 0); }), "the size of a batch is 0"));
   CHECK(holds(error_of([&] { data::batches({}, 2); }), "of an undefined tensor"));
 }

@@ -59,9 +59,11 @@ inline Literal literal_of(const Tensor& tensor) {
   return {};
 }
 
-inline float16 encode(double x, float16) { return {std::bit_cast<std::uint16_t>(static_cast<_Float16>(x))}; }
+inline float16 encode(double x, float16) {
+  return float16::from_bits(std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)));
+}
 inline bfloat16 encode(double x, bfloat16) {  // x has no more digits than a bf16
-  return {static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16)};
+  return bfloat16::from_bits(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16));
 }
 template <class T>
 requires std::is_arithmetic_v<T> T encode(double x, T) { return static_cast<T>(x); }

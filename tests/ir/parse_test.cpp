@@ -107,7 +107,8 @@ TEST_CASE("text: bodies, several results, effects, and what stands beside the te
   Tensor x = r.x();
   const Tensor once = call(outside, x, x);
   once.node()->more->bodies.push_back(inside);  // two bodies
-  const Tensor held = detail::copy_in(std::vector<float>{1, 2}.data(), DType::f32, Shape::of(2), 2, true, {});
+  const Tensor held =
+      detail::copy_in(std::vector<float>{1, 2}.data(), DType::f32, Shape::of(2), 2, detail::HostData::constant, {});
   const Graph graph = r.graph({once, softmax(x, 1), held});
   CHECK(read_back(graph).outputs[2].node()->storage == nullptr);
   const Graph parsed = read_back(graph, {{held}, {}});

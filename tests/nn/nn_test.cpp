@@ -9,6 +9,7 @@
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
+#include "weft/explain.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
 
@@ -153,6 +154,23 @@ TEST_CASE("parameters have the names of their places") {
   CHECK(names == std::vector<std::string>{"blocks.0.first.weight", "blocks.0.first.bias", "blocks.0.second.weight",
                                           "blocks.0.second.bias", "blocks.1.first.weight", "blocks.1.first.bias",
                                           "blocks.1.second.weight", "blocks.1.second.bias", "head.weight", "scales.1"});
+}
+
+TEST_CASE("a layer keeps the options of its convolution") {
+  struct Convolution {
+    Param weight = ones({8, 3, 3, 3});
+    Conv2dOptions options = {.stride = 2, .padding = 1};
+    HeightWidth kernel = {3, 3};
+    Tensor operator()(const Tensor& x) const { return conv2d(x, weight, options); }
+  } layer;
+  CHECK(nn::parameters(layer).size() == 1);
+  auto f = compile([](const Convolution& layer, const Tensor& x) { return layer(x); });
+  const Tensor x = ones({2, 3, 8, 8});
+  CHECK(f(layer, x).shape() == Shape::of(2, 8, 4, 4));
+  layer.options.stride = 1;
+  CHECK(f(layer, x).shape() == Shape::of(2, 8, 8, 8));
+  CHECK(amax(f(layer, x)).item() == 27);
+  CHECK(specialization_count(f) == 2);
 }
 
 TEST_CASE("parameters are the model's own") {

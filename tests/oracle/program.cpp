@@ -126,7 +126,7 @@ Tensor plain(const Array& array) {
   }
   const auto convert = [&]<class Half>(Half) {
     std::vector<Half> values;
-    for (double value : array->reals) values.push_back({half_bits(array->dtype, value)});
+    for (double value : array->reals) values.push_back(Half::from_bits(half_bits(array->dtype, value)));
     return weft::from_span(std::span<const Half>(values), shape);
   };
   return array->dtype == DType::f16 ? convert(weft::float16{}) : convert(weft::bfloat16{});

@@ -276,7 +276,8 @@ std::vector<Literal> run_eagerly(const Program& program, const std::vector<Liter
     Bytes bytes = encode(input);
     auto count = static_cast<std::size_t>(std::max(input.reals.size(), input.integers.size()));
     tensors.push_back(
-        to(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, false, {}), test::test_device()));
+        to(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, detail::HostData::from_span, {}),
+           test::test_device()));
   }
   std::vector<Tensor> results = replay(program, tensors);
   evaluate(results, {});

@@ -48,7 +48,7 @@ TEST_CASE("shapes that do not fit") {
   refused([&] { return expand(o.number, {-2}); }, "[expand] a size is negative: f32[] to f32[-2]");
   refused([&] { return permute(o.table, {0}); }, "[permute] 1 axis for f32[2,3]");
   refused([&] { return permute(o.table, {0, 0}); }, "[permute] not a permutation of the axes of f32[2,3]");
-  refused([&] { return concat({o.table, ones({3, 2})}); }, "[concat] parts differ beside axis 0: f32[2,3] x f32[3,2]");
+  refused([&] { return concat({o.table, ones({3, 2})}); }, "[concat] parts differ besides axis 0: f32[2,3] x f32[3,2]");
   refused([&] { return concat(std::vector<Tensor>{}); }, "[concat] of no tensors");
   refused([&] { return stack(o.unequal); }, "[stack] shapes differ: f32[3] x f32[2]");
   refused([&] { return zeros({2, -3}); }, "[zeros] a size is negative: -3");
@@ -60,12 +60,15 @@ TEST_CASE("shapes that do not fit") {
   refused([&] { return nn::Linear(4, 2)(o.table); }, "[linear] takes 4 features, the input is f32[2,3]");
   refused([&] { return ones({1, 1, 1, 1, 1, 1, 1, 1, 1}); }, "[shape] more than 8 axes");
   refused([&] { return unsqueeze(ones({1, 1, 1, 1, 1, 1, 1, 1}), 0); }, "[unsqueeze] more than 8 axes");
+  refused([&] { return from_list({1.f, 2.f}, {3}); }, "[from_list] 2 elements do not fill f32[3]");
+  refused([&] { return from_span(std::vector{1.f}, {3}); }, "[from_span] 1 element does not fill f32[3]");
   CHECK(sum(o.row + 1).item() == 9);
 }
 
 TEST_CASE("dtypes that do not fit") {
   Operands o;
   refused([&] { return o.row & o.row; }, "[bitwise_and] needs bool or integers: f32[3] x f32[3]");
+  refused([&] { return o.row & 1; }, "[bitwise_and] needs bool or integers: f32[3] x i64[], at");
   refused([&] { return ~o.row; }, "[bitwise_not] needs bool or integers: f32[3]");
   refused([&] { return o.flag - o.flag; }, "[sub] is not defined on bool: cast first, or use & | ^ ~");
   refused([&] { return where(o.row, o.row, o.row); }, "[where] the condition must be bool, it is f32[3]");
@@ -73,7 +76,7 @@ TEST_CASE("dtypes that do not fit") {
   refused([&] { return gather(o.table, o.pair); }, "[gather] the index must be an integer, it is f32[2]");
   refused([&] { return one_hot(o.pair, 4); }, "[one_hot] the index must be an integer, it is f32[2]");
   refused([&] { return bitcast(o.row, DType::f64); }, "[bitcast] widths differ: f32[3] to f64");
-  refused([&] { return matmul(o.flag, o.flag); }, "[matmul] operands do not fit: bool[1,2] x bool[2,1]");
+  refused([&] { return matmul(o.flag, o.flag); }, "[matmul] is not defined on bool, cast first: bool[1,2] x bool[2,1]");
   refused([&] { return nn::cross_entropy(o.table, o.pair); }, "integer labels [...]: f32[2,3] x f32[2]");
   refused([&] { return nn::cross_entropy(o.index, o.index); }, "takes floating logits [..., classes]");
   refused([&] { return uniform({2}, 0, 1, o.rng, o.integers); }, "needs a floating dtype, it is i64");

@@ -122,7 +122,7 @@ TEST_CASE("operands are promoted and broadcast first") {
   CHECK(same_bits<float>(fused(flip(row, 0), slice(matrix, 1, 0, 4, 1), expand(from_list<float>({1}), {3, 4})),
                          flip(row, 0) * matrix + 1));
   CHECK(fused(cast(matrix, DType::bf16), 2, 1).dtype() == DType::bf16);
-  const std::string expected = "[elementwise] shapes do not broadcast: f32[3,4] x f32[3] x i64[]', at expr_test.cpp:" +
+  const std::string expected = "[elementwise] shapes do not broadcast: f32[3,4] x f32[3] x i64[], at expr_test.cpp:" +
                                std::to_string(__LINE__ + 1);
   CHECK_THROWS_WITH_AS(fused(matrix, tensor<float>(3), 1), expected.c_str(), Error);
 }

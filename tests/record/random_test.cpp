@@ -181,6 +181,7 @@ TEST_CASE("integers, coins, dropout, permutations") {
   CHECK(d.least == 0);
   CHECK(d.most == doctest::Approx(1 / 0.75));
   CHECK(moments(dropout(ones({10}), 1, generator)).most == 0);
+  for (double probability : {0.0, 0.5, 1.0}) CHECK(dropout(arange(3), probability, generator).dtype() == DType::f32);
 
   std::vector<std::int64_t> order = permutation(1000, generator), sorted = order;
   std::sort(sorted.begin(), sorted.end());

@@ -2,6 +2,7 @@
 // updates in place, printing.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <sstream>
@@ -123,9 +124,23 @@ TEST_CASE("parameters, buffers and Scalars are updated in place; % is the remain
   rate -= 0.25;
   rate /= 4;
   CHECK(rate.item() == 0.25);
+  Index position = 3;
+  position = position + 1;
+  position += 1;
+  position *= 2 * position - 1;
+  position -= Index(5);
+  CHECK(position.item() == 40);
+  static_assert(std::is_same_v<decltype(position + 1.5), Tensor>);  // no Index takes a fraction
+  auto next = compile([](Index& i, const Tensor& x) { return x + (i += 2); });
+  CHECK(next(position, ones({})).item() == 43);
+  CHECK(next(position, ones({})).item() == 45);
+  CHECK(position.item() == 44);
+  CHECK(specialization_count(next) == 1);
   CHECK(numbers_of<std::int64_t>(arange(7) % 3 - arange(7) % -3) == std::vector<std::int64_t>{0, 3, 3, 0, 3, 3, 0});
   CHECK(numbers_of(from_list({5.5f, -0.5f}) % 2) == std::vector<float>{1.5, 1.5});
   CHECK((7 % (arange(3) + 1)).shape() == Shape::of(3));
+  CHECK(numbers_of<int>(from_list({7, -7}) % 0) == std::vector{0, 0});
+  CHECK(numbers_of<int>(floor_divide(from_list({7, -7}), from_list({0}))) == std::vector{0, 0});
 }
 
 TEST_CASE("everything prints") {
@@ -275,6 +290,29 @@ TEST_CASE("small surprises: bools, axes that run back, numbers that a sum of the
   CHECK(norm(full({2}, 300, half)).item() == 424.25);  // 424.26 to 11 bits
   CHECK(mean(full({1000}, 3, brain)).item() == 3);
   CHECK(mean(ones({4}, half)).dtype() == DType::f16);
+}
+
+TEST_CASE("the third argument of a reduction is keepdim where it is a bool; a number is var's correction") {
+  const Tensor x = from_list({{1.f, 3.f}, {2.f, 6.f}});
+  CHECK(var(x, 1, true).shape() == Shape::of(2, 1));
+  CHECK(numbers_of(var(x, 1, true)) == std::vector<float>{2, 8});
+  CHECK(numbers_of(var(x, 1, false)) == numbers_of(var(x, 1)));
+  CHECK(numbers_of(var(x, {0, 1}, true)) == std::vector<float>{14 / 3.f});
+  CHECK(numbers_of(var(x, 1, 0)) == std::vector<float>{1, 4});
+  CHECK(var(x, 1, 0.5, true).shape() == Shape::of(2, 1));
+}
+
+TEST_CASE("an empty axis is split into one empty part, and put together again") {
+  for (int rows : {0, 2, 5}) {
+    const Tensor x = ones({rows, 4});
+    const std::vector<Tensor> parts = split(x, 2);
+    CHECK(static_cast<int>(parts.size()) == std::max((rows + 1) / 2, 1));
+    CHECK(concat(parts).shape() == x.shape());
+  }
+  CHECK(split(ones({3, 0}), 7, 1).at(0).shape() == Shape::of(3, 0));
+  auto halves = compile([](const Tensor& x) { return concat(split(x, 2)) * 2; }, {.dynamic = true});
+  CHECK(halves(ones({3, 2})).shape() == Shape::of(3, 2));
+  CHECK(halves(ones({0, 2})).shape() == Shape::of(0, 2));
 }
 
 TEST_CASE("argmin and norm") {

@@ -224,6 +224,15 @@ TEST_CASE("what arrives by move is undefined afterwards, as with any function th
   CHECK(numbers_of(fixed) == Numbers{4, 5});
 }
 
+TEST_CASE("an object moved into two parameters of type Tensor arrives in one of them") {
+  auto f = compile([](Tensor a, Tensor b) { return a + b; });
+  Tensor x = vector_of({1, 2}).eval();
+  CHECK(contains(message_of([&] { f(std::move(x), std::move(x)); }), "[add] an operand is an undefined tensor"));
+  auto defined = compile([](Tensor a, Tensor b) { return a.defined() == b.defined() ? zeros({}) : ones({}); });
+  x = vector_of({1, 2}).eval();
+  CHECK(defined(std::move(x), std::move(x)).item() == 1);
+}
+
 TEST_CASE("what arrives by move alone gives its memory to a result") {
   auto f = compile([](auto a, auto b) { return a * 1.0f + b; });
   f(ramp(), ramp());

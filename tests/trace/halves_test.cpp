@@ -121,7 +121,45 @@ void check_conversions(const std::vector<T>& from) {
   }
 }
 
+// The numbers of the types themselves, without a tensor.
+template <class Half>
+void check_numbers(Format format) {
+  int wrong = 0;
+  for (double x : doubles())
+    wrong += Half(x).bits != nearest(format, static_cast<Exact>(x)) ||
+             Half(static_cast<float>(x)).bits != nearest(format, static_cast<Exact>(static_cast<float>(x)));
+  CHECK(wrong == 0);
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const Half half = Half::from_bits(static_cast<std::uint16_t>(bits));
+    const auto size = static_cast<std::uint16_t>(bits & 0x7fff);
+    const int exponent = size >> format.fraction_bits;
+    const double expected = exponent + 1 < 1 << format.exponent_bits   ? value_of(format, size)
+                            : size == exponent << format.fraction_bits ? static_cast<double>(INFINITY)
+                                                                       : static_cast<double>(NAN);
+    const auto number = static_cast<float>(half);
+    wrong += std::isnan(expected) ? !std::isnan(number) || !std::isnan(static_cast<float>(Half(number)))
+                                  : std::fabs(number) != expected || std::signbit(number) != (bits > 0x7fff) ||
+                                        Half(number).bits != bits;
+  }
+  CHECK(wrong == 0);
+}
 }  // namespace
+
+TEST_CASE("float16 and bfloat16 are made of a number, and are one") {
+  check_numbers<float16>(f16);
+  check_numbers<bfloat16>(bf16);
+  static_assert(bfloat16(1.0f).bits == 0x3f80 && float16(-2).bits == 0xc000 && float16(1e9).bits == 0x7c00);
+  static_assert(!std::is_convertible_v<float, bfloat16> && !std::is_convertible_v<bfloat16, float>);
+  static_assert(std::is_trivial_v<float16> && std::is_trivial_v<bfloat16>);
+  const Tensor x = full({}, 3.0, {.dtype = DType::bf16}),
+               third = full({}, 1 + 0x1p-11 + 0x1p-40, {.dtype = DType::f64});
+  CHECK(x.item<bfloat16>().bits == x.data<bfloat16>()[0].bits);
+  CHECK(static_cast<float>(x.item<float16>()) == 3);
+  CHECK(static_cast<float>(third.item<float16>()) == 1 + 0x1p-10f);  // through a float it would be a tie, and 1
+  const Tensor listed = from_list({bfloat16(1.0f), bfloat16(0.5f), bfloat16(-2.0f)});
+  CHECK(listed.dtype() == DType::bf16);
+  CHECK(cast(listed, DType::f64)[2].item() == -2);
+}
 
 TEST_CASE("f64 to 16-bit floats rounds once, from the least denormal to the greatest number") {
   check_conversions(doubles());

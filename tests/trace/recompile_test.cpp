@@ -27,9 +27,11 @@ struct Arguments {
   std::vector<int> sizes = {1, 2};
   std::optional<Tensor> mask;
   Param absent;
+  Conv2dOptions options;
+  bfloat16 half{};
 };
 Arguments make() {
-  return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, Mode::fast, "relu", {zeros({4})}, {1, 2}, {}, {}};
+  return {{zeros({4, 4}), zeros({4})}, 0.5f, true, 3, Mode::fast, "relu", {zeros({4})}, {1, 2}, {}, {}, {}, {}};
 }
 
 Tensor ones_of(std::int64_t size) { return ones({size}); }
@@ -74,6 +76,11 @@ TEST_CASE("each thing that a guard holds, changed alone, recompiles with its rea
   CHECK(reason([](Arguments& a) { a.list.push_back(zeros({4})); }) == "argument 0 (list): was length 1, is length 2");
   CHECK(reason([](Arguments& a) { a.sizes[1] = 3; }) == "argument 0 (sizes): its numbers changed");
   CHECK(reason([](Arguments& a) { a.sizes.push_back(3); }) == "argument 0 (sizes): was length 2, is length 3");
+  CHECK(reason([](Arguments& a) {
+          a.options.stride = {1, 2};
+        }).find("argument 0 (options.stride.width): was 1, is 2") == 0);
+  CHECK(reason([](Arguments& a) { a.half = bfloat16(-1.5f); }).find("argument 0 (half): was 0, is -1.5 (pass it as") ==
+        0);
   CHECK(reason([](Arguments& a) { a.mask = zeros({4}); }) == "argument 0 (mask): was no value, is a value");
 }
 
