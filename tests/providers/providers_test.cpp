@@ -12,6 +12,7 @@
 #include "providers/provider.hpp"
 #include "record/composite.hpp"
 #include "record/record.hpp"
+#include "runtime/host/cblas.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
 #include "schedule/schedule.hpp"
@@ -121,6 +122,38 @@ TEST_CASE("oneDNN gets no small product, none of other dtypes, and none on a CPU
   options().isa = "avx2";  // what it then does is what the rest of the library may do
   CHECK_FALSE(takes(DType::f32, 1024));
   options().isa.clear();
+}
+
+TEST_CASE(
+    "CBLAS gets deep products of few rows, every larger one where it is asked for, and none where it is left out") {
+  const ProcessOptions before = options();
+  options().isa.clear();
+  options().cblas = 1;
+  const bool installed = runtime::cblas::library() != nullptr;
+  if (!installed) MESSAGE("no CBLAS library that can be used is installed");
+  Recording r;
+  const auto product = [&](DType dtype, std::int64_t m, std::int64_t k, std::int64_t n) {
+    return matmul(r.input(dtype, {m, k}), r.input(dtype, {k, n}));
+  };
+  const auto takes = [&](const Tensor& product) { return providers::cblas_matmul().takes(*product.node(), host); };
+  const bool measured = installed && runtime::cblas::library()->is_measured && host_isa() == Isa::avx2;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor deep = product(dtype, 64, 4096, 512), square = product(dtype, 256, 256, 256),
+                 small = product(dtype, 32, 32, 32);
+    for (const int asked : {-1, 0, 1}) {
+      options().cblas = asked;
+      CHECK(takes(deep) == (asked == 1 ? installed : asked == -1 && measured));
+      CHECK(takes(square) == (asked == 1 && installed));
+      CHECK_FALSE(takes(small));
+    }
+    CHECK_FALSE(providers::cblas_matmul().takes(*square.node(), gpu));
+    const std::string text = make_schedule(r.graph({square}), host, providers::all()).steps[0].payload->text();
+    CHECK(text.starts_with(" [256,256] x [256,256]"));
+    if (installed) CHECK(text.ends_with(" by " + runtime::cblas::library()->name));
+  }
+  CHECK_FALSE(takes(product(DType::i64, 256, 256, 256)));
+  CHECK_FALSE(takes(product(DType::f16, 256, 256, 256)));
+  options() = before;
 }
 
 namespace {
