@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::int64_t least = std::int64_t{1} << 18;  // multiplications: a call costs a microsecond before the first
 
-// Few rows times a deep matrix, on a CPU with AVX2: 0.64 to 0.95 of our own time (docs/decisions/0007).
+// Few rows times a deep matrix, on a CPU with AVX2: 0.59 to 0.95 of our own time (docs/decisions/0007).
 bool is_faster(const Node& node) {
   const Shape &a = type_of(node.operands[0]).shape, &result = node.type.shape;
   const Dim rows = result[result.rank() - 2], columns = result[result.rank() - 1], depth = a[a.rank() - 1];
-  return host_isa() == Isa::avx2 && rows.constant() >= 16 && rows.constant() <= 128 && columns.constant() >= 256 &&
+  return host_isa() == Isa::avx2 && rows.constant() >= 16 && rows.constant() <= 128 && columns.constant() >= 512 &&
          depth.constant() >= 3072;
 }
 
@@ -50,10 +50,13 @@ class CblasProvider final : public Provider {
     return runtime::ProductTiles::reads(shape, strides);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
+    const bool asked = options().cblas == 1;
+    const bool rows_lie_whole = candidate.operands[0].strides.back().same(Dim(1));
+    if (!asked && !rows_lie_whole) return std::nullopt;  // 0.86 to 1.01
     auto payload = std::make_shared<CblasPayload>(candidate, *runtime::cblas::library());
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(options().cblas == 1 ? 70 : 53), std::move(payload)};  // asked for: less than others
+    return Offer{operations / Dim(asked ? 70 : 53), std::move(payload)};  // asked for: less than others
   }
 };
 

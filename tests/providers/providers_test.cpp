@@ -101,6 +101,8 @@ TEST_CASE("of two offers the cheaper one is taken, and of a product the schedule
     CHECK(library->payload->text().starts_with(" [1024,1024] x [1024,1024] by oneDNN 2."));
     if (library->nanoseconds.constant() < ours->nanoseconds.constant()) cheapest = library->payload->text();
   }
+  if (providers::cblas_matmul().takes(candidate.node, host))  // WEFT_CBLAS=1
+    cheapest = providers::cblas_matmul().offer(candidate)->payload->text();
   CHECK(providers::all().best(candidate).payload->text() == cheapest);
   CHECK(make_schedule(graph, host, providers::all()).steps[0].payload->text() == cheapest);
 }
@@ -145,6 +147,16 @@ TEST_CASE(
       CHECK(takes(deep) == (asked == 1 ? installed : asked == -1 && measured));
       CHECK(takes(square) == (asked == 1 && installed));
       CHECK_FALSE(takes(small));
+      if (!takes(deep)) continue;
+      for (const bool by_rows : {true, false}) {
+        PlacedValue a{type_of(deep.node()->operands[0]), 0, 0, {4096, 1}};
+        if (!by_rows) a.strides = {1, 64};
+        const Candidate candidate{*deep.node(),
+                                  host,
+                                  {a, {type_of(deep.node()->operands[1]), 1, 0, {512, 1}}},
+                                  {{type_of(deep), 2, 0, {512, 1}}}};
+        CHECK(providers::cblas_matmul().offer(candidate).has_value() == (by_rows || asked == 1));
+      }
     }
     CHECK_FALSE(providers::cblas_matmul().takes(*square.node(), gpu));
     const std::string text = make_schedule(r.graph({square}), host, providers::all()).steps[0].payload->text();
