@@ -32,13 +32,23 @@ bool other_threads() {
   return count > 1;
 }
 
+// Threads that are NotForking, and whether one forks, for which further ones wait.
+std::atomic<std::uint32_t> busy = 0, forking = 0;
+void leave() {
+  if (busy.fetch_sub(1) == 1) busy.notify_one();
+}
+
 bool others_at_fork = false;  // written under all mutexes
 
 void before_fork() {
   for (ProcessMutex& mutex : mutexes) mutex.lock();
+  forking.store(1);
+  while (const std::uint32_t count = busy.load()) busy.wait(count);
   others_at_fork = other_threads();
 }
 void release_all() {
+  forking.store(0);
+  forking.notify_all();
   for (int i = static_cast<int>(LockOrder::count); i-- > 0;) mutexes[i].unlock();
 }
 void in_child() {
@@ -69,6 +79,14 @@ std::uint64_t this_thread() {
   if (own_number == 0) own_number = next_thread.fetch_add(1, std::memory_order_relaxed);
   return own_number;
 }
+
+NotForking::NotForking() {
+  while (busy.fetch_add(1), forking.load() != 0) {
+    leave();
+    forking.wait(1);
+  }
+}
+NotForking::~NotForking() { leave(); }
 
 bool threads_lost() { return lost.load(std::memory_order_relaxed); }
 std::uint32_t process_generation() { return generation.load(std::memory_order_relaxed); }

@@ -3,6 +3,7 @@
 // free in both processes afterwards. So a fork waits for three things of other threads that may take long: an
 // evaluation, a compiled call that draws from the default generator, which holds that for its whole length, and NVRTC,
 // which compiles in this process and has locks of its own. It does not wait for a trace, nor for the host's compiler.
+// It waits a moment for those who are NotForking.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -38,6 +39,15 @@ class ProcessMutex {
   std::mutex mutex_;
 };
 ProcessMutex& process_mutex(LockOrder place);
+
+// While one lives, the process does not fork. Many threads may have one at once: around a short call of a library that
+// has locks of its own. Its thread takes no process mutex meanwhile, and no second one.
+class NotForking {
+ public:
+  NotForking();
+  ~NotForking();
+  NotForking(const NotForking&) = delete;
+};
 
 // True in a child whose parent had other threads when it forked. libgomp's are among them: it would wait for them.
 bool threads_lost();

@@ -44,6 +44,7 @@ ProcessOptions read_options() {
     options.isa.clear();
   }
   options.onednn = number("WEFT_ONEDNN", 1, 0, 1) != 0;
+  options.cblas = number("WEFT_CBLAS", options.cblas, 0, 1);
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;

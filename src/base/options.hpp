@@ -7,9 +7,10 @@
 //   WEFT_COMPILE_TIMEOUT  seconds after which a compiler is killed (120)
 //   WEFT_KERNEL_OPTIMIZATION  0 to 3: the compiler's -O for generated kernels (3)
 //   WEFT_ISA              baseline, avx2 or avx512: the widest instructions to use
-//   WEFT_ONEDNN           0: no product is given to oneDNN, where it is installed
 //   WEFT_CUDA_GRAPHS      0: steps are launched one by one, where a call could be replayed as one CUDA graph
 //   WEFT_ONEDNN           0: no product and no convolution is given to oneDNN, where it is installed
+//   WEFT_CBLAS            0: no product is given to a CBLAS library, where one is installed that can be used; 1: every
+//                         larger one is, not just those in which it was measured to be faster
 //   WEFT_CUDNN            0: no convolution is given to cuDNN, where it is installed
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
@@ -31,6 +32,7 @@ struct ProcessOptions {
   int kernel_optimization = 3;  // -O of generated kernels; part of their key
   std::string isa;              // empty: the widest that the CPU has
   bool onednn = true;
+  int cblas = -1;  // -1: what is measured to be faster
   bool cuda_graphs = true;
   bool cudnn = true;
   bool nvrtc_check = false;

@@ -40,7 +40,7 @@ class OneDnnProvider final : public Provider {
     return library && runtime::onednn::is_fast(*library, dtype);
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
-    return runtime::onednn::Product::reads(shape, strides);
+    return runtime::ProductTiles::reads(shape, strides);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     const runtime::onednn::Library* library = runtime::onednn::library();
@@ -48,15 +48,6 @@ class OneDnnProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(candidate.result().type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
-  }
-
- private:
-  // Of known sizes; else 0.
-  static std::int64_t multiplications(const Node& node) {
-    const Shape &a = type_of(node.operands[0]).shape, &result = node.type.shape;
-    const Dim count = result.element_count(), depth = a[a.rank() - 1];
-    if (!count.is_constant() || !depth.is_constant()) return 0;
-    return count.constant() * depth.constant();
   }
 };
 

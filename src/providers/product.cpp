@@ -10,6 +10,13 @@ bool has_unit_stride(const Shape& shape, std::span<const Dim> strides) {
   return false;
 }
 
+std::int64_t multiplications(const Node& node) {
+  const Shape &a = type_of(node.operands[0]).shape, &result = node.type.shape;
+  const Dim count = result.element_count(), depth = a[a.rank() - 1];
+  if (!count.is_constant() || !depth.is_constant()) return 0;
+  return count.constant() * depth.constant();
+}
+
 Product::Product(const Candidate& candidate) {
   Contraction& c = contraction_;
   const PlacedValue &a = candidate.operands[0], &b = candidate.operands[1], &result = candidate.result();

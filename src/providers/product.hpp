@@ -8,6 +8,9 @@ namespace weft::providers {
 // Rows or columns without gaps between their elements: where the product's own axes are the last two.
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides);
 
+// Multiplications of a matmul of known sizes; else 0.
+std::int64_t multiplications(const Node& node);
+
 class Product : public Payload {
  public:
   explicit Product(const Candidate& candidate);

@@ -12,7 +12,7 @@ TEST_CASE("options come from the environment") {
   const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
   const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
   const KeepVariable optimization("WEFT_KERNEL_OPTIMIZATION", "1"), nvrtc("WEFT_NVRTC_CHECK", "1");
-  const KeepVariable onednn("WEFT_ONEDNN", "0");
+  const KeepVariable onednn("WEFT_ONEDNN", "0"), cblas("WEFT_CBLAS", "1");
   const KeepVariable cuda_graphs("WEFT_CUDA_GRAPHS", "0");
   const KeepVariable memory("WEFT_MEMORY_LIMIT", "5000000000");
   const KeepVariable passes("WEFT_SKIP_PASSES", "dead_code,,fold_constants");
@@ -27,6 +27,7 @@ TEST_CASE("options come from the environment") {
   CHECK(options.kernel_optimization == 1);
   CHECK(options.nvrtc_check);
   CHECK_FALSE(options.onednn);
+  CHECK(options.cblas == 1);
   CHECK_FALSE(options.cuda_graphs);
   CHECK(options.skip_passes == std::vector<std::string>{"dead_code", "fold_constants"});
 }
@@ -43,6 +44,7 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
                                     {"WEFT_KERNEL_OPTIMIZATION", "4"},
                                     {"WEFT_NVRTC_CHECK", "2"},
                                     {"WEFT_ONEDNN", "no"},
+                                    {"WEFT_CBLAS", "-1"},
                                     {"WEFT_CUDA_GRAPHS", "2"},
                                     {"WEFT_CACHE", "yes"}}) {
     CAPTURE(name);
@@ -57,6 +59,7 @@ TEST_CASE("a value that makes no sense is warned about and ignored") {
     CHECK(options.kernel_optimization == usual.kernel_optimization);
     CHECK_FALSE(options.nvrtc_check);
     CHECK(options.onednn);
+    CHECK(options.cblas == usual.cblas);
     CHECK(options.cuda_graphs);
     CHECK(options.cache);
     CHECK(capture.count(weft::concat_text(name, "='", value, "'")) == 1);

@@ -12,6 +12,7 @@
 #include "providers/provider.hpp"
 #include "record/composite.hpp"
 #include "record/record.hpp"
+#include "runtime/host/cblas.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/plan.hpp"
 #include "schedule/schedule.hpp"
@@ -100,6 +101,8 @@ TEST_CASE("of two offers the cheaper one is taken, and of a product the schedule
     CHECK(library->payload->text().starts_with(" [1024,1024] x [1024,1024] by oneDNN 2."));
     if (library->nanoseconds.constant() < ours->nanoseconds.constant()) cheapest = library->payload->text();
   }
+  if (providers::cblas_matmul().takes(candidate.node, host))  // WEFT_CBLAS=1
+    cheapest = providers::cblas_matmul().offer(candidate)->payload->text();
   CHECK(providers::all().best(candidate).payload->text() == cheapest);
   CHECK(make_schedule(graph, host, providers::all()).steps[0].payload->text() == cheapest);
 }
@@ -121,6 +124,48 @@ TEST_CASE("oneDNN gets no small product, none of other dtypes, and none on a CPU
   options().isa = "avx2";  // what it then does is what the rest of the library may do
   CHECK_FALSE(takes(DType::f32, 1024));
   options().isa.clear();
+}
+
+TEST_CASE(
+    "CBLAS gets deep products of few rows, every larger one where it is asked for, and none where it is left out") {
+  const ProcessOptions before = options();
+  options().isa.clear();
+  options().cblas = 1;
+  const bool installed = runtime::cblas::library() != nullptr;
+  if (!installed) MESSAGE("no CBLAS library that can be used is installed");
+  Recording r;
+  const auto product = [&](DType dtype, std::int64_t m, std::int64_t k, std::int64_t n) {
+    return matmul(r.input(dtype, {m, k}), r.input(dtype, {k, n}));
+  };
+  const auto takes = [&](const Tensor& product) { return providers::cblas_matmul().takes(*product.node(), host); };
+  const bool measured = installed && runtime::cblas::library()->is_measured && host_isa() == Isa::avx2;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor deep = product(dtype, 64, 4096, 512), square = product(dtype, 256, 256, 256),
+                 small = product(dtype, 32, 32, 32);
+    for (const int asked : {-1, 0, 1}) {
+      options().cblas = asked;
+      CHECK(takes(deep) == (asked == 1 ? installed : asked == -1 && measured));
+      CHECK(takes(square) == (asked == 1 && installed));
+      CHECK_FALSE(takes(small));
+      if (!takes(deep)) continue;
+      for (const bool by_rows : {true, false}) {
+        PlacedValue a{type_of(deep.node()->operands[0]), 0, 0, {4096, 1}};
+        if (!by_rows) a.strides = {1, 64};
+        const Candidate candidate{*deep.node(),
+                                  host,
+                                  {a, {type_of(deep.node()->operands[1]), 1, 0, {512, 1}}},
+                                  {{type_of(deep), 2, 0, {512, 1}}}};
+        CHECK(providers::cblas_matmul().offer(candidate).has_value() == (by_rows || asked == 1));
+      }
+    }
+    CHECK_FALSE(providers::cblas_matmul().takes(*square.node(), gpu));
+    const std::string text = make_schedule(r.graph({square}), host, providers::all()).steps[0].payload->text();
+    CHECK(text.starts_with(" [256,256] x [256,256]"));
+    if (installed) CHECK(text.ends_with(" by " + runtime::cblas::library()->name));
+  }
+  CHECK_FALSE(takes(product(DType::i64, 256, 256, 256)));
+  CHECK_FALSE(takes(product(DType::f16, 256, 256, 256)));
+  options() = before;
 }
 
 namespace {

@@ -160,6 +160,29 @@ TEST_CASE("a fork does not wait for a compiler that another thread asks for its 
   other.join();
 }
 
+TEST_CASE("a fork waits for threads that are NotForking, and others that want to be wait for the fork") {
+  std::atomic<bool> done = false;
+  std::atomic<int> inside = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      while (!done) {
+        const weft::NotForking not_forking;
+        ++inside;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        --inside;
+      }
+    });
+  while (inside == 0) std::this_thread::yield();
+  for (int i = 0; i < 20; ++i)
+    CHECK(in_child([&] {
+            const weft::NotForking free_here;
+            return inside == 0;
+          }) == 0);
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_CASE("mutexes of the process are taken in their order") {
   using weft::LockOrder;
   const auto lock = [](LockOrder place) { return std::unique_lock(weft::process_mutex(place)); };

@@ -3,9 +3,9 @@
 #pragma once
 #include <cstddef>
 #include <memory>
-#include <vector>
 
 #include "runtime/host/onednn_task.hpp"
+#include "runtime/host/product_tiles.hpp"
 #include "runtime/product_numbers.hpp"
 #include "runtime/step.hpp"
 
@@ -16,38 +16,23 @@ namespace onednn {
 // One product, its primitives made. Several threads may run it at once.
 class Product {
  public:
-  // Whether an operand of these sizes and strides can be read: unit stride along one axis of the product's two, and no
-  // element twice.
-  static bool reads(const Shape& shape, std::span<const Dim> strides);
   // Of f32 or bf16. Null where the sizes are not known or the library refuses the product.
   static std::shared_ptr<const Product> make(const Library& library, const Contraction& contraction);
   // On as many threads as a parallel loop has now.
-  std::size_t workspace() const;
+  std::size_t workspace() const { return tiles_.workspace(scratch_); }
   // `now` says where the result lies, which may not have been known before.
   void run(const Matmul& now, const void* a, const void* b, void* c, std::span<std::byte> workspace) const;
 
  private:
   using Int = std::int64_t;
-  struct Operand {
-    Int row = 0, column = 0;
-    std::vector<Int> batch;  // strides
-    Int at(const std::vector<Int>& sizes, Int item, Int i, Int j) const;
-  };
-  Product() = default;
+  Product(const Library& library, ProductTiles tiles) : library_(library), tiles_(std::move(tiles)) {}
   std::shared_ptr<const Task> make_tile(Int rows, Int columns) const;
-  bool cut();
-  Int tiles() const;
-  std::size_t result_bytes() const;  // of the workspace
+  bool make_tiles();
 
-  const Library* library_ = nullptr;
-  DType dtype_ = DType::f32;
-  bool swapped_ = false;  // c^T = b^T a^T, where c lies by columns
-  bool copies_ = false;   // the result is computed by rows, then put where it belongs
-  Int m_ = 0, n_ = 0, k_ = 0, items_ = 1, rows_ = 0, columns_ = 0;  // the last two: of a tile
-  std::vector<Int> batch_;                                          // sizes
-  Operand a_, b_, c_;
+  const Library& library_;
+  ProductTiles tiles_;
   std::size_t scratch_ = 0;                  // bytes that a tile wants
-  std::shared_ptr<const Task> whole_[2][2];  // by whether the tile is at the lower and at the right end
+  std::shared_ptr<const Task> whole_[2][2];  // by whether the tile is as high and as wide as the last ones
 };
 
 }  // namespace onednn

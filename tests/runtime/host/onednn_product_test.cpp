@@ -129,7 +129,7 @@ TEST_CASE("oneDNN's products equal naive ones") {
 TEST_CASE("oneDNN refuses operands whose elements lie apart, repeat or run backwards") {
   using Dims = std::vector<Dim>;
   const Dim sizes[] = {4, 8};
-  const auto reads = [&](const Dims& strides) { return Product::reads(Shape(sizes, 2), strides); };
+  const auto reads = [&](const Dims& strides) { return runtime::ProductTiles::reads(Shape(sizes, 2), strides); };
   CHECK(reads({8, 1}));
   CHECK(reads({11, 1}));
   CHECK(reads({1, 4}));

@@ -1,0 +1,45 @@
+#include "runtime/host/cblas_product.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace weft::runtime::cblas {
+
+std::shared_ptr<const Product> Product::make(const Library& library, const Contraction& contraction) {
+  std::optional<ProductTiles> tiles = ProductTiles::make(contraction);
+  if (!tiles || tiles->copies || (tiles->dtype != DType::f32 && tiles->dtype != DType::f64)) return nullptr;
+  const std::shared_ptr<Product> product(new Product(library, *std::move(tiles)));
+  const ProductTiles& it = product->tiles_;
+  std::int64_t most = std::max({it.m, it.n, it.k});
+  // The stride of an axis of one element says nothing, and the library wants it to be in order too.
+  const auto lie = [&](std::int64_t height, std::int64_t width, const ProductTiles::Operand& operand) {
+    const bool by_rows = (operand.column == 1 || width == 1) && (operand.row >= width || height == 1);
+    const std::int64_t step = by_rows ? (height == 1 ? width : operand.row) : (width == 1 ? height : operand.column);
+    most = std::max(most, step);
+    return Lie{by_rows ? Library::as_it_is : Library::transposed, static_cast<int>(step)};
+  };
+  product->a_ = lie(it.m, it.k, it.a);
+  product->b_ = lie(it.k, it.n, it.b);
+  product->c_ = lie(it.m, it.n, it.c);
+  return most <= std::numeric_limits<int>::max() ? product : nullptr;
+}
+
+template <class T>
+void Product::run_tile(Library::Gemm<T> gemm, const ProductTiles::Tile& tile) const {
+  gemm(Library::row_major, a_.transpose, b_.transpose, static_cast<int>(tile.rows), static_cast<int>(tile.columns),
+       static_cast<int>(tiles_.k), 1, static_cast<const T*>(tile.a), a_.step, static_cast<const T*>(tile.b), b_.step, 0,
+       static_cast<T*>(tile.c), c_.step);
+}
+
+void Product::run(const void* a, const void* b, void* c) const {
+  tiles_.run(
+      {}, a, b, c, {}, 0,
+      [](void* context, const ProductTiles::Tile& tile) {
+        const Product& it = *static_cast<const Product*>(context);
+        const Call call(it.library_);
+        it.tiles_.dtype == DType::f32 ? it.run_tile(it.library_.sgemm, tile) : it.run_tile(it.library_.dgemm, tile);
+      },
+      const_cast<Product*>(this));
+}
+
+}  // namespace weft::runtime::cblas
