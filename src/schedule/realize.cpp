@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 constexpr std::size_t most_loads = 8, most_readers = 8;
-constexpr std::size_t most_operations = 24;
+constexpr std::size_t most_operations = 24, most_slow_functions = 2;
 constexpr int most_uses = 1000;
 
 // Of what a value is computed where it is read by a kernel that does not hold it.
@@ -17,7 +17,8 @@ struct Recipe {
   std::vector<std::uint32_t> from;         // values in memory, and reductions that would be stored for it
   std::vector<std::uint32_t> nodes = {};   // what is computed, each once, for an element
   std::vector<std::uint32_t> shared = {};  // of these, what others in the value's own kernel read as well
-  bool slow = false;                       // has a slow function
+  std::size_t expanded = 0;                // nodes, each as often as it is read
+  bool moves = false;                      // reads what is below at other indices: each of them computes it
   bool once = false;                       // has work that is never done twice
   bool tests = false;                      // asks where an element is, as a pad does
   bool known = true;                       // else it is too long
@@ -134,7 +135,8 @@ class Realizer {
     for (const Tensor& operand : node(i).inputs()) {
       const Recipe& below = recipes_[operand.node()->index];
       recipe.known &= below.known;
-      recipe.slow |= below.slow;
+      recipe.expanded = std::min(recipe.expanded + below.expanded, 2 * most_operations);
+      recipe.moves |= below.moves;
       recipe.once |= below.once;
       recipe.tests |= below.tests;
       add(recipe.from, below.from);
@@ -144,11 +146,12 @@ class Realizer {
     const OpKind kind = info(node(i).op).kind;
     if (!is_view(node(i).op) && kind != OpKind::leaf) {
       recipe.nodes.push_back(i);
+      recipe.expanded += node(i).op == Op::concat ? node(i).operand_count : 1;
       recipe.tests |= is_part(i);
-      (is_pointwise(node(i).op) ? recipe.slow : recipe.once) |= is_slow(node(i));
+      recipe.once |= !is_pointwise(node(i).op) && is_slow(node(i));
     }
-    std::size_t operations = 0;
-    for (const std::uint32_t n : recipe.nodes) operations += node(n).op == Op::concat ? node(n).operand_count : 1;
+    recipe.moves |= is_part(i) || node(i).op == Op::slice || node(i).op == Op::windows || node(i).op == Op::permute;
+    const std::size_t operations = recipe.moves ? recipe.expanded : recipe.nodes.size();
     recipe.known &= recipe.from.size() <= most_loads && operations <= most_operations;
     if (!recipe.known) recipe.from.clear(), recipe.nodes.clear(), recipe.shared.clear();
     return recipe;
@@ -156,6 +159,11 @@ class Realizer {
   static void add(std::vector<std::uint32_t>& all, const std::vector<std::uint32_t>& more) {
     for (const std::uint32_t each : more)
       if (std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
+  }
+  std::size_t slow_functions(const Recipe& recipe) const {
+    return static_cast<std::size_t>(std::count_if(recipe.nodes.begin(), recipe.nodes.end(), [&](std::uint32_t n) {
+      return is_pointwise(node(n).op) && is_slow(node(n));
+    }));
   }
   // For an element, in bytes.
   double work(const std::vector<std::uint32_t>& nodes) const {
@@ -183,9 +191,11 @@ class Realizer {
     double computed = 0;
     for (const int kernel : readers.kernels) computed += std::max(times(kernel), walked_by(kernel) * readers.places);
     const bool once = !readers.inside && readers.kernels.size() < most_readers && computed <= own;
-    if (recipe.once && (!once || !recipe.shared.empty())) return false;
-    // A slow function is done again where that is less than its value, but not at more elements than there are.
-    if (recipe.slow && (readers.stretched || readers.places > 0) && computed > own) return false;
+    // A few slow functions are done again where that is less than their value, but not at more elements than there are.
+    const bool only_moved = once && recipe.shared.empty();
+    const std::size_t slow = slow_functions(recipe);
+    if ((recipe.once || slow > (recipe.moves ? 0 : most_slow_functions)) && !only_moved) return false;
+    if (slow > 0 && (readers.stretched || readers.places > 0) && computed > own) return false;
     const bool alive =
         alive_[static_cast<std::size_t>(group)] ||
         !std::all_of(recipe.from.begin(), recipe.from.end(), [&](auto value) { return has_memory(value); });

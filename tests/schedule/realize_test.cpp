@@ -81,3 +81,19 @@ TEST_CASE("a slow value of which little is read is computed where it is read") {
   const Tensor x = matmul(t.f32(256, 256), t.f32(256, 256)), slow = tanh(x);
   CHECK(temporary_bytes(t.schedule({slice(slow, 0, 0, 4), slice(slow, 0, 8, 12), slice(slow, 0, -4)})) == whole);
 }
+
+// Each shifted reading of a value computes it at another index: level by level twice as often.
+TEST_CASE("what is computed again through slices and pads stays small") {
+  Traced t;
+  Tensor sliced = t.f32(4096), padded = t.f32(4096);
+  for (int level = 0; level < 12; ++level) {
+    const Dim n = sliced.size(0);
+    sliced = slice(sliced, 0, 1, n) * slice(sliced, 0, 0, n - Dim(1));
+    padded = pad(slice(padded, 0, 1, 4096), 0, 0, 1) + pad(slice(padded, 0, 0, 4095), 0, 1, 0) * 2;
+  }
+  for (const Tensor& result : {sliced, padded}) {
+    const Schedule schedule = t.schedule({result});
+    for (const Step& step : schedule.steps)
+      if (step.payload->kernel()) CHECK(step.payload->kernel()->body.size() < 300);
+  }
+}
