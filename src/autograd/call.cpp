@@ -27,8 +27,6 @@ void drop_unread_inputs(Callee& callee) {
   callee.body = make_graph(std::move(kept), std::move(callee.body.outputs), {});
 }
 
-const Type& result_type(const Node& node, unsigned i) { return i == 0 ? node.type : node.more->types[i - 1]; }
-
 void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span<const Tensor> gradients,
                         std::span<const unsigned char> wanted, const Place& place, std::span<Tensor> given) {
   std::vector<Tensor> variables, values, seeds, effects;
@@ -52,7 +50,8 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   const std::uint32_t trace = recorder().trace()->id;
   std::vector<Tensor> arguments, results, seeds(gradients.size()), given(call.operand_count), outputs;
   for (const Tensor& operand : call.inputs()) arguments.push_back(scope.input(type_of(operand)));
-  for (unsigned i = 0; i < call.output_count; ++i) results.push_back(scope.input(result_type(call, i)));
+  results.push_back(scope.input(call.type));
+  for (const Type& type : call.more_types()) results.push_back(scope.input(type));
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
   if (of->derivative)

@@ -97,4 +97,13 @@ Tensor composite(const Called& called, Loc loc, F f, Operands... operands) {
   return composite_with(nullptr, called, loc, f, std::move(operands)...);
 }
 
+// Inside a composite 16-bit floats are f32, and are rounded once at its end; integers become f32.
+template <class F>
+Tensor in_wide(const Tensor& value, F compute) {
+  const DType dtype = type_of(value).dtype, wide = is_floating(dtype) ? computed_in(dtype) : DType::f32;
+  if (dtype == wide) return compute(value);
+  const Tensor result = compute(cast(value, wide));
+  return is_floating(dtype) ? cast(result, dtype) : result;
+}
+
 }  // namespace weft

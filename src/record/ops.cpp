@@ -226,17 +226,6 @@ Tensor square(At x) {
   Tensor value = resolve(x, "square");
   return value * value;
 }
-namespace {
-// Inside a composite 16-bit floats are f32: it rounds once. Integers become f32 first.
-template <class F>
-Tensor in_wide(const Tensor& value, F compute) {
-  const DType dtype = type_of(value).dtype, wide = is_floating(dtype) ? computed_in(dtype) : DType::f32;
-  if (dtype == wide) return compute(value);
-  const Tensor result = compute(cast(value, wide));
-  return is_floating(dtype) ? cast(result, dtype) : result;
-}
-}  // namespace
-
 Tensor gelu(At x, Gelu form) {
   const auto& expression = form == Gelu::exact ? own_expressions().gelu : own_expressions().gelu_tanh;
   const auto apply = [&](const At& x) {

@@ -107,8 +107,7 @@ Tensor in_f32(Tensor value, const char* operation, Loc loc, Compute compute) {
   const DType dtype = type_of(value).dtype;
   if (!is_floating(dtype))
     fail(operation, loc, "needs a floating dtype, it is ", to_string(type_of(value)), ": cast it first");
-  if (dtype != DType::f16 && dtype != DType::bf16) return compute(value);
-  return cast(compute(cast(value, DType::f32)), dtype);
+  return in_wide(value, compute);
 }
 
 // A composite over some axes of a floating value.
