@@ -10,7 +10,6 @@
 // time. Loops accumulate in a Sym: `Sym sum = 0; for (double c : coefficients) sum = sum * x + c;`. Several results are
 // returned as a std::tuple, or as pack(a, b, ...); the call gives a std::tuple of Tensors.
 #pragma once
-#include <atomic>
 #include <tuple>
 
 #include "weft/detail/expr_lanes.hpp"
@@ -99,12 +98,15 @@ template <class F>
 struct ScalarFunction {
   using Arguments = typename MakePlaces<scalar_arity<F>()>::type;
   static const ElementwiseDefinition& definition() {
-    static constinit std::atomic<const ElementwiseDefinition*> kept{nullptr};
-    const ElementwiseDefinition* known = kept.load(std::memory_order_acquire);
-    if (!known) {  // threads that come at once may each keep one: the first wins, and a forked child waits for none
+    // Builtins, since <atomic> takes g++ 130 ms. Threads that come at once may each keep one: the first wins, and a
+    // forked child waits for none.
+    static constinit const ElementwiseDefinition* kept = nullptr;
+    const ElementwiseDefinition* known = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
+    if (!known) {
       auto tape = write_tape<F>(Arguments());
       const ElementwiseDefinition* fresh = &keep_definition(tape.definition());
-      known = kept.compare_exchange_strong(known, fresh, std::memory_order_acq_rel) ? fresh : known;
+      const bool first = __atomic_compare_exchange_n(&kept, &known, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+      if (first) known = fresh;
     }
     return *known;
   }
