@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "runtime/cache.hpp"
-#include "runtime/happens_before.hpp"
 #include "runtime/host/compiler.hpp"
 #include "runtime/parallel.hpp"
+#include "tests/runtime/happens_before.hpp"
 #include "tests/runtime/support.hpp"
 
 using weft::test::KeepOptions;

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/happens_before.hpp"
+#include "tests/runtime/happens_before.hpp"
 #include "tests/runtime/support.hpp"
 
 using weft::num_threads;

@@ -1,5 +1,5 @@
-// What ThreadSanitizer is told of libgomp, which orders a parallel region after what stood before it, and before what
-// follows, by futexes that the sanitizer does not see. Nothing in other builds.
+// What ThreadSanitizer is told of a parallel region that a test writes itself: libgomp orders it after what stood
+// before it, and before what follows, by futexes that the sanitizer does not see. Nothing in other builds.
 #pragma once
 
 #ifdef __SANITIZE_THREAD__
