@@ -112,8 +112,19 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
                                                     Backend backend) {
   auto made = std::make_shared<Specialization>();
   const Function& function = call.function;
+  const auto trace = [&] { return take_trace(call.signature, symbols, call.body, call.body_context, call.loc); };
+  if (!symbols.empty() && function.options.dynamic.sizes == Dynamic::Sizes::that_differ) {
+    // What fails with symbols that nobody asked for fails again with numbers, and says them; or it does not fail.
+    try {
+      made->traced = trace();
+    } catch (const Error&) {
+      symbols.clear();
+      made->traced = trace();
+    }
+  } else {
+    made->traced = trace();
+  }
   made->symbolic = !symbols.empty();
-  made->traced = take_trace(call.signature, symbols, call.body, call.body_context, call.loc);
   const Graph& graph = made->traced.graph;
   check_marks(call, symbols, graph);
   made->guards = make_guards(made->traced, std::move(symbols), call.scratch.words);

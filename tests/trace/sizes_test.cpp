@@ -100,6 +100,13 @@ TEST_CASE("a training step over batches with an odd last one: two compilations")
   CHECK(specialization_count(step) == 2);
 }
 
+TEST_CASE("what fails with symbols says the sizes of the call, and what needs numbers has them") {
+  auto f = compile([](const Tensor& x, const Tensor& y) { return x + y; });
+  f(ones({3}), ones({3}));
+  CHECK(contains(message_of([&] { f(ones({4}), ones({5})); }), "shapes do not broadcast: f32[4] x f32[5]"));
+  CHECK(numbers_of(f(ones({4}), ones({4}))) == Numbers(4, 2));
+}
+
 TEST_CASE("mark_dynamic: symbolic from the first call, within its bounds") {
   auto f = compile([](const Tensor& x) { return x * x.size(0); });
   const auto marked = [](std::int64_t rows, std::int64_t least = 2, std::int64_t greatest = 100) {
