@@ -294,6 +294,25 @@ Tensor bincount(At index, Dim count);
 // How many elements lie in each of equal bins from `least` to `greatest`, which is in the last one; others do not
 // count. In the dtype of x.
 Tensor histc(At x, std::int64_t bins, double least, double greatest);
+// ---- order: along an axis; equal elements stay in their order, NaN counts as the greatest ---------------------------
+struct ValuesAndIndices {
+  Tensor values, indices;  // i64
+  WEFT_MEMBERS(values, indices)
+};
+Tensor argsort(At x, int axis = -1, bool descending = false);
+ValuesAndIndices sort(At x, int axis = -1, bool descending = false);
+// The `count` greatest (or least) elements, the greatest (least) first. Throws where there are not so many.
+ValuesAndIndices topk(At x, Dim count, int axis = -1, bool largest = true);
+// The k-th least element, counted from 1, and where it is; the axis goes unless keepdim.
+ValuesAndIndices kthvalue(At x, std::int64_t k, int axis = -1, bool keepdim = false);
+// The element in the middle, the lower one of two; NaN where there is one. The axis goes unless keepdim.
+ValuesAndIndices median(At x, int axis, bool keepdim = false);
+Tensor median(At x);
+// Between 0 (the least element) and 1 (the greatest), between two elements by their distance; NaN where there is one.
+// Floating. The axis becomes a number, and goes unless keepdim.
+Tensor quantile(At x, double q, int axis, bool keepdim = false);
+Tensor quantile(At x, double q);
+
 // [...] of integers in [0, classes) to [..., classes], 1 where the class is the index. Indices out of range are an
 // error.
 Tensor one_hot(At index, Dim classes, DType dtype = DType::f32);

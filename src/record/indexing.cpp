@@ -1,5 +1,8 @@
 // Public functions that read and add at positions which are data, over gather and scatter_add of rows: positions along
-// any axis become positions in the flattened tensor.
+// any axis become positions in the flattened tensor. And what is sorted: positions first, then the elements there.
+#include <cmath>
+#include <limits>
+
 #include "base/fail.hpp"
 #include "record/composite.hpp"
 
@@ -119,6 +122,107 @@ Tensor index_add(At x, int axis, At index, At source) {
   const Tensor first = movedim(value, normal, 0);
   const Tensor sum = first + added(places, movedim(updates, normal, 0), value, type_of(first).shape, call.loc());
   return movedim(sum, 0, normal);
+}
+
+// ---- order --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// An axis that exists, of a tensor that has one.
+int order_axis(const char* name, const Tensor& value, int axis, Loc loc) {
+  return normalize_axis(name, axis, type_of(value).shape.rank(), loc);
+}
+Tensor order_of(const Tensor& value, int axis, bool descending, Loc loc) {
+  const DType dtype = type_of(value).dtype;
+  const Tensor sorted = cast(movedim(value, axis, -1), dtype == DType::boolean ? DType::u8 : computed_in(dtype));
+  return movedim(record(Op::argsort, {sorted}, Order{descending}, {}, loc), -1, axis);
+}
+ValuesAndIndices at_position(const Tensor& value, const Tensor& order, int axis, Dim position, bool keepdim) {
+  const Tensor picks = narrow(order, axis, position, 1), values = gather(value, axis, picks);
+  if (keepdim) return {values, picks};
+  return {squeeze(values, axis), squeeze(picks, axis)};
+}
+// What has a NaN in it is NaN.
+Tensor or_nan(const Tensor& values, const Tensor& of, int axis, bool keepdim) {
+  if (!is_floating(type_of(of).dtype)) return values;
+  return where(any(isnan(of), axis, keepdim), std::numeric_limits<double>::quiet_NaN(), values);
+}
+
+}  // namespace
+
+Tensor argsort(At x, int axis, bool descending) {
+  LooseComposite call("argsort", x.loc);
+  const Tensor value = resolve(x, "argsort");
+  return order_of(value, order_axis("argsort", value, axis, call.loc()), descending, call.loc());
+}
+
+ValuesAndIndices sort(At x, int axis, bool descending) {
+  LooseComposite call("sort", x.loc);
+  const Tensor value = resolve(x, "sort");
+  const int normal = order_axis("sort", value, axis, call.loc());
+  const Tensor order = order_of(value, normal, descending, call.loc());
+  return {gather(value, normal, order), order};
+}
+
+ValuesAndIndices topk(At x, Dim count, int axis, bool largest) {
+  LooseComposite call("topk", x.loc);
+  const Tensor value = resolve(x, "topk");
+  const int normal = order_axis("topk", value, axis, call.loc());
+  if (count < Dim(0) || count > type_of(value).shape[normal])
+    fail("topk", call.loc(), dims::to_string(count), " elements of axis ", axis, " of ", to_string(type_of(value)));
+  const Tensor order = narrow(order_of(value, normal, largest, call.loc()), normal, 0, count);
+  return {gather(value, normal, order), order};
+}
+
+ValuesAndIndices kthvalue(At x, std::int64_t k, int axis, bool keepdim) {
+  LooseComposite call("kthvalue", x.loc);
+  const Tensor value = resolve(x, "kthvalue");
+  const int normal = order_axis("kthvalue", value, axis, call.loc());
+  if (k < 1 || Dim(k) > type_of(value).shape[normal])
+    fail("kthvalue", call.loc(), "element ", k, ", from 1, of axis ", axis, " of ", to_string(type_of(value)));
+  return at_position(value, order_of(value, normal, false, call.loc()), normal, k - 1, keepdim);
+}
+
+ValuesAndIndices median(At x, int axis, bool keepdim) {
+  LooseComposite call("median", x.loc);
+  const Tensor value = resolve(x, "median");
+  const int normal = order_axis("median", value, axis, call.loc());
+  const Dim size = type_of(value).shape[normal];
+  if (size == Dim(0)) fail("median", call.loc(), "of no elements: ", to_string(type_of(value)));
+  auto [values, indices] =
+      at_position(value, order_of(value, normal, false, call.loc()), normal, (size - Dim(1)) / Dim(2), keepdim);
+  if (!is_floating(type_of(value).dtype)) return {values, indices};
+  // A NaN is the result where there is one, with its place.
+  const Tensor nans = isnan(value), first = argmax(cast(nans, DType::u8), normal, keepdim);
+  return {or_nan(values, value, normal, keepdim), where(any(nans, normal, keepdim), first, indices)};
+}
+Tensor median(At x) {
+  LooseComposite call("median", x.loc);
+  const Tensor value = resolve(x, "median");
+  return median(flatten(value), 0).values;
+}
+
+Tensor quantile(At x, double q, int axis, bool keepdim) {
+  LooseComposite call("quantile", x.loc);
+  const Tensor value = resolve(x, "quantile");
+  const int normal = order_axis("quantile", value, axis, call.loc());
+  if (!is_floating(type_of(value).dtype))
+    fail("quantile", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)));
+  if (!(q >= 0 && q <= 1)) fail("quantile", call.loc(), "q is ", q, ", which is not in 0 to 1");
+  const Dim size = type_of(value).shape[normal];
+  if (size == Dim(0)) fail("quantile", call.loc(), "of no elements: ", to_string(type_of(value)));
+  const Tensor order = order_of(value, normal, false, call.loc());
+  const double place = q * static_cast<double>(static_cast<std::int64_t>(size) - 1), low = std::floor(place);
+  const auto at = [&](double position) {
+    return at_position(value, order, normal, static_cast<std::int64_t>(position), keepdim).values;
+  };
+  const Tensor from = at(low), between = place == low ? from : from + (at(low + 1) - from) * (place - low);
+  return or_nan(between, value, normal, keepdim);
+}
+Tensor quantile(At x, double q) {
+  LooseComposite call("quantile", x.loc);
+  const Tensor value = resolve(x, "quantile");
+  return quantile(flatten(value), q, 0);
 }
 
 Tensor bincount(At index, Dim count) {

@@ -225,6 +225,10 @@ std::vector<Case> structural_cases() {
        [](X x) {
          return square(scatter_add(x[0], 1, x[2], x[1])) + index_add(x[0], 0, x[2][0], slice(x[1], 0, 0, 2));
        }},
+      {"argsort", {m}, [](X x) { return square(x[0]) * cast(argsort(x[0], 0), DType::f64); }},
+      {"sort, topk and quantile",
+       {m},
+       [](X x) { return square(sort(x[0], 1, true).values) + topk(x[0], 3, 0).values + quantile(x[0], 0.4); }},
       {"masked_fill", {m}, [](X x) { return square(masked_fill(x[0], x[0] > 0.5, 2)); }},
       {"layer_norm",
        {m, numbers(Shape::of(4), 0.5, 2, 7), numbers(Shape::of(4), -1, 1, 8)},

@@ -1,5 +1,7 @@
 // Functions that rearrange, contract and index: against the numbers that PyTorch gives, in every way that there is to
 // run them; with symbolic sizes; and what they say to arguments that do not fit.
+#include <limits>
+
 #include "tests/trace/support.hpp"
 #include "weft/ops.hpp"
 
@@ -129,6 +131,58 @@ TEST_CASE("sums of products over labels as PyTorch does") {
       counted({3, 4}), counted({2, 3}), counted({2, 3, 4}), counted({2, 4, 2}), counted({3, 3}), counted({2, 3, 3}));
 }
 
+TEST_CASE("sorted as PyTorch does: NaN is the greatest, equal elements stay in their order") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  check_every_way(
+      [](const Tensor& x, const Tensor& y, const Tensor& n) {
+        return Answers{{argsort(x), "1 4 0 3 2 3 4 1 2 0"},
+                       {argsort(x, -1, true), "2 0 3 4 1 0 1 2 3 4"},
+                       {sort(x, 0).values, "3 -1 2 -0 0 inf 2 nan 3 0"},
+                       {sort(x, 0, true).indices, "1 1 0 0 0 0 0 1 1 1"},
+                       {argsort(y), "1 4 2 0 3 3 1 2 0 4"},
+                       {argsort(y, -1, true), "0 3 2 4 1 4 0 1 2 3"},
+                       {sort(y, 0).values, "3 -1 2 -1 0 5 2 2 3 7"},
+                       {sort(y, 0, true).indices, "1 1 0 0 1 0 0 1 1 0"},
+                       {argsort(n), "1 2 0 2 0 1"},
+                       {argsort(n, -1, true), "0 1 2 1 0 2"},
+                       {sort(n, 0).values, "0 1 -3 4 9 1"},
+                       {sort(n, 0, true).indices, "0 1 0 1 0 1"},
+                       {topk(y, 3).values, "3 3 2 7 5 2"},
+                       {topk(y, 2, 1, false).values, "-1 0 -1 2"},
+                       {kthvalue(y, 2).values, "0 2"},
+                       {kthvalue(y, 4, 1, true).indices, "0 0"},
+                       {median(y, 1).values, "2 2"},
+                       {median(x, 1).values, "nan 2"},
+                       {median(y), "2"},
+                       {median(n, 0).values, "0 1 -3"},
+                       {median(x), "nan"},
+                       {quantile(y, 0.375, 1), "1 2"},
+                       {quantile(y, 0.5), "2"},
+                       {quantile(x, 0.25, 0, true), "inf -0.25 nan 0.75 0"},
+                       {quantile(y, 1, 0), "5 2 2 3 7"}};
+      },
+      from_list<float>({3, -1, nan, 3, 0, inf, 2, 2, -0.f, 0.f}, {2, 5}),
+      from_list<float>({3, -1, 2, 3, 0, 5, 2, 2, -1, 7}, {2, 5}), reshape(vector({4, 1, 1, 0, 9, -3}), {2, 3}));
+}
+
+TEST_CASE("rows that are long, of every dtype, in symbolic sizes") {
+  for (DType dtype :
+       {DType::boolean, DType::u8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    const Tensor x = cast(reshape((arange(3 * 1000) * 7919) % 253, {3, 1000}), dtype);
+    const auto [values, indices] = sort(x);
+    CHECK(values.dtype() == dtype);
+    const Tensor wide = cast(values, DType::f64);
+    CHECK(all(slice(wide, 1, 1) >= slice(wide, 1, 0, -1)).item<bool>());
+    CHECK(all((slice(wide, 1, 1) != slice(wide, 1, 0, -1)) | (slice(indices, 1, 1) > slice(indices, 1, 0, -1)))
+              .item<bool>());
+    CHECK(all(sort(indices).values == arange(1000)).item<bool>());
+  }
+  check_symbolic([](const Tensor& x) { return topk(sin(x), 2, 0).values + sum(cast(argsort(x, 1, true), DType::f32)); },
+                 {{3, 4}, {5, 2}, {40, 300}});
+  CHECK(argsort(zeros({0, 3})).element_count() == Dim(0));
+  CHECK(topk(zeros({2, 3}), 0).values.element_count() == Dim(0));
+}
+
 TEST_CASE("with symbolic sizes") {
   check_symbolic([](const Tensor& x) { return roll(roll(x, 2, 0), -7, 1) + tril(x, 1) - triu(x, -1); },
                  {{3, 4}, {5, 2}, {7, 7}});
@@ -222,6 +276,12 @@ TEST_CASE("arguments that do not fit are refused with the reason") {
   refused([&] { masked_fill(x, x, 1); }, "[masked_fill] the mask must be bool, it is f32[3,4]");
   refused([&] { bincount(vector({4}), 4).eval(); }, "[bincount] an index is out of range [0, 4)");
   refused([&] { histc(x, 0, 0, 1); }, "[histc] the number of bins is 0");
+  refused([&] { topk(x, 5); }, "[topk] 5 elements of axis -1 of f32[3,4]");
+  refused([&] { kthvalue(x, 0); }, "[kthvalue] element 0, from 1, of axis -1 of f32[3,4]");
+  refused([&] { median(zeros({2, 0}), 1); }, "[median] of no elements: f32[2,0]");
+  refused([&] { quantile(x, 1.5); }, "[quantile] q is 1.5, which is not in 0 to 1");
+  refused([&] { quantile(vector({1}), 0.5); }, "[quantile] needs a floating dtype, it is i64[1]");
+  refused([&] { argsort(zeros({})); }, "[argsort] axis -1 is out of range");
   refused([&] { einsum("ij,jk", {x}); }, "[einsum] the equation 'ij,jk' has 2 operands, and there are 1");
   refused([&] { einsum("ijk->i", {x}); }, "[einsum] 'ijk' names 3 axes of f32[3,4]");
   refused([&] { einsum("ij->k", {x}); }, "[einsum] no operand has the result's label 'k'");
