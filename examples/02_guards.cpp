@@ -25,7 +25,12 @@ int main() {
   scale(x, 3.0f, 1.0);
   report("other plain float ");
 
-  // Asked for up front, sizes are symbols: one specialization serves them all.
+  scale(ones({17, 10}), 3.0f, 1.0);
+  scale(ones({5, 10}), 3.0f, 1.0);
+  report("two more batches  ");
+
+  // A size that differs becomes a symbol: one more specialization serves all of them. Asked for up front, all sizes
+  // are.
   auto any_size = compile([](const Tensor& x) { return softmax(x * 2); }, {.dynamic = true});
   for (int rows : {3, 64, 17, 1000}) any_size(ones({rows, 10}));
   std::cout << "dynamic, four batch sizes: " << specialization_count(any_size) << " specialization(s)\n";

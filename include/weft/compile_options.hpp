@@ -1,5 +1,6 @@
 // What compile() can be asked for. Plain data, so that the pipeline reads it without the templates of compile().
 #pragma once
+#include <concepts>
 #include <cstdint>
 
 namespace weft {
@@ -17,12 +18,22 @@ enum class Check : std::uint8_t { sampled, every_call, never };
 // throw (CompileError, Error).
 enum class OnFailure : std::uint8_t { run_eagerly, raise };
 
+// Which sizes of the arguments are symbolic, so that one specialization serves them all: those that differ from an
+// earlier call's (the default: the first call is compiled for its sizes, and the next for any), all, or none. Sizes of
+// Params and Buffers count among those that differ only under `true`. A size of 0 or 1 never is symbolic. mark_dynamic
+// and mark_static (weft/compile.hpp) say it of one size.
+struct Dynamic {
+  enum class Sizes : std::uint8_t { that_differ, all, none } sizes = Sizes::that_differ;
+  constexpr Dynamic() = default;
+  constexpr Dynamic(std::same_as<bool> auto on) : sizes(on ? Sizes::all : Sizes::none) {}
+};
+
 // A call throws Error where the function is refused (a tensor from outside, a handle that outlives it, ...), where
 // Check finds another computation, or where a check of the function itself fails (an index out of range); under `raise`
 // also CompileError for kernels and Error beyond the limit; OutOfMemory where memory ends. State is as before the call
 // then.
 struct CompileOptions {
-  bool dynamic = false;  // every size of 2 or more is symbolic: equal sizes share a symbol
+  Dynamic dynamic = {};
   Check check = Check::sampled;
   Backend backend = Backend::compiled;
   OnFailure on_compile_error = OnFailure::run_eagerly;

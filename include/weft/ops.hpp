@@ -143,6 +143,20 @@ Tensor flip(At x, int axis);
 // compiled function the count of parts is guarded on. Throws where there would be more than 65,535 of them.
 std::vector<Tensor> split(At x, Dim size, int axis = 0);
 
+// The axis, at another place among them.
+Tensor movedim(At x, int from, int to);
+// `length` elements from `start`, which counts from the end where it is negative. Throws where they do not exist.
+Tensor narrow(At x, int axis, Dim start, Dim length);
+// At most `count` parts of equal size along the axis, the last one of what is left. The axis becomes a number.
+std::vector<Tensor> chunk(At x, std::int64_t count, int axis = 0);
+// The elements along the axis, which goes. The axis becomes a number.
+std::vector<Tensor> unbind(At x, int axis = 0);
+// x[..., i + offset] for i = 0, 1, ... of two axes, which go; the diagonal is the last axis.
+Tensor diagonal(At x, std::int64_t offset = 0, int first = 0, int second = 1);
+// Windows of this size along the axis, every `step` elements: the axis counts windows, and a new last one is the
+// window.
+Tensor unfold(At x, int axis, std::int64_t size, std::int64_t step = 1);
+
 // ---- assembling ---------------------------------------------------------------------------------------------------
 // Along an axis that all have (concat; their other sizes are equal), or along a new one (stack; their shapes are
 // equal). Dtypes promote. Throws on no tensors.
@@ -168,6 +182,32 @@ requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_l
 // Zeros before and after along `axis`, and `interior` zeros between neighbours.
 Tensor pad(At x, int axis, Dim before, Dim after, Dim interior = 0);
 
+// What stands before and after the elements: a number; their mirror image, the border not repeated; the border; the
+// elements of the other end.
+enum class Pads : std::uint8_t { constant, reflect, replicate, circular };
+// `widths`: elements before and after the last axis, then before and after the one before it, and so on. Throws where
+// an axis is too short for what is taken from it.
+Tensor pad(At x, Sizes widths, Pads mode = Pads::constant, At fill = 0);
+// Elements that leave at one end come in at the other. Without an axis: of the flattened tensor.
+Tensor roll(At x, Dim shift);
+Tensor roll(At x, Dim shift, int axis);
+// Of the last two axes: zeros above, or below, this diagonal.
+Tensor tril(At x, std::int64_t diagonal = 0);
+Tensor triu(At x, std::int64_t diagonal = 0);
+// A matrix with the vector on a diagonal, or the diagonal of a matrix.
+Tensor diag(At x, std::int64_t offset = 0);
+// The tensor so many times along each axis; axes before the first are new. repeat wants a count for each axis.
+Tensor tile(At x, Sizes times);
+Tensor repeat(At x, Sizes times);
+// Each element so many times, one behind the other.
+Tensor repeat_interleave(At x, Dim times, int axis);
+// For vectors x, y, ...: grids of all their combinations, x along axis 0 and y along axis 1, or under `xy` the other
+// way round.
+enum class Indexing : std::uint8_t { ij, xy };
+std::vector<Tensor> meshgrid(std::span<const Tensor> axes, Indexing indexing = Indexing::ij, Loc loc = Loc::current());
+std::vector<Tensor> meshgrid(std::initializer_list<Tensor> axes, Indexing indexing = Indexing::ij,
+                             Loc loc = Loc::current());
+
 // ---- reductions: over `axes` (default all); keepdim keeps reduced axes as size 1 ------------------------------------
 // Sums and products of bool are i64. Means, variances and norms want a floating dtype; those of f16 and bf16 are
 // computed in f32 and rounded once. amax, amin, argmax and argmin over nothing throw, a sum is 0 and a product 1.
@@ -187,6 +227,11 @@ Tensor all(At x, Axes axes = {}, bool keepdim = false);
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 // A bool is keepdim, as in the other reductions; the correction is 1.
 Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }
+// The square root of the variance.
+Tensor std(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
+Tensor std(At x, Axes axes, std::same_as<bool> auto keepdim) { return weft::std(x, axes, 1.0, keepdim); }
+// The sum of the diagonal of a matrix.
+Tensor trace(At x);
 // Length of a vector: the square root of the sum of squares. Its gradient at 0 is 0.
 Tensor norm(At x, Axes axes = {}, bool keepdim = false);
 inline Tensor max(At x) { return amax(x); }
@@ -195,6 +240,19 @@ inline Tensor min(At x) { return amin(x); }
 // ---- contractions ---------------------------------------------------------------------------------------------------
 // Matrix product of the last two axes; leading axes broadcast; 1-d operands as in NumPy.
 Tensor matmul(At a, At b);
+
+// Sums of products over labelled axes: einsum("bij,bjk->bik", {a, b}). A label that the result lacks is summed over;
+// one that an operand has twice is its diagonal; "..." stands for axes that broadcast. Without "->" the result has the
+// axes of the ellipsis and the labels that occur once, in the order of the alphabet. Operands are multiplied from the
+// left.
+Tensor einsum(const char* equation, std::span<const Tensor> operands, Loc loc = Loc::current());
+Tensor einsum(const char* equation, std::initializer_list<Tensor> operands, Loc loc = Loc::current());
+// Summed over pairs of axes; over the last ones of a and the first ones of b.
+Tensor tensordot(At a, At b, Axes axes_a, Axes axes_b);
+Tensor tensordot(At a, At b, int axes = 2);
+// Of two vectors: the matrix of all products; the sum of products.
+Tensor outer(At a, At b);
+Tensor dot(At a, At b);
 
 // Down and across; one number stands for both.
 struct HeightWidth {
@@ -219,6 +277,42 @@ Tensor conv2d(At x, At weight, Conv2dOptions options = {});
 // ---- indexing -------------------------------------------------------------------------------------------------------
 // result[i..., :] = x[index[i...], :]: rows of x (axis 0). Indices out of [0, rows) are an error.
 Tensor gather(At x, At index);
+// result[i, j] = x[index[i, j], j] for axis 0, and so on: as torch.gather. The index has as many axes as x, and is no
+// longer than x along the others.
+Tensor gather(At x, int axis, At index);
+// The elements at these positions, a vector, along the axis.
+Tensor index_select(At x, int axis, At index);
+// x plus source[i, j] at [index[i, j], j] for axis 0, and so on; what meets in one place is added up in the order of
+// the source.
+Tensor scatter_add(At x, int axis, At index, At source);
+// x plus the slices of the source at these positions, a vector, along the axis.
+Tensor index_add(At x, int axis, At index, At source);
+// x, but this number where the mask is true.
+Tensor masked_fill(At x, At mask, At value);
+// How often 0, 1, ... count - 1 occur in a vector of integers, i64. Others are an error.
+Tensor bincount(At index, Dim count);
+// How many elements lie in each of equal bins from `least` to `greatest`, which is in the last one; others do not
+// count. In the dtype of x.
+Tensor histc(At x, std::int64_t bins, double least, double greatest);
+// ---- order: along an axis; equal elements stay in their order, NaN counts as the greatest ---------------------------
+struct ValuesAndIndices {
+  Tensor values, indices;  // i64
+  WEFT_MEMBERS(values, indices)
+};
+Tensor argsort(At x, int axis = -1, bool descending = false);
+ValuesAndIndices sort(At x, int axis = -1, bool descending = false);
+// The `count` greatest (or least) elements, the greatest (least) first. Throws where there are not so many.
+ValuesAndIndices topk(At x, Dim count, int axis = -1, bool largest = true);
+// The k-th least element, counted from 1, and where it is; the axis goes unless keepdim.
+ValuesAndIndices kthvalue(At x, std::int64_t k, int axis = -1, bool keepdim = false);
+// The element in the middle, the lower one of two; NaN where there is one. The axis goes unless keepdim.
+ValuesAndIndices median(At x, int axis, bool keepdim = false);
+Tensor median(At x);
+// Between 0 (the least element) and 1 (the greatest), between two elements by their distance; NaN where there is one.
+// Floating. The axis becomes a number, and goes unless keepdim.
+Tensor quantile(At x, double q, int axis, bool keepdim = false);
+Tensor quantile(At x, double q);
+
 // [...] of integers in [0, classes) to [..., classes], 1 where the class is the index. Indices out of range are an
 // error.
 Tensor one_hot(At index, Dim classes, DType dtype = DType::f32);

@@ -241,6 +241,7 @@ void vjp_convolution_weight_gradient(const Pullback& p) {
 void vjp_gather(const Pullback& p) {
   if (p.wanted[0]) p.results[0] = build.make(Op::scatter_add, {p.operand(1), p.gradient()}, {}, type_of(p.operand(0)));
 }
+void vjp_argsort(const Pullback&) {}
 void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
 }

@@ -31,6 +31,8 @@ CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
 // Steps that are library calls on the host and small kernels here. Their names are the functions' names.
 std::string cuda_scatter_add_name(DType dtype);
 std::string cuda_scatter_add(DType dtype);
+std::string cuda_argsort_name(DType dtype);
+std::string cuda_argsort(DType dtype);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

@@ -19,6 +19,16 @@ std::string cuda_scatter_add(DType dtype) {
          "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
 }
 
+std::string cuda_argsort_name(DType dtype) { return std::string("weft_argsort_") + info(dtype).name; }
+std::string cuda_argsort(DType dtype) {
+  return "extern \"C\" __global__ void " + cuda_argsort_name(dtype) +
+         "(const __grid_constant__ Arguments<2, 3> arguments) {\n"
+         "  argsort(static_cast<const " +
+         memory_type(dtype) +
+         "*>(arguments.buffers[0]), static_cast<long*>(arguments.buffers[1]),\n"
+         "          arguments.sizes[0], arguments.sizes[1], arguments.sizes[2] != 0);\n}\n";
+}
+
 std::string cuda_check() {
   return std::string("extern \"C\" __global__ void ") + cuda_check_name +
          "(const __grid_constant__ Arguments<2, 2> arguments) {\n"

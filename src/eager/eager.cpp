@@ -174,6 +174,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::index:
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
                               : execute_scatter_add(type, operands[0], operands[1], loc);
+    case OpKind::order: return execute_argsort(attributes.as<Order>(), type, operands[0]);
     case OpKind::identity:
     case OpKind::collective: {
       Value result = operands[0];

@@ -68,6 +68,7 @@ Value execute_convolution(Op op, const Attributes& attributes, const Type& type,
                           Loc loc);
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc);
 Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc);
+Value execute_argsort(const Order& order, const Type& type, const Value& operand);
 // The results of a scalar expression, of the given types.
 std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, std::span<const Type> types,
                                        std::span<const Value> operands);

@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
+#include "runtime/host/argsort.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {
@@ -65,6 +66,15 @@ Value execute_scatter_add(const Type& type, const Value& index, const Value& upd
     }
   });
   return convert(result, type.dtype);
+}
+
+Value execute_argsort(const Order& order, const Type& type, const Value& operand) {
+  const Value rows = make_contiguous(operand), result = make_value(type);
+  const std::int64_t size = result.sizes.size[result.sizes.rank - 1];
+  if (result.sizes.count() == 0) return result;
+  runtime::argsort(rows.type.dtype, {result.sizes.count() / size, size}, order.descending, rows.data(),
+                   result.as<std::int64_t>());
+  return result;
 }
 
 Value execute_random_bits(const Type& type, const Value& seed, const Value& offset) {

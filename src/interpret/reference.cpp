@@ -270,6 +270,31 @@ Literal interpret_gather(const Node& node, const Type& type, const Literal& tabl
   return result;
 }
 
+// Insertion, from the definition: an element goes before those that it must precede.
+Literal interpret_argsort(const Order& order, const Type& type, const Literal& operand) {
+  Literal result = make_literal(type);
+  const std::int64_t size = sizes_of(type).size[type.shape.rank() - 1], count = sizes_of(type).count();
+  const bool real = is_floating(operand.type.dtype);
+  const auto precedes = [&](std::int64_t a, std::int64_t b) {
+    if (order.descending) std::swap(a, b);
+    const auto i = static_cast<std::size_t>(a), j = static_cast<std::size_t>(b);
+    if (!real) return operand.integers[i] < operand.integers[j];
+    return operand.reals[i] < operand.reals[j] ||
+           (operand.reals[j] != operand.reals[j] && operand.reals[i] == operand.reals[i]);
+  };
+  for (std::int64_t row = 0; row < count; row += size)
+    for (std::int64_t i = 0; i < size; ++i) {
+      std::int64_t at = i;
+      for (; at > 0; --at) {
+        const auto before = result.integers[static_cast<std::size_t>(row + at - 1)];
+        if (!precedes(row + i, row + static_cast<std::int64_t>(before))) break;
+        result.integers[static_cast<std::size_t>(row + at)] = before;
+      }
+      result.integers[static_cast<std::size_t>(row + at)] = i;
+    }
+  return result;
+}
+
 Literal interpret_scatter_add(const Node& node, const Type& type, const Literal& index, const Literal& updates) {
   Literal result = make_literal(type);
   std::int64_t rows = sizes_of(type).size[0], count = sizes_of(index.type).count();
@@ -386,6 +411,7 @@ struct Interpreter {
       case OpKind::index:
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter_add(node, type, *operands[0], *operands[1]));
+      case OpKind::order: return one(interpret_argsort(attributes.as<Order>(), type, *operands[0]));
       case OpKind::leaf:
         if (node.op == Op::constant) return one(constant(node, type));
         if (node.op == Op::iota) return one(iota(node, type));

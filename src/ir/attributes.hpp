@@ -193,6 +193,11 @@ struct Convolution {
   }
 };
 
+struct Order {
+  bool descending = false;
+  static constexpr auto fields() { return std::array{field<&Order::descending>("descending")}; }
+};
+
 struct Collective {
   InternedText name = {};  // of the processes
   static constexpr auto fields() { return std::array{field<&Collective::name>("group")}; }

@@ -249,6 +249,16 @@ Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Lo
   return result;
 }
 
+Type infer_order(const Tensor& operand, Loc loc) {
+  Type result = type_of(operand);
+  if (result.shape.rank() == 0) fail("argsort", loc, "a 0-d tensor has no rows");
+  if (computed_in(result.dtype) != result.dtype || result.dtype == DType::boolean)
+    fail("argsort", loc, "not for ", info(result.dtype).name);
+  result.dtype = DType::i64;
+  result.weak = false;
+  return result;
+}
+
 }  // namespace
 
 Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
@@ -263,6 +273,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::contraction: return infer_matmul(operands, loc);
     case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
     case OpKind::index: return infer_index(op, operands, wanted, loc);
+    case OpKind::order: return infer_order(operands[0], loc);
     case OpKind::collective: return type_of(operands[0]);
     case OpKind::identity: {
       Type result = type_of(operands[0]);

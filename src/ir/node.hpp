@@ -75,12 +75,19 @@ struct Node : detail::NodeHeader {
   Storage* storage = nullptr;
   Layout* layout = nullptr;                           // null: contiguous at offset 0
   const ElementwiseDefinition* definition = nullptr;  // call: the scalar expression that the body is
+  // What was said of a size (weft/compile.hpp): it varies within these numbers, or it does not.
+  struct SizeMark {
+    int axis;
+    bool dynamic = false;
+    std::int64_t least = 0, greatest = 0;
+  };
   // What few nodes have.
   struct More {
     std::vector<Type> types;         // of outputs 1, 2, ...
     std::vector<Storage*> storages;  // of outputs 1, 2, ...: empty until evaluated
     std::vector<std::shared_ptr<const Graph>> bodies;
     std::shared_ptr<const Callee> callee;  // call: whose body it is, where calls share it
+    std::vector<SizeMark> marks;
   };
   std::unique_ptr<More> more;
 

@@ -16,6 +16,7 @@ enum class OpKind : std::uint8_t {
   contraction,
   convolution,
   index,
+  order,
   random,
   identity,
   collective,

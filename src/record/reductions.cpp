@@ -137,6 +137,10 @@ Tensor var(At x, Axes axes, double correction, bool keepdim) {
     return squares / maximum(dim_value(count, x.loc) - correction, 0.0);
   });
 }
+Tensor std(At x, Axes axes, double correction, bool keepdim) {
+  return statistic("std", x, axes, keepdim, correction,
+                   [&](const Tensor& value) { return sqrt(var(value, axes, correction, keepdim)); });
+}
 Tensor norm(At x, Axes axes, bool keepdim) {
   return statistic("norm", x, axes, keepdim, 0, [&](const Tensor& value) {
     Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;

@@ -52,6 +52,7 @@ class Grouper {
       case OpKind::identity: placement.role = Role::inlined; return;
       case OpKind::contraction:
       case OpKind::convolution:
+      case OpKind::order:
       case OpKind::effect: return place_external(node, Role::external);
       case OpKind::assemble:
         if (result_.layouts[node.index].assembled) return place_external(node, Role::assembled);

@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "trace/names.hpp"
+#include "trace/symbols.hpp"
 #include "trace/tracing.hpp"
 
 namespace weft::detail {
@@ -26,16 +27,14 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-Guards make_guards(const TraceResult& traced, const Words& words) {
+Guards make_guards(const TraceResult& traced, std::vector<Guards::Symbol> symbols, const Words& words) {
   Guards guards;
   guards.words.assign(words.data(), words.data() + words.size);
-  if (traced.symbol_positions.empty()) return guards;
+  if (symbols.empty()) return guards;
   guards.mask.assign(words.size, ~0ull);
-  for (std::size_t i = 0; i < traced.symbol_positions.size(); ++i) {
-    const DimSymbol& symbol = traced.graph.symbols[i];
-    guards.symbols.push_back({traced.symbol_positions[i], symbol.lower, symbol.upper});
-    for (std::size_t position : traced.symbol_positions[i]) guards.mask[position] = 0;
-  }
+  for (const Guards::Symbol& symbol : symbols)
+    for (const std::size_t position : symbol.positions) guards.mask[position] = 0;
+  guards.symbols = std::move(symbols);
   guards.conditions = traced.graph.conditions;
   return guards;
 }
@@ -109,13 +108,26 @@ void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   }
 }
 
-std::shared_ptr<Specialization> make_specialization(CallContext call, Backend backend) {
+std::shared_ptr<Specialization> make_specialization(CallContext call, std::vector<Guards::Symbol> symbols,
+                                                    Backend backend) {
   auto made = std::make_shared<Specialization>();
   const Function& function = call.function;
-  made->traced = take_trace(call.signature, function.options.dynamic, call.body, call.body_context, call.loc);
+  const auto trace = [&] { return take_trace(call.signature, symbols, call.body, call.body_context, call.loc); };
+  if (!symbols.empty() && function.options.dynamic.sizes == Dynamic::Sizes::that_differ) {
+    // What fails with symbols that nobody asked for fails again with numbers, and says them; or it does not fail.
+    try {
+      made->traced = trace();
+    } catch (const Error&) {
+      symbols.clear();
+      made->traced = trace();
+    }
+  } else {
+    made->traced = trace();
+  }
+  made->symbolic = !symbols.empty();
   const Graph& graph = made->traced.graph;
-  made->guards = make_guards(made->traced, call.scratch.words);
-  made->symbolic = !made->traced.symbol_positions.empty();
+  check_marks(call, symbols, graph);
+  made->guards = make_guards(made->traced, std::move(symbols), call.scratch.words);
   for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
   if (function.options.check != Check::never) made->structure = made->traced.structure();
   made->backend = backend;
@@ -209,7 +221,8 @@ void Function::publish(std::vector<std::shared_ptr<const Specialization>> list) 
 }
 
 namespace {
-const char* size_advice(const std::string& reason) {
+const char* size_advice(const Function& function, const std::string& reason) {
+  if (function.options.dynamic.sizes == Dynamic::Sizes::all) return "";
   return reason.find(": size of dimension ") == reason.npos ? "" : " (sizes may vary under {.dynamic = true})";
 }
 }  // namespace
@@ -219,9 +232,10 @@ const Specialization* specialize(CallContext call) {
   std::lock_guard lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
   bool beyond_limit = false;
+  std::vector<Guards::Symbol> symbols = choose_symbols(call);
   if (function.compiled > 0) {
     std::string reason = recompile_reason(call, function.current.load());
-    logging::write(logging::Channel::recompiles, title(function) + ": " + reason);
+    logging::write(logging::Channel::recompiles, title(function) + ": " + reason + new_symbols_text(call, symbols));
     {
       const std::lock_guard whole(process_mutex(LockOrder::functions));
       function.recompile_reasons.push_back(reason);
@@ -229,16 +243,15 @@ const Specialization* specialize(CallContext call) {
     }
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
-      std::string text =
-          concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
-                      ", the limit; the last reason: ", reason, function.options.dynamic ? "" : size_advice(reason));
+      std::string text = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
+                                     ", the limit; the last reason: ", reason, size_advice(function, reason));
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
       if (!std::exchange(function.limit_reported, true))
         logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
     }
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
-  std::shared_ptr<Specialization> made = make_specialization(call, backend);
+  std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend);
   made->number = function.compiled;
   if (logging::enabled(logging::Channel::guards))
     for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
@@ -257,8 +270,7 @@ const Specialization* specialize(CallContext call) {
 namespace {
 // Throws where the function does something else.
 void compare_again(CallContext call, const Specialization& specialization) {
-  TraceResult again = take_trace(call.signature, call.function.options.dynamic, call.body, call.body_context, call.loc,
-                                 &specialization.guards);
+  TraceResult again = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc);
   std::string structure = again.structure();
   if (structure == specialization.structure) return;
   std::vector<std::string> before = lines_of(specialization.structure), now = lines_of(structure);

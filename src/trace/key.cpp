@@ -167,7 +167,7 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
     if (leaf.number == NumberKind::signed_integer || leaf.number == NumberKind::unsigned_integer)
       text +=
           " (an operand of arithmetic may vary as a weft::Index; a loop count, a stride or a size shapes the graph and "
-          "is compiled for each value: raise recompile_limit, or take a size from a tensor under {.dynamic = true})";
+          "is compiled for each value: raise recompile_limit, or take a size from a tensor, whose size may vary)";
     return text;
   }
   return {};

@@ -35,13 +35,6 @@ bool Guards::holds(const DimCondition& condition, const Words& call) const {
   return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
 }
 
-std::int64_t Guards::symbol_of(std::size_t word) const {
-  for (std::size_t i = 0; i < symbols.size(); ++i)
-    if (std::ranges::find(symbols[i].positions, word) != symbols[i].positions.end())
-      return static_cast<std::int64_t>(i);
-  WEFT_CHECK(false, "a size that was none");
-}
-
 namespace {
 std::string condition_text(const DimCondition& condition) {
   const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")

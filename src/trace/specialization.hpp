@@ -28,8 +28,6 @@ struct Guards {
 
   bool hold(const Words& call) const;
   bool holds(const DimCondition& condition, const Words& call) const;
-  // The number of the symbol that a size's word stands for, which is one.
-  std::int64_t symbol_of(std::size_t word) const;
   std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
     return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]);
   }
@@ -59,10 +57,9 @@ struct TraceResult {
     std::uint32_t leaf;
     std::string bytes;
   };
-  Source generator;              // the default generator's next state, where the function draws from it
-  std::vector<Numbers> numbers;  // numbers in state that it changed, and their values
-  std::vector<std::vector<std::size_t>> symbol_positions;  // words that each symbol stands for
-  std::shared_ptr<void> prototype;                         // the result with undefined tensors; null for void
+  Source generator;                 // the default generator's next state, where the function draws from it
+  std::vector<Numbers> numbers;     // numbers in state that it changed, and their values
+  std::shared_ptr<void> prototype;  // the result with undefined tensors; null for void
 
   // Equal for equal computations: what Check compares.
   std::string structure() const;

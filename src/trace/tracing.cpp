@@ -14,8 +14,8 @@ namespace weft::detail {
 // What Tracer is behind its typed front: one for the length of a trace.
 class FunctionTracer final : public Tracer {
  public:
-  FunctionTracer(const CallSignature& signature, bool dynamic, Loc loc, const Guards* known)
-      : signature_(signature), dynamic_(dynamic), loc_(loc), known_(known) {}
+  FunctionTracer(const CallSignature& signature, std::span<const Guards::Symbol> symbols, Loc loc)
+      : signature_(signature), symbols_(symbols), loc_(loc) {}
   ~FunctionTracer();
 
   void begin_trace();
@@ -32,22 +32,20 @@ class FunctionTracer final : public Tracer {
 
  private:
   void restore();
-  void symbolize(Type& type, std::size_t size_word);
+  bool symbolize(Type& type, std::size_t size_word);
   Source source_of(const Tensor& value, const std::string& name);
   void collect_state();
-  Dim symbol_for(std::int64_t size, std::size_t word);
 
   const CallSignature& signature_;
-  bool dynamic_;
+  std::span<const Guards::Symbol> symbols_;
   Loc loc_;
-  const Guards* known_;
   Trace trace_;
   std::optional<TraceScope> scope_;
   std::vector<Tensor> inputs_;      // by leaf; undefined where the leaf is no tensor
   std::vector<std::string> bytes_;  // by leaf: numbers of state before the function ran
   std::vector<Tensor> outputs_;
   std::unordered_map<std::uint64_t, std::uint32_t> output_indices_;  // by handle
-  std::vector<std::pair<std::int64_t, Dim>> symbols_;  // by size, since equal ones share it, or by its number in known_
+  std::vector<Dim> sizes_;                                           // by symbol
   TraceResult traced_;
 };
 
@@ -128,24 +126,22 @@ void FunctionTracer::restore() {
   in_place_objects.clear();
 }
 
-Dim FunctionTracer::symbol_for(std::int64_t size, std::size_t word) {
-  const std::int64_t key = known_ ? known_->symbol_of(word) : size;
-  for (const auto& [existing, symbol] : symbols_)
-    if (existing == key) return symbol;
-  symbols_.emplace_back(key, trace_.dims.new_symbol(size));
-  traced_.symbol_positions.emplace_back();
-  return symbols_.back().second;
-}
-
-void FunctionTracer::symbolize(Type& type, std::size_t size_word) {
-  for (int axis = 0; axis < type.shape.rank(); ++axis) {
-    std::int64_t size = type.shape[axis].constant();
-    if (size < 2) continue;
-    const std::size_t word = size_word + static_cast<std::size_t>(axis);
-    Dim symbol = symbol_for(size, word);
-    traced_.symbol_positions[static_cast<std::size_t>(symbol.node()->number)].push_back(word);
-    type.shape[axis] = symbol;
+// Whether a size of the type is symbolic now. Its sizes are the words from `size_word` on.
+bool FunctionTracer::symbolize(Type& type, std::size_t size_word) {
+  bool any = false;
+  for (std::size_t number = 0; number < symbols_.size(); ++number) {
+    const Guards::Symbol& symbol = symbols_[number];
+    for (const std::size_t word : symbol.positions) {
+      const std::size_t axis = word - size_word;
+      if (word < size_word || axis >= static_cast<std::size_t>(type.shape.rank())) continue;
+      if (number == sizes_.size())
+        sizes_.push_back(
+            trace_.dims.new_symbol(type.shape[static_cast<int>(axis)].constant(), symbol.lower, symbol.upper));
+      type.shape[static_cast<int>(axis)] = sizes_.at(number);
+      any = true;
+    }
   }
+  return any;
 }
 
 void FunctionTracer::begin_trace() {
@@ -158,10 +154,8 @@ void FunctionTracer::begin_trace() {
     if (leaf.access == Access::state && holds_bytes(leaf.kind)) bytes_[i] = bytes_of(leaf);
     if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
     Type type = type_of(leaf.tensor());
-    if (dynamic_) {
-      symbolize(type, positions[i] + 1);
+    if (symbolize(type, positions[i] + 1))
       trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
-    }
     Tensor input = Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type);
     trace_.inputs.push_back(input);
     traced_.inputs.push_back(static_cast<std::uint32_t>(i));
@@ -239,10 +233,10 @@ void FunctionTracer::end_trace() {
   restore();
 }
 
-TraceResult take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc,
-                       const Guards* known) {
+TraceResult take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
+                       void* context, Loc loc) {
   WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
-  FunctionTracer tracer(signature, dynamic, loc, known);
+  FunctionTracer tracer(signature, symbols, loc);
   body(context, tracer);
   TraceResult traced = tracer.take();
   refuse_escaped(traced.graph, loc);

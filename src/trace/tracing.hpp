@@ -7,9 +7,8 @@
 namespace weft::detail {
 
 // Refuses what cannot be replayed (a tensor from outside, a handle that outlives the trace, a length that changed) with
-// the user's line. With `known`, which hold for the call, sizes become the symbols that they are there, instead of one
-// for each size that occurs.
-TraceResult take_trace(const CallSignature& signature, bool dynamic, TraceBody body, void* context, Loc loc,
-                       const Guards* known = nullptr);
+// the user's line. `symbols` stand in the order of their first words.
+TraceResult take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
+                       void* context, Loc loc);
 
 }  // namespace weft::detail

@@ -194,6 +194,42 @@ std::vector<Case> structural_cases() {
       {"gelu", {m}, [](X x) { return gelu(x[0]) + gelu(x[0], Gelu::tanh); }},
       {"silu", {m}, [](X x) { return silu(x[0]); }},
       {"norm", {m}, [](X x) { return norm(x[0], 1); }},
+      {"std", {m}, [](X x) { return weft::std(x[0], 1); }},
+      {"roll", {m}, [](X x) { return square(roll(x[0], 1)) * roll(x[0], -1, 1); }},
+      {"tril and triu", {m}, [](X x) { return square(tril(x[0], 1)) + triu(x[0]); }},
+      {"diagonal and diag",
+       {cube},
+       [](X x) { return square(diagonal(x[0], 1, 0, 2)) + sum(diag(diagonal(x[0][0]), 1)); }},
+      {"tile and repeat_interleave",
+       {m},
+       [](X x) {
+         return square(tile(repeat_interleave(x[0], 2, 0), {2, 1}));
+       }},
+      {"unfold", {v}, [](X x) { return square(unfold(x[0], 0, 3, 2)); }},
+      {"pad by its own elements",
+       {m},
+       [](X x) {
+         return square(pad(pad(x[0], {1, 2, 2, 1}, Pads::reflect), {1, 1}, Pads::circular)) +
+                sum(pad(x[0], {2, 1}, Pads::replicate)) + sum(square(pad(x[0], {1, 1}, Pads::constant, 3)));
+       }},
+      {"einsum",
+       {cube, numbers(Shape::of(2, 4, 3), -2, 2, 6)},
+       [](X x) {
+         return einsum("bij,bjk->bki", {x[0], x[1]}) + einsum("bij,bji->b", {x[0], x[1]})[0];
+       }},
+      {"gather along an axis",
+       {m, rows},
+       [](X x) { return square(gather(x[0], 0, x[1])) + gather(x[0], 1, x[1]) + sum(index_select(x[0], 1, x[1][0])); }},
+      {"scatter_add along an axis",
+       {m, numbers(Shape::of(3, 4), -2, 2, 6), rows},
+       [](X x) {
+         return square(scatter_add(x[0], 1, x[2], x[1])) + index_add(x[0], 0, x[2][0], slice(x[1], 0, 0, 2));
+       }},
+      {"argsort", {m}, [](X x) { return square(x[0]) * cast(argsort(x[0], 0), DType::f64); }},
+      {"sort, topk and quantile",
+       {m},
+       [](X x) { return square(sort(x[0], 1, true).values) + topk(x[0], 3, 0).values + quantile(x[0], 0.4); }},
+      {"masked_fill", {m}, [](X x) { return square(masked_fill(x[0], x[0] > 0.5, 2)); }},
       {"layer_norm",
        {m, numbers(Shape::of(4), 0.5, 2, 7), numbers(Shape::of(4), -1, 1, 8)},
        [](X x) { return nn::layer_norm(x[0], x[1], x[2]); }},

@@ -39,7 +39,7 @@ Tensor ones_of(std::int64_t size) { return ones({size}); }
 
 TEST_CASE("each thing that a guard holds, changed alone, recompiles with its reason") {
   auto f = compile([](const Arguments& a, Tensor x) { return a.in.weight.tensor().defined() ? x : x; },
-                   {.recompile_limit = 100});
+                   {.dynamic = false, .recompile_limit = 100});
   Arguments base = make();
   f(base, ones({4}));
   auto reason = [&](auto change, Tensor x = ones({4})) {
@@ -69,8 +69,8 @@ TEST_CASE("each thing that a guard holds, changed alone, recompiles with its rea
   CHECK(reason([](Arguments& a) { a.depth = 200; }) ==
         "argument 0 (depth): was 3, is 200 (an operand of arithmetic may vary as a weft::Index; a loop count, a stride "
         "or a size "
-        "shapes the graph and is compiled for each value: raise recompile_limit, or take a size from a tensor under "
-        "{.dynamic = true})");
+        "shapes the graph and is compiled for each value: raise recompile_limit, or take a size from a tensor, whose "
+        "size may vary)");
   CHECK(reason([](Arguments& a) { a.mode = Mode::exact; }) == "argument 0 (mode): was enum value 0, is enum value -2");
   CHECK(reason([](Arguments& a) { a.name = "gelu"; }) == "argument 0 (name): was \"relu\", is \"gelu\"");
   CHECK(reason([](Arguments& a) { a.list.push_back(zeros({4})); }) == "argument 0 (list): was length 1, is length 2");
@@ -133,7 +133,7 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
         calls += 1;
         return x + 1;
       },
-      {.recompile_limit = 2});
+      {.dynamic = false, .recompile_limit = 2});
   Tensor calls = zeros({1});
   for (int size = 1; size <= 6; ++size) {
     Tensor y = f(ones_of(size), calls);
@@ -142,8 +142,8 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
   CHECK(specialization_count(f) == 3);
   CHECK(numbers_of(calls) == Numbers{6});
   CHECK(numbers_of(f(ones_of(1), calls)) == Numbers{2});
-  auto strict =
-      compile([](const Tensor& x) { return x + 1; }, {.on_recompile_limit = OnFailure::raise, .recompile_limit = 1});
+  auto strict = compile([](const Tensor& x) { return x + 1; },
+                        {.dynamic = false, .on_recompile_limit = OnFailure::raise, .recompile_limit = 1});
   strict(ones_of(1));
   strict(ones_of(2));
   const int line = __LINE__ + 1;
@@ -158,7 +158,7 @@ TEST_CASE("beyond the limit other arguments run eagerly, with right results, or 
 TEST_CASE("the limit is told once, with the last reason and advice") {
   weft::test::CaptureLog log;
   const int line = __LINE__ + 1;
-  auto f = compile([](const Tensor& x) { return x - 1; }, {.recompile_limit = 2});
+  auto f = compile([](const Tensor& x) { return x - 1; }, {.dynamic = false, .recompile_limit = 2});
   for (int round = 0; round < 2; ++round)
     for (int size = 1; size <= 6; ++size) f(ones_of(size));
   CHECK(log.lines ==
@@ -169,7 +169,7 @@ TEST_CASE("the limit is told once, with the last reason and advice") {
 }
 
 TEST_CASE("the cache is bounded: what was used least recently goes first") {
-  auto f = compile([](const Tensor& x) { return x + 1; }, {.recompile_limit = 100, .cache_size = 2});
+  auto f = compile([](const Tensor& x) { return x + 1; }, {.dynamic = false, .recompile_limit = 100, .cache_size = 2});
   f(ones_of(1));
   f(ones_of(2));
   f(ones_of(1));

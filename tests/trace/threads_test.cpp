@@ -18,7 +18,7 @@ TEST_CASE("threads share specializations and get their own results") {
         state = state + x;
         return state * 2;
       },
-      {.recompile_limit = 100, .cache_size = 3});
+      {.dynamic = false, .recompile_limit = 100, .cache_size = 3});
   std::vector<std::thread> threads;
   std::vector<int> wrong(4, 0);
   for (std::size_t id = 0; id < 4; ++id)

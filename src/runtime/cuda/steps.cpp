@@ -130,6 +130,21 @@ void DeviceScatter::run(const StepCall& call) const {
   launch(device_, call.queue, function_, (width * parts + 127) / 128, {call.pointers, 3}, sizes);
 }
 
+constexpr int sort_threads = 256;  // as many elements of a row as a block of argsort has in shared memory
+
+DeviceSort::DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation)
+    : device_(use(preparation.device)),
+      function_(preparation, sort_threads),
+      descending_(descending),
+      sizes_(preparation.numbers.add({rows, size})) {}
+
+void DeviceSort::run(const StepCall& call) const {
+  const std::span<const std::int64_t> size = call.part(sizes_);
+  const std::int64_t blocks = size[0] * ((size[1] + sort_threads - 1) / sort_threads);
+  const std::int64_t sizes[] = {size[0], size[1], descending_};
+  if (blocks > 0) launch(device_, call.queue, function_, blocks, {call.pointers, 2}, sizes);
+}
+
 DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)
     : device_(use(preparation.device)), function_(preparation, 1), error_(error_number(message)) {}
 

@@ -71,6 +71,19 @@ class DeviceScatter final : public Runnable {
   NumberTable::Range sizes_;
 };
 
+// Buffers: values, their order.
+class DeviceSort final : public Runnable {
+ public:
+  DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation);
+  void run(const StepCall& call) const override;
+
+ private:
+  DeviceState& device_;
+  Compiled function_;
+  bool descending_;
+  NumberTable::Range sizes_;
+};
+
 // Buffers: one bool, the device's error word. False sets the word to the error's number.
 class DeviceCheck final : public Runnable {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/host/argsort.hpp"
 #include "runtime/host/scatter.hpp"
 #include "runtime/parallel.hpp"
 #include "weft/error.hpp"
@@ -52,6 +53,11 @@ void HostScatter::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
   scatter_add(dtype_, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(call.pointers[0]), call.pointers[1],
               call.pointers[2]);
+}
+
+void HostSort::run(const StepCall& call) const {
+  const std::span<const std::int64_t> size = call.part(sizes_);
+  argsort(dtype_, {size[0], size[1]}, descending_, call.pointers[0], static_cast<std::int64_t*>(call.pointers[1]));
 }
 
 void HostCheck::run(const StepCall& call) const {

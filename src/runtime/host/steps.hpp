@@ -44,6 +44,19 @@ class HostScatter final : public Runnable {
   NumberTable::Range sizes_;
 };
 
+// Buffers: values, their order.
+class HostSort final : public Runnable {
+ public:
+  HostSort(DType dtype, bool descending, Dim rows, Dim size, NumberTable& numbers)
+      : dtype_(dtype), descending_(descending), sizes_(numbers.add({rows, size})) {}
+  void run(const StepCall& call) const override;
+
+ private:
+  DType dtype_;
+  bool descending_;
+  NumberTable::Range sizes_;
+};
+
 // Buffer 0 is one bool. False throws Error with the message.
 class HostCheck final : public Runnable {
  public:

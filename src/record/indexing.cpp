@@ -1,0 +1,256 @@
+// Public functions that read and add at positions which are data, over gather and scatter_add of rows: positions along
+// any axis become positions in the flattened tensor. And what is sorted: positions first, then the elements there.
+#include <cmath>
+#include <limits>
+
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+
+namespace weft {
+namespace {
+
+Tensor integers(const char* name, const At& given, Loc loc) {
+  const Tensor index = resolve(given, name);
+  if (!is_integer(type_of(index).dtype))
+    fail(name, loc, "the index must be an integer, it is ", to_string(type_of(index)));
+  return cast(index, DType::i64);
+}
+
+// For each element of `index` the position in the flattened `shape` of the element with this index along the axis, and
+// with the index's own position along the others.
+Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc) {
+  Tensor position = index;
+  Dim stride = 1;
+  const int rank = shape.rank();
+  for (int i = rank; i-- > 0; stride = stride * shape[i]) {
+    const Tensor scale = dim_value(stride, loc);
+    if (i == axis) {
+      position = index.same(position) ? index * scale : position + index * scale;
+      continue;
+    }
+    Shape across;
+    for (int j = 0; j < rank; ++j) across.push_back(j == i ? type_of(index).shape[i] : Dim(1));
+    const Tensor own = reshape_to(arange(type_of(index).shape[i]), across, loc) * scale;
+    position = index.same(position) ? own : position + own;
+  }
+  return position;
+}
+
+// The axis, of an index that has as many axes as the tensor, and is no longer along the others.
+int check_index(const char* name, const Type& type, const Type& index, int axis, Loc loc) {
+  const int normal = normalize_axis(name, axis, type.shape.rank(), loc);
+  bool fits = index.shape.rank() == type.shape.rank();
+  for (int i = 0; fits && i < type.shape.rank(); ++i) fits = i == normal || index.shape[i] <= type.shape[i];
+  if (!fits) fail(name, loc, "the index ", to_string(index), " does not fit ", to_string(type), " beside axis ", axis);
+  return normal;
+}
+
+// What is added into `value`: rows of a table of this shape.
+Tensor added(const Tensor& index, const Tensor& updates, const Tensor& value, const Shape& shape, Loc loc) {
+  Type type = type_of(value);
+  type.shape = shape;
+  return record(Op::scatter_add, {index, updates}, {}, type, loc);
+}
+
+}  // namespace
+
+Tensor masked_fill(At x, At mask, At value) {
+  LooseComposite call("masked_fill", x.loc);
+  const Tensor of = resolve(x, "masked_fill"), where_true = resolve(mask, "masked_fill");
+  if (type_of(where_true).dtype != DType::boolean)
+    fail("masked_fill", call.loc(), "the mask must be bool, it is ", to_string(type_of(where_true)));
+  if (value.tensor && type_of(*value.tensor).shape.rank() != 0)
+    fail("masked_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
+  const DType dtype = type_of(of).dtype;
+  return where(where_true, value.tensor ? cast(value, dtype) : full({}, value, {dtype}), of);
+}
+
+Tensor gather(At x, int axis, At index) {
+  LooseComposite call("gather", x.loc);
+  const Tensor value = resolve(x, "gather"), picks = integers("gather", index, call.loc());
+  const Type type = type_of(value);
+  if (type.shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
+  const int normal = check_index("gather", type, type_of(picks), axis, call.loc());
+  check_range(picks, type.shape[normal], "gather", call.loc(), value);
+  return record(Op::gather, {flatten(value), flat_positions(picks, type.shape, normal, call.loc())}, {}, {},
+                call.loc());
+}
+
+Tensor index_select(At x, int axis, At index) {
+  LooseComposite call("index_select", x.loc);
+  const Tensor value = resolve(x, "index_select"), picks = integers("index_select", index, call.loc());
+  const int normal = normalize_axis("index_select", axis, type_of(value).shape.rank(), call.loc());
+  if (type_of(picks).shape.rank() != 1)
+    fail("index_select", call.loc(), "the index must be a vector, it is ", to_string(type_of(picks)));
+  return movedim(gather(movedim(value, normal, 0), picks), 0, normal);
+}
+
+Tensor scatter_add(At x, int axis, At index, At source) {
+  LooseComposite call("scatter_add", x.loc);
+  const Tensor value = resolve(x, "scatter_add"), places = integers("scatter_add", index, call.loc());
+  Tensor updates = cast(source, type_of(value).dtype);
+  const Type type = type_of(value);
+  if (type.shape.rank() == 0) fail("scatter_add", call.loc(), "into a 0-d tensor");
+  const int normal = check_index("scatter_add", type, type_of(places), axis, call.loc());
+  bool fits = type_of(updates).shape.rank() == type.shape.rank();
+  for (int i = 0; fits && i < type.shape.rank(); ++i) fits = type_of(places).shape[i] <= type_of(updates).shape[i];
+  if (!fits)
+    fail("scatter_add", call.loc(), "the index ", to_string(type_of(places)), " does not fit the source ",
+         to_string(type_of(updates)));
+  check_range(places, type.shape[normal], "scatter_add", call.loc(), value);
+  for (int i = 0; i < type.shape.rank(); ++i)
+    if (!(type_of(places).shape[i] == type_of(updates).shape[i]))
+      updates = slice(updates, i, 0, type_of(places).shape[i]);
+  const Tensor flat = added(flatten(flat_positions(places, type.shape, normal, call.loc())), flatten(updates), value,
+                            Shape::of(type.shape.element_count()), call.loc());
+  return value + reshape_to(flat, type.shape, call.loc());
+}
+
+Tensor index_add(At x, int axis, At index, At source) {
+  LooseComposite call("index_add", x.loc);
+  const Tensor value = resolve(x, "index_add"), places = integers("index_add", index, call.loc());
+  const int normal = normalize_axis("index_add", axis, type_of(value).shape.rank(), call.loc());
+  Tensor updates = cast(source, type_of(value).dtype);
+  Shape wanted = type_of(value).shape;
+  if (type_of(places).shape.rank() != 1)
+    fail("index_add", call.loc(), "the index must be a vector, it is ", to_string(type_of(places)));
+  wanted[normal] = type_of(places).shape[0];
+  if (!(type_of(updates).shape == wanted))
+    fail("index_add", call.loc(), "the source is ", to_string(type_of(updates)), ", not ",
+         to_string(Type{type_of(value).dtype, false, {}, wanted}));
+  check_range(places, type_of(value).shape[normal], "index_add", call.loc(), value);
+  const Tensor first = movedim(value, normal, 0);
+  const Tensor sum = first + added(places, movedim(updates, normal, 0), value, type_of(first).shape, call.loc());
+  return movedim(sum, 0, normal);
+}
+
+// ---- order --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// An axis that exists, of a tensor that has one.
+int order_axis(const char* name, const Tensor& value, int axis, Loc loc) {
+  return normalize_axis(name, axis, type_of(value).shape.rank(), loc);
+}
+Tensor order_of(const Tensor& value, int axis, bool descending, Loc loc) {
+  const DType dtype = type_of(value).dtype;
+  const Tensor sorted = cast(movedim(value, axis, -1), dtype == DType::boolean ? DType::u8 : computed_in(dtype));
+  return movedim(record(Op::argsort, {sorted}, Order{descending}, {}, loc), -1, axis);
+}
+ValuesAndIndices at_position(const Tensor& value, const Tensor& order, int axis, Dim position, bool keepdim) {
+  const Tensor picks = narrow(order, axis, position, 1), values = gather(value, axis, picks);
+  if (keepdim) return {values, picks};
+  return {squeeze(values, axis), squeeze(picks, axis)};
+}
+// What has a NaN in it is NaN.
+Tensor or_nan(const Tensor& values, const Tensor& of, int axis, bool keepdim) {
+  if (!is_floating(type_of(of).dtype)) return values;
+  return where(any(isnan(of), axis, keepdim), std::numeric_limits<double>::quiet_NaN(), values);
+}
+
+}  // namespace
+
+Tensor argsort(At x, int axis, bool descending) {
+  LooseComposite call("argsort", x.loc);
+  const Tensor value = resolve(x, "argsort");
+  return order_of(value, order_axis("argsort", value, axis, call.loc()), descending, call.loc());
+}
+
+ValuesAndIndices sort(At x, int axis, bool descending) {
+  LooseComposite call("sort", x.loc);
+  const Tensor value = resolve(x, "sort");
+  const int normal = order_axis("sort", value, axis, call.loc());
+  const Tensor order = order_of(value, normal, descending, call.loc());
+  return {gather(value, normal, order), order};
+}
+
+ValuesAndIndices topk(At x, Dim count, int axis, bool largest) {
+  LooseComposite call("topk", x.loc);
+  const Tensor value = resolve(x, "topk");
+  const int normal = order_axis("topk", value, axis, call.loc());
+  if (count < Dim(0) || count > type_of(value).shape[normal])
+    fail("topk", call.loc(), dims::to_string(count), " elements of axis ", axis, " of ", to_string(type_of(value)));
+  const Tensor order = narrow(order_of(value, normal, largest, call.loc()), normal, 0, count);
+  return {gather(value, normal, order), order};
+}
+
+ValuesAndIndices kthvalue(At x, std::int64_t k, int axis, bool keepdim) {
+  LooseComposite call("kthvalue", x.loc);
+  const Tensor value = resolve(x, "kthvalue");
+  const int normal = order_axis("kthvalue", value, axis, call.loc());
+  if (k < 1 || Dim(k) > type_of(value).shape[normal])
+    fail("kthvalue", call.loc(), "element ", k, ", from 1, of axis ", axis, " of ", to_string(type_of(value)));
+  return at_position(value, order_of(value, normal, false, call.loc()), normal, k - 1, keepdim);
+}
+
+ValuesAndIndices median(At x, int axis, bool keepdim) {
+  LooseComposite call("median", x.loc);
+  const Tensor value = resolve(x, "median");
+  const int normal = order_axis("median", value, axis, call.loc());
+  const Dim size = type_of(value).shape[normal];
+  if (size == Dim(0)) fail("median", call.loc(), "of no elements: ", to_string(type_of(value)));
+  auto [values, indices] =
+      at_position(value, order_of(value, normal, false, call.loc()), normal, (size - Dim(1)) / Dim(2), keepdim);
+  if (!is_floating(type_of(value).dtype)) return {values, indices};
+  // A NaN is the result where there is one, with its place.
+  const Tensor nans = isnan(value), first = argmax(cast(nans, DType::u8), normal, keepdim);
+  return {or_nan(values, value, normal, keepdim), where(any(nans, normal, keepdim), first, indices)};
+}
+Tensor median(At x) {
+  LooseComposite call("median", x.loc);
+  const Tensor value = resolve(x, "median");
+  return median(flatten(value), 0).values;
+}
+
+Tensor quantile(At x, double q, int axis, bool keepdim) {
+  LooseComposite call("quantile", x.loc);
+  const Tensor value = resolve(x, "quantile");
+  const int normal = order_axis("quantile", value, axis, call.loc());
+  if (!is_floating(type_of(value).dtype))
+    fail("quantile", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)));
+  if (!(q >= 0 && q <= 1)) fail("quantile", call.loc(), "q is ", q, ", which is not in 0 to 1");
+  const Dim size = type_of(value).shape[normal];
+  if (size == Dim(0)) fail("quantile", call.loc(), "of no elements: ", to_string(type_of(value)));
+  const Tensor order = order_of(value, normal, false, call.loc());
+  const double place = q * static_cast<double>(static_cast<std::int64_t>(size) - 1), low = std::floor(place);
+  const auto at = [&](double position) {
+    return at_position(value, order, normal, static_cast<std::int64_t>(position), keepdim).values;
+  };
+  const Tensor from = at(low), between = place == low ? from : from + (at(low + 1) - from) * (place - low);
+  return or_nan(between, value, normal, keepdim);
+}
+Tensor quantile(At x, double q) {
+  LooseComposite call("quantile", x.loc);
+  const Tensor value = resolve(x, "quantile");
+  return quantile(flatten(value), q, 0);
+}
+
+Tensor bincount(At index, Dim count) {
+  LooseComposite call("bincount", index.loc);
+  const Tensor places = integers("bincount", index, call.loc());
+  if (type_of(places).shape.rank() != 1)
+    fail("bincount", call.loc(), "needs a vector, it is ", to_string(type_of(places)));
+  check_range(places, count, "bincount", call.loc());
+  return record(Op::scatter_add, {places, ones_like(places)}, {},
+                Type{DType::i64, false, type_of(places).device, Shape::of(count)}, call.loc());
+}
+
+Tensor histc(At x, std::int64_t bins, double least, double greatest) {
+  LooseComposite call("histc", x.loc);
+  const Tensor value = flatten(resolve(x, "histc"));
+  const Type type = type_of(value);
+  if (!is_floating(type.dtype)) fail("histc", call.loc(), "needs a floating dtype, it is ", to_string(type));
+  if (bins < 1) fail("histc", call.loc(), "the number of bins is ", bins);
+  if (!(least < greatest)) fail("histc", call.loc(), "the range is from ", least, " to ", greatest);
+  const Tensor wide = cast(value, computed_in(type.dtype));
+  const Tensor inside = (wide >= least) & (wide <= greatest);
+  const Tensor bin =
+      minimum(cast((where(inside, wide, least) - least) * (static_cast<double>(bins) / (greatest - least)), DType::i64),
+              bins - 1);
+  Type counts = type;
+  counts.dtype = DType::i64;
+  counts.shape = Shape::of(bins);
+  return cast(record(Op::scatter_add, {bin, cast(inside, DType::i64)}, {}, counts, call.loc()), type.dtype);
+}
+
+}  // namespace weft

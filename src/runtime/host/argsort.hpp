@@ -1,0 +1,17 @@
+// The order of the elements of rows. In: values[rows, size]. Out: order[rows, size], positions in their row; equal
+// elements stay in the order of their positions, NaN is the greatest. Nothing is allocated.
+#pragma once
+#include <cstdint>
+
+#include "weft/dtype.hpp"
+
+namespace weft::runtime {
+
+struct SortSizes {
+  std::int64_t rows, size;
+};
+
+// Of dtypes that are computed in themselves, but bool.
+void argsort(DType dtype, SortSizes sizes, bool descending, const void* values, std::int64_t* order);
+
+}  // namespace weft::runtime

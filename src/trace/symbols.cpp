@@ -1,0 +1,152 @@
+#include "trace/symbols.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "weft/compile.hpp"
+
+namespace weft {
+
+namespace {
+
+// The mark of an axis, a new one where there is none.
+Node::SizeMark& mark_of(const char* operation, const Tensor& x, int axis, Loc loc) {
+  if (!x.defined()) fail(operation, loc, "the tensor is undefined");
+  const int rank = type_of(x).shape.rank(), normal = axis < 0 ? axis + rank : axis;
+  if (normal < 0 || normal >= rank)
+    fail(operation, loc, "axis ", axis, " is out of range for ", counted(rank, "axis", "axes"));
+  std::vector<Node::SizeMark>& marks = x.node()->make_more().marks;
+  const auto found = std::ranges::find(marks, normal, &Node::SizeMark::axis);
+  return found != marks.end() ? *found : marks.emplace_back(Node::SizeMark{normal});
+}
+
+}  // namespace
+
+void mark_dynamic(const Tensor& x, int axis, std::int64_t least, std::int64_t greatest, Loc loc) {
+  Node::SizeMark& mark = mark_of("mark_dynamic", x, axis, loc);
+  const Dim size = type_of(x).shape[mark.axis];
+  if (least > greatest) fail("mark_dynamic", loc, "the least size, ", least, ", is beyond the greatest, ", greatest);
+  if (size.is_constant() && (size.constant() < least || size.constant() > greatest))
+    fail("mark_dynamic", loc, "the size is ", size.constant(), ", which is not in ", least, " to ", greatest);
+  mark = {mark.axis, true, least, greatest};
+}
+
+void mark_static(const Tensor& x, int axis, Loc loc) {
+  Node::SizeMark& mark = mark_of("mark_static", x, axis, loc);
+  mark = {mark.axis, false};
+}
+
+namespace detail {
+namespace {
+
+using Sizes = Dynamic::Sizes;
+
+// Whether an earlier call's words are laid out as this call's, so that sizes stand in the same places.
+bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext& call,
+                   const std::vector<std::size_t>& positions) {
+  const Words& words = call.scratch.words;
+  if (earlier.size() != words.size || earlier[0] != words.data()[0]) return false;
+  const LeafList& arguments = call.scratch.arguments;
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+    const LeafKind kind = arguments.leaves[i].kind;
+    const std::uint64_t was = earlier[positions[i]], is = words.data()[positions[i]];
+    if (holds_tensor(kind) ? rank_of(was) != rank_of(is) : kind != LeafKind::number && was != is) return false;
+  }
+  return true;
+}
+
+const Node::SizeMark* mark_on(const Tensor& value, int axis) {
+  const Node& node = *value.node();
+  if (!node.more) return nullptr;
+  const auto found = std::ranges::find(node.more->marks, axis, &Node::SizeMark::axis);
+  return found == node.more->marks.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
+  const LeafList& arguments = call.scratch.arguments;
+  const std::uint64_t* const words = call.scratch.words.data();
+  const std::vector<std::size_t> positions = word_positions(arguments);
+  const Sizes mode = call.function.options.dynamic.sizes;
+  std::vector<const Guards*> earlier;
+  if (const Snapshot* snapshot = call.function.current.load(); snapshot && mode == Sizes::that_differ)
+    for (const auto& each : snapshot->list)
+      if (is_comparable(each->guards.words, call, positions)) earlier.push_back(&each->guards);
+  const auto differs = [&](std::size_t word) {
+    return std::ranges::any_of(earlier, [&](const Guards* guards) {
+      return guards->words[word] != words[word] || (!guards->mask.empty() && guards->mask[word] == 0);
+    });
+  };
+  const auto always_equal = [&](std::size_t a, std::size_t b) {
+    return words[a] == words[b] &&
+           std::ranges::all_of(earlier, [&](const Guards* guards) { return guards->words[a] == guards->words[b]; });
+  };
+  std::vector<Guards::Symbol> symbols;
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+    const Leaf& leaf = arguments.leaves[i];
+    if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
+    const bool persistent = leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer;
+    for (int axis = 0; axis < type_of(leaf.tensor()).shape.rank(); ++axis) {
+      const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
+      const Node::SizeMark* const mark = mark_on(leaf.tensor(), axis);
+      const bool chosen =
+          mark ? mark->dynamic : mode == Sizes::all || (mode == Sizes::that_differ && !persistent && differs(word));
+      if (!chosen || words[word] < 2) continue;
+      const std::int64_t lower = mark ? std::max<std::int64_t>(mark->least, 2) : 2,
+                         upper = mark ? mark->greatest : INT64_MAX;
+      const auto same = std::ranges::find_if(symbols, [&](const Guards::Symbol& symbol) {
+        return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
+      });
+      if (same == symbols.end())
+        symbols.push_back({{word}, lower, upper});
+      else
+        same->positions.push_back(word);
+    }
+  }
+  return symbols;
+}
+
+void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced) {
+  const LeafList& arguments = call.scratch.arguments;
+  const std::vector<std::size_t> positions = word_positions(arguments);
+  for (const DimCondition& condition : traced.conditions) {
+    const bool pins = condition.kind == DimCondition::Kind::equal && condition.holds &&
+                      (condition.left.is_constant() || condition.right.is_constant());
+    const DimNode* const atom = condition.left.is_constant() ? condition.right.node() : condition.left.node();
+    if (!pins || !atom || atom->kind != DimKind::symbol) continue;
+    const Guards::Symbol& symbol = symbols[static_cast<std::size_t>(atom->number)];
+    for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
+      if (!holds_tensor(arguments.leaves[i].kind) || !arguments.leaves[i].tensor().defined()) continue;
+      const Tensor& value = arguments.leaves[i].tensor();
+      for (int axis = 0; axis < type_of(value).shape.rank(); ++axis) {
+        const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
+        const Node::SizeMark* const mark = mark_on(value, axis);
+        if (!mark || !mark->dynamic || std::ranges::find(symbol.positions, word) == symbol.positions.end()) continue;
+        fail("compile", condition.loc.file ? condition.loc : call.loc, size_name(call.signature, arguments, word),
+             " is marked as dynamic, and the function makes the number ",
+             static_cast<std::int64_t>(call.scratch.words.data()[word]), " of it");
+      }
+    }
+  }
+}
+
+std::string new_symbols_text(const CallContext& call, std::span<const Guards::Symbol> symbols) {
+  const LeafList& arguments = call.scratch.arguments;
+  const std::vector<std::size_t> positions = word_positions(arguments);
+  const auto was_symbolic = [&](std::size_t word) {
+    const Snapshot* const snapshot = call.function.current.load();
+    return snapshot && std::ranges::any_of(snapshot->list, [&](const auto& each) {
+             return is_comparable(each->guards.words, call, positions) && !each->guards.mask.empty() &&
+                    each->guards.mask[word] == 0;
+           });
+  };
+  std::string text;
+  for (const Guards::Symbol& symbol : symbols)
+    for (const std::size_t word : symbol.positions)
+      if (!was_symbolic(word)) text += "; " + size_name(call.signature, arguments, word) + " is symbolic from here on";
+  return text;
+}
+
+}  // namespace detail
+}  // namespace weft

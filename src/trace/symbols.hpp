@@ -1,0 +1,18 @@
+// Which sizes of a call are symbols. In: the call's leaves and words, what was compiled before, options and marks. Out:
+// for each symbol the words that it stands for, in the order of their first words. Sizes share a symbol where they are
+// equal, in this call and in the earlier ones that are looked at.
+#pragma once
+#include "trace/function.hpp"
+
+namespace weft::detail {
+
+std::vector<Guards::Symbol> choose_symbols(const CallContext& call);
+
+// Throws the user's error where a size that is marked as dynamic became a number.
+void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced);
+
+// For a line of the log: `; argument 0 (x): size of dimension 0 is symbolic from here on`. Empty where none is that was
+// a number in all earlier calls.
+std::string new_symbols_text(const CallContext& call, std::span<const Guards::Symbol> symbols);
+
+}  // namespace weft::detail
