@@ -6,6 +6,7 @@
 #include "weft/explain.hpp"
 #include "weft/expr.hpp"
 #include "weft/grad.hpp"
+#include "weft/loops.hpp"
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"

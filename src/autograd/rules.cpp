@@ -1,7 +1,7 @@
 #include "autograd/rules.hpp"
 
 #include "autograd/call.hpp"
-
+#include "autograd/loops.hpp"
 #include "base/fail.hpp"
 #include "record/elementwise.hpp"
 #include "record/record.hpp"
@@ -250,6 +250,12 @@ void vjp_call(const Pullback& p) {
     elementwise_gradients(p.value, p.gradients, p.results);
   else
     differentiate_call(p);
+}
+
+constexpr Rule vjp_scan = differentiate_scan, vjp_cond = differentiate_cond;
+void vjp_while_loop(const Pullback& p) {
+  fail("while_loop", p.node().loc,
+       "has no derivative, since how often it runs is known only then: use scan or fori, or stop_gradient");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pa
     if (node.bodies().empty()) return Tensor();
     Tensor copy = Builder::copy(node, operands);
     copy.node()->more->callee = {};
+    copy.node()->more->extends = {};
     for (auto& body : copy.node()->more->bodies) body = std::make_shared<const Graph>(pass(copy_graph(*body)));
     return copy;
   });
@@ -23,13 +24,16 @@ Graph in_bodies(const Graph& graph, Pass pass, const PassContext& context) {
   return in_bodies(graph, [&](const Graph& body) { return pass(body, context); });
 }
 
+// What stays behind the inlining of a graph's own calls: those inside of its loops.
+static Graph in_loops(const Graph& graph, const PassContext& context) { return in_bodies(graph, inline_calls, context); }
+
 Graph inline_calls(const Graph& graph, const PassContext& context) {
   const std::function<bool(const Node&)> inlines = [&](const Node& node) {
     return node.op == Op::call && !context.provides(node);
   };
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= inlines(*value.node());
-  if (!any) return graph;
+  if (!any) return in_loops(graph, context);
   // Value by value, since a call may have several results. The effects of a call stand where the call did.
   std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
   std::vector<Tensor> operands, outputs, effects;
@@ -52,7 +56,7 @@ Graph inline_calls(const Graph& graph, const PassContext& context) {
   Graph result = make_graph(graph.inputs, std::move(outputs), std::move(effects));
   result.symbols = graph.symbols;
   result.conditions = graph.conditions;
-  return result;
+  return in_loops(result, context);
 }
 
 }  // namespace weft

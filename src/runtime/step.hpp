@@ -26,6 +26,7 @@ struct EntryPoint {
   Dim units = 1;               // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
   int threads = 0;             // on a device: of a block
   std::int64_t shared = 0;     // on a device: bytes of shared memory of a block, besides what the function declares
+  std::vector<EntryPoint> inner = {};  // of the steps that the step runs, one behind the other
   std::vector<Dim> sets = {};  // on a device: the blocks of each set of buffers, where it takes a table of them
 };
 
@@ -33,7 +34,7 @@ struct EntryPoint {
 struct Preparation {
   Device device;
   NumberTable& numbers;        // sizes go in, places in the table of each call come out
-  const Functions* functions;  // null where nothing was compiled
+  std::shared_ptr<const Functions> functions;  // null where nothing was compiled
   const EntryPoint& entry;
   void* function() const { return entry.name.empty() || !functions ? nullptr : functions->entry(entry.name); }
 };
@@ -57,6 +58,8 @@ class Runnable {
   // Bytes that a call wants besides its buffers, on as many threads as a parallel loop has now.
   virtual std::size_t workspace(std::span<const std::int64_t> /*numbers*/) const { return 0; }
   virtual bool has_workspace() const { return false; }
+  // Whether what it puts on a queue is the same in every call: false where it waits for a value of the device.
+  virtual bool can_be_recorded() const { return true; }
   // Throws the user's Error where a check fails.
   virtual void run(const StepCall& call) const = 0;
 };
