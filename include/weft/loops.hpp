@@ -1,8 +1,8 @@
-// Loops and choices that stay in the graph: scan, fori, while_loop, cond. The body is called once, while it is recorded,
-// with values that stand for those of any iteration; nothing is unrolled, and a compiled body is compiled once. Eagerly
-// and inside compile() the same. A state, what is scanned and what a body returns are tensors, or structs, tuples and
-// containers of them. A body may capture tensors, models and generators by reference ([&]): what it uses of them are
-// operands of the loop by themselves, and the state of a generator that it draws from is carried.
+// Loops and choices that stay in the graph: scan, fori, while_loop, cond. The body is called once, while it is
+// recorded, with values that stand for those of any iteration; nothing is unrolled, and a compiled body is compiled
+// once. Eagerly and inside compile() the same. A state, what is scanned and what a body returns are tensors, or
+// structs, tuples and containers of them. A body may capture tensors, models and generators by reference ([&]): what it
+// uses of them are operands of the loop by themselves, and the state of a generator that it draws from is carried.
 #pragma once
 #include "weft/flatten.hpp"
 #include "weft/ops.hpp"
@@ -108,8 +108,8 @@ auto scan(F&& f, State&& init, Xs&& xs, const ScanOptions& options = {}, Loc loc
                                                           options, loc);
 }
 
-// state = f(i, state) for i = lower, ..., upper - 1, with i as an Index; returns the last state. The bounds may be sizes
-// of a trace. A scan over a range: what holds for that holds here.
+// state = f(i, state) for i = lower, ..., upper - 1, with i as an Index; returns the last state. The bounds may be
+// sizes of a trace. A scan over a range: what holds for that holds here.
 template <class F, class State>
 auto fori(Dim lower, Dim upper, F&& f, State&& init, Loc loc = Loc::current()) {
   using S = std::remove_cvref_t<State>;
@@ -144,11 +144,10 @@ auto while_loop(Condition&& condition, Body&& body, State&& init, const WhileOpt
   }
 }
 
-// if_true(operands...) where `predicate`, a bool of one element, is true, else if_false(operands...). Both are recorded,
-// and one of them runs. Both return values of one type, of equal shapes and dtypes. Differentiable: the derivative
-// computes the values of the branch again.
-// Throws Error where the predicate is no bool of one element, where the branches return tensors of different types or
-// other numbers, and as scan does.
+// if_true(operands...) where `predicate`, a bool of one element, is true, else if_false(operands...). Both are
+// recorded, and one of them runs. Both return values of one type, of equal shapes and dtypes. Differentiable: the
+// derivative computes the values of the branch again. Throws Error where the predicate is no bool of one element, where
+// the branches return tensors of different types or other numbers, and as scan does.
 template <class True, class False, class... Operands>
 auto cond(At predicate, True&& if_true, False&& if_false, const Operands&... operands) {
   static_assert(std::is_invocable_v<True&, const Operands&...> && std::is_invocable_v<False&, const Operands&...>,

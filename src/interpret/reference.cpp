@@ -383,7 +383,8 @@ struct Interpreter {
     std::vector<Literal> values, results;
     for (const Literal* operand : operands) values.push_back(*operand);
     for (std::size_t k = carries; k < node.output_count; ++k)
-      results.push_back(make_literal(concrete(node.more_types().empty() || k == 0 ? node.type : node.more_types()[k - 1])));
+      results.push_back(
+          make_literal(concrete(node.more_types().empty() || k == 0 ? node.type : node.more_types()[k - 1])));
     for (std::int64_t i = 0; i < length; ++i) {
       const std::int64_t t = scan.reverse ? length - 1 - i : i;
       for (std::size_t k = carries; k < carries + scanned; ++k) {

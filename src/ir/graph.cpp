@@ -135,7 +135,8 @@ void verify_region(const Node& node, const std::string& name) {
     const auto& scan = node.attributes<Scan>();
     const auto carries = static_cast<std::size_t>(scan.carries), scanned = static_cast<std::size_t>(scan.scanned);
     WEFT_CHECK(carries + scanned <= operands.size() && carries <= results.size(), name, " has too few operands");
-    for (std::size_t i = 0; i < scanned; ++i) operands[carries + i] = slice_of(operands[carries + i], scan.length, name);
+    for (std::size_t i = 0; i < scanned; ++i)
+      operands[carries + i] = slice_of(operands[carries + i], scan.length, name);
     for (std::size_t i = carries; i < results.size(); ++i) results[i] = slice_of(results[i], scan.length, name);
   }
   if (node.op == Op::cond) operands.erase(operands.begin());

@@ -149,7 +149,8 @@ std::vector<Value> execute_scan(const Node& node, std::span<const Type> types, s
   const auto& scan = node.attributes<Scan>();
   const auto carries = static_cast<std::size_t>(scan.carries), scanned = static_cast<std::size_t>(scan.scanned);
   const std::int64_t length = dims::evaluate(scan.length, symbols);
-  std::vector<Value> inputs(operands.begin(), operands.end()), results(operands.begin(), operands.begin() + scan.carries);
+  std::vector<Value> inputs(operands.begin(), operands.end()),
+      results(operands.begin(), operands.begin() + scan.carries);
   for (std::size_t i = carries; i < types.size(); ++i) results.push_back(eager::make_value(types[i]));
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int64_t t = scan.reverse ? length - 1 - i : i;
@@ -161,8 +162,8 @@ std::vector<Value> execute_scan(const Node& node, std::span<const Type> types, s
         continue;
       }
       const Value place = slice_at(results[k], t);
-      eager::copy_elements(place.sizes, place.element_bytes(), place.storage->data, place.layout, given[k].storage->data,
-                           given[k].layout);
+      eager::copy_elements(place.sizes, place.element_bytes(), place.storage->data, place.layout,
+                           given[k].storage->data, given[k].layout);
     }
   }
   return results;
@@ -207,7 +208,8 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
     if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
-           ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or cond, "
+           ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
+           "cond, "
            "or return the tensor and read it behind the loop");
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),

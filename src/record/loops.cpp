@@ -49,8 +49,7 @@ Tensor LoopBody::input_of(const Tensor& captured) const {
 std::shared_ptr<const Graph> LoopBody::take(std::vector<Tensor> inputs, std::vector<Tensor> outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     inputs[i].node()->attributes_ = Parameter{static_cast<std::int64_t>(i)};
-  return std::make_shared<const Graph>(
-      make_graph(std::move(inputs), std::move(outputs), std::move(trace_.effects)));
+  return std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), std::move(trace_.effects)));
 }
 
 std::vector<Tensor> results_of(const Tensor& value) {
@@ -210,8 +209,8 @@ struct LoopRecorder::State {
       const Tensor value = resolve(At(leaf.tensor(), loc()), name);
       const Type &before = type_of(carried[place]), &after = type_of(value);
       if (!same_type(before, after))
-        fail(name, loc(), name_of("the state", state, i), " is ", text_of(before),
-             " where the body begins and ", text_of(after), " where it ends: a state keeps its shape, dtype and device");
+        fail(name, loc(), name_of("the state", state, i), " is ", text_of(before), " where the body begins and ",
+             text_of(after), " where it ends: a state keeps its shape, dtype and device");
       next[place] = value;
     }
     return next;
@@ -401,9 +400,10 @@ void LoopRecorder::end_while(const Leaves& state, const WhileOptions& options) {
   append<Tensor>(operands, shared.captured);
   While attributes{static_cast<std::int64_t>(carries), options.limit, {}};
   if (options.limit > 0)
-    attributes.passed.id = intern_text(error_text(
-        s.name, s.loc(),
-        concat_text("the condition still holds after ", counted(options.limit, "iteration", "iterations"), ", the limit")));
+    attributes.passed.id =
+        intern_text(error_text(s.name, s.loc(),
+                               concat_text("the condition still holds after ",
+                                           counted(options.limit, "iteration", "iterations"), ", the limit")));
   std::vector<std::shared_ptr<const Graph>> bodies{condition.take(std::move(asked), {s.condition}),
                                                    body.take(std::move(inputs), std::move(outputs))};
   s.condition = Tensor();
@@ -449,8 +449,8 @@ void LoopRecorder::end_branch(const Leaves& result) {
     if (!holds_tensor(leaves[i].kind)) continue;
     const Type &first = type_of(s.results[0][next]), &second = type_of(s.results[1][next]);
     if (!same_type(first, second))
-      fail(s.name, s.loc(), name_of("what a branch returns", result, i), " is ", text_of(first), " where it is true and ",
-           text_of(second), " where it is false");
+      fail(s.name, s.loc(), name_of("what a branch returns", result, i), " is ", text_of(first),
+           " where it is true and ", text_of(second), " where it is false");
     ++next;
   }
 }

@@ -21,8 +21,8 @@ class LoopBody {
   // Back to the trace around. What follows is called behind it.
   void close();
 
-  // Values of the trace around that the body uses, and the body's input for one of them; undefined where it does not use
-  // it.
+  // Values of the trace around that the body uses, and the body's input for one of them; undefined where it does not
+  // use it.
   std::span<const Tensor> captured() const { return trace_.captured; }
   Tensor input_of(const Tensor& captured) const;
   // The generators that the body draws from.

@@ -109,8 +109,8 @@ Generator::Generator(std::uint64_t seed, Loc loc) {
   state_ = recorder().trace() ? state_of(integer(seed, loc), integer(0, loc)) : computed_state(seed, call.loc());
 }
 
-// In the body of a loop the state of a generator from outside is an input of the body, which the loop carries; so of the
-// loops around it.
+// In the body of a loop the state of a generator from outside is an input of the body, which the loop carries; so of
+// the loops around it.
 static void carry_into_loop(Tensor& state, std::size_t depth) {
   Trace* const trace = depth > 0 ? recorder().traces[depth - 1] : nullptr;
   if (!trace || !trace->is_loop || state.node()->trace == trace->id) return;

@@ -68,14 +68,16 @@ LoopStep::Frame LoopStep::begin(const StepCall& call) const {
 void LoopStep::run_body(Frame& frame, std::size_t body) const {
   std::vector<void*>& pointers = frame.pointers[body];
   bodies_[body].bind(pointers, frame.arguments, frame.given);
-  bodies_[body].run({pointers.data(), frame.call.numbers, {frame.scratch, frame.scratch_bytes}, frame.call.queue,
+  bodies_[body].run({pointers.data(),
+                     frame.call.numbers,
+                     {frame.scratch, frame.scratch_bytes},
+                     frame.call.queue,
                      frame.call.checks_wait});
 }
 
 void LoopStep::copy(const Frame& frame, std::byte* to, const std::byte* from, std::int64_t bytes) const {
   if (to != from && bytes > 0)
-    device_interface(device_.type)
-        .copy(to, device_, from, device_, static_cast<std::size_t>(bytes), frame.call.queue);
+    device_interface(device_.type).copy(to, device_, from, device_, static_cast<std::size_t>(bytes), frame.call.queue);
 }
 
 bool LoopStep::read_condition(const Frame& frame, const std::byte* value) const {

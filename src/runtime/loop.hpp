@@ -1,5 +1,5 @@
-// Loops and choices as steps of a plan: the steps of a body, run once for each iteration, on the host and on devices. In:
-// bodies as plans, and how the loop's operands and results lie. Out: Runnables. An iteration allocates nothing: the
+// Loops and choices as steps of a plan: the steps of a body, run once for each iteration, on the host and on devices.
+// In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. An iteration allocates nothing: the
 // temporaries of a body, what its steps want besides, and carries on their way lie in the workspace of the loop's step.
 // A value that decides how to go on is read back from a device, so a while_loop and a cond are not replayed there.
 #pragma once

@@ -171,9 +171,14 @@ class PreparedPlan {
 
   void add(const DefinedSize& size, const Launch& launch) {
     const auto found = std::find(launch.buffers.begin(), launch.buffers.end(), size.buffer);
-    WEFT_CHECK(found != launch.buffers.end() && sequence_.buffer_of(sequence_.first_pointer(size.launch) + static_cast<std::size_t>(found - launch.buffers.begin())).dtype == DType::i64,
-               "a size that ", launch.name, " does not compute");
-    const std::size_t pointer = sequence_.first_pointer(size.launch) + static_cast<std::size_t>(found - launch.buffers.begin());
+    WEFT_CHECK(
+        found != launch.buffers.end() && sequence_
+                                                 .buffer_of(sequence_.first_pointer(size.launch) +
+                                                            static_cast<std::size_t>(found - launch.buffers.begin()))
+                                                 .dtype == DType::i64,
+        "a size that ", launch.name, " does not compute");
+    const std::size_t pointer =
+        sequence_.first_pointer(size.launch) + static_cast<std::size_t>(found - launch.buffers.begin());
     defined_sizes_.push_back({size.launch, pointer, numbers_.add({size.bound})});
   }
 
@@ -203,8 +208,9 @@ class PreparedPlan {
   template <class RunStep>
   void record_call(Frame& frame, std::span<const std::int64_t> symbols, const RunStep& run_step) const {
     try {
-      frame.recordings.add(frame.pointers, symbols,
-                           memory().record(device_, order_steps(sequence_.touched(frame.pointers, frame.numbers)), Work(run_step)));
+      frame.recordings.add(
+          frame.pointers, symbols,
+          memory().record(device_, order_steps(sequence_.touched(frame.pointers, frame.numbers)), Work(run_step)));
     } catch (const Error& error) {
       frame.recordings.stop();
       logging::warn_once(std::string("a call is not replayed as one CUDA graph: ") + error.what());
@@ -237,11 +243,11 @@ class PreparedPlan {
     }
     grow(frame.staged, staged);
     frame.staging.resize(staged);
-    sequence_.place(frame.pointers, frame.numbers,
-                    frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr);
+    sequence_.place(frame.pointers, frame.numbers, frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr);
     for (std::size_t i = 0; i < sequence_.pointers(); ++i)
       if (const int place = staged_of_[static_cast<std::size_t>(sequence_.table()[i])]; place >= 0)
-        frame.pointers[i] = at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(place)]));
+        frame.pointers[i] =
+            at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(place)]));
     frame.threads = 0;
     frame.computed = true;
   }

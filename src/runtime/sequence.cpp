@@ -56,12 +56,12 @@ void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> nu
     if (buffer.kind == PlanBuffer::Kind::constant)
       pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
     if (buffer.kind == PlanBuffer::Kind::error) pointers[i] = device_interface(device_.type).error_word(device_);
-    if (buffer.kind == PlanBuffer::Kind::temporary) pointers[i] = arena ? arena + numbers[offsets_[index].begin] : nullptr;
+    if (buffer.kind == PlanBuffer::Kind::temporary)
+      pointers[i] = arena ? arena + numbers[offsets_[index].begin] : nullptr;
   }
 }
 
-void Sequence::bind(std::span<void*> pointers, std::span<void* const> arguments,
-                    std::span<void* const> results) const {
+void Sequence::bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const {
   for (const Patch& patch : patches_)
     pointers[patch.at] = patch.is_result ? results[static_cast<std::size_t>(patch.index)]
                                          : arguments[static_cast<std::size_t>(patch.index)];

@@ -19,8 +19,8 @@ class Sequence {
   // The buffer of each pointer.
   std::span<const int> table() const { return table_; }
 
-  bool has_checks() const { return checks_; }            // a step sets the device's error word
-  bool can_be_recorded() const { return recordable_; }   // no step waits for a value of the device
+  bool has_checks() const { return checks_; }           // a step sets the device's error word
+  bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
   bool has_workspace() const { return wants_workspace_; }
   // What the most demanding step wants, and what the temporaries take, in bytes.
   std::size_t workspace(std::span<const std::int64_t> numbers) const;
@@ -34,8 +34,8 @@ class Sequence {
   void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
   // `call.pointers` is the table.
   void run(std::size_t step, const StepCall& call) const {
-    steps_[step].step->run({call.pointers + steps_[step].table, call.numbers, call.workspace, call.queue,
-                            call.checks_wait});
+    steps_[step].step->run(
+        {call.pointers + steps_[step].table, call.numbers, call.workspace, call.queue, call.checks_wait});
   }
   void run(const StepCall& call) const {
     for (std::size_t step = 0; step < steps_.size(); ++step) run(step, call);

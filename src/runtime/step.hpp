@@ -23,17 +23,17 @@ class Functions {
 // The compiled function that a step calls. The name is empty where it calls none.
 struct EntryPoint {
   std::string name;
-  Dim units = 1;               // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
-  int threads = 0;             // on a device: of a block
-  std::int64_t shared = 0;     // on a device: bytes of shared memory of a block, besides what the function declares
+  Dim units = 1;            // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
+  int threads = 0;          // on a device: of a block
+  std::int64_t shared = 0;  // on a device: bytes of shared memory of a block, besides what the function declares
   std::vector<EntryPoint> inner = {};  // of the steps that the step runs, one behind the other
-  std::vector<Dim> sets = {};  // on a device: the blocks of each set of buffers, where it takes a table of them
+  std::vector<Dim> sets = {};          // on a device: the blocks of each set of buffers, where it takes a table of them
 };
 
 // What a step has while it is made ready.
 struct Preparation {
   Device device;
-  NumberTable& numbers;        // sizes go in, places in the table of each call come out
+  NumberTable& numbers;                        // sizes go in, places in the table of each call come out
   std::shared_ptr<const Functions> functions;  // null where nothing was compiled
   const EntryPoint& entry;
   void* function() const { return entry.name.empty() || !functions ? nullptr : functions->entry(entry.name); }

@@ -1,5 +1,5 @@
-// From a schedule to a launch plan. In: a schedule whose memory is planned, the functions that its steps begin with. Out:
-// the plan's buffers, constants, launches and donations, as runtime::prepare() and a loop's step take them.
+// From a schedule to a launch plan. In: a schedule whose memory is planned, the functions that its steps begin with.
+// Out: the plan's buffers, constants, launches and donations, as runtime::prepare() and a loop's step take them.
 #pragma once
 #include "runtime/plan.hpp"
 #include "schedule/schedule.hpp"

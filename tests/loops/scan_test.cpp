@@ -44,11 +44,9 @@ std::vector<Tensor> unrolled(const Tensor& h, const Tensor& c, const Tensor& xs,
 
 TEST_CASE("scan is the loop unrolled, for any length, in both directions, compiled and eager") {
   for (const bool dynamic : {false, true}) {
-    auto compiled = compile(
-        [](const Tensor& h, const Tensor& c, const Tensor& xs, const Tensor& w, bool reverse) {
-          return scanned(h, c, xs, w, reverse);
-        },
-        {.dynamic = dynamic});
+    auto compiled = compile([](const Tensor& h, const Tensor& c, const Tensor& xs, const Tensor& w,
+                               bool reverse) { return scanned(h, c, xs, w, reverse); },
+                            {.dynamic = dynamic});
     for (const std::int64_t length : {0, 1, 2, 3, 200})
       for (const bool reverse : {false, true}) {
         CAPTURE(length);
