@@ -19,6 +19,7 @@
 #include "passes/dead_code.hpp"
 #include "passes/decompose.hpp"
 #include "passes/fold.hpp"
+#include "passes/loops.hpp"
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
 #include "providers/provider.hpp"
@@ -190,11 +191,12 @@ struct Stage {
   constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
 };
 
-// Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
+// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after folding, which gives it constants to see; duplicates
 // after algebra, which makes equal things look equal; orientation before decomposition, while products still are
 // products, and algebra once more for the pairs of transposes that it leaves.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
+    {"merge_loops", merge_loops, needed},
     {"inline_calls", inline_calls, needed},
     {"fold_constants", fold_constants},
     {"simplify_algebra", simplify_algebra},
@@ -206,6 +208,7 @@ constexpr Stage stages[] = {
     {"widen_scatter_add", widen_scatter_add, needed},
     {"local_collectives", local_collectives, needed},
     {"dead_code", dead_code},
+    {"prune_loops", prune_loops},
     {"schedule", schedule},
     {"memory", memory},
     {"generate", generate},
