@@ -191,9 +191,10 @@ struct Stage {
   constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
 };
 
-// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after folding, which gives it constants to see; duplicates
-// after algebra, which makes equal things look equal; orientation before decomposition, while products still are
-// products, and algebra once more for the pairs of transposes that it leaves.
+// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after
+// folding, which gives it constants to see; duplicates after algebra, which makes equal things look equal; orientation
+// before decomposition, while products still are products, and algebra once more for the pairs of transposes that it
+// leaves.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
     {"merge_loops", merge_loops, needed},

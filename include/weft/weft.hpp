@@ -11,4 +11,5 @@
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
 #include "weft/random.hpp"
+#include "weft/recurrent.hpp"
 #include "weft/tensor.hpp"

@@ -180,7 +180,7 @@ void verify_nodes(const Graph& graph) {
       WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes() == node.attributes(), "%", i, " waits for %",
                  start.index, ", which is no all_reduce_start of its group");
     }
-    for (const auto& body : node.bodies()) verify_nodes(*body);
+    for (const auto& body : node.bodies()) body->symbols.empty() ? verify_nodes(*body) : verify(*body);
     if (!node.bodies().empty()) verify_region(node, concat_text("%", i, " ", row.name));
   }
   std::vector<bool> needed(graph.nodes.size(), false);
@@ -211,7 +211,8 @@ void verify_nodes(const Graph& graph) {
 }  // namespace
 
 void verify(const Graph& graph) {
-  // Sizes that the trace decided to be equal may be spelled differently. Those of bodies are the trace's too.
+  // Sizes that the trace decided to be equal may be spelled differently. Those of a body that has none of its own are
+  // the trace's too.
   DecidedSizes sizes(graph);
   verify_nodes(graph);
 }

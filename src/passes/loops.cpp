@@ -11,7 +11,10 @@ namespace weft {
 namespace {
 
 bool any_loop(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes, [](const Tensor& value) { return is_loop(value.node()->op); });
+  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
+    const Node& node = *value.node();
+    return is_loop(node.op) || std::ranges::any_of(node.bodies(), [](const auto& body) { return any_loop(*body); });
+  });
 }
 
 // The graph with other values in the place of some results, which `replace` gives by node; none: a copy.
@@ -30,9 +33,8 @@ Graph with_results_replaced(const Graph& graph, ReplaceNode replace) {
       for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
     }
     if (!is_effect(node)) continue;
-    const auto made = std::ranges::find_if(mapped[i], [](const Tensor& value) {
-      return value.defined() && is_effect(*value.node());
-    });
+    const auto made = std::ranges::find_if(
+        mapped[i], [](const Tensor& value) { return value.defined() && is_effect(*value.node()); });
     const auto listed = [&](const Tensor& effect) { return effect.node() == made->node(); };
     if (made != mapped[i].end() && std::ranges::none_of(effects, listed)) effects.push_back(*made);
   }
@@ -59,7 +61,8 @@ Graph merge_loops(const Graph& graph, const PassContext& context) {
   std::unordered_map<const Node*, std::vector<Tensor>> made;
   return with_results_replaced(graph, [&](const Node& node, std::span<const Tensor> operands) {
     std::vector<Tensor> results;
-    if (!is_loop(node.op)) return results;
+    const bool inside = std::ranges::any_of(node.bodies(), [](const auto& body) { return any_loop(*body); });
+    if (!is_loop(node.op) && !inside) return results;
     const Node* last = &node;
     for (auto next = longer.find(node.bodies()[0].get());
          next != longer.end() && same_call(*next->second, node) && next->second != last;
@@ -73,6 +76,7 @@ Graph merge_loops(const Graph& graph, const PassContext& context) {
     const Tensor value = Builder::copy(*last, operands);
     value.node()->loc = node.loc;
     value.node()->more->extends = {};
+    if (inside) value.node()->more->callee = {};
     for (auto& body : value.node()->more->bodies)
       if (any_loop(*body)) body = std::make_shared<const Graph>(merge_loops(*body, context));
     for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
@@ -135,8 +139,7 @@ Pruning prune(const Node& node, std::vector<bool> read) {
     changed = false;
     for (const auto& body : node.bodies()) {
       const std::vector<bool> needed = needed_by(*body, read);
-      for (std::size_t i = 0; i < inputs.size(); ++i)
-        inputs[i] = inputs[i] || needed[body->inputs[i].node()->index];
+      for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i] || needed[body->inputs[i].node()->index];
     }
     for (std::size_t k = 0; k < carries; ++k)
       if (inputs[k] && !read[k]) changed = read[k] = true;

@@ -141,13 +141,15 @@ struct LoopRecorder::State {
         outer_loc(recorder().loc),
         outer_operation(called_operation()),
         outer_scope(recorder().scope),
-        call(name, loc) {}
+        call(name, loc),
+        here(call.loc()) {}
 
   const char* const name;
   const Loc outer_loc;  // and the following: before this loop
   const char* const outer_operation;
   const std::uint32_t outer_scope;
   Operation call;
+  const Loc here;            // the user's line
   std::vector<Known> known;  // leaves of the state
   std::vector<Tensor> carried, inputs;
   std::vector<Tensor> sources, slices;
@@ -156,7 +158,7 @@ struct LoopRecorder::State {
   std::vector<Tensor> results[2];  // of the bodies
   Tensor condition, predicate;
 
-  Loc loc() const { return call.loc(); }
+  Loc loc() const { return here; }
 
   LoopBody& open(int body) { return bodies[body].emplace(outer_loc, outer_operation, outer_scope); }
   // As values of the trace that is recorded.
