@@ -241,6 +241,17 @@ void vjp_convolution_weight_gradient(const Pullback& p) {
 void vjp_gather(const Pullback& p) {
   if (p.wanted[0]) p.results[0] = build.make(Op::scatter_add, {p.operand(1), p.gradient()}, {}, type_of(p.operand(0)));
 }
+void vjp_update_slice(const Pullback& p) {
+  const Type &whole = type_of(p.operand(0)), &part = type_of(p.operand(1));
+  const int axis = p.node().attributes<Along>().axis;
+  if (p.wanted[0]) {
+    Type zeros = part;
+    zeros.weak = false;
+    const Tensor none = constant_like(0, zeros, p.node().loc);
+    p.results[0] = build.make(Op::update_slice, {p.gradient(), none, p.operand(2)}, p.node().attributes(), whole);
+  }
+  if (p.wanted[1]) p.results[1] = slice(p.gradient(), axis, Index(p.operand(2)), part.shape[axis]);
+}
 void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
 }

@@ -31,6 +31,9 @@ CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
 // Steps that are library calls on the host and small kernels here. Their names are the functions' names.
 std::string cuda_scatter_add_name(DType dtype);
 std::string cuda_scatter_add(DType dtype);
+// `checked`: it writes nothing where the device's error word, its last buffer, is not 0.
+std::string cuda_update_slice_name(DType dtype, bool checked);
+std::string cuda_update_slice(DType dtype, bool checked);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

@@ -270,6 +270,21 @@ Literal interpret_gather(const Node& node, const Type& type, const Literal& tabl
   return result;
 }
 
+Literal interpret_update_slice(const Node& node, const Type& type, Operands operands) {
+  const int axis = node.attributes<Along>().axis;
+  const Sizes whole = sizes_of(type), part = sizes_of(operands[1]->type);
+  const std::int64_t start = operands[2]->integers[0];
+  if (start < 0 || start + part.size[axis] > whole.size[axis])
+    fail(info(node.op).name, node.loc, "position ", start, " is out of range");
+  Literal result = *operands[0];
+  result.type = type;
+  part.each([&](const Indices& index, std::int64_t i) {
+    Indices place = index;
+    place[axis] += start;
+    set(result, whole.position(place), get(*operands[1], i));
+  });
+  return result;
+}
 Literal interpret_scatter_add(const Node& node, const Type& type, const Literal& index, const Literal& updates) {
   Literal result = make_literal(type);
   std::int64_t rows = sizes_of(type).size[0], count = sizes_of(index.type).count();
@@ -439,6 +454,7 @@ struct Interpreter {
         return one(node.op == Op::pad ? interpret_pad(attributes.as<Pad>(), type, *operands[0])
                                       : interpret_concat(attributes.as<Along>(), type, operands));
       case OpKind::index:
+        if (node.op == Op::update_slice) return one(interpret_update_slice(node, type, operands));
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter_add(node, type, *operands[0], *operands[1]));
       case OpKind::leaf:
@@ -480,7 +496,7 @@ bool is_exact(const Node& node) {
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
     case OpKind::contraction:
     case OpKind::convolution: return false;
-    case OpKind::index: return node.op == Op::gather;
+    case OpKind::index: return node.op != Op::scatter_add;
     default: return true;
   }
 }

@@ -7,7 +7,6 @@
 #include "providers/sources.hpp"
 #include "runtime/loop.hpp"
 #include "schedule/launches.hpp"
-#include "schedule/layout.hpp"
 
 namespace weft::providers {
 
@@ -147,13 +146,7 @@ class LoopProvider final : public Provider {
  public:
   const char* name() const override { return "loop"; }
   bool takes(const Node& node, Device) const override { return is_loop(node.op); }
-  // Row-major, from any element on.
-  bool reads(const Shape& shape, std::span<const Dim> strides) const override {
-    const std::vector<Dim> wanted = contiguous_strides(shape);
-    for (std::size_t i = 0; i < strides.size(); ++i)
-      if (!strides[i].same(wanted[i]) && !shape[static_cast<int>(i)].same(Dim(1))) return false;
-    return true;
-  }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<LoopPayload>(candidate);
     const Dim bytes = payload->cost().bytes;

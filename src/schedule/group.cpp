@@ -58,7 +58,7 @@ class Grouper {
         if (result_.layouts[node.index].assembled) return place_external(node, Role::assembled);
         break;
       case OpKind::index:
-        if (node.op == Op::scatter_add) return place_external(node, Role::external);
+        if (node.op != Op::gather) return place_external(node, Role::external);
         break;
       default: break;
     }

@@ -84,6 +84,13 @@ std::vector<Case> structural_cases() {
              x[2][0], x[2]);
          return sum(last) + ys;
        }},
+      {"update_slice",
+       {m, cube},
+       [](X x) {
+         const Tensor part = reshape(slice(x[1], 1, 0, 2), {4, 4});
+         return update_slice(x[0] * x[0], slice(part, 0, 1, 3), 0, Index(1)) *
+                cast(slice(x[1], 2, Index(1), 2)[0][0][1], DType::f64);
+       }},
       {"cond",
        {m},
        [](X x) {

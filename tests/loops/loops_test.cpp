@@ -286,65 +286,37 @@ TEST_CASE("a derivative runs the forward loop once, and keeps products but no po
 }
 
 TEST_CASE("what can't be a loop is refused in one sentence, with the user's line") {
+  using Pair = std::pair<Tensor, Tensor>;
+  using Count = std::pair<Tensor, int>;
+  using List = std::vector<Tensor>;
   const Tensor x = ones({3, 2}), h = zeros({2});
-  refused([&] { scan([](const Tensor& s, const Tensor&) { return s; }, h, ones({})); }, "which has no axis to scan");
-  refused(
-      [&] {
-        scan([](const Tensor& s, const std::pair<Tensor, Tensor>&) { return s; }, h, std::pair{x, ones({4})});
-      },
-      "the first tensor of xs has 3");
-  refused([&] { scan([](const Tensor& s, const Tensor&) { return sum(s); }, h, x); },
-          "the state is f32[2] where the body begins and f32[] where it ends");
-  refused([&] { scan([](const Tensor& s, const Tensor&) { return cast(s, DType::f64); }, h, x); },
-          "f64[2] where it ends: a state keeps its shape, dtype and device");
-  refused(
-      [&] {
-        scan(
-            [](std::vector<Tensor> s, const Tensor& x) {
-              s.push_back(x);
-              return s;
-            },
-            std::vector{h}, x);
-      },
-      "changes lengths");
-  refused(
-      [&] {
-        scan(
-            [](std::pair<Tensor, int> s, const Tensor&) {
-              ++s.second;
-              return s;
-            },
-            std::pair{h, 1}, x);
-      },
-      "is a number of the host, which the body changes: make it a tensor");
-  refused([&] { scan([](const Tensor& s, const Tensor& x) { return sum(x).item() > 0 ? s : x; }, h, x); },
-          "choose with where(condition, a, b) or cond");
+  const Pair uneven{x, ones({4})};
+  const auto same = [](const Tensor& s, const Tensor&) { return s; };
+  const auto of_pair = [](const Tensor& s, const Pair&) { return s; };
+  const auto number = [](const Tensor& s, const Tensor&) { return sum(s); };
+  const auto wider = [](const Tensor& s, const Tensor&) { return cast(s, DType::f64); };
+  const auto reads = [](const Tensor& s, const Tensor& x) { return sum(x).item() > 0 ? s : x; };
+  const auto grows = [](List s, const Tensor& x) { return s.push_back(x), s; };
+  const auto counts = [](Count s, const Tensor&) { return ++s.second, s; };
+  refused([&] { scan(same, h, ones({})); }, "which has no axis to scan");
+  refused([&] { scan(of_pair, h, uneven); }, "the first tensor of xs has 3");
+  refused([&] { scan(number, h, x); }, "the state is f32[2] where the body begins and f32[] where it ends");
+  refused([&] { scan(wider, h, x); }, "f64[2] where it ends: a state keeps its shape, dtype and device");
+  refused([&] { scan(grows, List{h}, x); }, "changes lengths");
+  refused([&] { scan(counts, Count{h, 1}, x); }, "is a number of the host, which the body changes: make it a tensor");
+  CHECK_THROWS_WITH_AS(scan(reads, h, x), doctest::Contains("choose with where(condition, a, b) or cond"), Error);
+
   Tensor kept = h;
-  scan(
-      [&](const Tensor& s, const Tensor& x) {
-        kept = kept + x;
-        return s + x;
-      },
-      h, x);
+  const auto leaks = [&](const Tensor& s, const Tensor& x) { return kept = kept + x, s + x; };
+  scan(leaks, h, x);
   refused([&] { (kept + 1).eval(); }, "of the body of a loop is used outside it");
-  refused(
-      [&] {
-        cond(
-            h, [] { return Tensor(); }, [] { return Tensor(); });
-      },
-      "must be a bool of one element");
-  refused(
-      [&] {
-        cond(
-            sum(h) > 0, [&] { return h; }, [&] { return x; });
-      },
-      "what a branch returns is f32[2] where it is true and f32[3,2] where it is false");
-  refused([&] { while_loop([](const Tensor& s) { return s; }, [](const Tensor& s) { return s; }, h); },
-          "the condition must be a bool of one element, it is f32[2]");
-  refused(
-      [&] {
-        fori(
-            0, 2, [](const Index&, const Tensor& s) { return sum(s); }, h);
-      },
-      "[fori] the state is f32[2]");
+
+  const auto small = [&] { return h; };
+  const auto large = [&] { return x; };
+  refused([&] { cond(h, small, small); }, "the predicate must be a bool of one element, it is f32[2]");
+  refused([&] { cond(sum(h) > 0, small, large); }, "is f32[2] where it is true and f32[3,2] where it is false");
+  const auto alone = [](const Tensor& s) { return s; };
+  refused([&] { while_loop(alone, alone, h); }, "the condition must be a bool of one element, it is f32[2]");
+  const auto indexed = [](const Index&, const Tensor& s) { return sum(s); };
+  refused([&] { fori(0, 2, indexed, h); }, "[fori] the state is f32[2] where the body begins");
 }
