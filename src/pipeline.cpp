@@ -19,12 +19,14 @@
 #include "passes/dead_code.hpp"
 #include "passes/decompose.hpp"
 #include "passes/fold.hpp"
+#include "passes/loops.hpp"
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/host/jit.hpp"
+#include "schedule/launches.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
@@ -71,46 +73,6 @@ double at_hints(Dim dim, const Graph& graph) {
   std::vector<std::int64_t> hints;
   for (const DimSymbol& symbol : graph.symbols) hints.push_back(symbol.hint);
   return static_cast<double>(dims::evaluate(dim, hints));
-}
-
-std::vector<std::byte> constant_bytes(const ScheduleBuffer& buffer) {
-  if (!buffer.constant.defined()) return {};
-  const Node& node = *buffer.constant.node();
-  std::size_t bytes = storage_bytes(node.type.dtype, node.type.shape.element_count().constant());
-  WEFT_CHECK(node.storage && !node.layout, "a constant of the graph is contiguous memory");
-  const auto* source = static_cast<const std::byte*>(node.storage->data);
-  if (buffer.kind == ScheduleBuffer::Kind::constant) return std::vector(source, source + bytes);
-  const std::int64_t element = storage_bytes(info(node.type.dtype), std::int64_t{1}),
-                     count = buffer.elements.constant();
-  std::vector<std::byte> packed(static_cast<std::size_t>(count * element));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t left = i, from = buffer.packed_offset;
-    for (std::size_t axis = buffer.packed_sizes.size(); axis-- > 0; left /= buffer.packed_sizes[axis])
-      from += left % buffer.packed_sizes[axis] * buffer.packed_strides[axis];
-    std::memcpy(packed.data() + i * element, source + from * element, static_cast<std::size_t>(element));
-  }
-  return packed;
-}
-
-runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& plan) {
-  runtime::PlanBuffer result{};
-  switch (buffer.kind) {
-    case ScheduleBuffer::Kind::argument: result.kind = runtime::PlanBuffer::Kind::argument; break;
-    case ScheduleBuffer::Kind::result: result.kind = runtime::PlanBuffer::Kind::result; break;
-    case ScheduleBuffer::Kind::temporary: result.kind = runtime::PlanBuffer::Kind::temporary; break;
-    case ScheduleBuffer::Kind::error: result.kind = runtime::PlanBuffer::Kind::error; break;
-    case ScheduleBuffer::Kind::constant:
-    case ScheduleBuffer::Kind::packed: result.kind = runtime::PlanBuffer::Kind::constant; break;
-  }
-  result.index = buffer.index;
-  result.dtype = buffer.dtype;
-  result.elements = buffer.elements;
-  result.offset = buffer.offset;
-  if (result.kind == runtime::PlanBuffer::Kind::constant) {
-    result.index = static_cast<int>(plan.constants.size());
-    plan.constants.push_back(constant_bytes(buffer));
-  }
-  return result;
 }
 
 // Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
@@ -205,25 +167,9 @@ std::size_t launches(Target& target) {
     const Graph& graph = compilation.graph;
     const Schedule& schedule = compilation.schedule;
     runtime::Plan& plan = compilation.executable->plan;
-    plan.device = target.device;
-    for (const ScheduleBuffer& buffer : schedule.buffers) plan.buffers.push_back(plan_buffer(buffer, plan));
-    plan.argument_count = static_cast<int>(graph.inputs.size());
-    plan.result_count = static_cast<int>(graph.outputs.size());
-    plan.arena_bytes = schedule.arena_bytes;
-    for (const Schedule::Donation& donation : schedule.donations)
-      plan.donations.push_back({donation.argument, donation.result});
+    plan = make_plan(schedule, compilation.entries, target.device, graph.inputs.size(), graph.outputs.size(),
+                     graph.symbols.size(), target.compiled.functions);
     mark_host_buffers(plan, graph);
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-      const Step& step = schedule.steps[i];
-      runtime::EntryPoint& entry = compilation.entries[i];
-      const std::string name = entry.name.empty() ? step.name : entry.name;
-      plan.launches.push_back(
-          {name, step.buffers, std::move(entry), step.payload, step.payload->writes(step.buffers.size())});
-      if (const auto size = step.payload->defines())
-        plan.defined_sizes.push_back({i, step.buffers.back(), size->bound});
-    }
-    plan.symbol_count = static_cast<int>(graph.symbols.size() - plan.defined_sizes.size());
-    plan.functions = target.compiled.functions;
     plan.source_path = target.compiled.source_path;
     runtime::prepare(plan);
     compilation.executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
@@ -245,11 +191,13 @@ struct Stage {
   constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
 };
 
-// Calls first: nothing below looks into a body. Algebra after folding, which gives it constants to see; duplicates
-// after algebra, which makes equal things look equal; orientation before decomposition, while products still are
-// products, and algebra once more for the pairs of transposes that it leaves.
+// Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after
+// folding, which gives it constants to see; duplicates after algebra, which makes equal things look equal; orientation
+// before decomposition, while products still are products, and algebra once more for the pairs of transposes that it
+// leaves.
 constexpr bool needed = true;
 constexpr Stage stages[] = {
+    {"merge_loops", merge_loops, needed},
     {"inline_calls", inline_calls, needed},
     {"fold_constants", fold_constants},
     {"simplify_algebra", simplify_algebra},
@@ -261,6 +209,7 @@ constexpr Stage stages[] = {
     {"widen_scatter_add", widen_scatter_add, needed},
     {"local_collectives", local_collectives, needed},
     {"dead_code", dead_code},
+    {"prune_loops", prune_loops},
     {"schedule", schedule},
     {"memory", memory},
     {"generate", generate},
@@ -344,21 +293,28 @@ class Kept {
     const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
     Texts texts{traced_.text(), optimized_.text(), to_text(schedule_) + schedule_.decisions, {}};
     providers::Sources sources(device_);
-    std::vector<std::string> names;
-    for (const Step& step : schedule_.steps) names.push_back(step.payload->emit(sources).name);
+    std::vector<runtime::EntryPoint> entries;
+    for (const Step& step : schedule_.steps) entries.push_back(step.payload->emit(sources));
     sources.generate_texts();
-    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
-      const Payload& payload = *schedule_.steps[i].payload;
-      if (!payload.kernel()) continue;
-      const loop::Cost cost = payload.cost();
-      texts.kernels.push_back({names[i], payload.text(), sources.texts().at(names[i]),
-                               dims::evaluate(cost.bytes, hints_), dims::evaluate(cost.operations, hints_),
-                               payload.kernel()->comments});
-    }
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i)
+      report(*schedule_.steps[i].payload, entries[i], 1, sources, texts.kernels);
     return texts;
   }
 
  private:
+  // Kernels of a loop's bodies count as often as these run.
+  void report(const Payload& payload, const runtime::EntryPoint& entry, Dim times, const providers::Sources& sources,
+              std::vector<KernelReport>& kernels) const {
+    std::size_t next = 0;
+    for (const Payload::Inner& inner : payload.inner())
+      for (const Step& step : inner.schedule->steps)
+        report(*step.payload, entry.inner[next++], times * inner.times, sources, kernels);
+    if (!payload.kernel()) return;
+    const loop::Cost cost = payload.cost();
+    kernels.push_back({entry.name, payload.text(), sources.texts().at(entry.name),
+                       dims::evaluate(cost.bytes * times, hints_), dims::evaluate(cost.operations * times, hints_),
+                       payload.kernel()->comments});
+  }
   struct Source {
     Source() = default;
     explicit Source(const Graph& graph) {

@@ -33,6 +33,13 @@ def mlp(batch):
     return make
 
 
+def gru(variant):
+    x, y = torch.randn(200, 32, 128), torch.randn(200, 32, 128)
+    model = torch.nn.GRU(128, 128)
+    loss_of = cases.compiled_by(variant)(lambda: F.mse_loss(model(x)[0], y))
+    return cases.training(loss_of, torch.optim.SGD(model.parameters(), lr=1e-3))
+
+
 def gpt(batch, time, width, layers, heads):
     def make(variant):
         text, labels = torch.randint(0, 65, (batch, time)), torch.randint(0, 65, (batch, time))
@@ -85,6 +92,7 @@ CASES = {
     "softmax": function(lambda x: F.softmax(x, -1), (4096, 4096)),
     "mlp-64": mlp(64),
     "mlp-1024": mlp(1024),
+    "gru": gru,
     "gpt-d128": gpt(8, 64, 128, 4, 4),
     "gpt-d384": gpt(4, 256, 384, 6, 6),
     "matmul-f32": function(lambda x, weight, bias: F.gelu(F.linear(x, weight, bias)), (1024, 1024), (1024, 1024), 1024),

@@ -136,6 +136,19 @@ Tensor unsqueeze(At x, int axis);
 // as in Python; a negative step walks backwards. `slice_end` is Python's None: the end to which the step leads.
 inline constexpr Dim slice_end = Dim::end();
 Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
+// `length` elements along `axis` from a position that is known when it runs: another one is no new compilation.
+// Throws, or stops the call, where they do not all exist.
+namespace detail {
+Tensor slice_at(At x, int axis, const Index& start, Dim length);
+}
+template <std::same_as<Index> Position>
+Tensor slice(At x, int axis, const Position& start, Dim length) {
+  return detail::slice_at(x, axis, start, length);
+}
+// x with `update` in the place of its elements from `start` on along `axis`; update has the sizes of x but there. Where
+// x is state that a compiled function replaces, or the state of a loop, no more is written than the update. Throws, or
+// stops the call, where the update does not fit there; throws where the other sizes or the dtypes differ.
+Tensor update_slice(At x, At update, int axis, At start);
 // One position along the axis, which goes. A negative index counts from the end; throws out of range.
 Tensor select(At x, int axis, Dim index);
 Tensor flip(At x, int axis);

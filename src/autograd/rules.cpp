@@ -1,7 +1,7 @@
 #include "autograd/rules.hpp"
 
 #include "autograd/call.hpp"
-
+#include "autograd/loops.hpp"
 #include "base/fail.hpp"
 #include "record/elementwise.hpp"
 #include "record/record.hpp"
@@ -242,6 +242,17 @@ void vjp_gather(const Pullback& p) {
   if (p.wanted[0]) p.results[0] = build.make(Op::scatter_add, {p.operand(1), p.gradient()}, {}, type_of(p.operand(0)));
 }
 void vjp_argsort(const Pullback&) {}
+void vjp_update_slice(const Pullback& p) {
+  const Type &whole = type_of(p.operand(0)), &part = type_of(p.operand(1));
+  const int axis = p.node().attributes<Along>().axis;
+  if (p.wanted[0]) {
+    Type zeros = part;
+    zeros.weak = false;
+    const Tensor none = constant_like(0, zeros, p.node().loc);
+    p.results[0] = build.make(Op::update_slice, {p.gradient(), none, p.operand(2)}, p.node().attributes(), whole);
+  }
+  if (p.wanted[1]) p.results[1] = slice(p.gradient(), axis, Index(p.operand(2)), part.shape[axis]);
+}
 void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
 }
@@ -251,6 +262,12 @@ void vjp_call(const Pullback& p) {
     elementwise_gradients(p.value, p.gradients, p.results);
   else
     differentiate_call(p);
+}
+
+constexpr Rule vjp_scan = differentiate_scan, vjp_cond = differentiate_cond;
+void vjp_while_loop(const Pullback& p) {
+  fail("while_loop", p.node().loc,
+       "has no derivative, since how often it runs is known only then: use scan or fori, or stop_gradient");
 }
 
 }  // namespace

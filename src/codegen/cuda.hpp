@@ -33,6 +33,9 @@ std::string cuda_scatter_add_name(DType dtype);
 std::string cuda_scatter_add(DType dtype);
 std::string cuda_argsort_name(DType dtype);
 std::string cuda_argsort(DType dtype);
+// `checked`: it writes nothing where the device's error word, its last buffer, is not 0.
+std::string cuda_update_slice_name(DType dtype, bool checked);
+std::string cuda_update_slice(DType dtype, bool checked);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

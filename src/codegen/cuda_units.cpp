@@ -29,6 +29,26 @@ std::string cuda_argsort(DType dtype) {
          "          arguments.sizes[0], arguments.sizes[1], arguments.sizes[2] != 0);\n}\n";
 }
 
+std::string cuda_update_slice_name(DType dtype, bool checked) {
+  return std::string("weft_update_slice_") + info(dtype).name + (checked ? "_checked" : "");
+}
+std::string cuda_update_slice(DType dtype, bool checked) {
+  const std::string type = memory_type(dtype);
+  return "extern \"C\" __global__ void " + cuda_update_slice_name(dtype, checked) +
+         "(const __grid_constant__ Arguments<" + (checked ? "4" : "3") +
+         ", 7> arguments) {\n"
+         "  const long *const sizes = arguments.sizes, count = sizes[0], part = sizes[1], whole = sizes[2];\n" +
+         (checked ? "  if (*static_cast<const volatile int*>(arguments.buffers[3]) != 0) return;\n" : "") + "  const " +
+         type + "* const update = static_cast<const " + type +
+         "*>(arguments.buffers[0]) + sizes[5];\n"
+         "  " +
+         type + "* const result = static_cast<" + type +
+         "*>(arguments.buffers[2]);\n"
+         "  long start = static_cast<const long*>(arguments.buffers[1])[sizes[6]];\n"
+         "  start = start < 0 ? 0 : start > sizes[4] ? sizes[4] : start;\n"
+         "  for (long i = blockIdx.x * long(blockDim.x) + threadIdx.x; i < count; i += gridDim.x * long(blockDim.x))\n"
+         "    result[i / part * whole + start * sizes[3] + i % part] = update[i];\n}\n";
+}
 std::string cuda_check() {
   return std::string("extern \"C\" __global__ void ") + cuda_check_name +
          "(const __grid_constant__ Arguments<2, 2> arguments) {\n"

@@ -130,6 +130,22 @@ Value execute_concat(const Along& along, const Type& type, std::span<const Value
   return result;
 }
 
+}  // namespace
+
+// The position was checked when the operation was recorded.
+Value execute_update_slice(const Along& along, const Type& type, std::span<const Value> operands) {
+  const Value start = make_contiguous(operands[2]);
+  const std::int64_t at = *start.as<std::int64_t>(), length = operands[1].sizes.size[along.axis];
+  WEFT_CHECK(0 <= at && at + length <= operands[0].sizes.size[along.axis], "an update at ", at);
+  Value result = make_value(type);
+  copy_elements(result.sizes, result.element_bytes(), result.storage->data, result.layout, operands[0].storage->data,
+                operands[0].layout);
+  put_part(result, operands[1], along.axis, at, 1);
+  return result;
+}
+
+namespace {
+
 Value execute_pad(const Pad& pad, const Type& type, const Value& operand) {
   Value result = make_value(type);
   std::memset(result.data(), 0, storage_bytes(type.dtype, result.sizes.count()));
@@ -172,6 +188,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
       return op == Op::pad ? execute_pad(attributes.as<Pad>(), type, operands[0])
                            : execute_concat(attributes.as<Along>(), type, operands);
     case OpKind::index:
+      if (op == Op::update_slice) return execute_update_slice(attributes.as<Along>(), type, operands);
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
                               : execute_scatter_add(type, operands[0], operands[1], loc);
     case OpKind::order: return execute_argsort(attributes.as<Order>(), type, operands[0]);

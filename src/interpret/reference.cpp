@@ -295,6 +295,21 @@ Literal interpret_argsort(const Order& order, const Type& type, const Literal& o
   return result;
 }
 
+Literal interpret_update_slice(const Node& node, const Type& type, Operands operands) {
+  const int axis = node.attributes<Along>().axis;
+  const Sizes whole = sizes_of(type), part = sizes_of(operands[1]->type);
+  const std::int64_t start = operands[2]->integers[0];
+  if (start < 0 || start + part.size[axis] > whole.size[axis])
+    fail(info(node.op).name, node.loc, "position ", start, " is out of range");
+  Literal result = *operands[0];
+  result.type = type;
+  part.each([&](const Indices& index, std::int64_t i) {
+    Indices place = index;
+    place[axis] += start;
+    set(result, whole.position(place), get(*operands[1], i));
+  });
+  return result;
+}
 Literal interpret_scatter_add(const Node& node, const Type& type, const Literal& index, const Literal& updates) {
   Literal result = make_literal(type);
   std::int64_t rows = sizes_of(type).size[0], count = sizes_of(index.type).count();
@@ -386,6 +401,61 @@ struct Interpreter {
     return result;
   }
 
+  std::vector<Literal> interpret_body(const Node& node, std::size_t body, Operands operands) const {
+    std::vector<Literal> arguments;
+    for (const Literal* operand : operands) arguments.push_back(*operand);
+    return interpret(*node.bodies()[body], arguments, symbols);
+  }
+  static std::vector<const Literal*> pointers(const std::vector<Literal>& values) {
+    std::vector<const Literal*> all;
+    for (const Literal& value : values) all.push_back(&value);
+    return all;
+  }
+
+  // Elements [begin, begin + count) of `from`, or over those of `to`.
+  static void copy(const Literal& from, std::int64_t begin, Literal& to, std::int64_t at, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) set(to, at + i, get(from, begin + i));
+  }
+  std::vector<Literal> interpret_scan(const Node& node, Operands operands) const {
+    const auto& scan = node.attributes<Scan>();
+    const auto carries = static_cast<std::size_t>(scan.carries), scanned = static_cast<std::size_t>(scan.scanned);
+    const std::int64_t length = number(scan.length).constant();
+    std::vector<Literal> values, results;
+    for (const Literal* operand : operands) values.push_back(*operand);
+    for (std::size_t k = carries; k < node.output_count; ++k)
+      results.push_back(
+          make_literal(concrete(node.more_types().empty() || k == 0 ? node.type : node.more_types()[k - 1])));
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::int64_t t = scan.reverse ? length - 1 - i : i;
+      for (std::size_t k = carries; k < carries + scanned; ++k) {
+        values[k] = make_literal(concrete(type_of(node.bodies()[0]->inputs[k])));
+        const std::int64_t count = sizes_of(values[k].type).count();
+        copy(*operands[k], t * count, values[k], 0, count);
+      }
+      const std::vector<Literal> given = interpret_body(node, 0, pointers(values));
+      for (std::size_t k = 0; k < carries; ++k) values[k] = given[k];
+      for (std::size_t k = carries; k < given.size(); ++k) {
+        const std::int64_t count = sizes_of(given[k].type).count();
+        copy(given[k], 0, results[k - carries], t * count, count);
+      }
+    }
+    values.resize(carries);
+    for (Literal& result : results) values.push_back(std::move(result));
+    return values;
+  }
+  std::vector<Literal> interpret_while(const Node& node, Operands operands) const {
+    const auto& loop = node.attributes<While>();
+    std::vector<Literal> values;
+    for (const Literal* operand : operands) values.push_back(*operand);
+    for (std::int64_t i = 0; interpret_body(node, 0, pointers(values))[0].integers[0]; ++i) {
+      if (loop.limit > 0 && i == loop.limit) throw_error("", {}, interned_text(loop.passed.id));
+      const std::vector<Literal> next = interpret_body(node, 1, pointers(values));
+      std::copy(next.begin(), next.end(), values.begin());
+    }
+    values.resize(static_cast<std::size_t>(loop.carries));
+    return values;
+  }
+
   std::vector<Literal> run(const Node& node, Operands operands) const {
     Type type = concrete(node.type);
     const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
@@ -409,6 +479,7 @@ struct Interpreter {
         return one(node.op == Op::pad ? interpret_pad(attributes.as<Pad>(), type, *operands[0])
                                       : interpret_concat(attributes.as<Along>(), type, operands));
       case OpKind::index:
+        if (node.op == Op::update_slice) return one(interpret_update_slice(node, type, operands));
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter_add(node, type, *operands[0], *operands[1]));
       case OpKind::order: return one(interpret_argsort(attributes.as<Order>(), type, *operands[0]));
@@ -425,10 +496,11 @@ struct Interpreter {
         if (!operands[0]->integers[0]) throw_error("", {}, interned_text(attributes.as<Message>().text.id));
         return one(Literal{type, {}, {1}});
       case OpKind::region: {
+        if (node.op == Op::scan) return interpret_scan(node, operands);
+        if (node.op == Op::while_loop) return interpret_while(node, operands);
+        if (node.op == Op::cond) return interpret_body(node, operands[0]->integers[0] ? 0 : 1, operands.subspan(1));
         WEFT_CHECK(node.bodies().size() == 1, info(node.op).name, " has no body to interpret");
-        std::vector<Literal> arguments;
-        for (const Literal* operand : operands) arguments.push_back(*operand);
-        return interpret(*node.bodies()[0], arguments, symbols);
+        return interpret_body(node, 0, operands);
       }
     }
     return {};
@@ -450,7 +522,7 @@ bool is_exact(const Node& node) {
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
     case OpKind::contraction:
     case OpKind::convolution: return false;
-    case OpKind::index: return node.op == Op::gather;
+    case OpKind::index: return node.op != Op::scatter_add;
     default: return true;
   }
 }

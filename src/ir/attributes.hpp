@@ -215,6 +215,27 @@ struct Called {
   }
 };
 
+// A loop over `length` slices. Operands and results: the carries first, then what is sliced or stacked.
+struct Scan {
+  std::int64_t carries = 0, scanned = 0;  // among the operands
+  Dim length = 0;
+  bool reverse = false;  // from the last slice to the first
+  static constexpr auto fields() {
+    return std::array{field<&Scan::carries>("carries"), field<&Scan::scanned>("scanned"),
+                      field<&Scan::length>("length"), field<&Scan::reverse>("reverse")};
+  }
+};
+
+struct While {
+  std::int64_t carries = 0;
+  std::int64_t limit = 0;    // 0: none; else it is an error to go on after so many iterations
+  InternedText passed = {};  // the error
+  static constexpr auto fields() {
+    return std::array{field<&While::carries>("carries"), field<&While::limit>("limit"),
+                      field<&While::passed>("passed")};
+  }
+};
+
 struct Message {
   InternedText text = {};
   static constexpr auto fields() { return std::array{field<&Message::text>("")}; }

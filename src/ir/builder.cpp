@@ -32,7 +32,8 @@ Tensor Builder::copy(const Node& node, std::span<const Tensor> operands) {
   made->recomputation = node.recomputation;
   made->output_count = node.output_count;
   if (node.more)
-    made->more = std::make_unique<Node::More>(Node::More{node.more->types, {}, node.more->bodies, node.more->callee});
+    made->more = std::make_unique<Node::More>(
+        Node::More{node.more->types, {}, node.more->bodies, node.more->callee, node.more->extends});
   made->definition = node.definition;
   if (node.op == Op::data && node.storage) {
     retain(made->storage = node.storage);

@@ -62,6 +62,35 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
   return results;
 }
 
+Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node&)>& inlines) {
+  bool any = false;
+  for (const Tensor& value : graph.nodes) any |= inlines(*value.node());
+  if (!any) return graph;
+  // Value by value, since a call may have several results. The effects of a call stand where the call did.
+  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
+  std::vector<Tensor> operands, outputs, effects;
+  auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    operands.clear();
+    for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
+    if (inlines(node)) {
+      WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
+      mapped[i] = apply_body(*node.bodies()[0], operands, {node.loc, node.scope, node.trace, node.recomputation},
+                             inlines, effects);
+      continue;
+    }
+    const Tensor value = node.operand_count == 0 ? graph.nodes[i] : Builder::copy(node, operands);
+    for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
+    if (is_effect(node)) effects.push_back(value);
+  }
+  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
+  Graph result = make_graph(graph.inputs, std::move(outputs), std::move(effects));
+  result.symbols = graph.symbols;
+  result.conditions = graph.conditions;
+  return result;
+}
+
 Graph copy_graph(const Graph& graph) {
   std::vector<Tensor> inputs(graph.inputs.size()), effects;
   std::vector<Tensor> outputs = copy_values(graph, [&](const Node& node, std::span<const Tensor> operands) {

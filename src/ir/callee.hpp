@@ -51,6 +51,9 @@ struct Place {
 std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
                                const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects);
 
+// The graph with the nodes of their bodies in the place of the calls that `inlines` names. Bodies of loops stay.
+Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node&)>& inlines);
+
 // The same graph in nodes of its own.
 Graph copy_graph(const Graph& graph);
 

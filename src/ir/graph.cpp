@@ -91,9 +91,67 @@ void DecidedSizes::close() const {
              dims::to_string(condition.right));
 }
 
-void verify(const Graph& graph) {
-  // Sizes that the trace decided to be equal may be spelled differently.
-  DecidedSizes sizes(graph);
+namespace {
+
+bool fits(const Type& a, const Type& b) {
+  bool same = a.dtype == b.dtype && a.device == b.device && a.shape.rank() == b.shape.rank();
+  for (int d = 0; same && d < a.shape.rank(); ++d) same = a.shape[d] == b.shape[d];
+  return same;
+}
+std::vector<Type> types_of(std::span<const Tensor> values) {
+  std::vector<Type> types;
+  for (const Tensor& value : values) types.push_back(type_of(value));
+  return types;
+}
+// What is sliced or stacked along axis 0, without it.
+Type slice_of(Type type, Dim length, const std::string& name) {
+  WEFT_CHECK(type.shape.rank() > 0 && type.shape[0] == length, name, ": ", to_string(type), " has no ",
+             dims::to_string(length), " slices");
+  Shape shape;
+  for (int i = 1; i < type.shape.rank(); ++i) shape.push_back(type.shape[i]);
+  type.shape = shape;
+  return type;
+}
+
+void verify_body(const Graph& body, std::span<const Type> operands, std::span<const Type> results,
+                 const std::string& name) {
+  WEFT_CHECK(body.inputs.size() == operands.size() && body.outputs.size() == results.size(), name, ": its body takes ",
+             body.inputs.size(), " and gives ", body.outputs.size());
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    WEFT_CHECK(fits(operands[k], type_of(body.inputs[k])), name, ": operand ", k, " is ", to_string(operands[k]),
+               ", its body takes ", to_string(type_of(body.inputs[k])));
+  for (std::size_t k = 0; k < results.size(); ++k)
+    WEFT_CHECK(fits(results[k], type_of(body.outputs[k])), name, ": result ", k, " is ", to_string(results[k]),
+               ", its body gives ", to_string(type_of(body.outputs[k])));
+}
+
+// A region's bodies against its operands and results.
+void verify_region(const Node& node, const std::string& name) {
+  std::vector<Type> operands = types_of(node.inputs()), results{node.type};
+  results.insert(results.end(), node.more_types().begin(), node.more_types().end());
+  const std::size_t bodies = node.op == Op::call || node.op == Op::scan ? 1 : 2;
+  WEFT_CHECK(node.bodies().size() == bodies, name, " has ", node.bodies().size(), " bodies");
+  if (node.op == Op::scan) {
+    const auto& scan = node.attributes<Scan>();
+    const auto carries = static_cast<std::size_t>(scan.carries), scanned = static_cast<std::size_t>(scan.scanned);
+    WEFT_CHECK(carries + scanned <= operands.size() && carries <= results.size(), name, " has too few operands");
+    for (std::size_t i = 0; i < scanned; ++i)
+      operands[carries + i] = slice_of(operands[carries + i], scan.length, name);
+    for (std::size_t i = carries; i < results.size(); ++i) results[i] = slice_of(results[i], scan.length, name);
+  }
+  if (node.op == Op::cond) operands.erase(operands.begin());
+  if (node.op == Op::while_loop) {
+    WEFT_CHECK(node.attributes<While>().carries == node.output_count, name, " has ", node.output_count, " results");
+    WEFT_CHECK(node.bodies()[0]->outputs.size() == 1 && type_of(node.bodies()[0]->outputs[0]).dtype == DType::boolean,
+               name, ": its condition is no bool");
+    const Type given[] = {type_of(node.bodies()[0]->outputs[0])};
+    verify_body(*node.bodies()[0], operands, given, name);
+    return verify_body(*node.bodies()[1], operands, results, name);
+  }
+  for (const auto& body : node.bodies()) verify_body(*body, operands, results, name);
+}
+
+void verify_nodes(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
     const OpInfo& row = info(node.op);
@@ -122,26 +180,8 @@ void verify(const Graph& graph) {
       WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes() == node.attributes(), "%", i, " waits for %",
                  start.index, ", which is no all_reduce_start of its group");
     }
-    for (const auto& body : node.bodies()) verify(*body);
-    if (node.op == Op::call) {
-      WEFT_CHECK(node.bodies().size() == 1, "%", i, " call has ", node.bodies().size(), " bodies");
-      const Graph& body = *node.bodies()[0];
-      WEFT_CHECK(body.inputs.size() == node.operand_count && body.outputs.size() == node.output_count, "%", i,
-                 " call: its body takes ", body.inputs.size(), " and gives ", body.outputs.size());
-      const auto fits = [](const Type& a, const Type& b) {
-        bool same = a.dtype == b.dtype && a.device == b.device && a.shape.rank() == b.shape.rank();
-        for (int d = 0; same && d < a.shape.rank(); ++d) same = a.shape[d] == b.shape[d];
-        return same;
-      };
-      for (std::size_t k = 0; k < body.inputs.size(); ++k)
-        WEFT_CHECK(fits(type_of(node.input(k)), type_of(body.inputs[k])), "%", i, " call: operand ", k, " is ",
-                   to_string(type_of(node.input(k))), ", its body takes ", to_string(type_of(body.inputs[k])));
-      for (unsigned k = 0; k < node.output_count; ++k) {
-        const Type &type = k ? node.more_types()[k - 1] : node.type, &given = type_of(body.outputs[k]);
-        WEFT_CHECK(fits(type, given), "%", i, " call: result ", k, " is ", to_string(type), ", its body gives ",
-                   to_string(given));
-      }
-    }
+    for (const auto& body : node.bodies()) body->symbols.empty() ? verify_nodes(*body) : verify(*body);
+    if (!node.bodies().empty()) verify_region(node, concat_text("%", i, " ", row.name));
   }
   std::vector<bool> needed(graph.nodes.size(), false);
   for (const Tensor& root : ranges::views::concat(graph.inputs, graph.outputs, graph.effects)) {
@@ -166,6 +206,15 @@ void verify(const Graph& graph) {
   for (std::size_t i = 0; i < graph.inputs.size(); ++i)
     WEFT_CHECK(graph.inputs[i].node()->op == Op::input &&
                graph.inputs[i].node()->attributes<Parameter>().slot == static_cast<std::int64_t>(i));
+}
+
+}  // namespace
+
+void verify(const Graph& graph) {
+  // Sizes that the trace decided to be equal may be spelled differently. Those of a body that has none of its own are
+  // the trace's too.
+  DecidedSizes sizes(graph);
+  verify_nodes(graph);
 }
 
 // ---- text ---------------------------------------------------------------------------------------------------------

@@ -223,7 +223,22 @@ Type infer_convolution(Op op, std::span<const Tensor> operands, const Convolutio
   return result;
 }
 
-Type infer_index(Op op, std::span<const Tensor> operands, const Type& wanted, Loc loc) {
+Type infer_update(std::span<const Tensor> operands, const Along& along, Loc loc) {
+  const Type &whole = type_of(operands[0]), &update = type_of(operands[1]), &start = type_of(operands[2]);
+  bool fits = whole.dtype == update.dtype && whole.shape.rank() == update.shape.rank() && whole.device == update.device;
+  for (int i = 0; fits && i < whole.shape.rank(); ++i) fits = i == along.axis || whole.shape[i] == update.shape[i];
+  if (!fits || along.axis >= whole.shape.rank())
+    fail("update_slice", loc, "the update does not fit along axis ", int{along.axis}, ": ",
+         describe_operands(operands));
+  if (start.dtype != DType::i64 || start.shape.rank() != 0)
+    fail("update_slice", loc, "the position must be one i64: ", describe_operands(operands));
+  Type result = whole;
+  result.weak = false;
+  return result;
+}
+
+Type infer_index(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
+  if (op == Op::update_slice) return infer_update(operands, attributes.as<Along>(), loc);
   // gather(table, index), scatter_add(index, updates): rows are axis 0 of the table.
   const Type& index = type_of(op == Op::gather ? operands[1] : operands[0]);
   const Type& rows = type_of(op == Op::gather ? operands[0] : operands[1]);
@@ -272,7 +287,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::reduce: return infer_reduce(op, operands, attributes, loc);
     case OpKind::contraction: return infer_matmul(operands, loc);
     case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
-    case OpKind::index: return infer_index(op, operands, wanted, loc);
+    case OpKind::index: return infer_index(op, operands, attributes, wanted, loc);
     case OpKind::order: return infer_order(operands[0], loc);
     case OpKind::collective: return type_of(operands[0]);
     case OpKind::identity: {

@@ -88,6 +88,8 @@ struct Node : detail::NodeHeader {
     std::vector<std::shared_ptr<const Graph>> bodies;
     std::shared_ptr<const Callee> callee;  // call: whose body it is, where calls share it
     std::vector<SizeMark> marks;
+    // scan: a body whose results its own begin with, over the same inputs (passes/loops.hpp).
+    std::shared_ptr<const Graph> extends = {};
   };
   std::unique_ptr<More> more;
 

@@ -211,7 +211,7 @@ class Parser final : TextReader {
     made.index = static_cast<std::uint32_t>(graph.nodes.size());
     set_more_results(made, std::span(types).subspan(1));
     if (made.op == Op::data && data_ < beside_.data.size()) share_contents(made, beside_.data[data_++]);
-    if (row.kind == OpKind::region && definition_ < beside_.definitions.size())
+    if (made.op == Op::call && definition_ < beside_.definitions.size())
       made.definition = beside_.definitions[definition_++];
     graph.nodes.push_back(value);
     if (made.op == Op::input) {

@@ -23,6 +23,9 @@ class Provider {
 #include "providers/providers.def"
 #undef WEFT_PROVIDER
 
+// Row-major, whatever the element at which it begins.
+bool is_row_major(const Shape& shape, std::span<const Dim> strides);
+
 // All of them.
 const Providers& all();
 

@@ -50,6 +50,16 @@ class Registry final : public Providers {
 
 }  // namespace
 
+bool is_row_major(const Shape& shape, std::span<const Dim> strides) {
+  Dim step = 1;
+  for (std::size_t i = strides.size(); i-- > 0;) {
+    const Dim size = shape[static_cast<int>(i)];
+    if (!strides[i].same(step) && !size.same(Dim(1))) return false;
+    step = step * size;
+  }
+  return true;
+}
+
 const Providers& all() {
   static constexpr Registry registry;
   return registry;

@@ -11,7 +11,7 @@
 #include "base/lazy.hpp"
 #include "eager/device.hpp"
 #include "eager/program.hpp"
-#include "record/record.hpp"
+#include "record/loops.hpp"
 
 namespace weft {
 namespace {
@@ -134,10 +134,64 @@ std::shared_ptr<const eager::Program> program_of(const Callee& callee) {
   return callee.program;
 }
 
+// Slice t along axis 0.
+Value slice_at(const Value& value, std::int64_t t) {
+  Value slice = value;
+  slice.type = slice_of(value.type);
+  slice.sizes = eager::sizes_of(slice.type);
+  slice.layout.offset += t * value.layout.strides[0];
+  for (int axis = 0; axis < slice.sizes.rank; ++axis) slice.layout.strides[axis] = value.layout.strides[axis + 1];
+  return slice;
+}
+
+std::vector<Value> execute_scan(const Node& node, std::span<const Type> types, std::span<const Value> operands,
+                                std::span<const std::int64_t> symbols) {
+  const auto& scan = node.attributes<Scan>();
+  const auto carries = static_cast<std::size_t>(scan.carries), scanned = static_cast<std::size_t>(scan.scanned);
+  const std::int64_t length = dims::evaluate(scan.length, symbols);
+  std::vector<Value> inputs(operands.begin(), operands.end()),
+      results(operands.begin(), operands.begin() + scan.carries);
+  for (std::size_t i = carries; i < types.size(); ++i) results.push_back(eager::make_value(types[i]));
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t t = scan.reverse ? length - 1 - i : i;
+    for (std::size_t k = 0; k < scanned; ++k) inputs[carries + k] = slice_at(operands[carries + k], t);
+    std::vector<Value> given = Run{*node.bodies()[0], inputs, symbols}.run();
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      if (k < carries) {
+        results[k] = inputs[k] = std::move(given[k]);
+        continue;
+      }
+      const Value place = slice_at(results[k], t);
+      eager::copy_elements(place.sizes, place.element_bytes(), place.storage->data, place.layout,
+                           given[k].storage->data, given[k].layout);
+    }
+  }
+  return results;
+}
+
+std::vector<Value> execute_while(const Node& node, std::span<const Value> operands,
+                                 std::span<const std::int64_t> symbols) {
+  const auto& loop = node.attributes<While>();
+  std::vector<Value> values(operands.begin(), operands.end());
+  for (std::int64_t i = 0;; ++i) {
+    if (!*Run{*node.bodies()[0], values, symbols}.run()[0].as<bool>()) break;
+    if (loop.limit > 0 && i == loop.limit) throw_error("", {}, interned_text(loop.passed.id));
+    std::vector<Value> next = Run{*node.bodies()[1], values, symbols}.run();
+    std::move(next.begin(), next.end(), values.begin());
+  }
+  values.resize(static_cast<std::size_t>(loop.carries));
+  return values;
+}
+
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   const bool on_device = types[0].device.type != Device::Type::cpu;
+  if (is_loop(node.op) && !on_device) {
+    if (node.op == Op::scan) return execute_scan(node, types, operands, symbols);
+    if (node.op == Op::while_loop) return execute_while(node, operands, symbols);
+    return Run{*node.bodies()[*operands[0].as<bool>() ? 0 : 1], operands.subspan(1), symbols}.run();
+  }
   if (on_device && symbols.empty()) return eager::execute_call_on_device(node, types, operands);
   if (const Callee* callee = on_device ? nullptr : node.callee())
     if (const auto program = program_of(*callee)) return program->run(operands);
@@ -152,6 +206,11 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
   std::vector<Node*> order;
   auto visit = [&](Node* node) {
     if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
+    if (is_loop_id(node->trace))
+      fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
+           ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
+           "cond, "
+           "or return the tensor and read it behind the loop");
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
            ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "

@@ -208,6 +208,61 @@ Tensor gather(At x, At index) {
   return record(Op::gather, {table, rows}, {}, {}, call.loc());
 }
 
+namespace {
+
+// [0, most] holds the position, or the user's error when the value is computed.
+void check_position(const char* operation, const Tensor& position, Dim most, const Tensor& x, Dim length, Loc loc) {
+  const Tensor fine = (position >= 0) & (position <= dim_value(most, loc));
+  const std::string message =
+      error_text(operation, loc,
+                 concat_text("the position is out of range [0, ", dims::to_string(most), "], for a part of ",
+                             dims::to_string(length), " of ", to_string(type_of(x))));
+  Tensor token = record(Op::check, {fine}, Message{{intern_text(message)}}, {}, loc);
+  if (!recorder().trace()) token.eval(loc);
+}
+Tensor position_of(const char* operation, const At& start, const Tensor& x, Loc loc) {
+  const Tensor given = resolve(start, operation);
+  if (!is_integer(type_of(given).dtype) || !(type_of(given).shape.element_count() == Dim(1)))
+    fail(operation, loc, "the position must be one integer, it is ", to_string(type_of(given)));
+  return coerce(reshape_to(given, {}, loc), DType::i64, false, {}, type_of(x).device, loc);
+}
+
+}  // namespace
+
+Tensor detail::slice_at(At x, int axis, const Index& start, Dim length) {
+  LooseComposite call("slice", x.loc);
+  const Loc loc = call.loc();
+  const Tensor value = resolve(x, "slice");
+  const int rank = type_of(value).shape.rank();
+  axis = normalize_axis("slice", axis, rank, loc);
+  const Dim size = type_of(value).shape[axis];
+  if (length < Dim(0) || size < length)
+    fail("slice", loc, "a part of ", dims::to_string(length), " along axis ", axis, " of ", to_string(type_of(value)));
+  const Tensor first = position_of("slice", At(start, loc), value, loc);
+  check_position("slice", first, size - length, value, length, loc);
+  Tensor rows = arange(length, DType::i64, loc);
+  rows = first + rows;
+  if (axis == 0) return record(Op::gather, {value, rows}, {}, {}, loc);
+  const Tensor front = record(Op::gather, {transpose(value, 0, axis), rows}, {}, {}, loc);
+  return transpose(front, 0, axis);
+}
+
+Tensor update_slice(At x, At update, int axis, At start) {
+  LooseComposite call("update_slice", x.loc);
+  const Loc loc = call.loc();
+  const Tensor value = resolve(x, "update_slice"), part = resolve(update, "update_slice");
+  const Shape &whole = type_of(value).shape, &own = type_of(part).shape;
+  axis = normalize_axis("update_slice", axis, whole.rank(), loc);
+  bool fits = own.rank() == whole.rank() && type_of(value).dtype == type_of(part).dtype;
+  for (int i = 0; fits && i < whole.rank(); ++i) fits = i == axis || whole[i] == own[i];
+  if (!fits || whole[axis] < own[axis])
+    fail("update_slice", loc, "an update ", to_string(type_of(part)), " does not fit into ", to_string(type_of(value)),
+         " along axis ", axis);
+  const Tensor first = position_of("update_slice", start, value, loc);
+  check_position("update_slice", first, whole[axis] - own[axis], value, own[axis], loc);
+  return record(Op::update_slice, {value, part, first}, Along{static_cast<std::uint8_t>(axis)}, {}, loc);
+}
+
 Tensor one_hot(At index, Dim classes, DType dtype) {
   LooseComposite call("one_hot", index.loc);
   Tensor rows = resolve(index, "one_hot");

@@ -109,17 +109,32 @@ Generator::Generator(std::uint64_t seed, Loc loc) {
   state_ = recorder().trace() ? state_of(integer(seed, loc), integer(0, loc)) : computed_state(seed, call.loc());
 }
 
+// In the body of a loop the state of a generator from outside is an input of the body, which the loop carries; so of
+// the loops around it.
+static void carry_into_loop(Tensor& state, std::size_t depth) {
+  Trace* const trace = depth > 0 ? recorder().traces[depth - 1] : nullptr;
+  if (!trace || !trace->is_loop || state.node()->trace == trace->id) return;
+  carry_into_loop(state, depth - 1);
+  const Tensor before = state;
+  state = Builder({}, 0, trace->id).input(0, type_of(before));
+  trace->generators.push_back({&state, before, state});
+}
+
+Tensor& traced_generator_state(Loc loc) {
+  Trace& trace = *recorder().trace();
+  if (!trace.generator_input.defined()) {
+    trace.generator_input = record(Op::input, {}, Parameter{0}, state_type(), loc);
+    trace.generator_value = trace.generator_input;
+  }
+  return trace.generator_value;
+}
+
 Tensor& Generator::state(Loc loc) {
   Trace* trace = recorder().trace();
-  if (!trace || !DefaultGenerator::is(*this)) {
-    if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
-    return state_.tensor();
-  }
-  if (!trace->generator_input.defined()) {
-    trace->generator_input = record(Op::input, {}, Parameter{0}, state_type(), loc);
-    trace->generator_value = trace->generator_input;
-  }
-  return trace->generator_value;
+  if (trace && DefaultGenerator::is(*this)) return traced_generator_state(loc);
+  if (!state_.tensor().defined()) fail("Generator", loc, "draws from a generator that was moved from");
+  if (trace) carry_into_loop(state_.tensor(), recorder().traces.size());
+  return state_.tensor();
 }
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {

@@ -16,6 +16,8 @@ struct HeldGenerator {
   Tensor* state = nullptr;
 };
 HeldGenerator hold_default_generator();
+// Its state in the trace that is recorded.
+Tensor& traced_generator_state(Loc loc);
 // Where its state is kept: compile() refuses that as an argument, since all threads share it.
 const Tensor* default_generator_state();
 

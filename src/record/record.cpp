@@ -16,6 +16,7 @@ namespace {
 
 // What may hang unevaluated below one value before it is computed: bounds memory, not meaning.
 constexpr std::uint32_t pending_limit = 4096;
+constexpr std::uint32_t loop_bit = 1u << 31;
 
 }  // namespace
 
@@ -24,9 +25,10 @@ Recorder& recorder() { return per_thread<Recorder>(); }
 std::uint32_t new_trace_id() {
   static std::atomic<std::uint32_t> counter{0};
   std::uint32_t id = 0;
-  while (id == 0) id = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  while (id == 0) id = (counter.fetch_add(1, std::memory_order_relaxed) + 1) & ~loop_bit;
   return id;
 }
+std::uint32_t new_loop_id() { return new_trace_id() | loop_bit; }
 
 TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), saved_(recorder()) {
   recorder().traces.push_back(&trace);
@@ -42,7 +44,8 @@ TraceScope::~TraceScope() {
 
 void note_call(Loc loc) {
   Recorder& r = recorder();
-  if (Trace* trace = r.trace()) trace->dims.last_call = r.loc.file ? r.loc : loc;
+  if (DimEnvironment* sizes = r.trace() ? DimEnvironment::current() : nullptr)
+    sizes->last_call = r.loc.file ? r.loc : loc;
 }
 
 Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
@@ -88,19 +91,51 @@ void check_extent(const char* operation, const char* name, Dim extent, Loc loc) 
 
 namespace {
 
-// That the operand exists and belongs to the trace which is being recorded.
-void check_operand(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {
+// The value as the trace at this depth sees it: its own, or, in the body of a loop, an input for a value of the traces
+// around it. What reads nothing stands in the body again. Undefined where it belongs to none of them.
+Tensor captured(const Recorder& r, std::size_t depth, const Tensor& value) {
+  if (depth == 0) return value.node()->trace == 0 ? value : Tensor();
+  Trace& trace = *r.traces[depth - 1];
+  if (value.node()->trace == trace.id) return value;
+  if (!trace.is_loop) return {};
+  const Tensor outer = captured(r, depth - 1, value);
+  if (!outer.defined()) return {};
+  const Node& node = *outer.node();
+  const auto [found, added] = trace.inputs_of_captured.try_emplace(outer.word());
+  if (!added) return found->second;
+  const Builder build(node.loc, node.scope, trace.id);
+  if (node.op == Op::constant || node.op == Op::iota)
+    return found->second = build.Builder::make(node.op, {}, node.attributes(), node.type);
+  trace.captured.push_back(outer);
+  return found->second = build.input(0, type_of(outer));
+}
+
+// The operand as a value of the trace which is being recorded.
+Tensor admitted(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {
   if (r.loc.file) loc = r.loc;
   if (!operand.defined()) fail(operation, loc, "an operand is an undefined tensor");
   const Node& node = *operand.node();
-  if (node.trace == (r.trace() ? r.trace()->id : 0)) [[likely]]
-    return;
+  const Trace* const trace = r.trace();
+  if (node.trace == (trace ? trace->id : 0)) [[likely]]
+    return operand;
+  if (trace && trace->is_loop)
+    if (Tensor input = captured(r, r.traces.size(), operand); input.defined()) return input;
   const std::string what = to_string(type_of(operand)) + (node.loc.file ? ", made at " + to_string(node.loc) : "");
+  if (is_loop_id(node.trace))
+    fail(operation, loc, "a tensor (", what,
+         ") of the body of a loop is used outside it: what an iteration leaves behind is part of the state that the "
+         "body takes and returns");
   if (node.trace == 0)
     fail(operation, loc, "a tensor from outside the trace (", what,
          ") is used in a compiled function: pass it as an argument, or use constant()");
   fail(operation, loc, "a tensor of a finished or of another trace (", what,
        ") is used outside it: return it from the compiled function instead");
+}
+
+void check_operand(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {
+  const bool own = operand.defined() && operand.node()->trace == (r.trace() ? r.trace()->id : 0);
+  if (!own) [[unlikely]]
+    admitted(r, operand, operation, loc);
 }
 
 const Tensor& plain_or_same(const Trace& trace, const Tensor& value) {
@@ -112,14 +147,15 @@ Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& at
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
   Trace* trace = r.trace();
-  std::vector<Tensor> plain;
-  if (trace && !trace->plain_ones.empty())
-    for (const Tensor& operand : given) plain.push_back(plain_or_same(*trace, operand));
-  const std::span<const Tensor> operands = plain.empty() ? given : plain;
+  std::vector<Tensor> mapped;
+  if (trace && (trace->is_loop || !trace->plain_ones.empty()))
+    for (const Tensor& operand : given)
+      mapped.push_back(plain_or_same(*trace, admitted(r, operand, info(op).name, loc)));
+  const std::span<const Tensor> operands = mapped.empty() ? given : mapped;
   std::uint32_t id = trace ? trace->id : 0;
   std::uint32_t pending = 0;
   for (const Tensor& operand : operands) {
-    check_operand(r, operand, info(op).name, loc);
+    if (mapped.empty()) check_operand(r, operand, info(op).name, loc);
     pending += __atomic_load_n(&operand.node()->pending, __ATOMIC_RELAXED);  // another thread may be evaluating it
   }
   Tensor value = Builder(loc, r.scope, id).make(op, operands, attributes, wanted);
@@ -160,6 +196,22 @@ Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor>
   }
   set_callee(*node, std::move(callee));
   bound_pending(value, loc);
+  return value;
+}
+
+Tensor record_region(Op op, std::span<const Tensor> operands, const Attributes& attributes, std::span<const Type> types,
+                     std::vector<std::shared_ptr<const Graph>> bodies, Loc loc) {
+  Tensor value = record_pending(op, operands, attributes, types[0], loc);
+  Node* node = value.node();
+  set_more_results(*node, types.subspan(1));
+  node->make_more().bodies = std::move(bodies);
+  for (const Type& type : types.subspan(1)) check_count(info(op).name, type, loc);
+  Trace* trace = recorder().trace();
+  if (trace && is_effect(*node)) trace->effects.push_back(value);
+  if (!trace && is_effect(*node))
+    evaluate(std::span(&value, 1), loc);
+  else
+    bound_pending(value, loc);
   return value;
 }
 
@@ -220,10 +272,7 @@ void check_size_fits(Dim size, DType dtype, Loc loc) {
 Constant literal_in(DType dtype, const At& literal, Loc loc) { return literal_in(dtype, number_of(literal), loc); }
 
 Tensor resolve(const At& operand, const char* operation) {
-  if (operand.tensor) {
-    check_operand(recorder(), *operand.tensor, operation, operand.loc);
-    return *operand.tensor;
-  }
+  if (operand.tensor) return admitted(recorder(), *operand.tensor, operation, operand.loc);
   if (operand.symbolic) return dim_value(operand.size, operand.loc);
   const Number number = number_of(operand);
   return record(Op::constant, {}, number.value, Type{number.dtype, true, {}, {}}, operand.loc);
@@ -359,7 +408,7 @@ Tensor pointwise(Op op, std::span<const At> operands) {
   const CalledOperation call(outer ? outer : row.name);
   const Recorder& r = recorder();
   const Loc loc = r.loc.file ? r.loc : operands[0].loc;
-  if (Trace* trace = r.trace()) trace->dims.last_call = loc;
+  note_call(loc);
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
   std::span<Tensor> list(values, operands.size());

@@ -35,6 +35,18 @@ struct Trace {
   CalleeTable callees;  // of symbolic sizes
   // The default generator, made a hidden state leaf at its first draw: its input and its current value.
   Tensor generator_input, generator_value;
+
+  // Of the body of a loop (record/loops.hpp). A value of the traces around it that the body uses becomes an input of
+  // the body: here by handle, and in the order of first use.
+  bool is_loop = false;
+  std::unordered_map<std::uint64_t, Tensor> inputs_of_captured;
+  std::vector<Tensor> captured;
+  // A generator that the body draws from: where its state is kept, what that was before, and the body's input for it.
+  struct Drawn {
+    Tensor* state;
+    Tensor before, input;
+  };
+  std::vector<Drawn> generators;
 };
 
 // State of the thread: a stack of traces (compiled functions nest), the outermost user location, the composite's scope,
@@ -63,6 +75,9 @@ class TraceScope {
   Recorder saved_;
 };
 std::uint32_t new_trace_id();
+// The bodies of loops have ids of their own, so that an error about a value of one says what it is.
+std::uint32_t new_loop_id();
+inline bool is_loop_id(std::uint32_t trace) { return trace >> 31; }
 
 // Throws where a size that is known is negative, or there would be more elements than memory has addresses for: an
 // axis of size 0 makes no other one smaller. Of symbolic sizes those of this call count, and a guard holds for others.
@@ -80,6 +95,10 @@ inline Tensor record(Op op, std::initializer_list<Tensor> operands, const Attrib
                      Loc loc) {
   return record(op, std::span<const Tensor>(operands.begin(), operands.size()), attributes, wanted, loc);
 }
+
+// A loop or a choice: results of these types, bodies over the operands. It is an effect where a body holds one.
+Tensor record_region(Op op, std::span<const Tensor> operands, const Attributes& attributes, std::span<const Type> types,
+                     std::vector<std::shared_ptr<const Graph>> bodies, Loc loc);
 
 // Graph code that is recorded: derivative rules.
 class RecordingBuilder final : public Builder {
@@ -120,7 +139,8 @@ class LooseComposite : public Operation {
 // Remembers where the trace is in the user's program, for what is decided on sizes from here on.
 void note_call(Loc loc);
 
-// The operand as a graph value: literals become weak constants. Throws when it is undefined or of another trace.
+// The operand as a graph value: literals become weak constants. In the body of a loop a value of the traces around it
+// becomes an input of the body. Throws when it is undefined or of another trace.
 Tensor resolve(const At& operand, const char* operation);
 
 // Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).

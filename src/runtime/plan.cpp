@@ -16,9 +16,9 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
-#include "runtime/lanes.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/recordings.hpp"
+#include "runtime/sequence.hpp"
 
 namespace weft::runtime {
 
@@ -29,18 +29,6 @@ using Owned = std::unique_ptr<Storage, void (*)(Storage*)>;
 
 constexpr std::size_t staging_alignment = 16;
 constexpr std::size_t least_to_record = 3;  // steps: fewer are launched as fast one by one
-
-struct ReadyStep {
-  std::unique_ptr<Runnable> step;
-  std::size_t table = 0;  // of its pointers, in Frame::pointers
-};
-
-// A pointer that each call supplies.
-struct Patch {
-  std::size_t at;
-  bool is_result;
-  int index;
-};
 
 // A value of the host in a plan of a device.
 struct Staged {
@@ -77,30 +65,17 @@ struct Frame {
 class PreparedPlan {
  public:
   explicit PreparedPlan(const Plan& plan)
-      : device_(plan.device),
-        functions_(plan.functions),
-        buffers_(plan.buffers),
+      : device_(entered(plan.device)),
         argument_count_(static_cast<std::size_t>(plan.argument_count)),
         result_count_(static_cast<std::size_t>(plan.result_count)),
-        symbol_count_(static_cast<std::size_t>(plan.symbol_count)) {
-    memory().enter(device_);
-    for (const std::vector<std::byte>& constant : plan.constants) {
-      constants_.emplace_back(allocate(device_, constant.size()), release);
-      if (!constant.empty())
-        memory().copy(constants_.back()->data, device_, constant.data(), Device::cpu(), constant.size(), nullptr);
-    }
-    memory().synchronize(device_);  // the bytes of constants may go with the plan
-    arena_bytes_ = numbers_.add({plan.arena_bytes});
-    for (const PlanBuffer& buffer : buffers_) {
-      checks_ = checks_ || buffer.kind == PlanBuffer::Kind::error;
-      offsets_.push_back(numbers_.add({buffer.offset}));
-      elements_.push_back(numbers_.add({buffer.elements}));
+        symbol_count_(static_cast<std::size_t>(plan.symbol_count)),
+        sequence_(plan, numbers_) {
+    for (const PlanBuffer& buffer : plan.buffers) {
       staged_of_.push_back(buffer.host ? static_cast<int>(staged_.size()) : -1);
       if (buffer.host)
         staged_.push_back(
             {buffer.kind == PlanBuffer::Kind::result, buffer.index, buffer.dtype, numbers_.add({buffer.elements})});
     }
-    for (const Launch& launch : plan.launches) add(launch);
     for (const DefinedSize& size : plan.defined_sizes) add(size, plan.launches.at(size.launch));
   }
   PreparedPlan(const PreparedPlan&) = delete;
@@ -129,30 +104,24 @@ class PreparedPlan {
       compute(frame, symbols);
     else if (!defined_sizes_.empty())
       assume_bounds(frame);
-    if (wants_workspace_ && frame.threads != num_threads()) compute_workspace(frame);
+    if (sequence_.has_workspace() && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no step has written yet.
     const Owned workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr, release);
     if (queue) [[unlikely]] {
       Storage* const own[] = {frame.arena, frame.staged, workspace.get()};
       note_work(queue, {blocks, own});
     }
-    for (const Patch& patch : patches_)
-      frame.pointers[patch.at] = patch.is_result ? results[static_cast<std::size_t>(patch.index)]
-                                                 : arguments[static_cast<std::size_t>(patch.index)];
+    sequence_.bind(frame.pointers, arguments, results);
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
     const auto run_step = [&](std::size_t step, Queue* on) {
-      steps_[step].step->run({frame.pointers.data() + steps_[step].table,
-                              frame.numbers,
-                              {scratch, frame.workspace_bytes},
-                              on,
-                              checks_wait});
+      sequence_.run(step, {frame.pointers.data(), frame.numbers, {scratch, frame.workspace_bytes}, on, checks_wait});
     };
-    const bool record = queue && steps_.size() >= least_to_record && (checks_wait || !checks_) &&
-                        defined_sizes_.empty() && options().cuda_graphs;
+    const bool record = queue && sequence_.steps() >= least_to_record && (checks_wait || !sequence_.has_checks()) &&
+                        sequence_.can_be_recorded() && defined_sizes_.empty() && options().cuda_graphs;
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
-      for (std::size_t step = 0; step < steps_.size(); ++step) {
+      for (std::size_t step = 0; step < sequence_.steps(); ++step) {
         run_step(step, queue);
         if (!defined_sizes_.empty()) define_sizes(frame, step, queue);
       }
@@ -174,6 +143,10 @@ class PreparedPlan {
     ~Loan() { plan.give_back(frame); }
   };
 
+  static Device entered(Device device) {
+    device_interface(device.type).enter(device);
+    return device;
+  }
   const DeviceInterface& memory() const { return device_interface(device_.type); }
 
   Frame* take() {
@@ -182,7 +155,7 @@ class PreparedPlan {
         if (Frame* frame = spare.exchange(nullptr, std::memory_order_acquire)) return frame;
     auto frame = std::make_unique<Frame>();
     frame->numbers = numbers_.constants();
-    frame->pointers.resize(table_.size() + 1);  // the last is the workspace
+    frame->pointers.resize(sequence_.pointers() + 1);  // the last is the workspace
     frame->symbols.resize(symbol_count_ + defined_sizes_.size());
     frame->staged_at.resize(staged_.size());
     return frame.release();
@@ -196,28 +169,16 @@ class PreparedPlan {
     delete frame;
   }
 
-  void add(const Launch& launch) {
-    ReadyStep ready;
-    ready.table = table_.size();
-    for (const int buffer : launch.buffers) {
-      const PlanBuffer& it = buffers_.at(static_cast<std::size_t>(buffer));
-      if (!it.host && (it.kind == PlanBuffer::Kind::argument || it.kind == PlanBuffer::Kind::result))
-        patches_.push_back({table_.size(), it.kind == PlanBuffer::Kind::result, it.index});
-      table_.push_back(buffer);
-    }
-    writes_.insert(writes_.end(), launch.writes.begin(), launch.writes.end());
-    writes_.resize(table_.size(), true);
-    WEFT_CHECK(launch.step, "step ", launch.name, " has nobody to run it");
-    ready.step = launch.step->prepare({device_, numbers_, functions_.get(), launch.entry});
-    wants_workspace_ = wants_workspace_ || ready.step->has_workspace();
-    steps_.push_back(std::move(ready));
-  }
-
   void add(const DefinedSize& size, const Launch& launch) {
     const auto found = std::find(launch.buffers.begin(), launch.buffers.end(), size.buffer);
-    WEFT_CHECK(found != launch.buffers.end() && buffers_[static_cast<std::size_t>(size.buffer)].dtype == DType::i64,
-               "a size that ", launch.name, " does not compute");
-    const std::size_t pointer = steps_[size.launch].table + static_cast<std::size_t>(found - launch.buffers.begin());
+    WEFT_CHECK(
+        found != launch.buffers.end() && sequence_
+                                                 .buffer_of(sequence_.first_pointer(size.launch) +
+                                                            static_cast<std::size_t>(found - launch.buffers.begin()))
+                                                 .dtype == DType::i64,
+        "a size that ", launch.name, " does not compute");
+    const std::size_t pointer =
+        sequence_.first_pointer(size.launch) + static_cast<std::size_t>(found - launch.buffers.begin());
     defined_sizes_.push_back({size.launch, pointer, numbers_.add({size.bound})});
   }
 
@@ -247,29 +208,13 @@ class PreparedPlan {
   template <class RunStep>
   void record_call(Frame& frame, std::span<const std::int64_t> symbols, const RunStep& run_step) const {
     try {
-      frame.recordings.add(frame.pointers, symbols,
-                           memory().record(device_, order_steps(touched(frame)), Work(run_step)));
+      frame.recordings.add(
+          frame.pointers, symbols,
+          memory().record(device_, order_steps(sequence_.touched(frame.pointers, frame.numbers)), Work(run_step)));
     } catch (const Error& error) {
       frame.recordings.stop();
       logging::warn_once(std::string("a call is not replayed as one CUDA graph: ") + error.what());
     }
-  }
-
-  // What each step reads and writes, at the addresses of this call.
-  std::vector<std::vector<Touched>> touched(const Frame& frame) const {
-    std::vector<std::vector<Touched>> all(steps_.size());
-    for (std::size_t s = 0; s < steps_.size(); ++s) {
-      const std::size_t end = s + 1 < steps_.size() ? steps_[s + 1].table : table_.size();
-      for (std::size_t i = steps_[s].table; i < end; ++i) {
-        const auto index = static_cast<std::size_t>(table_[i]);
-        const auto begin = reinterpret_cast<std::uintptr_t>(frame.pointers[i]);
-        const std::size_t bytes = storage_bytes(buffers_[index].dtype, frame.numbers[elements_[index].begin]);
-        if (begin != 0) all[s].push_back({begin, begin + bytes, writes_[i]});
-      }
-      // A workspace is one step's at a time.
-      if (steps_[s].step->has_workspace()) all[s].push_back({0, 1, true});
-    }
-    return all;
   }
 
   std::size_t bytes_of(const Staged& value, const Frame& frame) const {
@@ -290,7 +235,7 @@ class PreparedPlan {
     frame.computed = false;
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     assume_bounds(frame);
-    grow(frame.arena, static_cast<std::size_t>(frame.numbers[arena_bytes_.begin]));
+    grow(frame.arena, sequence_.arena_bytes(frame.numbers));
     std::size_t staged = 0;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
       frame.staged_at[i] = staged;
@@ -298,27 +243,17 @@ class PreparedPlan {
     }
     grow(frame.staged, staged);
     frame.staging.resize(staged);
-    for (std::size_t i = 0; i < table_.size(); ++i) {
-      const auto index = static_cast<std::size_t>(table_[i]);
-      const PlanBuffer& buffer = buffers_[index];
-      if (buffer.kind == PlanBuffer::Kind::constant)
-        frame.pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
-      if (buffer.kind == PlanBuffer::Kind::error) frame.pointers[i] = memory().error_word(device_);
-      if (buffer.kind == PlanBuffer::Kind::temporary)
-        frame.pointers[i] = at(frame.arena, frame.numbers[offsets_[index].begin]);
-      if (buffer.host)
+    sequence_.place(frame.pointers, frame.numbers, frame.arena ? static_cast<std::byte*>(frame.arena->data) : nullptr);
+    for (std::size_t i = 0; i < sequence_.pointers(); ++i)
+      if (const int place = staged_of_[static_cast<std::size_t>(sequence_.table()[i])]; place >= 0)
         frame.pointers[i] =
-            at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(staged_of_[index])]));
-    }
+            at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(place)]));
     frame.threads = 0;
     frame.computed = true;
   }
 
   void compute_workspace(Frame& frame) {
-    frame.workspace_bytes = 0;
-    for (const ReadyStep& step : steps_)
-      if (step.step->has_workspace())
-        frame.workspace_bytes = std::max(frame.workspace_bytes, step.step->workspace(frame.numbers));
+    frame.workspace_bytes = sequence_.workspace(frame.numbers);
     frame.threads = num_threads();
   }
 
@@ -346,9 +281,6 @@ class PreparedPlan {
   }
 
   Device device_;
-  std::shared_ptr<const Functions> functions_;
-  std::vector<Owned> constants_;
-  std::vector<PlanBuffer> buffers_;
   std::size_t argument_count_ = 0, result_count_ = 0, symbol_count_ = 0;
   struct Defined {
     std::size_t launch, pointer;  // where its pointer is, in Frame::pointers
@@ -356,16 +288,9 @@ class PreparedPlan {
   };
   std::vector<Defined> defined_sizes_;  // by symbol, behind those of the call
   NumberTable numbers_;
-  Range arena_bytes_;
-  std::vector<Range> offsets_, elements_;  // by buffer
-  std::vector<int> staged_of_;             // by buffer: which of the staged values; -1: none
+  std::vector<int> staged_of_;  // by buffer: which of the staged values; -1: none
   std::vector<Staged> staged_;
-  std::vector<int> table_;    // the buffer of each pointer
-  std::vector<bool> writes_;  // whether its step writes it
-  std::vector<Patch> patches_;
-  std::vector<ReadyStep> steps_;
-  bool wants_workspace_ = false;
-  bool checks_ = false;  // a step sets the device's error word
+  const Sequence sequence_;
   // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
   struct alignas(64) Spare {
     std::atomic<Frame*> frame{nullptr};

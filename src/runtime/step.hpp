@@ -23,17 +23,18 @@ class Functions {
 // The compiled function that a step calls. The name is empty where it calls none.
 struct EntryPoint {
   std::string name;
-  Dim units = 1;               // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
-  int threads = 0;             // on a device: of a block
-  std::int64_t shared = 0;     // on a device: bytes of shared memory of a block, besides what the function declares
-  std::vector<Dim> sets = {};  // on a device: the blocks of each set of buffers, where it takes a table of them
+  Dim units = 1;            // pieces of its work; on a device the blocks that it wants. Over the plan's symbols
+  int threads = 0;          // on a device: of a block
+  std::int64_t shared = 0;  // on a device: bytes of shared memory of a block, besides what the function declares
+  std::vector<EntryPoint> inner = {};  // of the steps that the step runs, one behind the other
+  std::vector<Dim> sets = {};          // on a device: the blocks of each set of buffers, where it takes a table of them
 };
 
 // What a step has while it is made ready.
 struct Preparation {
   Device device;
-  NumberTable& numbers;        // sizes go in, places in the table of each call come out
-  const Functions* functions;  // null where nothing was compiled
+  NumberTable& numbers;                        // sizes go in, places in the table of each call come out
+  std::shared_ptr<const Functions> functions;  // null where nothing was compiled
   const EntryPoint& entry;
   void* function() const { return entry.name.empty() || !functions ? nullptr : functions->entry(entry.name); }
 };
@@ -57,8 +58,21 @@ class Runnable {
   // Bytes that a call wants besides its buffers, on as many threads as a parallel loop has now.
   virtual std::size_t workspace(std::span<const std::int64_t> /*numbers*/) const { return 0; }
   virtual bool has_workspace() const { return false; }
+  // Whether what it puts on a queue is the same in every call: false where it waits for a value of the device.
+  virtual bool can_be_recorded() const { return true; }
   // Throws the user's Error where a check fails.
   virtual void run(const StepCall& call) const = 0;
+};
+
+// What a slice's update is: `outer` runs of `length` * `inner` elements into runs of `size` * `inner`. Buffers: the
+// value, the update, the position (i64), the result; offsets of the first three, in elements.
+struct SliceUpdate {
+  Dim outer = 1, inner = 1, size = 0, length = 0;
+  std::int64_t element = 0;  // bytes
+  std::vector<Dim> offsets = {};
+  NumberTable::Range numbers(NumberTable& table) const {
+    return table.add({outer, inner, size, length, offsets[0], offsets[1], offsets[2]});
+  }
 };
 
 class Preparable {

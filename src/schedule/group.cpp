@@ -53,16 +53,16 @@ class Grouper {
       case OpKind::contraction:
       case OpKind::convolution:
       case OpKind::order:
+      case OpKind::region:  // loops, and calls that the passes left to a provider
       case OpKind::effect: return place_external(node, Role::external);
       case OpKind::assemble:
         if (result_.layouts[node.index].assembled) return place_external(node, Role::assembled);
         break;
       case OpKind::index:
-        if (node.op == Op::scatter_add) return place_external(node, Role::external);
+        if (node.op != Op::gather) return place_external(node, Role::external);
         break;
       default: break;
     }
-    if (node.op == Op::call) return place_external(node, Role::external);  // the passes left it to a provider
     if (reduces_nothing(node)) {
       placement.role = Role::inlined;
       return;
@@ -95,7 +95,7 @@ class Grouper {
     placement.depth = 0;
     for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
     ++placement.depth;
-    if (info(node.op).kind == OpKind::effect) placement.depth = last_effect_ = std::max(placement.depth, last_effect_);
+    if (is_effect(node)) placement.depth = last_effect_ = std::max(placement.depth, last_effect_);
   }
 
   // Library steps read memory: through views where those are strides (matmul), else a copy is computed.

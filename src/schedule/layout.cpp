@@ -15,7 +15,7 @@ bool is_computed_by_kernel(const Node& node) {
     case OpKind::reduce:
     case OpKind::random: return true;
     case OpKind::assemble: return node.op == Op::pad;
-    case OpKind::index: return node.op != Op::scatter_add;
+    case OpKind::index: return node.op == Op::gather;
     default: return false;
   }
 }
@@ -53,7 +53,7 @@ class LayoutChooser {
   static bool is_library_step(const Node& node) {
     const OpKind kind = info(node.op).kind;
     return kind == OpKind::contraction || kind == OpKind::convolution || kind == OpKind::order ||
-           node.op == Op::scatter_add || node.op == Op::call;
+           (kind == OpKind::index && node.op != Op::gather) || kind == OpKind::region;
   }
   static Tensor below_views(Tensor value) {
     while (is_view(value.node()->op)) value = value.node()->input(0);

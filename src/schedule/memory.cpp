@@ -206,7 +206,8 @@ void predicate_donations(Schedule& schedule) {
     };
     if (results.empty() || std::none_of(schedule.donations.begin(), schedule.donations.end(), is_written)) continue;
     if (auto predicated = step.payload->predicated(error)) {
-      step.buffers = with_buffer(step, step.payload->kernel()->buffers.size(), error);
+      const loop::Kernel* const kernel = step.payload->kernel();
+      step.buffers = with_buffer(step, kernel ? kernel->buffers.size() : step.buffers.size(), error);
       step.payload = std::move(predicated);
     } else {
       std::erase_if(schedule.donations, is_written);

@@ -17,6 +17,8 @@ namespace providers {
 class Sources;
 }
 
+struct Schedule;
+
 class Payload : public runtime::Preparable {
  public:
   // For people: what follows the step's name and buffers in the schedule's text.
@@ -44,6 +46,12 @@ class Payload : public runtime::Preparable {
   virtual bool in_place(int /*argument*/, int /*result*/) const { return false; }
   // The same step, which writes nothing where the word in this buffer, its last, is not 0. Null where it can't.
   virtual std::shared_ptr<const Payload> predicated(int /*word*/) const { return nullptr; }
+  // The bodies that it runs, and how often each runs, about; the functions of their steps are EntryPoint::inner.
+  struct Inner {
+    const Schedule* schedule;
+    Dim times;
+  };
+  virtual std::vector<Inner> inner() const { return {}; }
   // The kernel that it is generated from; null for the others.
   virtual const loop::Kernel* kernel() const { return nullptr; }
   // Adds the functions that it calls to those which are compiled for a device; which one the step begins with.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <sstream>
 #include <tuple>
 #include <unordered_set>
 
@@ -131,7 +132,7 @@ class Scheduler {
       open.push_back(node);
     };
     for (const Tensor& value : graph_.nodes)
-      if (value.node()->op == Op::check) add(value.node()->index);
+      if (is_effect(*value.node())) add(value.node()->index);
     while (!open.empty()) {
       const std::uint32_t node = open.back();
       open.pop_back();
@@ -516,6 +517,11 @@ std::string to_text(const Schedule& schedule) {
     text += step.name;
     for (int buffer : step.buffers) text += " " + std::to_string(buffer);
     text += step.payload->text() + "\n";
+    for (const Payload::Inner& inner : step.payload->inner()) {
+      text += "  a body, run " + dims::to_string(inner.times) + " times:\n";
+      std::istringstream lines(to_text(*inner.schedule));
+      for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
+    }
   }
   for (const Schedule::Donation& donation : schedule.donations)
     text += "result " + std::to_string(donation.result) + " may take the memory of argument " +

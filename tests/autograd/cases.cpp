@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "weft/loops.hpp"
 #include "weft/nn.hpp"
 
 namespace weft::test {
@@ -72,6 +73,31 @@ std::vector<Case> structural_cases() {
   by_groups.dilation.push_back(2), by_groups.groups = 2;
   using X = const std::vector<Tensor>&;
   return {
+      {"scan",
+       {m, v, cube},
+       [](X x) {
+         auto [last, ys] = scan(
+             [&](const Tensor& s, const Tensor& row) {
+               const Tensor next = tanh(matmul(row, transpose(x[0])) * slice(s, 1, 0, 3)) + sum(x[1]);
+               return std::pair{concat(std::vector{next, slice(s, 1, 0, 1)}, 1), next * s[0][0]};
+             },
+             x[2][0], x[2]);
+         return sum(last) + ys;
+       }},
+      {"update_slice",
+       {m, cube},
+       [](X x) {
+         const Tensor part = reshape(slice(x[1], 1, 0, 2), {4, 4});
+         return update_slice(x[0] * x[0], slice(part, 0, 1, 3), 0, Index(1)) *
+                cast(slice(x[1], 2, Index(1), 2)[0][0][1], DType::f64);
+       }},
+      {"cond",
+       {m},
+       [](X x) {
+         const auto f = [](const Tensor& a) { return sin(a) * a; };
+         return cond(
+             sum(x[0]) < 1e9, f, [](const Tensor& a) { return a + 1; }, x[0]);
+       }},
       {"cast to f64", {m}, [](X x) { return cast(cast(x[0], DType::f64) * x[0], DType::f64); }},
       {"reshape",
        {m},

@@ -44,7 +44,7 @@ TEST_CASE("operands that are broadcast get the sum over their copies") {
 
 TEST_CASE("first and second derivatives of every structural primitive") {
   // Without a gradient, and not functions of a real operand; or recorded by nobody but passes.
-  std::set<Op> covered = {Op::data, Op::bitcast, Op::random_bits, Op::call};
+  std::set<Op> covered = {Op::data, Op::bitcast, Op::random_bits, Op::call, Op::while_loop};
   for (const Case& c : structural_cases()) {
     CAPTURE(c.name);
     Graph graph = trace(one(c.f), c.inputs);

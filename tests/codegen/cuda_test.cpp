@@ -185,6 +185,8 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
   std::vector<std::string> stand_ins;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8})
     stand_ins.push_back(codegen::cuda_scatter_add(dtype));
+  for (const DType dtype : {DType::f32, DType::bf16, DType::boolean})
+    for (const bool checked : {false, true}) stand_ins.push_back(codegen::cuda_update_slice(dtype, checked));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
 

@@ -39,10 +39,11 @@ Graph work(Recording& r) {
   return r.graph({transpose(matmul(x, transpose(y))), call(product(), x, y) * two + (x - full({2, 3}, 0)) + x * y});
 }
 
-const Names every_pass = {"inline_calls",          "fold_constants",   "simplify_algebra",
-                          "common_subexpressions", "orient_matmul",    "simplify_algebra",
-                          "decompose_convolution", "decompose_matmul", "widen_scatter_add",
-                          "local_collectives",     "dead_code"};
+const Names every_pass = {"merge_loops",       "inline_calls",          "fold_constants",
+                          "simplify_algebra",  "common_subexpressions", "orient_matmul",
+                          "simplify_algebra",  "decompose_convolution", "decompose_matmul",
+                          "widen_scatter_add", "local_collectives",     "dead_code",
+                          "prune_loops"};
 
 }  // namespace
 
@@ -155,7 +156,7 @@ TEST_CASE("WEFT_SKIP_PASSES: a name that can't be left out is answered with thos
   CHECK(names_of(reports) == rest);
   const std::string those =
       "can be left out; there are: common_subexpressions dead_code fold_constants orient_matmul "
-      "simplify_algebra";
+      "prune_loops simplify_algebra";
   CHECK(log.lines == Names{"[weft] no pass 'inline_calls' " + those, "[weft] no pass 'dead_cod' " + those});
 }
 

@@ -11,6 +11,8 @@
 #include "passes/fold.hpp"
 #include "pipeline.hpp"
 #include "tests/ir/support.hpp"
+#include "weft/grad.hpp"
+#include "weft/loops.hpp"
 
 using namespace weft;
 using namespace graph_test;
@@ -62,6 +64,16 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
   const auto matrix = [](const Tensor& x) { return cast(x, DType::i64); };
   // For each pass a body in which there is something to do for it.
   const std::map<std::string, Body> bodies = {
+      {"merge_loops", body([](Tensor a, Tensor b) {
+         const auto f = [&](const Tensor& v) {
+           return sum(scan([&](const Tensor& s, const Tensor& x) { return sin(s * sum(v)) + x; }, b[0], v));
+         };
+         return std::vector{grad(f, a)};
+       })},
+      {"prune_loops", body([](Tensor a, Tensor b) {
+         const auto f = [](const Tensor& s, const Tensor& x) { return std::pair{s + x, x * 2}; };
+         return std::vector{scan(f, b[0], a).first};
+       })},
       {"fold_constants", body([](Tensor a, Tensor) {
          return std::vector{a + (full({2, 3}, 1) + full({2, 3}, 1))};
        })},

@@ -231,7 +231,8 @@ Op random_op(Random& random) {
     auto op = static_cast<Op>(random() % op_count);
     OpKind kind = info(op).kind;
     bool structural = kind != OpKind::pointwise;
-    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::call) continue;
+    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::update_slice) continue;
+    if (kind == OpKind::region) continue;
     if (op == Op::convolution_input_gradient || op == Op::convolution_weight_gradient) continue;
     if (structural == (random() % 2 == 0)) return op;
   }

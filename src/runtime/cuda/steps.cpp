@@ -145,6 +145,27 @@ void DeviceSort::run(const StepCall& call) const {
   if (blocks > 0) launch(device_, call.queue, function_, blocks, {call.pointers, 2}, sizes);
 }
 
+DeviceUpdate::DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation)
+    : device_(use(preparation.device)),
+      function_(preparation, 256),
+      element_(update.element),
+      checked_(checked),
+      sizes_(update.numbers(preparation.numbers)) {}
+
+void DeviceUpdate::run(const StepCall& call) const {
+  const std::span<const std::int64_t> n = call.part(sizes_);
+  const std::int64_t part = n[3] * n[1], whole = n[2] * n[1], count = n[0] * part;
+  auto* const value = static_cast<std::byte*>(call.pointers[0]) + n[4] * element_;
+  if (value != call.pointers[3] && n[0] * whole > 0)
+    device_interface(Device::Type::cuda)
+        .copy(call.pointers[3], device_.device, value, device_.device,
+              static_cast<std::size_t>(n[0] * whole * element_), call.queue);
+  if (count == 0) return;
+  const std::int64_t sizes[] = {count, part, whole, n[1], n[2] - n[3], n[5], n[6]};
+  launch(device_, call.queue, function_, std::min<std::int64_t>((count + 255) / 256, 4096),
+         {call.pointers + 1, checked_ ? 4u : 3u}, sizes);
+}
+
 DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)
     : device_(use(preparation.device)), function_(preparation, 1), error_(error_number(message)) {}
 

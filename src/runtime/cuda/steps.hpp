@@ -84,6 +84,21 @@ class DeviceSort final : public Runnable {
   NumberTable::Range sizes_;
 };
 
+// As on the host; where it is checked, the device's error word is one more buffer, and a call of which a check has
+// failed writes nothing.
+class DeviceUpdate final : public Runnable {
+ public:
+  DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation);
+  void run(const StepCall& call) const override;
+
+ private:
+  DeviceState& device_;
+  Compiled function_;
+  std::int64_t element_;
+  bool checked_;
+  NumberTable::Range sizes_;
+};
+
 // Buffers: one bool, the device's error word. False sets the word to the error's number.
 class DeviceCheck final : public Runnable {
  public:

@@ -57,6 +57,18 @@ class HostSort final : public Runnable {
   NumberTable::Range sizes_;
 };
 
+// The value is copied first, unless it lies where the result does.
+class HostUpdate final : public Runnable {
+ public:
+  HostUpdate(const SliceUpdate& update, NumberTable& numbers)
+      : element_(update.element), sizes_(update.numbers(numbers)) {}
+  void run(const StepCall& call) const override;
+
+ private:
+  std::int64_t element_;
+  NumberTable::Range sizes_;
+};
+
 // Buffer 0 is one bool. False throws Error with the message.
 class HostCheck final : public Runnable {
  public:

@@ -1,0 +1,14 @@
+// Derivatives of loops and choices. In: a scan or a cond whose results have gradients. Out: those of its operands,
+// recorded as another scan or cond, which is differentiable in turn.
+#pragma once
+#include "autograd/rules.hpp"
+
+namespace weft {
+
+// A scan in the other direction over the gradients, the slices, and what a longer forward loop stacks for it: the
+// values of the carries, and of what is dear to compute again. See docs/decisions/0008-loops.md.
+void differentiate_scan(const Pullback& p);
+// A cond over the derivatives of both bodies, which compute the forward values again.
+void differentiate_cond(const Pullback& p);
+
+}  // namespace weft

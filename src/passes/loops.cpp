@@ -1,0 +1,219 @@
+#include "passes/loops.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/builder.hpp"
+#include "ir/callee.hpp"
+#include "passes/regions.hpp"
+
+namespace weft {
+namespace {
+
+bool any_loop(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
+    const Node& node = *value.node();
+    return is_loop(node.op) || std::ranges::any_of(node.bodies(), [](const auto& body) { return any_loop(*body); });
+  });
+}
+
+// The graph with other values in the place of some results, which `replace` gives by node; none: a copy.
+template <class ReplaceNode>
+Graph with_results_replaced(const Graph& graph, ReplaceNode replace) {
+  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
+  const auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
+  std::vector<Tensor> operands, outputs, effects;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    operands.clear();
+    for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
+    mapped[i] = replace(node, operands);
+    if (mapped[i].empty()) {
+      const Tensor value = node.operand_count == 0 ? graph.nodes[i] : Builder::copy(node, operands);
+      for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
+    }
+    if (!is_effect(node)) continue;
+    const auto made = std::ranges::find_if(
+        mapped[i], [](const Tensor& value) { return value.defined() && is_effect(*value.node()); });
+    const auto listed = [&](const Tensor& effect) { return effect.node() == made->node(); };
+    if (made != mapped[i].end() && std::ranges::none_of(effects, listed)) effects.push_back(*made);
+  }
+  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
+  Graph result = make_graph(graph.inputs, std::move(outputs), std::move(effects));
+  result.symbols = graph.symbols;
+  result.conditions = graph.conditions;
+  return result;
+}
+
+bool same_call(const Node& a, const Node& b) {
+  return a.attributes() == b.attributes() &&
+         std::ranges::equal(a.inputs(), b.inputs(), [](const Tensor& x, const Tensor& y) { return x.same(y); });
+}
+
+}  // namespace
+
+Graph merge_loops(const Graph& graph, const PassContext& context) {
+  if (!any_loop(graph)) return graph;
+  std::unordered_map<const Graph*, const Node*> longer;  // by the body that it extends: the first
+  for (const Tensor& value : graph.nodes)
+    if (const Node& node = *value.node(); node.more && node.more->extends)
+      longer.try_emplace(node.more->extends.get(), &node);
+  std::unordered_map<const Node*, std::vector<Tensor>> made;
+  return with_results_replaced(graph, [&](const Node& node, std::span<const Tensor> operands) {
+    std::vector<Tensor> results;
+    const bool inside = std::ranges::any_of(node.bodies(), [](const auto& body) { return any_loop(*body); });
+    if (!is_loop(node.op) && !inside) return results;
+    const Node* last = &node;
+    for (auto next = longer.find(node.bodies()[0].get());
+         next != longer.end() && same_call(*next->second, node) && next->second != last;
+         next = longer.find(last->bodies()[0].get()))
+      last = next->second;
+    if (const auto found = made.find(last); found != made.end()) {
+      results = found->second;
+      results.resize(node.output_count);
+      return results;
+    }
+    const Tensor value = Builder::copy(*last, operands);
+    value.node()->loc = node.loc;
+    value.node()->more->extends = {};
+    if (inside) value.node()->more->callee = {};
+    for (auto& body : value.node()->more->bodies)
+      if (any_loop(*body)) body = std::make_shared<const Graph>(merge_loops(*body, context));
+    for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
+    made.emplace(last, results);
+    results.resize(node.output_count);
+    return results;
+  });
+}
+
+// ---- pruning --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// By node of a body: whether these outputs, or an effect, need it.
+std::vector<bool> needed_by(const Graph& body, const std::vector<bool>& outputs) {
+  std::vector<bool> needed(body.nodes.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]) needed[body.outputs[i].node()->index] = true;
+  for (const Tensor& effect : body.effects) needed[effect.node()->index] = true;
+  for (std::size_t i = body.nodes.size(); i-- > 0;)
+    if (needed[i])
+      for (const Tensor& operand : body.nodes[i].node()->inputs()) needed[operand.node()->index] = true;
+  return needed;
+}
+
+// A body with some of its inputs, in another order, and some of its outputs.
+std::shared_ptr<const Graph> pruned(const Graph& body, std::span<const std::size_t> inputs,
+                                    const std::vector<bool>& outputs) {
+  Graph copy = copy_graph(body);
+  std::vector<Tensor> kept_inputs, kept_outputs;
+  for (const std::size_t i : inputs) {
+    copy.inputs[i].node()->attributes_ = Parameter{static_cast<std::int64_t>(kept_inputs.size())};
+    kept_inputs.push_back(copy.inputs[i]);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i]) kept_outputs.push_back(copy.outputs[i]);
+  return std::make_shared<const Graph>(
+      make_graph(std::move(kept_inputs), std::move(kept_outputs), std::move(copy.effects)));
+}
+
+struct Pruning {
+  std::vector<std::size_t> operands;  // that stay, in their new order
+  std::vector<bool> results;          // that stay
+  std::vector<bool> handed_on;        // by carry: a capture from here on, which is its own result
+  std::size_t carries = 0, scanned = 0;
+};
+
+Pruning prune(const Node& node, std::vector<bool> read) {
+  const bool scan = node.op == Op::scan;
+  const std::size_t before = scan ? 0 : 1;  // operands that the bodies do not take
+  const auto carries = scan ? static_cast<std::size_t>(node.attributes<Scan>().carries) : 0;
+  const auto scanned = scan ? static_cast<std::size_t>(node.attributes<Scan>().scanned) : 0;
+  Pruning result;
+  result.handed_on.resize(carries);
+  std::vector<bool> inputs(node.operand_count - before);
+  for (std::size_t k = 0; k < carries; ++k)
+    result.handed_on[k] = node.bodies()[0]->outputs[k].same(node.bodies()[0]->inputs[k]);
+  if (std::ranges::none_of(read, [](bool each) { return each; }) && is_effect(node)) read[0] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& body : node.bodies()) {
+      const std::vector<bool> needed = needed_by(*body, read);
+      for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i] || needed[body->inputs[i].node()->index];
+    }
+    for (std::size_t k = 0; k < carries; ++k)
+      if (inputs[k] && !read[k]) changed = read[k] = true;
+  }
+  // At least one result stays.
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < read.size(); ++i) left += read[i] && !(i < carries && result.handed_on[i]);
+  if (left == 0) std::fill(result.handed_on.begin(), result.handed_on.end(), false);
+  result.results = read;
+  for (std::size_t k = 0; k < carries; ++k)
+    if (result.handed_on[k]) result.results[k] = false;
+  if (before) result.operands.push_back(0);
+  for (std::size_t i = 0; i < carries; ++i)
+    if (result.results[i]) result.operands.push_back(i), ++result.carries;
+  for (std::size_t i = carries; i < carries + scanned; ++i)
+    if (inputs[i]) result.operands.push_back(i), ++result.scanned;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool capture = i >= carries + scanned || (i < carries && result.handed_on[i]);
+    if (capture && inputs[i]) result.operands.push_back(i + before);
+  }
+  return result;
+}
+
+}  // namespace
+
+Graph prune_loops(const Graph& given, const PassContext& context) {
+  if (!any_loop(given)) return given;
+  const Graph graph = in_bodies(given, prune_loops, context);
+  std::unordered_map<const Node*, std::vector<bool>> read;
+  const auto note = [&](const Tensor& value) {
+    std::vector<bool>& results = read[value.node()];
+    results.resize(value.node()->output_count);
+    results[value.output()] = true;
+  };
+  for (const Tensor& output : graph.outputs) note(output);
+  for (const Tensor& value : graph.nodes)
+    for (const Tensor& operand : value.node()->inputs()) note(operand);
+  return with_results_replaced(graph, [&](const Node& node, std::span<const Tensor> operands) {
+    std::vector<Tensor> results;
+    if (node.op != Op::scan && node.op != Op::cond) return results;
+    std::vector<bool>& used = read[&node];
+    used.resize(node.output_count);
+    const Pruning kept = prune(node, used);
+    const std::size_t before = node.op == Op::cond ? 1 : 0;
+    const bool same_results = std::ranges::all_of(kept.results, [](bool each) { return each; });
+    if (same_results && kept.operands.size() == node.operand_count) return results;
+    std::vector<Tensor> kept_operands;
+    std::vector<std::size_t> inputs;
+    for (const std::size_t i : kept.operands) {
+      kept_operands.push_back(operands[i]);
+      if (i >= before) inputs.push_back(i - before);
+    }
+    std::vector<Type> types;
+    for (unsigned i = 0; i < node.output_count; ++i)
+      if (kept.results[i]) types.push_back(i == 0 ? node.type : node.more_types()[i - 1]);
+    if (types.empty()) return results;
+    Attributes attributes = node.attributes();
+    if (node.op == Op::scan) {
+      Scan scan = node.attributes<Scan>();
+      scan.carries = static_cast<std::int64_t>(kept.carries);
+      scan.scanned = static_cast<std::int64_t>(kept.scanned);
+      attributes = scan;
+    }
+    const Tensor value = Builder(node).make(node.op, kept_operands, attributes, types[0]);
+    set_more_results(*value.node(), std::span(types).subspan(1));
+    for (const auto& body : node.bodies())
+      value.node()->make_more().bodies.push_back(pruned(*body, inputs, kept.results));
+    unsigned next = 0;
+    for (unsigned i = 0; i < node.output_count; ++i) {
+      const bool handed_on = i < kept.handed_on.size() && kept.handed_on[i];
+      results.push_back(kept.results[i] ? Tensor(value.node(), next++) : handed_on ? operands[i] : Tensor());
+    }
+    return results;
+  });
+}
+
+}  // namespace weft

@@ -1,0 +1,164 @@
+// scan, while_loop and cond as steps: their bodies are scheduled as graphs are, with memory planned for one iteration,
+// and the functions of their steps are compiled with those of the graph around.
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "providers/provider.hpp"
+#include "providers/sources.hpp"
+#include "runtime/loop.hpp"
+#include "schedule/launches.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+Dim bytes_of(const Type& type) { return storage_bytes(info(type.dtype), type.shape.element_count()); }
+
+class LoopPayload final : public Payload {
+ public:
+  explicit LoopPayload(const Candidate& candidate) : op_(candidate.node.op), device_(candidate.device) {
+    const Node& node = candidate.node;
+    loop_.length = 1;
+    if (op_ == Op::scan) {
+      const auto& scan = node.attributes<Scan>();
+      loop_.carries = static_cast<std::size_t>(scan.carries);
+      loop_.scanned = static_cast<std::size_t>(scan.scanned);
+      loop_.length = scan.length;
+      loop_.reverse = scan.reverse;
+    }
+    if (op_ == Op::while_loop) {
+      const auto& loop = node.attributes<While>();
+      loop_.carries = static_cast<std::size_t>(loop.carries);
+      loop_.limit = loop.limit;
+      loop_.passed = interned_text(loop.passed.id);
+    }
+    for (const auto& body : node.bodies()) add_body(*body);
+    // What the body that goes on sees of each operand and result.
+    const Graph& body = *node.bodies().back();
+    const std::size_t first = op_ == Op::cond ? 1 : 0;
+    for (std::size_t i = 0; i < candidate.operands.size(); ++i) {
+      const PlacedValue& operand = candidate.operands[i];
+      const Type& seen = i < first ? operand.type : type_of(body.inputs[i - first]);
+      loop_.operands.push_back({storage_bytes(info(operand.type.dtype), operand.offset), bytes_of(seen)});
+      buffers_.push_back(operand.buffer);
+    }
+    for (std::size_t i = 0; i < candidate.results.size(); ++i) {
+      loop_.results.push_back({0, bytes_of(type_of(body.outputs[i]))});
+      buffers_.push_back(candidate.results[i].buffer);
+    }
+    const std::vector<Schedule::Donation>& donations = schedules_.back().donations;
+    for (std::size_t k = 0; k < loop_.carries; ++k)
+      loop_.in_place.push_back(std::ranges::any_of(donations, [&](const Schedule::Donation& donation) {
+        return donation.argument == static_cast<int>(k) && donation.result == donation.argument;
+      }));
+  }
+
+  std::string text() const override {
+    if (op_ == Op::cond) return {};
+    std::string in_place;
+    for (std::size_t k = 0; k < loop_.carries; ++k)
+      if (loop_.in_place[k]) in_place += " " + std::to_string(k);
+    return (op_ == Op::scan ? (loop_.reverse ? ", backwards over " : " over ") + dims::to_string(loop_.length) : "") +
+           (in_place.empty() ? "" : ", carries in place:" + in_place);
+  }
+  loop::Cost cost() const override {
+    loop::Cost all;
+    for (const Inner& inner : this->inner())
+      for (const Step& step : inner.schedule->steps) {
+        const loop::Cost cost = step.payload->cost();
+        all.bytes = all.bytes + cost.bytes * inner.times;
+        all.operations = all.operations + cost.operations * inner.times;
+      }
+    return all;
+  }
+  bool may_fail() const override {
+    return loop_.limit > 0 || any_step([](const Payload& payload) { return payload.may_fail(); });
+  }
+  bool is_check() const override {
+    return any_step([](const Payload& payload) { return payload.is_check(); });
+  }
+  std::vector<bool> writes(std::size_t buffers) const override {
+    std::vector<bool> all(buffers, false);
+    for (std::size_t i = loop_.operands.size(); i < buffers_.size(); ++i) all[i] = true;
+    return all;
+  }
+  // The last carry where the first one was, if nothing else of the loop reads that.
+  bool in_place(int argument, int result) const override {
+    for (std::size_t k = 0; k < loop_.carries; ++k)
+      if (buffers_[loop_.operands.size() + k] == result)
+        return buffers_[k] == argument && loop_.operands[k].offset.same(Dim(0)) &&
+               std::count(buffers_.begin(), buffers_.end(), argument) == 1;
+    return false;
+  }
+  std::vector<Inner> inner() const override {
+    std::vector<Inner> all;
+    for (const Schedule& schedule : schedules_) all.push_back({&schedule, loop_.length});
+    return all;
+  }
+  runtime::EntryPoint emit(Sources& sources) const override {
+    runtime::EntryPoint entry;
+    for (const Schedule& schedule : schedules_)
+      for (const Step& step : schedule.steps) entry.inner.push_back(step.payload->emit(sources));
+    return entry;
+  }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    std::vector<runtime::Plan> plans;
+    std::span<const runtime::EntryPoint> entries = preparation.entry.inner;
+    for (std::size_t i = 0; i < schedules_.size(); ++i) {
+      const std::size_t steps = schedules_[i].steps.size();
+      plans.push_back(make_plan(schedules_[i], entries.first(steps), device_, arguments_[i], results_[i],
+                                /*symbols=*/0, preparation.functions));
+      entries = entries.subspan(steps);
+    }
+    if (op_ == Op::scan) return std::make_unique<runtime::ScanStep>(loop_, plans, preparation.numbers);
+    if (op_ == Op::while_loop) return std::make_unique<runtime::WhileStep>(loop_, plans, preparation.numbers);
+    return std::make_unique<runtime::CondStep>(loop_, plans, preparation.numbers);
+  }
+
+ private:
+  void add_body(Graph body) {
+    if (const DimEnvironment* sizes = DimEnvironment::current()) body.symbols = sizes->symbols;
+    std::vector<Update> updates;
+    const bool goes_on = op_ == Op::scan || (op_ == Op::while_loop && !schedules_.empty());
+    for (int k = 0; goes_on && k < static_cast<int>(loop_.carries); ++k) updates.push_back({k, k});
+    schedules_.push_back(make_schedule(body, device_, all()));
+    plan_memory(schedules_.back(), device_, updates);
+    arguments_.push_back(body.inputs.size());
+    results_.push_back(body.outputs.size());
+  }
+  template <class Holds>
+  bool any_step(Holds holds) const {
+    for (const Schedule& schedule : schedules_)
+      for (const Step& step : schedule.steps)
+        if (holds(*step.payload)) return true;
+    return false;
+  }
+
+  Op op_;
+  Device device_;
+  runtime::LoopDescription loop_;
+  std::vector<int> buffers_;  // operands, then results
+  std::vector<Schedule> schedules_;
+  std::vector<std::size_t> arguments_, results_;  // of each body
+};
+
+class LoopProvider final : public Provider {
+ public:
+  const char* name() const override { return "loop"; }
+  bool takes(const Node& node, Device) const override { return is_loop(node.op); }
+  bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    auto payload = std::make_shared<LoopPayload>(candidate);
+    const Dim bytes = payload->cost().bytes;
+    return Offer{bytes / Dim(8), std::move(payload)};
+  }
+};
+
+}  // namespace
+
+const Provider& loop() {
+  static constinit const LoopProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers

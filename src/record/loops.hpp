@@ -1,0 +1,51 @@
+// The body of a loop while it is recorded. In: what is recorded while one of these lives. Out: a graph over explicit
+// inputs, then inputs for what the body uses of the traces around it, which are operands of the loop (closure
+// conversion). Composites stay calls in it. Sizes are those of the trace around it.
+#pragma once
+#include <optional>
+
+#include "record/record.hpp"
+
+namespace weft {
+
+class LoopBody {
+ public:
+  // What is recorded in it stands at `loc`, under the name of `operation` and the scope, unless it says otherwise.
+  explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0);
+  // Also when an exception passes: generators hold what they held before.
+  ~LoopBody();
+  LoopBody(const LoopBody&) = delete;
+
+  std::uint32_t id() const { return trace_.id; }
+  Tensor input(const Type& type);
+  // Back to the trace around. What follows is called behind it.
+  void close();
+
+  // Values of the trace around that the body uses, and the body's input for one of them; undefined where it does not
+  // use it.
+  std::span<const Tensor> captured() const { return trace_.captured; }
+  Tensor input_of(const Tensor& captured) const;
+  // The generators that the body draws from.
+  struct Drawn {
+    Tensor* state;  // where it is kept; null: the default generator
+    Tensor before, input, after;
+  };
+  std::vector<Drawn>& generators() { return generators_; }
+
+  // With these inputs, in this order. Nothing else of the body may be held.
+  std::shared_ptr<const Graph> take(std::vector<Tensor> inputs, std::vector<Tensor> outputs);
+
+ private:
+  const Loc loc_;
+  Trace trace_;
+  std::optional<TraceScope> inside_;
+  std::vector<Drawn> generators_;
+};
+
+// Results of a node.
+std::vector<Tensor> results_of(const Tensor& value);
+// [length, sizes...], which a loop stacks, and what it slices.
+Type stacked(Type type, Dim length);
+Type slice_of(Type type);
+
+}  // namespace weft

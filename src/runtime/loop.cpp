@@ -1,0 +1,154 @@
+#include "runtime/loop.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "weft/error.hpp"
+
+namespace weft::runtime {
+
+namespace {
+
+constexpr std::size_t alignment = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+}  // namespace
+
+LoopStep::LoopStep(LoopDescription description, std::span<const Plan> bodies, NumberTable& numbers)
+    : description_(std::move(description)), device_(bodies[0].device), length_(numbers.add({description_.length})) {
+  for (const Plan& body : bodies) bodies_.emplace_back(body, numbers);
+  for (const LoopValue& value : description_.operands) operands_.push_back(numbers.add({value.offset, value.bytes}));
+  for (const LoopValue& value : description_.results) results_.push_back(numbers.add({value.offset, value.bytes}));
+}
+
+std::size_t LoopStep::arena_bytes(std::span<const std::int64_t> numbers) const {
+  std::size_t bytes = 0;
+  for (const Sequence& body : bodies_) bytes = std::max(bytes, aligned(body.arena_bytes(numbers)));
+  return bytes;
+}
+std::size_t LoopStep::scratch_bytes(std::span<const std::int64_t> numbers) const {
+  std::size_t bytes = 0;
+  for (const Sequence& body : bodies_) bytes = std::max(bytes, aligned(body.workspace(numbers)));
+  return bytes;
+}
+
+// The arena of a body, what its steps want, a condition, and a second place for each carry that is not updated where it
+// is.
+std::size_t LoopStep::workspace(std::span<const std::int64_t> numbers) const {
+  std::size_t bytes = arena_bytes(numbers) + scratch_bytes(numbers) + alignment;
+  for (std::size_t k = 0; k < description_.carries; ++k)
+    if (!description_.in_place[k]) bytes += aligned(static_cast<std::size_t>(numbers[operands_[k].begin + 1]));
+  return bytes;
+}
+
+LoopStep::Frame LoopStep::begin(const StepCall& call) const {
+  const std::size_t operands = operands_.size(), results = results_.size();
+  Frame frame{call, {}, {}, {}, nullptr, nullptr, nullptr, scratch_bytes(call.numbers), {}, {}, {}};
+  for (std::size_t i = 0; i < operands + results; ++i) {
+    const NumberTable::Range& range = i < operands ? operands_[i] : results_[i - operands];
+    (i < operands ? frame.operands : frame.results)
+        .push_back(static_cast<std::byte*>(call.pointers[i]) + call.numbers[range.begin]);
+  }
+  std::byte* next = call.workspace.data();
+  frame.arena = next, next += arena_bytes(call.numbers);
+  frame.scratch = next, next += frame.scratch_bytes;
+  frame.condition = next, next += alignment;
+  for (std::size_t k = 0; k < description_.carries; ++k) {
+    frame.spare.push_back(description_.in_place[k] ? nullptr : next);
+    if (!description_.in_place[k]) next += aligned(static_cast<std::size_t>(operand_bytes(call, k)));
+  }
+  WEFT_CHECK(next <= call.workspace.data() + call.workspace.size(), "the workspace of a loop");
+  for (const Sequence& body : bodies_) {
+    std::vector<void*>& pointers = frame.pointers.emplace_back(body.pointers());
+    body.place(pointers, call.numbers, frame.arena);
+  }
+  return frame;
+}
+
+void LoopStep::run_body(Frame& frame, std::size_t body) const {
+  std::vector<void*>& pointers = frame.pointers[body];
+  bodies_[body].bind(pointers, frame.arguments, frame.given);
+  bodies_[body].run({pointers.data(),
+                     frame.call.numbers,
+                     {frame.scratch, frame.scratch_bytes},
+                     frame.call.queue,
+                     frame.call.checks_wait});
+}
+
+void LoopStep::copy(const Frame& frame, std::byte* to, const std::byte* from, std::int64_t bytes) const {
+  if (to != from && bytes > 0)
+    device_interface(device_.type).copy(to, device_, from, device_, static_cast<std::size_t>(bytes), frame.call.queue);
+}
+
+bool LoopStep::read_condition(const Frame& frame, const std::byte* value) const {
+  if (device_.type == Device::Type::cpu) return *value != std::byte{0};
+  std::byte read{0};
+  const DeviceInterface& memory = device_interface(device_.type);
+  memory.copy(&read, Device::cpu(), value, device_, 1, frame.call.queue);
+  memory.synchronize(device_);
+  return read != std::byte{0};
+}
+
+// A carry that is updated in place lies in the memory of the result throughout. Others go between that and the
+// workspace, so that the last iteration writes the result.
+void ScanStep::run(const StepCall& call) const {
+  Frame frame = begin(call);
+  const std::size_t carries = description_.carries, scanned = description_.scanned;
+  const std::int64_t length = call.numbers[length_.begin];
+  frame.arguments.assign(frame.operands.begin(), frame.operands.end());
+  frame.given.assign(frame.results.begin(), frame.results.end());
+  for (std::size_t k = 0; k < carries; ++k) {
+    std::byte *const from = frame.operands[k], *const result = frame.results[k];
+    const bool stays = description_.in_place[k] || length == 0;
+    if (stays) copy(frame, result, from, operand_bytes(call, k));
+    if (stays) frame.arguments[k] = result;
+    if (stays || from != result || length % 2 == 0) continue;
+    copy(frame, frame.spare[k], from, operand_bytes(call, k));
+    frame.arguments[k] = frame.spare[k];
+  }
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t t = description_.reverse ? length - 1 - i : i;
+    for (std::size_t k = carries; k < carries + scanned; ++k)
+      frame.arguments[k] = frame.operands[k] + t * operand_bytes(call, k);
+    for (std::size_t k = carries; k < frame.results.size(); ++k)
+      frame.given[k] = frame.results[k] + t * result_bytes(call, k);
+    const bool into_result = (length - 1 - i) % 2 == 0;
+    for (std::size_t k = 0; k < carries; ++k)
+      if (!description_.in_place[k]) frame.given[k] = into_result ? frame.results[k] : frame.spare[k];
+    run_body(frame, 0);
+    for (std::size_t k = 0; k < carries; ++k) frame.arguments[k] = frame.given[k];
+  }
+}
+
+void WhileStep::run(const StepCall& call) const {
+  Frame frame = begin(call);
+  const std::size_t carries = description_.carries;
+  frame.arguments.assign(frame.operands.begin(), frame.operands.end());
+  for (std::size_t k = 0; k < carries; ++k)
+    if (description_.in_place[k]) {
+      copy(frame, frame.results[k], frame.operands[k], operand_bytes(call, k));
+      frame.arguments[k] = frame.results[k];
+    }
+  for (std::int64_t i = 0;; ++i) {
+    frame.given.assign(1, frame.condition);
+    run_body(frame, 0);
+    if (!read_condition(frame, frame.condition)) break;
+    if (description_.limit > 0 && i == description_.limit) throw Error(description_.passed.c_str());
+    frame.given.assign(frame.results.begin(), frame.results.end());
+    for (std::size_t k = 0; k < carries; ++k)
+      if (!description_.in_place[k] && frame.arguments[k] == frame.results[k]) frame.given[k] = frame.spare[k];
+    run_body(frame, 1);
+    for (std::size_t k = 0; k < carries; ++k) frame.arguments[k] = frame.given[k];
+  }
+  for (std::size_t k = 0; k < carries; ++k)
+    copy(frame, frame.results[k], static_cast<const std::byte*>(frame.arguments[k]), operand_bytes(call, k));
+}
+
+void CondStep::run(const StepCall& call) const {
+  Frame frame = begin(call);
+  frame.arguments.assign(frame.operands.begin() + 1, frame.operands.end());
+  frame.given.assign(frame.results.begin(), frame.results.end());
+  run_body(frame, read_condition(frame, frame.operands[0]) ? 0 : 1);
+}
+
+}  // namespace weft::runtime

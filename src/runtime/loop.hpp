@@ -1,0 +1,84 @@
+// Loops and choices as steps of a plan: the steps of a body, run once for each iteration, on the host and on devices.
+// In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. An iteration allocates nothing: the
+// temporaries of a body, what its steps want besides, and carries on their way lie in the workspace of the loop's step.
+// A value that decides how to go on is read back from a device, so a while_loop and a cond are not replayed there.
+#pragma once
+#include "runtime/sequence.hpp"
+
+namespace weft::runtime {
+
+// An operand or a result: where it begins in its buffer, and the bytes of what a body sees of it, a slice of what is
+// sliced or stacked.
+struct LoopValue {
+  Dim offset = 0, bytes = 0;
+};
+
+struct LoopDescription {
+  std::vector<LoopValue> operands, results;  // the step's buffers: operands, then results
+  std::size_t carries = 0, scanned = 0;
+  std::vector<bool> in_place;  // by carry: the body may write its next value where the carry is
+  Dim length = 0;
+  bool reverse = false;
+  std::int64_t limit = 0;  // while_loop; 0: none
+  std::string passed;      // what is thrown then
+};
+
+class LoopStep : public Runnable {
+ public:
+  LoopStep(LoopDescription description, std::span<const Plan> bodies, NumberTable& numbers);
+  bool has_workspace() const override { return true; }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+
+ protected:
+  // What a call of the step has at hand.
+  struct Frame {
+    const StepCall& call;
+    std::vector<std::byte*> operands, results, spare;  // first bytes; spare: by carry, memory in the workspace, or null
+    std::byte *arena, *scratch, *condition;
+    std::size_t scratch_bytes;
+    std::vector<std::vector<void*>> pointers;  // of each body
+    std::vector<void*> arguments, given;       // of a body
+  };
+  Frame begin(const StepCall& call) const;
+  void run_body(Frame& frame, std::size_t body) const;
+  void copy(const Frame& frame, std::byte* to, const std::byte* from, std::int64_t bytes) const;
+  bool read_condition(const Frame& frame, const std::byte* value) const;
+  std::int64_t operand_bytes(const StepCall& call, std::size_t i) const { return call.numbers[operands_[i].begin + 1]; }
+  std::int64_t result_bytes(const StepCall& call, std::size_t i) const { return call.numbers[results_[i].begin + 1]; }
+
+  const LoopDescription description_;
+  const Device device_;
+  std::vector<Sequence> bodies_;
+  NumberTable::Range length_;
+
+ private:
+  std::size_t arena_bytes(std::span<const std::int64_t> numbers) const;
+  std::size_t scratch_bytes(std::span<const std::int64_t> numbers) const;
+  std::vector<NumberTable::Range> operands_, results_;  // offset, bytes
+};
+
+// One body, which is run for each slice.
+class ScanStep final : public LoopStep {
+ public:
+  using LoopStep::LoopStep;
+  bool can_be_recorded() const override { return bodies_[0].can_be_recorded(); }
+  void run(const StepCall& call) const override;
+};
+
+// The condition, and the body.
+class WhileStep final : public LoopStep {
+ public:
+  using LoopStep::LoopStep;
+  bool can_be_recorded() const override { return false; }
+  void run(const StepCall& call) const override;
+};
+
+// Operand 0 chooses the first body or the second; both take the other operands.
+class CondStep final : public LoopStep {
+ public:
+  using LoopStep::LoopStep;
+  bool can_be_recorded() const override { return false; }
+  void run(const StepCall& call) const override;
+};
+
+}  // namespace weft::runtime

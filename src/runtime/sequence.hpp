@@ -1,0 +1,73 @@
+// The steps of a plan in their order, ready to run, and the table of pointers that they read: what a plan runs for each
+// call, and the step of a loop for each iteration. In: buffers, launches, constants; sizes go into the table of numbers
+// that is given. Out: pointers put in place, steps run. Invariant: nothing changes once it is made; the pointers, the
+// numbers and the memory are the caller's.
+#pragma once
+#include "runtime/lanes.hpp"
+#include "runtime/plan.hpp"
+
+namespace weft::runtime {
+
+class Sequence {
+ public:
+  Sequence(const Plan& plan, NumberTable& numbers);
+
+  std::size_t steps() const { return steps_.size(); }
+  std::size_t pointers() const { return table_.size(); }
+  std::size_t first_pointer(std::size_t step) const { return steps_[step].table; }
+  const PlanBuffer& buffer_of(std::size_t pointer) const { return buffers_[static_cast<std::size_t>(table_[pointer])]; }
+  // The buffer of each pointer.
+  std::span<const int> table() const { return table_; }
+
+  bool has_checks() const { return checks_; }           // a step sets the device's error word
+  bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
+  bool has_workspace() const { return wants_workspace_; }
+  // What the most demanding step wants, and what the temporaries take, in bytes.
+  std::size_t workspace(std::span<const std::int64_t> numbers) const;
+  std::size_t arena_bytes(std::span<const std::int64_t> numbers) const {
+    return static_cast<std::size_t>(numbers[arena_bytes_.begin]);
+  }
+
+  // Pointers to constants, to temporaries in an arena of arena_bytes(), and to the device's error word.
+  void place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena) const;
+  // Pointers to arguments and results, but those that lie on the host though the plan runs on a device.
+  void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
+  // `call.pointers` is the table.
+  void run(std::size_t step, const StepCall& call) const {
+    steps_[step].step->run(
+        {call.pointers + steps_[step].table, call.numbers, call.workspace, call.queue, call.checks_wait});
+  }
+  void run(const StepCall& call) const {
+    for (std::size_t step = 0; step < steps_.size(); ++step) run(step, call);
+  }
+  // What each step reads and writes, at these addresses.
+  std::vector<std::vector<Touched>> touched(std::span<void* const> pointers,
+                                            std::span<const std::int64_t> numbers) const;
+
+ private:
+  struct ReadyStep {
+    std::unique_ptr<Runnable> step;
+    std::size_t table = 0;  // of its pointers
+  };
+  // A pointer that each call supplies.
+  struct Patch {
+    std::size_t at;
+    bool is_result;
+    int index;
+  };
+  void add(const Launch& launch, NumberTable& numbers);
+
+  Device device_;
+  std::shared_ptr<const Functions> functions_;
+  std::vector<std::unique_ptr<Storage, void (*)(Storage*)>> constants_;
+  std::vector<PlanBuffer> buffers_;
+  NumberTable::Range arena_bytes_;
+  std::vector<NumberTable::Range> offsets_, elements_;  // by buffer
+  std::vector<int> table_;
+  std::vector<bool> writes_;  // by pointer: whether its step writes it
+  std::vector<Patch> patches_;
+  std::vector<ReadyStep> steps_;
+  bool wants_workspace_ = false, checks_ = false, recordable_ = true;
+};
+
+}  // namespace weft::runtime

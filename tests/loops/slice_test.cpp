@@ -1,0 +1,100 @@
+// Slices at positions that are known when they are read: slice with an Index, update_slice, and a cache that grows in a
+// compiled step.
+#include "tests/loops/support.hpp"
+#include "tests/record/refused.hpp"
+
+using namespace weft;
+using namespace loops_test;
+using weft::test::refused;
+
+TEST_CASE("slice and update_slice at an Index: along any axis, compiled and eager, with their derivatives") {
+  const auto f = [](const Tensor& x, const Tensor& u, const Index& at) {
+    const auto value = [&](const std::pair<Tensor, Tensor>& in) {
+      const Tensor updated = update_slice(in.first * 2, in.second, 1, at);
+      return sum(sin(updated) * slice(exp(in.first), 2, at, 1)) + sum(square(slice(updated, 0, at + (-1), 2)));
+    };
+    auto [dx, du] = grad(value, std::pair{x, u});
+    return std::vector{update_slice(x, u, 1, at), slice(x, 1, at, 2), slice(x, 2, at, 2), value({x, u}), dx, du};
+  };
+  const auto expected = [](const Tensor& x, const Tensor& u, std::int64_t at) {
+    const auto put = [&](const Tensor& x, const Tensor& u) {
+      return concat(std::vector{slice(x, 1, 0, at), u, slice(x, 1, at + 2)}, 1);
+    };
+    const auto value = [&](const std::pair<Tensor, Tensor>& in) {
+      const Tensor updated = put(in.first * 2, in.second);
+      return sum(sin(updated) * slice(exp(in.first), 2, at, at + 1)) + sum(square(slice(updated, 0, at - 1, at + 1)));
+    };
+    auto [dx, du] = grad(value, std::pair{x, u});
+    return std::vector{put(x, u), slice(x, 1, at, at + 2), slice(x, 2, at, at + 2), value({x, u}), dx, du};
+  };
+  const Tensor x = noise({3, 5, 4}, 1), u = noise({3, 2, 4}, 2);
+  for (const Backend backend : {Backend::compiled, Backend::eager, Backend::reference}) {
+    auto compiled = compile(f, {.backend = backend});
+    for (const std::int64_t at : {1, 2}) {
+      const std::vector<Tensor> made = compiled(x, u, at), plain = f(x, u, at), wanted = expected(x, u, at);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        CAPTURE(i);
+        check_close(made[i], wanted[i]);
+        check_close(plain[i], wanted[i]);
+      }
+    }
+    CHECK(specialization_count(compiled) == 1);
+  }
+}
+
+TEST_CASE(
+    "a cache in a compiled step grows without a copy and without another compilation; a bad position changes nothing") {
+  struct Cache {
+    Tensor k;
+    static Tensor step(Cache& cache, const Tensor& row, const Index& at) {
+      cache.k = update_slice(cache.k, row, 1, at);
+      return sum(slice(cache.k, 1, at, 1)) + sum(cache.k);
+    }
+  };
+  auto compiled = compile(Cache::step);
+  Cache cache{zeros({2, 1 << 16, 4})};
+  const Tensor row = ones({2, 1, 4});
+  CHECK(compiled(cache, row, Index(0)).item() == 16);
+  const float* const place = cache.k.data<float>().data();
+  for (int i = 1; i < 5; ++i)
+    CHECK(compiled(cache, row * (i + 1), Index(i)).item() == 8 * (i + 1) + 4 * (i + 1) * (i + 2));
+  CHECK(cache.k.data<float>().data() == place);
+  CHECK(specialization_count(compiled) == 1);
+  CHECK(explain(compiled, cache, row, Index(0)).arena_bytes < 1 << 16);
+  const double before = sum(cache.k).item();
+  CHECK_THROWS_WITH_AS(compiled(cache, row, Index(1 << 16)),
+                       doctest::Contains("the position is out of range [0, 65535]"), Error);
+  CHECK_THROWS_AS(compiled(cache, row, Index(-1)), Error);
+  CHECK(sum(cache.k).item() == before);
+}
+
+TEST_CASE("an update of a loop's state is made where that lies") {
+  struct Fill {
+    static Tensor run(const Tensor& rows) {
+      return scan(
+                 [](const std::pair<Tensor, Tensor>& s, const Tensor& row) {
+                   return std::pair{update_slice(s.first, unsqueeze(row, 0), 0, s.second), s.second + 1};
+                 },
+                 std::pair{zeros({1000, 256}), zeros({}, {DType::i64})}, rows)
+          .first;
+    }
+  };
+  const Tensor rows = cast(noise({100, 256}, 1), DType::f32);
+  auto compiled = compile(Fill::run);
+  const Tensor expected = concat(std::vector{rows, zeros({900, 256})}, 0);
+  check_close(compiled(rows), expected, 0);
+  check_close(Fill::run(rows), expected, 0);
+  const Explanation plan = explain(compiled, rows);
+  INFO(plan.schedule);
+  CHECK(plan.schedule.find("carries in place: 0") != std::string::npos);
+}
+
+TEST_CASE("updates and slices that do not fit are refused") {
+  const Tensor x = ones({3, 4});
+  refused([&] { update_slice(x, ones({3, 5}), 1, 0); }, "an update f32[3,5] does not fit into f32[3,4] along axis 1");
+  refused([&] { update_slice(x, ones({2, 1}), 1, 0); }, "does not fit into");
+  refused([&] { update_slice(x, ones({3, 2}), 1, 3); }, "the position is out of range [0, 2]");
+  refused([&] { update_slice(x, ones({3, 2}), 1, ones({2})); }, "the position must be one integer");
+  refused([&] { slice(x, 1, Index(0), 5); }, "a part of 5 along axis 1 of f32[3,4]");
+  refused([&] { slice(x, 1, Index(-1), 2); }, "the position is out of range [0, 2]");
+}
