@@ -11,3 +11,4 @@
 #include "weft/optim.hpp"
 #include "weft/random.hpp"
 #include "weft/tensor.hpp"
+#include "weft/tree.hpp"
