@@ -49,6 +49,7 @@ struct Leaf {
   bool flag;  // param: frozen; number, text: it is a map's key
   Access access;
   std::uint16_t argument;  // position
+  std::uint8_t element;    // number, bytes: the size of one number
   Tensor& tensor() const { return *static_cast<Tensor*>(address); }
 };
 
@@ -100,8 +101,9 @@ struct LeafList {
   std::uint16_t argument = 0;
   Access access = Access::input;
 
-  void push(LeafKind kind, const void* address, std::uint64_t size = 0, NumberKind number = {}, bool flag = false) {
-    leaves.push({const_cast<void*>(address), size, kind, number, flag, access, argument});
+  void push(LeafKind kind, const void* address, std::uint64_t size = 0, NumberKind number = {}, bool flag = false,
+            std::uint8_t element = 0) {
+    leaves.push({const_cast<void*>(address), size, kind, number, flag, access, argument, element});
   }
   void run(const void* begin, std::size_t bytes) {
     runs.push({static_cast<const char*>(begin), static_cast<const char*>(begin) + bytes, argument, access});
@@ -390,7 +392,7 @@ void flatten(T& value, LeafList& list);
 template <class T>
 void flatten_elements(T* elements, std::size_t count, LeafList& list) {
   if constexpr (packs<std::remove_const_t<T>>) {
-    list.push(LeafKind::bytes, elements, count * sizeof(T), number_kind<std::remove_const_t<T>>());
+    list.push(LeafKind::bytes, elements, count * sizeof(T), number_kind<std::remove_const_t<T>>(), false, sizeof(T));
   } else {
     for (std::size_t i = 0; i < count; ++i) flatten(elements[i], list);
   }
@@ -415,7 +417,7 @@ void flatten(T& value, LeafList& list) {
   else if constexpr (kind == TypeKind::index)
     list.push(LeafKind::index, &value.tensor());
   else if constexpr (kind == TypeKind::number)
-    list.push(LeafKind::number, &value, sizeof value, number_kind<Value>());
+    list.push(LeafKind::number, &value, sizeof value, number_kind<Value>(), false, sizeof value);
   else if constexpr (kind == TypeKind::text)
     list.push(LeafKind::text, value.data(), value.size());
   else if constexpr (kind == TypeKind::list) {
@@ -436,7 +438,8 @@ void flatten(T& value, LeafList& list) {
       if constexpr (type_kind<typename Value::key_type>() == TypeKind::text)
         list.push(LeafKind::text, entry.first.data(), entry.first.size(), {}, true);
       else
-        list.push(LeafKind::number, &entry.first, sizeof entry.first, number_kind<typename Value::key_type>(), true);
+        list.push(LeafKind::number, &entry.first, sizeof entry.first, number_kind<typename Value::key_type>(), true,
+                  sizeof entry.first);
       flatten(entry.second, list);
     }
   } else if constexpr (kind == TypeKind::optional) {

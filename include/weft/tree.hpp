@@ -271,14 +271,26 @@ void for_each_in_step(F& f, Loc loc, M&... models) {
   };
   walk<takes_numbers<F>()>(visit, loc, models...);
 }
+template <class Result, class Part>
+inline constexpr bool fits_part = std::is_convertible_v<Result, Part> ||
+                                  (is_tensor_leaf<Part> && std::is_same_v<Result, Tensor>);
+// Whether what F returns can be the part that it sees; of what has no signature it shows when it is called.
+template <class Result, class Parameters>
+inline constexpr bool returns_part = false;
+template <class Result, class... P>
+inline constexpr bool returns_part<Result, TypeList<P...>> = (... || fits_part<Result, std::remove_cvref_t<P>>);
+template <class F>
+constexpr bool maps() {
+  if constexpr (HasSignature<F>)
+    return returns_part<typename SignatureOf<F>::Result, typename SignatureOf<F>::Parameters>;
+  else
+    return true;
+}
 // What f computes becomes the part; a tensor becomes that of the part, which stays frozen if it was.
 template <class Part, class Result>
 void replace_part(Part& part, Result&& result) {
-  using Value = std::remove_cvref_t<Result>;
-  static_assert(std::is_convertible_v<Result, Part> || (is_tensor_leaf<Part> && std::is_same_v<Value, Tensor>),
-                "weft: tree::map(model, f): f must return what the part can be made of: a Tensor for a leaf, else a "
-                "value of the part's type");
-  if constexpr (is_tensor_leaf<Part> && std::is_same_v<Value, Tensor> && !std::is_same_v<Part, Tensor>)
+  if constexpr (is_tensor_leaf<Part> && std::is_same_v<std::remove_cvref_t<Result>, Tensor> &&
+                !std::is_same_v<Part, Tensor>)
     part.tensor() = static_cast<Result&&>(result);
   else
     part = static_cast<Result&&>(result);
@@ -289,9 +301,12 @@ M map_in_step(F& f, Loc loc, const M& model, const Others&... others) {
   static_assert(cloneable<M>(),
                 "weft: tree::map(model, f) makes a model of the same type, which must be copyable: keep Generators "
                 "outside the model");
+  static_assert(maps<F>(),
+                "weft: tree::map(model, f): f must return what the part can be made of: a Tensor for a leaf, else a "
+                "value of the part's type");
   M result = clone<M>(model);
   auto visit = [&f]<class T, class... Other>(const Path& path, T& part, Other&... other) {
-    if constexpr (called_with<F, const T, Other...>() != CalledWith::nothing) {
+    if constexpr (maps<F>() && called_with<F, const T, Other...>() != CalledWith::nothing) {
       const T& read = part;
       if (!tensor_in(read) || (tensor_in(read)->defined() && ... && tensor_in(other)->defined()))
         replace_part(part, call_with(f, path, read, other...));

@@ -16,12 +16,12 @@
 #include "weft/grad.hpp"
 
 namespace weft {
-namespace {
+namespace tree_test {  // named: clang 14 lists no plain struct that holds an optional of a class without linkage
 
-Tensor number(double value) { return from_list<double>({value}); }
-double value_of(const Tensor& tensor) { return tensor.item(); }
+inline Tensor number(double value) { return from_list<double>({value}); }
+inline double value_of(const Tensor& tensor) { return tensor.item(); }
 
-Param absent() {
+inline Param absent() {
   Param result;
   result.frozen = true;
   return result;
@@ -43,6 +43,11 @@ struct Model {
   Index index = 14;
   std::string text = "t";
 };
+}  // namespace tree_test
+namespace {
+
+using namespace tree_test;
+
 template <class M, class F>
 std::string paths(M& model, F f) {
   std::string result;

@@ -1,0 +1,6 @@
+// The same as fuzz_test, for longer.
+#include <doctest/doctest.h>
+
+#include "io/fuzz_readers.hpp"
+
+TEST_CASE("safetensors") { weft::test::fuzz_safetensors(1'000'000); }

@@ -1,0 +1,6 @@
+// Readers under mutated files: no crash, no unbounded memory.
+#include <doctest/doctest.h>
+
+#include "io/fuzz_readers.hpp"
+
+TEST_CASE("safetensors") { weft::test::fuzz_safetensors(10'000); }
