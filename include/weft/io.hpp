@@ -89,4 +89,19 @@ struct NamedTensor {
 // not.
 std::vector<NamedTensor> load_tensors(const char* path, Loc loc = Loc::current());
 
+// ---- NumPy's files --------------------------------------------------------------------------------------------------
+
+// One array, as numpy.save writes it: of the host's byte order it lies in the mapped file, as load has it; of the other
+// it is copied. Column-major arrays become views. Throws Error where the file is none, is damaged, or holds elements
+// that no tensor has (strings, records, complex numbers, objects).
+Tensor load_npy(const char* path, Loc loc = Loc::current());
+// Throws Error on bf16, which NumPy has not, and where the file can't be written. The file appears whole.
+void save_npy(const char* path, const Tensor& value, Loc loc = Loc::current());
+// Several arrays with names, as numpy.savez and numpy.savez_compressed write them; saved without compression.
+std::vector<NamedTensor> load_npz(const char* path, Loc loc = Loc::current());
+void save_npz(const char* path, std::span<const NamedTensor> values, Loc loc = Loc::current());
+inline void save_npz(const char* path, std::initializer_list<NamedTensor> values, Loc loc = Loc::current()) {
+  save_npz(path, std::span<const NamedTensor>(values.begin(), values.size()), loc);
+}
+
 }  // namespace weft::io

@@ -52,6 +52,8 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   void write(std::span<const std::uint8_t> bytes);
   void write(std::string_view text) { write({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}); }
+  // Where it lies till then, for a writer of its own.
+  const std::string& temporary_path() const { return temporary_; }
   // Flushes to the disk and gives the file its name.
   void finish();
 

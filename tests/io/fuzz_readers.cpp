@@ -81,4 +81,35 @@ void fuzz_safetensors(int count) {
   CHECK(host_memory_held() < held + (std::uint64_t{64} << 20));
 }
 
+namespace {
+
+// What NumPy's readers make of mutations of these files of golden/.
+void fuzz_numpy(const char* what, std::initializer_list<const char*> names, int count,
+                const std::function<void(const char*)>& read) {
+  std::vector<std::string> files;
+  for (const char* name : names) files.push_back(bytes_of(std::string(WEFT_SOURCE_DIR "/tests/io/golden/") + name));
+  MemoryFile file;
+  const std::uint64_t held = host_memory_held();
+  const FuzzCounts counts = fuzz(files, count, 2, [&](const std::string& text) {
+    return accepted([&] {
+      read(file.with(text));
+      return true;
+    });
+  });
+  MESSAGE(std::string(what) << ": " << counts.accepted << " accepted, " << counts.refused << " refused");
+  CHECK(counts.accepted > count / 200);
+  CHECK(counts.refused > count / 4);
+  CHECK(host_memory_held() < held + (std::uint64_t{64} << 20));
+}
+
+}  // namespace
+
+void fuzz_npy(int count) {
+  fuzz_numpy("NPY", {"rows.npy", "columns.npy", "big_endian.npy", "nothing.npy", "number.npy"}, count,
+             [](const char* path) { (void)numbers(io::load_npy(path)); });
+}
+void fuzz_npz(int count) {
+  fuzz_numpy("NPZ", {"stored.npz", "deflated.npz"}, count, [](const char* path) { read_all_of(io::load_npz(path)); });
+}
+
 }  // namespace weft::test

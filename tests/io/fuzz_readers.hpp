@@ -4,5 +4,7 @@
 namespace weft::test {
 
 void fuzz_safetensors(int count);
+void fuzz_npy(int count);
+void fuzz_npz(int count);
 
 }  // namespace weft::test
