@@ -116,6 +116,18 @@ TEST_CASE("everything that is saved is loaded, to the same bits") {
   CHECK(numbers(loaded.blocks[0].inner.weight) == numbers(saved.blocks[0].inner.weight));
 }
 
+TEST_CASE("the default generator goes on where it was") {
+  const Folder folder;
+  const std::string path = folder.file("x");
+  seed(3);
+  (void)uniform({4});
+  io::save(path.c_str(), {{"rng", default_generator()}});
+  const std::vector<double> next = numbers(uniform({4}));
+  seed(4);
+  io::load(path.c_str(), {{"rng", default_generator()}});
+  CHECK(numbers(uniform({4})) == next);
+}
+
 TEST_CASE("a tensor lies in the mapped file, also after the file has got another content") {
   const Folder folder;
   const std::string path = folder.file("x");
