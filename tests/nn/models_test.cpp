@@ -163,6 +163,7 @@ TEST_CASE("a compiled step that clips, accumulates and averages gives what it gi
   State a, b;
   a.sum = nn::zeros_like(a.model);
   b.sum = nn::zeros_like(b.model);
+  a.average.running = b.average.running = zeros({2});
   for (int i = 0; i < 3; ++i) {
     const Tensor x = vector({1.0 + i, 2});
     CHECK(step(a, x).item() == doctest::Approx(compiled(b, x).item()).epsilon(1e-12));
