@@ -287,9 +287,8 @@ constexpr bool cloneable() {
   constexpr TypeKind kind = type_kind<T>();
   if constexpr ((std::is_same_v<T, Open> || ...) || copyable<T>())
     return true;
-  else if constexpr (kind == TypeKind::unsupported || std::is_bounded_array_v<T>)
-    return false;
-  else if constexpr (kind == TypeKind::structure && !std::is_aggregate_v<T>)
+  else if constexpr (kind == TypeKind::unsupported || std::is_bounded_array_v<T> ||
+                     (kind == TypeKind::structure && !std::is_aggregate_v<T>))
     return false;
   else
     return []<class... Child>(TypeList<Child...>) {

@@ -37,9 +37,7 @@ Storage* storage_in(const std::shared_ptr<const MappedFile>& file, const std::ui
   return storage;
 }
 
-std::size_t count_of(const Type& type) {
-  return static_cast<std::size_t>(static_cast<std::int64_t>(type.shape.element_count()));
-}
+std::int64_t count_of(const Type& type) { return static_cast<std::int64_t>(type.shape.element_count()); }
 
 }  // namespace
 
@@ -69,14 +67,13 @@ Tensor tensor_over(const std::shared_ptr<const MappedFile>& file, const std::uin
   return make_data(copy, type, loc);
 }
 
-HostElements::HostElements(const Tensor& value, Loc loc)
-    : value_(type_of(value).device == Device::cpu() ? value : to(value, Device::cpu(), loc)) {
+HostElements::HostElements(const Tensor& value, Loc loc) : value_(value) {
+  const Type type = type_of(value);
+  if (type.device != Device::cpu()) value_ = to(value, Device::cpu(), loc);
   const Contiguous elements = contiguous(value_, loc);
-  const Type& type = type_of(value_);
   storage_ = elements.storage;
   size_ = storage_bytes(type.dtype, count_of(type));
-  data_ = static_cast<const std::uint8_t*>(storage_->data) +
-          storage_bytes(type.dtype, static_cast<std::size_t>(elements.offset));
+  data_ = static_cast<const std::uint8_t*>(storage_->data) + storage_bytes(type.dtype, elements.offset);
 }
 HostElements::HostElements(HostElements&& other) noexcept
     : value_(std::move(other.value_)),

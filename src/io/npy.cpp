@@ -138,7 +138,7 @@ class DictReader {
     }
     if (!empty && (too_many || count >= static_cast<std::uint64_t>(count_limit)))
       damaged("says that it holds more elements than there can be");
-    header_.bytes = empty ? 0 : storage_bytes(header_.type.dtype, count);
+    header_.bytes = empty ? 0 : storage_bytes(header_.type.dtype, static_cast<std::int64_t>(count));
     header_.reversed = header_.reversed && shape.rank() > 1;
     if (!header_.reversed) return;
     for (int i = 0, j = shape.rank() - 1; i < j; ++i, --j) std::swap(shape[i], shape[j]);

@@ -57,7 +57,7 @@ class Archive {
     if (!name.ends_with(suffix)) damaged("holds ", name, ", which is no NPY file");
     if (unzOpenCurrentFile(file_) != UNZ_OK) damaged("holds ", name, " in a way that can't be read");
     name.resize(name.size() - suffix.size());
-    name_ = &name;
+    name_ = name;
     std::uint8_t prefix[npy_prefix];
     take(prefix, sizeof prefix);
     const NpyText text = npy_text(prefix);
@@ -84,14 +84,14 @@ class Archive {
     while (count > 0) {
       const auto part = static_cast<unsigned>(std::min<std::uint64_t>(count, 1 << 30));
       const int got = unzReadCurrentFile(file_, to, part);
-      if (got <= 0) damaged("holds ", *name_, ", which is truncated or damaged");
+      if (got <= 0) damaged("holds ", name_, ", which is truncated or damaged");
       to += got;
       count -= static_cast<std::uint64_t>(got);
     }
   }
 
   unzFile file_;
-  const std::string* name_ = nullptr;
+  std::string name_;  // of the member that is read
 };
 
 // An archive in the making, over a file that exists.

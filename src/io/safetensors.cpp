@@ -146,7 +146,7 @@ void check_entries(SafetensorsHeader& header, std::uint64_t data_bytes) {
     if (empty) count = 0;
     if (!empty && (too_many || count > std::uint64_t{1} << 58))
       damaged("says that ", entry.name, " holds more elements than there can be");
-    if (entry.dtype && storage_bytes(*entry.dtype, count) != entry.end - entry.begin)
+    if (entry.dtype && storage_bytes(*entry.dtype, static_cast<std::int64_t>(count)) != entry.end - entry.begin)
       damaged("gives ", entry.name, ", ", entry.type_text(), ", ", entry.end - entry.begin, " bytes");
   }
   if (at != data_bytes) damaged("is longer than its tensors: ", data_bytes - at, " bytes more");
@@ -200,7 +200,7 @@ std::string write_safetensors_header(std::span<const SafetensorsTensor> tensors,
       text += (axis ? "," : "") + std::to_string(size);
       count *= size;
     }
-    const std::uint64_t end = at + storage_bytes(tensor.type.dtype, count);
+    const std::uint64_t end = at + storage_bytes(tensor.type.dtype, static_cast<std::int64_t>(count));
     text += concat_text("],\"data_offsets\":[", at, ",", end, "]}");
     at = end;
   }

@@ -140,7 +140,8 @@ class Loading {
     }
     if (const std::string text = misfits_.text(); !text.empty()) fail("load", loc_, path_, " does not fit: ", text);
     for (auto& [leaf, value] : tensors_) leaf.tensor() = std::move(value);
-    for (const auto& [leaf, bytes] : numbers_) std::memcpy(leaf.address, bytes.data(), bytes.size());
+    for (const auto& [leaf, bytes] : numbers_)
+      if (!bytes.empty()) std::memcpy(leaf.address, bytes.data(), bytes.size());
   }
 
  private:
