@@ -132,7 +132,7 @@ Call mlp_step() {
     weft::optim::Adam optimizer{model, {.lr = 1e-3}};
   };
   auto state = std::make_shared<State>();
-  weft::nn::move_to(state->model, device);
+  weft::nn::to(state->model, device);
   state->optimizer = weft::optim::Adam(state->model, {.lr = 1e-3});
   to_device(state->optimizer);
   return [state, x = sample({batch, 784}, 1), y = labels({batch}, 10, 2),

@@ -1,4 +1,4 @@
-# What the library is built from. Hana is part of the interface; zlib, threads and OpenMP's runtime are linked; the rest
+# What the library is built from. Hana is part of the interface; zlib, minizip, threads and OpenMP's runtime are linked; the rest
 # are headers that only our own sources see.
 find_package(Boost 1.75 REQUIRED)
 find_package(range-v3 REQUIRED)
@@ -7,3 +7,5 @@ find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_path(WEFT_XXHASH_INCLUDE xxhash.h REQUIRED)
+# It has no package file of its own. A static weft takes the archive, so that its users' programs need no minizip to run.
+find_path(WEFT_MINIZIP_INCLUDE minizip/unzip.h REQUIRED)

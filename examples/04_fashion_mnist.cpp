@@ -79,7 +79,7 @@ int main(int count, char** arguments) try {
 
   seed(1);
   Mlp model;
-  nn::move_to(model, settings.device);
+  nn::to(model, settings.device);
   optim::Adam opt(model, {.lr = 1e-3});
   auto step = compile(train_step);
 

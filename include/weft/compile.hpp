@@ -151,7 +151,8 @@ consteval bool check_type() {
   static_assert(
       problem != Problem::other,
       "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
-      "numbers, enums, std::string, vector, array, optional, tuple, variant of those, and structs of those: "
+      "numbers, enums, std::string, vector, array, optional, tuple, variant, map, unique_ptr of those, and structs of "
+      "those: "
       "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
   return check_members<Offending>();
 }
@@ -166,9 +167,9 @@ inline constexpr Access access = is_state<P>                     ? Access::state
 
 // An argument as the traced function gets it: a copy where the type can be copied, so that the caller's stays
 // untouched.
-template <class P, bool copied = copyable<Value<P>>()>
+template <class P, bool copied = cloneable<Value<P>>()>
 struct TracedArgument {
-  explicit TracedArgument(const Value<P>& original) : value(original) {}
+  explicit TracedArgument(const Value<P>& original) : value(clone(original)) {}
   Value<P> value;
 };
 template <class P>
@@ -182,7 +183,7 @@ void trace_body(const F& f, Tracer& tracer, TracedArgument<P>... argument) {
   (tracer.argument(argument.value, access<P>), ...);
   (
       [&] {
-        if constexpr (!copyable<Value<P>>()) tracer.in_place(argument.value);
+        if constexpr (!cloneable<Value<P>>()) tracer.in_place(argument.value);
       }(),
       ...);
   tracer.begin();
@@ -214,7 +215,7 @@ struct SignatureOfCall {
 // The whole call.
 template <class R, class... P, class F>
 R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
-  static_assert(std::is_void_v<R> || std::is_copy_constructible_v<R>,
+  static_assert(std::is_void_v<R> || cloneable<std::conditional_t<std::is_void_v<R>, int, R>>(),
                 "weft: the result of a compiled function must be copyable");
   if (joins_caller()) {
     F callable = f;
@@ -228,7 +229,7 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
   if constexpr (std::is_void_v<R>) {
     call.run();
   } else {
-    R result = *static_cast<const R*>(prototype);
+    R result = clone(*static_cast<const R*>(prototype));
     call.result(result);
     call.run();
     return result;
@@ -255,7 +256,7 @@ constexpr bool can_be_traced() {
   if constexpr (!Flattenable<Value<P>>)
     return false;
   else
-    return is_state<P> || !std::is_lvalue_reference_v<P> || copyable<Value<P>>();
+    return is_state<P> || !std::is_lvalue_reference_v<P> || cloneable<Value<P>>();
 }
 template <class P>
 consteval bool check_parameter() {

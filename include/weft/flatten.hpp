@@ -21,7 +21,7 @@ enum class LeafKind : std::uint8_t {
   bytes,        // `size` bytes at `address`: the elements of a list of numbers
   text,         // `size` characters at `address`
   length,       // `size` is that of a container
-  presence,     // `size` is 1 where an optional has a value
+  presence,     // `size` is 1 where an optional or a pointer has a value
   alternative,  // `size` is the position of a variant's
 };
 inline constexpr bool holds_tensor(LeafKind kind) { return kind <= LeafKind::index; }
@@ -46,9 +46,10 @@ struct Leaf {
   std::uint64_t size;
   LeafKind kind;
   NumberKind number;
-  bool flag;  // param: frozen
+  bool flag;  // param: frozen; number, text: it is a map's key
   Access access;
   std::uint16_t argument;  // position
+  std::uint8_t element;    // number, bytes: the size of one number
   Tensor& tensor() const { return *static_cast<Tensor*>(address); }
 };
 
@@ -100,8 +101,9 @@ struct LeafList {
   std::uint16_t argument = 0;
   Access access = Access::input;
 
-  void push(LeafKind kind, const void* address, std::uint64_t size = 0, NumberKind number = {}, bool flag = false) {
-    leaves.push({const_cast<void*>(address), size, kind, number, flag, access, argument});
+  void push(LeafKind kind, const void* address, std::uint64_t size = 0, NumberKind number = {}, bool flag = false,
+            std::uint8_t element = 0) {
+    leaves.push({const_cast<void*>(address), size, kind, number, flag, access, argument, element});
   }
   void run(const void* begin, std::size_t bytes) {
     runs.push({static_cast<const char*>(begin), static_cast<const char*>(begin) + bytes, argument, access});
@@ -126,7 +128,9 @@ enum class TypeKind : std::uint8_t {
   list,       // std::vector: its length, then the elements
   array,      // std::array, T[n]: the elements
   tuple,      // std::tuple, std::pair
+  map,        // std::map with numbers, enums or text for keys: its length, then each key and its value
   optional,   // its presence, then the value
+  pointer,    // std::unique_ptr: the same
   variant,    // its alternative, then the value
   structure,  // a reflected struct
   empty,      // a class without data: nothing
@@ -145,6 +149,19 @@ concept OptionalLike = requires(T& value) {
   { value.has_value() } -> std::same_as<bool>;
   { *value } -> std::same_as<typename T::value_type&>;
   value.reset();
+};
+// Ordered, so that equal maps have their leaves in one order.
+template <class T>
+concept MapLike = requires(T& map) {
+  typename T::mapped_type;
+  typename T::key_compare;
+  map.emplace_hint(map.end(), map.begin()->first, std::move(map.begin()->second));
+};
+template <class T>
+concept PointerLike = requires(T& pointer) {
+  typename T::deleter_type;
+  { *pointer } -> std::same_as<typename T::element_type&>;
+  pointer.release();
 };
 template <class T>
 inline constexpr bool is_variant = false;
@@ -167,6 +184,15 @@ consteval TypeKind type_kind() {
   else if constexpr (std::is_class_v<T>) {
     if constexpr (ListLike<T>)
       return TypeKind::list;
+    else if constexpr (MapLike<T>)
+      return std::is_integral_v<typename T::key_type> || std::is_enum_v<typename T::key_type> ||
+                     std::is_same_v<typename T::key_type, std::basic_string<char>>
+                 ? TypeKind::map
+                 : TypeKind::unsupported;
+    else if constexpr (PointerLike<T>)  // what derives from the element's class may have more members
+      return std::is_polymorphic_v<typename T::element_type> || std::is_const_v<typename T::element_type>
+                 ? TypeKind::unsupported
+                 : TypeKind::pointer;
     else if constexpr (OptionalLike<T>)
       return TypeKind::optional;
     else if constexpr (is_variant<T>)
@@ -197,6 +223,10 @@ constexpr auto child_types() {
     return TypeList<std::remove_extent_t<T>>();
   else if constexpr (kind == TypeKind::list || kind == TypeKind::optional || kind == TypeKind::array)
     return TypeList<typename T::value_type>();
+  else if constexpr (kind == TypeKind::map)
+    return TypeList<typename T::key_type, typename T::mapped_type>();
+  else if constexpr (kind == TypeKind::pointer)
+    return TypeList<typename T::element_type>();
   else if constexpr (kind == TypeKind::tuple)
     return decltype(tuple_types<T>(std::make_integer_sequence<int, std::tuple_size<T>::value>()))();
   else if constexpr (kind == TypeKind::variant)
@@ -249,6 +279,58 @@ constexpr bool copyable() {
     return false;
   else
     return []<class... Child>(TypeList<Child...>) { return (copyable<Child, T, Open...>() && ...); }(child_types<T>());
+}
+
+// The same, but that what a unique_ptr holds is copied with it. A class whose author deleted its copy has none.
+template <class T, class... Open>
+constexpr bool cloneable() {
+  constexpr TypeKind kind = type_kind<T>();
+  if constexpr ((std::is_same_v<T, Open> || ...) || copyable<T>())
+    return true;
+  else if constexpr (kind == TypeKind::unsupported || std::is_bounded_array_v<T> ||
+                     (kind == TypeKind::structure && !std::is_aggregate_v<T>))
+    return false;
+  else
+    return []<class... Child>(TypeList<Child...>) {
+      return sizeof...(Child) > 0 && ((!std::is_bounded_array_v<Child> && cloneable<Child, T, Open...>()) && ...);
+    }(child_types<T>());
+}
+[[noreturn]] void refuse_valueless();
+template <class T, int index = 0>
+T clone_alternative(const T& value);
+template <class T>
+T clone(const T& value) {
+  constexpr TypeKind kind = type_kind<T>();
+  if constexpr (copyable<T>()) {
+    return value;
+  } else if constexpr (kind == TypeKind::pointer) {
+    return T(value ? new typename T::element_type(clone(*value)) : nullptr);
+  } else if constexpr (kind == TypeKind::optional) {
+    T result;
+    if (value.has_value()) result.emplace(clone(*value));
+    return result;
+  } else if constexpr (kind == TypeKind::list) {
+    T result;
+    for (const auto& element : value) result.push_back(clone(element));
+    return result;
+  } else if constexpr (kind == TypeKind::map) {
+    T result;
+    for (const auto& entry : value) result.emplace_hint(result.end(), entry.first, clone(entry.second));
+    return result;
+  } else if constexpr (kind == TypeKind::array || kind == TypeKind::tuple) {
+    return [&]<int... index>(std::integer_sequence<int, index...>) { return T{clone(get<index>(value))...}; }
+    (std::make_integer_sequence<int, std::tuple_size<T>::value>());
+  } else if constexpr (kind == TypeKind::variant) {
+    return clone_alternative(value);
+  } else {
+    return members<T>::visit(value, [](const auto&... member) { return T{clone(member)...}; });
+  }
+}
+template <class T, int index>
+T clone_alternative(const T& value) {
+  if (const auto* held = get_if<index>(&value)) return T(clone(*held));
+  if constexpr (index + 1 < decltype(child_types<T>())::size) return clone_alternative<T, index + 1>(value);
+  refuse_valueless();
 }
 
 // ---- a type's description, for the names of leaves ------------------------------------------------------------------
@@ -305,12 +387,11 @@ constexpr NumberKind number_kind() {
 
 template <class T>
 void flatten(T& value, LeafList& list);
-[[noreturn]] void refuse_valueless();
 
 template <class T>
 void flatten_elements(T* elements, std::size_t count, LeafList& list) {
   if constexpr (packs<std::remove_const_t<T>>) {
-    list.push(LeafKind::bytes, elements, count * sizeof(T), number_kind<std::remove_const_t<T>>());
+    list.push(LeafKind::bytes, elements, count * sizeof(T), number_kind<std::remove_const_t<T>>(), false, sizeof(T));
   } else {
     for (std::size_t i = 0; i < count; ++i) flatten(elements[i], list);
   }
@@ -335,7 +416,7 @@ void flatten(T& value, LeafList& list) {
   else if constexpr (kind == TypeKind::index)
     list.push(LeafKind::index, &value.tensor());
   else if constexpr (kind == TypeKind::number)
-    list.push(LeafKind::number, &value, sizeof value, number_kind<Value>());
+    list.push(LeafKind::number, &value, sizeof value, number_kind<Value>(), false, sizeof value);
   else if constexpr (kind == TypeKind::text)
     list.push(LeafKind::text, value.data(), value.size());
   else if constexpr (kind == TypeKind::list) {
@@ -349,9 +430,26 @@ void flatten(T& value, LeafList& list) {
   else if constexpr (kind == TypeKind::tuple) {
     [&]<int... index>(std::integer_sequence<int, index...>) { (flatten(get<index>(value), list), ...); }
     (std::make_integer_sequence<int, std::tuple_size<Value>::value>());
+  } else if constexpr (kind == TypeKind::map) {
+    list.push(LeafKind::length, nullptr, value.size());
+    for (auto& entry : value) {
+      list.run(&entry, sizeof entry);
+      if constexpr (type_kind<typename Value::key_type>() == TypeKind::text)
+        list.push(LeafKind::text, entry.first.data(), entry.first.size(), {}, true);
+      else
+        list.push(LeafKind::number, &entry.first, sizeof entry.first, number_kind<typename Value::key_type>(), true,
+                  sizeof entry.first);
+      flatten(entry.second, list);
+    }
   } else if constexpr (kind == TypeKind::optional) {
     list.push(LeafKind::presence, nullptr, value.has_value());
     if (value.has_value()) flatten(*value, list);
+  } else if constexpr (kind == TypeKind::pointer) {
+    const bool present = value != nullptr;
+    list.push(LeafKind::presence, nullptr, present);
+    if (!present) return;
+    list.run(&*value, sizeof *value);
+    flatten(*value, list);
   } else if constexpr (kind == TypeKind::variant) {
     if (value.valueless_by_exception()) refuse_valueless();
     list.push(LeafKind::alternative, nullptr, value.index());

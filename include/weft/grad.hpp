@@ -69,7 +69,7 @@ consteval Misuse misuse() {
     return Misuse::unlisted_members;
   else if constexpr (!Flattenable<M>)
     return Misuse::unknown_type;
-  else if constexpr (!copyable<M>())
+  else if constexpr (!cloneable<M>())
     return Misuse::not_copyable;
   else if constexpr (!std::is_invocable_v<F&, Argument>)
     return std::is_invocable_v<F&> ? Misuse::no_parameter : Misuse::not_callable;
@@ -106,7 +106,7 @@ template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
 auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
   using Value = std::remove_cvref_t<std::invoke_result_t<F&, Wrt&>>;
   GradientLevel level(operation, loc);
-  M bound(wrt);
+  M bound = clone<M>(wrt);
   LeafList leaves;
   flatten(bound, leaves);
   level.bind(leaves, Description<M>::value);

@@ -1,9 +1,27 @@
-// Optimizers: SGD, Adam, AdamW, by PyTorch's formulas and with its defaults. An optimizer is plain state, passed by
-// reference to a compiled step; its hyperparameters are Scalars, so a schedule (`opt.lr = ...`) compiles nothing anew.
-// update() throws Error where model or gradients are of another structure, or a gradient of another shape.
-// The gradient of a parameter that the loss does not reach is 0, not undefined: weight decay and momentum act on it. In
-// PyTorch, where it has none, they do not. Freeze the parameter to leave it as it is.
+// Optimizers, by PyTorch's formulas and with its defaults, and schedules of learning rates. An optimizer is plain
+// state, passed by reference to a compiled step; its hyperparameters are Scalars, so a schedule (`opt.lr = ...`)
+// compiles nothing anew. All are made from a model, options, and groups of parameters that have options of their own:
+//   optim::AdamW opt(model, {.lr = 1e-3}, {{"*.bias", {.weight_decay = 0}}});
+//   opt.update(model, gradients);
+// gives the parameters their new values; frozen ones and those without a gradient are left alone. update() throws Error
+// where model or gradients are of another structure, or a gradient of another shape. The gradient of a parameter that
+// the loss does not reach is 0, not undefined: weight decay and momentum act on it. In PyTorch, where it has none, they
+// do not. Freeze the parameter to leave it as it is. An optimizer of one's own is a struct of models in step with the
+// parameters (tree::for_each):
+//   template <class M> struct Momentum {
+//     explicit Momentum(const M& model) : velocity(nn::zeros_like(model)) {}
+//     void update(M& model, const M& gradients) {
+//       tree::for_each(model, gradients, velocity, [&](Param& p, const Param& g, Param& v) {
+//         v = v * 0.9 + g;
+//         p -= lr * v;
+//       });
+//     }
+//     Scalar lr = 0.1;
+//     M velocity;
+//     WEFT_MEMBERS(lr, velocity)
+//   };
 #pragma once
+#include <initializer_list>
 #include <vector>
 
 #include "weft/flatten.hpp"
@@ -33,7 +51,7 @@ using weft::detail::LeafList;
 class Parameters {
  public:
   template <class M>
-  explicit Parameters(const M& model) {
+  explicit Parameters(const M& model) : description_(&weft::detail::Description<M>::value) {
     weft::detail::flatten(model, leaves_);
     select();
   }
@@ -46,6 +64,11 @@ class Parameters {
   Tensor& parameter(std::size_t i) const { return leaves_.leaves[positions_[i]].tensor(); }
   const Tensor& gradient(std::size_t i) const { return gradient_leaves_.leaves[positions_[i]].tensor(); }
   bool trains(std::size_t i) const;
+  // Whether the path of each is of the pattern (tree::matches).
+  std::vector<std::uint8_t> named(const char* pattern) const;
+  // Keeps in view those of which `kept` says so; the others are there, but undefined to zeros() and never trained.
+  void keep(const std::vector<std::uint8_t>& kept) { kept_ = kept; }
+  bool is_kept(std::size_t i) const { return kept_.empty() || kept_[i]; }
   // A buffer of zeros for each, undefined for what is undefined.
   std::vector<Buffer> zeros(Loc loc) const;
 
@@ -53,38 +76,82 @@ class Parameters {
   void select();
   void match_gradients(Loc loc);
 
+  const weft::detail::TypeDescription* description_;
   LeafList leaves_, gradient_leaves_;
   std::vector<std::size_t> positions_;
+  std::vector<std::uint8_t> kept_;
 };
 }  // namespace detail
+
+// ---- groups of parameters ------------------------------------------------------------------------------------------
+
+// What a group has of its own; the rest is the optimizer's.
+inline constexpr double inherited = -1;
+struct GroupOptions {
+  double lr = inherited, weight_decay = inherited;
+};
+// The parameters whose path is of the pattern (tree::matches), but for those of groups before this one.
+struct Group {
+  const char* pattern;
+  GroupOptions options;
+};
+using Groups = std::initializer_list<Group>;
+
+struct ParameterGroup {
+  Scalar lr, weight_decay;
+  bool own_lr, own_weight_decay;  // whether the numbers above are in use; else the optimizer's are
+};
+// The groups of an optimizer, in the order in which they were given: opt.groups[0].lr = 0.1.
+class ParameterGroups {
+ public:
+  // Throws Error where no parameter is of a group's pattern.
+  ParameterGroups(const detail::Parameters& parameters, Groups groups, Loc loc);
+  std::size_t size() const { return list_.size(); }
+  ParameterGroup& operator[](std::size_t i) { return list_[i]; }
+  // Those of parameter i, given the optimizer's.
+  const Scalar& lr(std::size_t i, const Scalar& all) const;
+  const Scalar& weight_decay(std::size_t i, const Scalar& all) const;
+  // 0 for a parameter of no group, else 1 + its group's number.
+  std::size_t group_of(std::size_t i) const;
+
+ private:
+  std::vector<ParameterGroup> list_;
+  std::vector<std::int32_t> group_of_;  // by parameter; empty without groups
+  WEFT_MEMBERS(list_, group_of_)
+};
+
+// ---- optimizers ----------------------------------------------------------------------------------------------------
 
 struct SgdOptions {
   double lr = 1e-3, momentum = 0, weight_decay = 0;
   bool nesterov = false;
+  double dampening = 0;
 };
 
 // A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
-// v = momentum * v + (g + weight_decay * p);  p -= lr * v, or lr * (g + momentum * v) for nesterov.
+// v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step without the dampening;
+// p -= lr * v, or lr * (g + momentum * v) for nesterov.
 class SGD {
  public:
   template <class M>
-  explicit SGD(const M& model, SgdOptions options = {}, Loc loc = Loc::current())
-      : SGD(detail::Parameters(model), options, loc) {}
-  // Gives the parameters their new values; frozen ones and those without a gradient are left alone.
+  explicit SGD(const M& model, SgdOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : SGD(detail::Parameters(model), options, groups, loc) {}
   template <class M>
   void update(M& model, const M& gradients, Loc loc = Loc::current()) {
     step(detail::Parameters(model, gradients, loc), loc);
   }
 
-  Scalar lr, momentum, weight_decay;
+  Scalar lr, momentum, weight_decay, dampening;
+  Scalar steps;  // taken so far; counted where there is a dampening
+  ParameterGroups groups;
 
  private:
-  SGD(const detail::Parameters& parameters, const SgdOptions& options, Loc loc);
+  SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups groups, Loc loc);
   void step(const detail::Parameters& parameters, Loc loc);
 
-  bool nesterov_ = false;
+  bool nesterov_ = false, dampened_ = false;
   std::vector<Buffer> velocity_;  // empty without momentum
-  WEFT_MEMBERS(lr, momentum, weight_decay, nesterov_, velocity_)
+  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, nesterov_, dampened_, velocity_)
 };
 
 struct AdamOptions {
@@ -100,9 +167,8 @@ class BasicAdam {
  public:
   using Options = std::conditional_t<decoupled, AdamWOptions, AdamOptions>;
   template <class M>
-  explicit BasicAdam(const M& model, Options options = {}, Loc loc = Loc::current())
-      : BasicAdam(detail::Parameters(model), options, loc) {}
-  // Gives the parameters their new values; frozen ones and those without a gradient are left alone.
+  explicit BasicAdam(const M& model, Options options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : BasicAdam(detail::Parameters(model), options, groups, loc) {}
   template <class M>
   void update(M& model, const M& gradients, Loc loc = Loc::current()) {
     step(detail::Parameters(model, gradients, loc), loc);
@@ -110,17 +176,223 @@ class BasicAdam {
 
   Scalar lr, beta1, beta2, eps, weight_decay;
   Scalar steps;  // taken so far
+  ParameterGroups groups;
 
  private:
-  BasicAdam(const detail::Parameters& parameters, const Options& options, Loc loc);
+  friend class Muon;
+  BasicAdam(const detail::Parameters& parameters, const Options& options, Groups groups, Loc loc);
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_, second_;  // moments, of each parameter
-  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, first_, second_)
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, first_, second_)
 };
 using Adam = BasicAdam<false>;
 using AdamW = BasicAdam<true>;
 extern template class BasicAdam<false>;
 extern template class BasicAdam<true>;
+
+struct RMSpropOptions {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+  bool centered = false;
+};
+
+// Hinton 2012; centered: Graves 2013. v = alpha * v + (1 - alpha) * g^2, of which centered takes off the square of g's
+// mean; p -= lr * g / (sqrt(v) + eps), through a velocity where there is a momentum at the start.
+class RMSprop {
+ public:
+  template <class M>
+  explicit RMSprop(const M& model, RMSpropOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : RMSprop(detail::Parameters(model), options, groups, loc) {}
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    step(detail::Parameters(model, gradients, loc), loc);
+  }
+
+  Scalar lr, alpha, eps, weight_decay, momentum;
+  ParameterGroups groups;
+
+ private:
+  RMSprop(const detail::Parameters& parameters, const RMSpropOptions& options, Groups groups, Loc loc);
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  bool centered_ = false;
+  std::vector<Buffer> square_, mean_, velocity_;
+  WEFT_MEMBERS(lr, alpha, eps, weight_decay, momentum, groups, centered_, square_, mean_, velocity_)
+};
+
+struct AdagradOptions {
+  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
+};
+
+// Duchi and others 2011. v += g^2; p -= lr / (1 + (steps - 1) * lr_decay) * g / (sqrt(v) + eps).
+class Adagrad {
+ public:
+  template <class M>
+  explicit Adagrad(const M& model, AdagradOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : Adagrad(detail::Parameters(model), options, groups, loc) {}
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    step(detail::Parameters(model, gradients, loc), loc);
+  }
+
+  Scalar lr, lr_decay, weight_decay, eps;
+  Scalar steps;  // taken so far
+  ParameterGroups groups;
+
+ private:
+  Adagrad(const detail::Parameters& parameters, const AdagradOptions& options, Groups groups, Loc loc);
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  std::vector<Buffer> square_;
+  WEFT_MEMBERS(lr, lr_decay, weight_decay, eps, steps, groups, square_)
+};
+
+struct LionOptions {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+};
+
+// Chen and others 2023. p = (1 - lr * weight_decay) * p - lr * sign(beta1 * m + (1 - beta1) * g);
+// m = beta2 * m + (1 - beta2) * g. PyTorch has none.
+class Lion {
+ public:
+  template <class M>
+  explicit Lion(const M& model, LionOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : Lion(detail::Parameters(model), options, groups, loc) {}
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    step(detail::Parameters(model, gradients, loc), loc);
+  }
+
+  Scalar lr, beta1, beta2, weight_decay;
+  ParameterGroups groups;
+
+ private:
+  Lion(const detail::Parameters& parameters, const LionOptions& options, Groups groups, Loc loc);
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  std::vector<Buffer> first_;
+  WEFT_MEMBERS(lr, beta1, beta2, weight_decay, groups, first_)
+};
+
+struct LambOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 1e-2;
+};
+
+// You and others 2020. The step of AdamW, weight decay in it, is as long as lr times the parameter's norm; as lr times
+// its own where one of the two norms is 0. PyTorch has none.
+class LAMB {
+ public:
+  template <class M>
+  explicit LAMB(const M& model, LambOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : LAMB(detail::Parameters(model), options, groups, loc) {}
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    step(detail::Parameters(model, gradients, loc), loc);
+  }
+
+  Scalar lr, beta1, beta2, eps, weight_decay;
+  Scalar steps;  // taken so far
+  ParameterGroups groups;
+
+ private:
+  LAMB(const detail::Parameters& parameters, const LambOptions& options, Groups groups, Loc loc);
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  std::vector<Buffer> first_, second_;
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, first_, second_)
+};
+
+struct AdafactorOptions {
+  double lr = 1e-2, beta2_decay = -0.8, eps2 = 1e-3, d = 1, weight_decay = 0;
+  double eps1 = 0;  // 0: the distance from 1 to the next number of the parameter's dtype
+};
+
+// Shazeer and Stern 2018, as PyTorch has it: lr is the longest relative step. Of a parameter of two axes or more the
+// squares' means of rows and columns are kept, not the squares.
+class Adafactor {
+ public:
+  template <class M>
+  explicit Adafactor(const M& model, AdafactorOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : Adafactor(detail::Parameters(model), options, groups, loc) {}
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    step(detail::Parameters(model, gradients, loc), loc);
+  }
+
+  Scalar lr, beta2_decay, eps1, eps2, d, weight_decay;
+  Scalar steps;  // taken so far
+  ParameterGroups groups;
+
+ private:
+  Adafactor(const detail::Parameters& parameters, const AdafactorOptions& options, Groups groups, Loc loc);
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  std::vector<Buffer> rows_, columns_, square_;
+  WEFT_MEMBERS(lr, beta2_decay, eps1, eps2, d, weight_decay, steps, groups, rows_, columns_, square_)
+};
+
+// What is multiplied with Muon's learning rate for a matrix [rows, columns]: sqrt(max(1, rows / columns)), or
+// 0.2 sqrt(max(rows, columns)), with which the step is as long as AdamW's.
+enum class MuonScale : std::uint8_t { original, match_rms_adamw };
+struct MuonOptions {
+  double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
+  bool nesterov = true;
+  int ns_steps = 5;
+  MuonScale scale = MuonScale::original;
+  AdamWOptions others = {};  // of what is not a matrix, and of what is named so
+  std::vector<const char*> others_named = {};
+};
+
+// Jordan and others 2024: a matrix moves by its momentum made orthogonal, in `ns_steps` steps of an iteration after
+// Newton and Schulz, which are computed in the parameter's dtype, f16 and bf16 in f32 (PyTorch: all in bf16). What has
+// not two axes, and what is named by `others_named` (an embedding, the last layer), is updated by AdamW.
+class Muon {
+ public:
+  template <class M>
+  explicit Muon(const M& model, MuonOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
+      : Muon(detail::Parameters(model), options, groups, loc) {}
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    step(detail::Parameters(model, gradients, loc), detail::Parameters(model, gradients, loc), loc);
+  }
+
+  Scalar lr, weight_decay, momentum;
+  ParameterGroups groups;  // of the matrices and of the others
+  AdamW others;
+
+ private:
+  Muon(detail::Parameters parameters, const MuonOptions& options, Groups groups, Loc loc);
+  void step(detail::Parameters matrices, detail::Parameters others, Loc loc);
+
+  bool nesterov_;
+  int ns_steps_;
+  MuonScale scale_;
+  std::vector<std::uint8_t> is_matrix_;
+  std::vector<Buffer> momentum_;
+  WEFT_MEMBERS(lr, weight_decay, momentum, groups, others, nesterov_, ns_steps_, scale_, is_matrix_, momentum_)
+};
+
+// ---- learning rates ------------------------------------------------------------------------------------------------
+// Functions of the number of steps taken, from 0, by PyTorch's closed formulas. With an optimizer's counter they may be
+// part of a compiled step: opt.lr = optim::cosine_annealing_lr(1e-3, opt.steps, 1000).
+
+// From lr down to eta_min along half a period of the cosine, of t_max steps; afterwards up again.
+Scalar cosine_annealing_lr(const Scalar& lr, const Scalar& step, double t_max, double eta_min = 0,
+                           Loc loc = Loc::current());
+// lr times a factor that goes from start_factor to end_factor in a line, in total_iters steps, and stays: a warmup.
+Scalar linear_lr(const Scalar& lr, const Scalar& step, double start_factor = 1.0 / 3, double end_factor = 1,
+                 double total_iters = 5, Loc loc = Loc::current());
+// lr times gamma after every step_size steps.
+Scalar step_lr(const Scalar& lr, const Scalar& step, double step_size, double gamma = 0.1, Loc loc = Loc::current());
+// lr times gamma after every step.
+Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc loc = Loc::current());
+struct OneCycleOptions {
+  double pct_start = 0.3;  // the part of the steps that goes up
+  double div_factor = 25, final_div_factor = 1e4;
+};
+// From max_lr / div_factor up to max_lr and down to max_lr / (div_factor * final_div_factor), along cosines, in
+// total_steps steps (Smith and Topin 2017); afterwards it stays.
+Scalar one_cycle_lr(const Scalar& max_lr, const Scalar& step, double total_steps, const OneCycleOptions& options = {},
+                    Loc loc = Loc::current());
 
 }  // namespace weft::optim

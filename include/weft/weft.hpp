@@ -1,11 +1,12 @@
 // Everything: tensors and operations, random numbers, compile(), gradients, scalar expressions, layers, optimizers,
-// data.
+// data, files.
 #pragma once
 #include "weft/compile.hpp"
 #include "weft/data.hpp"
 #include "weft/explain.hpp"
 #include "weft/expr.hpp"
 #include "weft/grad.hpp"
+#include "weft/io.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
@@ -13,3 +14,4 @@
 #include "weft/random.hpp"
 #include "weft/recurrent.hpp"
 #include "weft/tensor.hpp"
+#include "weft/tree.hpp"

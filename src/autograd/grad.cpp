@@ -75,10 +75,12 @@ void GradientLevel::write_back(const LeafList& bound, const LeafList& place) con
   for (std::size_t i = 0; same && i < count; ++i) {
     const Leaf &from = bound.leaves[i], &to = place.leaves[i];
     same = from.kind == to.kind && from.size == to.size && from.flag == to.flag;
+    if (same && !holds_tensor(from.kind) && from.flag) same = std::memcmp(to.address, from.address, from.size) == 0;
   }
   if (!same)
     fail(operation_, loc_,
-         "the function must not change lengths, presence, alternatives or what is frozen in what it is differentiated "
+         "the function must not change lengths, keys, presence, alternatives or what is frozen in what it is "
+         "differentiated "
          "with respect to: change them outside");
   auto trained = positions_.begin();
   for (std::size_t i = 0; i < count; ++i) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
@@ -152,25 +151,68 @@ Tensor mse_loss(At prediction, At target) {
 // ---- whole models --------------------------------------------------------------------------------------------------
 
 namespace detail {
-
 namespace {
-unsigned append(char* text, unsigned size, unsigned capacity, const char* part, unsigned length) {
-  int written = std::snprintf(text + size, capacity - size, "%s%.*s", size ? "." : "", static_cast<int>(length), part);
-  if (written < 0 || static_cast<unsigned>(written) >= capacity - size)
-    fail("model", {}, "the path of a parameter is longer than ", capacity, " characters: ", text);
-  return size + static_cast<unsigned>(written);
+
+using weft::detail::Leaf;
+
+template <class F>
+void each_floating(const LeafList& leaves, F f) {
+  for (const Leaf& leaf : leaves.leaves)
+    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && is_floating(type_of(leaf.tensor()).dtype)) f(leaf);
 }
+Tensor wide(const Tensor& value) { return type_of(value).dtype == DType::f64 ? value : cast(value, DType::f32); }
+
 }  // namespace
 
-const char* Path::interned() const { return interned_text(intern_text(text_)).c_str(); }
+void refuse_pattern(const char* pattern, Loc loc) { fail("freeze", loc, "no parameter is named ", pattern); }
 
-Path::Segment::Segment(Path& path, std::size_t number, MemberName name) : path_(path), before_(path.size_) {
-  std::string text = name.text ? std::string(name.text, name.size) : std::to_string(number);
-  path.size_ = append(path.text_, path.size_, sizeof path.text_, text.c_str(), static_cast<unsigned>(text.size()));
+Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type) {
+  LooseComposite call("clip_grad_norm", max_norm.loc);
+  if (!(norm_type > 0)) fail("clip_grad_norm", call.loc(), "the norm's type must be positive, it is ", norm_type);
+  const bool greatest = std::isinf(norm_type);
+  Tensor total;
+  each_floating(gradients, [&](const Leaf& leaf) {
+    if (type_of(leaf.tensor()).shape.element_count() == 0) return;
+    const Tensor value = wide(leaf.tensor());
+    const Tensor part = greatest         ? amax(abs(value))
+                        : norm_type == 2 ? sum(square(value))
+                                         : sum(pow(abs(value), norm_type));
+    total = !total.defined() ? part : greatest ? maximum(total, part) : total + part;
+  });
+  if (!total.defined()) return zeros({}, {}, call.loc());
+  if (!greatest) total = norm_type == 2 ? sqrt(total) : pow(total, 1 / norm_type);
+  const Tensor scale = minimum(max_norm / (total + 1e-6), 1.0);
+  each_floating(gradients, [&](const Leaf& leaf) {
+    const DType dtype = type_of(leaf.tensor()).dtype;
+    leaf.tensor() = cast(wide(leaf.tensor()) * scale, dtype);
+  });
+  return total;
 }
-Path::Segment::~Segment() {
-  path_.size_ = before_;
-  path_.text_[before_] = 0;
+
+void clip_grad_value(const LeafList& gradients, At clip_value) {
+  LooseComposite call("clip_grad_value", clip_value.loc);
+  each_floating(gradients,
+                [&](const Leaf& leaf) { leaf.tensor() = minimum(maximum(leaf.tensor(), -clip_value), clip_value); });
+}
+
+void move(const LeafList& leaves, Device device, Loc loc) {
+  for (const Leaf& leaf : leaves.leaves)
+    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && leaf.tensor().rank(loc) > 0)
+      leaf.tensor() = weft::to(leaf.tensor(), device, loc);
+}
+
+void convert(const LeafList& leaves, DType dtype, Loc loc) {
+  LooseComposite call("to", loc);
+  if (!is_floating(dtype)) fail("to", call.loc(), "a model's dtype must be floating, it is ", info(dtype).name);
+  each_floating(leaves, [&](const Leaf& leaf) {
+    if (leaf.kind <= LeafKind::buffer) leaf.tensor() = cast(leaf.tensor(), dtype);
+  });
+}
+
+void lerp_into(Tensor& average, const Tensor& value, At weight) {
+  LooseComposite call("lerp_into", weight.loc);
+  average =
+      is_floating(type_of(value).dtype) ? cast(average + (value - average) * weight, type_of(average).dtype) : value;
 }
 
 }  // namespace detail

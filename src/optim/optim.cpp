@@ -2,11 +2,13 @@
 #include "weft/optim.hpp"
 
 #include "base/fail.hpp"
+#include "optim/steps.hpp"
 #include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/evaluate.hpp"
 #include "record/expressions.hpp"
 #include "weft/grad.hpp"
+#include "weft/tree.hpp"
 
 namespace weft::optim {
 namespace detail {
@@ -35,17 +37,29 @@ void Parameters::match_gradients(Loc loc) {
 }
 
 bool Parameters::trains(std::size_t i) const {
-  return !leaves_.leaves[positions_[i]].flag && parameter(i).defined() && gradient(i).defined();
+  return is_kept(i) && !leaves_.leaves[positions_[i]].flag && parameter(i).defined() && gradient(i).defined();
 }
 
 std::vector<Buffer> Parameters::zeros(Loc loc) const {
   std::vector<Buffer> result(size());
   for (std::size_t i = 0; i < size(); ++i)
-    if (parameter(i).defined()) result[i] = zeros_like(parameter(i), loc);
+    if (is_kept(i) && parameter(i).defined()) result[i] = zeros_like(parameter(i), loc);
   return result;
 }
 
-namespace {
+std::vector<std::uint8_t> Parameters::named(const char* pattern) const {
+  struct Context {
+    const char* pattern;
+    std::vector<std::uint8_t> found;
+  } context{pattern, {}};
+  visit_paths(*description_, leaves_.leaves.begin(), &context, [](void* at, const Leaf&, const char* path) {
+    auto& [pattern, found] = *static_cast<Context*>(at);
+    found.push_back(tree::matches(pattern, path));
+  });
+  std::vector<std::uint8_t> result;
+  for (const std::size_t position : positions_) result.push_back(context.found[position]);
+  return result;
+}
 
 // A step outside a trace is computed when it is taken: nothing of it stays pending.
 void compute(std::vector<Tensor> values, Loc loc) {
@@ -60,14 +74,49 @@ void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
          counted(static_cast<std::int64_t>(made_for), "parameter", "parameters"), ", this one has ", given);
 }
 
-}  // namespace
 }  // namespace detail
+
+// ---- groups ---------------------------------------------------------------------------------------------------------
+
+ParameterGroups::ParameterGroups(const detail::Parameters& parameters, Groups groups, Loc loc) {
+  if (groups.size() == 0) return;
+  group_of_.assign(parameters.size(), 0);
+  for (const Group& group : groups) {
+    const GroupOptions& own = group.options;
+    list_.push_back({own.lr, own.weight_decay, own.lr != inherited, own.weight_decay != inherited});
+    bool found = false;
+    const std::vector<std::uint8_t> named = parameters.named(group.pattern);
+    for (std::size_t i = 0; i < named.size(); ++i) {
+      found = found || named[i];
+      if (named[i] && group_of_[i] == 0) group_of_[i] = static_cast<std::int32_t>(list_.size());
+    }
+    if (!found) fail("optimizer", loc, "no parameter is named ", group.pattern);
+  }
+}
+std::size_t ParameterGroups::group_of(std::size_t i) const {
+  return group_of_.empty() ? 0 : static_cast<std::size_t>(group_of_[i]);
+}
+const Scalar& ParameterGroups::lr(std::size_t i, const Scalar& all) const {
+  const std::size_t group = group_of(i);
+  return group && list_[group - 1].own_lr ? list_[group - 1].lr : all;
+}
+const Scalar& ParameterGroups::weight_decay(std::size_t i, const Scalar& all) const {
+  const std::size_t group = group_of(i);
+  return group && list_[group - 1].own_weight_decay ? list_[group - 1].weight_decay : all;
+}
 
 // ---- SGD ------------------------------------------------------------------------------------------------------------
 
-SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Loc loc)
-    : lr(options.lr), momentum(options.momentum), weight_decay(options.weight_decay), nesterov_(options.nesterov) {
+SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      momentum(options.momentum),
+      weight_decay(options.weight_decay),
+      dampening(options.dampening),
+      groups(parameters, groups, loc),
+      nesterov_(options.nesterov),
+      dampened_(options.dampening != 0) {
   if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
+  if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
 }
 
@@ -77,25 +126,39 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
     fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
   if (!velocity_.empty()) detail::require_same_model(velocity_.size(), parameters.size(), call.loc());
   std::vector<Tensor> computed;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!parameters.trains(i)) continue;
-    Tensor& parameter = parameters.parameter(i);
+  Scalar undamped = 1;
+  if (dampened_) {
+    undamped = 1 - dampening * Scalar(minimum(steps, 1.0));
+    steps = steps + 1;
+    computed.push_back(steps.tensor());
+  }
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& parameter, const Tensor& gradient) {
     const bool moves = !velocity_.empty();
-    Tensor operands[] = {parameter,   parameters.gradient(i), weight_decay.tensor(),
-                         lr.tensor(), momentum.tensor(),      moves ? velocity_[i].tensor() : Tensor()};
+    Tensor operands[] = {parameter,
+                         gradient,
+                         groups.weight_decay(i, weight_decay).tensor(),
+                         groups.lr(i, lr).tensor(),
+                         momentum.tensor(),
+                         moves ? velocity_[i].tensor() : Tensor(),
+                         undamped.tensor()};
     Tensor results[2];
-    composite({{intern_text("sgd")}, {}, false, nesterov_ ? 1.0 : 0.0}, std::span(operands, moves ? 6 : 4),
+    const bool dampened = dampened_;
+    const double kind = nesterov_ ? 1 : dampened ? 2 : 0;
+    composite({{intern_text("sgd")}, {}, false, kind},
+              std::span(operands, !moves     ? 4
+                                  : dampened ? 7
+                                             : 6),
               std::span(results, moves ? 2 : 1), call.loc(), [&](std::span<const Tensor> in, std::span<Tensor> out) {
                 Tensor change = in[1] + in[0] * in[2];
                 if (moves) {
-                  out[1] = in[5] * in[4] + change;
+                  out[1] = in[5] * in[4] + (dampened ? change * in[6] : change);
                   change = nesterov_ ? change + out[1] * in[4] : out[1];
                 }
                 out[0] = in[0] - change * in[3];
               });
     computed.push_back(parameter = std::move(results[0]));
     if (moves) computed.push_back(velocity_[i].tensor() = std::move(results[1]));
-  }
+  });
   detail::compute(std::move(computed), call.loc());
 }
 
@@ -114,12 +177,13 @@ AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Te
 }
 
 template <bool decoupled>
-BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Options& options, Loc loc)
+BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Options& options, Groups groups, Loc loc)
     : lr(options.lr),
       beta1(options.beta1),
       beta2(options.beta2),
       eps(options.eps),
       weight_decay(options.weight_decay),
+      groups(parameters, groups, loc),
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)) {}
 
@@ -128,23 +192,23 @@ void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   LooseComposite call(decoupled ? "adamw" : "adam", loc);
   detail::require_same_model(first_.size(), parameters.size(), call.loc());
   steps = steps + 1;
-  const AdamStep step{lr / (1 - pow(beta1, steps)),
-                      sqrt(1 - pow(beta2, steps)),
-                      beta1,
-                      beta2,
-                      eps,
-                      decoupled,
-                      decoupled ? 1 - lr * weight_decay : weight_decay};
+  const Scalar first_scale = 1 - pow(beta1, steps), second_scale = sqrt(1 - pow(beta2, steps));
+  const auto step_of = [&](const Scalar& lr, const Scalar& weight_decay) {
+    return AdamStep{
+        lr / first_scale, second_scale, beta1, beta2, eps, decoupled, decoupled ? 1 - lr * weight_decay : weight_decay};
+  };
+  std::vector<AdamStep> step = {step_of(lr, weight_decay)};  // of no group, of each group
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    step.push_back(step_of(groups[i].own_lr ? groups[i].lr : lr,
+                           groups[i].own_weight_decay ? groups[i].weight_decay : weight_decay));
   std::vector<Tensor> computed = {steps.tensor()};
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!parameters.trains(i)) continue;
-    AdamResult next =
-        adam_update(parameters.parameter(i), parameters.gradient(i), first_[i], second_[i], step, call.loc());
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& parameter, const Tensor& gradient) {
+    AdamResult next = adam_update(parameter, gradient, first_[i], second_[i], step[groups.group_of(i)], call.loc());
     computed.insert(computed.end(), {next.parameter, next.first, next.second});
-    parameters.parameter(i) = std::move(next.parameter);
+    parameter = std::move(next.parameter);
     first_[i].tensor() = std::move(next.first);
     second_[i].tensor() = std::move(next.second);
-  }
+  });
   detail::compute(std::move(computed), call.loc());
 }
 

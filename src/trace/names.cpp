@@ -8,6 +8,14 @@
 namespace weft::detail {
 namespace {
 
+std::string key_text(const Leaf& key) {
+  if (key.kind == LeafKind::text) return {static_cast<const char*>(key.address), static_cast<std::size_t>(key.size)};
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, key.address, key.size);
+  const bool plain = key.number == NumberKind::enumeration;
+  return value_text(plain ? NumberKind::signed_integer : key.number, bits, static_cast<std::size_t>(key.size));
+}
+
 struct PathWalk {
   const Leaf* begin;
   const Leaf* next;
@@ -35,6 +43,17 @@ struct PathWalk {
         return elements(description, count);
       }
       case TypeKind::array: return elements(description, description.repeat);
+      case TypeKind::map: {
+        const auto count = static_cast<std::size_t>(next->size);
+        leaf();
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::string key = key_text(*next);
+          leaf();
+          child(*description.children[1], key);
+        }
+        return;
+      }
+      case TypeKind::pointer:
       case TypeKind::optional:
       case TypeKind::variant: {
         std::uint64_t which = next->size;

@@ -119,7 +119,8 @@ void FunctionTracer::restore() {
         leaf.tensor() = saved.tensors[tensor++];
       else if (holds_bytes(leaf.kind) && bytes < saved.bytes.size()) {
         const std::string& from = saved.bytes[bytes++];
-        if (from.size() == leaf.size) std::copy(from.begin(), from.end(), static_cast<char*>(leaf.address));
+        if (from.size() == leaf.size && !leaf.flag)
+          std::copy(from.begin(), from.end(), static_cast<char*>(leaf.address));
       }
     }
   }
@@ -198,6 +199,7 @@ void FunctionTracer::collect_state() {
       if (value.same(inputs_[i])) continue;
       traced_.states.push_back({static_cast<std::uint32_t>(i), source_of(value, names[i])});
     } else if (holds_bytes(after.kind) && bytes_of(after) != bytes_[i]) {
+      if (after.flag) fail("compile", loc_, names[i], ": a compiled function must not change the keys of its state");
       traced_.numbers.push_back({static_cast<std::uint32_t>(i), bytes_of(after)});
     }
   }

@@ -45,6 +45,18 @@ bool trains_the_same() {
   return true;
 }
 
+bool keeps_values() {  // in a zip archive too, whose library a program gets with weft
+  Tensor x = normal({3, 2});
+  io::save("consumer.safetensors", {{"x", x}});
+  Tensor y = zeros({3, 2});
+  io::load("consumer.safetensors", {{"x", y}});
+  io::save_npz("consumer.npz", {{"x", y}});
+  const Tensor z = io::load_npz("consumer.npz")[0].value;
+  std::remove("consumer.safetensors");
+  std::remove("consumer.npz");
+  return all(x == z).item<bool>() || fails("a value that was saved is not what is loaded");
+}
+
 bool catches_errors() {
   try {
     matmul(ones({2, 3}), ones({2, 3}));
@@ -57,7 +69,7 @@ bool catches_errors() {
 
 int main() {
   try {
-    return trains_the_same() && catches_errors() ? 0 : 1;
+    return trains_the_same() && keeps_values() && catches_errors() ? 0 : 1;
   } catch (const Exception& error) {
     return fails(error.what()) ? 0 : 1;
   }

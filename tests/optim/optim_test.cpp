@@ -5,7 +5,10 @@
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
+#include "weft/compile.hpp"
+#include "weft/explain.hpp"
 #include "weft/grad.hpp"
+#include "weft/nn.hpp"
 #include "weft/optim.hpp"
 
 namespace weft {
@@ -130,6 +133,62 @@ TEST_CASE("training outside compile leaves nothing pending and gets there") {
   CHECK(line.offset.tensor().item() == doctest::Approx(-2).epsilon(1e-3));
 }
 
+TEST_CASE("groups: the first that fits, its own numbers or the optimizer's, which may change") {
+  std::vector<Param> model{vector({1}), vector({1}), vector({1})}, ones{vector({1}), vector({1}), vector({1})};
+  optim::SGD optimizer(model, {.lr = 0.5, .weight_decay = 0.25}, {{"1", {.weight_decay = 0}}, {"*", {.lr = 0.1}}});
+  optimizer.update(model, ones);
+  CHECK(model[0].tensor().item() == 1 - 0.1 * 1.25);
+  CHECK(model[1].tensor().item() == 0.5);
+  optimizer.groups[1].lr = 0;
+  optimizer.lr = 0.25;
+  optimizer.update(model, ones);
+  CHECK(model[0].tensor().item() == 1 - 0.1 * 1.25);
+  CHECK(model[1].tensor().item() == 0.25);
+  auto step = compile([](std::vector<Param>& model, optim::SGD& optimizer, const std::vector<Param>& gradients) {
+    optimizer.update(model, gradients);
+  });
+  step(model, optimizer, ones);
+  CHECK(model[1].tensor().item() == 0);
+  optimizer.groups[0].lr = 5;  // not in use: the group has none of its own
+  step(model, optimizer, ones);
+  CHECK(model[1].tensor().item() == -0.25);
+  CHECK(specialization_count(step) == 1);
+}
+
+// What the documentation of weft/optim.hpp shows.
+template <class M>
+struct Momentum {
+  explicit Momentum(const M& model) : velocity(nn::zeros_like(model)) {}
+  void update(M& model, const M& gradients) {
+    tree::for_each(model, gradients, velocity, [&](Param& p, const Param& g, Param& v) {
+      v = v * 0.9 + g;
+      p -= lr * v;
+    });
+  }
+  Scalar lr = 0.1;
+  M velocity;
+  WEFT_MEMBERS(lr, velocity)
+};
+TEST_CASE("an optimizer of one's own, in ten lines, does what SGD does") {
+  struct Two {
+    Param a = vector({1, -2}), frozen = vector({3});
+  } first, second;
+  first.frozen.frozen = second.frozen.frozen = true;
+  optim::SGD sgd(first, {.lr = 0.1, .momentum = 0.9});
+  Momentum own(second);
+  auto loss = [](const Two& m) { return sum(square(m.a) * m.frozen); };
+  auto step = compile([](Two& model, Momentum<Two>& own) {
+    own.update(model, grad([](const Two& m) { return sum(square(m.a) * m.frozen); }, model));
+  });
+  for (int i = 0; i < 4; ++i) {
+    sgd.update(first, grad(loss, first));
+    step(second, own);
+  }
+  for (int i = 0; i < 2; ++i)
+    CHECK(select(first.a, 0, i).item() == doctest::Approx(select(second.a, 0, i).item()).epsilon(1e-13));
+  CHECK(select(first.a, 0, 0).item() != 1);
+}
+
 TEST_CASE("what does not fit is refused, with the user's line") {
   auto refuses = [](auto f, const char* words) {
     try {
@@ -149,6 +208,11 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   std::vector<Param> longer = {vector({1, 2}), vector({2})};
   refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
+  refuses([&] { optim::SGD(two, {.momentum = 0.5, .nesterov = true, .dampening = 0.5}); }, "nesterov has no dampening");
+  refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias");
+  optim::Adafactor adafactor(two);
+  refuses([&] { adafactor.update(three, three); }, "made for a model of 2 parameters, this one has 3");
+  refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "the number of steps must be positive, it is 0");
   optim::SGD plain(two);
   plain.momentum = 0.9;
   refuses([&] { plain.update(two, two); }, "made without a momentum");

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -104,9 +105,12 @@ static_assert(Flattenable<Tree>);
 static_assert(Flattenable<std::pair<Tensor, std::vector<Scalar>>>);
 static_assert(!Flattenable<std::shared_ptr<Tensor>>);
 static_assert(!Flattenable<std::vector<int*>>);
-static_assert(!Flattenable<std::map<int, Tensor>>);
+static_assert(Flattenable<std::map<int, Tensor>> && Flattenable<std::map<std::string, std::unique_ptr<Tensor>>>);
+static_assert(!Flattenable<std::map<double, Tensor>>);
+static_assert(!Flattenable<std::unordered_map<int, Tensor>>);
 static_assert(!Flattenable<std::vector<bool>>);
 static_assert(!Flattenable<long double>);
 static_assert(std::is_same_v<FirstUnsupported<std::tuple<int, std::vector<char*>>>::type, char*>);
 static_assert(copyable<Model>());
 static_assert(!copyable<std::vector<std::unique_ptr<int>>>());
+static_assert(cloneable<std::vector<std::unique_ptr<int>>>());

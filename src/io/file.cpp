@@ -1,0 +1,118 @@
+#include "io/file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/fail.hpp"
+#include "base/storage.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
+
+namespace weft::io {
+namespace {
+
+template <class... Parts>
+[[noreturn]] void fail_with_reason(const char* operation, Loc loc, int reason, const Parts&... parts) {
+  fail(operation, loc, parts..., ": ", std::strerror(reason));
+}
+
+// Memory that belongs to a mapping.
+struct MappedStorage : Storage {
+  std::shared_ptr<const MappedFile> file;
+};
+
+Storage* storage_in(const std::shared_ptr<const MappedFile>& file, const std::uint8_t* bytes, std::size_t size) {
+  auto* storage = new MappedStorage;
+  storage->device = Device::cpu();
+  storage->borrowed = true;
+  storage->data = const_cast<std::uint8_t*>(bytes);
+  storage->bytes = size;
+  storage->file = file;
+  storage->free = [](Storage* self) { delete static_cast<MappedStorage*>(self); };
+  return storage;
+}
+
+std::int64_t count_of(const Type& type) { return static_cast<std::int64_t>(type.shape.element_count()); }
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const char* operation, const char* path, Loc loc) {
+  const Descriptor descriptor(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!descriptor) fail_with_reason(operation, loc, errno, path, " can't be opened");
+  struct stat status;
+  if (fstat(descriptor.get(), &status) != 0) fail_with_reason(operation, loc, errno, path, " can't be read");
+  if (!S_ISREG(status.st_mode)) fail(operation, loc, path, " is no regular file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(nullptr, 0));
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
+  if (data == MAP_FAILED) fail_with_reason(operation, loc, errno, path, " can't be mapped");
+  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::uint8_t*>(data), size));
+}
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::uint8_t*>(data_), size_);
+}
+
+Tensor tensor_over(const std::shared_ptr<const MappedFile>& file, const std::uint8_t* bytes, const Type& type,
+                   Loc loc) {
+  const std::size_t size = storage_bytes(type.dtype, count_of(type));
+  if (size > 0 && reinterpret_cast<std::uintptr_t>(bytes) % storage_bytes(type.dtype, 1) == 0)
+    return make_data(storage_in(file, bytes, size), type, loc);
+  Storage* copy = allocate(Device::cpu(), std::max<std::size_t>(size, 1));
+  if (size) std::memcpy(copy->data, bytes, size);
+  return make_data(copy, type, loc);
+}
+
+HostElements::HostElements(const Tensor& value, Loc loc) : value_(value) {
+  const Type type = type_of(value);
+  if (type.device != Device::cpu()) value_ = to(value, Device::cpu(), loc);
+  const Contiguous elements = contiguous(value_, loc);
+  storage_ = elements.storage;
+  size_ = storage_bytes(type.dtype, count_of(type));
+  data_ = static_cast<const std::uint8_t*>(storage_->data) + storage_bytes(type.dtype, elements.offset);
+}
+HostElements::HostElements(HostElements&& other) noexcept
+    : value_(std::move(other.value_)),
+      storage_(std::exchange(other.storage_, nullptr)),
+      data_(other.data_),
+      size_(other.size_) {}
+HostElements::~HostElements() {
+  if (storage_) release(storage_);
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+NewFile::NewFile(const char* operation, const char* path, Loc loc) : operation_(operation), path_(path), loc_(loc) {
+  temporary_ = path_ + "." + unique_name(temporary_prefix);
+  descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!descriptor_) {
+    temporary_.clear();
+    refuse("can't be written");
+  }
+}
+NewFile::~NewFile() {
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+void NewFile::refuse(const char* what) { fail_with_reason(operation_, loc_, errno, path_, " ", what); }
+
+void NewFile::write(std::span<const std::uint8_t> bytes) {
+  if (!write_all(descriptor_.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+    refuse("can't be written");
+}
+void NewFile::finish() {
+  if (fsync(descriptor_.get()) != 0) refuse("can't be written");
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) refuse("can't be given its name");
+  temporary_.clear();
+  // The name is on the disk when its folder is.
+  const Descriptor folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) fsync(folder.get());
+}
+
+}  // namespace weft::io

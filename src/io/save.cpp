@@ -1,0 +1,267 @@
+// save and load: what places a struct has, held against what a file has.
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/fail.hpp"
+#include "io/file.hpp"
+#include "io/numbers.hpp"
+#include "io/safetensors.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
+#include "weft/io.hpp"
+
+namespace weft::io {
+namespace {
+
+using weft::detail::Leaf;
+using weft::detail::LeafKind;
+
+// Numbers stand in the metadata under their names behind this.
+constexpr std::string_view number_prefix = "weft:";
+
+struct NamedLeaf {
+  std::string name;
+  Leaf leaf;
+};
+bool is_number(const Leaf& leaf) {
+  return !leaf.flag && (leaf.kind == LeafKind::number || leaf.kind == LeafKind::bytes || leaf.kind == LeafKind::text);
+}
+bool is_weak(const Leaf& leaf) { return leaf.kind == LeafKind::scalar || leaf.kind == LeafKind::index; }
+
+// The leaves that have a value of their own, with the names of their places.
+std::vector<NamedLeaf> leaves_of(const detail::Part& part, const char* operation, Loc loc) {
+  weft::detail::LeafList list;
+  part.flatten(part.value, list);
+  struct Context {
+    std::vector<NamedLeaf> found;
+    const char* prefix;
+  } context{{}, part.name};
+  visit_paths(*part.description, list.leaves.begin(), &context, [](void* at, const Leaf& leaf, const char* path) {
+    auto& [found, prefix] = *static_cast<Context*>(at);
+    if (!holds_tensor(leaf.kind) && !is_number(leaf)) return;
+    found.push_back({concat_text(prefix, *prefix && *path ? "." : "", path), leaf});
+  });
+  for (const NamedLeaf& each : context.found)
+    if (each.name.empty())
+      fail(operation, loc, "a value that is no struct needs a name: ", operation, "(path, {{\"name\", value}})");
+  return std::move(context.found);
+}
+
+void refuse_trace(const char* operation, Loc loc) {
+  if (recorder().trace()) fail(operation, loc, "files can't be read or written inside a compiled function");
+}
+std::string text_of(const Leaf& leaf) {
+  if (leaf.kind != LeafKind::text) return numbers_text(leaf);
+  return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
+}
+
+// A pattern with a * stands for what is between its two ends.
+std::optional<std::string> renamed(const Renamed& row, const std::string& place) {
+  const std::string_view from = row.place, to = row.in_file;
+  const std::size_t star = from.find('*');
+  if (star == std::string_view::npos) return place == from ? std::optional<std::string>(to) : std::nullopt;
+  const std::string_view head = from.substr(0, star), tail = from.substr(star + 1), whole = place;
+  if (whole.size() < head.size() + tail.size() || !whole.starts_with(head) || !whole.ends_with(tail)) return {};
+  std::string result(to);
+  if (const std::size_t at = result.find('*'); at != std::string::npos)
+    result.replace(at, 1, whole.substr(star, whole.size() - head.size() - tail.size()));
+  return result;
+}
+std::string name_in_file(const LoadOptions& options, const std::string& place) {
+  if (options.rename) return options.rename(place);
+  for (const Renamed& row : options.renames)
+    if (std::optional<std::string> name = renamed(row, place)) return *name;
+  return place;
+}
+
+struct OpenFile {
+  OpenFile(const char* operation, const char* path, Loc loc) : file(MappedFile::open(operation, path, loc)) {
+    try {
+      header = read_safetensors(file->bytes());
+    } catch (const Damaged& reason) {
+      fail(operation, loc, path, " ", reason.what());
+    }
+  }
+  Tensor tensor(const SafetensorsEntry& entry, const Type& type, Loc loc) const {
+    return tensor_over(file, file->bytes().data() + header.data_begin + entry.begin, type, loc);
+  }
+  std::shared_ptr<const MappedFile> file;
+  SafetensorsHeader header;
+};
+
+// What keeps a file from being loaded, all of it.
+struct Misfits {
+  std::vector<std::string> missing, extra, others;
+  static void add(std::string& text, const char* words, std::vector<std::string>& names) {
+    if (names.empty()) return;
+    std::sort(names.begin(), names.end());
+    text += text.empty() ? "" : "; ";
+    text += words;
+    for (std::size_t i = 0; i < names.size(); ++i) text += (i ? ", " : " ") + names[i];
+  }
+  std::string text() {
+    std::string result;
+    add(result, "it has no", missing);
+    add(result, "nothing asks for", extra);
+    add(result, "of another type:", others);
+    return result;
+  }
+};
+
+// The values of a file for the places of a struct. Nothing is changed before all are known to fit.
+class Loading {
+ public:
+  Loading(const char* path, const LoadOptions& options, Loc loc)
+      : path_(path), options_(options), loc_(loc), file_("load", path, loc) {
+    for (const SafetensorsEntry& entry : file_.header.entries) entries_.emplace(entry.name, &entry);
+    for (const auto& [name, text] : file_.header.metadata)
+      has_numbers_ = has_numbers_ || name.starts_with(number_prefix);
+  }
+  void place(const NamedLeaf& place) {
+    const std::string name = name_in_file(options_, place.name);
+    if (holds_tensor(place.leaf.kind))
+      place_tensor(place.leaf, place.name, name);
+    else if (has_numbers_)
+      place_number(place.leaf, place.name, name);
+  }
+  void finish() {
+    if (options_.strict) {
+      for (const SafetensorsEntry& entry : file_.header.entries)
+        if (!asked_.contains(entry.name)) misfits_.extra.push_back(entry.name);
+      for (const auto& [name, text] : file_.header.metadata)
+        if (name.starts_with(number_prefix) && !asked_.contains(name))
+          misfits_.extra.push_back(name.substr(number_prefix.size()));
+    } else {
+      misfits_.missing.clear();
+    }
+    if (const std::string text = misfits_.text(); !text.empty()) fail("load", loc_, path_, " does not fit: ", text);
+    for (auto& [leaf, value] : tensors_) leaf.tensor() = std::move(value);
+    for (const auto& [leaf, bytes] : numbers_)
+      if (!bytes.empty()) std::memcpy(leaf.address, bytes.data(), bytes.size());
+  }
+
+ private:
+  void place_tensor(const Leaf& leaf, const std::string& place, const std::string& name) {
+    if (!leaf.tensor().defined()) return;
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) {
+      misfits_.missing.push_back(place);
+      return;
+    }
+    asked_.insert(name);
+    const SafetensorsEntry& entry = *found->second;
+    const Type& wanted = type_of(leaf.tensor());
+    std::optional<Type> type = type_of_entry(entry);
+    bool fits = type && type->shape.rank() == wanted.shape.rank();
+    for (int axis = 0; fits && axis < wanted.shape.rank(); ++axis) fits = type->shape[axis] == wanted.shape[axis];
+    if (!fits || (type->dtype != wanted.dtype && !options_.convert)) {
+      misfits_.others.push_back(place + " is " + to_string(wanted) + ", the file has " + entry.type_text());
+      return;
+    }
+    type->weak = is_weak(leaf) && type->dtype == wanted.dtype;
+    Tensor value = file_.tensor(entry, *type, loc_);
+    if (type->dtype != wanted.dtype) {
+      value = cast(value, wanted.dtype);
+      if (is_weak(leaf))
+        value =
+            leaf.kind == LeafKind::scalar ? Scalar(value.item()).tensor() : Index(value.item<std::int64_t>()).tensor();
+    }
+    if (wanted.device != Device::cpu()) value = to(value, wanted.device, loc_);
+    tensors_.emplace_back(leaf, std::move(value));
+  }
+  void place_number(const Leaf& leaf, const std::string& place, const std::string& name) {
+    const std::string key = std::string(number_prefix) + name;
+    const auto found = file_.header.metadata.find(key);
+    if (found == file_.header.metadata.end()) {
+      misfits_.missing.push_back(place);
+      return;
+    }
+    asked_.insert(key);
+    std::string bytes = found->second;
+    if (leaf.kind == LeafKind::text ? bytes.size() != leaf.size : !read_numbers(leaf, found->second, bytes))
+      misfits_.others.push_back(place + " is " + text_of(leaf) + ", the file has " + found->second);
+    else
+      numbers_.emplace_back(leaf, std::move(bytes));
+  }
+
+  const char* path_;
+  const LoadOptions& options_;
+  Loc loc_;
+  OpenFile file_;
+  std::unordered_map<std::string, const SafetensorsEntry*> entries_;
+  std::unordered_set<std::string> asked_;  // names in the file
+  bool has_numbers_ = false;
+  Misfits misfits_;
+  std::vector<std::pair<Leaf, Tensor>> tensors_;
+  std::vector<std::pair<Leaf, std::string>> numbers_;
+};
+
+}  // namespace
+
+void save(const char* path, std::initializer_list<Source> parts, Loc loc) {
+  Operation call("save", loc);
+  refuse_trace("save", call.loc());
+  std::vector<std::pair<std::string, Tensor>> values;
+  std::map<std::string, std::string> metadata;
+  std::set<std::string> names;
+  for (const Source& source : parts)
+    for (const NamedLeaf& each : leaves_of(source.part, "save", call.loc())) {
+      const bool holds = holds_tensor(each.leaf.kind);
+      if (holds && !each.leaf.tensor().defined()) continue;
+      if (!names.insert(each.name).second) fail("save", call.loc(), "two values have the name ", each.name);
+      if (holds)
+        values.emplace_back(each.name, each.leaf.tensor());
+      else
+        metadata[std::string(number_prefix) + each.name] = text_of(each.leaf);
+    }
+  std::vector<Tensor> pending;
+  for (const auto& [name, value] : values) pending.push_back(value);
+  evaluate(pending, call.loc());
+
+  // Widest elements first, so that all are aligned.
+  std::vector<std::size_t> order(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto width = [&](std::size_t i) { return storage_bytes(type_of(values[i].second).dtype, 1); };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return width(a) > width(b); });
+  std::vector<SafetensorsTensor> tensors;
+  for (const std::size_t i : order) tensors.push_back({values[i].first, type_of(values[i].second)});
+  std::string header;
+  try {
+    header = write_safetensors_header(tensors, metadata);
+  } catch (const nlohmann::json::exception&) {
+    fail("save", call.loc(), "a name or a text is not UTF-8, which the format wants");
+  }
+  NewFile file("save", path, call.loc());
+  file.write(header);
+  for (const std::size_t i : order) file.write(HostElements(values[i].second, call.loc()).bytes());
+  file.finish();
+}
+
+void load(const char* path, std::initializer_list<Place> parts, const LoadOptions& options, Loc loc) {
+  Operation call("load", loc);
+  refuse_trace("load", call.loc());
+  Loading loading(path, options, call.loc());
+  for (const Place& place : parts)
+    for (const NamedLeaf& each : leaves_of(place.part, "load", call.loc())) loading.place(each);
+  loading.finish();
+}
+
+std::vector<NamedTensor> load_tensors(const char* path, Loc loc) {
+  Operation call("load_tensors", loc);
+  refuse_trace("load_tensors", call.loc());
+  const OpenFile file("load_tensors", path, call.loc());
+  std::vector<NamedTensor> result;
+  for (const SafetensorsEntry& entry : file.header.entries) {
+    const std::optional<Type> type = type_of_entry(entry);
+    if (!type)
+      fail("load_tensors", call.loc(), path, ": ", entry.name, " is ", entry.type_text(), ", which no tensor can be");
+    result.push_back({entry.name, file.tensor(entry, *type, call.loc())});
+  }
+  return result;
+}
+
+}  // namespace weft::io

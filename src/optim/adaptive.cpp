@@ -1,0 +1,197 @@
+// Optimizers that scale each parameter's step by what its gradients were: RMSprop, Adagrad, Lion, LAMB, Adafactor.
+#include <cmath>
+#include <limits>
+
+#include "base/fail.hpp"
+#include "optim/steps.hpp"
+#include "record/composite.hpp"
+
+namespace weft::optim {
+namespace {
+
+using detail::Parameters;
+
+// The new values of one optimizer's step, all computed at its end.
+class Step {
+ public:
+  Step(const char* name, const Parameters& parameters, std::size_t made_for, Loc loc) : call_(name, loc) {
+    detail::require_same_model(made_for, parameters.size(), call_.loc());
+  }
+  template <class Place>
+  void set(Place& place, Tensor value) {
+    if constexpr (std::is_same_v<Place, Tensor>)
+      place = value;
+    else
+      place.tensor() = value;
+    computed_.push_back(std::move(value));
+  }
+  void finish() { detail::compute(std::move(computed_), call_.loc()); }
+  Loc loc() const { return call_.loc(); }
+
+ private:
+  LooseComposite call_;
+  std::vector<Tensor> computed_;
+};
+
+}  // namespace
+
+RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      alpha(options.alpha),
+      eps(options.eps),
+      weight_decay(options.weight_decay),
+      momentum(options.momentum),
+      groups(parameters, groups, loc),
+      centered_(options.centered),
+      square_(parameters.zeros(loc)) {
+  if (centered_) mean_ = parameters.zeros(loc);
+  if (options.momentum != 0) velocity_ = parameters.zeros(loc);
+}
+void RMSprop::step(const Parameters& parameters, Loc loc) {
+  Step step("rmsprop", parameters, square_.size(), loc);
+  const Scalar rest = 1 - alpha;
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
+    const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
+    step.set(square_[i], square_[i] * alpha + square(g) * rest);
+    Tensor variance = square_[i];
+    if (centered_) {
+      step.set(mean_[i], mean_[i] + (g - mean_[i]) * rest);
+      variance = variance - square(mean_[i]);
+    }
+    Tensor change = g / (sqrt(variance) + eps);
+    if (!velocity_.empty()) {
+      step.set(velocity_[i], velocity_[i] * momentum + change);
+      change = velocity_[i];
+    }
+    step.set(p, p - change * groups.lr(i, lr));
+  });
+  step.finish();
+}
+
+Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      lr_decay(options.lr_decay),
+      weight_decay(options.weight_decay),
+      eps(options.eps),
+      groups(parameters, groups, loc),
+      square_(parameters.zeros(loc)) {
+  if (options.initial_accumulator_value == 0) return;
+  for (Buffer& square : square_)
+    if (square->defined()) square = full_like(square, At(options.initial_accumulator_value, loc));
+}
+void Adagrad::step(const Parameters& parameters, Loc loc) {
+  Step step("adagrad", parameters, square_.size(), loc);
+  const Scalar slowed = 1 + steps * lr_decay;
+  step.set(steps, (steps + 1).tensor());
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
+    const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
+    step.set(square_[i], square_[i] + square(g));
+    step.set(p, p - g / (sqrt(square_[i]) + eps) * (groups.lr(i, lr) / slowed));
+  });
+  step.finish();
+}
+
+Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      beta1(options.beta1),
+      beta2(options.beta2),
+      weight_decay(options.weight_decay),
+      groups(parameters, groups, loc),
+      first_(parameters.zeros(loc)) {}
+void Lion::step(const Parameters& parameters, Loc loc) {
+  Step step("lion", parameters, first_.size(), loc);
+  const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
+    const Scalar& rate = groups.lr(i, lr);
+    const Tensor direction = sign(first_[i] * beta1 + g * rest1);
+    step.set(p, p * (1 - rate * groups.weight_decay(i, weight_decay)) - direction * rate);
+    step.set(first_[i], first_[i] * beta2 + g * rest2);
+  });
+  step.finish();
+}
+
+LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      beta1(options.beta1),
+      beta2(options.beta2),
+      eps(options.eps),
+      weight_decay(options.weight_decay),
+      groups(parameters, groups, loc),
+      first_(parameters.zeros(loc)),
+      second_(parameters.zeros(loc)) {}
+void LAMB::step(const Parameters& parameters, Loc loc) {
+  Step step("lamb", parameters, first_.size(), loc);
+  step.set(steps, (steps + 1).tensor());
+  const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2, scale1 = 1 - pow(beta1, steps), scale2 = 1 - pow(beta2, steps);
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
+    step.set(first_[i], first_[i] * beta1 + g * rest1);
+    step.set(second_[i], second_[i] * beta2 + square(g) * rest2);
+    const Tensor change =
+        (first_[i] / scale1) / (sqrt(second_[i] / scale2) + eps) + p * groups.weight_decay(i, weight_decay);
+    const Tensor length = norm(p), own = norm(change);
+    const Tensor trust = where((length > 0) & (own > 0), length / own, 1.0);
+    step.set(p, p - change * (trust * groups.lr(i, lr)));
+  });
+  step.finish();
+}
+
+Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      beta2_decay(options.beta2_decay),
+      eps1(options.eps1),
+      eps2(options.eps2),
+      d(options.d),
+      weight_decay(options.weight_decay),
+      groups(parameters, groups, loc),
+      rows_(parameters.size()),
+      columns_(parameters.size()),
+      square_(parameters.size()) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters.parameter(i).defined()) continue;
+    const Type& type = type_of(parameters.parameter(i));
+    const int rank = type.shape.rank();
+    if (rank < 2) {
+      square_[i] = zeros_like(parameters.parameter(i), loc);
+      continue;
+    }
+    Shape rows = type.shape, columns = type.shape;
+    rows[rank - 1] = 1;
+    columns[rank - 2] = 1;
+    rows_[i] = zeros(rows, {type.dtype, type.device}, loc);
+    columns_[i] = zeros(columns, {type.dtype, type.device}, loc);
+  }
+}
+// The distance from 1 to the next number.
+static double epsilon(DType dtype) {
+  return dtype == DType::f64   ? std::numeric_limits<double>::epsilon()
+         : dtype == DType::f32 ? static_cast<double>(std::numeric_limits<float>::epsilon())
+         : dtype == DType::f16 ? 0x1p-10
+                               : 0x1p-7;
+}
+void Adafactor::step(const Parameters& parameters, Loc loc) {
+  Step step("adafactor", parameters, rows_.size(), loc);
+  step.set(steps, (steps + 1).tensor());
+  const Scalar fresh = pow(steps, beta2_decay);
+  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
+    const Scalar& rate = groups.lr(i, lr);
+    const Scalar relative = Scalar(minimum(rate, 1 / sqrt(steps)));
+    const Scalar least = Scalar(where(At(eps1) > 0, eps1, epsilon(type_of(p).dtype)));
+    const auto root_mean_square = [](const Tensor& x) { return sqrt(mean(square(x))); };
+    const Tensor size = maximum(root_mean_square(p), eps2) * relative;
+    const Tensor kept = p * (1 - rate * groups.weight_decay(i, weight_decay));
+    Tensor variance;
+    if (rows_[i]->defined()) {
+      step.set(rows_[i], rows_[i] + (mean(square(g), -1, true) - rows_[i]) * fresh);
+      step.set(columns_[i], columns_[i] + (mean(square(g), -2, true) - columns_[i]) * fresh);
+      variance = rows_[i] * columns_[i] / maximum(mean(rows_[i], -2, true), least);
+    } else {
+      step.set(square_[i], square_[i] + (square(g) - square_[i]) * fresh);
+      variance = square_[i];
+    }
+    const Tensor change = rsqrt(maximum(variance, least * least)) * g;
+    step.set(p, kept - change * (size / maximum(root_mean_square(change) / d, 1.0)));
+  });
+  step.finish();
+}
+
+}  // namespace weft::optim

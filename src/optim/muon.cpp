@@ -1,0 +1,85 @@
+// Muon: the momentum of a matrix, made orthogonal.
+#include <algorithm>
+#include <cmath>
+
+#include "base/fail.hpp"
+#include "optim/steps.hpp"
+#include "record/composite.hpp"
+
+namespace weft::optim {
+namespace {
+
+using detail::Parameters;
+
+std::vector<std::uint8_t> inverted(std::vector<std::uint8_t> flags) {
+  for (std::uint8_t& flag : flags) flag = !flag;
+  return flags;
+}
+std::vector<std::uint8_t> matrices_of(const Parameters& parameters, const MuonOptions& options) {
+  std::vector<std::uint8_t> result(parameters.size());
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i] = parameters.parameter(i).defined() && type_of(parameters.parameter(i)).shape.rank() == 2;
+  for (const char* pattern : options.others_named) {
+    const std::vector<std::uint8_t> named = parameters.named(pattern);
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = result[i] && !named[i];
+  }
+  return result;
+}
+Parameters& kept(Parameters& parameters, const std::vector<std::uint8_t>& which) {
+  parameters.keep(which);
+  return parameters;
+}
+
+// Almost U V^T of x = U S V^T: singular values come close to 1. The coefficients are Jordan's.
+Tensor orthogonal(const Tensor& x, int steps) {
+  const Type type = type_of(x);
+  const bool tall = static_cast<std::int64_t>(type.shape[0]) > static_cast<std::int64_t>(type.shape[1]);
+  return in_wide(x, [&](const Tensor& wide) {
+    Tensor y = tall ? transpose(wide) : wide;
+    y = y / maximum(norm(y), 1e-7);
+    for (int i = 0; i < steps; ++i) {
+      const Tensor gram = matmul(y, transpose(y));
+      y = y * 3.4445 + matmul(gram * -4.7750 + matmul(gram, gram) * 2.0315, y);
+    }
+    return tall ? transpose(y) : y;
+  });
+}
+
+}  // namespace
+
+Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      weight_decay(options.weight_decay),
+      momentum(options.momentum),
+      groups(parameters, groups, loc),
+      // Moments of the others alone; a group's options are for both kinds.
+      others(kept(parameters, inverted(matrices_of(parameters, options))), options.others, groups, loc),
+      nesterov_(options.nesterov),
+      ns_steps_(options.ns_steps),
+      scale_(options.scale),
+      is_matrix_(matrices_of(parameters, options)),
+      momentum_(kept(parameters, is_matrix_).zeros(loc)) {}
+
+void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
+  LooseComposite call("muon", loc);
+  detail::require_same_model(momentum_.size(), matrices.size(), call.loc());
+  matrices.keep(is_matrix_);
+  rest.keep(inverted(is_matrix_));
+  std::vector<Tensor> computed;
+  detail::each_trained(matrices, [&](std::size_t i, Tensor& p, const Tensor& g) {
+    const Type type = type_of(p);
+    const auto rows = static_cast<double>(static_cast<std::int64_t>(type.shape[0]));
+    const auto columns = static_cast<double>(static_cast<std::int64_t>(type.shape[1]));
+    const double scale = scale_ == MuonScale::original ? std::sqrt(std::max(1.0, rows / columns))
+                                                       : 0.2 * std::sqrt(std::max(rows, columns));
+    const Scalar& rate = groups.lr(i, lr);
+    momentum_[i].tensor() = momentum_[i] + (g - momentum_[i]) * (1 - momentum);
+    const Tensor change = orthogonal(nesterov_ ? g + (momentum_[i] - g) * momentum : momentum_[i].tensor(), ns_steps_);
+    p = p * (1 - rate * groups.weight_decay(i, weight_decay)) - change * (rate * scale);
+    computed.insert(computed.end(), {p, momentum_[i].tensor()});
+  });
+  detail::compute(std::move(computed), call.loc());
+  others.step(rest, call.loc());
+}
+
+}  // namespace weft::optim

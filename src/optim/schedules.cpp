@@ -1,0 +1,59 @@
+// Learning rates as functions of the number of steps, over Scalars, so that a compiled step may compute them.
+#include <cmath>
+#include <numbers>
+
+#include "base/fail.hpp"
+#include "record/record.hpp"
+#include "weft/optim.hpp"
+
+namespace weft::optim {
+namespace {
+
+// From `start` to `end` along half a period of the cosine, at `part` of the way.
+Scalar along_cosine(const Scalar& start, const Scalar& end, const Scalar& part) {
+  return end + (start - end) * ((Scalar(cos(part * std::numbers::pi)) + 1) / 2);
+}
+void require_positive(const char* operation, double steps, Loc loc) {
+  if (!(steps > 0)) fail(operation, loc, "the number of steps must be positive, it is ", steps);
+}
+
+}  // namespace
+
+Scalar cosine_annealing_lr(const Scalar& lr, const Scalar& step, double t_max, double eta_min, Loc loc) {
+  Operation call("cosine_annealing_lr", loc);
+  require_positive("cosine_annealing_lr", t_max, call.loc());
+  return along_cosine(lr, eta_min, step / t_max);
+}
+
+Scalar linear_lr(const Scalar& lr, const Scalar& step, double start_factor, double end_factor, double total_iters,
+                 Loc loc) {
+  Operation call("linear_lr", loc);
+  require_positive("linear_lr", total_iters, call.loc());
+  const Scalar part = Scalar(minimum(step, total_iters)) / total_iters;
+  return lr * (start_factor + part * (end_factor - start_factor));
+}
+
+Scalar step_lr(const Scalar& lr, const Scalar& step, double step_size, double gamma, Loc loc) {
+  Operation call("step_lr", loc);
+  require_positive("step_lr", step_size, call.loc());
+  return lr * pow(gamma, Scalar(floor(step / step_size)));
+}
+
+Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc loc) {
+  Operation call("exponential_lr", loc);
+  return lr * pow(Scalar(gamma), step);
+}
+
+Scalar one_cycle_lr(const Scalar& max_lr, const Scalar& step, double total_steps, const OneCycleOptions& options,
+                    Loc loc) {
+  Operation call("one_cycle_lr", loc);
+  const double up = options.pct_start * total_steps - 1, down = total_steps - 1 - up;
+  require_positive("one_cycle_lr", up, call.loc());
+  require_positive("one_cycle_lr", down, call.loc());
+  const Scalar first = max_lr / options.div_factor, last = first / options.final_div_factor;
+  const Scalar rising = along_cosine(first, max_lr, Scalar(minimum(step, up)) / up);
+  const Scalar part = Scalar(minimum(maximum(step - up, 0.0), down)) / down;
+  return rising + along_cosine(max_lr, last, part) - max_lr;
+}
+
+}  // namespace weft::optim

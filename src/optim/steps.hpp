@@ -1,0 +1,18 @@
+// What the steps of all optimizers share.
+#pragma once
+#include "weft/optim.hpp"
+
+namespace weft::optim::detail {
+
+// A step outside a trace is computed when it is taken: nothing of it stays pending.
+void compute(std::vector<Tensor> values, Loc loc);
+void require_same_model(std::size_t made_for, std::size_t given, Loc loc);
+
+// Calls f(number, parameter, gradient) for each parameter that is updated.
+template <class F>
+void each_trained(const Parameters& parameters, F f) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters.trains(i)) f(i, parameters.parameter(i), parameters.gradient(i));
+}
+
+}  // namespace weft::optim::detail

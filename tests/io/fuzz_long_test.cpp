@@ -1,0 +1,8 @@
+// The same as fuzz_test, for longer.
+#include <doctest/doctest.h>
+
+#include "io/fuzz_readers.hpp"
+
+TEST_CASE("safetensors") { weft::test::fuzz_safetensors(1'000'000); }
+TEST_CASE("NPY") { weft::test::fuzz_npy(1'000'000); }
+TEST_CASE("NPZ") { weft::test::fuzz_npz(1'000'000); }

@@ -1,0 +1,8 @@
+// Readers under mutated files: no crash, no unbounded memory.
+#include <doctest/doctest.h>
+
+#include "io/fuzz_readers.hpp"
+
+TEST_CASE("safetensors") { weft::test::fuzz_safetensors(10'000); }
+TEST_CASE("NPY") { weft::test::fuzz_npy(10'000); }
+TEST_CASE("NPZ") { weft::test::fuzz_npz(10'000); }

@@ -1,0 +1,135 @@
+"""Writes golden.inc beside this file: where five steps of each optimizer lead, and learning rates of schedules, by
+PyTorch. Run it with a Python that has PyTorch:  python tests/optim/golden.py
+A model is a matrix w [4,3] and a vector b [3] in float64; element i of them (w first) starts at sin(i + 1), and its
+gradient in step t = 0 ... 4 is cos(3 t + i) (1 + t / 10). Lion and LAMB, which PyTorch has not, are written out here."""
+import math
+import pathlib
+
+import torch
+from torch import optim
+
+
+def start():
+    numbers = torch.tensor([math.sin(i + 1) for i in range(15)], dtype=torch.float64)
+    return [torch.nn.Parameter(numbers[:12].reshape(4, 3).clone()), torch.nn.Parameter(numbers[12:].clone())]
+
+
+def gradients(t):
+    numbers = torch.tensor([math.cos(3 * t + i) * (1 + t / 10) for i in range(15)], dtype=torch.float64)
+    return [numbers[:12].reshape(4, 3), numbers[12:]]
+
+
+def lead(make):
+    """What the parameters are after five steps of the optimizers that make(parameters) gives."""
+    parameters = start()
+    optimizers = make(parameters)
+    for t in range(5):
+        for parameter, gradient in zip(parameters, gradients(t)):
+            parameter.grad = gradient
+        for optimizer in optimizers:
+            optimizer.step()
+    return [x for p in parameters for x in p.detach().flatten().tolist()]
+
+
+class Lion(optim.Optimizer):
+    def __init__(self, parameters, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
+        super().__init__(parameters, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (beta1, beta2), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                direction = (beta1 * m + (1 - beta1) * p.grad).sign()
+                p.mul_(1 - lr * group["weight_decay"]).sub_(lr * direction)
+                m.mul_(beta2).add_((1 - beta2) * p.grad)
+
+
+class LAMB(optim.Optimizer):
+    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=1e-2):
+        super().__init__(parameters, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, t=0))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            group["t"] += 1
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                state = self.state[p]
+                m = state["m"] = beta1 * state.get("m", 0) + (1 - beta1) * p.grad
+                v = state["v"] = beta2 * state.get("v", 0) + (1 - beta2) * p.grad**2
+                r = m / (1 - beta1 ** group["t"]) / ((v / (1 - beta2 ** group["t"])).sqrt() + group["eps"])
+                r = r + group["weight_decay"] * p
+                trust = p.norm() / r.norm() if p.norm() > 0 and r.norm() > 0 else 1.0
+                p.sub_(group["lr"] * trust * r)
+
+
+def muon(**options):
+    """PyTorch's Muon for the matrix, in float64 where PyTorch takes bfloat16, and AdamW for the vector."""
+    class Wide(optim.Muon):
+        def step(self):
+            narrow, torch.bfloat16 = torch.bfloat16, torch.float64
+            try:
+                super().step()
+            finally:
+                torch.bfloat16 = narrow
+    return lambda p: [Wide([p[0]], **options), optim.AdamW([p[1]])]
+
+
+def all_of(optimizer, **options):
+    return lambda p: [optimizer(p, **options)]
+
+
+cases = {
+    "sgd": [all_of(optim.SGD, lr=0.1), all_of(optim.SGD, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
+            all_of(optim.SGD, lr=0.05, momentum=0.8, dampening=0.3, weight_decay=0.1)],
+    "adam": [all_of(optim.Adam), all_of(optim.Adam, lr=0.1, weight_decay=0.05),
+             all_of(optim.Adam, lr=0.02, betas=(0.8, 0.95), eps=1e-3)],
+    "adamw": [all_of(optim.AdamW), all_of(optim.AdamW, lr=0.1, weight_decay=0.5),
+              lambda p: [optim.AdamW([{"params": [p[0]]}, {"params": [p[1]], "weight_decay": 0, "lr": 0.3}], lr=0.1)]],
+    "rmsprop": [all_of(optim.RMSprop), all_of(optim.RMSprop, lr=0.05, alpha=0.9, weight_decay=0.1, momentum=0.8),
+                all_of(optim.RMSprop, lr=0.02, eps=1e-3, centered=True)],
+    "adagrad": [all_of(optim.Adagrad), all_of(optim.Adagrad, lr=0.1, lr_decay=0.1, weight_decay=0.2),
+                all_of(optim.Adagrad, lr=0.05, initial_accumulator_value=0.5, eps=1e-2)],
+    "lion": [all_of(Lion), all_of(Lion, lr=0.05, weight_decay=0.3), all_of(Lion, lr=0.01, betas=(0.5, 0.8))],
+    "lamb": [all_of(LAMB), all_of(LAMB, lr=0.1, weight_decay=0.0), all_of(LAMB, lr=0.05, betas=(0.5, 0.9), eps=1e-2)],
+    "adafactor": [all_of(optim.Adafactor), all_of(optim.Adafactor, lr=0.5, weight_decay=0.1),
+                  all_of(optim.Adafactor, lr=0.1, beta2_decay=-0.5, eps=(1e-3, 0.9), d=1.5)],
+    "muon": [muon(), muon(lr=0.1, weight_decay=0.0, momentum=0.8, nesterov=False, ns_steps=3),
+             muon(lr=0.05, adjust_lr_fn="match_rms_adamw")],
+}
+
+
+def rates(make, base, count=12):
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = optim.SGD([parameter], lr=base)
+    schedule = make(optimizer)
+    found = []
+    for _ in range(count):
+        found.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    return found
+
+
+schedules = {
+    "cosine": rates(lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 8, 0.01), 0.5),
+    "linear": rates(lambda o: optim.lr_scheduler.LinearLR(o, 0.25, 0.75, 4), 0.5),
+    "step": rates(lambda o: optim.lr_scheduler.StepLR(o, 3, 0.5), 0.5),
+    "exponential": rates(lambda o: optim.lr_scheduler.ExponentialLR(o, 0.9), 0.5),
+    "one cycle": rates(lambda o: optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=12), 0.5),
+}
+
+
+def row(name, number, values):
+    return f'{{"{name}", {number}, {{{", ".join(repr(v) for v in values)}}}}},\n'
+
+
+text = f"// Written by golden.py with PyTorch {torch.__version__.split('+')[0]}: (name, configuration, numbers).\n"
+for name, makes in cases.items():
+    for number, make in enumerate(makes):
+        text += row(name, number, lead(make))
+for name, values in schedules.items():
+    text += row(name, 0, values)
+pathlib.Path(__file__).with_name("golden.inc").write_text(text)

@@ -1,0 +1,164 @@
+// Five steps of each optimizer, and schedules, against PyTorch (golden.py says what is computed), eagerly and compiled.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+#include "weft/compile.hpp"
+#include "weft/explain.hpp"
+#include "weft/nn.hpp"
+#include "weft/optim.hpp"
+
+namespace weft {
+namespace {
+
+struct Row {
+  const char* name;
+  int configuration;
+  std::vector<double> numbers;
+};
+const std::vector<double>& golden(const std::string& name, int configuration) {
+  static const std::vector<Row> rows = {
+#include "golden.inc"
+  };
+  for (const Row& row : rows)
+    if (row.name == name && row.configuration == configuration) return row.numbers;
+  FAIL("no row " << name);
+  return rows[0].numbers;
+}
+
+struct Model {
+  Param w, b;
+};
+template <class F>
+Model model_of(F number, Options options = {DType::f64}) {
+  std::vector<double> numbers;
+  for (int i = 0; i < 15; ++i) numbers.push_back(number(i));
+  const std::span<const double> all(numbers);
+  return {cast(from_span(all.first(12), {4, 3}), options.dtype), cast(from_span(all.last(3), {3}), options.dtype)};
+}
+Model start(Options options = {DType::f64}) {
+  return model_of([](int i) { return std::sin(i + 1); }, options);
+}
+Model gradients(int t, Options options = {DType::f64}) {
+  return model_of([t](int i) { return std::cos(3 * t + i) * (1 + t / 10.0); }, options);
+}
+std::vector<double> values(const Model& model) {
+  std::vector<double> result;
+  tree::for_each(model, [&](const Param& p) {
+    Tensor wide = cast(p, DType::f64);
+    for (const double x : wide.data<double>()) result.push_back(x);
+  });
+  return result;
+}
+void check_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - expected[i]) <= tolerance);
+}
+
+template <class Make>
+void leads(const char* name, int configuration, Make make) {
+  CAPTURE(name);
+  CAPTURE(configuration);
+  const std::vector<double>& expected = golden(name, configuration);
+  Model eager = start();
+  auto optimizer = make(eager);
+  for (int t = 0; t < 5; ++t) optimizer.update(eager, gradients(t));
+  check_close(values(eager), expected, 1e-12);
+
+  using Optimizer = decltype(optimizer);
+  Model compiled = start();
+  auto other = make(compiled);
+  auto step =
+      compile([](Model& model, Optimizer& optimizer, const Model& gradients) { optimizer.update(model, gradients); });
+  for (int t = 0; t < 5; ++t) step(compiled, other, gradients(t));
+  check_close(values(compiled), expected, 1e-11);
+  CHECK(specialization_count(step) == 1);
+
+  // Of f32 the state and the parameters stay f32.
+  Model narrow = start({DType::f32});
+  auto third = make(narrow);
+  for (int t = 0; t < 5; ++t) third.update(narrow, gradients(t, {DType::f32}));
+  CHECK(narrow.w->dtype() == DType::f32);
+  CHECK(narrow.b->dtype() == DType::f32);
+  check_close(values(narrow), expected, 1e-4);
+}
+
+#define WEFT_LEADS(name, configuration, Optimizer, ...) \
+  leads(name, configuration, [](const Model& m) { return optim::Optimizer(m __VA_OPT__(, ) __VA_ARGS__); })
+
+TEST_CASE("SGD") {
+  WEFT_LEADS("sgd", 0, SGD, {.lr = 0.1});
+  WEFT_LEADS("sgd", 1, SGD, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+  WEFT_LEADS("sgd", 2, SGD, {.lr = 0.05, .momentum = 0.8, .weight_decay = 0.1, .dampening = 0.3});
+}
+TEST_CASE("Adam and AdamW") {
+  WEFT_LEADS("adam", 0, Adam);
+  WEFT_LEADS("adam", 1, Adam, {.lr = 0.1, .weight_decay = 0.05});
+  WEFT_LEADS("adam", 2, Adam, {.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3});
+  WEFT_LEADS("adamw", 0, AdamW);
+  WEFT_LEADS("adamw", 1, AdamW, {.lr = 0.1, .weight_decay = 0.5});
+  WEFT_LEADS("adamw", 2, AdamW, {.lr = 0.1}, {{"b", {.lr = 0.3, .weight_decay = 0}}});
+}
+TEST_CASE("RMSprop") {
+  WEFT_LEADS("rmsprop", 0, RMSprop);
+  WEFT_LEADS("rmsprop", 1, RMSprop, {.lr = 0.05, .alpha = 0.9, .weight_decay = 0.1, .momentum = 0.8});
+  WEFT_LEADS("rmsprop", 2, RMSprop, {.lr = 0.02, .eps = 1e-3, .centered = true});
+}
+TEST_CASE("Adagrad") {
+  WEFT_LEADS("adagrad", 0, Adagrad);
+  WEFT_LEADS("adagrad", 1, Adagrad, {.lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.2});
+  WEFT_LEADS("adagrad", 2, Adagrad, {.lr = 0.05, .initial_accumulator_value = 0.5, .eps = 1e-2});
+}
+TEST_CASE("Lion") {
+  WEFT_LEADS("lion", 0, Lion);
+  WEFT_LEADS("lion", 1, Lion, {.lr = 0.05, .weight_decay = 0.3});
+  WEFT_LEADS("lion", 2, Lion, {.lr = 0.01, .beta1 = 0.5, .beta2 = 0.8});
+}
+TEST_CASE("LAMB") {
+  WEFT_LEADS("lamb", 0, LAMB);
+  WEFT_LEADS("lamb", 1, LAMB, {.lr = 0.1, .weight_decay = 0});
+  WEFT_LEADS("lamb", 2, LAMB, {.lr = 0.05, .beta1 = 0.5, .beta2 = 0.9, .eps = 1e-2});
+}
+TEST_CASE("Adafactor") {
+  WEFT_LEADS("adafactor", 0, Adafactor);
+  WEFT_LEADS("adafactor", 1, Adafactor, {.lr = 0.5, .weight_decay = 0.1});
+  WEFT_LEADS("adafactor", 2, Adafactor, {.lr = 0.1, .beta2_decay = -0.5, .eps2 = 0.9, .d = 1.5, .eps1 = 1e-3});
+}
+TEST_CASE("Muon, in float64") {
+  WEFT_LEADS("muon", 0, Muon);
+  WEFT_LEADS("muon", 1, Muon, {.lr = 0.1, .weight_decay = 0, .momentum = 0.8, .nesterov = false, .ns_steps = 3});
+  WEFT_LEADS("muon", 2, Muon, {.lr = 0.05, .scale = optim::MuonScale::match_rms_adamw});
+}
+
+TEST_CASE("Muon: what is named as one of the others is AdamW's") {
+  const Model g = gradients(0);
+  Model a = start(), b = start();
+  optim::Muon muon(a, {.others = {.lr = 0.1}, .others_named = {"w"}});
+  optim::AdamW adamw(b, {.lr = 0.1});
+  muon.update(a, g);
+  adamw.update(b, g);
+  CHECK(values(a) == values(b));
+}
+
+TEST_CASE("learning rates, from the counter of a compiled step too") {
+  const auto follows = [](const char* name, auto rate) {
+    CAPTURE(name);
+    const std::vector<double>& expected = golden(name, 0);
+    auto compiled = compile(rate);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Scalar step = static_cast<double>(i);
+      CHECK(rate(step).item() == doctest::Approx(expected[i]).epsilon(1e-12));
+      CHECK(compiled(step).item() == doctest::Approx(expected[i]).epsilon(1e-12));
+    }
+    CHECK(specialization_count(compiled) == 1);
+  };
+  follows("cosine", [](const Scalar& s) { return optim::cosine_annealing_lr(0.5, s, 8, 0.01); });
+  follows("linear", [](const Scalar& s) { return optim::linear_lr(0.5, s, 0.25, 0.75, 4); });
+  follows("step", [](const Scalar& s) { return optim::step_lr(0.5, s, 3, 0.5); });
+  follows("exponential", [](const Scalar& s) { return optim::exponential_lr(0.5, s, 0.9); });
+  follows("one cycle", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 12); });
+}
+
+}  // namespace
+}  // namespace weft
