@@ -35,6 +35,8 @@ Tensor operator&(At a, At b);
 Tensor operator|(At a, At b);
 Tensor operator^(At a, At b);
 Tensor operator~(At a);
+Tensor operator<<(const Tensor& a, At b);  // bitwise_left_shift
+Tensor operator>>(const Tensor& a, At b);  // bitwise_right_shift
 Tensor& operator+=(Tensor& a, At b);
 Tensor& operator-=(Tensor& a, At b);
 Tensor& operator*=(Tensor& a, At b);

@@ -47,6 +47,7 @@ bool takes(const OpInfo& row, DType dtype) {
     case DTypeClass::floating:
     case DTypeClass::predicate: return is_floating(dtype);
     case DTypeClass::bits: return !is_floating(dtype);
+    case DTypeClass::integers: return is_integer(dtype);
     default: return true;
   }
 }
