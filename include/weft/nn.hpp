@@ -48,10 +48,27 @@ Tensor cross_entropy(At logits, At labels);
 // Equal shapes.
 Tensor mse_loss(At prediction, At target);
 
+using weft::celu;
+using weft::elu;
 using weft::gelu;
+using weft::hardshrink;
+using weft::hardsigmoid;
+using weft::hardswish;
+using weft::hardtanh;
+using weft::leaky_relu;
+using weft::log_sigmoid;
+using weft::mish;
+using weft::prelu;
 using weft::relu;
+using weft::relu6;
+using weft::selu;
 using weft::silu;
 using weft::softmax;
+using weft::softplus;
+using weft::softshrink;
+using weft::softsign;
+using weft::tanhshrink;
+using weft::threshold;
 
 // ---- whole models --------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ Tensor operator&(At a, At b);
 Tensor operator|(At a, At b);
 Tensor operator^(At a, At b);
 Tensor operator~(At a);
+Tensor operator<<(const Tensor& a, At b);  // bitwise_left_shift
+Tensor operator>>(const Tensor& a, At b);  // bitwise_right_shift
 Tensor& operator+=(Tensor& a, At b);
 Tensor& operator-=(Tensor& a, At b);
 Tensor& operator*=(Tensor& a, At b);
@@ -118,6 +120,41 @@ WEFT_INDEX_OPERATOR(*, mul)
 Tensor cast(At x, DType dtype);
 // The same bits as another dtype of the same width; throws at another width. No derivative.
 Tensor bitcast(At x, DType dtype);
+
+// ---- more elementwise functions, made of the primitives -------------------------------------------------------------
+// Values and derivatives are PyTorch's. Floating functions take integers as f32, and compute f16 and bf16 in f32.
+Tensor hypot(At a, At b);       // sqrt(a^2 + b^2), without overflow in between
+Tensor xlogy(At x, At y);       // x log(y), 0 where x is 0 and y no NaN
+Tensor logaddexp(At a, At b);   // log(exp(a) + exp(b)), without overflow
+Tensor logaddexp2(At a, At b);  // log2(2^a + 2^b)
+Tensor copysign(At a, At b);    // |a| with the sign of b, that of a zero included
+// The greater or lesser; of a NaN and a number the number. Integers stay integers.
+Tensor fmax(At a, At b);
+Tensor fmin(At a, At b);
+Tensor frac(At x);     // x - trunc(x)
+Tensor rad2deg(At x);  // x * 180 / pi
+Tensor deg2rad(At x);
+// log(x / (1 - x)), NaN outside of [0, 1]. With an eps that is not negative x is first brought into [eps, 1 - eps].
+Tensor logit(At x, double eps = -1);
+Tensor isinf(At x);    // bool
+Tensor signbit(At x);  // bool: x < 0, or -0, or a NaN with the sign bit
+// x with other numbers for NaN and the infinities: by default 0 and the largest finite numbers of the dtype. Integers
+// are as they are.
+Tensor nan_to_num(At x, double nan = 0);
+Tensor nan_to_num(At x, double nan, double positive, double negative);
+Tensor heaviside(At x, At value);                // 0 below 0, 1 above, `value` at 0; 0 for NaN
+Tensor lerp(At start, At end, At weight);        // start + weight (end - start)
+Tensor addcmul(At x, At a, At b, At value = 1);  // x + value a b
+Tensor addcdiv(At x, At a, At b, At value = 1);  // x + value a / b
+struct Closeness {
+  double rtol = 1e-5, atol = 1e-8;
+  bool equal_nan = false;
+  WEFT_MEMBERS(rtol, atol, equal_nan)
+};
+// bool: |a - b| <= atol + rtol |b|, or a == b; NaN is close to nothing, or with equal_nan to NaN. Integers compare as
+// f64.
+Tensor isclose(At a, At b, Closeness within = {});
+Tensor allclose(At a, At b, Closeness within = {});  // bool of no axes: all are close
 
 // ---- views: no copy ---------------------------------------------------------------------------------------------
 // One size may be -1.
@@ -339,6 +376,30 @@ Tensor softmax(At x, int axis = -1);
 Tensor log_softmax(At x, int axis = -1);
 Tensor logsumexp(At x, int axis = -1, bool keepdim = false);
 Tensor silu(At x);  // x * sigmoid(x)
+// The functions from here to threshold take a floating x of any shape, of which integers become f32; f16 and bf16 are
+// computed in f32 and rounded once. Values and derivatives are PyTorch's, at kinks, bounds and infinities too; a
+// derivative at a kink is that of the side which the inequality includes.
+Tensor softplus(At x, double beta = 1,
+                double threshold = 20);  // log(1 + exp(beta x)) / beta; x where beta x > threshold
+Tensor elu(At x, double alpha = 1);      // x where x > 0, else alpha (exp(x) - 1): Clevert and others 2016
+Tensor selu(At x);                       // elu with the two constants of Klambauer and others 2017
+Tensor celu(At x, double alpha = 1);     // x where x > 0, else alpha (exp(x / alpha) - 1); throws where alpha is 0
+Tensor leaky_relu(At x, double negative_slope = 0.01);  // x where x > 0, else x * negative_slope
+// x where x > 0, else x * weight. The weight is one number, or [C] of the sizes of axis 1 of x; throws at others.
+Tensor prelu(At x, At weight);
+Tensor hardtanh(At x, double low = -1,
+                double high = 1);  // low where x <= low, high where x >= high; throws if low > high
+Tensor relu6(At x);                // hardtanh from 0 to 6
+Tensor hardsigmoid(At x);          // x / 6 + 1/2, from 0 to 1
+Tensor hardswish(At x);            // x * hardsigmoid(x): Howard and others 2019
+Tensor mish(At x);                 // x * tanh(softplus(x)): Misra 2020
+Tensor log_sigmoid(At x);          // log(sigmoid(x))
+Tensor softsign(At x);             // x / (1 + |x|)
+Tensor tanhshrink(At x);           // x - tanh(x)
+Tensor softshrink(At x,
+                  double lambda = 0.5);  // x moved by lambda towards 0, which it does not pass; throws if lambda < 0
+Tensor hardshrink(At x, double lambda = 0.5);        // 0 where -lambda <= x <= lambda
+Tensor threshold(At x, double bound, double value);  // value where x <= bound
 // min(max(x, low), high): high where low > high, NaN where any is. At a bound the gradient is x's.
 Tensor clamp(At x, At low, At high);
 Tensor square(At x);

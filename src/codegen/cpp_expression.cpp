@@ -22,6 +22,10 @@ TypeText type_text(DType dtype) {
   switch (dtype) {
     case DType::boolean: return {"bool", "uint8"};
     case DType::u8: return {"uint8", "uint8"};
+    case DType::i8: return {"narrow_i8", "int"};
+    case DType::i16: return {"narrow_i16", "int"};
+    case DType::u16: return {"narrow_u16", "int"};
+    case DType::u32: return {"narrow_u32", "long"};
     case DType::i32: return {"int", "int"};
     case DType::i64: return {"long", "long"};
     case DType::f16: return {"float16", "float"};
@@ -31,6 +35,9 @@ TypeText type_text(DType dtype) {
   }
   return {};
 }
+
+// Lies in memory as another type than it has on lanes: the 16-bit floats, the integers that are computed wider.
+bool is_narrow(DType dtype) { return computed_in(dtype) != dtype; }
 
 std::string v(std::int32_t i) { return "v" + std::to_string(i); }
 
@@ -74,6 +81,9 @@ std::string literal(DType dtype, std::uint64_t bits) {
   switch (dtype) {
     case DType::boolean: return integer ? "true" : "false";
     case DType::u8: return "uint8(" + std::to_string(integer & 255) + ")";
+    case DType::i8:
+    case DType::i16:
+    case DType::u16: return std::to_string(integer);
     case DType::i32: {
       const auto narrow = static_cast<std::int32_t>(integer);
       return narrow == INT32_MIN ? "(-2147483647 - 1)" : std::to_string(narrow);
@@ -115,7 +125,7 @@ std::string Expressions::on_lanes(Dim index) const {
 
 std::string Expressions::value(const Instruction& it) const {
   const std::string exact = unrounded(it);
-  if (it.dtype != DType::bf16 && it.dtype != DType::f16) return exact;
+  if (!is_narrow(it.dtype) || (it.kind == Kind::constant && is_integer(it.dtype))) return exact;
   const std::string type = memory_type(it.dtype);
   return "widen(" + type + "(), narrow(" + type + "(), " +
          (it.kind == Kind::constant ? "lanes<float>(" + exact + ")" : exact) + "))";
@@ -131,9 +141,12 @@ std::string Expressions::unrounded(const Instruction& it) const {
     case Kind::apply: return spell(info(it.op).lanes, it.args);
     case Kind::cast:
       if (argument_dtype() == it.dtype) return v(it.args[0]);
-      if (info(it.dtype).bits == 16 &&
-          (argument_dtype() == DType::f64 || argument_dtype() == DType::i32 || argument_dtype() == DType::i64))
+      if (const DType from = computed_in(argument_dtype());
+          is_narrow(it.dtype) && is_floating(it.dtype) &&
+          (from == DType::f64 || from == DType::i32 || from == DType::i64))
         return "convert_odd(" + v(it.args[0]) + ")";
+      if (is_narrow(it.dtype) && is_integer(it.dtype) && is_floating(argument_dtype()))
+        return std::string("held(") + memory_type(it.dtype) + "(), " + v(it.args[0]) + ")";
       return std::string("convert<") + (it.dtype == DType::boolean ? "bool" : element_type(it.dtype)) + ">(" +
              v(it.args[0]) + ")";
     case Kind::bitcast: {
@@ -141,10 +154,15 @@ std::string Expressions::unrounded(const Instruction& it) const {
       const std::string value = v(it.args[0]);
       if (it.dtype == from) return value;
       if (it.dtype == DType::boolean) return "convert<bool>(" + value + ")";  // any byte but 0 becomes true
+      if (from == DType::boolean && is_narrow(it.dtype))
+        return std::string("widen(") + memory_type(it.dtype) + "(), convert<uint8>(" + value + "))";
       if (from == DType::boolean) return std::string("convert<") + element_type(it.dtype) + ">(" + value + ")";
-      if (info(it.dtype).bits == 16)  // both are floats in lanes
-        return std::string("widen(") + memory_type(it.dtype) + "(), narrow(" + memory_type(from) + "(), " + value +
-               "))";
+      if (is_narrow(from) || is_narrow(it.dtype)) {
+        const std::string word = "uint" + std::to_string(info(from).bits), to = memory_type(it.dtype);
+        const std::string bits = is_narrow(from) ? std::string("narrow(") + memory_type(from) + "(), " + value + ")"
+                                                 : "cast_bits<" + word + ">(" + value + ")";
+        return is_narrow(it.dtype) ? "widen(" + to + "(), " + bits + ")" : "cast_bits<" + to + ">(" + bits + ")";
+      }
       return std::string("cast_bits<") + element_type(it.dtype) + ">(" + value + ")";
     }
     case Kind::random_bits: {

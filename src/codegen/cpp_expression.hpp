@@ -15,7 +15,8 @@ using loop::Form;
 // The element type in memory, and the type of a value of 16 lanes: float, lanes<float>; bool, Mask.
 const char* memory_type(DType dtype);
 std::string lanes_type(DType dtype);
-// The type in which an element is computed: memory's own, float for the 16-bit floats, uint8 for bool.
+// The type in which an element is computed: memory's own, float for the 16-bit floats, int or long for the integers
+// that are computed wider, uint8 for bool.
 const char* element_type(DType dtype);
 
 // A number as the generated source writes it: hexadecimal floats, no locale, every bit.
@@ -36,7 +37,8 @@ class Expressions {
   std::string scalar(Dim index) const;
   // An index on lanes, of type lanes<long>, or a uniform one where `access` says so.
   std::string on_lanes(Dim index) const;
-  // The right side of an instruction that reads no memory. 16-bit floats live as f32 lanes and are rounded each time.
+  // The right side of an instruction that reads no memory. What lies in memory as
+  // a narrower type is rounded, or wraps, each time.
   std::string value(const loop::Instruction& instruction) const;
   // A loaded value; `from` is the pointer to which the lanes' part of the index is still to be added. A predicate is
   // tested where it is uniform, and masks the lanes where it is not.

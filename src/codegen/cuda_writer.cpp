@@ -10,13 +10,8 @@ using loop::Instruction;
 using loop::Kind;
 
 std::string DeviceWriter::value_type(DType dtype) {
-  switch (dtype) {
-    case DType::boolean: return "Mask";
-    case DType::u8:
-    case DType::i32:
-    case DType::i64: return std::string("Integer<") + memory_type(dtype) + ">";
-    default: return element_type(dtype);
-  }
+  if (dtype == DType::boolean) return "Mask";
+  return is_integer(dtype) ? std::string("Integer<") + memory_type(dtype) + ">" : element_type(dtype);
 }
 
 DeviceWriter::DeviceWriter(const loop::Kernel& kernel, std::size_t sets)

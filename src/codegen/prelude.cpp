@@ -14,6 +14,7 @@ extern const char embedded_lanes_memory[];
 extern const char embedded_lanes_functions[];
 extern const char embedded_lanes_math[];
 extern const char embedded_lanes_trig[];
+extern const char embedded_lanes_special[];
 extern const char embedded_lanes_power[];
 extern const char embedded_lanes_random[];
 extern const char embedded_lanes_half[];
@@ -24,10 +25,11 @@ extern const char embedded_kernel[];
 namespace {
 
 // The texts in the order in which they are pasted: a section needs only what stands before it.
-constexpr const char* const texts[] = {embedded_lanes_native,    embedded_lanes,        embedded_lanes_memory,
-                                       embedded_lanes_functions, embedded_lanes_math,   embedded_lanes_trig,
-                                       embedded_lanes_power,     embedded_lanes_random, embedded_lanes_half,
-                                       embedded_reduce_chunks,   embedded_reduce,       embedded_kernel};
+constexpr const char* const texts[] = {embedded_lanes_native,    embedded_lanes,         embedded_lanes_memory,
+                                       embedded_lanes_functions, embedded_lanes_math,    embedded_lanes_trig,
+                                       embedded_lanes_special,   embedded_lanes_power,   embedded_lanes_random,
+                                       embedded_lanes_half,      embedded_reduce_chunks, embedded_reduce,
+                                       embedded_kernel};
 
 struct Section {
   std::string name;  // empty: always pasted

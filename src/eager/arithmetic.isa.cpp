@@ -17,6 +17,7 @@ using namespace weft::lanes;
 #define WEFT_PUT_floating(...)
 #define WEFT_PUT_comparison(...)
 #define WEFT_PUT_bits(...)
+#define WEFT_PUT_integers(...)
 #define WEFT_PUT_predicate(...)
 #define WEFT_PUT_select(...)
 

@@ -20,6 +20,25 @@ void cast_vectors(void* result, const VectorOperand* operands, std::int64_t vect
       });
 }
 
+// The integers that are computed in a wider one: from a float held in range first.
+template <class To, class From>
+void cast_to_narrow(void* result, const VectorOperand* operands, std::int64_t vectors) {
+  each_vector<1, From, From, To>(
+      result, operands, vectors, [](auto a, auto, auto) __attribute__((always_inline)) {
+        if constexpr (element_traits<From>::is_float)
+          return convert_lanes<To>(
+              minimum(maximum(convert<long>(a), long(smallest_value<To>())), long(largest_value<To>())));
+        else
+          return convert_lanes<To>(a);
+      });
+}
+template <class To, class From>
+void cast_from_narrow(void* result, const VectorOperand* operands, std::int64_t vectors) {
+  each_vector<1, From, From, To>(
+      result, operands, vectors,
+      [](auto a, auto, auto) __attribute__((always_inline)) { return convert_lanes<To>(a); });
+}
+
 // ---- 16-bit floats: plain loops over bits, which the compiler turns into vectors ------------------------------------
 
 inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
@@ -99,6 +118,15 @@ void each_element(void* result, const VectorOperand* operands, std::int64_t vect
   WEFT_CAST_HALF(i32, std::int32_t, half, std::uint16_t, narrow(odd_float(x))) \
   WEFT_CAST_HALF(i64, std::int64_t, half, std::uint16_t, narrow(odd_float(odd_double(x))))
 
+#define WEFT_PUT_CAST(from, to, function) \
+  kernels.cast[static_cast<int>(DType::from)][static_cast<int>(DType::to)] = function;
+#define WEFT_CASTS_NARROW(narrow, Narrow, computed, Computed)           \
+  WEFT_PUT_CAST(narrow, computed, (cast_from_narrow<Computed, Narrow>)) \
+  WEFT_PUT_CAST(i32, narrow, (cast_to_narrow<Narrow, int>))             \
+  WEFT_PUT_CAST(i64, narrow, (cast_to_narrow<Narrow, long>))            \
+  WEFT_PUT_CAST(f32, narrow, (cast_to_narrow<Narrow, float>))           \
+  WEFT_PUT_CAST(f64, narrow, (cast_to_narrow<Narrow, double>))
+
 void put_casts(Kernels& kernels) {
   WEFT_CASTS_FROM(boolean, bool)
   WEFT_CASTS_FROM(u8, unsigned char)
@@ -110,6 +138,14 @@ void put_casts(Kernels& kernels) {
   WEFT_CAST_HALF(bf16, std::uint16_t, f32, float, widen_bf16(x))
   WEFT_CASTS_TO_HALF(f16, narrow_f16)
   WEFT_CASTS_TO_HALF(bf16, narrow_bf16)
+  WEFT_CASTS_NARROW(i8, signed char, i32, int)
+  WEFT_CASTS_NARROW(i16, short, i32, int)
+  WEFT_CASTS_NARROW(u16, unsigned short, i32, int)
+  WEFT_CASTS_NARROW(u32, unsigned, i64, long)
+  // Sums of them begin as i64.
+  WEFT_PUT_CAST(i8, i64, (cast_from_narrow<long, signed char>))
+  WEFT_PUT_CAST(i16, i64, (cast_from_narrow<long, short>))
+  WEFT_PUT_CAST(u16, i64, (cast_from_narrow<long, unsigned short>))
 }
 
 }  // namespace weft::eager::WEFT_ISA_NAMESPACE

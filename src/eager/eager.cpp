@@ -32,13 +32,17 @@ Value execute_constant(const Constant& number, const Type& type) {
   one.shape = {};
   if (type.dtype == DType::f16 || type.dtype == DType::bf16) one.dtype = DType::f64;
   Value result = make_value(one);
+  const auto put = [&]<class T>(T* to) {
+    if constexpr (std::is_arithmetic_v<T>)
+      *to = std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(integer);
+  };
   switch (one.dtype) {
-    case DType::boolean: *result.as<bool>() = integer != 0; break;
-    case DType::u8: *result.as<std::uint8_t>() = static_cast<std::uint8_t>(integer); break;
-    case DType::i32: *result.as<std::int32_t>() = static_cast<std::int32_t>(integer); break;
-    case DType::i64: *result.as<std::int64_t>() = integer; break;
-    case DType::f32: *result.as<float>() = static_cast<float>(real); break;
-    default: *result.as<double>() = real; break;
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
+  case DType::name:                                                              \
+    put(result.as<type>());                                                      \
+    break;
+#include "weft/dtypes.def"
+#undef WEFT_DTYPE
   }
   result = convert(result, type.dtype);
   result.type = type;

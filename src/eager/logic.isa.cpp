@@ -21,6 +21,10 @@ using namespace weft::lanes;
   WEFT_PUT(name, i32, arity, int, int, int, expression)        \
   WEFT_PUT(name, i64, arity, long, long, long, expression)     \
   WEFT_PUT(name, u8, arity, unsigned char, unsigned char, unsigned char, expression)
+#define WEFT_PUT_integers(name, arity, expression)         \
+  WEFT_PUT(name, i32, arity, int, int, int, expression)    \
+  WEFT_PUT(name, i64, arity, long, long, long, expression) \
+  WEFT_PUT(name, u8, arity, unsigned char, unsigned char, unsigned char, expression)
 #define WEFT_PUT_predicate(name, arity, expression)          \
   WEFT_PUT(name, f32, arity, float, float, bool, expression) \
   WEFT_PUT(name, f64, arity, double, double, bool, expression)

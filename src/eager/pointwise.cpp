@@ -1,5 +1,6 @@
 // Pointwise primitives and casts: the operands become contiguous blocks or one repeated value, and a kernel of whole
-// vectors runs over them. f16 and bf16 are computed as f32, block by block, and rounded after each primitive.
+// vectors runs over them. What is computed in a wider dtype (f16 and bf16 as f32) is so
+// block by block, and rounded or wrapped after each primitive.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -52,8 +53,7 @@ PointwiseKernel cast_kernel(DType from, DType to) {
 
 PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed) {
   if (op == Op::cast) {
-    const bool narrow = computed_in(to) != to;
-    computed = narrow && (from == DType::boolean || from == DType::u8) ? computed_in(to) : to;
+    computed = kernels().cast[static_cast<int>(from)][static_cast<int>(to)] ? to : computed_in(to);
     return cast_kernel(from, computed);
   }
   const PointwiseKernel kernel = kernels().pointwise[static_cast<int>(op)][static_cast<int>(from)];

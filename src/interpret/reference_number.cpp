@@ -11,12 +11,11 @@ namespace reference {
 
 std::int64_t wrap(DType dtype, Integer value) {
   auto bits = static_cast<std::uint64_t>(value);
-  switch (dtype) {
-    case DType::boolean: return value != 0;
-    case DType::u8: return static_cast<std::uint8_t>(bits);
-    case DType::i32: return static_cast<std::int32_t>(bits);
-    default: return static_cast<std::int64_t>(bits);
-  }
+  if (dtype == DType::boolean) return value != 0;
+  const int beyond = 64 - info(dtype).bits;
+  const bool is_signed = integer_range(dtype).least < 0;
+  return is_signed ? static_cast<std::int64_t>(bits << beyond) >> beyond
+                   : static_cast<std::int64_t>(bits << beyond >> beyond);
 }
 
 // ---- pointwise primitives: one expansion of the table's `reference` column ------------------------------------------
@@ -76,11 +75,7 @@ Number cast(DType to, DType from, Number x) {
   if (!is_floating(from)) return {0, wrap(to, x.integer)};
   if (to == DType::boolean) return {0, x.real != 0};
   if (x.real != x.real) return {0, 0};
-  Integer low = 0, high = 255;
-  if (to != DType::u8) {
-    high = (Integer{1} << (info(to).bits - 1)) - 1;
-    low = -high - 1;
-  }
+  const auto [low, high] = integer_range(to);
   if (x.real <= static_cast<double>(low)) return {0, low};
   if (x.real >= static_cast<double>(high)) return {0, high};
   return {0, static_cast<Integer>(x.real)};

@@ -5,15 +5,45 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace weft {
+
+namespace {
+template <class T>
+constexpr IntegerRange range_of() {
+  if constexpr (std::is_integral_v<T>)
+    return {static_cast<std::int64_t>(std::numeric_limits<T>::min()),
+            static_cast<std::int64_t>(std::numeric_limits<T>::max())};
+  return {INT64_MIN, INT64_MAX};
+}
+}  // namespace
+
+IntegerRange integer_range(DType dtype) {
+  constexpr IntegerRange table[] = {
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) range_of<type>(),
+#include "weft/dtypes.def"
+#undef WEFT_DTYPE
+  };
+  return table[static_cast<int>(dtype)];
+}
+
 namespace {
 
 DType promote_equals(DType a, DType b) {
   if (a == b) return a;
   if (info(a).kind != info(b).kind) return info(a).kind > info(b).kind ? a : b;
   if (is_floating(a) && info(a).bits == 16 && info(b).bits == 16) return DType::f32;
-  return std::max(a, b);
+  if (!is_integer(a)) return std::max(a, b);
+  // PyTorch's table, which has no u16 and u32 beside other integers; those follow the same rule, which is NumPy's.
+  const auto holds = [](DType dtype, DType other) {
+    const IntegerRange outer = integer_range(dtype), inner = integer_range(other);
+    return outer.least <= inner.least && inner.greatest <= outer.greatest;
+  };
+  int row = 0;
+  for (DType dtype = DType::boolean; !is_integer(dtype) || !holds(dtype, a) || !holds(dtype, b);)
+    dtype = static_cast<DType>(++row);
+  return static_cast<DType>(row);
 }
 
 int group(Promotable operand) { return operand.weak ? 0 : operand.scalar ? 1 : 2; }

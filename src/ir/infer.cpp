@@ -23,6 +23,7 @@ bool accepts(DTypeClass dtypes, DType dtype) {
     case DTypeClass::floating:
     case DTypeClass::predicate: return is_floating(dtype);
     case DTypeClass::bits: return !is_floating(dtype);
+    case DTypeClass::integers: return is_integer(dtype);
     default: return true;
   }
 }

@@ -124,15 +124,6 @@ void drop_operands(Node* node) {
   node->operand_count = 0;
 }
 
-IntegerRange integer_range(DType dtype) {
-  switch (dtype) {
-    case DType::boolean: return {0, 1};
-    case DType::u8: return {0, UINT8_MAX};
-    case DType::i32: return {INT32_MIN, INT32_MAX};
-    default: return {INT64_MIN, INT64_MAX};
-  }
-}
-
 std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (int i = 0; i < shape.rank(); ++i) text += (i ? "," : "") + dims::to_string(shape[i]);

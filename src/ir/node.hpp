@@ -10,6 +10,7 @@
 
 #include "base/dim_expression.hpp"
 #include "ir/attributes.hpp"
+#include "ir/dtype.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
@@ -33,12 +34,6 @@ struct Type {
 std::string to_string(const Shape& shape);  // [64,128]
 std::string to_string(Device device);       // cpu, cuda:0
 std::string to_string(const Type& type);    // f32[64,128]; a trailing ' marks weak
-
-// The least and the greatest number of an integer dtype or bool.
-struct IntegerRange {
-  std::int64_t least, greatest;
-};
-IntegerRange integer_range(DType dtype);
 
 // Memory that holds a value: shared by the handles and views that look at it. Reference-counted, so that a count of one
 // proves that nobody else can see it (donation).

@@ -23,7 +23,16 @@ enum class OpKind : std::uint8_t {
   effect,
   region
 };
-enum class DTypeClass : std::uint8_t { arithmetic, floating, comparison, bits, predicate, select, structural };
+enum class DTypeClass : std::uint8_t {
+  arithmetic,
+  floating,
+  comparison,
+  bits,
+  integers,
+  predicate,
+  select,
+  structural
+};
 
 enum class Rounding : std::uint8_t { exact, once, several };
 

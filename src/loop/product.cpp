@@ -29,7 +29,9 @@ void narrow(Kernel& kernel, std::int32_t product) {
     return operand.kind == Kind::cast ? at(operand.args[0]).dtype : operand.dtype;
   };
   const DType dtype = source(0);
-  if (dtype == at(product).dtype || is_floating(dtype) || dtype == DType::boolean || source(1) != dtype) return;
+  if (dtype == at(product).dtype || is_floating(dtype) || dtype == DType::boolean || computed_in(dtype) != dtype ||
+      source(1) != dtype)
+    return;
   for (const Instruction& it : kernel.body)
     for (const std::int32_t arg : it.args)
       if (arg == product && (it.kind != Kind::cast || it.dtype != dtype)) return;

@@ -36,13 +36,14 @@ bool holds_all_of(DType to, DType from) {
       case DType::f32: return 24;
       case DType::f16: return 11;
       case DType::bf16: return 8;
-      case DType::u8: return 8;
-      default: return info(dtype).bits - 1;
+      default: return info(dtype).bits - (integer_range(dtype).least < 0);
     }
   };
   if (is_floating(from) && !is_floating(to)) return false;
   if (is_floating(from)) return info(to).bits > info(from).bits;
-  if (to == DType::boolean || to == DType::u8) return false;
+  if (!is_floating(to))
+    return integer_range(to).least <= integer_range(from).least &&
+           integer_range(from).greatest <= integer_range(to).greatest;
   return significand(to) >= significand(from);
 }
 bool first_cast_is_exact(const Match& m) {

@@ -52,6 +52,8 @@ Tensor operator&(At a, At b) { return bitwise_and(a, b); }
 Tensor operator|(At a, At b) { return bitwise_or(a, b); }
 Tensor operator^(At a, At b) { return bitwise_xor(a, b); }
 Tensor operator~(At a) { return bitwise_not(a); }
+Tensor operator<<(const Tensor& a, At b) { return bitwise_left_shift(At(a, b.loc), b); }
+Tensor operator>>(const Tensor& a, At b) { return bitwise_right_shift(At(a, b.loc), b); }
 
 // In-place forms rebind the handle; the dtype and the shape stay, as in PyTorch.
 namespace {

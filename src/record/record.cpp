@@ -381,6 +381,8 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
     fail(operation, loc, "is not defined on bool: cast first, or use & | ^ ~");
   if (dtypes == DTypeClass::bits && is_floating(common.dtype))
     fail(operation, loc, "needs bool or integers: ", describe_operands(operands));
+  if (dtypes == DTypeClass::integers && !is_integer(common.dtype))
+    fail(operation, loc, "needs integers: ", describe_operands(operands));
   for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
   Shape shape = broadcast(operation, operands, loc);
   Device device = type_of(operands[0]).device;

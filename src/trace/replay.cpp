@@ -29,6 +29,10 @@ Literal to_literal(const Tensor& value, Loc loc) {
     case DType::f32: read(float()); break;
     case DType::i64: read(std::int64_t()); break;
     case DType::i32: read(std::int32_t()); break;
+    case DType::u32: read(std::uint32_t()); break;
+    case DType::i16: read(std::int16_t()); break;
+    case DType::u16: read(std::uint16_t()); break;
+    case DType::i8: read(std::int8_t()); break;
     case DType::u8: read(std::uint8_t()); break;
     case DType::boolean: {
       Tensor bytes = weft::cast(value, DType::u8);

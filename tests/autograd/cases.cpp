@@ -15,13 +15,26 @@ struct Domain {
 Domain domain(const std::string& name, std::size_t operand) {
   static const std::map<std::string, std::vector<Domain>> domains = {
       {"log", {{0.3, 3}}},
+      {"log2", {{0.3, 3}}},
+      {"log10", {{0.3, 3}}},
       {"log1p", {{-0.7, 3}}},
+      {"tan", {{-1, 1}}},
+      {"asin", {{-0.8, 0.8}}},
+      {"acos", {{-0.8, 0.8}}},
+      {"atan2", {{-2, 2}, {0.5, 2}}},
+      {"acosh", {{1.3, 3}}},
+      {"atanh", {{-0.8, 0.8}}},
+      {"erfinv", {{-0.8, 0.8}}},
+      {"lgamma", {{0.5, 4}}},
+      {"digamma", {{0.7, 4}}},
+      {"polygamma", {{1.2, 1.8}, {0.7, 3}}},
       {"sqrt", {{0.3, 3}}},
       {"rsqrt", {{0.3, 3}}},
       {"reciprocal", {{0.4, 3}}},
       {"pow", {{0.4, 2}, {-2, 2}}},
       {"div", {{-2, 2}, {0.5, 2}}},
       {"remainder", {{-2, 2}, {0.6, 2}}},
+      {"fmod", {{-2, 2}, {0.6, 2}}},
       {"floor_divide", {{-2, 2}, {0.6, 2}}},
   };
   auto found = domains.find(name);

@@ -12,6 +12,7 @@
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
 #include "interpret/reference_math.hpp"
+#include "interpret/reference_number.hpp"
 #include "runtime/host/jit.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "tests/cuda/device.hpp"
@@ -106,7 +107,7 @@ Number apply_table(F f, DType dtype, const Number* x) {
     const auto value = f(x[0].real, x[1].real, x[2].real);
     result.real = static_cast<double>(value);
     result.integer = value != 0;
-  } else if constexpr (Class == DTypeClass::bits) {
+  } else if constexpr (Class == DTypeClass::bits || Class == DTypeClass::integers) {
     result.integer = static_cast<Int>(f(__int128{x[0].integer}, __int128{x[1].integer}, __int128{x[2].integer}));
   } else if (is_floating(dtype)) {
     const auto value = f(x[0].real, x[1].real, x[2].real);
@@ -137,8 +138,7 @@ Number apply_exactly(Op op, DType dtype, const Number* x) {
 Number apply(Op op, DType operand, DType result, const Number* x, int count) {
   Number y = apply_exactly(op, operand, x);
   if (result == DType::boolean) y.integer = y.integer & 1;
-  if (result == DType::i32) y.integer = static_cast<std::int32_t>(y.integer);
-  if (result == DType::u8) y.integer = static_cast<std::uint8_t>(y.integer);
+  if (is_integer(result)) y.integer = reference::wrap(result, y.integer);
   if (!is_floating(result) || op == Op::where) return y;
   for (int i = 0; i < count; ++i)
     for (const double side : {-1.0, 1.0}) {
@@ -214,6 +214,10 @@ class Interpreter {
       case DType::f64: get(double()); break;
       case DType::i64: get(Int()); break;
       case DType::i32: get(std::int32_t()); break;
+      case DType::u32: get(std::uint32_t()); break;
+      case DType::i16: get(std::int16_t()); break;
+      case DType::u16: get(std::uint16_t()); break;
+      case DType::i8: get(std::int8_t()); break;
       default: get(std::uint8_t()); break;
     }
     return x;
@@ -224,8 +228,7 @@ class Interpreter {
       x.integer = is_floating(from) ? x.real != 0 : x.integer != 0;
     else if (is_floating(from) && !is_floating(to))
       x.integer = static_cast<Int>(x.real);
-    if (to == DType::i32) x.integer = static_cast<std::int32_t>(x.integer);
-    if (to == DType::u8) x.integer = static_cast<std::uint8_t>(x.integer);
+    if (is_integer(to)) x.integer = reference::wrap(to, x.integer);
     x.error = is_floating(to) ? x.error + unit_of(to) * std::fabs(x.real) : 0;
     return x;
   }
@@ -360,6 +363,10 @@ Trial::Trial(Kernel the_kernel, std::vector<Int> the_sizes, Int below, unsigned 
         case DType::f64: put(i, uniform); break;
         case DType::i64: put(i, whole); break;
         case DType::i32: put(i, static_cast<std::int32_t>(whole - 3)); break;
+        case DType::u32: put(i, static_cast<std::uint32_t>(whole - 3)); break;
+        case DType::i16: put(i, static_cast<std::int16_t>(whole - 3)); break;
+        case DType::u16: put(i, static_cast<std::uint16_t>(whole - 3)); break;
+        case DType::i8: put(i, static_cast<std::int8_t>(generator())); break;
         case DType::u8: put(i, static_cast<std::uint8_t>(generator())); break;
         default: put(i, static_cast<std::uint8_t>(whole & 1)); break;
       }
@@ -403,6 +410,10 @@ std::string Trial::compare() {
         case DType::f64: real = data<double>(static_cast<int>(b))[i]; break;
         case DType::i64: integer = data<Int>(static_cast<int>(b))[i]; break;
         case DType::i32: integer = data<std::int32_t>(static_cast<int>(b))[i]; break;
+        case DType::u32: integer = data<std::uint32_t>(static_cast<int>(b))[i]; break;
+        case DType::i16: integer = data<std::int16_t>(static_cast<int>(b))[i]; break;
+        case DType::u16: integer = data<std::uint16_t>(static_cast<int>(b))[i]; break;
+        case DType::i8: integer = data<std::int8_t>(static_cast<int>(b))[i]; break;
         default: integer = data<std::uint8_t>(static_cast<int>(b))[i]; break;
       }
       const double tiny = dtype == DType::f64 ? 0x1p-1070 : 0x1p-145;

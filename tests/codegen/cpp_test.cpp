@@ -68,17 +68,21 @@ TEST_CASE("pointwise chains over each dtype at sizes around the lanes and the bl
   check_all(trials);
 }
 
+constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::i64, DType::u32, DType::i32,
+                                DType::u16, DType::i16, DType::i8,  DType::u8,  DType::boolean};
+
 TEST_CASE("every pointwise primitive of the table on its dtypes") {
   std::vector<Trial> trials;
   for (int number = 0; number < op_count; ++number) {
     const Op op = static_cast<Op>(number);
     const OpInfo& row = info(op);
     if (row.kind != OpKind::pointwise) continue;
-    for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean}) {
+    for (const DType dtype : all_dtypes) {
       const bool floats = row.dtypes == DTypeClass::floating || row.dtypes == DTypeClass::predicate;
       if (floats && !is_floating(dtype)) continue;
       if (row.dtypes == DTypeClass::arithmetic && dtype == DType::boolean) continue;
       if (row.dtypes == DTypeClass::bits && is_floating(dtype)) continue;
+      if (row.dtypes == DTypeClass::integers && !is_integer(dtype)) continue;
       KernelBuilder b(std::string("op_") + row.name + "_" + info(dtype).name);
       const Int n = 83;
       const Dim i = b.lanes(b.outer(n));
@@ -98,9 +102,10 @@ TEST_CASE("every pointwise primitive of the table on its dtypes") {
 
 TEST_CASE("casts between the dtypes") {
   std::vector<Trial> trials;
-  for (const DType from : {DType::f32, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean})
-    for (const DType to : {DType::f32, DType::f64, DType::i64, DType::i32, DType::u8, DType::boolean}) {
-      if (is_floating(from) && to == DType::u8) continue;  // negative numbers are out of range: the lanes' tests
+  for (const DType from : all_dtypes)
+    for (const DType to : all_dtypes) {
+      // Negative numbers are out of range: the lanes' tests.
+      if (is_floating(from) && is_integer(to) && integer_range(to).least == 0) continue;
       KernelBuilder b(std::string("cast_") + info(from).name + "_" + info(to).name);
       const Dim i = b.lanes(b.outer(37));
       b.store(b.output(to, 37), i, b.cast(to, b.load(b.input(from, 37), i)));

@@ -46,7 +46,9 @@ void apply(F f, long count, To* to, const From*... from) {
   }
 #define UNARIES(T)                                                                                              \
   {UNARY(T, exp), UNARY(T, expm1), UNARY(T, log), UNARY(T, log1p), UNARY(T, tanh), UNARY(T, sigmoid),           \
-   UNARY(T, erf), UNARY(T, sin), UNARY(T, cos), UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, reciprocal),          \
+   UNARY(T, erf), UNARY(T, sin), UNARY(T, cos), UNARY(T, exp2), UNARY(T, log2), UNARY(T, log10), UNARY(T, tan), UNARY(T, asin),        \
+   UNARY(T, acos), UNARY(T, atan), UNARY(T, sinh), UNARY(T, cosh), UNARY(T, asinh), UNARY(T, acosh),           \
+   UNARY(T, atanh), UNARY(T, erfc), UNARY(T, erfinv), UNARY(T, lgamma), UNARY(T, digamma), UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, reciprocal),          \
    UNARY(T, floor), UNARY(T, ceil), UNARY(T, round), UNARY(T, trunc), UNARY(T, abs), UNARY(T, sign),            \
    UNARY(T, relu), {nullptr, nullptr}}
 #define SHARED_BINARIES(T)                                                                                      \

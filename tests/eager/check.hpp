@@ -4,6 +4,7 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -19,8 +20,11 @@
 
 namespace weft::test {
 
-inline constexpr DType all_dtypes[] = {DType::boolean, DType::u8,   DType::i32, DType::i64,
-                                       DType::f16,     DType::bf16, DType::f32, DType::f64};
+inline constexpr DType all_dtypes[] = {
+#define WEFT_DTYPE(name, ...) DType::name,
+#include "weft/dtypes.def"
+#undef WEFT_DTYPE
+};
 
 inline std::string text(DType dtype) { return info(dtype).name; }
 
@@ -128,6 +132,7 @@ inline double ulp(DType dtype, double x) {
 struct Bound {
   double ulps = 0;
   std::vector<double> absolute = {};
+  double least = 0;  // allowed absolutely, where that is more
 };
 
 inline std::string difference(const Literal& got, const Literal& expected, const Bound& bound) {
@@ -140,7 +145,8 @@ inline std::string difference(const Literal& got, const Literal& expected, const
       return "element " + list(i) + "is " + list(got.integers[i]) + "expected " + list(expected.integers[i]);
   for (std::size_t i = 0; i < got.reals.size(); ++i) {
     double x = got.reals[i], y = expected.reals[i];
-    double allowed = bound.absolute.empty() ? bound.ulps * ulp(got.type.dtype, y) : bound.absolute[i];
+    double allowed =
+        bound.absolute.empty() ? std::max(bound.least, bound.ulps * ulp(got.type.dtype, y)) : bound.absolute[i];
     bool other_zero = x == 0 && y == 0 && bound.absolute.empty() && std::signbit(x) != std::signbit(y);
     bool same = (x != x && y != y) || x == y;
     bool near = std::isfinite(x) && std::isfinite(y) && std::fabs(x - y) <= allowed && allowed > 0;
@@ -190,7 +196,12 @@ class Values {
   }
   std::int64_t integer(DType dtype, bool specials) {
     if (dtype == DType::boolean) return below(2);
-    if (dtype == DType::u8) return below(256);
+    const auto [least, greatest] = integer_range(dtype);
+    if (greatest <= UINT16_MAX) {
+      const std::int64_t any = least + below(greatest - least + 1);
+      return specials && below(3) == 0 ? std::clamp<std::int64_t>(any, least, least + 3) : any;
+    }
+    if (dtype == DType::u32) return specials && below(3) == 0 ? greatest - below(3) : below(200);
     static const std::int64_t edges[] = {0, 1, -1, 2, -7, INT32_MAX, INT32_MIN};
     std::int64_t x = specials && below(3) == 0 ? edges[below(std::size(edges))] : below(200) - 100;
     if (specials && dtype == DType::i64 && below(6) == 0) x = below(2) ? INT64_MIN : INT64_MAX;

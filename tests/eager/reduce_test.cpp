@@ -34,6 +34,15 @@ Bound bound_of(const Reduction& reduction, const Reduce& axes, const Function& v
   DType dtype = expected.type.dtype;
   if (reduction.orders || !is_floating(dtype)) return {};
   double relative = ulp(dtype == DType::f64 ? DType::f64 : DType::f32, 1.0) / 2 * roundings;
+  // The reference's product of f64 rounds once an element, too.
+  if (reduction.op == Op::prod && dtype == DType::f64) {
+    Function counts = [&](std::span<const Tensor> x) {
+      const Tensor terms = view(x);
+      return record(Op::sum, {cast(terms == terms, DType::f64)}, axes, {}, {});
+    };
+    for (double count : reference_of(counts, std::span(&input, 1)).reals)
+      relative = std::max(relative, (roundings + count) * ulp(DType::f64, 1.0) / 2);
+  }
   Bound bound;
   if (reduction.op == Op::sum) {
     Literal wide = input;

@@ -1,5 +1,6 @@
 // PyTorch's promotion, written out: which dtype an operation computes in, for every pair of dtypes and every pair of
-// ranks (a tensor with axes, one without, a plain number). The tables are torch.result_type's.
+// ranks (a tensor with axes, one without, a plain number). The tables are torch.result_type's, and
+// numpy.promote_types' for u16 and u32 with other integers and bool, which PyTorch refuses.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -11,27 +12,47 @@ using namespace weft;
 
 namespace {
 
-constexpr DType boolean = DType::boolean, u8 = DType::u8, i32 = DType::i32, i64 = DType::i64, f16 = DType::f16,
-                bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64;
-constexpr DType dtypes[] = {boolean, u8, i32, i64, f16, bf16, f32, f64};  // rows and columns of the tables
+constexpr DType boolean = DType::boolean, u8 = DType::u8, i8 = DType::i8, i16 = DType::i16, u16 = DType::u16,
+                i32 = DType::i32, u32 = DType::u32, i64 = DType::i64, f16 = DType::f16, bf16 = DType::bf16,
+                f32 = DType::f32, f64 = DType::f64;
+constexpr DType dtypes[] = {boolean, u8,  i8,  i16,  u16, i32,
+                            u32,     i64, f16, bf16, f32, f64};  // rows and columns of the tables
 
 // Two operands of one rank group.
-constexpr DType equals[8][8] = {
-    {boolean, u8, i32, i64, f16, bf16, f32, f64}, {u8, u8, i32, i64, f16, bf16, f32, f64},
-    {i32, i32, i32, i64, f16, bf16, f32, f64},    {i64, i64, i64, i64, f16, bf16, f32, f64},
-    {f16, f16, f16, f16, f16, f32, f32, f64},     {bf16, bf16, bf16, bf16, f32, bf16, f32, f64},
-    {f32, f32, f32, f32, f32, f32, f32, f64},     {f64, f64, f64, f64, f64, f64, f64, f64},
+constexpr DType equals[12][12] = {
+    {boolean, u8, i8, i16, u16, i32, u32, i64, f16, bf16, f32, f64},
+    {u8, u8, i16, i16, u16, i32, u32, i64, f16, bf16, f32, f64},
+    {i8, i16, i8, i16, i32, i32, i64, i64, f16, bf16, f32, f64},
+    {i16, i16, i16, i16, i32, i32, i64, i64, f16, bf16, f32, f64},
+    {u16, u16, i32, i32, u16, i32, u32, i64, f16, bf16, f32, f64},
+    {i32, i32, i32, i32, i32, i32, i64, i64, f16, bf16, f32, f64},
+    {u32, u32, i64, i64, u32, i64, u32, i64, f16, bf16, f32, f64},
+    {i64, i64, i64, i64, i64, i64, i64, i64, f16, bf16, f32, f64},
+    {f16, f16, f16, f16, f16, f16, f16, f16, f16, f32, f32, f64},
+    {bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, f32, bf16, f32, f64},
+    {f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f64},
+    {f64, f64, f64, f64, f64, f64, f64, f64, f64, f64, f64, f64},
 };
 // A tensor with axes (row) and one without (column).
-constexpr DType over_scalar[8][8] = {
-    {boolean, u8, i32, i64, f16, bf16, f32, f64}, {u8, u8, u8, u8, f16, bf16, f32, f64},
-    {i32, i32, i32, i32, f16, bf16, f32, f64},    {i64, i64, i64, i64, f16, bf16, f32, f64},
-    {f16, f16, f16, f16, f16, f16, f16, f16},     {bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16},
-    {f32, f32, f32, f32, f32, f32, f32, f32},     {f64, f64, f64, f64, f64, f64, f64, f64},
+constexpr DType over_scalar[12][12] = {
+    {boolean, u8, i8, i16, u16, i32, u32, i64, f16, bf16, f32, f64},
+    {u8, u8, u8, u8, u8, u8, u8, u8, f16, bf16, f32, f64},
+    {i8, i8, i8, i8, i8, i8, i8, i8, f16, bf16, f32, f64},
+    {i16, i16, i16, i16, i16, i16, i16, i16, f16, bf16, f32, f64},
+    {u16, u16, u16, u16, u16, u16, u16, u16, f16, bf16, f32, f64},
+    {i32, i32, i32, i32, i32, i32, i32, i32, f16, bf16, f32, f64},
+    {u32, u32, u32, u32, u32, u32, u32, u32, f16, bf16, f32, f64},
+    {i64, i64, i64, i64, i64, i64, i64, i64, f16, bf16, f32, f64},
+    {f16, f16, f16, f16, f16, f16, f16, f16, f16, f16, f16, f16},
+    {bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16, bf16},
+    {f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32, f32},
+    {f64, f64, f64, f64, f64, f64, f64, f64, f64, f64, f64, f64},
 };
 // Any tensor (row) and a plain number: an integer, a floating one.
-constexpr DType over_number[8][2] = {{i64, f32}, {u8, f32},    {i32, f32}, {i64, f32},
-                                     {f16, f16}, {bf16, bf16}, {f32, f32}, {f64, f64}};
+constexpr DType over_number[12][2] = {
+    {i64, f32}, {u8, f32},  {i8, f32},  {i16, f32},   {u16, f32}, {i32, f32},
+    {u32, f32}, {i64, f32}, {f16, f16}, {bf16, bf16}, {f32, f32}, {f64, f64},
+};
 
 std::string text(DType dtype) { return info(dtype).name; }
 

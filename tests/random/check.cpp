@@ -45,6 +45,10 @@ Bytes encode(const Literal& value) {
     case DType::f64: encode_as<double>(value.reals, bytes); break;
     case DType::i64: encode_as<std::int64_t>(value.integers, bytes); break;
     case DType::i32: encode_as<std::int32_t>(value.integers, bytes); break;
+    case DType::u32: encode_as<std::uint32_t>(value.integers, bytes); break;
+    case DType::i16: encode_as<std::int16_t>(value.integers, bytes); break;
+    case DType::u16: encode_as<std::uint16_t>(value.integers, bytes); break;
+    case DType::i8: encode_as<std::int8_t>(value.integers, bytes); break;
     default: encode_as<std::uint8_t>(value.integers, bytes); break;
   }
   return bytes;
@@ -56,6 +60,10 @@ Literal decode(const Type& type, const Bytes& bytes) {
     case DType::f64: decode_as<double>(bytes, value.reals); break;
     case DType::i64: decode_as<std::int64_t>(bytes, value.integers); break;
     case DType::i32: decode_as<std::int32_t>(bytes, value.integers); break;
+    case DType::u32: decode_as<std::uint32_t>(bytes, value.integers); break;
+    case DType::i16: decode_as<std::int16_t>(bytes, value.integers); break;
+    case DType::u16: decode_as<std::uint16_t>(bytes, value.integers); break;
+    case DType::i8: decode_as<std::int8_t>(bytes, value.integers); break;
     default: decode_as<std::uint8_t>(bytes, value.integers); break;
   }
   return value;
@@ -78,7 +86,8 @@ Literal random_input(const ProgramInput& input, std::mt19937_64& random) {
     } else if (input.dtype == DType::boolean) {
       value.integers.push_back(static_cast<std::int64_t>(random() % 2));
     } else {
-      value.integers.push_back(static_cast<std::int64_t>(random() % 11) - (input.dtype == DType::u8 ? 0 : 5));
+      value.integers.push_back(static_cast<std::int64_t>(random() % 11) -
+                               (integer_range(input.dtype).least == 0 ? 0 : 5));
     }
   }
   return value;

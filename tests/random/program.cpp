@@ -45,7 +45,7 @@ Tensor pointwise_step(const Program& program, const Instruction& step, const std
   const OpInfo& row = info(step.op);
   std::vector<At> operands;
   std::vector<Tensor> kept;
-  kept.reserve(3);
+  kept.reserve(5);
   for (int i = 0; i < row.arity; ++i) {
     At x = as_operand(program, values, step.operands[static_cast<std::size_t>(i)]);
     bool condition = row.dtypes == DTypeClass::select && i == 0;
@@ -55,6 +55,9 @@ Tensor pointwise_step(const Program& program, const Instruction& step, const std
     } else if (x.tensor && x.tensor->dtype() == DType::boolean && row.dtypes != DTypeClass::bits &&
                row.dtypes != DTypeClass::select && row.dtypes != DTypeClass::comparison) {
       kept.push_back(cast(*x.tensor, DType::i64));
+    } else if (row.dtypes == DTypeClass::integers) {
+      const bool fits = x.tensor && is_integer(x.tensor->dtype());
+      kept.push_back(fits ? *x.tensor : cast(x.tensor ? *x.tensor == *x.tensor : values[0] == values[0], DType::i32));
     } else if (row.dtypes == DTypeClass::bits && x.tensor && is_floating(x.tensor->dtype())) {
       kept.push_back(*x.tensor > 0);
     } else if (row.dtypes == DTypeClass::bits && !x.tensor) {
@@ -69,7 +72,7 @@ Tensor pointwise_step(const Program& program, const Instruction& step, const std
     }
     operands.emplace_back(kept.back());
   }
-  bool divides = step.op == Op::floor_divide || step.op == Op::remainder;
+  bool divides = step.op == Op::floor_divide || step.op == Op::remainder || step.op == Op::fmod;
   if (divides && operands[1].tensor) {
     Tensor d = *operands[1].tensor;
     kept.push_back(is_floating(d.dtype()) ? where(abs(d) < 0.125, 1, d) : (d | 1));
@@ -78,6 +81,10 @@ Tensor pointwise_step(const Program& program, const Instruction& step, const std
   if (step.op == Op::pow && operands[1].tensor) {
     kept.push_back(clamp(*operands[1].tensor, 0, 3));
     operands[1] = At(kept.back());
+  }
+  if (step.op == Op::polygamma) {
+    kept.push_back(where(values[0] == 0, 2, 1));
+    operands[0] = At(kept.back());
   }
   // All literals: one becomes a tensor, so that there is something to broadcast to.
   if (std::none_of(operands.begin(), operands.end(), [](const At& x) { return x.tensor; })) operands[0] = At(values[0]);
@@ -156,8 +163,9 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
                   : number(step, 2) % 4 == 1 && rank > 1 ? Axes({0, rank - 1})
                                                          : Axes(axis);
       if (step.op == Op::prod)
-        from = is_floating(from.dtype()) ? tanh(from) * 0.25 + 1
-                                         : clamp(from, from.dtype() == DType::u8 ? 0 : -2, 2);  // far from underflow
+        from = is_floating(from.dtype())
+                   ? tanh(from) * 0.25 + 1
+                   : clamp(from, integer_range(from.dtype()).least == 0 ? 0 : -2, 2);  // far from underflow
       return step.op == Op::sum    ? sum(from, axes, keep)
              : step.op == Op::prod ? prod(from, axes, keep)
              : step.op == Op::amax ? amax(from, axes, keep)
@@ -222,8 +230,8 @@ Tensor apply(const Program& program, const Instruction& step, const std::vector<
   return result;
 }
 
-constexpr DType dtypes[] = {DType::f32, DType::f32, DType::f32, DType::f64,
-                            DType::i64, DType::i32, DType::u8,  DType::boolean};
+constexpr DType dtypes[] = {DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::i64,    DType::i32,
+                            DType::u32, DType::i16, DType::u16, DType::i8,  DType::u8,  DType::boolean};
 
 Op random_op(Random& random) {
   // Half pointwise, the rest shared by everything else that a program can say.

@@ -113,7 +113,7 @@ std::vector<Tensor> functions_of_constants() {
   std::vector<Tensor> results;
   for (int number = 0; number < op_count; ++number) {
     const OpInfo& row = info(static_cast<Op>(number));
-    const bool bits = row.dtypes == DTypeClass::bits,
+    const bool bits = row.dtypes == DTypeClass::bits || row.dtypes == DTypeClass::integers,
                floats = row.dtypes == DTypeClass::floating || row.dtypes == DTypeClass::predicate;
     if (row.kind != OpKind::pointwise || (is_floating(dtype_of<T>) ? bits : floats)) continue;
     for (std::size_t first = 0; first < count; ++first) {

@@ -47,6 +47,7 @@ bool takes(const OpInfo& row, DType dtype) {
     case DTypeClass::floating:
     case DTypeClass::predicate: return is_floating(dtype);
     case DTypeClass::bits: return !is_floating(dtype);
+    case DTypeClass::integers: return is_integer(dtype);
     default: return true;
   }
 }
@@ -137,6 +138,9 @@ Bound bound_of(Op op, DType dtype) {
   const bool function = op == Op::pow || (info(op).dtypes == DTypeClass::floating && op != Op::div && op != Op::sqrt &&
                                           op != Op::reciprocal);
   if (!function || !is_floating(dtype)) return {};
+  // Sums of terms that cancel.
+  if (dtype == DType::f64 && (op == Op::lgamma || op == Op::digamma || op == Op::polygamma)) return {0x1p-47, 0x1p-49};
+  if (dtype == DType::f64 && (op == Op::tan || op == Op::erfc)) return {6 * 0x1p-52, 0x1p-1074};
   return dtype == DType::f64 ? Bound{4 * 0x1p-52, 0x1p-1074} : Bound{4 * 0x1p-23, 0x1p-149};
 }
 // Sums move by their order, each of at most 130 steps by a rounding of at most the largest number of the result.

@@ -11,7 +11,7 @@
 namespace weft {
 namespace detail {
 
-enum class ScalarClass : std::uint8_t { arithmetic, floating, comparison, bits, predicate, select };
+enum class ScalarClass : std::uint8_t { arithmetic, floating, comparison, bits, integers, predicate, select };
 inline constexpr ScalarClass scalar_classes[] = {
 #define WEFT_POINTWISE(name, arity, dtypes, ...) ScalarClass::dtypes,
 #include "weft/ops.def"
@@ -175,6 +175,7 @@ constexpr Sym scalar_apply(ScalarOp op, Sym a, Sym b = 0, Sym c = 0) {
       entry.kind = booleans ? ScalarKind::boolean : ScalarKind::number;
       break;
     }
+    case ScalarClass::integers:
     case ScalarClass::arithmetic:
       if (all_boolean) scalar_error("arithmetic on bools alone in a scalar expression: use & | ^ ~ or where");
       entry.kind = ScalarKind::number;

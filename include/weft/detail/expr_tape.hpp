@@ -40,8 +40,9 @@ struct ScalarTape {
       if (entry.op < ScalarOp::argument) {
         for (int k = 0; k < scalar_arities[static_cast<int>(entry.op)]; ++k)
           entry.operands[k] = place[entry.operands[k]];
-        bool bits = scalar_classes[static_cast<int>(entry.op)] == ScalarClass::bits;
-        typed = typed && !(bits && entry.kind != ScalarKind::boolean);
+        const ScalarClass dtypes = scalar_classes[static_cast<int>(entry.op)];
+        typed = typed && dtypes != ScalarClass::integers &&
+                !(dtypes == ScalarClass::bits && entry.kind != ScalarKind::boolean);
       }
       place[i] = static_cast<std::uint16_t>(kept);
       entries[kept++] = entry;

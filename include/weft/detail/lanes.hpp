@@ -19,6 +19,7 @@ inline namespace baseline {
 #include "weft/detail/lanes_functions.inc"
 #include "weft/detail/lanes_math.inc"
 #include "weft/detail/lanes_trig.inc"
+#include "weft/detail/lanes_special.inc"
 #include "weft/detail/lanes_power.inc"
 #include "weft/detail/lanes_random.inc"
 #include "weft/detail/reduce_chunks.inc"
@@ -31,5 +32,6 @@ inline namespace baseline {
 #undef WEFT_INLINE
 #undef WEFT_FRIEND
 #undef WEFT_SPLIT
+#undef WEFT_FLOATS_THROUGH_DOUBLE
 #undef WEFT_ALL16
 #undef WEFT_ALL8
