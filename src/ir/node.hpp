@@ -82,9 +82,9 @@ struct Node : detail::NodeHeader {
     std::vector<Storage*> storages;  // of outputs 1, 2, ...: empty until evaluated
     std::vector<std::shared_ptr<const Graph>> bodies;
     std::shared_ptr<const Callee> callee;  // call: whose body it is, where calls share it
-    std::vector<SizeMark> marks;
     // scan: a body whose results its own begin with, over the same inputs (passes/loops.hpp).
     std::shared_ptr<const Graph> extends = {};
+    std::vector<SizeMark> marks = {};
   };
   std::unique_ptr<More> more;
 

@@ -1,5 +1,5 @@
-// Elementwise composites: values and gradients as PyTorch gives them (functions_golden.inc), eager and compiled; what is
-// special of each; what they refuse.
+// Elementwise composites: values and gradients as PyTorch gives them (functions_golden.inc), eager and compiled; what
+// is special of each; what they refuse.
 #include <cmath>
 #include <string>
 #include <tuple>
