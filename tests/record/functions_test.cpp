@@ -1,5 +1,5 @@
-// Elementwise composites: values and gradients as PyTorch gives them (functions_golden.inc), eager and compiled; what is
-// special of each; what they refuse.
+// Elementwise composites: values and gradients as PyTorch gives them (functions_golden.inc), eager and compiled; what
+// is special of each; what they refuse.
 #include <cmath>
 #include <string>
 #include <tuple>
@@ -46,19 +46,199 @@ void check_near(const Numbers& got, const Numbers& expected, double bound, bool 
 
 using Two = std::tuple<Tensor, Tensor>;
 
+// Of all rows: values and gradients, one behind the other.
 template <class F>
-void check_one(F f, const Numbers& values, const Numbers& slopes) {
-  const auto both = [](const Tensor& x) {
-    return std::tuple(F()(x), grad([](const Tensor& v) { return sum(F()(v)); }, x));
-  };
-  static_cast<void>(f);
-  for (const bool compiled : {false, true}) {
-    CAPTURE(compiled);
-    const Tensor x = tensor_of(WEFT_GOLDEN_POINTS_OF(), DType::f64);
-    const auto [y, dx] = compiled ? compile(both)(x) : both(x);
-    check_near(numbers_of(y), values, 1e-14, false);
-    check_near(numbers_of(dx), slopes, 1e-14, true);
+void put_one(F, const Tensor& x, std::vector<Tensor>& results) {
+  results.push_back(F()(x));
+  results.push_back(grad([](const Tensor& v) { return sum(F()(v)); }, x));
+}
+template <class F>
+void put_two(F, const Tensor& a, const Tensor& b, std::vector<Tensor>& results) {
+  results.push_back(F()(a, b));
+  auto [da, db] = grad([](const Two& v) { return sum(F()(get<0>(v), get<1>(v))); }, Two(a, b));
+  results.push_back(da);
+  results.push_back(db);
+}
+
+std::vector<Tensor> all_of_one(const Tensor& x) {
+  std::vector<Tensor> results;
+#define WEFT_GOLDEN_ONE(f, ...) put_one([](const Tensor& x) -> Tensor { return f; }, x, results);
+#define WEFT_GOLDEN_TWO(...)
+#include "tests/record/functions_golden.inc"
+#undef WEFT_GOLDEN_ONE
+#undef WEFT_GOLDEN_TWO
+  return results;
+}
+std::vector<Tensor> all_of_two(const Tensor& a, const Tensor& b) {
+  std::vector<Tensor> results;
+#define WEFT_GOLDEN_ONE(...)
+#define WEFT_GOLDEN_TWO(f, ...) put_two([](const Tensor& a, const Tensor& b) -> Tensor { return f; }, a, b, results);
+#include "tests/record/functions_golden.inc"
+#undef WEFT_GOLDEN_ONE
+#undef WEFT_GOLDEN_TWO
+  return results;
+}
+
+struct Row {
+  std::string name;
+  Numbers expected;
+  bool is_gradient;
+};
+const Row rows_of_one[] = {
+#define WEFT_GOLDEN_ONE(f, y, dx) {#f, Numbers y, false}, {#f, Numbers dx, true},
+#define WEFT_GOLDEN_TWO(...)
+#include "tests/record/functions_golden.inc"
+#undef WEFT_GOLDEN_ONE
+#undef WEFT_GOLDEN_TWO
+};
+const Row rows_of_two[] = {
+#define WEFT_GOLDEN_ONE(...)
+#define WEFT_GOLDEN_TWO(f, y, da, db) {#f, Numbers y, false}, {#f, Numbers da, true}, {#f, Numbers db, true},
+#include "tests/record/functions_golden.inc"
+#undef WEFT_GOLDEN_ONE
+#undef WEFT_GOLDEN_TWO
+};
+
+template <std::size_t N>
+void check_rows(const Row (&rows)[N], const std::vector<Tensor>& results, double bound) {
+  REQUIRE(results.size() == N);
+  for (std::size_t i = 0; i < N; ++i) {
+    CAPTURE(rows[i].name);
+    CAPTURE(rows[i].is_gradient);
+    check_near(numbers_of(results[i]), rows[i].expected, bound, rows[i].is_gradient);
   }
 }
 
+const Numbers points WEFT_GOLDEN_POINTS, left WEFT_GOLDEN_LEFT, right WEFT_GOLDEN_RIGHT;
+
 }  // namespace
+
+TEST_CASE("values and gradients are PyTorch's in f64, eager and compiled") {
+  const Tensor x = tensor_of(points, DType::f64), a = tensor_of(left, DType::f64), b = tensor_of(right, DType::f64);
+  const CompileOptions options{.on_compile_error = OnFailure::raise};
+  check_rows(rows_of_one, all_of_one(x), 1e-14);
+  check_rows(rows_of_one, compile(all_of_one, options)(x), 1e-14);
+  check_rows(rows_of_two, all_of_two(a, b), 1e-14);
+  check_rows(rows_of_two, compile(all_of_two, options)(a, b), 1e-14);
+}
+
+// Ordinary points: the constants of f32 and the infinities of f64 are others.
+TEST_CASE("16-bit floats are computed in f32 and rounded once; integers become f32") {
+  const Tensor x = tensor_of({-3, -1, -0.5, 0, 0.25, 0.5, 2, 5}, DType::f32),
+               other = tensor_of({1, 2, 3, 4, -1, -2, -3, 5}, DType::f32);
+  for (const DType half : {DType::f16, DType::bf16}) {
+    CAPTURE(std::string(info(half).name));
+    const auto check_half = [&](auto f) {
+      const Tensor y = f(cast(x, half));
+      CHECK(y.dtype() == half);
+      CHECK(numbers_of(y) == numbers_of(cast(f(x), half)));
+    };
+    check_half([](const Tensor& x) { return mish(x); });
+    check_half([](const Tensor& x) { return selu(x); });
+    check_half([](const Tensor& x) { return softplus(x); });
+    check_half([](const Tensor& x) { return log_sigmoid(x); });
+    check_half([](const Tensor& x) { return tanhshrink(x); });
+    check_half([&](const Tensor& x) { return hypot(x, cast(other, x.dtype())); });
+    check_half([&](const Tensor& x) { return logaddexp(x, cast(other, x.dtype())); });
+  }
+  CHECK(elu(tensor_of({-1, 2}, DType::i64)).dtype() == DType::f32);
+  CHECK(nn::relu6(tensor_of({-1, 7}, DType::u8)).dtype() == DType::f32);
+  CHECK(numbers_of(hypot(tensor_of({3}, DType::i32), tensor_of({4}, DType::i8))) == Numbers{5});
+  CHECK(fmax(tensor_of({3}, DType::i16), 4).dtype() == DType::i16);
+}
+
+TEST_CASE("nothing overflows on the way") {
+  const Tensor big = tensor_of({1e30, -1e30, 1e-30}, DType::f32);
+  CHECK(numbers_of(hypot(big, big) / big)[0] == doctest::Approx(std::sqrt(2.0)));
+  CHECK(numbers_of(hypot(big, big) / big)[2] == doctest::Approx(std::sqrt(2.0)));
+  CHECK(numbers_of(logaddexp(big, big))[0] == doctest::Approx(1e30));
+  const Tensor slope = grad([](const Tensor& v) { return sum(hypot(v, v * 0.5)); }, big);
+  CHECK(numbers_of(slope)[0] == doctest::Approx(1.25 / std::sqrt(1.25)));
+  const double infinity = INFINITY;
+  const Tensor a = tensor_of({infinity, -infinity, infinity}, DType::f64),
+               b = tensor_of({infinity, -infinity, -infinity}, DType::f64);
+  CHECK(numbers_of(logaddexp(a, b)) == Numbers{infinity, -infinity, infinity});
+  CHECK(numbers_of(logaddexp2(a, b)) == Numbers{infinity, -infinity, infinity});
+  CHECK(numbers_of(hypot(a, b)) == Numbers{infinity, infinity, infinity});
+}
+
+TEST_CASE("xlogy is 0 where x is 0, whatever the logarithm") {
+  const Tensor x = tensor_of({0, 0, 0, 2, 0}, DType::f64), y = tensor_of({0, -1, INFINITY, 3, NAN}, DType::f64);
+  const Numbers got = numbers_of(xlogy(x, y));
+  CHECK(Numbers(got.begin(), got.begin() + 3) == Numbers{0, 0, 0});
+  CHECK(got[3] == doctest::Approx(2 * std::log(3.0)));
+  CHECK(std::isnan(got[4]));
+}
+
+TEST_CASE("isinf, signbit, heaviside, isclose, allclose") {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    CAPTURE(std::string(info(dtype).name));
+    const Tensor x = tensor_of({-INFINITY, -2, -0.0, 0, 3, INFINITY, NAN}, dtype);
+    CHECK(numbers_of(isinf(x)) == Numbers{1, 0, 0, 0, 0, 1, 0});
+    CHECK(numbers_of(signbit(x)) == Numbers{1, 1, 1, 0, 0, 0, 0});
+    CHECK(numbers_of(heaviside(x, 0.5)) == Numbers{0, 0, 0.5, 0.5, 1, 1, 0});
+    CHECK(heaviside(x, 0.5).dtype() == dtype);
+    CHECK(numbers_of(nan_to_num(x, 1, 2, 3)) == Numbers{3, -2, -0.0, 0, 3, 2, 1});
+    CHECK(std::isfinite(numbers_of(nan_to_num(x))[0]));
+    CHECK(numbers_of(isclose(x, x)) == Numbers{1, 1, 1, 1, 1, 1, 0});
+    CHECK(numbers_of(isclose(x, x, {.equal_nan = true})) == Numbers{1, 1, 1, 1, 1, 1, 1});
+    CHECK(numbers_of(isclose(x, -x)) == Numbers{0, 0, 1, 1, 0, 0, 0});
+    CHECK(numbers_of(isclose(x, x * 1.25, {.rtol = 0.25})) == Numbers{1, 1, 1, 1, 1, 1, 0});
+  }
+  CHECK(numbers_of(signbit(tensor_of({-1, 0, 1}, DType::i8))) == Numbers{1, 0, 0});
+  CHECK(numbers_of(isinf(tensor_of({-1, 0, 1}, DType::i64))) == Numbers{0, 0, 0});
+  CHECK(numbers_of(isclose(tensor_of({1, 2}, DType::u8), tensor_of({1, 3}, DType::u8))) == Numbers{1, 0});
+  CHECK(numbers_of(isclose(tensor_of({0}, DType::u8), tensor_of({1}, DType::u8), {.atol = 1})) == Numbers{1});
+  CHECK(allclose(ones({2, 3}), ones({3}) + 1e-7).item<bool>());
+  CHECK_FALSE(allclose(ones({2, 3}), from_list({1.f, 1.f, 2.f})).item<bool>());
+}
+
+TEST_CASE("prelu takes one weight, or one a channel") {
+  const Tensor x = reshape(arange(12, DType::f32) - 6.0, {2, 3, 2});
+  const Numbers all = numbers_of(prelu(x, from_list({0.5f, 0.f, 2.f})));
+  CHECK(all == Numbers{-3, -2.5, 0, 0, -4, -2, 0, 1, 2, 3, 4, 5});
+  CHECK(numbers_of(prelu(x, from_list({0.5f}))) == numbers_of(prelu(x, 0.5)));
+  CHECK(numbers_of(prelu(x, 0.5))[0] == -3);
+  const Tensor slope = grad([&](const Tensor& weight) { return sum(prelu(x, weight)); }, ones({3}));
+  CHECK(numbers_of(slope) == Numbers{-11, -7, -3});
+  refused([&] { return prelu(x, ones({2})); }, "[prelu] the weight is one number, or has the size of axis 1");
+}
+
+TEST_CASE("the shifts wrap; a count out of range leaves no bits but the sign's") {
+  for (const DType dtype : {DType::i8, DType::i16, DType::i32, DType::i64}) {
+    CAPTURE(std::string(info(dtype).name));
+    const double bits = static_cast<double>(8 * storage_bytes(dtype, 1));
+    const Tensor x = tensor_of({1, -1, 3, -8, 5}, dtype), by = tensor_of({2, -1, bits - 1, 1, bits}, dtype);
+    const double least = -std::ldexp(1.0, static_cast<int>(bits) - 1);
+    CHECK(numbers_of(x << by) == Numbers{4, 0, least, -16, 0});
+    CHECK(numbers_of(x >> by) == Numbers{0, -1, 0, -4, 0});
+    CHECK((x << 1).dtype() == dtype);
+  }
+  CHECK(numbers_of(tensor_of({200, 1}, DType::u8) << tensor_of({1, 9}, DType::u8)) == Numbers{144, 0});
+  CHECK(numbers_of(tensor_of({4294967295.0, 1}, DType::u32) >> 31) == Numbers{1, 0});
+  refused([] { return bitwise_left_shift(ones({2}), 1); }, "[bitwise_left_shift] needs integers: f32[2]");
+  refused([] { return full({2}, 1, {DType::boolean}) >> full({2}, 1, {DType::boolean}); },
+          "[bitwise_right_shift] needs integers: bool[2]");
+}
+
+TEST_CASE("refusals say what is wrong at the user's line") {
+  const Tensor x = ones({2});
+  refused([&] { return celu(x, 0); }, "[celu] alpha is 0");
+  refused([&] { return hardtanh(x, 2, 1); }, "[hardtanh] low 2 is above high 1");
+  refused([&] { return softshrink(x, -1); }, "[softshrink] lambda is -1, it must be 0 or more");
+  refused([&] { return isclose(x, x, {.rtol = -1}); }, "[isclose] rtol -1 and atol");
+  refused([&] { return hypot(x, ones({3})); }, "[hypot] shapes do not broadcast");
+  refused([&] { return fmod(x < 0, x < 1); }, "[fmod] is not defined on bool");
+}
+
+TEST_CASE("literals fit the narrow integers, or are errors") {
+  refused([] { return full({2}, 1, {DType::i8}) + 128; }, "[add] 128 does not fit into i8, which holds -128 to 127");
+  refused([] { return full({2}, 1, {DType::i16}) * 40000; }, "[mul] 40000 does not fit into i16");
+  refused([] { return full({2}, 1, {DType::u16}) - 65536; },
+          "[sub] 65536 does not fit into u16, which holds 0 to 65535");
+  refused([] { return full({2}, -1, {DType::u32}); }, "[full] -1 does not fit into u32, which holds 0 to 4294967295");
+  CHECK(numbers_of(full({1}, 127, {DType::i8}) + 1) == Numbers{-128});
+  CHECK(numbers_of(full({1}, 65535, {DType::u16}) + 1) == Numbers{0});
+  CHECK(numbers_of(full({1}, 4294967295.0, {DType::u32}) * 2) == Numbers{4294967294.0});
+  CHECK(numbers_of(full({1}, 0, {DType::u32}) - 1) == Numbers{4294967295.0});
+}
