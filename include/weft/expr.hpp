@@ -1,7 +1,7 @@
 // Scalar expressions: a function of numbers, written once, applied to every element of tensors.
 //
-//   constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
-//   Tensor y = mish(x);
+//   constexpr auto swish2 = elementwise([](auto x) { return x * sigmoid(2 * x); });
+//   Tensor y = swish2(x);
 //
 // The lambda is called on Syms. Its type gives the graph (inside a trace: the primitives of weft/ops.def, recorded at
 // the user's line), the host kernel (outside: one pass over memory, compiled with the program), and the derivative

@@ -391,9 +391,10 @@ Tensor from_list(std::initializer_list<T>, Sizes = {}, Loc = Loc::current()) {
 }
 template <class T>
 Tensor detail::refuse_elements() {
-  static_assert(!sizeof(T),
-                "weft: a tensor is made of bool, std::uint8_t, std::int32_t, std::int64_t, float16, bfloat16, float or "
-                "double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
+  static_assert(
+      !sizeof(T),
+      "weft: a tensor is made of bool, integers of 8 to 64 bits but for std::uint64_t, float16, bfloat16, float "
+      "or double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
   return {};
 }
 // Data from host memory inside a traced function: the value is part of the compiled graph.

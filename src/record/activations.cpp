@@ -83,8 +83,10 @@ Tensor hardsigmoid(At x) {
   });
 }
 Tensor hardswish(At x) {
-  return activation("hardswish", x, 0,
-                    [](const Tensor& x) { return where(x < 3, where(x <= -3, x * 0, x * (x + 3) / 6), x); });
+  return activation("hardswish", x, 0, [](const Tensor& x) {
+    const Tensor inside = where((x > -3) & (x < 3), x, 0);
+    return where(x < 3, where(x <= -3, x * 0, inside * (inside + 3) / 6), x);
+  });
 }
 Tensor mish(At x) {
   return activation("mish", x, 0, [](const Tensor& x) { return x * tanh(plain_softplus(x)); });

@@ -100,9 +100,9 @@ Tensor logit(At x, double eps) {
   return in_wide(resolve(x, "logit"), [eps](const Tensor& given) {
     Tensor p = given;
     if (eps >= 0) p = where(p < eps, eps, where(p > 1 - eps, 1 - eps, p));
+    p = where((p < 0) | (p > 1), std::numeric_limits<double>::quiet_NaN(), p);
     const Tensor centered = p * 2 - 1, near = abs(centered) < 0.5;
-    const Tensor value = where(near, atanh(where(near, centered, 0)) * 2, log(p) - log1p(-p));
-    return where((p < 0) | (p > 1), p * std::numeric_limits<double>::quiet_NaN(), value);
+    return where(near, atanh(where(near, centered, 0)) * 2, log(p) - log1p(-p));
   });
 }
 

@@ -7,7 +7,7 @@
 
 using namespace weft;
 
-Tensor values(const Tensor& x) { return softplus(x) + 3 * log_sigmoid(x); }
+Tensor values(const Tensor& x) { return log1pexp(x) + 3 * log_logistic(x); }
 Tensor slopes(const Tensor& x) {
   return grad([](const Tensor& v) { return sum(values(v)); }, x);
 }

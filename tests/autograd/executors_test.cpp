@@ -74,10 +74,10 @@ TEST_CASE("first and second derivatives of every primitive: eager = compiled = r
 }
 
 TEST_CASE("a user's scalar expression has its gradient, eagerly and compiled") {
-  static constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
-  auto slope = [](const Tensor& x) { return grad([](const Tensor& v) { return sum(mish(v)); }, x); };
+  static constexpr auto own_mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
+  auto slope = [](const Tensor& x) { return grad([](const Tensor& v) { return sum(own_mish(v)); }, x); };
   auto curvature = [](const Tensor& x) {
-    return grad([](const Tensor& v) { return sum(grad([](const Tensor& w) { return sum(mish(w)); }, v)); }, x);
+    return grad([](const Tensor& v) { return sum(grad([](const Tensor& w) { return sum(own_mish(w)); }, v)); }, x);
   };
   auto compiled = compile(slope);
   Tensor x = from_list<double>({-2, -0.5, 0, 1, 3});

@@ -3,4 +3,4 @@
 
 #include "weft/tensor.hpp"
 
-weft::Tensor made(const std::vector<unsigned>& numbers) { return weft::from_span(numbers, {2}); }
+weft::Tensor made(const std::vector<unsigned long>& numbers) { return weft::from_span(numbers, {2}); }

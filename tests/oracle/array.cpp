@@ -81,12 +81,11 @@ double round_to(DType dtype, Wide value) {
 }
 
 std::int64_t wrap(DType dtype, Integer value) {
-  switch (dtype) {
-    case DType::boolean: return value != 0;
-    case DType::u8: return static_cast<std::uint8_t>(value);
-    case DType::i32: return static_cast<std::int32_t>(static_cast<std::uint32_t>(value));
-    default: return static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
-  }
+  if (dtype == DType::boolean) return value != 0;
+  const Integer count = Integer{1} << info(dtype).bits;
+  Integer rest = value % count;
+  if (rest < 0) rest += count;
+  return static_cast<std::int64_t>(is_signed(dtype) && rest >= count / 2 ? rest - count : rest);
 }
 
 Perturbation& perturbation() {

@@ -62,6 +62,8 @@ std::string to_string(const Array& array);  // f32[2,3]
 double round_to(DType dtype, Wide value);
 // An integer as the dtype keeps it: it wraps.
 std::int64_t wrap(DType dtype, Integer value);
+// Of an integer: i8 to i64, not u8 to u32.
+inline bool is_signed(DType dtype) { return weft::info(dtype).name[0] == 'i'; }
 double largest(DType dtype);
 double spacing(DType dtype, double at);  // between neighbours there
 int precision(DType dtype);              // bits of the significand

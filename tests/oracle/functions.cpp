@@ -71,7 +71,8 @@ const std::vector<Function>& functions() {
   static const std::vector<Function> table = {
       UNARY(neg, 2), UNARY(abs, 2), UNARY(sign, 1), UNARY(relu, 2), UNARY(floor, 1), UNARY(ceil, 1), UNARY(round, 1),
       UNARY(exp, 2), UNARY(expm1, 1), UNARY(log, 1), UNARY(log1p, 1), UNARY(sqrt, 2), UNARY(rsqrt, 1),
-      UNARY(reciprocal, 1), UNARY(sin, 1), UNARY(cos, 1), UNARY(tanh, 2), UNARY(erf, 1), UNARY(sigmoid, 2),
+      UNARY(trunc, 1), UNARY(exp2, 1), UNARY(log2, 1), UNARY(log10, 1), UNARY(atan, 1), UNARY(sinh, 1), UNARY(cosh, 1),
+      UNARY(asinh, 1), UNARY(erfc, 1), UNARY(reciprocal, 1), UNARY(sin, 1), UNARY(cos, 1), UNARY(tanh, 2), UNARY(erf, 1), UNARY(sigmoid, 2),
       UNARY(isnan, 1), UNARY(isfinite, 1), UNARY(bitwise_not, 1), UNARY(square, 2), UNARY(silu, 1), OPERATOR(+, 6),
       OPERATOR(-, 5), OPERATOR(*, 6), OPERATOR(/, 4), OPERATOR(%, 1), OPERATOR(==, 1), OPERATOR(!=, 1),
       OPERATOR(<, 2), OPERATOR(<=, 1), OPERATOR(>, 1), OPERATOR(>=, 1), OPERATOR(&, 1), OPERATOR(|, 1),

@@ -52,7 +52,8 @@ struct Maker {
     return sizes;
   }
   DType any_dtype() {
-    return any({DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean});
+    return any({DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::i8,
+                DType::i16, DType::u16, DType::u32, DType::boolean});
   }
   const Array& value(int i) const { return values[static_cast<std::size_t>(i)]; }
   Argument argument(int i) const { return {Argument::Kind::value, i, 0, 0}; }
@@ -85,8 +86,8 @@ struct Maker {
     if (dtype == DType::boolean && one_in(2)) return {Argument::Kind::boolean, 0, 0, below(2)};
     if (weft::is_floating(dtype) ? one_in(3) : !one_in(4)) {
       made.kind = Argument::Kind::whole;
-      made.whole =
-          dtype == DType::u8 ? any<std::int64_t>({0, 1, 2, 3, 7, 200}) : any<std::int64_t>({0, 1, 2, 3, -1, -2, 5});
+      made.whole = weft::is_integer(dtype) && !is_signed(dtype) ? any<std::int64_t>({0, 1, 2, 3, 7, 200})
+                                                                : any<std::int64_t>({0, 1, 2, 3, -1, -2, 5});
       if (dtype == DType::u8 && one_in(8)) made.whole = any<std::int64_t>({255, 256, 300, -1, 1ll << 40});
       if (dtype == DType::i32 && one_in(8)) made.whole = any<std::int64_t>({INT32_MAX, INT32_MIN, 1ll << 40});
       if (dtype == DType::i64 && one_in(8)) made.whole = any<std::int64_t>({INT64_MAX, INT64_MIN, 1ll << 40});
@@ -104,7 +105,7 @@ struct Maker {
   void add_input() {
     Input input;
     input.dtype = any({DType::f32, DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32,
-                       DType::u8, DType::boolean});
+                       DType::u8, DType::i8, DType::i16, DType::u16, DType::u32, DType::boolean});
     if (program.derivative && !one_in(4))
       input.dtype = any({DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
     if (std::getenv("WEFT_ORACLE_FALLBACK") && !one_in(4)) input.dtype = any({DType::f16, DType::bf16});
@@ -224,8 +225,8 @@ struct Maker {
       return true;
     }
     if (shape == "cast") {
-      call.dtype =
-          any({DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean});
+      call.dtype = any({DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::i8,
+                        DType::i16, DType::u16, DType::u32, DType::boolean});
       if (name == "bitcast") {
         if (value(first)->dtype == DType::boolean || call.dtype == DType::boolean || program.derivative) return false;
         return weft::info(value(first)->dtype).bits == weft::info(call.dtype).bits;

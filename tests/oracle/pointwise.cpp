@@ -18,7 +18,12 @@ DType wider(DType a, DType b) {
   if (a == b) return a;
   if (info(a).kind != info(b).kind) return info(a).kind < info(b).kind ? b : a;
   if ((a == DType::f16 && b == DType::bf16) || (a == DType::bf16 && b == DType::f16)) return DType::f32;
-  return info(a).bits < info(b).bits || b == DType::f64 ? b : a;
+  if (!weft::is_integer(a) || is_signed(a) == is_signed(b))
+    return info(a).bits < info(b).bits || b == DType::f64 ? b : a;
+  // The least signed integer that holds both.
+  const int plain = info(is_signed(a) ? b : a).bits, with_sign = info(is_signed(a) ? a : b).bits;
+  const int bits = std::max(with_sign, 2 * plain);
+  return bits == 16 ? DType::i16 : bits == 32 ? DType::i32 : DType::i64;
 }
 Shape broadcast(const std::string& name, const Shape& a, const Shape& b) {
   Shape shape(std::max(a.size(), b.size()));
@@ -56,8 +61,9 @@ Array cast(const Array& x, DType dtype) {
       } else if (dtype == DType::boolean) {
         y.data->integers[i] = from != 0;
       } else {
-        const double low = dtype == DType::u8 ? 0 : dtype == DType::i32 ? -0x1p31 : -0x1p63;
-        const Integer high = dtype == DType::u8 ? 255 : dtype == DType::i32 ? INT32_MAX : INT64_MAX;
+        const int digits = info(dtype).bits - is_signed(dtype);
+        const double low = is_signed(dtype) ? -std::ldexp(1.0, digits) : 0;
+        const Integer high = (Integer{1} << digits) - 1;
         y.data->integers[i] = from != from                        ? 0
                               : from <= low                       ? static_cast<std::int64_t>(low)
                               : from >= static_cast<double>(high) ? static_cast<std::int64_t>(high)
@@ -102,7 +108,8 @@ Array bitcast(const Array& x, DType dtype) {
   };
   for (std::size_t i = 0; i < static_cast<std::size_t>(x.count()); ++i) {
     const std::uint64_t bits =
-        x.floating() ? bits_of(x->dtype, x->reals[i]) : static_cast<std::uint64_t>(x->integers[i]);
+        x.floating() ? bits_of(x->dtype, x->reals[i])
+                     : static_cast<std::uint64_t>(x->integers[i]) & ~std::uint64_t{0} >> (64 - info(dtype).bits);
     if (y.floating())
       y.data->reals[i] = value_of(dtype, bits);
     else if (x.floating() && x->reals[i] != x->reals[i])
@@ -167,6 +174,7 @@ const std::map<std::string, Unary>& unary_table() {
       {"floor", {arithmetic, Unary::exact, [](Wide x) { return std::floor(x); }, same, no_slope}},
       {"ceil", {arithmetic, Unary::exact, [](Wide x) { return std::ceil(x); }, same, no_slope}},
       {"round", {arithmetic, Unary::exact, [](Wide x) { return std::nearbyint(x); }, same, no_slope}},
+      {"trunc", {arithmetic, Unary::exact, [](Wide x) { return std::trunc(x); }, same, no_slope}},
       {"exp",
        {floating, Unary::several, [](Wide x) { return std::exp(x); }, nullptr,
         [](const Array&, const Array& y, const Array& g) { return b("mul", g, y); }}},
@@ -203,6 +211,40 @@ const std::map<std::string, Unary>& unary_table() {
        {floating, Unary::several, [](Wide x) { return std::erf(x); }, nullptr,
         [](const Array& x, const Array&, const Array& g) {
           return b("mul", b("mul", g, lit(1.1283791670955126)), u("exp", u("neg", b("mul", x, x))));
+        }}},
+      {"exp2",
+       {floating, Unary::several, [](Wide x) { return std::exp2(x); }, nullptr,
+        [](const Array&, const Array& y, const Array& g) {
+          return b("mul", b("mul", g, y), lit(0.69314718055994531));
+        }}},
+      {"log2",
+       {floating, Unary::several, [](Wide x) { return std::log2(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) {
+          return b("div", g, b("mul", x, lit(0.69314718055994531)));
+        }}},
+      {"log10",
+       {floating, Unary::several, [](Wide x) { return std::log10(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) {
+          return b("div", g, b("mul", x, lit(2.3025850929940457)));
+        }}},
+      {"atan",
+       {floating, Unary::several, [](Wide x) { return std::atan(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) { return b("div", g, b("add", b("mul", x, x), lit(1))); }}},
+      {"sinh",
+       {floating, Unary::several, [](Wide x) { return std::sinh(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) { return b("mul", g, u("cosh", x)); }}},
+      {"cosh",
+       {floating, Unary::several, [](Wide x) { return std::cosh(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) { return b("mul", g, u("sinh", x)); }}},
+      {"asinh",
+       {floating, Unary::several, [](Wide x) { return std::asinh(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) {
+          return b("mul", g, u("rsqrt", b("add", b("mul", x, x), lit(1))));
+        }}},
+      {"erfc",
+       {floating, Unary::several, [](Wide x) { return std::erfc(x); }, nullptr,
+        [](const Array& x, const Array&, const Array& g) {
+          return b("mul", b("mul", g, lit(-1.1283791670955126)), u("exp", u("neg", b("mul", x, x))));
         }}},
       {"sigmoid",
        {floating, Unary::several, [](Wide x) { return 1 / (1 + std::exp(-x)); }, nullptr,

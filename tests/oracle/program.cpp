@@ -36,14 +36,14 @@ double random_real(DType dtype, Numbers kind, std::mt19937_64& random) {
 std::int64_t random_integer(DType dtype, Numbers kind, std::mt19937_64& random) {
   if (dtype == DType::boolean) return static_cast<std::int64_t>(random() % 2);
   const bool special = random() % 4 == 0;
-  if (kind == Numbers::positive || dtype == DType::u8) {
+  if (kind == Numbers::positive || !is_signed(dtype)) {
     if (kind != Numbers::special || !special) return static_cast<std::int64_t>(random() % 11);
-    return static_cast<std::int64_t>(255 - random() % 3);
+    const std::int64_t most = is_signed(dtype) ? 127 : wrap(dtype, -1);
+    return most - static_cast<std::int64_t>(random() % 3);
   }
   if ((kind == Numbers::special || kind == Numbers::extreme) && special) {
     const auto near = static_cast<std::int64_t>(random() % 3);
-    const std::int64_t least = dtype == DType::i32 ? INT32_MIN : INT64_MIN,
-                       most = dtype == DType::i32 ? INT32_MAX : INT64_MAX;
+    const std::int64_t most = INT64_MAX >> (64 - weft::info(dtype).bits), least = -most - 1;
     return random() % 2 ? least + near : most - near;
   }
   return static_cast<std::int64_t>(random() % 11) - 5;
@@ -117,6 +117,10 @@ Tensor plain(const Array& array) {
     case DType::i64: return from_numbers<std::int64_t>(array->integers, shape);
     case DType::i32: return from_numbers<std::int32_t>(array->integers, shape);
     case DType::u8: return from_numbers<std::uint8_t>(array->integers, shape);
+    case DType::i8: return from_numbers<std::int8_t>(array->integers, shape);
+    case DType::i16: return from_numbers<std::int16_t>(array->integers, shape);
+    case DType::u16: return from_numbers<std::uint16_t>(array->integers, shape);
+    case DType::u32: return from_numbers<std::uint32_t>(array->integers, shape);
     case DType::boolean: {
       auto values = std::make_unique<bool[]>(array->integers.size() + 1);
       for (std::size_t i = 0; i < array->integers.size(); ++i) values[i] = array->integers[i] != 0;
@@ -174,6 +178,10 @@ Array read(const Tensor& tensor) {
     case DType::i64: numbers(std::int64_t{}, array.data->integers); break;
     case DType::i32: numbers(std::int32_t{}, array.data->integers); break;
     case DType::u8: numbers(std::uint8_t{}, array.data->integers); break;
+    case DType::i8: numbers(std::int8_t{}, array.data->integers); break;
+    case DType::i16: numbers(std::int16_t{}, array.data->integers); break;
+    case DType::u16: numbers(std::uint16_t{}, array.data->integers); break;
+    case DType::u32: numbers(std::uint32_t{}, array.data->integers); break;
     case DType::boolean: numbers(bool{}, array.data->integers); break;
   }
   return array;

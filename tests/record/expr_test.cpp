@@ -50,7 +50,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 bool is_elementwise(const Tensor& value) { return value.node()->op == Op::call && value.node()->definition; }
 
-constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
+constexpr auto own_mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
 
 constexpr std::size_t sizes[] = {0, 1, 15, 16, 17, 1000, 40000};
 
@@ -60,7 +60,7 @@ TEST_CASE_TEMPLATE("one pass gives the bits of the functions on tensors", T, flo
   for (std::size_t count : sizes) {
     INFO(count, " elements");
     Tensor x = tensor<T>(count), y = tensor<T>(count, 2);
-    Tensor z = mish(x);
+    Tensor z = own_mish(x);
     CHECK(is_elementwise(z));
     CHECK(same_bits<T>(z, x * tanh(log1p(exp(x)))));
     constexpr auto mixed =
@@ -232,7 +232,7 @@ void check_gradient(auto f) {
 }  // namespace
 
 TEST_CASE("derivatives against differences, first and second") {
-  check_gradient(mish);
+  check_gradient(own_mish);
   check_gradient(elementwise([](auto x) { return where(x > 0, x * x, exp(x)) * 3 - pow(abs(x), 2.5); }));
   check_gradient(elementwise([](auto x) {
     Sym h = x;
@@ -283,7 +283,7 @@ TEST_CASE("inside a trace an expression is a call whose body is its primitives, 
   trace.id = new_trace_id();
   TraceScope scope(trace);
   Tensor x = record(Op::input, {}, Parameter{}, Type{DType::f32, false, {}, Shape::of(4)}, {});
-  Tensor y = mish(x);
+  Tensor y = own_mish(x);
   int line = __LINE__ - 1;
   Graph graph = make_graph({x}, {y}, {});
   verify(graph);
