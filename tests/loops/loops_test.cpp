@@ -119,6 +119,48 @@ TEST_CASE("fori counts, over sizes too, and is differentiated") {
               x);
 }
 
+TEST_CASE("a body that differentiates: descent in a loop, and the derivative of where it ends") {
+  const auto f = [](const Tensor& a, const Tensor& x) {
+    const auto ends = [&](const Tensor& a) {
+      const auto loss = [&](const Tensor& v) { return sum(square(sin(v) * a - x)); };
+      return fori(
+          0, 3, [&](const Index&, const Tensor& v) { return v - 0.1 * grad(loss, v); }, x);
+    };
+    return std::vector{ends(a), grad([&](const Tensor& v) { return sum(ends(v)); }, a)};
+  };
+  const Tensor a = noise({4}, 1), x = noise({4}, 2);
+  const auto ends = [&](const Tensor& a) {
+    Tensor v = x;
+    for (int i = 0; i < 3; ++i) v = v - 0.1 * (2 * (sin(v) * a - x) * a * cos(v));
+    return v;
+  };
+  check_every_way(f, {ends(a), grad([&](const Tensor& v) { return sum(ends(v)); }, a)}, a, x);
+}
+
+TEST_CASE("scalar expressions and constants in a body") {
+  const auto f = [](const Tensor& xs) {
+    constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
+    const auto value = [&](const Tensor& v) {
+      return scan(
+          [&](const Tensor& s, const Tensor& x) {
+            return mish(s + x) + constant(std::vector{0.5, 1.0, -2.0}, {3});
+          },
+          v[0] * 0, v);
+    };
+    return std::vector{value(xs), grad([&](const Tensor& v) { return sum(value(v)); }, xs)};
+  };
+  const auto unrolled = [](const Tensor& v) {
+    Tensor s = v[0] * 0;
+    for (int t = 0; t < 4; ++t) {
+      const Tensor z = s + v[t];
+      s = z * tanh(log1p(exp(z))) + from_list({0.5, 1.0, -2.0});
+    }
+    return s;
+  };
+  const Tensor xs = noise({4, 3}, 1);
+  check_every_way(f, {unrolled(xs), grad([&](const Tensor& v) { return sum(unrolled(v)); }, xs)}, xs);
+}
+
 TEST_CASE("while_loop runs until its condition is false, and not beyond its limit") {
   const auto f = [](const Tensor& x, const Tensor& most) {
     auto [value, count] = while_loop([&](const std::pair<Tensor, Tensor>& s) { return sum(s.first) < most; },
