@@ -60,7 +60,7 @@ template <class State, class First, class Second>
 inline constexpr bool is_state_and_more<State, std::pair<First, Second>> = std::is_same_v<State, First>;
 
 template <class... T>
-consteval bool check_flattenable() {
+constexpr bool check_flattenable() {
   static_assert((Flattenable<T> && ...),
                 "weft: a state, what is scanned and what a body returns are tensors, or structs, tuples and containers "
                 "of them; this is or holds a type that has no meaning to Weft");
@@ -82,7 +82,8 @@ auto scan(const char* operation, F& f, State state, Xs xs, const ScanOptions& op
     Result result = f(std::move(state), std::as_const(xs));
     if constexpr (alone) {
       loop.end_scan(Leaves(result), nullptr, options);
-    } else if constexpr (more && check_flattenable<typename Result::second_type>()) {
+    } else if constexpr (more) {
+      check_flattenable<typename Result::second_type>();
       const Leaves stacked(result.second);
       loop.end_scan(Leaves(result.first), &stacked, options);
     }
@@ -154,9 +155,9 @@ auto cond(At predicate, True&& if_true, False&& if_false, const Operands&... ope
                 "weft: cond(predicate, if_true, if_false, operands...) calls if_true(operands...) or "
                 "if_false(operands...)");
   using Result = std::remove_cvref_t<std::invoke_result_t<True&, const Operands&...>>;
-  static_assert(std::is_same_v<Result, std::remove_cvref_t<std::invoke_result_t<False&, const Operands&...>>>,
-                "weft: cond(predicate, if_true, if_false, operands...): both branches return values of one type");
-  if constexpr (detail::check_flattenable<Result, Operands...>()) {
+  constexpr bool same = std::is_same_v<Result, std::remove_cvref_t<std::invoke_result_t<False&, const Operands&...>>>;
+  static_assert(same, "weft: cond(predicate, if_true, if_false, operands...): both branches return values of one type");
+  if constexpr (same && detail::check_flattenable<Result, Operands...>()) {
     detail::LoopRecorder choice("cond", predicate.loc);
     choice.begin_cond(predicate);
     const auto branch = [&](auto& f, Operands... own) {

@@ -205,10 +205,13 @@ class ScanDerivative {
       behind.push_back(&node);
       return find_terms(operand, node.input(0), std::move(behind));
     }
-    const bool has_room =
-        std::ranges::all_of(node.inputs(), [](const Tensor& each) { return type_of(each).shape.rank() < max_rank; });
+    const bool can_stack = std::ranges::all_of(node.inputs(), [&](const Tensor& each) {
+      const std::size_t i = slot(stacked_value(each));
+      const bool is_capture = i >= carries_ + scanned_ && i < inputs_.size();  // the same in all iterations
+      return type_of(each).shape.rank() < max_rank && !is_capture;
+    });
     const bool outside =
-        alone && has_room && (node.op == Op::matmul || node.op == Op::scatter_add || node.op == Op::sum);
+        alone && can_stack && (node.op == Op::matmul || node.op == Op::scatter_add || node.op == Op::sum);
     terms_.push_back({operand, value, std::move(behind), !outside});
     if (outside && node.op != Op::sum)
       for (const Tensor& each : node.inputs()) stack(each);

@@ -447,7 +447,7 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
   const bool traced = function == HostData::constant;
   const char* operation = traced ? "constant" : function == HostData::from_list ? "from_list" : "from_span";
   loc = outermost(loc);
-  Trace* trace = recorder().trace();
+  Trace* trace = recorder().function() ? recorder().trace() : nullptr;  // eagerly a body captures it
   if (trace && !traced)
     fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
   for (Dim size : shape)

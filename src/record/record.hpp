@@ -2,6 +2,7 @@
 // Out: a node of the thread's current trace, or of the eager graph (trace 0). Checks that operands belong to the trace,
 // infers the type, and bounds what is pending outside a trace. Recording never merges nodes.
 #pragma once
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -59,6 +60,11 @@ struct Recorder {
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated
   Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
+  // That of a compiled function, or of a composite, around the bodies of loops; null: these are recorded eagerly.
+  Trace* function() const {
+    const auto found = std::find_if(traces.rbegin(), traces.rend(), [](const Trace* each) { return !each->is_loop; });
+    return found == traces.rend() ? nullptr : *found;
+  }
 };
 Recorder& recorder();
 

@@ -119,6 +119,48 @@ TEST_CASE("fori counts, over sizes too, and is differentiated") {
               x);
 }
 
+TEST_CASE("a body that differentiates: descent in a loop, and the derivative of where it ends") {
+  const auto f = [](const Tensor& a, const Tensor& x) {
+    const auto ends = [&](const Tensor& a) {
+      const auto loss = [&](const Tensor& v) { return sum(square(sin(v) * a - x)); };
+      return fori(
+          0, 3, [&](const Index&, const Tensor& v) { return v - 0.1 * grad(loss, v); }, x);
+    };
+    return std::vector{ends(a), grad([&](const Tensor& v) { return sum(ends(v)); }, a)};
+  };
+  const Tensor a = noise({4}, 1), x = noise({4}, 2);
+  const auto ends = [&](const Tensor& a) {
+    Tensor v = x;
+    for (int i = 0; i < 3; ++i) v = v - 0.1 * (2 * (sin(v) * a - x) * a * cos(v));
+    return v;
+  };
+  check_every_way(f, {ends(a), grad([&](const Tensor& v) { return sum(ends(v)); }, a)}, a, x);
+}
+
+TEST_CASE("scalar expressions and constants in a body") {
+  const auto f = [](const Tensor& xs) {
+    constexpr auto mish = elementwise([](auto x) { return x * tanh(log1p(exp(x))); });
+    const auto value = [&](const Tensor& v) {
+      return scan(
+          [&](const Tensor& s, const Tensor& x) {
+            return mish(s + x) + constant(std::vector{0.5, 1.0, -2.0}, {3});
+          },
+          v[0] * 0, v);
+    };
+    return std::vector{value(xs), grad([&](const Tensor& v) { return sum(value(v)); }, xs)};
+  };
+  const auto unrolled = [](const Tensor& v) {
+    Tensor s = v[0] * 0;
+    for (int t = 0; t < 4; ++t) {
+      const Tensor z = s + v[t];
+      s = z * tanh(log1p(exp(z))) + from_list({0.5, 1.0, -2.0});
+    }
+    return s;
+  };
+  const Tensor xs = noise({4, 3}, 1);
+  check_every_way(f, {unrolled(xs), grad([&](const Tensor& v) { return sum(unrolled(v)); }, xs)}, xs);
+}
+
 TEST_CASE("while_loop runs until its condition is false, and not beyond its limit") {
   const auto f = [](const Tensor& x, const Tensor& most) {
     auto [value, count] = while_loop([&](const std::pair<Tensor, Tensor>& s) { return sum(s.first) < most; },
@@ -266,6 +308,75 @@ TEST_CASE(
   compiled(cache, xs).eval();
   CHECK(cache.rows.data<float>().data() == place);
   check_close(cache.rows, full({1 << 20}, 2 - std::ldexp(1.0, -16)), 1e-6);
+}
+
+TEST_CASE("state that a loop replaces: of any length, updated in place or not, and carries that change places") {
+  struct State {
+    Tensor h, a, b;
+    static Tensor run(State& s, const Tensor& w, const Tensor& xs) {
+      auto [h, ab] = scan(
+          [&](const std::pair<Tensor, std::pair<Tensor, Tensor>>& c, const Tensor& x) {
+            const auto& [a, b] = c.second;
+            return std::pair{tanh(matmul(c.first, w) + x), std::pair{b, a + b * 0.5}};
+          },
+          std::pair{s.h, std::pair{s.a, s.b}}, xs);
+      s.h = h, s.a = ab.first, s.b = ab.second;
+      return sum(h);
+    }
+  };
+  for (const bool dynamic : {false, true}) {
+    auto compiled = compile(State::run, {.dynamic = dynamic});
+    State s{noise({3, 3}, 1), noise({40}, 2), noise({40}, 3)};
+    State expected{s.h + 0, s.a + 0, s.b + 0};
+    const Tensor w = noise({3, 3}, 4);
+    for (const std::int64_t length : {1, 2, 3, 0, 5, 4, 2}) {
+      CAPTURE(length);
+      const Tensor xs = noise({length, 3, 3}, 5);
+      compiled(s, w, xs).eval();
+      for (std::int64_t t = 0; t < length; ++t) {
+        expected.h = tanh(matmul(expected.h, w) + xs[t]);
+        const Tensor b = expected.a + expected.b * 0.5;
+        expected.a = expected.b, expected.b = b;
+      }
+      check_close(s.h, expected.h);
+      check_close(s.a, expected.a);
+      check_close(s.b, expected.b);
+    }
+  }
+  const auto swaps = [](const Tensor& a, const Tensor& b) {
+    auto [x, y] = fori(
+        0, 3,
+        [](const Index&, const std::pair<Tensor, Tensor>& s) {
+          return std::pair{s.second, s.first};
+        },
+        std::pair{a, b});
+    auto [z, u] = while_loop([](const std::pair<Tensor, Tensor>& s) { return max(s.first) < 7; },
+                             [](const std::pair<Tensor, Tensor>& s) {
+                               return std::pair{s.second + 1, s.first};
+                             },
+                             std::pair{a, b});
+    return std::vector{x, y, z, u};
+  };
+  const Tensor a = noise({70}, 6), b = noise({70}, 7);
+  Tensor z = a, u = b;
+  while (max(z).item() < 7) std::swap(z, u), z = z + 1;
+  check_every_way(swaps, {b, a, z, u}, a, b);
+}
+
+TEST_CASE("random numbers in one branch of a choice") {
+  const auto f = [](Generator& rng, const Tensor& x) {
+    const Tensor y = cond(
+        sum(x) > 0, [&] { return x + uniform({2}, 0, 1, rng); }, [&] { return x * 1; });
+    return std::vector{y, uniform({2}, 0, 1, rng)};
+  };
+  for (const double sign : {1.0, -1.0}) {
+    const Tensor x = ones({2}) * sign;
+    Generator plain(4), eager(4), made(4);
+    const Tensor y = sign > 0 ? x + uniform({2}, 0, 1, plain) : x, next = uniform({2}, 0, 1, plain);
+    auto compiled = compile(f);
+    for (const std::vector<Tensor>& values : {f(eager, x), compiled(made, x)})
+      check_close(values[0], y, 1e-6), check_close(values[1], next, 0);
+  }
 }
 
 TEST_CASE("a derivative runs the forward loop once, and keeps products but no pointwise values") {

@@ -40,26 +40,32 @@ std::vector<Tensor> unrolled(const Tensor& h, const Tensor& c, const Tensor& xs,
   return {s.h, s.c, stack(hs), stack(sums)};
 }
 
+template <bool reverse>
+std::vector<Tensor> traced(const Tensor& h, const Tensor& c, const Tensor& xs, const Tensor& w) {
+  return scanned(h, c, xs, w, reverse);
+}
+
+template <bool reverse>
+void check(bool dynamic) {
+  CAPTURE(reverse);
+  CAPTURE(dynamic);
+  auto compiled = compile(traced<reverse>, {.dynamic = dynamic});
+  for (const std::int64_t length : {0, 1, 2, 3, 200}) {
+    CAPTURE(length);
+    const Tensor h = noise({3, 4}, 1), c = noise({3, 4}, 2), xs = noise({length, 3, 4}, 3), w = noise({4, 4}, 4);
+    const std::vector<Tensor> expected = unrolled(h, c, xs, w, reverse), eager = scanned(h, c, xs, w, reverse),
+                              made = compiled(h, c, xs, w);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      check_close(eager[i], expected[i]);
+      check_close(made[i], expected[i]);
+    }
+  }
+  CHECK(specialization_count(compiled) == (dynamic ? 3 : 5));
+}
+
 }  // namespace
 
 TEST_CASE("scan is the loop unrolled, for any length, in both directions, compiled and eager") {
-  for (const bool dynamic : {false, true}) {
-    auto compiled = compile([](const Tensor& h, const Tensor& c, const Tensor& xs, const Tensor& w,
-                               bool reverse) { return scanned(h, c, xs, w, reverse); },
-                            {.dynamic = dynamic});
-    for (const std::int64_t length : {0, 1, 2, 3, 200})
-      for (const bool reverse : {false, true}) {
-        CAPTURE(length);
-        CAPTURE(reverse);
-        CAPTURE(dynamic);
-        const Tensor h = noise({3, 4}, 1), c = noise({3, 4}, 2), xs = noise({length, 3, 4}, 3), w = noise({4, 4}, 4);
-        const std::vector<Tensor> expected = unrolled(h, c, xs, w, reverse), eager = scanned(h, c, xs, w, reverse),
-                                  made = compiled(h, c, xs, w, reverse);
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          CAPTURE(i);
-          check_close(eager[i], expected[i]);
-          check_close(made[i], expected[i]);
-        }
-      }
-  }
+  for (const bool dynamic : {false, true}) check<false>(dynamic), check<true>(dynamic);
 }

@@ -1,0 +1,115 @@
+// Loops on a CUDA device: the same numbers as on the host, with state, checks and values that decide how to go on. On a
+// machine without a GPU everything says that it was left out.
+#include <doctest/doctest.h>
+
+#include "runtime/cuda/device.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+
+namespace {
+
+bool no_device() {
+  static const std::string reason = [] {
+    try {
+      runtime::cuda::use(Device::cuda());
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  }();
+  if (!reason.empty()) MESSAGE("left out: ", reason);
+  return !reason.empty();
+}
+
+Tensor sample(const Sizes& sizes, std::uint64_t seed) {
+  Generator generator(seed);
+  return normal(sizes, 0, 1, generator);
+}
+Tensor there(const Tensor& x) { return to(x, Device::cuda()); }
+void check_close(const Tensor& value, const Tensor& expected) {
+  CHECK(value.shape() == expected.shape());
+  CHECK(max(abs(to(value, Device::cpu()) - expected)).item() < 2e-3);
+}
+
+std::vector<Tensor> train(const nn::GRU& model, const Tensor& x) {
+  auto [loss, slopes] = value_and_grad([&](const nn::GRU& m) { return mean(square(m(x).output)); }, model);
+  std::vector<Tensor> all{loss};
+  for (const auto& slope : nn::parameters(slopes)) all.push_back(slope.value);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: a GRU's results and gradients, compiled and eager, and replayed") {
+  if (no_device()) return;
+  nn::GRU model(8, 16);
+  const Tensor x = sample({20, 4, 8}, 1);
+  const std::vector<Tensor> expected = train(model, x);
+  nn::move_to(model, Device::cuda());
+  auto step = compile(train);
+  for (int call = 0; call < 6; ++call) {
+    const std::vector<Tensor> made = step(model, there(x));
+    for (std::size_t i = 0; i < made.size(); ++i) check_close(made[i], expected[i]);
+  }
+  const std::vector<Tensor> eager = train(model, there(x));
+  for (std::size_t i = 0; i < eager.size(); ++i) check_close(eager[i], expected[i]);
+}
+
+TEST_CASE("cuda: while_loop and cond wait for what decides") {
+  if (no_device()) return;
+  const auto f = [](const Tensor& x) {
+    const Tensor y =
+        while_loop([](const Tensor& s) { return sum(s) < 100; }, [&](const Tensor& s) { return s * 2 + 1; }, abs(x));
+    return std::vector{
+        y, cond(
+               sum(x) > 0, [](const Tensor& a) { return a + 1; }, [](const Tensor& a) { return a * 2; }, y)};
+  };
+  auto compiled = compile(f);
+  for (const double sign : {1.0, -1.0}) {
+    const Tensor x = abs(sample({5}, 1)) * sign;
+    const std::vector<Tensor> expected = f(x);
+    for (int call = 0; call < 4; ++call) {
+      const std::vector<Tensor> made = compiled(there(x));
+      for (std::size_t i = 0; i < made.size(); ++i) check_close(made[i], expected[i]);
+    }
+  }
+}
+
+TEST_CASE("cuda: a cache is updated where it lies, and not by a call of which a check fails") {
+  if (no_device()) return;
+  struct Cache {
+    Tensor k;
+    static Tensor step(Cache& cache, const Tensor& row, const Index& at) {
+      cache.k = update_slice(cache.k, row, 1, at);
+      return sum(slice(cache.k, 1, at, 1));
+    }
+  };
+  auto compiled = compile(Cache::step);
+  Cache cache{there(zeros({2, 64, 4}))};
+  const Tensor row = there(ones({2, 1, 4}));
+  for (int i = 0; i < 8; ++i) CHECK(compiled(cache, row * (i + 1), Index(i)).item() == doctest::Approx(8 * (i + 1)));
+  const double before = sum(cache.k).item();
+  CHECK(before == doctest::Approx(8 * 36));
+  CHECK_THROWS_AS((compiled(cache, row, Index(64)).eval(), sum(cache.k).item()), Error);
+  CHECK(sum(cache.k).item() == before);
+}
+
+TEST_CASE("cuda: random numbers and checks in a body") {
+  if (no_device()) return;
+  const auto f = [](Generator& rng, const Tensor& table, const Tensor& at) {
+    return scan(
+        [&](const Tensor& s, const Tensor& i) {
+          return s + gather(table, i) + uniform({3}, 0, 1, rng, {DType::f32, table.device()});
+        },
+        zeros({3}, {DType::f32, table.device()}), at);
+  };
+  const Tensor table = sample({4, 3}, 1), at = from_list<std::int64_t>({0, 3, 2, 1, 1}),
+               bad = from_list<std::int64_t>({0, 7});
+  Generator host(3), device(3), compiled(3);
+  const Tensor expected = f(host, table, at);
+  check_close(f(device, there(table), there(at)), expected);
+  auto made = compile(f);
+  check_close(made(compiled, there(table), there(at)), expected);
+  CHECK_THROWS_AS(made(compiled, there(table), there(bad)).item(), Error);
+}
