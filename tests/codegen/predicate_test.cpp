@@ -242,8 +242,8 @@ TEST_CASE("where a predicate is one for a row it is tested, along the lanes it i
 }
 
 TEST_CASE("a load with a predicate touches no memory where the predicate does not hold") {
-  constexpr DType dtypes[] = {DType::boolean, DType::u8,  DType::bf16, DType::f16,
-                              DType::i32,     DType::i64, DType::f32,  DType::f64};
+  constexpr DType dtypes[] = {DType::boolean, DType::u8,  DType::i8,  DType::i16, DType::u16, DType::u32,
+                              DType::bf16,    DType::f16, DType::i32, DType::i64, DType::f32, DType::f64};
   std::vector<loop::Kernel> kernels;
   struct Run {
     const Form* form;
@@ -278,7 +278,8 @@ TEST_CASE("CUDA: loads with predicates of every dtype and access compile") {
   }
   std::vector<std::string> texts;
   for (const Form& form : forms)
-    for (const DType dtype : {DType::boolean, DType::u8, DType::bf16, DType::i64, DType::f32, DType::f64})
+    for (const DType dtype :
+         {DType::boolean, DType::u8, DType::i16, DType::u32, DType::bf16, DType::i64, DType::f32, DType::f64})
       texts.push_back(codegen::generate_cuda(copy_of(form, dtype, 50)).text);
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(texts), "sm_90", runtime::cuda::Effort::check));
 }
