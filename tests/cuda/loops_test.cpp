@@ -46,7 +46,7 @@ TEST_CASE("cuda: a GRU's results and gradients, compiled and eager, and replayed
   nn::GRU model(8, 16);
   const Tensor x = sample({20, 4, 8}, 1);
   const std::vector<Tensor> expected = train(model, x);
-  nn::move_to(model, Device::cuda());
+  nn::to(model, Device::cuda());
   auto step = compile(train);
   for (int call = 0; call < 6; ++call) {
     const std::vector<Tensor> made = step(model, there(x));
