@@ -46,6 +46,9 @@ Tensor filled_like(const Tensor& like, At value, const char* operation) {
 Tensor full_like(const Tensor& like, At value) { return filled_like(like, value, "full_like"); }
 Tensor zeros_like(const Tensor& like, Loc loc) { return filled_like(like, At(0, loc), "zeros_like"); }
 Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, At(1, loc), "ones_like"); }
+Tensor positions(int axis, const Shape& shape, Device device, Loc loc) {
+  return record(Op::iota, {}, Along{static_cast<std::uint8_t>(axis)}, Type{DType::i64, false, device, shape}, loc);
+}
 Tensor arange(Dim count, DType dtype, Loc loc) {
   Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));

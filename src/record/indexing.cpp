@@ -28,9 +28,7 @@ Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc
       position = index.same(position) ? index * scale : position + index * scale;
       continue;
     }
-    Shape across;
-    for (int j = 0; j < rank; ++j) across.push_back(j == i ? type_of(index).shape[i] : Dim(1));
-    const Tensor own = reshape_to(arange(type_of(index).shape[i]), across, loc) * scale;
+    const Tensor own = positions(i, type_of(index).shape, type_of(index).device, loc) * scale;
     position = index.same(position) ? own : position + own;
   }
   return position;

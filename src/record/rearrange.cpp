@@ -13,12 +13,18 @@ Dim size_of(const Tensor& value, int axis) { return type_of(value).shape[axis]; 
 // The smaller one, which is guarded where that is not known.
 Dim smaller(Dim a, Dim b) { return a < b ? a : b; }
 
-// Where elements of the last two axes lie: row + diagonal - column, in i64, that broadcasts.
+// Row + diagonal - column of each element of a matrix with these sizes, i64.
+Tensor below_diagonal(Dim rows, Dim columns, std::int64_t diagonal, Device device, Loc loc) {
+  const Shape shape = Shape::of(rows, columns);
+  return positions(0, shape, device, loc) + diagonal - positions(1, shape, device, loc);
+}
+// The same of the last two axes.
 Tensor below_diagonal(const char* name, const Tensor& value, std::int64_t diagonal, Loc loc) {
-  const int rank = type_of(value).shape.rank();
-  if (rank < 2) fail(name, loc, "needs two axes at least, it is ", to_string(type_of(value)));
+  const Type& type = type_of(value);
+  const int rank = type.shape.rank();
+  if (rank < 2) fail(name, loc, "needs two axes at least, it is ", to_string(type));
   check_extent(name, "the diagonal", diagonal, loc);
-  return unsqueeze(arange(size_of(value, rank - 2)), 1) + diagonal - arange(size_of(value, rank - 1));
+  return below_diagonal(type.shape[rank - 2], type.shape[rank - 1], diagonal, type.device, loc);
 }
 
 }  // namespace
@@ -131,8 +137,8 @@ Tensor diag(At x, std::int64_t offset) {
   if (rank != 1) fail("diag", call.loc(), "needs a vector or a matrix, it is ", to_string(type_of(value)));
   check_extent("diag", "the offset", offset, call.loc());
   const Tensor rows = pad(value, 0, std::max<std::int64_t>(-offset, 0), std::max<std::int64_t>(offset, 0));
-  const Tensor across = arange(size_of(rows, 0));
-  return where(unsqueeze(across, 1) + offset == across, unsqueeze(rows, 1), zeros({}, {type_of(value).dtype}));
+  const Tensor place = below_diagonal(size_of(rows, 0), size_of(rows, 0), offset, type_of(value).device, call.loc());
+  return where(place == 0, unsqueeze(rows, 1), zeros({}, {type_of(value).dtype}));
 }
 
 Tensor trace(At x) {
@@ -237,10 +243,10 @@ Tensor pad_axis(const Tensor& value, int axis, Dim before, Dim after, Pads mode,
     const Tensor padded = pad(value, axis, before, after);
     if (!fill.tensor && (fill.kind == DTypeKind::floating ? fill.number == 0 : !fill.symbolic && fill.integer == 0))
       return padded;
-    const Tensor position = arange(size_of(padded, axis)) - before;
     Shape across;
     for (int i = 0; i < type_of(value).shape.rank(); ++i) across.push_back(i == axis ? size_of(padded, axis) : Dim(1));
-    const Tensor inside = reshape_to((position >= 0) & (position < At(size)), across, loc);
+    const Tensor position = positions(axis, across, type_of(value).device, loc) - before;
+    const Tensor inside = (position >= 0) & (position < At(size));
     return where(inside, padded, full({}, fill, {type_of(value).dtype}));
   }
   const Dim most = mode == Pads::reflect    ? size - Dim(1)
