@@ -4,30 +4,13 @@
 
 #include <limits>
 
-#include "runtime/cuda/device.hpp"
+#include "tests/cuda/support.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
+using namespace cuda_test;
 
 namespace {
-
-bool no_device() {
-  static const std::string reason = [] {
-    try {
-      runtime::cuda::use(Device::cuda());
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  }();
-  if (!reason.empty()) MESSAGE("left out: ", reason);
-  return !reason.empty();
-}
-
-Tensor sample(const Sizes& sizes, std::uint64_t seed) {
-  Generator generator(seed);
-  return normal(sizes, 0, 1, generator);
-}
 
 template <class F>
 void check_there(F function, const Tensor& x) {

@@ -2,30 +2,14 @@
 // machine without a GPU everything says that it was left out.
 #include <doctest/doctest.h>
 
-#include "runtime/cuda/device.hpp"
+#include "tests/cuda/support.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
+using namespace cuda_test;
 
 namespace {
 
-bool no_device() {
-  static const std::string reason = [] {
-    try {
-      runtime::cuda::use(Device::cuda());
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  }();
-  if (!reason.empty()) MESSAGE("left out: ", reason);
-  return !reason.empty();
-}
-
-Tensor sample(const Sizes& sizes, std::uint64_t seed) {
-  Generator generator(seed);
-  return normal(sizes, 0, 1, generator);
-}
 Tensor there(const Tensor& x) { return to(x, Device::cuda()); }
 void check_close(const Tensor& value, const Tensor& expected) {
   CHECK(value.shape() == expected.shape());
