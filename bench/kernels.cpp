@@ -1,5 +1,6 @@
 // kernels CASE compiled|eager: a function on random data, taking turns (support.hpp). read-loop and copy-loop are plain
 // loops over memory, of as many bytes as `sum` and `adamw` move.
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
