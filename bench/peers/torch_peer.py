@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 import cases
 from gpt import Gpt
+from llama import Llama
 from turns import take_turns
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -47,6 +48,18 @@ def gpt(batch, time, width, layers, heads):
         loss_of = cases.compiled_by(variant)(lambda: model(text, labels))
         return cases.training(loss_of, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True))
     return make
+
+
+def generate(_):
+    """512 tokens, greedily, one after another, with a cache of fixed size."""
+    model = Llama()
+
+    def step():
+        with torch.no_grad():
+            token = torch.zeros(1, 1, dtype=torch.int64)
+            for at in range(512):
+                token = model(token, at).argmax(-1)
+    return step
 
 
 def cross_entropy(rows, classes):
@@ -93,6 +106,7 @@ CASES = {
     "mlp-64": mlp(64),
     "mlp-1024": mlp(1024),
     "gru": gru,
+    "generate": generate,
     "gpt-d128": gpt(8, 64, 128, 4, 4),
     "gpt-d384": gpt(4, 256, 384, 6, 6),
     "matmul-f32": function(lambda x, weight, bias: F.gelu(F.linear(x, weight, bias)), (1024, 1024), (1024, 1024), 1024),
@@ -111,4 +125,4 @@ CASES = {
 }
 
 if __name__ == "__main__":
-    take_turns(CASES[sys.argv[1]](sys.argv[2]))
+    take_turns(CASES[sys.argv[1]](sys.argv[2]), repeats=512 if sys.argv[1] == "generate" else 1)
