@@ -1,6 +1,6 @@
 // dynamic FUNCTION [calls]: a line of JSON: how often `FUNCTION` (softmax | transformer | cnn) is compiled over so many
-// calls (10,000) of random shapes under the default options, and what of a call is not its kernels: the median
-// nanoseconds of a call of one small shape as a symbol and as numbers, in turn.
+// calls (10,000) of random shapes under the default options, and the median nanoseconds of a call with symbols and with
+// numbers for its sizes, in turn: of a small shape, which is mostly dispatch, and of a large one, which is all kernels.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -38,26 +38,36 @@ constexpr auto softmax_of = [](const Tensor& x) { return softmax(x, -1); };
 constexpr auto block_of = [](const bench::Block& block, const Tensor& x) { return block(x); };
 constexpr auto cnn_of = [](const Cnn& cnn, const Tensor& x) { return cnn(x); };
 
-// `shape(shapes)` draws the sizes of x; those of the smallest call are `small`. `models` come before it.
-template <class F, class Shape, class... Models>
-void run(F function, int calls, Shape shape, Sizes small, const Models&... models) {
-  auto compiled = compile(function);
-  Shapes shapes;
-  for (int i = 0; i < calls; ++i) compiled(models..., ones(shape(shapes))).eval();
-
-  auto fixed = compile(function, {.dynamic = false});
-  const Tensor x = bench::random_normal(small, 3);
-  std::vector<double> symbolic, numbers;
+// Nanoseconds of a call of both functions, as a member of the line of JSON.
+template <class Symbolic, class Static, class... Models>
+void compare(const char* what, Symbolic& symbolic, Static& fixed, Sizes sizes, int repeats, const Models&... models) {
+  const Tensor x = bench::random_normal(sizes, 3);
+  std::vector<double> of_symbolic, of_fixed;
   const auto time = [&](auto& f) {
-    constexpr int repeats = 200;
     const auto start = bench::Clock::now();
     for (int i = 0; i < repeats; ++i) f(models..., x).eval();
     return bench::seconds_since(start) * 1e9 / repeats;
   };
-  time(compiled), time(fixed);
-  for (int i = 0; i < 51; ++i) symbolic.push_back(time(compiled)), numbers.push_back(time(fixed));
-  std::printf("{\"compilations\": %zu, \"symbolic_ns\": %.6g, \"static_ns\": %.6g}\n", specialization_count(compiled),
-              bench::median(symbolic), bench::median(numbers));
+  time(symbolic), time(fixed);
+  for (int i = 0; i < 51; ++i) of_symbolic.push_back(time(symbolic)), of_fixed.push_back(time(fixed));
+  std::printf(", \"%s\": [%.6g, %.6g]", what, bench::median(of_symbolic), bench::median(of_fixed));
+}
+
+struct Sizing {
+  Sizes small, large;
+};
+
+// `shape(shapes)` draws the sizes of x, behind `models`.
+template <class F, class Shape, class... Models>
+void run(F function, int calls, Shape shape, const Sizing& sizing, const Models&... models) {
+  auto compiled = compile(function);
+  Shapes shapes;
+  for (int i = 0; i < calls; ++i) compiled(models..., ones(shape(shapes))).eval();
+  auto fixed = compile(function, {.dynamic = false});
+  std::printf("{\"compilations\": %zu", specialization_count(compiled));
+  compare("small", compiled, fixed, sizing.small, 200, models...);
+  compare("large", compiled, fixed, sizing.large, 1, models...);
+  std::puts("}");
 }
 
 }  // namespace
@@ -66,7 +76,11 @@ int main(int count, char** arguments) {
   const char* const name = count > 1 ? arguments[1] : "";
   const int calls = count > 2 ? std::atoi(arguments[2]) : 10'000;
   if (!std::strcmp(name, "softmax")) {
-    run(softmax_of, calls, [](Shapes& s) -> Sizes { return {s.between(2, 64), s.between(2, 512)}; }, {2, 8});
+    run(softmax_of, calls,
+        [](Shapes& s) -> Sizes {
+          return {s.between(2, 64), s.between(2, 512)};
+        },
+        {{2, 8}, {4096, 1024}});
   } else if (!std::strcmp(name, "transformer")) {
     const bench::Block block(32, 4, true, {});
     run(
@@ -74,14 +88,14 @@ int main(int count, char** arguments) {
         [](Shapes& s) -> Sizes {
           return {s.between(2, 8), s.between(2, 48), 32};
         },
-        {2, 2, 32}, block);
+        {{2, 2, 32}, {16, 256, 32}}, block);
   } else if (!std::strcmp(name, "cnn")) {
     run(
         cnn_of, calls,
         [](Shapes& s) -> Sizes {
           return {s.between(2, 6), 3, s.between(8, 40), s.between(8, 40)};
         },
-        {2, 3, 8, 8}, Cnn());
+        {{2, 3, 8, 8}, {8, 3, 224, 224}}, Cnn());
   } else {
     std::fprintf(stderr, "dynamic softmax | transformer | cnn [calls]\n");
     return 2;

@@ -12,7 +12,7 @@ class ScanDerivative {
  public:
   // `trace`: of the nodes of the joint graph.
   ScanDerivative(const JointBody& body, const ScanPlan& plan, std::uint32_t trace)
-      : body_(body), plan_(plan), scope_(trace) {}
+      : body_(body), plan_(plan), trace_(trace) {}
 
   void run() {
     record_forward();
@@ -43,8 +43,8 @@ class ScanDerivative {
   // The forward loop once more, with what is saved as further results; a pass puts it in the place of the first.
   void record_forward() {
     if (plan_.saved().empty()) return;
-    const Builder build(body_.node().loc, body_.node().scope, scope_);
-    Copier copier{.trace = scope_};
+    const Builder build(body_.node().loc, body_.node().scope, trace_);
+    Copier copier{.trace = trace_};
     std::vector<Tensor> inputs, outputs;
     for (std::size_t i = 0; i < body_.inputs().size(); ++i) {
       inputs.push_back(build.input(i, type_of(body_.inputs()[i])));
@@ -88,7 +88,7 @@ class ScanDerivative {
   // Carries: gradients of carries, sums of terms. Scanned: gradients of what was stacked, slices, what was saved.
   // Captures: those of the body.
   void record_backward() {
-    const std::uint32_t trace = scope_;
+    const std::uint32_t trace = trace_;
     const Builder build(body_.node().loc, body_.node().scope, trace);
     Copier copier{.trace = trace};
     std::vector<Tensor> operands, inputs, outputs;
@@ -228,7 +228,7 @@ class ScanDerivative {
 
   const JointBody& body_;
   const ScanPlan& plan_;
-  const std::uint32_t scope_;
+  const std::uint32_t trace_;
   std::vector<Tensor> saved_stacks_, backward_results_;
   std::size_t first_stack_ = 0;  // among the backward loop's results
 };

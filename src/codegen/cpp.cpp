@@ -25,14 +25,28 @@ class Generator : Writer {
  public:
   using Writer::Writer;
 
+  // The kernel's function; behind one for long rows, where this one has row buffers for short rows alone.
   std::string run() {
+    const bool two = keeps_symbolic_rows();
+    const std::string before = two ? long_rows() : "";
+    return before + function("WEFT_KERNEL void " + function_name(), two ? long_name() : "");
+  }
+
+ private:
+  bool keeps_symbolic_rows() const {
+    return product_ < 0 && !nest_.locals.empty() && !kernel_.inner_count().is_constant();
+  }
+  std::string long_name() const { return function_name() + "_of_long_rows"; }
+  std::string long_rows() const {
+    return Generator(kernel_, loop::host_nest(kernel_)).function("static void " + long_name(), "") + "\n";
+  }
+  std::string function(const std::string& head, const std::string& for_long_rows) {
     masked_ = all_contiguous();
-    open_function();
+    open_function(head, for_long_rows);
     write(nest_.body);
     return finish();
   }
 
- private:
   void write(const std::vector<Statement>& block) {
     for (const Statement& it : block) {
       if (it.kind == Statement::Kind::loop) prepare_pointers(it);
@@ -367,6 +381,8 @@ class Generator : Writer {
 
 }  // namespace
 
-std::string generate_cpp(const Kernel& kernel) { return Generator(kernel).run(); }
+std::string generate_cpp(const Kernel& kernel) {
+  return Generator(kernel, loop::host_nest(kernel, loop::Rows::short_ones)).run();
+}
 
 }  // namespace weft::codegen

@@ -10,9 +10,9 @@ using loop::Instruction;
 using loop::Kernel;
 using loop::Kind;
 
-Writer::Writer(const Kernel& kernel)
+Writer::Writer(const Kernel& kernel, loop::Nest nest)
     : kernel_(kernel),
-      nest_(loop::host_nest(kernel)),
+      nest_(std::move(nest)),
       analysis_(nest_.analysis),
       expressions_(kernel_, analysis_),
       scalar_values_(kernel.body.size()),
@@ -45,14 +45,21 @@ std::string Writer::finish() {
   return std::move(text_);
 }
 
-void Writer::open_function() {
-  constexpr HeadWords words{"on the lanes", "", "long"};
-  for (const std::string& comment : head_comments(kernel_, expressions_, words)) line(comment);
+std::string Writer::function_name() const {
   std::string name;
   for (const char c : kernel_.name)
     name += c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ? c : '_';
-  open("WEFT_KERNEL void " + name + "(void* const* buffers, const long* sizes, long begin, long end) {");
+  return name;
+}
+
+void Writer::open_function(const std::string& head, const std::string& long_rows) {
+  constexpr HeadWords words{"on the lanes", "", "long"};
+  for (const std::string& comment : head_comments(kernel_, expressions_, words)) line(comment);
+  open(head + "(void* const* buffers, const long* sizes, long begin, long end) {");
   for (const std::string& address : head_addresses(kernel_, words)) line(address);
+  if (!long_rows.empty())
+    line("if (" + expressions_.scalar(kernel_.inner_count()) + " > " + std::to_string(loop::KeepLimits().elements) +
+         ") return " + long_rows + "(buffers, sizes, begin, end);");
   row_buffers();
 }
 
@@ -62,6 +69,7 @@ void Writer::row_buffers() {
     const char* type = at(i).dtype == DType::boolean ? "bool" : element_type(at(i).dtype);
     Dim points = kernel_.inner_count();
     if (local.over.size() == 2 && local.over[0].piece > 1) points = local.over[0].piece * local.over[1].piece;
+    if (!points.is_constant()) points = loop::KeepLimits().elements;
     line(std::string("alignas(64) ") + type + " kept" + std::to_string(i) + "[" + expressions_.scalar(points) + "];");
   }
 }

@@ -15,7 +15,7 @@ namespace weft::codegen {
 
 class Writer {
  public:
-  explicit Writer(const loop::Kernel& kernel);
+  Writer(const loop::Kernel& kernel, loop::Nest nest);
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -25,8 +25,10 @@ class Writer {
   void open(const std::string& text, const char* end = "}");
   void close();
   std::size_t depth() const { return scopes_.size(); }
-  // Comments, the signature, the addresses of buffers, the size slots, the row buffers.
-  void open_function();
+  // Comments, the signature, the addresses of buffers, the size slots, the row buffers. `long_rows`, where it is not
+  // empty, is the function that serves the rows that the row buffers do not hold.
+  void open_function(const std::string& head, const std::string& long_rows);
+  std::string function_name() const;
   // Closes what is open.
   std::string finish();
 

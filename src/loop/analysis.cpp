@@ -124,7 +124,8 @@ class Analyzer {
 
   bool can_keep() {
     const Dim count = kernel_.inner_count();
-    return result_.form == Form::rows && count.is_constant() && count.constant() <= limits_.elements &&
+    return result_.form == Form::rows &&
+           (count.is_constant() ? count.constant() <= limits_.elements : limits_.symbolic) &&
            static_cast<int>(result_.kept.size()) < limits_.buffers;
   }
 

@@ -57,6 +57,7 @@ struct KeepLimits {
   } what = What::values;  // packs: contiguous loads alone
   std::int64_t elements = 4096;
   int buffers = 4;
+  bool symbolic = false;  // rows whose length is symbolic as well: the loops then serve rows of so many elements alone
 };
 Analysis analyze(const Kernel& kernel, const KeepLimits& limits = {});
 

@@ -13,8 +13,10 @@ using Do = Statement::Kind;
 
 class HostNest : Nester {
  public:
-  explicit HostNest(const Kernel& kernel) : Nester(kernel) {
-    nest_.analysis = analyze(kernel);
+  HostNest(const Kernel& kernel, Rows rows) : Nester(kernel) {
+    const KeepLimits limits{.symbolic = rows == Rows::short_ones};
+    nest_.analysis = analyze(kernel, limits);
+    short_rows_ = limits.symbolic && limits.elements <= row_chunk && !nest_.analysis.kept.empty();
     keep_values(Scope::shared);
     nest_.states.resize(kernel.body.size());
   }
@@ -182,7 +184,7 @@ class HostNest : Nester {
       });
     };
     const Dim run = extent(vector());
-    if (single_run && closes && !(run.is_constant() && run.constant() <= row_chunk))
+    if (single_run && closes && !short_rows_ && !(run.is_constant() && run.constant() <= row_chunk))
       return loop(Role::serial, {{vector(), row_chunk}}, [&] {
         lanes();
         close();
@@ -291,12 +293,14 @@ class HostNest : Nester {
         needed[static_cast<std::size_t>(i)] = any = true;
     if (any) loop(Role::lanes, {{vector()}}, [&] { strip_closure(std::move(needed)); });
   }
+
+  bool short_rows_ = false;  // a row is one chunk at most
 };
 
 }  // namespace
 
-Nest host_nest(const Kernel& kernel) {
-  return product_in(kernel) >= 0 ? product_nest(kernel, host_tile, false) : HostNest(kernel).run();
+Nest host_nest(const Kernel& kernel, Rows rows) {
+  return product_in(kernel) >= 0 ? product_nest(kernel, host_tile, false) : HostNest(kernel, rows).run();
 }
 
 }  // namespace weft::loop

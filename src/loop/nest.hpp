@@ -106,7 +106,9 @@ struct Nest {
   bool is_fetched(int load) const;
 };
 
-Nest host_nest(const Kernel& kernel);
+// Short: the loops for rows of at most KeepLimits::elements, which may then be kept though their length is symbolic.
+enum class Rows : std::uint8_t { any, short_ones };
+Nest host_nest(const Kernel& kernel, Rows rows = Rows::any);
 Nest device_nest(const Kernel& kernel);
 
 // A load or store whose neighbours in memory are neighbours on this outer axis, and not on the lanes.

@@ -1,4 +1,4 @@
-// The generated text of four kernels, as tests/golden holds it. WEFT_UPDATE_GOLDEN=1 writes it anew: look at the
+// The generated text of five kernels, as tests/golden holds it. WEFT_UPDATE_GOLDEN=1 writes it anew: look at the
 // difference before committing it.
 #include <doctest/doctest.h>
 
@@ -45,6 +45,16 @@ TEST_CASE("golden: softmax over rows keeps the exponentials") {
   const int e = b.apply(Op::exp, b.apply(Op::sub, v, b.reduce(Op::amax, v)));
   b.store(b.output(DType::f32, rows * columns), at, b.apply(Op::div, e, b.reduce(Op::sum, e)));
   check_golden(b, "softmax");
+}
+
+TEST_CASE("golden: softmax over rows of any length keeps the exponentials of short ones") {
+  KernelBuilder b("softmax_of_any");
+  b.comment("softmax at model.cpp:12");
+  const Dim m = b.size(), n = b.size(), r = b.outer(m), c = b.lanes(b.inner(n)), at = r * n + c;
+  const int v = b.load(b.input(DType::f32, m * n), at);
+  const int e = b.apply(Op::exp, b.apply(Op::sub, v, b.reduce(Op::amax, v)));
+  b.store(b.output(DType::f32, m * n), at, b.apply(Op::div, e, b.reduce(Op::sum, e)));
+  check_golden(b, "softmax_of_any");
 }
 
 TEST_CASE("golden: many rows summed by column, and taken away again") {
