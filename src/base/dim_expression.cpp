@@ -87,44 +87,53 @@ Dim from_terms(std::vector<DimTerm> terms);
 
 bool is_quotient(const DimNode* node) { return node->kind == DimKind::floor_divide; }
 
-// c*R*(e % d) + c*R*d*(e / d) == c*R*e: the identity behind flattening and splitting the same axis.
+bool before(const DimNode* a, const DimNode* b) { return compare(a, b) < 0; }
+
+// c*R*(e % d) + c*R*d*(e / d) == c*R*e: the identity behind flattening and splitting the same axis. Of a divisor of
+// several terms all of the products with d must be there.
 bool recombine(std::vector<DimTerm>& terms) {
   for (std::size_t m = 0; m < terms.size(); ++m) {
     for (std::size_t f = 0; f < terms[m].factors.size(); ++f) {
       const DimNode* modulo = terms[m].factors[f];
       if (modulo->kind != DimKind::modulo) continue;
-      std::vector<DimTerm> divisor = dims::terms(modulo->right);
-      if (divisor.size() != 1) continue;
-      DimTerm wanted = terms[m];
-      wanted.factors.erase(wanted.factors.begin() + static_cast<std::ptrdiff_t>(f));
-      DimTerm rest = wanted;
-      wanted.coefficient = (Dim(wanted.coefficient) * Dim(divisor[0].coefficient)).constant();
-      Dim quotient = modulo->left / modulo->right;
+      const Dim quotient = modulo->left / modulo->right;
       if (quotient.is_constant()) continue;
-      wanted.factors.push_back(quotient.node());
-      wanted.factors.insert(wanted.factors.end(), divisor[0].factors.begin(), divisor[0].factors.end());
-      std::sort(wanted.factors.begin(), wanted.factors.end(), [](auto a, auto b) { return compare(a, b) < 0; });
-      for (std::size_t q = 0; q < terms.size(); ++q) {
-        if (q == m || terms[q].coefficient != wanted.coefficient || terms[q].factors != wanted.factors) continue;
-        std::vector<DimTerm> kept;
-        for (std::size_t i = 0; i < terms.size(); ++i)
-          if (i != m && i != q) kept.push_back(terms[i]);
-        for (const DimTerm& term : dims::terms(modulo->left)) {
-          DimTerm product{(Dim(term.coefficient) * Dim(rest.coefficient)).constant(), term.factors};
-          product.factors.insert(product.factors.end(), rest.factors.begin(), rest.factors.end());
-          kept.push_back(std::move(product));
-        }
-        terms = std::move(kept);
-        return true;
+      DimTerm rest = terms[m];
+      rest.factors.erase(rest.factors.begin() + static_cast<std::ptrdiff_t>(f));
+      std::vector<bool> replaced(terms.size());
+      replaced[m] = true;
+      const std::vector<DimTerm> divisor = dims::terms(modulo->right);
+      const bool found = std::ranges::all_of(divisor, [&](const DimTerm& each) {
+        DimTerm wanted = rest;
+        wanted.coefficient = (Dim(rest.coefficient) * Dim(each.coefficient)).constant();
+        wanted.factors.push_back(quotient.node());
+        wanted.factors.insert(wanted.factors.end(), each.factors.begin(), each.factors.end());
+        std::sort(wanted.factors.begin(), wanted.factors.end(), before);
+        for (std::size_t q = 0; q < terms.size(); ++q)
+          if (terms[q].coefficient == wanted.coefficient && terms[q].factors == wanted.factors) {
+            replaced[q] = true;
+            return true;
+          }
+        return false;
+      });
+      if (!found) continue;
+      std::vector<DimTerm> kept;
+      for (std::size_t i = 0; i < terms.size(); ++i)
+        if (!replaced[i]) kept.push_back(terms[i]);
+      for (const DimTerm& term : dims::terms(modulo->left)) {
+        DimTerm product{(Dim(term.coefficient) * Dim(rest.coefficient)).constant(), term.factors};
+        product.factors.insert(product.factors.end(), rest.factors.begin(), rest.factors.end());
+        kept.push_back(std::move(product));
       }
+      terms = std::move(kept);
+      return true;
     }
   }
   return false;
 }
 
 void normalize(std::vector<DimTerm>& terms) {
-  auto less = [](const DimNode* a, const DimNode* b) { return compare(a, b) < 0; };
-  for (DimTerm& term : terms) std::sort(term.factors.begin(), term.factors.end(), less);
+  for (DimTerm& term : terms) std::sort(term.factors.begin(), term.factors.end(), before);
   std::sort(terms.begin(), terms.end(),
             [](const DimTerm& a, const DimTerm& b) { return compare_factors(a.factors, b.factors) < 0; });
   std::vector<DimTerm> merged;
@@ -172,10 +181,28 @@ std::int64_t floor_divide_integers(std::int64_t a, std::int64_t b) {
 struct Split {
   Dim quotient, rest;
 };
+// By a divisor of several terms, as polynomials are divided: by the term of most factors, as long as it divides one.
+// Nothing is gained where more terms are left than there were.
+Split split_by_sum(Dim a, Dim d, const std::vector<DimTerm>& divisor) {
+  const DimTerm& lead = *std::ranges::max_element(divisor, {}, [](const DimTerm& term) { return term.factors.size(); });
+  constexpr int most_steps = 32;
+  Dim quotient = 0, rest = a;
+  for (int step = 0; step < most_steps; ++step) {
+    const std::vector<DimTerm> left = dims::terms(rest);
+    DimTerm exact;
+    if (std::ranges::none_of(left, [&](const DimTerm& term) { return divide_term(term, lead, exact); })) break;
+    const Dim part = from_terms({exact});
+    quotient = quotient + part;
+    rest = rest - part * d;
+  }
+  if (quotient.same(Dim(0)) || dims::terms(rest).size() >= dims::terms(a).size()) return {Dim(0), a};
+  return {quotient, rest};
+}
+
 // a = quotient * d + rest, with every exactly divisible term moved into the quotient.
 Split split(Dim a, Dim d) {
   std::vector<DimTerm> divisor = dims::terms(d);
-  if (divisor.size() != 1) return a.same(d) ? Split{Dim(1), Dim(0)} : Split{Dim(0), a};
+  if (divisor.size() > 1) return split_by_sum(a, d, divisor);
   std::vector<DimTerm> quotient, rest;
   for (const DimTerm& term : dims::terms(a)) {
     DimTerm exact;

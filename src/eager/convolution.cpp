@@ -42,11 +42,12 @@ std::optional<Value> by_library(Op op, const Convolution& attributes, const Type
                                                                            : runtime::Convolved::weight;
   Value operands[] = {a, b};
   const auto list = [](const List<std::int64_t>& from) {
-    return runtime::ConvolutionSizes::List(from.begin(), from.end());
+    return runtime::ConvolutionDims::List(from.begin(), from.end());
   };
-  auto sizes = runtime::ConvolutionSizes::of(result, type.dtype, a.type.shape, b.type.shape, type.shape,
-                                             list(attributes.strides), list(attributes.low), list(attributes.high),
-                                             list(attributes.dilation), attributes.groups);
+  auto sizes = runtime::ConvolutionDims::of(result, type.dtype, a.type.shape, b.type.shape, type.shape,
+                                            list(attributes.strides), list(attributes.low), list(attributes.high),
+                                            list(attributes.dilation), attributes.groups)
+                   ->known();
   for (int i = 0; i < 2; ++i) {
     Value& operand = operands[i];
     const Layout& layout = operand.layout;

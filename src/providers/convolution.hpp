@@ -5,10 +5,10 @@
 
 namespace weft::providers {
 
-// Over contiguous memory. Nothing where the node is no convolution, or a size but the batch is a symbol.
-std::optional<runtime::ConvolutionSizes> convolution_sizes(const Node& node);
-// As the candidate's values lie.
-runtime::ConvolutionSizes convolution_sizes(const Candidate& candidate);
+// Over contiguous memory. Nothing where the node is no convolution, or its channels or its kernel's sizes are symbols.
+std::optional<runtime::ConvolutionDims> convolution_dims(const Node& node);
+// Sizes to ask a library about: a symbol counts as its hint.
+runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims);
 
 class ConvolutionPayload : public Payload {
  public:
@@ -18,8 +18,8 @@ class ConvolutionPayload : public Payload {
   bool may_fail() const override { return true; }  // libraries allocate while they run
 
  protected:
-  runtime::ConvolutionSizes sizes_;
-  Dim batch_;
+  runtime::ConvolutionDims dims_;  // as the candidate's values lie
+  DType dtype_;
   std::vector<Dim> offsets_;  // of the operands and the result
 
  private:

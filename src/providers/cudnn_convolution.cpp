@@ -14,16 +14,21 @@ class DnnPayload final : public ConvolutionPayload {
  public:
   explicit DnnPayload(const Candidate& candidate)
       : ConvolutionPayload(candidate),
-        made_(LibraryConvolution::find(candidate.device, *convolution_sizes(candidate.node))) {}
-  bool is_made() const { return made_ != nullptr; }
-  bool may_fail() const override { return false; }  // its workspace is the plan's
+        device_(candidate.device),
+        is_known_(dims_.known() && dims_.batch().is_constant()),
+        expected_(LibraryConvolution::find(candidate.device, expected(dims_))) {}
+  bool is_made() const { return expected_ != nullptr; }
+  bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
   std::string text() const override { return ConvolutionPayload::text() + " by cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceConvolution>(made_, sizes_.dtype, offsets_, preparation.numbers);
+    return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, dims_, offsets_,
+                                                              preparation.numbers);
   }
 
  private:
-  std::shared_ptr<const LibraryConvolution> made_;
+  Device device_;
+  bool is_known_;
+  std::shared_ptr<const LibraryConvolution> expected_;
 };
 
 class DnnProvider final : public Provider {
@@ -34,8 +39,8 @@ class DnnProvider final : public Provider {
     if (!options().cudnn) return false;
     const DType dtype = node.type.dtype;
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
-    const std::optional<runtime::ConvolutionSizes> sizes = convolution_sizes(node);
-    return sizes && LibraryConvolution::find(device, *sizes);
+    const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
+    return dims && LibraryConvolution::find(device, expected(*dims));
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     Dim step = 1;

@@ -11,21 +11,33 @@ namespace {
 using runtime::ConvolutionSizes;
 using Made = std::shared_ptr<const runtime::onednn::Convolution>;
 
+// One serves all batches, but for a weight's gradient.
+ConvolutionSizes served(const runtime::ConvolutionDims& dims) {
+  ConvolutionSizes sizes = expected(dims);
+  if (!dims.batch().is_constant() && sizes.result != runtime::Convolved::weight) sizes.batch = -1;
+  return sizes;
+}
+
 class OneDnnPayload final : public ConvolutionPayload {
  public:
   OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
       : ConvolutionPayload(candidate),
+        library_(library),
         name_(runtime::onednn::name(library)),
-        made_(runtime::onednn::Convolution::find(library, sizes_)) {}
-  bool is_made() const { return made_ != nullptr; }
+        expected_(runtime::onednn::Convolution::find(library, served(dims_))) {}
+  bool is_made() const { return expected_ != nullptr; }
   std::string text() const override { return ConvolutionPayload::text() + " by " + name_; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::OneDnnConvolution>(made_, sizes_.dtype, batch_, offsets_, preparation.numbers);
+    const auto known = dims_.known();
+    const bool is_known = known && (known->batch >= 0 || known->result != runtime::Convolved::weight);
+    return std::make_unique<runtime::OneDnnConvolution>(library_, is_known ? expected_ : nullptr, dims_, offsets_,
+                                                        preparation.numbers);
   }
 
  private:
+  const runtime::onednn::Library& library_;
   std::string name_;
-  Made made_;
+  Made expected_;
 };
 
 class OneDnnProvider final : public Provider {
@@ -35,8 +47,10 @@ class OneDnnProvider final : public Provider {
     if (device.type != Device::Type::cpu || info(node.op).kind != OpKind::convolution) return false;
     const runtime::onednn::Library* library = runtime::onednn::library();
     if (!library || !runtime::onednn::convolves_fast(*library, node.type.dtype)) return false;
-    const std::optional<ConvolutionSizes> sizes = convolution_sizes(node);
-    return sizes && !is_product(*sizes) && runtime::onednn::Convolution::find(*library, *sizes);
+    const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
+    if (!dims) return false;
+    const ConvolutionSizes sizes = served(*dims);
+    return !is_product(sizes) && runtime::onednn::Convolution::find(*library, sizes);
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     return runtime::convolution_reads(shape, strides);

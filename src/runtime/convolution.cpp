@@ -6,49 +6,78 @@
 
 namespace weft::runtime {
 
-namespace {
-
-std::array<std::int64_t, 5> contiguous(const Shape& shape) {
-  std::array<std::int64_t, 5> strides = {};
-  std::int64_t step = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    strides[static_cast<std::size_t>(axis)] = step;
-    if (axis > 0) step *= shape[axis].constant();
-  }
-  return strides;
-}
-
-}  // namespace
-
-std::optional<ConvolutionSizes> ConvolutionSizes::of(Convolved result, DType dtype, const Shape& a, const Shape& b,
-                                                     const Shape& c, List strides, List low, List high, List dilation,
-                                                     Int groups) {
+std::optional<ConvolutionDims> ConvolutionDims::of(Convolved result, DType dtype, const Shape& a, const Shape& b,
+                                                   const Shape& c, List strides, List low, List high, List dilation,
+                                                   Int groups) {
   const Shape* shapes[3] = {};  // by value
   for (int i = 0; i < 3; ++i) shapes[static_cast<int>(value_of_operand(result, i))] = i == 0 ? &a : i == 1 ? &b : &c;
   const Shape &output = *shapes[static_cast<int>(Convolved::output)],
               &input = *shapes[static_cast<int>(Convolved::input)],
               &weight = *shapes[static_cast<int>(Convolved::weight)];
-  for (const Shape* shape : shapes)
-    for (int axis = 0; axis < shape->rank(); ++axis)
-      if (!(*shape)[axis].is_constant() && (axis > 0 || shape == &weight)) return std::nullopt;
-  ConvolutionSizes sizes;
+  if (!input[1].is_constant() || !output[1].is_constant()) return std::nullopt;
+  for (int axis = 0; axis < weight.rank(); ++axis)
+    if (!weight[axis].is_constant()) return std::nullopt;
+  ConvolutionDims made;
+  ConvolutionSizes& sizes = made.fixed_;
   sizes.result = result;
   sizes.dtype = dtype;
   sizes.axes = input.rank() - 2;
-  sizes.batch = input[0].is_constant() ? input[0].constant() : -1;
   sizes.inputs = input[1].constant(), sizes.outputs = weight[0].constant();
   sizes.groups = groups;
   const auto put = [](std::array<Int, 3>& to, List from) { std::copy(from.begin(), from.end(), to.begin()); };
   put(sizes.strides, strides), put(sizes.low, low), put(sizes.high, high), put(sizes.dilation, dilation);
+  made.dims_.push_back(input[0]);
   for (int axis = 0; axis < sizes.axes; ++axis) {
-    const auto i = static_cast<std::size_t>(axis);
-    sizes.size[i] = input[axis + 2].constant();
-    sizes.kernel[i] = weight[axis + 2].constant();
-    sizes.positions[i] = output[axis + 2].constant();
+    sizes.kernel[static_cast<std::size_t>(axis)] = weight[axis + 2].constant();
+    made.dims_.push_back(input[axis + 2]);
+    made.dims_.push_back(output[axis + 2]);
   }
-  sizes.input_strides = contiguous(input);
-  sizes.weight_strides = contiguous(weight);
-  sizes.output_strides = contiguous(output);
+  for (const Shape* shape : shapes) {
+    const std::size_t end = made.dims_.size() + static_cast<std::size_t>(shape->rank());
+    made.dims_.resize(end);
+    Dim step = 1;
+    for (int axis = shape->rank() - 1; axis >= 0; --axis) {
+      made.dims_[end - static_cast<std::size_t>(shape->rank() - axis)] = step;
+      step = step * (*shape)[axis];
+    }
+  }
+  return made;
+}
+
+std::size_t ConvolutionDims::strides_at(Convolved value) const {
+  const auto axes = static_cast<std::size_t>(fixed_.axes);
+  return 1 + 2 * axes + static_cast<std::size_t>(value) * (axes + 2);
+}
+
+void ConvolutionDims::place(Convolved value, const Shape& shape, std::span<const Dim> strides) {
+  for (std::size_t axis = 0; axis < strides.size(); ++axis)
+    if (!shape[static_cast<int>(axis)].same(Dim(1))) dims_[strides_at(value) + axis] = strides[axis];
+}
+
+Dim ConvolutionDims::multiplications() const {
+  Dim count = fixed_.outputs * (fixed_.inputs / fixed_.groups);
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(fixed_.axes); ++axis)
+    count = count * fixed_.kernel[axis] * dims_[2 + 2 * axis];
+  return count;
+}
+
+std::optional<ConvolutionSizes> ConvolutionDims::known() const {
+  std::vector<Int> values;
+  for (const Dim& dim : dims_) {
+    if (!dim.is_constant() && &dim != dims_.data()) return std::nullopt;
+    values.push_back(dim.is_constant() ? dim.constant() : -1);
+  }
+  return with(values);
+}
+
+ConvolutionSizes ConvolutionDims::with(std::span<const Int> values) const {
+  ConvolutionSizes sizes = fixed_;
+  sizes.batch = values[0];
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
+    sizes.size[axis] = values[1 + 2 * axis], sizes.positions[axis] = values[2 + 2 * axis];
+  for (const Convolved value : {Convolved::output, Convolved::input, Convolved::weight})
+    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(strides_at(value)), sizes.axes + 2,
+                sizes.strides_of(value).begin());
   return sizes;
 }
 
@@ -56,13 +85,6 @@ bool ConvolutionSizes::is_empty() const {
   bool empty = batch == 0 || inputs == 0 || outputs == 0;
   for (int axis = 0; axis < axes; ++axis) empty |= size[static_cast<std::size_t>(axis)] == 0;
   return empty;
-}
-
-ConvolutionSizes::Int ConvolutionSizes::multiplications() const {
-  Int count = outputs * (inputs / groups);
-  for (int axis = 0; axis < axes; ++axis)
-    count *= kernel[static_cast<std::size_t>(axis)] * positions[static_cast<std::size_t>(axis)];
-  return count;
 }
 
 bool ConvolutionSizes::operator<(const ConvolutionSizes& other) const {

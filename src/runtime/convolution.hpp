@@ -1,10 +1,11 @@
-// A convolution or one of its gradients over strided memory, shared by the executors. In: shapes. Out: numbers; only
-// the batch may be unknown until a call.
+// A convolution or one of its gradients over strided memory, shared by the executors. In: shapes. Out: numbers, or
+// expressions of which a call makes numbers.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "weft/dim.hpp"
 #include "weft/dtype.hpp"
@@ -32,18 +33,41 @@ struct ConvolutionSizes {
   // In elements, of each axis of [N, inputs, size...], [outputs, inputs/groups, kernel...], [N, outputs, positions...].
   std::array<Int, 5> input_strides = {}, weight_strides = {}, output_strides = {};
 
-  using List = std::span<const Int>;
-  // Of the operands' and the result's shapes, over contiguous memory. Nothing where a size but the batch is a symbol.
-  static std::optional<ConvolutionSizes> of(Convolved result, DType dtype, const Shape& a, const Shape& b,
-                                            const Shape& c, List strides, List low, List high, List dilation,
-                                            Int groups);
   bool is_empty() const;
   std::array<Int, 5>& strides_of(Convolved value) {
     return value == Convolved::input ? input_strides : value == Convolved::weight ? weight_strides : output_strides;
   }
-  // Products of two numbers, of one item of the batch.
-  Int multiplications() const;
   bool operator<(const ConvolutionSizes& other) const;  // in some order
+};
+
+// The same where the batch, the sizes behind the channels and the strides of memory may be symbols.
+class ConvolutionDims {
+ public:
+  using Int = std::int64_t;
+  using List = std::span<const Int>;
+  // Of the operands' and the result's shapes, over contiguous memory. Nothing where channels or a kernel's size are
+  // symbols.
+  static std::optional<ConvolutionDims> of(Convolved result, DType dtype, const Shape& a, const Shape& b,
+                                           const Shape& c, List strides, List low, List high, List dilation,
+                                           Int groups);
+  // The value lies so in memory.
+  void place(Convolved value, const Shape& shape, std::span<const Dim> strides);
+
+  DType dtype() const { return fixed_.dtype; }
+  Dim batch() const { return dims_[0]; }
+  // Products of two numbers, of one item of the batch.
+  Dim multiplications() const;
+  // All numbers, -1 for a batch that is a symbol; nothing where another one is.
+  std::optional<ConvolutionSizes> known() const;
+  // What `with` is given the values of.
+  std::span<const Dim> dims() const { return dims_; }
+  ConvolutionSizes with(std::span<const Int> values) const;
+
+ private:
+  std::size_t strides_at(Convolved value) const;
+
+  ConvolutionSizes fixed_;
+  std::vector<Dim> dims_;  // the batch; of each axis its size and its positions; strides of output, input and weight
 };
 
 // Whether memory of these strides can be read where it lies: known ones, and no element twice.

@@ -70,7 +70,8 @@ std::vector<Known> make_expressions(std::size_t count, std::mt19937_64& random, 
     for (const Point& point : points) known.values.push_back(value_at(dim, point));
     into.push_back(std::move(known));
   };
-  for (const Dim size : {rows, columns, Dim(2), Dim(3), Dim(4), Dim(12), rows * columns, columns * Dim(4)})
+  for (const Dim size : {rows, columns, Dim(2), Dim(3), Dim(4), Dim(12), rows * columns, columns * Dim(4),
+                         columns / Dim(2) + Dim(1), rows * columns + rows, rows + columns})
     leaf(divisors, size);
   for (int a = 0; a < 4; ++a) leaf(pool, dims::axis(a, extents[a]));
   for (int a = 0; a < 4; ++a) leaf(pool, extents[a] - Dim(1) - dims::axis(a, extents[a]));
@@ -187,6 +188,14 @@ TEST_CASE("an index that was cut in two and joined again is the index") {
   CHECK((flat / columns).same(i));
   CHECK((flat % columns).same(j));
   CHECK(((flat / columns) * columns + flat % columns).same(flat));
+  // positions of a strided window, whose count is a sum
+  const Dim down = (rows - Dim(1)) / Dim(2) + Dim(1), across = (columns - Dim(1)) / Dim(2) + Dim(1);
+  const Dim n = dims::axis(3, down * across);
+  CHECK(((n / across) * across + n % across).same(n));
+  const Dim y = dims::axis(4, down), x = dims::axis(5, across), z = (i * down + y) * across + x;
+  CHECK((z % across).same(x));
+  CHECK((z / across).same(i * down + y));
+  CHECK((z / across / down).same(i));
   const Dim k = dims::axis(2, Dim(6));
   CHECK(((k / Dim(2)) / Dim(3)).same(Dim(0)));
   CHECK((k % Dim(4) % Dim(2)).same(k % Dim(2)));

@@ -169,3 +169,31 @@ TEST_CASE("the log says which size is symbolic from now on, once") {
       log.lines[1].ends_with("argument 0: size of dimension 1 was 3, is 4; argument 0: size of dimension 1 is "
                              "symbolic from here on"));
 }
+
+TEST_CASE("convolutions of images of many sizes, and their gradients, are compiled twice") {
+  using Three = std::array<Tensor, 3>;  // an image and two weights
+  const auto body = [](const Three& it) {
+    const Tensor once = relu(conv2d(it[0], it[1], {.stride = 2, .padding = 1}));
+    return sum(square(conv2d(once, it[2], {.padding = 1, .dilation = 2, .groups = 2})), {1, 2, 3});
+  };
+  const auto gradients = [](const Three& it) {
+    return grad(
+        [](const Three& it) {
+          const Tensor once = relu(conv2d(it[0], it[1], {.stride = 2, .padding = 1}));
+          return mean(square(conv2d(once, it[2], {.padding = 1, .dilation = 2, .groups = 2})));
+        },
+        it);
+  };
+  Three it{Tensor(), normal_of({8, 3, 3, 3}), normal_of({6, 4, 3, 3})};
+  auto f = compile(body);
+  auto g = compile(gradients);
+  for (const auto& [batch, height, width] :
+       {std::array<std::int64_t, 3>{4, 20, 20}, {5, 24, 31}, {2, 9, 40}, {7, 12, 12}, {3, 33, 8}}) {
+    it[0] = normal_of({batch, 3, height, width});
+    check_close(f(it), body(it));
+    const Three found = g(it), expected = gradients(it);
+    for (std::size_t i = 0; i < 3; ++i) check_close(found[i], expected[i]);
+  }
+  CHECK(specialization_count(f) == 2);
+  CHECK(specialization_count(g) == 2);
+}

@@ -27,24 +27,31 @@ class LibraryConvolution {
 // Buffers: the operands, the result.
 class DeviceConvolution final : public Runnable {
  public:
-  // `offsets`: of the three values, in elements.
-  DeviceConvolution(std::shared_ptr<const LibraryConvolution> convolution, DType dtype, std::span<const Dim> offsets,
-                    NumberTable& numbers)
-      : convolution_(std::move(convolution)), dtype_(dtype), offsets_(numbers.add(offsets)) {}
+  // `convolution`: null where its sizes are known at a call. `offsets`: of the three values, in elements.
+  DeviceConvolution(Device device, std::shared_ptr<const LibraryConvolution> convolution, ConvolutionDims dims,
+                    std::span<const Dim> offsets, NumberTable& numbers)
+      : device_(device),
+        convolution_(std::move(convolution)),
+        dims_(std::move(dims)),
+        values_(numbers.add(dims_.dims())),
+        offsets_(numbers.add(offsets)) {}
   bool has_workspace() const override { return true; }
-  std::size_t workspace(std::span<const std::int64_t>) const override { return convolution_->workspace(); }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override { return of(numbers)->workspace(); }
   void run(const StepCall& call) const override {
     std::byte* places[3];
     for (std::size_t i = 0; i < 3; ++i)
-      places[i] =
-          static_cast<std::byte*>(call.pointers[i]) + storage_bytes(info(dtype_), call.numbers[offsets_.begin + i]);
-    convolution_->run(places[0], places[1], places[2], call.workspace, call.queue);
+      places[i] = static_cast<std::byte*>(call.pointers[i]) +
+                  storage_bytes(info(dims_.dtype()), call.numbers[offsets_.begin + i]);
+    of(call.numbers)->run(places[0], places[1], places[2], call.workspace, call.queue);
   }
 
  private:
+  std::shared_ptr<const LibraryConvolution> of(std::span<const std::int64_t> numbers) const;
+
+  Device device_;
   std::shared_ptr<const LibraryConvolution> convolution_;
-  DType dtype_;
-  NumberTable::Range offsets_;
+  ConvolutionDims dims_;
+  NumberTable::Range values_, offsets_;
 };
 
 }  // namespace weft::runtime::cuda

@@ -125,7 +125,8 @@ bool Convolution::describe(const Library& library, Description*& description) {
   return true;
 }
 
-std::shared_ptr<const Convolution> Convolution::make(const Library& library, const ConvolutionSizes& sizes) {
+std::shared_ptr<const Convolution> Convolution::make(const Library& library, const ConvolutionSizes& sizes,
+                                                     Kernels kernels) {
   if (sizes.is_empty() || (sizes.result == Convolved::weight && sizes.batch < 0)) return nullptr;
   const OneThread alone;
   const std::shared_ptr<Convolution> made(new Convolution);
@@ -136,7 +137,8 @@ std::shared_ptr<const Convolution> Convolution::make(const Library& library, con
   const char* name = nullptr;
   library.dnnl_primitive_desc_query(description, name_of_kernel, 0, &name);
   const std::string_view kernel = name ? name : "";
-  const bool good = kernel.starts_with("jit") || kernel.starts_with("brg");  // else loops, or products like ours
+  const bool good = kernels == Kernels::any || kernel.starts_with("jit") ||
+                    kernel.starts_with("brg");  // else loops, or products like ours
   std::vector<Task::Operand> operands;
   for (int i = 0; i < 3; ++i) {
     constexpr int arguments[2][3] = {
@@ -168,13 +170,15 @@ std::shared_ptr<const Convolution> Convolution::make(const Library& library, con
   return made;
 }
 
-std::shared_ptr<const Convolution> Convolution::find(const Library& library, const ConvolutionSizes& sizes) {
-  static constinit Lazy<std::map<ConvolutionSizes, std::shared_ptr<const Convolution>>> all;
+std::shared_ptr<const Convolution> Convolution::find(const Library& library, const ConvolutionSizes& sizes,
+                                                     Kernels kernels) {
+  static constinit Lazy<std::map<ConvolutionSizes, std::shared_ptr<const Convolution>>> all[2];
+  auto& known = all[static_cast<int>(kernels)].get();
   const std::lock_guard no_fork(process_mutex(LockOrder::loader));  // a child could not make any afterwards
-  if (const auto found = all.get().find(sizes); found != all.get().end()) return found->second;
-  std::shared_ptr<const Convolution> made = make(library, sizes);
-  if (all.get().size() >= most_kept) all.get().clear();
-  return all.get().try_emplace(sizes, std::move(made)).first->second;
+  if (const auto found = known.find(sizes); found != known.end()) return found->second;
+  std::shared_ptr<const Convolution> made = make(library, sizes, kernels);
+  if (known.size() >= most_kept) known.clear();
+  return known.try_emplace(sizes, std::move(made)).first->second;
 }
 
 std::size_t Convolution::thread_bytes() const {
@@ -272,3 +276,16 @@ void Convolution::run(Int batch, const void* a, const void* b, void* result, std
 }
 
 }  // namespace weft::runtime::onednn
+
+namespace weft::runtime {
+
+std::shared_ptr<const onednn::Convolution> OneDnnConvolution::of(std::span<const std::int64_t> numbers) const {
+  if (convolution_) return convolution_;
+  ConvolutionSizes sizes = dims_.with(numbers.subspan(values_.begin, values_.count));
+  if (!dims_.batch().is_constant() && sizes.result != Convolved::weight) sizes.batch = -1;
+  auto found = onednn::Convolution::find(library_, sizes, onednn::Convolution::Kernels::any);
+  WEFT_CHECK(found, "no convolution of sizes that a call has");
+  return found;
+}
+
+}  // namespace weft::runtime

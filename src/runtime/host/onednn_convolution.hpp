@@ -13,8 +13,10 @@ namespace onednn {
 // One convolution, its primitives made. Several threads may run it at once.
 class Convolution {
  public:
-  // Null where the library has no kernel for it that is better than ours. Known ones are found again.
-  static std::shared_ptr<const Convolution> find(const Library& library, const ConvolutionSizes& sizes);
+  // Null where the library has no kernel for it, of those that are better than ours. Known ones are found again.
+  enum class Kernels : std::uint8_t { good, any };
+  static std::shared_ptr<const Convolution> find(const Library& library, const ConvolutionSizes& sizes,
+                                                 Kernels kernels = Kernels::good);
   // On as many threads as a parallel loop has now. `batch`: where it was not known.
   std::size_t workspace(std::int64_t batch) const;
   void run(std::int64_t batch, const void* a, const void* b, void* result, std::span<std::byte> workspace) const;
@@ -30,7 +32,8 @@ class Convolution {
   };
   struct Run;
   Convolution() = default;
-  static std::shared_ptr<const Convolution> make(const Library& library, const ConvolutionSizes& sizes);
+  static std::shared_ptr<const Convolution> make(const Library& library, const ConvolutionSizes& sizes,
+                                                 Kernels kernels);
   bool describe(const Library& library, Description*& description);
   void cut();
   Int items(Int batch) const { return sizes_.result == Convolved::weight ? chunks_ : batch; }
@@ -50,29 +53,33 @@ class Convolution {
 // Buffers: the operands, the result.
 class OneDnnConvolution final : public Runnable {
  public:
-  // `offsets`: of the three values, in elements.
-  OneDnnConvolution(std::shared_ptr<const onednn::Convolution> convolution, DType dtype, Dim batch,
-                    std::span<const Dim> offsets, NumberTable& numbers)
-      : convolution_(std::move(convolution)),
-        dtype_(dtype),
-        batch_(numbers.add({batch})),
+  // `convolution`: null where its sizes are known at a call. `offsets`: of the three values, in elements.
+  OneDnnConvolution(const onednn::Library& library, std::shared_ptr<const onednn::Convolution> convolution,
+                    ConvolutionDims dims, std::span<const Dim> offsets, NumberTable& numbers)
+      : library_(library),
+        convolution_(std::move(convolution)),
+        dims_(std::move(dims)),
+        values_(numbers.add(dims_.dims())),
         offsets_(numbers.add(offsets)) {}
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override {
-    return convolution_->workspace(numbers[batch_.begin]);
+    return of(numbers)->workspace(numbers[values_.begin]);
   }
   void run(const StepCall& call) const override {
     std::byte* places[3];
     for (std::size_t i = 0; i < 3; ++i)
-      places[i] =
-          static_cast<std::byte*>(call.pointers[i]) + storage_bytes(info(dtype_), call.numbers[offsets_.begin + i]);
-    convolution_->run(call.numbers[batch_.begin], places[0], places[1], places[2], call.workspace);
+      places[i] = static_cast<std::byte*>(call.pointers[i]) +
+                  storage_bytes(info(dims_.dtype()), call.numbers[offsets_.begin + i]);
+    of(call.numbers)->run(call.numbers[values_.begin], places[0], places[1], places[2], call.workspace);
   }
 
  private:
+  std::shared_ptr<const onednn::Convolution> of(std::span<const std::int64_t> numbers) const;
+
+  const onednn::Library& library_;
   std::shared_ptr<const onednn::Convolution> convolution_;
-  DType dtype_;
-  NumberTable::Range batch_, offsets_;
+  ConvolutionDims dims_;
+  NumberTable::Range values_, offsets_;
 };
 
 }  // namespace weft::runtime
