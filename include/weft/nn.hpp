@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "weft/nn/losses.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
 #include "weft/tree.hpp"
@@ -39,14 +40,6 @@ struct Linear {
 // Over the last axis: (x - mean) / sqrt(variance + eps) * weight + bias, of the variance without a correction. x [...,
 // n], weight and bias [n]. f16 and bf16 are computed in f32 and rounded once (Ba and others 2016).
 Tensor layer_norm(At x, At weight, At bias, double eps = 1e-5);
-
-// ---- losses: means over all elements, NaN of none -------------------------------------------------------------------
-
-// -log softmax(logits)[label] over the last axis: logits [..., classes], labels integers [...]. A label outside
-// [0, classes) is an error.
-Tensor cross_entropy(At logits, At labels);
-// Equal shapes.
-Tensor mse_loss(At prediction, At target);
 
 using weft::celu;
 using weft::elu;

@@ -113,41 +113,6 @@ Tensor layer_norm(At x, At weight, At bias, double eps) {
   return composite(called, call.loc(), record, std::move(value), std::move(scale), std::move(shift));
 }
 
-Tensor cross_entropy(At logits, At labels) {
-  Operation call("cross_entropy", logits.loc);
-  Tensor z = resolve(logits, "cross_entropy"), label = resolve(labels, "cross_entropy");
-  const Type zt = type_of(z), lt = type_of(label);
-  int rank = zt.shape.rank();
-  bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
-  for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
-  if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
-    fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt),
-         " x ", to_string(lt));
-  label = cast(label, DType::i64);
-  Dim classes = zt.shape[rank - 1];
-  check_range(label, classes, "cross_entropy", call.loc(), z);
-  Called called{{intern_text("cross_entropy")}};
-  called.axes.insert(rank - 1);
-  const auto record = [&](const Tensor& z, const Tensor& label) {
-    // A select, not a product with zeros: logits may be -inf.
-    Tensor shifted = z - stop_gradient(amax(z, -1, true));
-    Tensor chosen = sum(where(unsqueeze(label, -1) == arange(classes), shifted, 0), -1);
-    return mean(log(sum(exp(shifted), -1)) - chosen);
-  };
-  return composite(called, call.loc(), record, std::move(z), std::move(label));
-}
-
-Tensor mse_loss(At prediction, At target) {
-  Operation call("mse_loss", prediction.loc);
-  Tensor a = resolve(prediction, "mse_loss"), b = resolve(target, "mse_loss");
-  bool fits = type_of(a).shape.rank() == type_of(b).shape.rank();
-  for (int i = 0; fits && i < type_of(a).shape.rank(); ++i) fits = type_of(a).shape[i] == type_of(b).shape[i];
-  if (!fits) fail("mse_loss", call.loc(), "shapes differ: ", to_string(type_of(a)), " x ", to_string(type_of(b)));
-  return composite(
-      {{intern_text("mse_loss")}}, call.loc(), [](const Tensor& a, const Tensor& b) { return mean(square(a - b)); },
-      std::move(a), std::move(b));
-}
-
 // ---- whole models --------------------------------------------------------------------------------------------------
 
 namespace detail {

@@ -1,6 +1,6 @@
 // Attention against PyTorch's, and tables of positions against loops: results and all gradients, compiled and eager.
 #include "weft/nn/attention.hpp"
-#include "tests/loops/support.hpp"
+#include "tests/nn/golden.hpp"
 #include "tests/record/refused.hpp"
 
 using namespace weft;
@@ -12,49 +12,15 @@ const std::vector<double> golden[] = {
 #include "tests/nn/attention_golden.inc"
 };
 
-Tensor wave(const Sizes& sizes, int seed) {
-  std::int64_t count = 1;
-  for (const Dim size : sizes.shape()) count *= static_cast<std::int64_t>(size);
-  return reshape(sin(cast(arange(count), DType::f64) * 0.7 + seed) * 0.6, sizes);
-}
-
-void check_numbers(std::size_t number, const std::vector<Tensor>& values, double tolerance = 1e-9) {
-  std::vector<double> numbers;
-  for (const Tensor& value : values) {
-    const Tensor wide = cast(value, DType::f64);
-    for (const double each : wide.data<double>()) numbers.push_back(each);
-  }
-  REQUIRE(numbers.size() == golden[number].size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    CAPTURE(i);
-    CHECK(numbers[i] == doctest::Approx(golden[number][i]).epsilon(tolerance));
-  }
-}
-
-// f(inputs) gives results: those, and the gradients of their sum with other waves, against a line of the golden file.
+using nn_test::wave;
 template <class F>
 void check(std::size_t number, const std::vector<Tensor>& inputs, F f) {
   CAPTURE(number);
-  const auto both = [](const std::vector<Tensor>& inputs, const F& f) {
-    std::vector<Tensor> values = f(inputs);
-    const std::vector<Tensor> gradients = grad(
-        [&](const std::vector<Tensor>& inputs) {
-          const std::vector<Tensor> values = f(inputs);
-          Tensor loss = full({}, 0, {DType::f64});
-          for (std::size_t i = 0; i < values.size(); ++i)
-            loss = loss + sum(values[i] * wave(values[i].shape(), 50 + static_cast<int>(i)));
-          return loss;
-        },
-        inputs);
-    values.insert(values.end(), gradients.begin(), gradients.end());
-    return values;
-  };
-  check_numbers(number, both(inputs, f));
-  for (const bool dynamic : {false, true}) {
-    CompileOptions options{.on_compile_error = OnFailure::raise};
-    if (dynamic) options.dynamic = true;
-    check_numbers(number, compile(both, options)(inputs, f));
-  }
+  nn_test::check(golden[number], inputs, f);
+}
+void check_numbers(std::size_t number, const std::vector<Tensor>& values, double tolerance) {
+  CAPTURE(number);
+  nn_test::check_numbers(golden[number], values, tolerance);
 }
 
 Tensor some_masked(std::int64_t rows, std::int64_t columns, std::int64_t every) {
