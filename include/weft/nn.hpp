@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "weft/convolution.hpp"
 #include "weft/nn/losses.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"

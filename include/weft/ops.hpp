@@ -304,26 +304,6 @@ Tensor tensordot(At a, At b, int axes = 2);
 Tensor outer(At a, At b);
 Tensor dot(At a, At b);
 
-// Down and across; one number stands for both.
-struct HeightWidth {
-  std::int64_t height, width;
-  template <std::integral T>
-  constexpr HeightWidth(T both) : height(both), width(both) {}
-  template <std::integral H, std::integral W>
-  constexpr HeightWidth(H height, W width) : height(height), width(width) {}
-  WEFT_MEMBERS(height, width)
-};
-struct Conv2dOptions {
-  HeightWidth stride = 1;
-  HeightWidth padding = 0;  // zeros on either side
-  HeightWidth dilation = 1;
-  std::int64_t groups = 1;  // output channel o reads the input channels of group o / (O / groups)
-};
-// x [N,C,H,W], or [C,H,W], with weight [O,C/groups,h,w] to [N,O,H',W']: sums of products as in PyTorch, without
-// flipping the weight. H' = (H + 2 padding - dilation (h - 1) - 1) / stride + 1. Dtypes promote; they are floating. The
-// weight's sizes and the channels become constants of a compiled function; N, H and W may vary.
-Tensor conv2d(At x, At weight, Conv2dOptions options = {});
-
 // ---- indexing -------------------------------------------------------------------------------------------------------
 // result[i..., :] = x[index[i...], :]: rows of x (axis 0). Indices out of [0, rows) are an error.
 Tensor gather(At x, At index);

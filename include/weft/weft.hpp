@@ -2,6 +2,7 @@
 // data, files.
 #pragma once
 #include "weft/compile.hpp"
+#include "weft/convolution.hpp"
 #include "weft/data.hpp"
 #include "weft/explain.hpp"
 #include "weft/expr.hpp"

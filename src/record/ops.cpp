@@ -150,42 +150,6 @@ Tensor matmul(At left, At right) {
   return result;
 }
 
-// With this size of an axis as a number, where a compiled function keeps it symbolic.
-static Tensor with_number(const Tensor& value, int axis, Loc loc) {
-  Shape shape = type_of(value).shape;
-  if (shape[axis].is_constant()) return value;
-  shape[axis] = static_cast<std::int64_t>(shape[axis]);
-  return reshape_to(value, shape, loc);
-}
-
-Tensor conv2d(At left, At right, Conv2dOptions options) {
-  Operation call("conv2d", left.loc);
-  Tensor x = resolve(left, "conv2d"), weight = resolve(right, "conv2d");
-  const Type from = type_of(x), kernel = type_of(weight);
-  if ((from.shape.rank() != 3 && from.shape.rank() != 4) || kernel.shape.rank() != 4)
-    fail("conv2d", call.loc(), "needs an input [N,C,H,W] or [C,H,W] and a weight [O,C/groups,h,w]: ", to_string(from),
-         " x ", to_string(kernel));
-  const DType dtype = promote({from.dtype, false, from.weak}, {kernel.dtype, false, kernel.weak});
-  x = cast(x, dtype);
-  weight = cast(weight, dtype);
-  const bool single = from.shape.rank() == 3;
-  if (single) x = unsqueeze(x, 0);
-  x = with_number(x, 1, call.loc());
-  for (int axis = 0; axis < 4; ++axis) weight = with_number(weight, axis, call.loc());
-  Convolution attributes;
-  attributes.groups = options.groups;
-  const auto put = [&](List<std::int64_t>& list, HeightWidth sizes) {
-    for (const std::int64_t size : {sizes.height, sizes.width}) {
-      check_extent("conv2d", "a number of the options", size, call.loc());
-      list.push_back(size);
-    }
-  };
-  put(attributes.strides, options.stride), put(attributes.dilation, options.dilation);
-  put(attributes.low, options.padding), put(attributes.high, options.padding);
-  const Tensor result = record(Op::convolution, {x, weight}, attributes, {}, call.loc());
-  return single ? squeeze(result, 0) : result;
-}
-
 // ---- indexing -----------------------------------------------------------------------------------------------------
 
 void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {

@@ -160,7 +160,7 @@ TEST_CASE("a layer keeps the options of its convolution") {
   struct Convolution {
     Param weight = ones({8, 3, 3, 3});
     Conv2dOptions options = {.stride = 2, .padding = 1};
-    HeightWidth kernel = {3, 3};
+    PerAxis<2> kernel = {3, 3};
     Tensor operator()(const Tensor& x) const { return conv2d(x, weight, options); }
   } layer;
   CHECK(nn::parameters(layer).size() == 1);

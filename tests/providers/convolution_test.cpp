@@ -12,6 +12,7 @@
 #include "tests/providers/convolution_support.hpp"
 #include "tests/record/refused.hpp"
 #include "weft/compile.hpp"
+#include "weft/convolution.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
 #include "weft/random.hpp"
@@ -107,7 +108,7 @@ TEST_CASE("conv2d is a sum of products over the kernel, with PyTorch's defaults"
   CHECK(values(conv2d(x, w, {.padding = {0, 1}})).size() == 8);
   CHECK(conv2d(reshape(x, {1, 3, 3}), w).shape().same(Shape::of(1, 2, 2)));
   CHECK(conv2d(cast(x, DType::f64), w).dtype() == DType::f64);
-  static_assert(!std::is_constructible_v<HeightWidth, double>);  // 1.5 is no stride
+  static_assert(!std::is_constructible_v<PerAxis<2>, double>);  // 1.5 is no stride
   const Tensor two = concat({x, x + 10}, 1), apart = concat({w, w}, 0);
   CHECK(values(conv2d(two, apart, {.groups = 2})) == Numbers{37, 47, 67, 77, 137, 147, 167, 177});
 }

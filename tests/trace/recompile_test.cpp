@@ -6,6 +6,7 @@
 
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/convolution.hpp"
 
 using namespace weft;
 using namespace trace_test;

@@ -1,0 +1,157 @@
+// Convolutions and pooling over 1 to 3 axes: functions. Their layers are in weft/nn/convolution.hpp.
+#pragma once
+#include <concepts>
+
+#include "weft/ops.hpp"
+
+namespace weft {
+
+// A number for each of `count` axes, or one that stands for all: {3, 5}, 3.
+template <int count>
+struct PerAxis {
+  std::int64_t sizes[count];
+  template <std::integral T>
+  constexpr PerAxis(T all) {
+    for (std::int64_t& each : sizes) each = all;
+  }
+  template <std::integral... T>
+  requires(sizeof...(T) == count && count > 1) constexpr PerAxis(T... each)
+      : sizes{static_cast<std::int64_t>(each)...} {}
+  constexpr std::int64_t operator[](int axis) const { return sizes[axis]; }
+  WEFT_MEMBERS(sizes)
+};
+
+// Zeros on either side; or `same`: as many as let the result of a stride of 1 keep the size, one more at the end where
+// the count is odd.
+struct SamePadding {};
+inline constexpr SamePadding same_padding;
+template <int count>
+struct Padding {
+  PerAxis<count> zeros;
+  bool same = false;
+  template <std::integral... T>
+  requires(sizeof...(T) == 1 || sizeof...(T) == count) constexpr Padding(T... each) : zeros(each...) {}
+  constexpr Padding(PerAxis<count> each) : zeros(each) {}
+  constexpr Padding(SamePadding) : zeros(0), same(true) {}
+  WEFT_MEMBERS(zeros, same)
+};
+
+template <int count>
+struct ConvOptions {
+  PerAxis<count> stride = 1;
+  Padding<count> padding = 0;
+  PerAxis<count> dilation = 1;
+  std::int64_t groups = 1;  // output channel o reads the input channels of group o / (O / groups)
+};
+template <int count>
+struct ConvTransposeOptions {
+  PerAxis<count> stride = 1, padding = 0;
+  PerAxis<count> output_padding = 0;  // added to the result's size, at its end: less than the stride or the dilation
+  std::int64_t groups = 1;
+  PerAxis<count> dilation = 1;
+};
+
+namespace detail {
+// What the three counts of axes share; numbers are `count` each.
+struct Convolve {
+  int count;
+  const std::int64_t *stride, *padding, *dilation, *output_padding;
+  std::int64_t groups;
+  bool same;
+};
+Tensor convolve(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how);
+Tensor convolve_transposed(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how);
+template <int count>
+Convolve convolve_of(const ConvOptions<count>& o) {
+  return {count, o.stride.sizes, o.padding.zeros.sizes, o.dilation.sizes, nullptr, o.groups, o.padding.same};
+}
+template <int count>
+Convolve convolve_of(const ConvTransposeOptions<count>& o) {
+  return {count, o.stride.sizes, o.padding.sizes, o.dilation.sizes, o.output_padding.sizes, o.groups, false};
+}
+}  // namespace detail
+
+// x [N,C,sizes...], or [C,sizes...], with weight [O,C/groups,kernel...] to [N,O,sizes'...]: sums of products as in
+// PyTorch, without flipping the weight; bias [O] is added. A size S becomes (S + 2 padding - dilation (k - 1) - 1) /
+// stride
+// + 1. Dtypes promote; they are floating. The weight's sizes and the channels become constants of a compiled function;
+// N and the sizes may vary. conv_transpose: the derivative of such a convolution by its input, as an operation: x
+// [N,C,sizes...] with weight [C,O/groups,kernel...] to [N,O,sizes'...]. S becomes (S - 1) stride - 2 padding + dilation
+// (k - 1) + output_padding + 1.
+#define WEFT_CONVOLUTION(count)                                                                                        \
+  using Conv##count##dOptions = ConvOptions<count>;                                                                    \
+  using ConvTranspose##count##dOptions = ConvTransposeOptions<count>;                                                  \
+  inline Tensor conv##count##d(At x, At weight, Conv##count##dOptions options = {}) {                                  \
+    return detail::convolve("conv" #count "d", x, weight, nullptr, detail::convolve_of(options));                      \
+  }                                                                                                                    \
+  inline Tensor conv##count##d(At x, At weight, At bias, Conv##count##dOptions options = {}) {                         \
+    return detail::convolve("conv" #count "d", x, weight, &bias, detail::convolve_of(options));                        \
+  }                                                                                                                    \
+  inline Tensor conv_transpose##count##d(At x, At weight, ConvTranspose##count##dOptions options = {}) {               \
+    return detail::convolve_transposed("conv_transpose" #count "d", x, weight, nullptr, detail::convolve_of(options)); \
+  }                                                                                                                    \
+  inline Tensor conv_transpose##count##d(At x, At weight, At bias, ConvTranspose##count##dOptions options = {}) {      \
+    return detail::convolve_transposed("conv_transpose" #count "d", x, weight, &bias, detail::convolve_of(options));   \
+  }
+WEFT_CONVOLUTION(1)
+WEFT_CONVOLUTION(2)
+WEFT_CONVOLUTION(3)
+#undef WEFT_CONVOLUTION
+
+// ---- pooling: x [N,C,sizes...] or [C,sizes...], each axis behind the channels by windows
+// ---------------------------------
+
+template <int count>
+struct MaxPoolOptions {
+  PerAxis<count> stride = 0;  // 0: the kernel's size
+  PerAxis<count> padding = 0, dilation = 1;
+  bool ceil_mode = false;  // a last window that begins inside counts, though it ends outside
+};
+template <int count>
+struct AvgPoolOptions {
+  PerAxis<count> stride = 0, padding = 0;
+  bool ceil_mode = false;
+  bool count_include_pad = true;      // padding counts as elements
+  std::int64_t divisor_override = 0;  // what sums are divided by; 0: the count of elements
+};
+
+namespace detail {
+struct Pool {
+  int count;
+  const std::int64_t *kernel, *stride, *padding, *dilation;
+  bool ceil_mode, count_include_pad;
+  std::int64_t divisor;
+};
+Tensor max_pool(const char* name, const At& x, const Pool& how);
+Tensor avg_pool(const char* name, const At& x, const Pool& how);
+Tensor adaptive_pool(const char* name, const At& x, int count, const std::int64_t* sizes, bool greatest);
+}  // namespace detail
+
+// max_pool: the greatest of each window, whose derivative goes to the first one that is; NaN where one is NaN. Padding
+// is at most half of the kernel, and is never the greatest. avg_pool: the mean. adaptive_*: sizes' windows of about
+// equal size, from floor(i S / S') to ceil((i + 1) S / S').
+#define WEFT_POOL(count)                                                                                 \
+  using MaxPool##count##dOptions = MaxPoolOptions<count>;                                                \
+  using AvgPool##count##dOptions = AvgPoolOptions<count>;                                                \
+  inline Tensor max_pool##count##d(At x, PerAxis<count> kernel, MaxPool##count##dOptions o = {}) {       \
+    return detail::max_pool(                                                                             \
+        "max_pool" #count "d", x,                                                                        \
+        {count, kernel.sizes, o.stride.sizes, o.padding.sizes, o.dilation.sizes, o.ceil_mode, true, 0}); \
+  }                                                                                                      \
+  inline Tensor avg_pool##count##d(At x, PerAxis<count> kernel, AvgPool##count##dOptions o = {}) {       \
+    return detail::avg_pool("avg_pool" #count "d", x,                                                    \
+                            {count, kernel.sizes, o.stride.sizes, o.padding.sizes, nullptr, o.ceil_mode, \
+                             o.count_include_pad, o.divisor_override});                                  \
+  }                                                                                                      \
+  inline Tensor adaptive_max_pool##count##d(At x, PerAxis<count> sizes) {                                \
+    return detail::adaptive_pool("adaptive_max_pool" #count "d", x, count, sizes.sizes, true);           \
+  }                                                                                                      \
+  inline Tensor adaptive_avg_pool##count##d(At x, PerAxis<count> sizes) {                                \
+    return detail::adaptive_pool("adaptive_avg_pool" #count "d", x, count, sizes.sizes, false);          \
+  }
+WEFT_POOL(1)
+WEFT_POOL(2)
+WEFT_POOL(3)
+#undef WEFT_POOL
+
+}  // namespace weft

@@ -1,0 +1,103 @@
+// Layers of convolutions and pooling over 1 to 3 axes, with PyTorch's names, defaults and initial values.
+#pragma once
+#include "weft/convolution.hpp"
+#include "weft/nn.hpp"
+
+namespace weft::nn {
+
+template <int count>
+struct ConvLayerOptions {
+  PerAxis<count> stride = 1;
+  Padding<count> padding = 0;
+  PerAxis<count> dilation = 1;
+  std::int64_t groups = 1;
+  bool bias = true;
+  Pads padding_mode = Pads::constant;  // constant: zeros
+  Options options = {};
+};
+// x [N, in, sizes...] or [in, sizes...]: conv1d, conv2d or conv3d with a weight [out, in / groups, kernel...]. Weight
+// and bias start uniform within 1 / sqrt(in / groups * kernel's elements). Throws Error on sizes that are not positive,
+// and on groups that do not divide the channels.
+template <int count>
+struct Conv {
+  Conv(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvLayerOptions<count> options = {},
+       Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  Param weight;
+  Param bias;  // [out]; undefined and frozen where there is none
+  PerAxis<count> stride;
+  Padding<count> padding;
+  PerAxis<count> dilation;
+  std::int64_t groups;
+  Pads padding_mode;
+  WEFT_MEMBERS(weight, bias, stride, padding, dilation, groups, padding_mode)
+};
+using Conv1d = Conv<1>;
+using Conv2d = Conv<2>;
+using Conv3d = Conv<3>;
+
+template <int count>
+struct ConvTransposeLayerOptions {
+  PerAxis<count> stride = 1, padding = 0, output_padding = 0;
+  std::int64_t groups = 1;
+  bool bias = true;
+  PerAxis<count> dilation = 1;
+  Options options = {};
+};
+// The same for conv_transpose1d, 2d, 3d: a weight [in, out / groups, kernel...].
+template <int count>
+struct ConvTranspose {
+  ConvTranspose(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvTransposeLayerOptions<count> options = {},
+                Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  Param weight;
+  Param bias;
+  PerAxis<count> stride, padding, output_padding;
+  std::int64_t groups;
+  PerAxis<count> dilation;
+  WEFT_MEMBERS(weight, bias, stride, padding, output_padding, groups, dilation)
+};
+using ConvTranspose1d = ConvTranspose<1>;
+using ConvTranspose2d = ConvTranspose<2>;
+using ConvTranspose3d = ConvTranspose<3>;
+
+// The functions of weft/convolution.hpp as layers.
+#define WEFT_POOL_LAYERS(count)                                                      \
+  struct MaxPool##count##d {                                                         \
+    MaxPool##count##d(PerAxis<count> kernel, MaxPool##count##dOptions options = {})  \
+        : kernel(kernel), options(options) {}                                        \
+    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); } \
+    PerAxis<count> kernel;                                                           \
+    MaxPool##count##dOptions options;                                                \
+    WEFT_MEMBERS(kernel, options)                                                    \
+  };                                                                                 \
+  struct AvgPool##count##d {                                                         \
+    AvgPool##count##d(PerAxis<count> kernel, AvgPool##count##dOptions options = {})  \
+        : kernel(kernel), options(options) {}                                        \
+    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); } \
+    PerAxis<count> kernel;                                                           \
+    AvgPool##count##dOptions options;                                                \
+    WEFT_MEMBERS(kernel, options)                                                    \
+  };                                                                                 \
+  struct AdaptiveMaxPool##count##d {                                                 \
+    explicit AdaptiveMaxPool##count##d(PerAxis<count> sizes) : sizes(sizes) {}       \
+    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }  \
+    PerAxis<count> sizes;                                                            \
+    WEFT_MEMBERS(sizes)                                                              \
+  };                                                                                 \
+  struct AdaptiveAvgPool##count##d {                                                 \
+    explicit AdaptiveAvgPool##count##d(PerAxis<count> sizes) : sizes(sizes) {}       \
+    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }  \
+    PerAxis<count> sizes;                                                            \
+    WEFT_MEMBERS(sizes)                                                              \
+  };
+WEFT_POOL_LAYERS(1)
+WEFT_POOL_LAYERS(2)
+WEFT_POOL_LAYERS(3)
+#undef WEFT_POOL_LAYERS
+
+}  // namespace weft::nn

@@ -1,0 +1,317 @@
+// Convolutions of 1 to 3 axes, transposed ones, and pooling, which is windows and a reduction.
+#include "weft/convolution.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+
+namespace weft::detail {
+namespace {
+
+// With this size of an axis as a number, where a compiled function keeps it symbolic.
+Tensor with_number(const Tensor& value, int axis, Loc loc) {
+  Shape shape = type_of(value).shape;
+  if (shape[axis].is_constant()) return value;
+  shape[axis] = static_cast<std::int64_t>(shape[axis]);
+  return reshape_to(value, shape, loc);
+}
+
+// The operands as the primitives take them; a result of no batch loses its own again.
+struct Operands {
+  Tensor x, weight;
+  bool single;
+  Operands(const char* name, const At& left, const At& right, int count, const char* layout, Loc loc)
+      : x(resolve(left, name)), weight(resolve(right, name)) {
+    const Type from = type_of(x), kernel = type_of(weight);
+    const int rank = count + 2;
+    if ((from.shape.rank() != rank && from.shape.rank() != rank - 1) || kernel.shape.rank() != rank)
+      fail(name, loc, "needs an input [N,C,sizes...] or [C,sizes...] and a weight ", layout, " of ",
+           counted(count, "size", "sizes"), ": ", to_string(from), " x ", to_string(kernel));
+    const DType dtype = promote({from.dtype, false, from.weak}, {kernel.dtype, false, kernel.weak});
+    x = cast(x, dtype);
+    weight = cast(weight, dtype);
+    single = from.shape.rank() == rank - 1;
+    if (single) x = unsqueeze(x, 0);
+    x = with_number(x, 1, loc);
+    for (int axis = 0; axis < rank; ++axis) weight = with_number(weight, axis, loc);
+  }
+  Tensor finish(const char* name, Tensor result, const At* bias, int count, Loc loc) const {
+    if (bias) {
+      const Tensor own = resolve(*bias, name);
+      const Shape& shape = type_of(own).shape;
+      if (shape.rank() != 1 || !(shape[0] == type_of(result).shape[1]))
+        fail(name, loc, "needs a bias of ", dims::to_string(type_of(result).shape[1]), " channels, it is ",
+             to_string(type_of(own)));
+      Shape across = Shape::of(shape[0]);
+      for (int axis = 0; axis < count; ++axis) across.push_back(1);
+      result = result + reshape(own, across);
+    }
+    return single ? squeeze(result, 0) : result;
+  }
+};
+
+Convolution attributes_of(const char* name, const Convolve& how, const Shape& kernel, Loc loc) {
+  Convolution attributes;
+  attributes.groups = how.groups;
+  for (int axis = 0; axis < how.count; ++axis) {
+    for (const std::int64_t each : {how.stride[axis], how.padding[axis], how.dilation[axis]})
+      check_extent(name, "a number of the options", each, loc);
+    attributes.strides.push_back(how.stride[axis]);
+    attributes.dilation.push_back(how.dilation[axis]);
+    std::int64_t low = how.padding[axis], high = low;
+    if (how.same) {
+      if (how.stride[axis] != 1) fail(name, loc, "same padding needs a stride of 1, it is ", how.stride[axis]);
+      const std::int64_t zeros = how.dilation[axis] * (kernel[axis + 2].constant() - 1);
+      low = zeros / 2, high = zeros - low;
+    }
+    attributes.low.push_back(low);
+    attributes.high.push_back(high);
+  }
+  return attributes;
+}
+
+}  // namespace
+
+Tensor convolve(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how) {
+  LooseComposite call(name, x.loc);
+  const Operands operands(name, x, weight, how.count, "[O,C/groups,kernel...]", call.loc());
+  const Convolution attributes = attributes_of(name, how, type_of(operands.weight).shape, call.loc());
+  const Tensor result = record(Op::convolution, {operands.x, operands.weight}, attributes, {}, call.loc());
+  return operands.finish(name, result, bias, how.count, call.loc());
+}
+
+Tensor convolve_transposed(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how) {
+  LooseComposite call(name, x.loc);
+  const Operands operands(name, x, weight, how.count, "[C,O/groups,kernel...]", call.loc());
+  const Shape kernel = type_of(operands.weight).shape;
+  const Convolution attributes = attributes_of(name, how, kernel, call.loc());
+  Type wanted = type_of(operands.x);
+  if (!(wanted.shape[1] == kernel[0]) || how.groups < 1 || kernel[0].constant() % how.groups != 0)
+    fail(name, call.loc(), "the input has ", dims::to_string(wanted.shape[1]), " channels, the weight takes ",
+         dims::to_string(kernel[0]), " in ", counted(how.groups, "group", "groups"));
+  wanted.shape[1] = kernel[1] * Dim(how.groups);
+  for (int axis = 0; axis < how.count; ++axis) {
+    const std::int64_t stride = how.stride[axis], dilation = how.dilation[axis], more = how.output_padding[axis];
+    if (stride < 1 || dilation < 1)
+      fail(name, call.loc(), "stride and dilation must be positive: ", stride, " and ", dilation);
+    if (more < 0 || (more >= stride && more >= dilation))
+      fail(name, call.loc(), "output_padding must be less than the stride or the dilation, it is ", more);
+    Dim& size = wanted.shape[axis + 2];
+    size = (size - Dim(1)) * stride - Dim(2 * how.padding[axis]) + Dim(dilation) * (kernel[axis + 2] - Dim(1)) +
+           Dim(more + 1);
+    if (size < Dim(1)) fail(name, call.loc(), "the result has no elements along axis ", axis + 2);
+  }
+  // The kernel reaches as far beyond the end as the padding; behind that are zeros.
+  Convolution within = attributes;
+  Type reached = wanted;
+  for (int axis = 0; axis < how.count; ++axis) {
+    const std::int64_t covered = std::min(how.output_padding[axis], how.padding[axis]);
+    within.high[static_cast<std::size_t>(axis)] -= covered;
+    reached.shape[axis + 2] = wanted.shape[axis + 2] - Dim(how.output_padding[axis] - covered);
+  }
+  Tensor result = record(Op::convolution_input_gradient, {operands.x, operands.weight}, within, reached, call.loc());
+  for (int axis = 0; axis < how.count; ++axis)
+    if (const std::int64_t behind = how.output_padding[axis] - how.padding[axis]; behind > 0)
+      result = pad(result, axis + 2, 0, behind);
+  return operands.finish(name, result, bias, how.count, call.loc());
+}
+
+// ---- pooling --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Pooled {
+  Tensor windows;  // [N, C, k, S', k, S', ...]
+  AxisSet places;  // the axes of places in a window
+};
+
+// Zeros, or what `fill` says, around an axis, and how many windows it then has.
+struct AxisOfPool {
+  std::int64_t kernel, stride, padding, dilation;
+  Dim beyond, count;  // elements behind the padding that windows of ceil_mode reach; windows
+};
+AxisOfPool axis_of_pool(const char* name, const Pool& how, int axis, Dim size, Loc loc) {
+  AxisOfPool it{how.kernel[axis], how.stride[axis], how.padding[axis], how.dilation ? how.dilation[axis] : 1, 0, 0};
+  if (it.stride == 0) it.stride = it.kernel;
+  if (it.kernel < 1 || it.stride < 1 || it.dilation < 1)
+    fail(name, loc, "kernel, stride and dilation must be positive: ", it.kernel, ", ", it.stride, ", ", it.dilation);
+  if (it.padding < 0 || it.padding > it.kernel / 2)
+    fail(name, loc, "padding must be at most half of the kernel's ", it.kernel, ", it is ", it.padding);
+  const Dim padded = size + Dim(2 * it.padding), last = padded - Dim(it.dilation * (it.kernel - 1) + 1);
+  if (last < Dim(0))
+    fail(name, loc, "a window of ", it.dilation * (it.kernel - 1) + 1, " does not fit into ", dims::to_string(size),
+         " elements and padding");
+  it.count = last / Dim(it.stride) + Dim(1);
+  if (how.ceil_mode && !(last % Dim(it.stride) == Dim(0))) {
+    if (it.count * Dim(it.stride) < size + Dim(it.padding)) {
+      it.beyond = it.count * Dim(it.stride) - last;
+      it.count = it.count + Dim(1);
+    }
+  }
+  return it;
+}
+
+Tensor in_windows(const Tensor& x, int axis, const AxisOfPool& it, Loc loc) {
+  return record(Op::windows, {x}, Windows{it.kernel, it.stride, it.dilation, static_cast<std::uint8_t>(axis)}, {}, loc);
+}
+
+Pooled pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc loc) {
+  const int rank = type_of(x).shape.rank(), first = rank - how.count;
+  if ((first != 1 && first != 2) || type_of(x).dtype == DType::boolean)
+    fail(name, loc, "takes numbers [N,C,sizes...] or [C,sizes...] of ", counted(how.count, "size", "sizes"), ": ",
+         to_string(type_of(x)));
+  Shape widths;
+  bool is_padded = false;
+  std::vector<AxisOfPool> axes;
+  for (int i = how.count; i-- > 0;) {
+    const AxisOfPool& it = axes.emplace_back(axis_of_pool(name, how, i, type_of(x).shape[first + i], loc));
+    widths.push_back(it.padding), widths.push_back(Dim(it.padding) + it.beyond);
+    is_padded |= it.padding > 0 || !it.beyond.same(Dim(0));
+  }
+  if (is_padded) x = pad(x, widths, Pads::constant, fill);
+  for (int i = how.count; i-- > 0;)
+    x = in_windows(x, first + i, axes[static_cast<std::size_t>(how.count - 1 - i)], loc);
+  Pooled result;
+  result.windows = x;
+  for (int i = 0; i < how.count; ++i) result.places.insert(first + 2 * i);
+  return result;
+}
+
+Axes list_of(const AxisSet& axes) {
+  std::vector<int> list;
+  for (int i = 0; i < max_rank; ++i)
+    if (axes[i]) list.push_back(i);
+  return Axes(list);
+}
+
+// The first place of each window that is its greatest element, or the first NaN.
+void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients) {
+  const Tensor& windows = call.operands[0];
+  const Type type = type_of(windows);
+  const Axes axes = list_of(call.called.axes);
+  Shape kept = type.shape;
+  for (int i = 0; i < kept.rank(); ++i)
+    if (call.called.axes[i]) kept[i] = 1;
+  const Tensor top = reshape(call.results[0], kept), given = reshape(call.gradients[0], kept);
+  Tensor place = full({}, 0, {DType::i64, type.device});
+  Dim places = 1;
+  for (int i = 0; i < kept.rank(); ++i)
+    if (call.called.axes[i]) {
+      place = place * type.shape[i] + positions(i, type.shape, type.device, {});
+      places = places * type.shape[i];
+    }
+  const Tensor is_top = (windows == top) | isnan(windows);
+  const Tensor first = amin(where(is_top, place, places), axes, true);
+  gradients[0] = where(place == first, given, 0);
+}
+
+Tensor greatest(const Tensor& windows, const AxisSet& places, Loc loc) {
+  Called called{{intern_text("greatest_of_windows")}, places};
+  return composite_with(
+      differentiate_greatest, called, loc, [&](const Tensor& windows) { return amax(windows, list_of(places)); },
+      windows);
+}
+
+At lowest(const Tensor& x) {
+  switch (type_of(x).dtype) {
+    case DType::i8: return std::numeric_limits<std::int8_t>::min();
+    case DType::i16: return std::numeric_limits<std::int16_t>::min();
+    case DType::i32: return std::numeric_limits<std::int32_t>::min();
+    case DType::i64: return std::numeric_limits<std::int64_t>::min();
+    case DType::u8:
+    case DType::u16:
+    case DType::u32: return 0;
+    default: return -INFINITY;
+  }
+}
+
+}  // namespace
+
+Tensor max_pool(const char* name, const At& x, const Pool& how) {
+  LooseComposite call(name, x.loc);
+  const Tensor value = resolve(x, name);
+  const Pooled in = pooled(name, value, how, lowest(value), call.loc());
+  return greatest(in.windows, in.places, call.loc());
+}
+
+Tensor avg_pool(const char* name, const At& x, const Pool& how) {
+  LooseComposite call(name, x.loc);
+  const Tensor value = resolve(x, name);
+  const DType dtype = is_floating(type_of(value).dtype) ? type_of(value).dtype : DType::f32, wide = computed_in(dtype);
+  const Pooled in = pooled(name, cast(value, dtype), how, 0, call.loc());
+  Tensor total = sum(cast(in.windows, wide), list_of(in.places));
+  if (how.divisor != 0) return cast(total / static_cast<double>(how.divisor), dtype);
+  // Of each axis the elements of its windows, as a vector; their products are the counts.
+  const Shape shape = type_of(total).shape, sizes = type_of(value).shape;
+  const int first = shape.rank() - how.count;
+  double all = 1;
+  for (int i = 0; i < how.count; ++i) {
+    const AxisOfPool it = axis_of_pool(name, how, i, sizes[first + i], call.loc());
+    const bool differs = !it.beyond.same(Dim(0)) || (!how.count_include_pad && it.padding > 0);
+    if (!differs) {
+      all *= static_cast<double>(it.kernel);
+      continue;
+    }
+    const Dim inside = how.count_include_pad ? sizes[first + i] + Dim(2 * it.padding) : sizes[first + i];
+    const Dim before = how.count_include_pad ? Dim(0) : Dim(it.padding);
+    const Tensor element = expand(full({}, 1, {wide, type_of(value).device}), {inside});
+    const Tensor counts = sum(in_windows(pad(element, 0, before, before + it.beyond), 0, it, call.loc()), 0);
+    Shape along;
+    for (int axis = 0; axis < shape.rank(); ++axis) along.push_back(axis == first + i ? shape[axis] : Dim(1));
+    total = total / reshape(counts, along);
+  }
+  return cast(total / all, dtype);
+}
+
+Tensor adaptive_pool(const char* name, const At& given, int count, const std::int64_t* sizes, bool of_greatest) {
+  LooseComposite call(name, given.loc);
+  Tensor x = resolve(given, name);
+  const int first = type_of(x).shape.rank() - count;
+  if ((first != 1 && first != 2) || !is_floating(type_of(x).dtype))
+    fail(name, call.loc(), "takes floating numbers [N,C,sizes...] or [C,sizes...] of ", counted(count, "size", "sizes"),
+         ": ", to_string(type_of(x)));
+  const DType dtype = type_of(x).dtype;
+  x = cast(x, computed_in(dtype));
+  for (int i = 0; i < count; ++i) {
+    const int axis = first + i;
+    const Dim size = type_of(x).shape[axis], wanted = sizes[i];
+    if (sizes[i] < 1) fail(name, call.loc(), "sizes must be positive: ", sizes[i]);
+    if (size == wanted) continue;
+    Shape cut = type_of(x).shape;
+    if (size % wanted == Dim(0)) {  // windows of equal size
+      cut[axis] = wanted;
+      Shape parts;
+      for (int each = 0; each < cut.rank(); ++each) {
+        parts.push_back(cut[each]);
+        if (each == axis) parts.push_back(size / wanted);
+      }
+      AxisSet places;
+      places.insert(axis + 1);
+      x = of_greatest ? greatest(reshape(x, parts), places, call.loc()) : mean(reshape(x, parts), axis + 1);
+      continue;
+    }
+    // [wanted, size]: what belongs to each window.
+    const Shape pairs = Shape::of(wanted, size);
+    const Device device = type_of(x).device;
+    const Tensor window = positions(0, pairs, device, call.loc()), element = positions(1, pairs, device, call.loc());
+    const Tensor begin = floor_divide(window * size, wanted),
+                 end = floor_divide((window + 1) * size + (wanted - Dim(1)), wanted);
+    const Tensor inside = (element >= begin) & (element < end), last = movedim(x, axis, -1);
+    if (of_greatest) {
+      AxisSet places;
+      places.insert(type_of(last).shape.rank());
+      x = greatest(where(inside, unsqueeze(last, -2), -INFINITY), places, call.loc());
+    } else {
+      const Tensor share = cast(inside, type_of(x).dtype) / cast(end - begin, type_of(x).dtype);
+      x = matmul(last, transpose(share));
+    }
+    x = movedim(x, -1, axis);
+  }
+  return cast(x, dtype);
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,136 @@
+// Convolutions, transposed ones and pooling against PyTorch's: results and gradients, compiled and eager.
+#include "weft/nn/convolution.hpp"
+#include "tests/nn/golden.hpp"
+#include "tests/record/refused.hpp"
+
+using namespace weft;
+using namespace weft::nn;
+using nn_test::wave;
+using weft::test::refused;
+
+namespace {
+
+const std::vector<double> golden[] = {
+#include "tests/nn/convolution_golden.inc"
+};
+std::size_t next = 0;  // the golden file's lines are in the order of the cases below
+
+template <class Layer>
+struct WithParameters {
+  Layer layer;
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    Layer moved = layer;
+    std::size_t at = 1;
+    for (auto& parameter : nn::parameters(moved)) parameter.value.tensor() = inputs[at++];
+    return {moved(inputs[0])};
+  }
+};
+template <class Layer>
+void check(Layer layer, const Sizes& sizes) {
+  CAPTURE(next);
+  std::vector<Tensor> inputs{wave(sizes, 30)};
+  int seed = 0;
+  for (const auto& parameter : nn::parameters(layer)) inputs.push_back(wave(parameter.value->shape(), seed++));
+  nn_test::check(golden[next++], inputs, WithParameters<Layer>{layer});
+}
+template <int count>
+using Of = ConvLayerOptions<count>;
+template <int count>
+using Back = ConvTransposeLayerOptions<count>;
+constexpr Options wide{DType::f64};
+
+}  // namespace
+
+TEST_CASE("convolutions and pooling give PyTorch's results and gradients") {
+  next = 0;
+  check(Conv1d(4, 6, 3, {.options = wide}), {2, 4, 7});
+  check(Conv1d(4, 6, 3, {.stride = 2, .padding = 2, .dilation = 2, .groups = 2, .bias = false, .options = wide}),
+        {2, 4, 9});
+  check(Conv1d(2, 3, 4, {.padding = same_padding, .options = wide}), {2, 6});
+  check(Conv2d(3, 4, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .options = wide}), {2, 3, 6, 5});
+  check(Conv2d(4, 4, 3, {.padding = same_padding, .dilation = {1, 2}, .groups = 4, .options = wide}), {2, 4, 5, 6});
+  check(Conv2d(2, 3, 3, {.padding = 1, .padding_mode = Pads::reflect, .options = wide}), {2, 2, 4, 5});
+  check(Conv2d(2, 3, {2, 4}, {.padding = same_padding, .padding_mode = Pads::circular, .options = wide}), {2, 4, 5});
+  check(Conv3d(2, 3, 2, {.options = wide}), {2, 2, 3, 4, 3});
+  check(
+      Conv3d(2, 4, {1, 3, 2}, {.stride = {1, 2, 1}, .padding = {0, 1, 1}, .groups = 2, .bias = false, .options = wide}),
+      {1, 2, 2, 5, 3});
+  check(Conv3d(1, 2, 3, {.padding = 1, .padding_mode = Pads::replicate, .options = wide}), {1, 3, 3, 3});
+  check(ConvTranspose1d(3, 4, 3, {.options = wide}), {2, 3, 5});
+  check(ConvTranspose1d(4, 6, 3,
+                        {.stride = 3, .padding = 2, .output_padding = 1, .groups = 2, .bias = false, .options = wide}),
+        {2, 4, 4});
+  check(ConvTranspose1d(2, 2, 2, {.padding = 1, .output_padding = 2, .dilation = 3, .options = wide}), {2, 2, 4});
+  check(ConvTranspose2d(3, 2, 2, {.stride = 2, .options = wide}), {2, 3, 3, 4});
+  check(ConvTranspose2d(
+            2, 4, {3, 2},
+            {.stride = {2, 1}, .padding = {1, 0}, .output_padding = {1, 0}, .dilation = {1, 2}, .options = wide}),
+        {2, 2, 3, 4});
+  check(ConvTranspose2d(4, 4, 3, {.padding = 1, .groups = 4, .options = wide}), {4, 4, 3});
+  check(ConvTranspose3d(2, 3, 2, {.options = wide}), {1, 2, 2, 3, 2});
+  check(ConvTranspose3d(2, 2, {1, 2, 3},
+                        {.stride = {1, 2, 2}, .padding = {0, 0, 1}, .output_padding = {0, 1, 1}, .options = wide}),
+        {1, 2, 2, 2, 3});
+  check(ConvTranspose3d(2, 2, 2, {.groups = 2, .bias = false, .options = wide}), {2, 2, 2, 2});
+
+  check(MaxPool1d(3), {2, 3, 9});
+  check(MaxPool1d(4, {.stride = 3, .padding = 2, .ceil_mode = true}), {3, 10});
+  check(MaxPool1d(3, {.stride = 2, .dilation = 2}), {2, 3, 9});
+  check(MaxPool2d(3, {.stride = 2, .padding = 1}), {2, 3, 7, 8});
+  check(MaxPool2d({2, 3}, {.stride = {2, 1}, .ceil_mode = true}), {2, 2, 5, 6});
+  CAPTURE(next);
+  const Tensor plateaus = reshape(from_list({1.0, 1.0, 0.0, 2.0, 1.0, 1.0, 2.0, 2.0, 0.0, 0.0, 2.0, 2.0}), {1, 3, 4});
+  nn_test::check(golden[next++], {plateaus}, WithParameters<MaxPool2d>{MaxPool2d(2, {.stride = 1})});
+  check(MaxPool3d(2), {1, 2, 4, 4, 5});
+  check(MaxPool3d({1, 3, 2}, {.stride = 2, .padding = {0, 1, 1}}), {1, 2, 4, 5, 5});
+  check(MaxPool3d(2, {.stride = 1, .ceil_mode = true}), {2, 3, 3, 4});
+  check(AvgPool1d(3), {2, 3, 9});
+  check(AvgPool1d(4, {.stride = 3, .padding = 2, .ceil_mode = true}), {2, 3, 10});
+  check(AvgPool1d(3, {.stride = 2, .padding = 1, .count_include_pad = false}), {3, 9});
+  check(AvgPool2d(3, {.stride = 2, .padding = 1}), {2, 3, 7, 8});
+  check(AvgPool2d({2, 3}, {.stride = {3, 2}, .padding = 1, .ceil_mode = true, .count_include_pad = false}),
+        {2, 2, 6, 6});
+  check(AvgPool2d(2, {.divisor_override = 3}), {2, 2, 6, 6});
+  check(AvgPool3d(2), {1, 2, 4, 4, 5});
+  check(AvgPool3d({1, 3, 2}, {.stride = 2, .padding = {0, 1, 1}, .count_include_pad = false}), {1, 2, 4, 5, 5});
+  check(AvgPool3d(2, {.stride = 2, .ceil_mode = true}), {2, 3, 3, 4});
+  check(AdaptiveAvgPool1d(3), {2, 3, 9});
+  check(AdaptiveAvgPool1d(3), {2, 3, 7});
+  check(AdaptiveAvgPool2d({1, 3}), {2, 2, 6, 5});
+  check(AdaptiveAvgPool2d({3, 9}), {2, 5, 7});
+  check(AdaptiveAvgPool3d({2, 2, 3}), {1, 2, 4, 5, 3});
+  check(AdaptiveMaxPool1d(3), {2, 3, 9});
+  check(AdaptiveMaxPool1d(3), {2, 3, 7});
+  check(AdaptiveMaxPool2d({1, 3}), {2, 2, 6, 5});
+  check(AdaptiveMaxPool2d({3, 9}), {2, 5, 7});
+  check(AdaptiveMaxPool3d({2, 2, 3}), {1, 2, 4, 5, 3});
+  CHECK(next == std::size(golden));
+}
+
+TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is refused") {
+  Conv2d layer(3, 8, 5);
+  CHECK(max(abs(layer.weight)).item() <= 1 / std::sqrt(75.0));
+  CHECK(max(abs(layer.bias)).item() <= 1 / std::sqrt(75.0));
+  CHECK(Conv2d(3, 8, 5, {.bias = false}).bias.frozen);
+  const Tensor x = wave({2, 3, 8, 8}, 1);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    loops_test::check_close(cast(avg_pool2d(cast(x, dtype), 3), DType::f64), avg_pool2d(x, 3), 0.01);
+    loops_test::check_close(cast(max_pool2d(cast(x, dtype), 3), DType::f64), max_pool2d(x, 3), 0.01);
+  }
+  const Tensor integers =
+      max_pool1d(reshape(from_list<std::int64_t>({-5, -7, -3}), {1, 3}), 2, {.stride = 1, .padding = 1});
+  loops_test::check_close(integers, reshape(from_list<std::int64_t>({-5, -5, -3, -3}), {1, 4}), 0);
+  CHECK(std::isnan(max(max_pool1d(reshape(from_list({1.0, std::nan(""), 2.0}), {1, 3}), 2, {.stride = 1})).item()));
+  refused([&] { Conv2d(3, 8, 3, {.groups = 2}); }, "2 groups do not divide 8 and 3 channels");
+  refused([&] { Conv2d(0, 8, 3); }, "sizes must be positive");
+  refused([&] { layer(ones({2, 4, 8, 8})); }, "[conv] the input's channels are not those of the weight");
+  refused([&] { conv2d(x, ones({4, 3, 3, 3}), ones({5})); }, "needs a bias of 4 channels");
+  refused([&] { conv2d(x, ones({4, 3, 3, 3}), {.stride = 2, .padding = same_padding}); }, "needs a stride of 1");
+  refused([&] { conv_transpose2d(x, ones({4, 3, 3, 3})); }, "the input has 3 channels, the weight takes 4");
+  const ConvTranspose2dOptions beyond{.stride = 2, .output_padding = 2};
+  refused([&] { conv_transpose2d(x, ones({3, 3, 3, 3}), beyond); }, "output_padding must be less");
+  refused([&] { max_pool2d(x, 9); }, "a window of 9 does not fit into 8 elements");
+  refused([&] { max_pool2d(x, 3, {.padding = 2}); }, "padding must be at most half");
+  refused([&] { avg_pool1d(ones({4}), 2); }, "takes numbers [N,C,sizes...]");
+  refused([&] { adaptive_avg_pool2d(x, 0); }, "sizes must be positive");
+}
