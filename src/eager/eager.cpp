@@ -184,6 +184,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::cast: return execute_cast(op, type, operands[0]);
     case OpKind::view: return execute_view(op, attributes, type, operands[0]);
     case OpKind::reduce: return execute_reduction(op, attributes.as<Reduce>(), type, operands[0]);
+    case OpKind::cumulative: return execute_cumulative(op, attributes.as<Along>(), type, operands[0]);
     case OpKind::contraction: return execute_matmul(type, operands[0], operands[1]);
     case OpKind::convolution: return execute_convolution(op, attributes, type, operands, loc);
     case OpKind::random: return execute_random_bits(type, operands[0], operands[1]);
@@ -194,7 +195,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::index:
       if (op == Op::update_slice) return execute_update_slice(attributes.as<Along>(), type, operands);
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
-                              : execute_scatter_add(type, operands[0], operands[1], loc);
+                              : execute_scatter(op, type, operands[0], operands[1], loc);
     case OpKind::order: return execute_argsort(attributes.as<Order>(), type, operands[0]);
     case OpKind::identity:
     case OpKind::collective: {

@@ -2,6 +2,8 @@
 // since nothing else keeps a wrong one from reaching memory.
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "base/fail.hpp"
 #include "eager/eager.hpp"
@@ -17,6 +19,21 @@ constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
 void check_rows(const char* operation, const std::int64_t* index, std::int64_t count, std::int64_t rows, Loc loc) {
   for (std::int64_t i = 0; i < count; ++i)
     if (index[i] < 0 || index[i] >= rows) fail(operation, loc, "index ", index[i], " is out of range [0, ", rows, ")");
+}
+
+void fill_least(const Value& value) {
+  const auto fill = [&]<class T>(T* data) {
+    using Limits = std::numeric_limits<T>;
+    if constexpr (std::is_arithmetic_v<T>)
+      std::fill_n(data, value.sizes.count(), std::is_floating_point_v<T> ? -Limits::infinity() : Limits::lowest());
+  };
+  switch (value.type.dtype) {
+#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
+  case DType::name:                                                              \
+    return fill(value.as<type>());
+#include "weft/dtypes.def"
+#undef WEFT_DTYPE
+  }
 }
 
 template <class Body>
@@ -44,8 +61,8 @@ Value execute_gather(const Type& type, const Value& table, const Value& index, L
   return result;
 }
 
-// Each thread adds the updates of its own rows, in their order: equal indices always add up in the same order.
-Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc) {
+// Each thread takes the updates of its own rows, in their order: equal indices always add up in the same order.
+Value execute_scatter(Op op, const Type& type, const Value& index, const Value& updates, Loc loc) {
   DType dtype = computed_in(type.dtype);
   Type summed = type;
   summed.dtype = dtype;
@@ -53,8 +70,11 @@ Value execute_scatter_add(const Type& type, const Value& index, const Value& upd
   std::int64_t rows = result.sizes.rank ? result.sizes.size[0] : 1, count = picks.sizes.count(),
                total = result.sizes.count();
   if (total == 0) return convert(result, type.dtype);
-  std::memset(result.data(), 0, static_cast<std::size_t>(total) * result.element_bytes());
-  check_rows("scatter_add", picks.as<std::int64_t>(), count, rows, loc);
+  if (op == Op::scatter_add)
+    std::memset(result.data(), 0, static_cast<std::size_t>(total) * result.element_bytes());
+  else
+    fill_least(result);
+  check_rows(info(op).name, picks.as<std::int64_t>(), count, rows, loc);
   std::int64_t width = total / rows;
   std::size_t bytes = static_cast<std::size_t>(width) * result.element_bytes();
   in_parallel(rows, count * width / rows, [&](std::int64_t begin, std::int64_t end) {
@@ -62,7 +82,8 @@ Value execute_scatter_add(const Type& type, const Value& index, const Value& upd
       std::int64_t row = picks.as<std::int64_t>()[i];
       if (row < begin || row >= end) continue;
       std::byte* to = result.as<std::byte>() + static_cast<std::size_t>(row) * bytes;
-      combine(Op::add, dtype, to, to, from.as<std::byte>() + static_cast<std::size_t>(i) * bytes, width);
+      combine(op == Op::scatter_add ? Op::add : Op::maximum, dtype, to, to,
+              from.as<std::byte>() + static_cast<std::size_t>(i) * bytes, width);
     }
   });
   return convert(result, type.dtype);
