@@ -2,13 +2,12 @@
 // since nothing else keeps a wrong one from reaching memory.
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <type_traits>
 
 #include "base/fail.hpp"
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
 #include "runtime/host/argsort.hpp"
+#include "runtime/host/scatter.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {
@@ -19,21 +18,6 @@ constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
 void check_rows(const char* operation, const std::int64_t* index, std::int64_t count, std::int64_t rows, Loc loc) {
   for (std::int64_t i = 0; i < count; ++i)
     if (index[i] < 0 || index[i] >= rows) fail(operation, loc, "index ", index[i], " is out of range [0, ", rows, ")");
-}
-
-void fill_least(const Value& value) {
-  const auto fill = [&]<class T>(T* data) {
-    using Limits = std::numeric_limits<T>;
-    if constexpr (std::is_arithmetic_v<T>)
-      std::fill_n(data, value.sizes.count(), std::is_floating_point_v<T> ? -Limits::infinity() : Limits::lowest());
-  };
-  switch (value.type.dtype) {
-#define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
-  case DType::name:                                                              \
-    return fill(value.as<type>());
-#include "weft/dtypes.def"
-#undef WEFT_DTYPE
-  }
 }
 
 template <class Body>
@@ -61,31 +45,17 @@ Value execute_gather(const Type& type, const Value& table, const Value& index, L
   return result;
 }
 
-// Each thread takes the updates of its own rows, in their order: equal indices always add up in the same order.
 Value execute_scatter(Op op, const Type& type, const Value& index, const Value& updates, Loc loc) {
-  DType dtype = computed_in(type.dtype);
-  Type summed = type;
-  summed.dtype = dtype;
-  Value picks = make_contiguous(index), from = make_contiguous(convert(updates, dtype)), result = make_value(summed);
-  std::int64_t rows = result.sizes.rank ? result.sizes.size[0] : 1, count = picks.sizes.count(),
-               total = result.sizes.count();
+  Type joined = type;
+  joined.dtype = computed_in(type.dtype);
+  const Value picks = make_contiguous(index), from = make_contiguous(convert(updates, joined.dtype)),
+              result = make_value(joined);
+  const std::int64_t rows = result.sizes.size[0], count = picks.sizes.count(), total = result.sizes.count();
   if (total == 0) return convert(result, type.dtype);
-  if (op == Op::scatter_add)
-    std::memset(result.data(), 0, static_cast<std::size_t>(total) * result.element_bytes());
-  else
-    fill_least(result);
   check_rows(info(op).name, picks.as<std::int64_t>(), count, rows, loc);
-  std::int64_t width = total / rows;
-  std::size_t bytes = static_cast<std::size_t>(width) * result.element_bytes();
-  in_parallel(rows, count * width / rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t row = picks.as<std::int64_t>()[i];
-      if (row < begin || row >= end) continue;
-      std::byte* to = result.as<std::byte>() + static_cast<std::size_t>(row) * bytes;
-      combine(op == Op::scatter_add ? Op::add : Op::maximum, dtype, to, to,
-              from.as<std::byte>() + static_cast<std::size_t>(i) * bytes, width);
-    }
-  });
+  const auto meeting = op == Op::scatter_add ? runtime::Meeting::add : runtime::Meeting::greatest;
+  runtime::scatter(meeting, joined.dtype, {rows, count, total / rows}, picks.as<std::int64_t>(), from.data(),
+                   result.data());
   return convert(result, type.dtype);
 }
 

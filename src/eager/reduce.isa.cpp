@@ -27,6 +27,22 @@ void scan_row(const void* elements, std::int64_t count, void* results) {
   }
 }
 
+template <class Operation, class T>
+void scan_columns(const void* elements, std::int64_t rows, std::int64_t columns, std::int64_t stride, void* results) {
+  weft::lanes::column_scan<Operation, T, 128> scan;
+  scan.clear();
+  for (long row = 0; row < rows; ++row) {
+    const auto* from = static_cast<const T*>(elements) + row * stride;
+    auto* to = static_cast<T*>(results) + row * stride;
+    for (long at = 0; at < columns; at += lane_count) {
+      const long n = columns - at < lane_count ? columns - at : long(lane_count);
+      auto strip = scan.open(at);
+      store_n(to + at, strip.add(load_n(from + at, n)), n);
+      scan.keep(at, strip);
+    }
+  }
+}
+
 }  // namespace
 
 void put_reductions(Kernels& kernels) {
@@ -40,10 +56,13 @@ void put_reductions(Kernels& kernels) {
   put(row_amax, amax_operation());
   put(row_amin, amin_operation());
   auto put_scan = [&]<class Operation>(int row, Operation) {
-    kernels.scan[row][static_cast<int>(DType::f32)] = scan_row<Operation, float>;
-    kernels.scan[row][static_cast<int>(DType::f64)] = scan_row<Operation, double>;
-    if constexpr (!std::is_same_v<Operation, logcumsumexp_operation>)
-      kernels.scan[row][static_cast<int>(DType::i64)] = scan_row<Operation, long>;
+    const auto put_for = [&]<class T>(DType dtype, T) {
+      kernels.scan[row][static_cast<int>(dtype)] = scan_row<Operation, T>;
+      kernels.column_scan[row][static_cast<int>(dtype)] = scan_columns<Operation, T>;
+    };
+    put_for(DType::f32, 0.0f);
+    put_for(DType::f64, 0.0);
+    if constexpr (!std::is_same_v<Operation, logcumsumexp_operation>) put_for(DType::i64, 0L);
   };
   put_scan(row_cumsum, sum_operation());
   put_scan(row_cumprod, prod_operation());
