@@ -30,6 +30,30 @@ void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
 
 }  // namespace
 
+namespace {
+
+// Rows [begin, end) of the result; rows of one element as that.
+template <class T>
+void take_elements(const Value& result, const Value& table, const std::int64_t* picks, std::int64_t begin,
+                   std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) result.as<T>()[i] = table.as<T>()[picks[i]];
+}
+void take_rows(const Value& result, const Value& table, const std::int64_t* picks, std::size_t bytes,
+               std::int64_t begin, std::int64_t end) {
+  switch (bytes) {
+    case 1: return take_elements<std::uint8_t>(result, table, picks, begin, end);
+    case 2: return take_elements<std::uint16_t>(result, table, picks, begin, end);
+    case 4: return take_elements<std::uint32_t>(result, table, picks, begin, end);
+    case 8: return take_elements<std::uint64_t>(result, table, picks, begin, end);
+    default:
+      for (std::int64_t i = begin; i < end; ++i)
+        std::memcpy(result.as<std::byte>() + static_cast<std::size_t>(i) * bytes,
+                    table.as<std::byte>() + static_cast<std::size_t>(picks[i]) * bytes, bytes);
+  }
+}
+
+}  // namespace
+
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc) {
   Value rows = make_contiguous(table), picks = make_contiguous(index), result = make_value(type);
   std::int64_t count = picks.sizes.count(), total = result.sizes.count();
@@ -38,9 +62,7 @@ Value execute_gather(const Type& type, const Value& table, const Value& index, L
   std::int64_t width = total / count;
   std::size_t bytes = static_cast<std::size_t>(width) * rows.element_bytes();
   in_parallel(count, width, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(result.as<std::byte>() + static_cast<std::size_t>(i) * bytes,
-                  rows.as<std::byte>() + static_cast<std::size_t>(picks.as<std::int64_t>()[i]) * bytes, bytes);
+    take_rows(result, rows, picks.as<std::int64_t>(), bytes, begin, end);
   });
   return result;
 }
