@@ -2,6 +2,7 @@
 #include "eager/eager.hpp"
 
 #include <cstring>
+#include <numeric>
 
 #include "base/fail.hpp"
 #include "eager/device.hpp"
@@ -59,7 +60,7 @@ Value execute_iota(const Along& along, const Type& type) {
   Type counted = line;
   counted.dtype = DType::i64;
   Value numbers = make_value(counted);
-  for (std::int64_t i = 0, n = numbers.sizes.count(); i < n; ++i) numbers.as<std::int64_t>()[i] = i;
+  std::iota(numbers.as<std::int64_t>(), numbers.as<std::int64_t>() + numbers.sizes.count(), std::int64_t{0});
   Value result = convert(numbers, type.dtype);
   result.type = type;
   result.sizes = sizes_of(type);

@@ -32,24 +32,26 @@ void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
 
 namespace {
 
-// Rows [begin, end) of the result; rows of one element as that.
+// result[i] = table[picks[i]] for i in [begin, end), of rows of so many bytes; a row of one element is copied as that.
 template <class T>
-void take_elements(const Value& result, const Value& table, const std::int64_t* picks, std::int64_t begin,
-                   std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) result.as<T>()[i] = table.as<T>()[picks[i]];
+void take_elements(const void* table, const std::int64_t* picks, std::int64_t begin, std::int64_t end, void* result) {
+  const T* const from = static_cast<const T*>(table);
+  T* const to = static_cast<T*>(result);
+  for (std::int64_t i = begin; i < end; ++i) to[i] = from[picks[i]];
 }
-void take_rows(const Value& result, const Value& table, const std::int64_t* picks, std::size_t bytes,
-               std::int64_t begin, std::int64_t end) {
+void take_rows(const void* table, const std::int64_t* picks, std::size_t bytes, std::int64_t begin, std::int64_t end,
+               void* result) {
   switch (bytes) {
-    case 1: return take_elements<std::uint8_t>(result, table, picks, begin, end);
-    case 2: return take_elements<std::uint16_t>(result, table, picks, begin, end);
-    case 4: return take_elements<std::uint32_t>(result, table, picks, begin, end);
-    case 8: return take_elements<std::uint64_t>(result, table, picks, begin, end);
-    default:
-      for (std::int64_t i = begin; i < end; ++i)
-        std::memcpy(result.as<std::byte>() + static_cast<std::size_t>(i) * bytes,
-                    table.as<std::byte>() + static_cast<std::size_t>(picks[i]) * bytes, bytes);
+    case 1: return take_elements<std::uint8_t>(table, picks, begin, end, result);
+    case 2: return take_elements<std::uint16_t>(table, picks, begin, end, result);
+    case 4: return take_elements<std::uint32_t>(table, picks, begin, end, result);
+    case 8: return take_elements<std::uint64_t>(table, picks, begin, end, result);
+    default: break;
   }
+  const auto* const from = static_cast<const std::byte*>(table);
+  auto* const to = static_cast<std::byte*>(result);
+  for (std::int64_t i = begin; i < end; ++i)
+    std::memcpy(to + static_cast<std::size_t>(i) * bytes, from + static_cast<std::size_t>(picks[i]) * bytes, bytes);
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ Value execute_gather(const Type& type, const Value& table, const Value& index, L
   std::int64_t width = total / count;
   std::size_t bytes = static_cast<std::size_t>(width) * rows.element_bytes();
   in_parallel(count, width, [&](std::int64_t begin, std::int64_t end) {
-    take_rows(result, rows, picks.as<std::int64_t>(), bytes, begin, end);
+    take_rows(rows.data(), picks.as<std::int64_t>(), bytes, begin, end, result.data());
   });
   return result;
 }
