@@ -15,9 +15,8 @@ std::string cuda_scatter(Op op, DType dtype) {
   const std::string type = memory_type(dtype);
   return "extern \"C\" __global__ void " + cuda_scatter_name(op, dtype) +
          "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
-         "  scatter<" +
-         (op == Op::scatter_add ? "Sum" : "Greatest") +
-         ">(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
+         "  " +
+         info(op).name + "(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
          "*>(arguments.buffers[1]), static_cast<" + type +
          "*>(arguments.buffers[2]),\n"
          "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
