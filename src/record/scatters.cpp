@@ -70,19 +70,31 @@ Shape joined(const Shape& first, const Shape& second, int from) {
   return result;
 }
 
-// The elements of x and the updates that meet in each place, reduced; without those of x the least value, or 0, where
-// there is none.
-Tensor met(const Updates& all, const Tensor& x, const Tensor& source, Op op, bool include_self, Loc loc) {
-  const Shape table = type_of(all.x).shape;
-  if (!include_self) return meeting(op, all.index, source, table, loc);
-  if (op == Op::scatter_add) return x + meeting(op, all.index, source, table, loc);
-  const Type& index = type_of(all.index);
-  const Tensor own = positions(0, table, index.device, loc);
-  return meeting(op, concat({own, all.index}), concat({x, source}), table, loc);
-}
-
 // Order reversed: of integers it can't overflow.
 Tensor turned(const Tensor& x) { return is_floating(type_of(x).dtype) ? -x : ~x; }
+
+// Of x and the updates at `index` that are the extreme of their place, each gets the same share of its gradient.
+void differentiate_extreme(const CallValues& call, std::span<Tensor> gradients) {
+  const Tensor &x = call.operands[0], &updates = call.operands[1], &index = call.operands[2], &y = call.results[0];
+  const Type& type = type_of(x);
+  const auto rows_of = [&](const Tensor& table) { return record(Op::gather, {table, index}, {}, {}, {}); };
+  const Tensor own = cast(x == y, type.dtype), ties = cast(updates == rows_of(y), type.dtype);
+  const Tensor count = own + meeting(Op::scatter_add, index, ties, type.shape, {});
+  const Tensor share = call.gradients[0] / maximum(count, 1);
+  gradients[0] = own * share;
+  gradients[1] = ties * rows_of(share);
+}
+// The extreme of each element of x, a vector, and the updates at `index` that meet there.
+Tensor extreme_with(const Tensor& x, const Tensor& updates, const Tensor& index, bool least, Loc loc) {
+  const auto record = [least](const Tensor& x, const Tensor& updates, const Tensor& index) {
+    const Shape& table = type_of(x).shape;
+    if (!least) return maximum(x, meeting(Op::scatter_amax, index, updates, table, {}));
+    return minimum(x, turned(meeting(Op::scatter_amax, index, turned(updates), table, {})));
+  };
+  Called called{intern_text("scatter_reduce")};
+  called.number = least;
+  return composite_with(differentiate_extreme, called, loc, record, x, updates, index);
+}
 
 }  // namespace
 
@@ -104,17 +116,25 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
     fail("scatter_reduce", call.loc(), "no sum of bool: ", to_string(type_of(all.x)));
   if (type_of(all.index).shape[0].same(Dim(0)) || type_of(all.x).shape[0].same(Dim(0)))
     return reshape_to(all.x, all.shape, call.loc());
-  Tensor own = cast(all.x, wide), updates = cast(all.source, wide);
-  if (least) own = turned(own), updates = turned(updates);
-  Tensor result = met(all, own, updates, adds ? Op::scatter_add : Op::scatter_amax, include_self, call.loc());
-  if (least) result = turned(result);
+  const Tensor own = cast(all.x, wide), updates = cast(all.source, wide);
+  const Shape table = type_of(own).shape;
+  Tensor result;
+  if (!adds && include_self) {
+    result = extreme_with(own, updates, all.index, least, call.loc());
+  } else if (adds) {
+    result = meeting(Op::scatter_add, all.index, updates, table, call.loc());
+    if (include_self) result = own + result;
+  } else {
+    result = meeting(Op::scatter_amax, all.index, least ? turned(updates) : updates, table, call.loc());
+    if (least) result = turned(result);
+  }
   if (reduce == ScatterReduction::mean) {
     const Tensor ones = constant_like(1, type_of(updates), call.loc());
-    const Tensor count = meeting(Op::scatter_add, all.index, ones, type_of(all.x).shape, call.loc());
+    const Tensor count = meeting(Op::scatter_add, all.index, ones, table, call.loc());
     result = result / (include_self ? count + 1 : maximum(count, 1));
   }
   result = cast(result, dtype);
-  if (!include_self) result = where(last_writer(all.index, type_of(all.x).shape[0], call.loc()) >= 0, result, all.x);
+  if (!include_self) result = where(last_writer(all.index, table[0], call.loc()) >= 0, result, all.x);
   return reshape_to(result, all.shape, call.loc());
 }
 
