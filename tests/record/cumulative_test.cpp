@@ -218,7 +218,8 @@ TEST_CASE("symbolic sizes: one compilation serves all") {
                            grad([](const Tensor& x) { return sum(square(cumsum(x, 0)) + cummin(x, 1).values); }, x)};
       },
       {.dynamic = true});
-  for (const auto& [rows, columns] : {std::pair<int, int>{3, 5}, {7, 40}, {2, 300}, {65, 2}}) {
+  for (const auto& size : {std::pair<int, int>{3, 5}, {7, 40}, {2, 300}, {65, 2}}) {
+    const int rows = size.first, columns = size.second;
     const Tensor x = some({rows, columns}), wide = cast(x, DType::f64);
     CAPTURE(rows);
     const std::vector<Tensor> found = f(x);

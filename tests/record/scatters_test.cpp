@@ -118,7 +118,8 @@ TEST_CASE("writes at symbolic sizes: one compilation serves all") {
                            masked_scatter(x, x > 3, x + 100)};
       },
       {.dynamic = true});
-  for (const auto& [rows, count] : {std::pair<int, int>{3, 5}, {7, 2}, {12, 300}}) {
+  for (const auto& size : {std::pair<int, int>{3, 5}, {7, 2}, {12, 300}}) {
+    const int rows = size.first, count = size.second;
     CAPTURE(rows);
     const Tensor x = counted({rows, rows + 1}), at = remainder(arange(count), rows - 1);
     const std::vector<Tensor> found = f(x, at);
