@@ -389,7 +389,7 @@ Tensor quantile(At x, double q);
 // Sums and products of integers and bool are i64; those of f16 and bf16 are accumulated in wider floats, and each
 // element is rounded once.
 Tensor cumsum(At x, int axis);
-Tensor cumprod(At x, int axis);
+Tensor cumprod(At x, int axis);  // in a function that differentiates it the axis becomes a number
 // The greatest (least) element so far and where it is, of equal ones the last; from a NaN on it is the latest NaN.
 ValuesAndIndices cummax(At x, int axis);
 ValuesAndIndices cummin(At x, int axis);
