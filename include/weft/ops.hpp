@@ -317,6 +317,28 @@ Tensor index_select(At x, int axis, At index);
 Tensor scatter_add(At x, int axis, At index, At source);
 // x plus the slices of the source at these positions, a vector, along the axis.
 Tensor index_add(At x, int axis, At index, At source);
+// x with source[i, j] at [index[i, j], j] for axis 0, and so on. Where several meet, the last one in the order of the
+// source stays, on every device. The source is a tensor or one number.
+Tensor scatter(At x, int axis, At index, At source);
+// What scatter makes of source elements that meet, and of the element of x there (include_self). The gradient of an
+// extreme is shared by those that tie for it. `mean` is for floating dtypes.
+enum class ScatterReduction : std::uint8_t { sum, mean, amax, amin };
+Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self = true);
+// x with the slices of the source, or with this number, at these positions, a vector, along the axis; the last one of
+// equal positions stays.
+Tensor index_copy(At x, int axis, At index, At source);
+Tensor index_fill(At x, int axis, At index, At value);
+// x with the row values[i..., :] in the place of row rows[i...] of axis 0; the last one of equal rows stays. Values
+// broadcast to rows.shape + x.shape[1:].
+Tensor set_rows(At x, At rows, At values);
+// x with values at [indices[0], indices[1], ...], index tensors of integers that broadcast to one shape, one for each
+// of the first axes; values broadcast to that shape and the other axes. The last one of equal places stays, or under
+// `accumulate` all are added. Indices count from the end where they are negative.
+Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate = false);
+Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate = false);
+// x with the elements of the source, in order, where the mask is true. The mask broadcasts to x. Throws, or stops the
+// call, where the source has fewer elements than are wanted.
+Tensor masked_scatter(At x, At mask, At source);
 // x, but this number where the mask is true.
 Tensor masked_fill(At x, At mask, At value);
 // How often 0, 1, ... count - 1 occur in a vector of integers, i64. Others are an error.
@@ -342,6 +364,17 @@ Tensor median(At x);
 // Floating. The axis becomes a number, and goes unless keepdim.
 Tensor quantile(At x, double q, int axis, bool keepdim = false);
 Tensor quantile(At x, double q);
+
+// ---- cumulative: what is reduced up to each element, along an axis. A 0-d tensor is its own result. ---------------
+// Sums and products of integers and bool are i64; those of f16 and bf16 are accumulated in wider floats, and each
+// element is rounded once.
+Tensor cumsum(At x, int axis);
+Tensor cumprod(At x, int axis);  // in a function that differentiates it the axis becomes a number
+// The greatest (least) element so far and where it is, of equal ones the last; from a NaN on it is the latest NaN.
+ValuesAndIndices cummax(At x, int axis);
+ValuesAndIndices cummin(At x, int axis);
+// log(exp(x[0]) + ... + exp(x[i])), without overflow. Integers become f32.
+Tensor logcumsumexp(At x, int axis);
 
 // [...] of integers in [0, classes) to [..., classes], 1 where the class is the index. Indices out of range are an
 // error.

@@ -1,9 +1,12 @@
 #include "autograd/rules.hpp"
 
+#include <limits>
+
 #include "autograd/call.hpp"
 #include "autograd/loops.hpp"
 #include "base/fail.hpp"
 #include "record/elementwise.hpp"
+#include "record/indexing.hpp"
 #include "record/record.hpp"
 
 namespace weft {
@@ -189,6 +192,64 @@ void vjp_prod(const Pullback& p) {
   p.results[0] = cast(g, own);
 }
 
+// The same along the axis from its end on.
+Tensor reversed(Op op, const Tensor& x, const Along& along) {
+  return flip(build.make(op, {flip(x, along.axis)}, along), along.axis);
+}
+void vjp_cumsum(const Pullback& p) { p.results[0] = reversed(Op::cumsum, p.gradient(), p.node().attributes<Along>()); }
+
+// By x[k]: the product before k, times r[k] = g[k] + x[k + 1] r[k + 1], which is had of windows of 1, 2, 4, ...
+// elements from k on. Without a division, as vjp_prod. The axis becomes a number.
+void vjp_cumprod(const Pullback& p) {
+  const Along along = p.node().attributes<Along>();
+  const int axis = along.axis;
+  const DType own = type_of(p.operand(0)).dtype, wide = own == DType::f64 ? own : DType::f32;
+  const Tensor x = cast(p.operand(0), wide);
+  const auto n = static_cast<std::int64_t>(type_of(x).shape[axis]);
+  Tensor rest = cast(p.gradient(), wide);
+  if (n > 1) {
+    Tensor window = slice(x, axis, 1);  // the product of the elements k + 1 ... k + width
+    for (std::int64_t width = 1; width < n; width *= 2) {
+      rest = concat({slice(rest, axis, 0, n - width) + window * slice(rest, axis, width), slice(rest, axis, n - width)},
+                    axis);
+      if (2 * width < n) window = slice(window, axis, 0, n - 2 * width) * slice(window, axis, width);
+    }
+    Type one = type_of(x);
+    one.shape[axis] = 1;
+    const Tensor products = build.make(Op::cumprod, {x}, along);
+    rest = rest * concat({constant_like(1, one, p.node().loc), slice(products, axis, 0, n - 1)}, axis);
+  }
+  p.results[0] = cast(rest, own);
+}
+
+// To the element that is the extreme, which is the last one of equals.
+void vjp_cummax(const Pullback& p) {
+  const int axis = p.node().attributes<Along>().axis;
+  const Tensor& x = p.operand(0);
+  const Shape& shape = type_of(x).shape;
+  const Tensor index = flat_positions(extreme_positions(x, p.value, axis, p.node().loc), shape, axis, p.node().loc);
+  Type flat = type_of(x);
+  flat.shape = Shape::of(shape.element_count());
+  p.results[0] = build.reshape(build.make(Op::scatter_add, {flatten(index), flatten(p.gradient())}, {}, flat), shape);
+}
+constexpr Rule vjp_cummin = vjp_cummax;
+
+// By x[k]: the sum over i from k on of g[i] exp(x[k] - y[i]), as a logarithm of a sum of exponentials again, for
+// gradients above and below 0 apart, so that nothing overflows.
+void vjp_logcumsumexp(const Pullback& p) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Along along = p.node().attributes<Along>();
+  const DType own = type_of(p.operand(0)).dtype, wide = own == DType::f64 ? own : DType::f32;
+  const Tensor x = cast(p.operand(0), wide), g = cast(p.gradient(), wide);
+  const Tensor y = own == wide ? p.value : build.make(Op::logcumsumexp, {x}, along);
+  const auto part = [&](const Tensor& gradient) {
+    const Tensor counts = ~((gradient <= 0) | (y == -infinity));
+    const Tensor terms = where(counts, log(where(counts, gradient, 1)) - where(counts, y, 0), -infinity);
+    return exp(reversed(Op::logcumsumexp, terms, along) + x);
+  };
+  p.results[0] = cast(part(g) - part(-g), own);
+}
+
 // Elements that tie for the extreme share its gradient evenly, as in PyTorch.
 void vjp_amax(const Pullback& p) {
   const Tensor& x = p.operand(0);
@@ -255,6 +316,15 @@ void vjp_update_slice(const Pullback& p) {
 }
 void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
+}
+
+// Updates that tie for the extreme share its gradient evenly.
+void vjp_scatter_amax(const Pullback& p) {
+  if (!p.wanted[1]) return;
+  const Tensor &index = p.operand(0), &updates = p.operand(1);
+  const Tensor ties = cast(updates == build.make(Op::gather, {p.value, index}), type_of(updates).dtype);
+  const Tensor count = build.make(Op::scatter_add, {index, ties}, {}, p.node().type);
+  p.results[1] = ties * build.make(Op::gather, {p.gradient() / maximum(count, 1), index});
 }
 
 void vjp_call(const Pullback& p) {

@@ -235,13 +235,7 @@ class Generator : Writer {
 
   // ---- reductions ----
 
-  static const char* reduction_name(Op op) {
-    return op == Op::sum    ? "sum"
-           : op == Op::prod ? "prod"
-           : op == Op::amax ? "amax"
-           : op == Op::amin ? "amin"
-                            : "argmax";
-  }
+  static const char* reduction_name(Op op) { return info(op).name; }
   State state(int i) const { return nest_.states[static_cast<std::size_t>(i)]; }
   std::string reduction(int i) const { return reduction_name(at(i).op) + std::to_string(i); }
   std::string accumulated(int i) const {

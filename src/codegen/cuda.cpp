@@ -479,7 +479,11 @@ class Generator : DeviceWriter {
   // ---- reductions
   // -----------------------------------------------------------------------------------------------------------
   static const char* operation(Op op) {
-    return op == Op::sum ? "Sum" : op == Op::prod ? "Product" : op == Op::amax ? "Greatest" : "Least";
+    return op == Op::sum    ? "Sum"
+           : op == Op::prod ? "Product"
+           : op == Op::amax ? "Greatest"
+           : op == Op::amin ? "Least"
+                            : "LogSum";
   }
   State state(int i) const { return nest_.states[static_cast<std::size_t>(i)]; }
   std::string accumulated(int i) const {

@@ -29,8 +29,8 @@ struct CudaKernel {
 CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
 
 // Steps that are library calls on the host and small kernels here. Their names are the functions' names.
-std::string cuda_scatter_add_name(DType dtype);
-std::string cuda_scatter_add(DType dtype);
+std::string cuda_scatter_name(Op op, DType dtype);
+std::string cuda_scatter(Op op, DType dtype);
 std::string cuda_argsort_name(DType dtype);
 std::string cuda_argsort(DType dtype);
 // `checked`: it writes nothing where the device's error word, its last buffer, is not 0.

@@ -8,13 +8,16 @@ extern const char embedded_cuda[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_reduce[];
 
-std::string cuda_scatter_add_name(DType dtype) { return std::string("weft_scatter_add_") + info(dtype).name; }
-std::string cuda_scatter_add(DType dtype) {
+std::string cuda_scatter_name(Op op, DType dtype) {
+  return std::string("weft_") + info(op).name + "_" + info(dtype).name;
+}
+std::string cuda_scatter(Op op, DType dtype) {
   const std::string type = memory_type(dtype);
-  return "extern \"C\" __global__ void " + cuda_scatter_add_name(dtype) +
+  return "extern \"C\" __global__ void " + cuda_scatter_name(op, dtype) +
          "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
-         "  scatter_add(static_cast<const long*>(arguments.buffers[0]), static_cast<const " +
-         type + "*>(arguments.buffers[1]), static_cast<" + type +
+         "  " +
+         info(op).name + "(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
+         "*>(arguments.buffers[1]), static_cast<" + type +
          "*>(arguments.buffers[2]),\n"
          "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
 }

@@ -2,6 +2,7 @@
 #include "eager/eager.hpp"
 
 #include <cstring>
+#include <numeric>
 
 #include "base/fail.hpp"
 #include "eager/device.hpp"
@@ -59,7 +60,7 @@ Value execute_iota(const Along& along, const Type& type) {
   Type counted = line;
   counted.dtype = DType::i64;
   Value numbers = make_value(counted);
-  for (std::int64_t i = 0, n = numbers.sizes.count(); i < n; ++i) numbers.as<std::int64_t>()[i] = i;
+  std::iota(numbers.as<std::int64_t>(), numbers.as<std::int64_t>() + numbers.sizes.count(), std::int64_t{0});
   Value result = convert(numbers, type.dtype);
   result.type = type;
   result.sizes = sizes_of(type);
@@ -184,6 +185,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::cast: return execute_cast(op, type, operands[0]);
     case OpKind::view: return execute_view(op, attributes, type, operands[0]);
     case OpKind::reduce: return execute_reduction(op, attributes.as<Reduce>(), type, operands[0]);
+    case OpKind::cumulative: return execute_cumulative(op, attributes.as<Along>(), type, operands[0]);
     case OpKind::contraction: return execute_matmul(type, operands[0], operands[1]);
     case OpKind::convolution: return execute_convolution(op, attributes, type, operands, loc);
     case OpKind::random: return execute_random_bits(type, operands[0], operands[1]);
@@ -194,7 +196,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
     case OpKind::index:
       if (op == Op::update_slice) return execute_update_slice(attributes.as<Along>(), type, operands);
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
-                              : execute_scatter_add(type, operands[0], operands[1], loc);
+                              : execute_scatter(op, type, operands[0], operands[1], loc);
     case OpKind::order: return execute_argsort(attributes.as<Order>(), type, operands[0]);
     case OpKind::identity:
     case OpKind::collective: {

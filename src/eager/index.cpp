@@ -7,6 +7,7 @@
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
 #include "runtime/host/argsort.hpp"
+#include "runtime/host/scatter.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {
@@ -29,6 +30,32 @@ void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
 
 }  // namespace
 
+namespace {
+
+// result[i] = table[picks[i]] for i in [begin, end), of rows of so many bytes; a row of one element is copied as that.
+template <class T>
+void take_elements(const void* table, const std::int64_t* picks, std::int64_t begin, std::int64_t end, void* result) {
+  const T* const from = static_cast<const T*>(table);
+  T* const to = static_cast<T*>(result);
+  for (std::int64_t i = begin; i < end; ++i) to[i] = from[picks[i]];
+}
+void take_rows(const void* table, const std::int64_t* picks, std::size_t bytes, std::int64_t begin, std::int64_t end,
+               void* result) {
+  switch (bytes) {
+    case 1: return take_elements<std::uint8_t>(table, picks, begin, end, result);
+    case 2: return take_elements<std::uint16_t>(table, picks, begin, end, result);
+    case 4: return take_elements<std::uint32_t>(table, picks, begin, end, result);
+    case 8: return take_elements<std::uint64_t>(table, picks, begin, end, result);
+    default: break;
+  }
+  const auto* const from = static_cast<const std::byte*>(table);
+  auto* const to = static_cast<std::byte*>(result);
+  for (std::int64_t i = begin; i < end; ++i)
+    std::memcpy(to + static_cast<std::size_t>(i) * bytes, from + static_cast<std::size_t>(picks[i]) * bytes, bytes);
+}
+
+}  // namespace
+
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc) {
   Value rows = make_contiguous(table), picks = make_contiguous(index), result = make_value(type);
   std::int64_t count = picks.sizes.count(), total = result.sizes.count();
@@ -37,34 +64,22 @@ Value execute_gather(const Type& type, const Value& table, const Value& index, L
   std::int64_t width = total / count;
   std::size_t bytes = static_cast<std::size_t>(width) * rows.element_bytes();
   in_parallel(count, width, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(result.as<std::byte>() + static_cast<std::size_t>(i) * bytes,
-                  rows.as<std::byte>() + static_cast<std::size_t>(picks.as<std::int64_t>()[i]) * bytes, bytes);
+    take_rows(rows.data(), picks.as<std::int64_t>(), bytes, begin, end, result.data());
   });
   return result;
 }
 
-// Each thread adds the updates of its own rows, in their order: equal indices always add up in the same order.
-Value execute_scatter_add(const Type& type, const Value& index, const Value& updates, Loc loc) {
-  DType dtype = computed_in(type.dtype);
-  Type summed = type;
-  summed.dtype = dtype;
-  Value picks = make_contiguous(index), from = make_contiguous(convert(updates, dtype)), result = make_value(summed);
-  std::int64_t rows = result.sizes.rank ? result.sizes.size[0] : 1, count = picks.sizes.count(),
-               total = result.sizes.count();
+Value execute_scatter(Op op, const Type& type, const Value& index, const Value& updates, Loc loc) {
+  Type joined = type;
+  joined.dtype = computed_in(type.dtype);
+  const Value picks = make_contiguous(index), from = make_contiguous(convert(updates, joined.dtype)),
+              result = make_value(joined);
+  const std::int64_t rows = result.sizes.size[0], count = picks.sizes.count(), total = result.sizes.count();
   if (total == 0) return convert(result, type.dtype);
-  std::memset(result.data(), 0, static_cast<std::size_t>(total) * result.element_bytes());
-  check_rows("scatter_add", picks.as<std::int64_t>(), count, rows, loc);
-  std::int64_t width = total / rows;
-  std::size_t bytes = static_cast<std::size_t>(width) * result.element_bytes();
-  in_parallel(rows, count * width / rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::int64_t row = picks.as<std::int64_t>()[i];
-      if (row < begin || row >= end) continue;
-      std::byte* to = result.as<std::byte>() + static_cast<std::size_t>(row) * bytes;
-      combine(Op::add, dtype, to, to, from.as<std::byte>() + static_cast<std::size_t>(i) * bytes, width);
-    }
-  });
+  check_rows(info(op).name, picks.as<std::int64_t>(), count, rows, loc);
+  const auto meeting = op == Op::scatter_add ? runtime::Meeting::add : runtime::Meeting::greatest;
+  runtime::scatter(meeting, joined.dtype, {rows, count, total / rows}, picks.as<std::int64_t>(), from.data(),
+                   result.data());
   return convert(result, type.dtype);
 }
 

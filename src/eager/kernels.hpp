@@ -21,6 +21,12 @@ using PointwiseKernel = void (*)(void* result, const VectorOperand* operands, st
 // Folds up to 4096 elements of a row into one (weft/detail/reduce.inc).
 using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* result);
 
+// The results up to each element of a row (row_scan of weft/detail/reduce.inc).
+using ScanKernel = void (*)(const void* elements, std::int64_t count, void* results);
+// The same of up to 128 columns; `stride` elements from row to row.
+using ColumnScanKernel = void (*)(const void* elements, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                                  void* results);
+
 // Elements first .. first + 16 * vectors of a draw.
 using RandomKernel = void (*)(void* result, std::int64_t seed, std::int64_t offset, std::int64_t first,
                               std::int64_t vectors);
@@ -38,7 +44,9 @@ struct Kernels {
   PointwiseKernel pointwise[row_count][dtype_count];  // by the operands' dtype; `where`: of its values
   PointwiseKernel cast[dtype_count][dtype_count];     // from, to
   ReduceKernel reduce[row_count][dtype_count];        // f32, f64, i64
-  RandomKernel random_bits[dtype_count];              // i32, i64
+  ScanKernel scan[row_count][dtype_count];            // f32, f64, i64
+  ColumnScanKernel column_scan[row_count][dtype_count];
+  RandomKernel random_bits[dtype_count];  // i32, i64
 };
 
 // What each ISA's files put into its table.

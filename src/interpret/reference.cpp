@@ -1,11 +1,14 @@
 #include "interpret/reference.hpp"
 
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "base/fail.hpp"
 #include "base/host_memory.hpp"
 #include "base/storage.hpp"
 #include "interpret/reference_number.hpp"
+#include "ir/dtype.hpp"
 
 namespace weft {
 namespace {
@@ -195,6 +198,34 @@ Literal interpret_reduce(Op op, const Reduce& reduce, const Type& type, const Li
   return result;
 }
 
+Literal interpret_cumulative(Op op, const Along& along, const Type& type, const Literal& source) {
+  Literal result = make_literal(type);
+  const Sizes sizes = sizes_of(type);
+  const bool floats = is_floating(type.dtype);
+  const Op joining = op == Op::cumsum ? Op::sum : op == Op::cumprod ? Op::prod : op == Op::cummax ? Op::amax : Op::amin;
+  std::vector<Number> totals(static_cast<std::size_t>(sizes.count()));  // before they are rounded
+  sizes.each([&](const Indices& index, std::int64_t i) {
+    Number& total = totals[static_cast<std::size_t>(i)];
+    total = get(source, i);
+    if (op == Op::cumsum && index[along.axis] == 0) total.real += 0.0;  // -0 becomes 0
+    if (index[along.axis] > 0) {
+      Indices at = index;
+      --at[along.axis];
+      const Number before = totals[static_cast<std::size_t>(sizes.position(at))];
+      if (op != Op::logcumsumexp) {
+        total = combine(joining, floats, before, total);
+      } else if (before.real != total.real) {  // equal infinities are their own sum
+        const double greatest = reference::maximum(before.real, total.real);
+        total.real = greatest + std::log1p(std::exp(-std::fabs(before.real - total.real)));
+      } else {
+        total.real += std::log(2.0);
+      }
+    }
+    set(result, i, total);
+  });
+  return result;
+}
+
 Literal interpret_matmul(const Type& type, const Literal& a, const Literal& b) {
   Literal result = make_literal(type);
   Sizes left = sizes_of(a.type), right = sizes_of(b.type), to = sizes_of(type);
@@ -310,16 +341,19 @@ Literal interpret_update_slice(const Node& node, const Type& type, Operands oper
   });
   return result;
 }
-Literal interpret_scatter_add(const Node& node, const Type& type, const Literal& index, const Literal& updates) {
+Literal interpret_scatter(const Node& node, const Type& type, const Literal& index, const Literal& updates) {
   Literal result = make_literal(type);
   std::int64_t rows = sizes_of(type).size[0], count = sizes_of(index.type).count();
   std::int64_t width = count ? sizes_of(updates.type).count() / count : 0;
-  std::vector<Number> totals(static_cast<std::size_t>(sizes_of(type).count()));
+  const bool adds = node.op == Op::scatter_add, floats = is_floating(type.dtype);
+  Number start;
+  if (!adds) start = {-std::numeric_limits<double>::infinity(), floats ? 0 : integer_range(type.dtype).least};
+  std::vector<Number> totals(static_cast<std::size_t>(sizes_of(type).count()), start);
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t row = checked_row(node, index, i, rows);
     for (std::int64_t j = 0; j < width; ++j) {
       Number& total = totals[static_cast<std::size_t>(row * width + j)];
-      total = combine(Op::sum, is_floating(type.dtype), total, get(updates, i * width + j));
+      total = combine(adds ? Op::sum : Op::amax, floats, total, get(updates, i * width + j));
     }
   }
   for (std::size_t i = 0; i < totals.size(); ++i) set(result, static_cast<std::int64_t>(i), totals[i]);
@@ -469,6 +503,7 @@ struct Interpreter {
       case OpKind::cast: return one(pointwise(node.op, type, operands));
       case OpKind::view: return one(interpret_view(node.op, attributes, type, *operands[0]));
       case OpKind::reduce: return one(interpret_reduce(node.op, attributes.as<Reduce>(), type, *operands[0]));
+      case OpKind::cumulative: return one(interpret_cumulative(node.op, attributes.as<Along>(), type, *operands[0]));
       case OpKind::contraction: return one(interpret_matmul(type, *operands[0], *operands[1]));
       case OpKind::convolution:
         return one(interpret_convolution(node.op, attributes.as<Convolution>(), type, *operands[0], *operands[1]));
@@ -481,7 +516,7 @@ struct Interpreter {
       case OpKind::index:
         if (node.op == Op::update_slice) return one(interpret_update_slice(node, type, operands));
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
-                                         : interpret_scatter_add(node, type, *operands[0], *operands[1]));
+                                         : interpret_scatter(node, type, *operands[0], *operands[1]));
       case OpKind::order: return one(interpret_argsort(attributes.as<Order>(), type, *operands[0]));
       case OpKind::leaf:
         if (node.op == Op::constant) return one(constant(node, type));
@@ -520,6 +555,7 @@ bool is_exact(const Node& node) {
     case OpKind::pointwise: return info(node.op).rounding == Rounding::exact;
     case OpKind::cast: return node.op == Op::bitcast;
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
+    case OpKind::cumulative: return node.op == Op::cummax || node.op == Op::cummin;
     case OpKind::contraction:
     case OpKind::convolution: return false;
     case OpKind::index: return node.op != Op::scatter_add;
@@ -546,6 +582,12 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
     scale = interpret_convolution(node.op, node.attributes<Convolution>(), value.type, magnitudes(*operands[0]),
                                   magnitudes(*operands[1]))
                 .reals;
+  if (node.op == Op::cumsum)
+    scale = interpret_cumulative(Op::cumsum, node.attributes<Along>(), value.type, magnitudes(*operands[0])).reals;
+  if (node.op == Op::logcumsumexp)
+    for (double& each : scale) each += 1;  // a relative error of the sum
+  if (node.op == Op::cumprod)
+    roundings *= static_cast<double>(sizes_of(value.type).size[node.attributes<Along>().axis]);
   if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());
   for (std::size_t i = 0; i < value.reals.size(); ++i) {
     by.state ^= by.state << 13, by.state ^= by.state >> 7, by.state ^= by.state << 17;

@@ -151,6 +151,17 @@ Type infer_reduce(Op op, std::span<const Tensor> operands, const Attributes& att
   return result;
 }
 
+Type infer_cumulative(Op op, const Tensor& operand, const Along& along, Loc loc) {
+  Type result = type_of(operand);
+  WEFT_CHECK(along.axis < result.shape.rank());
+  const bool real = is_floating(result.dtype);
+  if (result.dtype == DType::boolean || (op == Op::logcumsumexp && !real))
+    fail(info(op).name, loc, "not for ", info(result.dtype).name);
+  if ((op == Op::cumsum || op == Op::cumprod) && !real) result.dtype = DType::i64;
+  result.weak = false;
+  return result;
+}
+
 Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
   const Type &a = type_of(operands[0]), &b = type_of(operands[1]);
   int rank = a.shape.rank();
@@ -240,7 +251,7 @@ Type infer_update(std::span<const Tensor> operands, const Along& along, Loc loc)
 
 Type infer_index(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   if (op == Op::update_slice) return infer_update(operands, attributes.as<Along>(), loc);
-  // gather(table, index), scatter_add(index, updates): rows are axis 0 of the table.
+  // gather(table, index), scatters(index, updates): rows are axis 0 of the table.
   const Type& index = type_of(op == Op::gather ? operands[1] : operands[0]);
   const Type& rows = type_of(op == Op::gather ? operands[0] : operands[1]);
   if (index.dtype != DType::i64) fail(info(op).name, loc, "the index must be i64: ", describe_operands(operands));
@@ -255,11 +266,13 @@ Type infer_index(Op op, std::span<const Tensor> operands, const Attributes& attr
     for (Dim dim : index.shape) result.shape.push_back(dim);
     for (int i = 1; i < rows.shape.rank(); ++i) result.shape.push_back(rows.shape[i]);
   } else {
+    if (op == Op::scatter_amax && (computed_in(rows.dtype) != rows.dtype || rows.dtype == DType::boolean))
+      fail("scatter_amax", loc, "not for ", info(rows.dtype).name);
     int lead = index.shape.rank();
     result.shape.push_back(wanted.shape[0]);
     for (int i = 0; i < lead; ++i)
       if (!(index.shape[i] == rows.shape[i]))
-        fail("scatter_add", loc, "index and updates differ: ", describe_operands(operands));
+        fail(info(op).name, loc, "index and updates differ: ", describe_operands(operands));
     for (int i = lead; i < rows.shape.rank(); ++i) result.shape.push_back(rows.shape[i]);
   }
   return result;
@@ -286,6 +299,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::view: return infer_view(op, operands, attributes, wanted, loc);
     case OpKind::assemble: return infer_assemble(op, operands, attributes, loc);
     case OpKind::reduce: return infer_reduce(op, operands, attributes, loc);
+    case OpKind::cumulative: return infer_cumulative(op, operands[0], attributes.as<Along>(), loc);
     case OpKind::contraction: return infer_matmul(operands, loc);
     case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
     case OpKind::index: return infer_index(op, operands, attributes, wanted, loc);

@@ -13,6 +13,7 @@ enum class OpKind : std::uint8_t {
   assemble,
   cast,
   reduce,
+  cumulative,
   contraction,
   convolution,
   index,
@@ -59,5 +60,8 @@ inline bool is_view(Op op) { return info(op).kind == OpKind::view || info(op).ki
 inline bool is_effect(Op op) { return info(op).kind == OpKind::effect || op == Op::all_reduce_start; }
 inline bool is_loop(Op op) { return info(op).kind == OpKind::region && op != Op::call; }
 inline bool is_reduce(Op op) { return info(op).kind == OpKind::reduce; }
+inline bool is_cumulative(Op op) { return info(op).kind == OpKind::cumulative; }
+// scatter_add, scatter_amax: rows that meet in a table.
+inline bool is_scatter(Op op) { return op == Op::scatter_add || op == Op::scatter_amax; }
 
 }  // namespace weft

@@ -32,7 +32,7 @@ enum class Kind : std::uint8_t {
   bitcast,      // args[0]'s bits as dtype
   random_bits,  // args: seed, offset (i64); index: the element; result u32 bits as i64 in [0, 2^32)
   reduce,  // sum, prod, amax, amin or argmax of args[0] over the inner axes; argmax also reads `index` (the position)
-  scan,    // sum, prod, amax or amin of args[0] over the points of the inner axes up to this one
+  scan,    // sum, prod, amax, amin or logcumsumexp of args[0] over the points of the inner axes up to this one
   store,   // buffer[index] = args[0]
 };
 

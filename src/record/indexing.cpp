@@ -5,9 +5,9 @@
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "record/indexing.hpp"
 
 namespace weft {
-namespace {
 
 Tensor integers(const char* name, const At& given, Loc loc) {
   const Tensor index = resolve(given, name);
@@ -16,8 +16,6 @@ Tensor integers(const char* name, const At& given, Loc loc) {
   return cast(index, DType::i64);
 }
 
-// For each element of `index` the position in the flattened `shape` of the element with this index along the axis, and
-// with the index's own position along the others.
 Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc) {
   Tensor position = index;
   Dim stride = 1;
@@ -34,7 +32,6 @@ Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc
   return position;
 }
 
-// The axis, of an index that has as many axes as the tensor, and is no longer along the others.
 int check_index(const char* name, const Type& type, const Type& index, int axis, Loc loc) {
   const int normal = normalize_axis(name, axis, type.shape.rank(), loc);
   bool fits = index.shape.rank() == type.shape.rank();
@@ -43,14 +40,24 @@ int check_index(const char* name, const Type& type, const Type& index, int axis,
   return normal;
 }
 
-// What is added into `value`: rows of a table of this shape.
-Tensor added(const Tensor& index, const Tensor& updates, const Tensor& value, const Shape& shape, Loc loc) {
-  Type type = type_of(value);
-  type.shape = shape;
-  return record(Op::scatter_add, {index, updates}, {}, type, loc);
+Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Loc loc) {
+  const Shape shape = type_of(source).shape;
+  bool fits = shape.rank() == index.rank();
+  for (int i = 0; fits && i < index.rank(); ++i) fits = index[i] <= shape[i];
+  if (!fits)
+    fail(name, loc, "the index ", to_string(Type{DType::i64, false, {}, index}), " does not fit the source ",
+         to_string(type_of(source)));
+  Tensor result = source;
+  for (int i = 0; i < index.rank(); ++i)
+    if (!(index[i] == shape[i])) result = slice(result, i, 0, index[i]);
+  return result;
 }
 
-}  // namespace
+Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc) {
+  Type type = type_of(updates);
+  type.shape = table;
+  return record(op, {index, updates}, {}, type, loc);
+}
 
 Tensor masked_fill(At x, At mask, At value) {
   LooseComposite call("masked_fill", x.loc);
@@ -86,21 +93,13 @@ Tensor index_select(At x, int axis, At index) {
 Tensor scatter_add(At x, int axis, At index, At source) {
   LooseComposite call("scatter_add", x.loc);
   const Tensor value = resolve(x, "scatter_add"), places = integers("scatter_add", index, call.loc());
-  Tensor updates = cast(source, type_of(value).dtype);
   const Type type = type_of(value);
   if (type.shape.rank() == 0) fail("scatter_add", call.loc(), "into a 0-d tensor");
   const int normal = check_index("scatter_add", type, type_of(places), axis, call.loc());
-  bool fits = type_of(updates).shape.rank() == type.shape.rank();
-  for (int i = 0; fits && i < type.shape.rank(); ++i) fits = type_of(places).shape[i] <= type_of(updates).shape[i];
-  if (!fits)
-    fail("scatter_add", call.loc(), "the index ", to_string(type_of(places)), " does not fit the source ",
-         to_string(type_of(updates)));
+  const Tensor updates = taken_part("scatter_add", cast(source, type.dtype), type_of(places).shape, call.loc());
   check_range(places, type.shape[normal], "scatter_add", call.loc(), value);
-  for (int i = 0; i < type.shape.rank(); ++i)
-    if (!(type_of(places).shape[i] == type_of(updates).shape[i]))
-      updates = slice(updates, i, 0, type_of(places).shape[i]);
-  const Tensor flat = added(flatten(flat_positions(places, type.shape, normal, call.loc())), flatten(updates), value,
-                            Shape::of(type.shape.element_count()), call.loc());
+  const Tensor flat = meeting(Op::scatter_add, flatten(flat_positions(places, type.shape, normal, call.loc())),
+                              flatten(updates), Shape::of(type.shape.element_count()), call.loc());
   return value + reshape_to(flat, type.shape, call.loc());
 }
 
@@ -118,7 +117,8 @@ Tensor index_add(At x, int axis, At index, At source) {
          to_string(Type{type_of(value).dtype, false, {}, wanted}));
   check_range(places, type_of(value).shape[normal], "index_add", call.loc(), value);
   const Tensor first = movedim(value, normal, 0);
-  const Tensor sum = first + added(places, movedim(updates, normal, 0), value, type_of(first).shape, call.loc());
+  const Tensor sum =
+      first + meeting(Op::scatter_add, places, movedim(updates, normal, 0), type_of(first).shape, call.loc());
   return movedim(sum, 0, normal);
 }
 

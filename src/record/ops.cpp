@@ -6,6 +6,7 @@
 #include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
+#include "record/indexing.hpp"
 
 namespace weft {
 
@@ -152,15 +153,18 @@ Tensor matmul(At left, At right) {
 
 // ---- indexing -----------------------------------------------------------------------------------------------------
 
+void require(const Tensor& condition, const char* operation, Loc loc, const std::string& text) {
+  const std::string message = error_text(operation, loc, text);
+  Tensor token = record(Op::check, {condition}, Message{{intern_text(message)}}, {}, loc);
+  if (!recorder().trace()) token.eval(loc);
+}
+
 void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table) {
   if (index.element_count().same(Dim(0))) return;
   Tensor fine = ~any((index < 0) | (index >= dim_value(rows, loc)));
-  const std::string message =
-      error_text(operation, loc,
-                 concat_text("an index is out of range [0, ", dims::to_string(rows), "): ", to_string(type_of(index)),
-                             table.defined() ? " into " + to_string(type_of(table)) : ""));
-  Tensor token = record(Op::check, {fine}, Message{{intern_text(message)}}, {}, loc);
-  if (!recorder().trace()) token.eval(loc);
+  require(fine, operation, loc,
+          concat_text("an index is out of range [0, ", dims::to_string(rows), "): ", to_string(type_of(index)),
+                      table.defined() ? " into " + to_string(type_of(table)) : ""));
 }
 
 Tensor gather(At x, At index) {
@@ -179,12 +183,9 @@ namespace {
 // [0, most] holds the position, or the user's error when the value is computed.
 void check_position(const char* operation, const Tensor& position, Dim most, const Tensor& x, Dim length, Loc loc) {
   const Tensor fine = (position >= 0) & (position <= dim_value(most, loc));
-  const std::string message =
-      error_text(operation, loc,
-                 concat_text("the position is out of range [0, ", dims::to_string(most), "], for a part of ",
-                             dims::to_string(length), " of ", to_string(type_of(x))));
-  Tensor token = record(Op::check, {fine}, Message{{intern_text(message)}}, {}, loc);
-  if (!recorder().trace()) token.eval(loc);
+  require(fine, operation, loc,
+          concat_text("the position is out of range [0, ", dims::to_string(most), "], for a part of ",
+                      dims::to_string(length), " of ", to_string(type_of(x))));
 }
 Tensor position_of(const char* operation, const At& start, const Tensor& x, Loc loc) {
   const Tensor given = resolve(start, operation);

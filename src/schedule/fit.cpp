@@ -7,11 +7,13 @@
 namespace weft {
 namespace {
 
-// The axes of a kernel that a reduction runs over, of which the operand's elements lie at `index`.
+// The axes of a kernel that a reduction or what is cumulative runs over; the operand's elements lie at `index`.
 struct ReducedAxes {
   ReducedAxes(const Node& node, const IndexVector& index) {
-    for (std::size_t i = 0; i < index.size(); ++i)
-      if (node.attributes<Reduce>().axes[i] && !index[i].is_constant()) inner[index[i].node()->number] = true;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const bool walked = is_reduce(node.op) ? node.attributes<Reduce>().axes[i] : node.attributes<Along>().axis == i;
+      if (walked && !index[i].is_constant()) inner[index[i].node()->number] = true;
+    }
   }
   bool inner[max_rank] = {};
 };
@@ -72,21 +74,25 @@ std::string Fit::obstacle(int id, const Node& node, const Reads& reads) const {
   IndexVector index;
   const bool behind = candidate.carries && reads_columns(grouping_, node, id);
   if (behind) {
-    if (is_reduce(node.op) || !column_index(candidate, node.type.shape, index))
+    if (walks(node) || !column_index(candidate, node.type.shape, index))
       return "it reads the reduction of the kernel's rows to columns, which is complete behind them";
-  } else if (is_reduce(node.op)) {
+  } else if (walks(node)) {
     const Shape& from = type_of(node.input(0)).shape;
     if (!member_index(candidate, from, index))
       return "it reduces " + to_string(from) + ", the kernel walks " + to_string(candidate.domain);
     const ReducedAxes reduced(node, index);
     const bool* const inner = reduced.inner;
     if (candidate.reduces && !std::equal(inner, inner + max_rank, candidate.inner) &&
-        (node.op == Op::argmax || !rows_and_columns(graph_, grouping_, id, inner)))
+        (node.op == Op::argmax || candidate.scans || is_cumulative(node.op) ||
+         !rows_and_columns(graph_, grouping_, id, inner)))
       return "it reduces other axes than the kernel does";
     if (!fills_domain(candidate, from)) return "it reduces a value that the kernel has already reduced";
     Group whole = candidate;
     whole.reduces = true;
     std::copy(inner, inner + max_rank, whole.inner);
+    whole.scans = false;
+    if ((candidate.scans || is_cumulative(node.op)) && (candidate.carries || (is_serial(whole) && candidate.reduces)))
+      return "a row can't be walked in order and be cut";
     if (!candidate.reduces && node.op == Op::argmax && is_serial(whole))
       return "its long reduction to few elements would make the kernel serial";
   } else if (!member_index(candidate, node.type.shape, index)) {
@@ -102,7 +108,7 @@ void Fit::join(int id, const Node& node, const Reads& reads) {
   Group& target = grouping_.group(id);
   Placement& placement = grouping_.nodes[node.index];
   placement.column = target.carries && reads_columns(grouping_, node, id);
-  if (is_reduce(node.op)) {
+  if (walks(node)) {
     IndexVector index;
     member_index(target, type_of(node.input(0)).shape, index);
     const ReducedAxes reduced(node, index);
@@ -117,6 +123,7 @@ void Fit::join(int id, const Node& node, const Reads& reads) {
       target.carries = true;
     }
     target.reduces = true;
+    target.scans |= is_cumulative(node.op);
   }
   target.members.push_back(node.index);
   placement.role = Role::grouped;

@@ -129,6 +129,10 @@ class Grouper {
       fresh.reduces = true;
       for (int i = 0; i < max_rank; ++i) fresh.inner[i] = node.attributes<Reduce>().axes[i];
     }
+    if (is_cumulative(node.op) && !reduces_nothing(node)) {
+      fresh.reduces = fresh.scans = true;
+      fresh.inner[node.attributes<Along>().axis] = true;
+    }
     fresh.members.push_back(node.index);
     fresh.recomputation = node.recomputation;
     fresh.reads = fit_.reads_of(node).values;

@@ -5,7 +5,7 @@
 // reads. A node joins the group of an operand when (a) it walks the same index space (its index in the group's axes is
 // the one at which the operand is computed, views included), (b) everything else that it reads is shallower than the
 // group, so no path leads from the group through another step back into it, and (c) its reduction runs over the group's
-// inner axes (fit.hpp). The groups are then merged by score (merge.hpp). Near-linear.
+// inner axes (fit.hpp), as does what is cumulative. The groups are then merged by score (merge.hpp). Near-linear.
 #pragma once
 #include "schedule/layout.hpp"
 #include "schedule/provider.hpp"
@@ -17,7 +17,8 @@ struct Group {
   Shape domain;               // the sizes that its axes walk
   bool inner[max_rank] = {};  // reduced axes
   bool reduces = false;
-  bool carries = false;                // some of its reductions are over the axes that are not inner
+  bool scans = false;    // some of its members are cumulative, over its one inner axis: a row is walked in order
+  bool carries = false;  // some of its reductions are over the axes that are not inner
   std::vector<std::uint32_t> members;  // node indices, operands first
   std::vector<std::uint32_t> reads;    // values that others compute, or that have memory
   std::uint32_t recomputation = 0;     // of the first member
@@ -29,7 +30,7 @@ enum class Role : std::uint8_t {
   leaf,       // input, data: has memory already
   inlined,    // constants, views, scalars: computed where they are read
   grouped,    // computed in a group; gets memory when `realized`
-  external,   // matmul, convolution, scatter_add, check: a library step
+  external,   // matmul, convolution, scatters, check: a library step
   assembled,  // concat that is no formula (layout.hpp): memory that several kernels fill
 };
 
@@ -77,13 +78,15 @@ bool column_index(const Group& group, const Shape& shape, IndexVector& index);
 // Whether every operand of a node at `index` that the group computes, through views and inlined values, is read at the
 // very index at which the group computes it; by what stands behind the rows, of columns, where `behind`.
 bool operands_aligned(const Grouping& grouping, int group, const Node& node, const IndexVector& index, bool behind);
-// Few outer points, each with a long reduction.
+// Few outer points, each with a long reduction, which can be cut.
 bool is_serial(const Group& group);
 // Whether the node stands for a further result of a step that gives several (schedule.cpp): the step writes its memory.
 bool is_further_result(const Node& node);
 // The value below reshapes whose memory, row-major, is also this value's.
 Tensor memory_base(const Tensor& value);
-// Reductions over nothing but axes of size 1 are the operand itself.
+// A reduction, or what is cumulative: it walks axes in order.
+bool walks(const Node& node);
+// Reductions and what is cumulative over nothing but axes of size 1 are the operand itself.
 bool reduces_nothing(const Node& node);
 
 }  // namespace weft

@@ -114,7 +114,7 @@ bool operands_aligned(const Grouping& grouping, int id, const Node& node, const 
 }
 
 bool is_serial(const Group& group) {
-  if (!group.reduces) return false;
+  if (!group.reduces || group.scans) return false;
   Dim outer = 1, inside = 1;
   for (int i = 0; i < group.domain.rank(); ++i)
     (group.inner[i] ? inside : outer) = (group.inner[i] ? inside : outer) * group.domain[i];
@@ -134,7 +134,10 @@ Tensor memory_base(const Tensor& value) {
   return base;
 }
 
+bool walks(const Node& node) { return is_reduce(node.op) || is_cumulative(node.op); }
+
 bool reduces_nothing(const Node& node) {
+  if (is_cumulative(node.op)) return node.type.shape[node.attributes<Along>().axis].same(Dim(1));
   if (!is_reduce(node.op)) return false;
   const Shape& shape = type_of(node.input(0)).shape;
   for (int i = 0; i < shape.rank(); ++i)

@@ -13,6 +13,7 @@ bool is_computed_by_kernel(const Node& node) {
     case OpKind::pointwise:
     case OpKind::cast:
     case OpKind::reduce:
+    case OpKind::cumulative:
     case OpKind::random: return true;
     case OpKind::assemble: return node.op == Op::pad;
     case OpKind::index: return node.op == Op::gather;

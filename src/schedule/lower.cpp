@@ -80,6 +80,7 @@ class Lowering {
     for (std::int32_t arg : instruction.args)
       if (arg >= 0) raise(instruction, arg);
     raise(instruction, instruction.index);
+    if (instruction.kind == Kind::scan) instruction.level = Level::inner;
     if (instruction.kind == Kind::reduce && !instruction.over_carried) {
       instruction.level = Level::outer;
       ++instruction.phase;
@@ -163,7 +164,9 @@ class Lowering {
   }
 
   // A sum of one float starts from 0 as every sum does, so that -0 becomes 0.
-  static bool adds_to_zero(const Node& node) { return node.op == Op::sum && is_floating(node.type.dtype); }
+  static bool adds_to_zero(const Node& node) {
+    return (node.op == Op::sum || node.op == Op::cumsum) && is_floating(node.type.dtype);
+  }
 
   // Memory that is complete when this kernel runs. A value of this very group is computed, not loaded.
   bool has_memory(const Tensor& value) const {
@@ -352,7 +355,8 @@ class Lowering {
       case Op::argmax:
         if (reduces_nothing(node)) return constant(DType::i64, 0, 0);
         return reduce(node, index);
-      case Op::sum: {
+      case Op::sum:
+      case Op::cumsum: {
         if (!reduces_nothing(node)) return reduce(node, index);
         Instruction instruction;
         instruction.kind = Kind::apply;
@@ -364,7 +368,7 @@ class Lowering {
       }
       default: break;
     }
-    if (is_reduce(node.op)) return reduce(node, index);
+    if (walks(node)) return reduce(node, index);
     WEFT_CHECK(info(node.op).kind == OpKind::pointwise, "%", node.index, " ", info(node.op).name,
                " has no memory and no formula");
     Instruction instruction;
@@ -375,6 +379,17 @@ class Lowering {
     return emit(instruction, &node);
   }
 
+  // What combines the elements of a reduction or a scan. Scans have one more.
+  static Op combination(Op op) {
+    switch (op) {
+      case Op::cumsum: return Op::sum;
+      case Op::cumprod: return Op::prod;
+      case Op::cummax: return Op::amax;
+      case Op::cummin: return Op::amin;
+      default: return op;
+    }
+  }
+  // A reduction, or a scan.
   int reduce(const Node& node, const IndexVector& index) {
     WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0, "%", node.index, " ",
                info(node.op).name, " is read by another kernel but has no memory");
@@ -387,8 +402,8 @@ class Lowering {
     const Type& from = type_of(node.input(0));
     WEFT_CHECK(member_index(walked_, from.shape, inside));
     Instruction instruction;
-    instruction.kind = Kind::reduce;
-    instruction.op = node.op;
+    instruction.kind = is_cumulative(node.op) ? Kind::scan : Kind::reduce;
+    instruction.op = combination(node.op);
     DType dtype = node.op == Op::argmax ? from.dtype : node.type.dtype;
     instruction.args[0] = cast(value_at(node.input(0), inside), computed_in(dtype), &node);
     instruction.over_carried = column;
@@ -436,7 +451,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   const bool serial = group >= 0 && is_serial(walked);
   if (!serial) loop::find_product(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
-  if (!on_host && inner && !loop::holds_row(kernel)) loop::sum_online(kernel);
+  if (!on_host && inner && !walked.scans && !loop::holds_row(kernel)) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });
   loop::Stages stages;

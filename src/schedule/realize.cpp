@@ -107,7 +107,7 @@ class Realizer {
     Recipe& recipe = recipes_[i] = recipe_of(i);
     if (placement.role != Role::grouped) return;
     const Readers& readers = readers_[i];
-    const bool reduces = is_reduce(node(i).op) && !reduces_nothing(node(i));
+    const bool reduces = walks(node(i)) && !reduces_nothing(node(i));
     if (readers.kernels.empty()) {
       // What is not done again elsewhere is stored where a value above it is done again.
       const bool once = !is_pointwise(node(i).op) && is_slow(node(i));
@@ -254,7 +254,7 @@ int operations_where_read(const Grouping& grouping, const Node& node) {
 }
 
 bool is_slow(const Node& node) {
-  if (is_reduce(node.op) || node.op == Op::gather || node.op == Op::random_bits) return true;
+  if (walks(node) || node.op == Op::gather || node.op == Op::random_bits) return true;
   return info(node.op).cost > 8;
 }
 

@@ -215,6 +215,23 @@ std::vector<Case> structural_cases() {
        [](X x) {
          return square(record(Op::scatter_add, {x[1], x[0]}, {}, Type{DType::f64, false, {}, Shape::of(5, 3, 4)}, {}));
        }},
+      {"scatter_amax",
+       {cube, integers(Shape::of(2), {4, 4})},
+       [](X x) {
+         const Type table{DType::f64, false, {}, Shape::of(5, 3, 4)};
+         return square(gather(record(Op::scatter_amax, {x[1], x[0]}, {}, table, {}), x[1]));
+       }},
+      {"cumsum", {cube}, [](X x) { return square(cumsum(x[0], 1)); }},
+      {"cumprod", {cube}, [](X x) { return square(cumprod(x[0], 2)) + cumprod(x[0], 1); }},
+      {"cumprod with a zero",
+       {literal(Shape::of(2, 4), {1, 0, 3, 4, 5, 6, 0, 2})},
+       [](X x) { return cumprod(x[0], 1); }},
+      {"cumprod with two zeros",
+       {literal(Shape::of(5), {1.5, 0, 3, 0, 2})},
+       [](X x) { return square(cumprod(x[0], 0)) + cumprod(x[0], 0); }},
+      {"cummax", {cube}, [](X x) { return square(cummax(x[0], 1).values); }},
+      {"cummin", {m}, [](X x) { return square(cummin(x[0], 1).values); }},
+      {"logcumsumexp", {cube}, [](X x) { return square(logcumsumexp(x[0], 1)) + logcumsumexp(x[0], 2); }},
       {"variable", {v}, [](X x) { return square(record(Op::variable, {x[0]}, {}, {}, {})); }},
       {"stop_gradient", {v}, [](X x) { return square(x[0]) - stop_gradient(x[0]) + x[0]; }},
       {"transfer", {v}, [](X x) { return square(record(Op::transfer, {x[0]}, {}, type_of(x[0]), {})); }},
@@ -263,6 +280,25 @@ std::vector<Case> structural_cases() {
        {m, numbers(Shape::of(3, 4), -2, 2, 6), rows},
        [](X x) {
          return square(scatter_add(x[0], 1, x[2], x[1])) + index_add(x[0], 0, x[2][0], slice(x[1], 0, 0, 2));
+       }},
+      {"scatter",
+       {m, numbers(Shape::of(3, 4), -2, 2, 6), rows},
+       [](X x) { return square(scatter(x[0], 1, x[2], x[1])) + square(scatter(x[0], 0, x[2], 3)); }},
+      {"scatter_reduce",
+       {m, numbers(Shape::of(3, 4), -2, 2, 6), rows},
+       [](X x) {
+         return square(scatter_reduce(x[0], 1, x[2], x[1], ScatterReduction::amax)) +
+                square(scatter_reduce(x[0], 1, x[2], x[1], ScatterReduction::amin, false)) +
+                square(scatter_reduce(x[0], 0, x[2], x[1], ScatterReduction::mean)) +
+                scatter_reduce(x[0], 0, x[2], x[1], ScatterReduction::sum, false);
+       }},
+      {"rows that are set",
+       {m, numbers(Shape::of(3, 4), -2, 2, 6), rows},
+       [](X x) {
+         const Tensor at = x[2][0];
+         return square(set_rows(x[0], at, slice(x[1], 0, 0, 2))) + index_copy(x[0], 0, at, slice(x[1], 0, 1)) +
+                square(index_fill(x[0], 0, at, 2)) + square(index_put(x[0], {at, at}, x[1][0][0])) +
+                index_put(x[0], {at, at}, x[1][1][2], true) + square(masked_scatter(x[0], x[0] > 0.5, x[1]));
        }},
       {"argsort", {m}, [](X x) { return square(x[0]) * cast(argsort(x[0], 0), DType::f64); }},
       {"sort, topk and quantile",

@@ -318,6 +318,13 @@ class Interpreter {
           }
           break;
         }
+        case Op::logcumsumexp: {
+          const double apart = total.real == x.real ? 0 : std::fabs(total.real - x.real), error = total.error;
+          const bool first = p == 0;
+          total.real = first ? x.real : std::max(total.real, x.real) + std::log1p(std::exp(-apart));
+          total.error = first ? x.error : std::max(error, x.error) + 8 * unit_of(dtype) * (1 + std::fabs(total.real));
+          break;
+        }
         default: {
           const double error = std::max(total.error, x.error);
           const bool max = it.op == Op::amax;

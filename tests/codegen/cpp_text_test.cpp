@@ -125,6 +125,8 @@ TEST_CASE("text to kernel: scans of rows and of columns, between what feeds them
   add("of_integers", "7", "1001", true, "sum", "i64");
   add("prod", "7", "100", true, "prod", "i32");
   add("prod_of_columns", "100", "7", false, "prod", "i32");
+  add("logcumsumexp", "7", "100", true, "logcumsumexp", "f32");
+  add("logcumsumexp_of_columns", "100", "7", false, "logcumsumexp", "f64");
   // A row of two runs, walked twice; in the second walk the scan is computed again, or kept.
   for (const char* length : {"40", "4000"}) {
     const std::string n = length, all = std::to_string(6 * std::stoi(n)), half = std::to_string(3 * std::stoi(n));

@@ -184,7 +184,7 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
   check_cuda_compiles(trials);
   std::vector<std::string> stand_ins;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8})
-    stand_ins.push_back(codegen::cuda_scatter_add(dtype));
+    for (const Op op : {Op::scatter_add, Op::scatter_amax}) stand_ins.push_back(codegen::cuda_scatter(op, dtype));
   for (const DType dtype : {DType::f32, DType::bf16, DType::boolean})
     for (const bool checked : {false, true}) stand_ins.push_back(codegen::cuda_update_slice(dtype, checked));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
@@ -241,6 +241,35 @@ loop::Kernel strided_product(test::Traced& t, DType dtype, Dim m, Dim n, Dim k, 
   return kernel;
 }
 }  // namespace
+
+namespace {
+// Scans between what feeds them and what reads them: of rows and of columns, of each combination.
+template <int axis>
+std::vector<Tensor> scanned(const Tensor& x) {
+  const auto greatest = cummax(x * 2, axis);
+  return {cumsum(exp(x), axis) + 1, cumprod(x, axis),      greatest.values,     greatest.indices,
+          cummin(x, axis).values,   logcumsumexp(x, axis), cumsum(x > 0, axis), cumsum(x, axis) / sum(x, axis, true)};
+}
+}  // namespace
+
+TEST_CASE("scans of rows and columns compile for sm_90, and run right on the host") {
+  if (no_nvrtc()) return;
+  const NvrtcCheck check;
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    for (const std::int64_t length : {3, 33, 1000, 40000}) {
+      const Tensor x = cast(reshape(sin(arange(2 * length, DType::f32)), {2, length}), dtype);
+      const std::vector<Tensor> rows = compile(scanned<1>)(x), expected = scanned<1>(x);
+      const std::vector<Tensor> columns = compile(scanned<0>)(transpose(x));
+      for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+        CAPTURE(i);
+        CHECK(allclose(rows[i], expected[i], {.rtol = 1e-4, .atol = 1e-4}).item<bool>());
+        CHECK(allclose(transpose(columns[i]), expected[i], {.rtol = 1e-4, .atol = 1e-4}).item<bool>());
+      }
+    }
+  CompileOptions symbolic{.dynamic = true};
+  CHECK_NOTHROW(compile(scanned<1>, symbolic)(ones({5, 7}))[0].eval());
+  CHECK_NOTHROW(compile(scanned<0>, symbolic)(ones({5, 7}))[0].eval());
+}
 
 TEST_CASE("our own product takes any strides, sizes and floats: the same kernel on the host is right") {
   test::Traced t;

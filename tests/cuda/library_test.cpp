@@ -79,3 +79,80 @@ TEST_CASE("cuda: integers of 8, 16 and 32 bits wrap as on the host") {
       CHECK(all(to(found, Device::cpu()) == expected).item<bool>());
   }
 }
+
+namespace {
+template <int axis>
+std::vector<Tensor> scanned(const Tensor& x) {
+  const auto greatest = cummax(x, axis), least = cummin(x, axis);
+  return {cumsum(x * 2, axis) + 1,
+          cumprod(x * 1e-3 + 1, axis),
+          greatest.values,
+          greatest.indices,
+          least.indices,
+          logcumsumexp(x, axis),
+          cumsum(cast(x * 4, DType::i32), axis),
+          cast(cumsum(cast(x, DType::bf16), axis), DType::f32) * 1e-6,
+          flip(cumsum(flip(x, axis), axis), axis)};
+}
+template <int axis>
+std::vector<Tensor> scan_gradients(const Tensor& x) {
+  return {grad([](const Tensor& x) { return sum(sin(cumsum(x, axis)) + cummax(x, axis).values); }, x),
+          grad([](const Tensor& x) { return sum(sin(logcumsumexp(x, axis))); }, x),
+          grad([](const Tensor& x) { return sum(cumprod(x * 0.01 + 1, axis)); }, x)};
+}
+}  // namespace
+
+TEST_CASE("cuda: scans of short and long rows, along each axis") {
+  if (no_device()) return;
+  for (const std::int64_t length : {1, 33, 1024, 100000}) {
+    CAPTURE(length);
+    check_there(scanned<0>, sample({length}, 6));
+    check_there(scanned<1>, sample({3, length}, 7));
+    check_there(scanned<1>, sample({2, length, 5}, 8));
+  }
+  check_there(scanned<1>, sample({300, 70}, 9));
+  check_there(scanned<0>, sample({70, 300}, 10));
+  check_there(scanned<1>,
+              where(sample({5, 2000}, 11) > 2.5, std::numeric_limits<double>::quiet_NaN(), sample({5, 2000}, 12)));
+  check_there(scanned<1>, slice(sample({5, 2}, 11), 1, 0, 0));
+}
+
+TEST_CASE("cuda: what stands around a scan, and its derivatives") {
+  if (no_device()) return;
+  check_there(
+      [](const Tensor& x) {
+        const Tensor e = exp(x);
+        return std::vector<Tensor>{cumsum(e, 1) / sum(e, 1, true) + cummax(x, 1).values, cumsum(cumsum(x, 0), 1) * 1e-3,
+                                   softmax(cumsum(x, 1), 1), cumsum(softmax(x, 1), 1)};
+      },
+      sample({40, 500}, 13));
+  check_there(scan_gradients<1>, sample({4, 300}, 14));
+  check_there(scan_gradients<0>, sample({50, 7}, 15));
+}
+
+TEST_CASE("cuda: elements and rows that are set; of many that meet the last one stays") {
+  if (no_device()) return;
+  check_there(
+      [](const Tensor& x) {
+        const Tensor at = cast(clamp(round(abs(x)), 0, 2), DType::i64), rows = at[0];
+        using enum ScatterReduction;
+        return std::vector<Tensor>{scatter(x, 0, at, x * 2),
+                                   scatter(x, 1, at, -1),
+                                   scatter_reduce(x, 0, at, x, amax),
+                                   scatter_reduce(x, 1, at, x, amin, false),
+                                   scatter_reduce(x, 1, at, x, mean),
+                                   scatter_reduce(cast(x * 9, DType::i8), 0, at, cast(x * 7, DType::i8), amax),
+                                   index_copy(x, 1, rows, x),
+                                   index_fill(x, 0, rows, 3),
+                                   set_rows(x, rows, x[0]),
+                                   index_put(x, {rows, rows}, x[1]),
+                                   masked_scatter(x, x > 0, x * 5)};
+      },
+      sample({9, 9}, 16));
+  check_there(
+      [](const Tensor& x) {
+        const Tensor at = remainder(arange(20000) * 7919, 101);
+        return std::vector<Tensor>{scatter(slice(x, 0, 0, 101), 0, to(at, x.device()), x)};
+      },
+      sample({20000}, 17));
+}

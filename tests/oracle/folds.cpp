@@ -168,6 +168,17 @@ Array reduce(const std::string& name, const Array& x, const Shape& axes, bool ke
   return shaped(fold(name, x->dtype == DType::boolean ? cast(x, DType::i64) : x, way), way);
 }
 
+// By the definition: each element is the reduction of those up to it.
+Array cumulative(const std::string& name, const Array& x, std::int64_t given) {
+  const std::int64_t axis = axis_of(name.c_str(), given, std::max<std::int64_t>(x.rank(), 1));
+  if (x.rank() == 0) return reduce(name, x, {}, false);
+  std::vector<Array> parts;
+  for (std::int64_t i = 1; i <= x->shape[static_cast<std::size_t>(axis)]; ++i)
+    parts.push_back(reduce(name, slice(x, axis, 0, i, 1), {axis}, true));
+  if (!parts.empty()) return concat(parts, axis);
+  return x.floating() ? x : cast(x, DType::i64);
+}
+
 Array var(const Array& x, const Shape& axes, double correction, bool keepdim) {
   return in_f32(x, "var", [&](const Array& value) {
     Soft soft;

@@ -52,6 +52,7 @@ Array pad(const Array& x, std::int64_t axis, std::int64_t before, std::int64_t a
 
 // reductions over axes (none: all), by the public function's name: sum mean prod amax amin any all norm
 Array reduce(const std::string& name, const Array& x, const Shape& axes, bool keepdim);
+Array cumulative(const std::string& name, const Array& x, std::int64_t axis);  // sum, prod
 Array var(const Array& x, const Shape& axes, double correction, bool keepdim);
 Array argmax(const Array& x, std::int64_t axis, bool keepdim, bool least);
 Array softmax(const Array& x, std::int64_t axis);

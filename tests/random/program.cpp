@@ -171,6 +171,23 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
              : step.op == Op::amax ? amax(from, axes, keep)
                                    : amin(from, axes, keep);
     }
+    case Op::cumsum:
+    case Op::cumprod:
+    case Op::cummax:
+    case Op::cummin:
+    case Op::logcumsumexp: {
+      if (rank == 0) return {};
+      if (step.op == Op::cumsum) return cumsum(is_floating(x.dtype()) ? tamed(x) : x, axis);
+      if (step.op == Op::logcumsumexp) return is_floating(x.dtype()) ? logcumsumexp(tamed(x), axis) : Tensor();
+      if (step.op == Op::cumprod)
+        return cumprod(is_floating(x.dtype()) ? tanh(x) * 0.25 + 1
+                       : x.dtype() == DType::boolean
+                           ? x
+                           : clamp(x, integer_range(x.dtype()).least == 0 ? 0 : -2, 2),  // far from underflow
+                       axis);
+      const auto [values, indices] = step.op == Op::cummax ? cummax(x, axis) : cummin(x, axis);
+      return number(step, 1) % 3 ? values : indices;
+    }
     case Op::argmax: return rank ? argmax(x, axis, number(step, 1) % 2) : Tensor();
     case Op::matmul: {
       if (rank < 2 || x.dtype() == DType::boolean || x.dtype() == DType::u8) return {};
@@ -239,7 +256,7 @@ Op random_op(Random& random) {
     auto op = static_cast<Op>(random() % op_count);
     OpKind kind = info(op).kind;
     bool structural = kind != OpKind::pointwise;
-    if (op == Op::input || op == Op::scatter_add || op == Op::check || op == Op::update_slice) continue;
+    if (op == Op::input || is_scatter(op) || op == Op::check || op == Op::update_slice) continue;
     if (kind == OpKind::region) continue;
     if (op == Op::convolution_input_gradient || op == Op::convolution_weight_gradient) continue;
     if (structural == (random() % 2 == 0)) return op;

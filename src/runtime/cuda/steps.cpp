@@ -115,19 +115,27 @@ void DeviceProduct::run(const StepCall& call) const {
   own_->run(call);
 }
 
-DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, const Preparation& preparation)
+DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, bool prepared, const Preparation& preparation)
     : device_(use(preparation.device)),
       function_(preparation, 128),
+      prepared_(prepared),
       sizes_(preparation.numbers.add({rows, count, width})) {}
 
 // Parts of the table's rows go to different threads; each column has threads of its own anyway.
 void DeviceScatter::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
   const std::int64_t rows = size[0], width = size[2];
+  const auto launch_for = [&](std::int64_t threads, std::int64_t last) {
+    const std::int64_t sizes[] = {rows, size[1], width, last};
+    launch(device_, call.queue, function_, (threads + 127) / 128, {call.pointers, 3}, sizes);
+  };
+  if (prepared_) {
+    launch_for(rows * width, 0);
+    return launch_for(size[1] * width, 1);
+  }
   const std::int64_t parts =
       std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1, std::max<std::int64_t>(rows, 1));
-  const std::int64_t sizes[] = {rows, size[1], width, parts};
-  launch(device_, call.queue, function_, (width * parts + 127) / 128, {call.pointers, 3}, sizes);
+  launch_for(width * parts, parts);
 }
 
 constexpr int sort_threads = 256;  // as many elements of a row as a block of argsort has in shared memory

@@ -59,15 +59,17 @@ class DeviceProduct final : public Runnable {
   std::optional<LibraryProduct> library_;  // where all sizes are known
 };
 
-// Buffers: index, updates, result, as on the host.
+// Buffers: index, updates, result, as on the host. `prepared`: the function is launched twice, the first time to give
+// the result its start.
 class DeviceScatter final : public Runnable {
  public:
-  DeviceScatter(Dim rows, Dim count, Dim width, const Preparation& preparation);
+  DeviceScatter(Dim rows, Dim count, Dim width, bool prepared, const Preparation& preparation);
   void run(const StepCall& call) const override;
 
  private:
   DeviceState& device_;
   Compiled function_;
+  bool prepared_;
   NumberTable::Range sizes_;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/host/scatter.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "base/fail.hpp"
@@ -17,37 +18,52 @@ struct Scatter {
   void* table;
 };
 
-// A thread owns rows [begin, end) and takes the updates that fall there.
 template <class T>
-void add_rows(void* context, std::int64_t begin, std::int64_t end) {
+constexpr T least() {
+  return std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+}
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wrapping = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Wrapping>(a) + static_cast<Wrapping>(b));
+  } else {
+    return a + b;
+  }
+}
+template <class T>
+T greatest_of(T a, T b) {
+  if (a == b) return a == T(0) ? sum_of(a, b) : a;  // -0 < +0
+  return a > b || a != a ? a : b;
+}
+
+// A thread owns rows [begin, end) and takes the updates that fall there.
+template <Meeting meeting, class T>
+void join_rows(void* context, std::int64_t begin, std::int64_t end) {
   const Scatter& it = *static_cast<const Scatter*>(context);
   const std::int64_t width = it.sizes.width;
   T* table = static_cast<T*>(it.table);
-  std::fill(table + begin * width, table + end * width, T(0));
+  std::fill(table + begin * width, table + end * width, meeting == Meeting::add ? T(0) : least<T>());
   for (std::int64_t i = 0; i < it.sizes.count; ++i) {
     const std::int64_t row = it.index[i];
     if (row < begin || row >= end) continue;
     T* to = table + row * width;
     const T* from = static_cast<const T*>(it.updates) + i * width;
-    if constexpr (std::is_integral_v<T>) {
-      using Wrapping = std::make_unsigned_t<T>;
-      for (std::int64_t j = 0; j < width; ++j)
-        to[j] = static_cast<T>(static_cast<Wrapping>(to[j]) + static_cast<Wrapping>(from[j]));
-    } else {
-      for (std::int64_t j = 0; j < width; ++j) to[j] += from[j];
-    }
+    for (std::int64_t j = 0; j < width; ++j)
+      to[j] = meeting == Meeting::add ? sum_of(to[j], from[j]) : greatest_of(to[j], from[j]);
   }
 }
 
-using AddRows = void (*)(void*, std::int64_t, std::int64_t);
-AddRows add_rows_of(DType dtype) {
+using JoinRows = void (*)(void*, std::int64_t, std::int64_t);
+template <Meeting meeting>
+JoinRows join_rows_of(DType dtype) {
   switch (dtype) {
-    case DType::f32: return add_rows<float>;
-    case DType::f64: return add_rows<double>;
-    case DType::i32: return add_rows<std::int32_t>;
-    case DType::i64: return add_rows<std::int64_t>;
-    case DType::u8: return add_rows<std::uint8_t>;
-    default: fail("scatter_add", {}, "not for ", info(dtype).name);
+    case DType::f32: return join_rows<meeting, float>;
+    case DType::f64: return join_rows<meeting, double>;
+    case DType::i32: return join_rows<meeting, std::int32_t>;
+    case DType::i64: return join_rows<meeting, std::int64_t>;
+    case DType::u8: return join_rows<meeting, std::uint8_t>;
+    default: fail("scatter", {}, "not for ", info(dtype).name);
   }
 }
 
@@ -55,12 +71,14 @@ constexpr std::int64_t piece_elements = 1 << 15;
 
 }  // namespace
 
-void scatter_add(DType dtype, ScatterSizes sizes, const std::int64_t* index, const void* updates, void* table) {
-  const AddRows add = add_rows_of(dtype);
-  Scatter scatter{sizes, index, updates, table};
+void scatter(Meeting meeting, DType dtype, ScatterSizes sizes, const std::int64_t* index, const void* updates,
+             void* table) {
+  const JoinRows join =
+      meeting == Meeting::add ? join_rows_of<Meeting::add>(dtype) : join_rows_of<Meeting::greatest>(dtype);
+  Scatter job{sizes, index, updates, table};
   const std::int64_t work = (sizes.count + sizes.rows) * std::max<std::int64_t>(sizes.width, 1);
   const std::int64_t grain = std::max<std::int64_t>(1, sizes.rows * piece_elements / std::max<std::int64_t>(work, 1));
-  parallel_for(0, sizes.rows, grain, add, &scatter);
+  parallel_for(0, sizes.rows, grain, join, &job);
 }
 
 }  // namespace weft::runtime

@@ -1,5 +1,6 @@
-// Rows added into a table at indices. In: index[count], updates[count, width]. Out: table[rows, width], zeroed first;
-// table[index[i], :] += updates[i, :] in the order of i, whatever the number of threads.
+// Rows that meet in a table at indices. In: index[count], updates[count, width]. Out: table[rows, width], which begins
+// as zeros, or with the least value; table[index[i], :] += updates[i, :], or the greater of both, in the order of i,
+// whatever the number of threads.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +12,10 @@ struct ScatterSizes {
   std::int64_t rows, count, width;
 };
 
+enum class Meeting : std::uint8_t { add, greatest };
+
 // f32, f64, i32, i64, u8. Indices are in range: a check step has seen to it; one that is not writes nothing.
-void scatter_add(DType dtype, ScatterSizes sizes, const std::int64_t* index, const void* updates, void* table);
+void scatter(Meeting meeting, DType dtype, ScatterSizes sizes, const std::int64_t* index, const void* updates,
+             void* table);
 
 }  // namespace weft::runtime

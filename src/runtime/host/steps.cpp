@@ -52,8 +52,8 @@ void HostProduct::run(const StepCall& call) const {
 
 void HostScatter::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
-  scatter_add(dtype_, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(call.pointers[0]), call.pointers[1],
-              call.pointers[2]);
+  scatter(meeting_, dtype_, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(call.pointers[0]),
+          call.pointers[1], call.pointers[2]);
 }
 
 void HostSort::run(const StepCall& call) const {

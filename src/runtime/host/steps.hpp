@@ -1,5 +1,6 @@
 // Steps that run on the host. In: compiled functions, numbers of the plan's table. Out: Runnables.
 #pragma once
+#include "runtime/host/scatter.hpp"
 #include "runtime/product_numbers.hpp"
 #include "runtime/step.hpp"
 
@@ -32,14 +33,15 @@ class HostProduct final : public Runnable {
   ProductNumbers product_;
 };
 
-// Buffers: index, updates, result. result[index[i], j] += updates[i, j], from zeros.
+// Buffers: index, updates, result. result[index[i], j] += updates[i, j], from zeros, or the greater of both.
 class HostScatter final : public Runnable {
  public:
-  HostScatter(DType dtype, Dim rows, Dim count, Dim width, NumberTable& numbers)
-      : dtype_(dtype), sizes_(numbers.add({rows, count, width})) {}
+  HostScatter(Meeting meeting, DType dtype, Dim rows, Dim count, Dim width, NumberTable& numbers)
+      : meeting_(meeting), dtype_(dtype), sizes_(numbers.add({rows, count, width})) {}
   void run(const StepCall& call) const override;
 
  private:
+  Meeting meeting_;
   DType dtype_;
   NumberTable::Range sizes_;
 };

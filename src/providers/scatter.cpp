@@ -10,37 +10,40 @@ namespace {
 
 class ScatterPayload final : public Payload {
  public:
-  explicit ScatterPayload(const Candidate& candidate) : dtype_(candidate.result().type.dtype) {
+  explicit ScatterPayload(const Candidate& candidate) : op_(candidate.node.op), dtype_(candidate.result().type.dtype) {
     const Shape& table = candidate.result().type.shape;
     rows_ = table[0];
     count_ = candidate.operands[0].type.shape.element_count();
     for (int i = 1; i < table.rank(); ++i) width_ = width_ * table[i];
   }
-  std::string text() const override { return {}; }
+  std::string text() const override { return op_ == Op::scatter_add ? "" : " of the greatest"; }
   loop::Cost cost() const override {
     return {storage_bytes(info(dtype_), count_ * width_ * Dim(3) + rows_ * width_), count_ * width_};
   }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
-    const std::string name = codegen::cuda_scatter_add_name(dtype_);
-    sources.add(name, codegen::cuda_scatter_add(dtype_));
+    const std::string name = codegen::cuda_scatter_name(op_, dtype_);
+    sources.add(name, codegen::cuda_scatter(op_, dtype_));
     return {name};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu)
-      return std::make_unique<runtime::HostScatter>(dtype_, rows_, count_, width_, preparation.numbers);
-    return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, preparation);
+      return std::make_unique<runtime::HostScatter>(
+          op_ == Op::scatter_add ? runtime::Meeting::add : runtime::Meeting::greatest, dtype_, rows_, count_, width_,
+          preparation.numbers);
+    return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, op_ == Op::scatter_amax, preparation);
   }
 
  private:
+  Op op_;
   DType dtype_;
   Dim rows_ = 0, count_ = 0, width_ = 1;
 };
 
 class ScatterProvider final : public Provider {
  public:
-  const char* name() const override { return "scatter_add"; }
-  bool takes(const Node& node, Device) const override { return node.op == Op::scatter_add; }
+  const char* name() const override { return "scatter"; }
+  bool takes(const Node& node, Device) const override { return is_scatter(node.op); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<ScatterPayload>(candidate);
     const Dim bytes = payload->cost().bytes;
@@ -50,7 +53,7 @@ class ScatterProvider final : public Provider {
 
 }  // namespace
 
-const Provider& scatter_add() {
+const Provider& scatter() {
   static constinit const ScatterProvider provider;
   return provider;
 }

@@ -1,0 +1,28 @@
+// What functions that read or write at positions share. Positions along an axis become positions in the flattened
+// tensor, of which gather and the scatters take rows.
+#pragma once
+#include "record/record.hpp"
+
+namespace weft {
+
+// The operand as i64. Throws where it is no integer.
+Tensor integers(const char* name, const At& given, Loc loc);
+// For each element of `index` the position in the flattened `shape` of the element with this index along the axis, and
+// with the index's own position along the others.
+Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc);
+// The axis, of an index that has as many axes as the tensor, and is no longer along the others. Throws where it is not
+// so.
+int check_index(const char* name, const Type& type, const Type& index, int axis, Loc loc);
+// The part of `source` that an index of this shape takes. Throws where it is shorter than the index.
+Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Loc loc);
+// The rows of `updates` that meet at `index` in a table of this shape.
+Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc);
+
+// The user's error where this bool of one element is false, when it is computed.
+void require(const Tensor& condition, const char* operation, Loc loc, const std::string& text);
+
+// Where the greatest or least element so far is: of x, whose cumulative extremes are `extremes`. Of equal ones the
+// last.
+Tensor extreme_positions(const Tensor& x, const Tensor& extremes, int axis, Loc loc);
+
+}  // namespace weft

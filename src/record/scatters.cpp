@@ -1,0 +1,231 @@
+// Public functions that write at positions. Which update stays in a place is found first: the greatest of the numbers
+// of those that meet there, an extreme, so that it is the last one on every device. The rest is a gather and a choice,
+// which fuse and differentiate.
+#include <vector>
+
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+#include "record/indexing.hpp"
+
+namespace weft {
+namespace {
+
+// As many axes of size 1 behind the first as the other has.
+Tensor along_rows(const Tensor& rows, const Shape& shape, Loc loc) {
+  Shape column = Shape::of(shape[0]);
+  for (int i = 1; i < shape.rank(); ++i) column.push_back(1);
+  return reshape_to(rows, column, loc);
+}
+
+// For each of `rows` the number of the last place of `index`, a vector, that names it; negative: none does.
+Tensor last_writer(const Tensor& index, Dim rows, Loc loc) {
+  const Type& type = type_of(index);
+  return meeting(Op::scatter_amax, index, positions(0, type.shape, type.device, loc), Shape::of(rows), loc);
+}
+
+// x with updates[i, ...] in the place of row index[i], of a vector in range.
+Tensor with_rows(const Tensor& x, const Tensor& index, const Tensor& updates, Loc loc) {
+  const Shape shape = type_of(x).shape;
+  if (type_of(index).shape[0].same(Dim(0)) || shape[0].same(Dim(0))) return x;
+  const Tensor writer = last_writer(index, shape[0], loc);
+  const Tensor written = record(Op::gather, {updates, maximum(writer, 0)}, {}, {}, loc);
+  return where(along_rows(writer >= 0, shape, loc), written, x);
+}
+
+// The operand in the dtype of x and in this shape.
+Tensor values_like(const char* name, const At& given, const Tensor& x, const Shape& shape, Loc loc) {
+  const Type& type = type_of(x);
+  return coerce(resolve(given, name), type.dtype, false, shape, type.device, loc);
+}
+
+// What scatter and scatter_reduce are given: positions in the flattened x, and an update for each of them.
+struct Updates {
+  Tensor x, index, source;  // all flat
+  Shape shape;              // of x
+};
+Updates updates_of(const char* name, const At& x, int axis, const At& index, const At& source, Loc loc) {
+  const Tensor value = resolve(x, name), places = integers(name, index, loc);
+  const Type type = type_of(value);
+  if (type.shape.rank() == 0) fail(name, loc, "into a 0-d tensor");
+  const Shape shape = type_of(places).shape;
+  const int normal = check_index(name, type, type_of(places), axis, loc);
+  const bool one = !source.tensor || type_of(*source.tensor).shape.rank() == 0;
+  const Tensor taken =
+      one ? values_like(name, source, value, shape, loc) : taken_part(name, cast(source, type.dtype), shape, loc);
+  check_range(places, type.shape[normal], name, loc, value);
+  return {flatten(value), flatten(flat_positions(places, type.shape, normal, loc)), flatten(taken), type.shape};
+}
+
+int check_vector(const char* name, const Tensor& value, const Tensor& places, int axis, Loc loc) {
+  const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), loc);
+  if (type_of(places).shape.rank() != 1)
+    fail(name, loc, "the index must be a vector, it is ", to_string(type_of(places)));
+  check_range(places, type_of(value).shape[normal], name, loc, value);
+  return normal;
+}
+
+Shape joined(const Shape& first, const Shape& second, int from) {
+  Shape result = first;
+  for (int i = from; i < second.rank(); ++i) result.push_back(second[i]);
+  return result;
+}
+
+// Order reversed: of integers it can't overflow.
+Tensor turned(const Tensor& x) { return is_floating(type_of(x).dtype) ? -x : ~x; }
+
+// Of x and the updates at `index` that are the extreme of their place, each gets the same share of its gradient.
+void differentiate_extreme(const CallValues& call, std::span<Tensor> gradients) {
+  const Tensor &x = call.operands[0], &updates = call.operands[1], &index = call.operands[2], &y = call.results[0];
+  const Type& type = type_of(x);
+  const auto rows_of = [&](const Tensor& table) { return record(Op::gather, {table, index}, {}, {}, {}); };
+  const Tensor own = cast(x == y, type.dtype), ties = cast(updates == rows_of(y), type.dtype);
+  const Tensor count = own + meeting(Op::scatter_add, index, ties, type.shape, {});
+  const Tensor share = call.gradients[0] / maximum(count, 1);
+  gradients[0] = own * share;
+  gradients[1] = ties * rows_of(share);
+}
+// The extreme of each element of x, a vector, and the updates at `index` that meet there.
+Tensor extreme_with(const Tensor& x, const Tensor& updates, const Tensor& index, bool least, Loc loc) {
+  const auto record = [least](const Tensor& x, const Tensor& updates, const Tensor& index) {
+    const Shape& table = type_of(x).shape;
+    if (!least) return maximum(x, meeting(Op::scatter_amax, index, updates, table, {}));
+    return minimum(x, turned(meeting(Op::scatter_amax, index, turned(updates), table, {})));
+  };
+  const Called called{.name = {intern_text("scatter_reduce")}, .number = least ? 1.0 : 0.0};
+  return composite_with(differentiate_extreme, called, loc, record, x, updates, index);
+}
+
+}  // namespace
+
+Tensor scatter(At x, int axis, At index, At source) {
+  LooseComposite call("scatter", x.loc);
+  const Updates all = updates_of("scatter", x, axis, index, source, call.loc());
+  return reshape_to(with_rows(all.x, all.index, all.source, call.loc()), all.shape, call.loc());
+}
+
+Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self) {
+  LooseComposite call("scatter_reduce", x.loc);
+  const Updates all = updates_of("scatter_reduce", x, axis, index, source, call.loc());
+  const DType dtype = type_of(all.x).dtype, wide = dtype == DType::boolean ? DType::u8 : computed_in(dtype);
+  const bool adds = reduce == ScatterReduction::sum || reduce == ScatterReduction::mean;
+  const bool least = reduce == ScatterReduction::amin;
+  if (reduce == ScatterReduction::mean && !is_floating(dtype))
+    fail("scatter_reduce", call.loc(), "the mean needs a floating dtype, it is ", to_string(type_of(all.x)));
+  if (adds && dtype == DType::boolean)
+    fail("scatter_reduce", call.loc(), "no sum of bool: ", to_string(type_of(all.x)));
+  if (type_of(all.index).shape[0].same(Dim(0)) || type_of(all.x).shape[0].same(Dim(0)))
+    return reshape_to(all.x, all.shape, call.loc());
+  const Tensor own = cast(all.x, wide), updates = cast(all.source, wide);
+  const Shape table = type_of(own).shape;
+  Tensor result;
+  if (!adds && include_self) {
+    result = extreme_with(own, updates, all.index, least, call.loc());
+  } else if (adds) {
+    result = meeting(Op::scatter_add, all.index, updates, table, call.loc());
+    if (include_self) result = own + result;
+  } else {
+    result = meeting(Op::scatter_amax, all.index, least ? turned(updates) : updates, table, call.loc());
+    if (least) result = turned(result);
+  }
+  if (reduce == ScatterReduction::mean) {
+    const Tensor ones = constant_like(1, type_of(updates), call.loc());
+    const Tensor count = meeting(Op::scatter_add, all.index, ones, table, call.loc());
+    result = result / (include_self ? count + 1 : maximum(count, 1));
+  }
+  result = cast(result, dtype);
+  if (!include_self) result = where(last_writer(all.index, table[0], call.loc()) >= 0, result, all.x);
+  return reshape_to(result, all.shape, call.loc());
+}
+
+Tensor index_copy(At x, int axis, At index, At source) {
+  LooseComposite call("index_copy", x.loc);
+  const Tensor value = resolve(x, "index_copy"), places = integers("index_copy", index, call.loc());
+  const int normal = check_vector("index_copy", value, places, axis, call.loc());
+  const Tensor updates = cast(source, type_of(value).dtype);
+  Shape wanted = type_of(value).shape;
+  wanted[normal] = type_of(places).shape[0];
+  if (!(type_of(updates).shape == wanted))
+    fail("index_copy", call.loc(), "the source is ", to_string(type_of(updates)), ", not ",
+         to_string(Type{type_of(value).dtype, false, {}, wanted}));
+  return movedim(with_rows(movedim(value, normal, 0), places, movedim(updates, normal, 0), call.loc()), 0, normal);
+}
+
+Tensor index_fill(At x, int axis, At index, At value) {
+  LooseComposite call("index_fill", x.loc);
+  const Tensor of = resolve(x, "index_fill"), places = integers("index_fill", index, call.loc());
+  const int normal = check_vector("index_fill", of, places, axis, call.loc());
+  if (value.tensor && type_of(*value.tensor).shape.rank() != 0)
+    fail("index_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
+  const Tensor number = values_like("index_fill", value, of, {}, call.loc()), first = movedim(of, normal, 0);
+  const Shape shape = type_of(first).shape;
+  if (type_of(places).shape[0].same(Dim(0)) || shape[0].same(Dim(0))) return of;
+  const Tensor filled = along_rows(last_writer(places, shape[0], call.loc()) >= 0, shape, call.loc());
+  return movedim(where(filled, number, first), 0, normal);
+}
+
+Tensor set_rows(At x, At rows, At values) {
+  LooseComposite call("set_rows", x.loc);
+  const Tensor value = resolve(x, "set_rows"), places = integers("set_rows", rows, call.loc());
+  const Shape shape = type_of(value).shape, lead = type_of(places).shape;
+  if (shape.rank() == 0) fail("set_rows", call.loc(), "of a 0-d tensor");
+  if (lead.rank() + shape.rank() - 1 > max_rank) fail("set_rows", call.loc(), "more than ", max_rank, " axes");
+  check_range(places, shape[0], "set_rows", call.loc(), value);
+  const Tensor updates = values_like("set_rows", values, value, joined(lead, shape, 1), call.loc());
+  const Dim count = lead.element_count();
+  return with_rows(value, flatten(places), reshape_to(updates, joined(Shape::of(count), shape, 1), call.loc()),
+                   call.loc());
+}
+
+Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate) {
+  LooseComposite call("index_put", x.loc);
+  const Tensor value = resolve(x, "index_put");
+  const Shape shape = type_of(value).shape;
+  const int count = static_cast<int>(indices.size());
+  if (count < 1 || count > shape.rank())
+    fail("index_put", call.loc(), counted(count, "index", "indices"), " for ", to_string(type_of(value)));
+  std::vector<Tensor> places;
+  for (const Tensor& index : indices) places.push_back(integers("index_put", At(index, call.loc()), call.loc()));
+  const Shape lead = broadcast("index_put", places, call.loc());
+  if (lead.rank() + shape.rank() - count > max_rank) fail("index_put", call.loc(), "more than ", max_rank, " axes");
+  Tensor row;
+  Dim rows = 1;
+  for (int i = 0; i < count; ++i) {
+    const Tensor& given = places[static_cast<std::size_t>(i)];
+    const Tensor size = dim_value(shape[i], call.loc());
+    const Tensor place = where(given < 0, given + size, given);
+    check_range(place, shape[i], "index_put", call.loc(), value);
+    row = i == 0 ? place : row * size + place;
+    rows = rows * shape[i];
+  }
+  row = flatten(coerce(row, DType::i64, false, lead, type_of(value).device, call.loc()));
+  const Tensor updates = values_like("index_put", values, value, joined(lead, shape, count), call.loc());
+  const Shape table = joined(Shape::of(rows), shape, count);
+  const Tensor flat = reshape_to(value, table, call.loc()),
+               each = reshape_to(updates, joined(Shape::of(lead.element_count()), shape, count), call.loc());
+  const Tensor result = accumulate ? flat + meeting(Op::scatter_add, row, each, table, call.loc())
+                                   : with_rows(flat, row, each, call.loc());
+  return reshape_to(result, shape, call.loc());
+}
+Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate) {
+  return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, accumulate);
+}
+
+Tensor masked_scatter(At x, At mask, At source) {
+  LooseComposite call("masked_scatter", x.loc);
+  const Tensor value = resolve(x, "masked_scatter");
+  Tensor where_true = resolve(mask, "masked_scatter");
+  const Type type = type_of(value);
+  if (type_of(where_true).dtype != DType::boolean)
+    fail("masked_scatter", call.loc(), "the mask must be bool, it is ", to_string(type_of(where_true)));
+  where_true = flatten(coerce(where_true, DType::boolean, false, type.shape, type.device, call.loc()));
+  const Tensor elements = flatten(cast(source, type.dtype));
+  const Dim count = type_of(elements).shape[0];
+  const Tensor numbers = cumsum(where_true, 0);
+  require(sum(where_true) <= dim_value(count, call.loc()), "masked_scatter", call.loc(),
+          "the mask takes more elements than the source " + to_string(type_of(elements)) + " has");
+  if (count.same(Dim(0)) || type_of(where_true).shape[0].same(Dim(0))) return value;
+  const Tensor taken = record(Op::gather, {elements, where(where_true, numbers - 1, 0)}, {}, {}, call.loc());
+  return reshape_to(where(where_true, taken, flatten(value)), type.shape, call.loc());
+}
+
+}  // namespace weft
