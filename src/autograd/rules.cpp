@@ -1,6 +1,7 @@
 #include "autograd/rules.hpp"
 
 #include "autograd/call.hpp"
+#include "autograd/linalg.hpp"
 #include "autograd/loops.hpp"
 #include "base/fail.hpp"
 #include "record/elementwise.hpp"

@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "base/host_memory.hpp"
 #include "base/storage.hpp"
+#include "interpret/reference_linalg.hpp"
 #include "interpret/reference_number.hpp"
 
 namespace weft {
@@ -456,6 +457,16 @@ struct Interpreter {
     return values;
   }
 
+  std::vector<Literal> factorization(const Node& node, Operands operands) const {
+    std::vector<Literal> results{make_literal(concrete(node.type))};
+    for (const Type& type : node.more_types()) results.push_back(make_literal(concrete(type)));
+    reference::factorize(node.op, node.attributes(), operands, results);
+    for (Literal& result : results)
+      if (is_floating(result.type.dtype))
+        for (double& x : result.reals) x = round_to(result.type.dtype, x);
+    return results;
+  }
+
   std::vector<Literal> run(const Node& node, Operands operands) const {
     Type type = concrete(node.type);
     const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
@@ -483,6 +494,7 @@ struct Interpreter {
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter_add(node, type, *operands[0], *operands[1]));
       case OpKind::order: return one(interpret_argsort(attributes.as<Order>(), type, *operands[0]));
+      case OpKind::factorization: return factorization(node, operands);
       case OpKind::leaf:
         if (node.op == Op::constant) return one(constant(node, type));
         if (node.op == Op::iota) return one(iota(node, type));
@@ -521,7 +533,8 @@ bool is_exact(const Node& node) {
     case OpKind::cast: return node.op == Op::bitcast;
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
     case OpKind::contraction:
-    case OpKind::convolution: return false;
+    case OpKind::convolution:
+    case OpKind::factorization: return false;
     case OpKind::index: return node.op != Op::scatter_add;
     default: return true;
   }

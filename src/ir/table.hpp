@@ -17,6 +17,7 @@ enum class OpKind : std::uint8_t {
   convolution,
   index,
   order,
+  factorization,
   random,
   identity,
   collective,

@@ -1,0 +1,43 @@
+#include "runtime/host/factorization.hpp"
+
+#include <algorithm>
+
+#include "runtime/parallel.hpp"
+
+namespace weft::runtime {
+
+namespace {
+
+FactorizeMatrices* function_of(Factorization::Kind kind) {
+  switch (kind) {
+    case Factorization::Kind::eigh: return factorize_by_eigenvalues;
+    case Factorization::Kind::svd: return factorize_by_singular_values;
+    case Factorization::Kind::fourier: return transform_rows;
+    default: return factorize_directly;
+  }
+}
+
+constexpr std::int64_t piece_operations = 1 << 14;  // that pay for another thread
+
+struct Work {
+  FactorizationCall call;
+  FactorizeMatrices* function;
+};
+
+}  // namespace
+
+void factorize(const Factorization& what, const FactorizationSizes<std::int64_t>& sizes, void* const* buffers) {
+  Work work{{what, sizes, buffers}, function_of(what.kind)};
+  const double each = static_cast<double>(sizes.rows) * static_cast<double>(sizes.columns) *
+                      static_cast<double>(std::max(std::min(sizes.rows, sizes.columns), sizes.sides));
+  const std::int64_t grain = each >= piece_operations ? 1 : piece_operations / static_cast<std::int64_t>(each + 1);
+  parallel_for(
+      0, sizes.batch, grain,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        const Work& it = *static_cast<const Work*>(context);
+        it.function(it.call, begin, end);
+      },
+      &work);
+}
+
+}  // namespace weft::runtime
