@@ -21,10 +21,9 @@ Tensor take_rows(const Tensor& x, const Tensor& rows) {
   const Shape shape = type_of(x).shape;
   const int rank = shape.rank();
   if (rank == 2) return record(Op::gather, {x, rows}, {}, {}, {});
-  Shape batch, flat = Shape::of(shape.element_count() / shape[rank - 1], shape[rank - 1]);
   Dim matrices = 1;
   for (int i = 0; i < rank - 2; ++i) matrices = matrices * shape[i];
-  flat[0] = matrices * shape[rank - 2];
+  const Shape flat = Shape::of(matrices * shape[rank - 2], shape[rank - 1]);
   const Tensor each = reshape_to(rows, Shape::of(matrices, shape[rank - 2]), {});
   const Tensor start = positions(0, type_of(each).shape, type_of(x).device, {}) * dim_value(shape[rank - 2], {});
   const Tensor taken = record(Op::gather, {reshape_to(x, flat, {}), flatten(each + start)}, {}, {}, {});
@@ -213,8 +212,12 @@ Tensor inv(At given) {
 
 Tensor det(At given) {
   LooseComposite call("det", given.loc);
-  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a);
-  return parity(result_of(lu, 1), type_of(a).dtype) * prod(diagonal_of(lu), -1);
+  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a), diagonal = diagonal_of(lu);
+  // The last factor is 1, and has the derivatives of the determinant over its value: those of a product want its size
+  // as a number.
+  const Tensor logarithm = sum(log(abs(where(diagonal == 0, 1, diagonal))), -1);
+  return parity(result_of(lu, 1), type_of(a).dtype) * prod(stop_gradient(diagonal), -1) *
+         exp(logarithm - stop_gradient(logarithm));
 }
 
 SignAndLogAbsDet slogdet(At given) {
