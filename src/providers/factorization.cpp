@@ -1,7 +1,7 @@
 #include "ir/factorization.hpp"
 
 #include "providers/provider.hpp"
-#include "runtime/host/steps.hpp"
+#include "runtime/factorization.hpp"
 
 namespace weft::providers {
 
@@ -17,8 +17,9 @@ class FactorizationPayload final : public Payload {
         attributes_(candidate.node.attributes().to_text(what_.dtype)) {
     for (const auto* values : {&candidate.operands, &candidate.results})
       for (const PlacedValue& value : *values)
-        bytes_ = bytes_ + storage_bytes(info(value.type.dtype), value.type.shape.element_count());
+        bytes_.push_back(storage_bytes(info(value.type.dtype), value.type.shape.element_count()));
   }
+  bool may_fail() const override { return true; }  // it allocates
   std::string text() const override { return attributes_.empty() ? "" : " " + attributes_; }
   loop::Cost cost() const override {
     // A transform's logarithm counts as 16.
@@ -26,7 +27,9 @@ class FactorizationPayload final : public Payload {
     const Dim third = is_transform                                          ? Dim(16)
                       : what_.kind == Factorization::Kind::triangular_solve ? sizes_.sides
                                                                             : sizes_.columns;
-    return {bytes_, sizes_.batch * sizes_.rows * sizes_.columns * third};
+    Dim bytes = 0;
+    for (const Dim each : bytes_) bytes = bytes + each;
+    return {bytes, sizes_.batch * sizes_.rows * sizes_.columns * third};
   }
   std::vector<bool> writes(std::size_t buffers) const override {
     std::vector<bool> all(buffers, true);
@@ -34,7 +37,7 @@ class FactorizationPayload final : public Payload {
     return all;
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::HostFactorization>(what_, sizes_, preparation.numbers);
+    return std::make_unique<runtime::FactorizationStep>(what_, sizes_, bytes_, operands_, preparation);
   }
 
  private:
@@ -42,15 +45,13 @@ class FactorizationPayload final : public Payload {
   Factorization what_;
   FactorizationSizes<Dim> sizes_;
   std::string attributes_;
-  Dim bytes_ = 0;
+  std::vector<Dim> bytes_;  // of each buffer
 };
 
 class FactorizationProvider final : public Provider {
  public:
   const char* name() const override { return "factorization"; }
-  bool takes(const Node& node, Device device) const override {
-    return info(node.op).kind == OpKind::factorization && device.type == Device::Type::cpu;
-  }
+  bool takes(const Node& node, Device) const override { return info(node.op).kind == OpKind::factorization; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<FactorizationPayload>(candidate);
     const Dim operations = payload->cost().operations;

@@ -13,7 +13,6 @@ Tensor points(const char* name, const At& given, Loc loc) {
   const Type& type = type_of(value);
   if (type.dtype == DType::f16 || type.dtype == DType::bf16)
     fail(name, loc, "needs f32 or f64, it is given ", to_string(type), ": cast it first");
-  if (type.device.type != Device::Type::cpu) fail(name, loc, "is there on the CPU only, it is given ", to_string(type));
   return is_floating(type.dtype) ? value : cast(value, DType::f32);
 }
 Complex points(const char* name, const Complex& x, Loc loc) {

@@ -62,8 +62,6 @@ void require_kind(const char* name, const Tensor& value, Loc loc) {
   const Type& type = type_of(value);
   if (type.dtype != DType::f32 && type.dtype != DType::f64)
     fail(name, loc, "needs f32 or f64, it is given ", to_string(type), ": cast it first");
-  if (type.device.type != Device::Type::cpu)
-    fail(name, loc, "is there on the CPU only, it is given ", to_string(type), " on ", to_string(type.device));
 }
 
 Tensor matrix(const char* name, const At& given, Loc loc, bool square = false) {

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "runtime/host/argsort.hpp"
-#include "runtime/host/factorization.hpp"
 #include "runtime/host/scatter.hpp"
 #include "runtime/parallel.hpp"
 #include "weft/error.hpp"
@@ -60,11 +59,6 @@ void HostScatter::run(const StepCall& call) const {
 void HostSort::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
   argsort(dtype_, {size[0], size[1]}, descending_, call.pointers[0], static_cast<std::int64_t*>(call.pointers[1]));
-}
-
-void HostFactorization::run(const StepCall& call) const {
-  const std::span<const std::int64_t> size = call.part(sizes_);
-  factorize(what_, {size[0], size[1], size[2], size[3]}, call.pointers);
 }
 
 void HostUpdate::run(const StepCall& call) const {

@@ -1,6 +1,5 @@
 // Steps that run on the host. In: compiled functions, numbers of the plan's table. Out: Runnables.
 #pragma once
-#include "base/factorization.hpp"
 #include "runtime/product_numbers.hpp"
 #include "runtime/step.hpp"
 
@@ -55,18 +54,6 @@ class HostSort final : public Runnable {
  private:
   DType dtype_;
   bool descending_;
-  NumberTable::Range sizes_;
-};
-
-// Buffers: the operands, then the results.
-class HostFactorization final : public Runnable {
- public:
-  HostFactorization(const Factorization& what, const FactorizationSizes<Dim>& sizes, NumberTable& numbers)
-      : what_(what), sizes_(numbers.add({sizes.batch, sizes.rows, sizes.columns, sizes.sides})) {}
-  void run(const StepCall& call) const override;
-
- private:
-  Factorization what_;
   NumberTable::Range sizes_;
 };
 
