@@ -7,14 +7,16 @@ namespace weft::runtime {
 
 namespace {
 
+using namespace WEFT_ISA_NAMESPACE;
+
 template <class T>
 void singular_values(const FactorizationCall& call, std::int64_t begin, std::int64_t end) {
   const std::int64_t m = call.sizes.rows, n = call.sizes.columns, k = m < n ? m : n;
   const bool vectors = call.what.vectors, full = call.what.full;
   const std::int64_t left = full ? m : k, right = full ? n : k;
   const unsigned options = !vectors ? 0
-                           : full   ? Eigen::ComputeFullU | Eigen::ComputeFullV
-                                    : Eigen::ComputeThinU | Eigen::ComputeThinV;
+                           : full   ? ::Eigen::ComputeFullU | ::Eigen::ComputeFullV
+                                    : ::Eigen::ComputeThinU | ::Eigen::ComputeThinV;
   for (std::int64_t i = begin; i < end; ++i) {
     auto values = matrix_at<T>(call, 1, i, k, 1);
     if (k == 0) {
@@ -24,9 +26,9 @@ void singular_values(const FactorizationCall& call, std::int64_t begin, std::int
       continue;
     }
     const auto matrix = matrix_at<T>(call, 0, i, m, n);
-    Eigen::BDCSVD<ColumnMajor<T>> solver;
+    ::Eigen::BDCSVD<ColumnMajor<T>> solver;
     if (matrix.allFinite()) solver.compute(matrix, options);
-    const bool found = matrix.allFinite() && solver.info() == Eigen::Success;
+    const bool found = matrix.allFinite() && solver.info() == ::Eigen::Success;
     if (found)
       values = solver.singularValues();
     else

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/host/isa.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::runtime {
@@ -9,11 +10,16 @@ namespace weft::runtime {
 namespace {
 
 FactorizeMatrices* function_of(Factorization::Kind kind) {
+  static constexpr FactorizeMatrices* direct[] = {baseline::factorize_directly, avx2::factorize_directly,
+                                                  avx512::factorize_directly};
+  static constexpr FactorizeMatrices* eigenvalues[] = {
+      baseline::factorize_by_eigenvalues, avx2::factorize_by_eigenvalues, avx512::factorize_by_eigenvalues};
+  const auto isa = static_cast<std::size_t>(host_isa());
   switch (kind) {
-    case Factorization::Kind::eigh: return factorize_by_eigenvalues;
+    case Factorization::Kind::eigh: return eigenvalues[isa];
     case Factorization::Kind::svd: return factorize_by_singular_values;
     case Factorization::Kind::fourier: return transform_rows;
-    default: return factorize_directly;
+    default: return direct[isa];
   }
 }
 

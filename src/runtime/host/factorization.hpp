@@ -17,8 +17,16 @@ struct FactorizationCall {
   void* const* buffers;
 };
 using FactorizeMatrices = void(const FactorizationCall& call, std::int64_t begin, std::int64_t end);
-FactorizeMatrices factorize_directly;  // cholesky, triangular_solve, lu, qr
-FactorizeMatrices factorize_by_eigenvalues;
+// Once for each ISA: cholesky, triangular_solve, lu, qr; eigenvalues.
+namespace baseline {
+FactorizeMatrices factorize_directly, factorize_by_eigenvalues;
+}
+namespace avx2 {
+FactorizeMatrices factorize_directly, factorize_by_eigenvalues;
+}
+namespace avx512 {
+FactorizeMatrices factorize_directly, factorize_by_eigenvalues;
+}
 FactorizeMatrices factorize_by_singular_values;
 FactorizeMatrices transform_rows;
 

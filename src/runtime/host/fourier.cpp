@@ -78,7 +78,7 @@ class Transform {
   std::int64_t n_;
   bool inverse_;
   std::int64_t size_;  // of the transforms that the engine does
-  Eigen::internal::kissfft_impl<T> engine_;
+  ::Eigen::internal::kissfft_impl<T> engine_;
   std::vector<Complex> chirp_, filter_, work_, other_;
 };
 

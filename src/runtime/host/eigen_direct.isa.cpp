@@ -5,7 +5,7 @@
 
 #include "runtime/host/eigen.hpp"
 
-namespace weft::runtime {
+namespace weft::runtime::WEFT_ISA_NAMESPACE {
 
 namespace {
 
@@ -15,21 +15,21 @@ void cholesky(const FactorizationCall& call, std::int64_t i) {
   const std::int64_t n = call.sizes.columns;
   auto result = matrix_at<T, ColumnMajor<T>>(call, 1, i, n, n);
   result.setZero();
-  result.template triangularView<Eigen::Upper>() = matrix_at<T, ColumnMajor<T>>(call, 0, i, n, n);
-  Eigen::LLT<Eigen::Ref<ColumnMajor<T>>, Eigen::Upper> factor(result);
-  if (factor.info() != Eigen::Success || !(result.diagonal().array() > 0).all()) result.setConstant(no_number<T>);
+  result.template triangularView<::Eigen::Upper>() = matrix_at<T, ColumnMajor<T>>(call, 0, i, n, n);
+  ::Eigen::LLT<::Eigen::Ref<ColumnMajor<T>>, ::Eigen::Upper> factor(result);
+  if (factor.info() != ::Eigen::Success || !(result.diagonal().array() > 0).all()) result.setConstant(no_number<T>);
 }
 
 template <class Matrix, class Right>
 void solve(const Matrix& a, bool upper, bool unit, Right& x) {
   if (upper && unit)
-    a.template triangularView<Eigen::UnitUpper>().solveInPlace(x);
+    a.template triangularView<::Eigen::UnitUpper>().solveInPlace(x);
   else if (upper)
-    a.template triangularView<Eigen::Upper>().solveInPlace(x);
+    a.template triangularView<::Eigen::Upper>().solveInPlace(x);
   else if (unit)
-    a.template triangularView<Eigen::UnitLower>().solveInPlace(x);
+    a.template triangularView<::Eigen::UnitLower>().solveInPlace(x);
   else
-    a.template triangularView<Eigen::Lower>().solveInPlace(x);
+    a.template triangularView<::Eigen::Lower>().solveInPlace(x);
 }
 
 template <class T>
@@ -49,7 +49,7 @@ void lu(const FactorizationCall& call, std::int64_t i) {
   const std::int64_t n = call.sizes.columns;
   if (n == 0) return;
   ColumnMajor<T> work = matrix_at<T>(call, 0, i, n, n);
-  const Eigen::PartialPivLU<Eigen::Ref<ColumnMajor<T>>> factors(work);
+  const ::Eigen::PartialPivLU<::Eigen::Ref<ColumnMajor<T>>> factors(work);
   matrix_at<T>(call, 1, i, n, n) = work;
   std::int64_t* const rows = static_cast<std::int64_t*>(call.buffers[2]) + i * n;
   for (std::int64_t row = 0; row < n; ++row) rows[factors.permutationP().indices()[row]] = row;
@@ -60,13 +60,13 @@ void qr(const FactorizationCall& call, std::int64_t i) {
   const std::int64_t m = call.sizes.rows, n = call.sizes.columns, k = m < n ? m : n;
   if (k == 0) return;
   ColumnMajor<T> work = matrix_at<T>(call, 0, i, m, n);
-  const Eigen::HouseholderQR<Eigen::Ref<ColumnMajor<T>>> factors(work);
+  const ::Eigen::HouseholderQR<::Eigen::Ref<ColumnMajor<T>>> factors(work);
   ColumnMajor<T> q = ColumnMajor<T>::Identity(m, k);
   q.applyOnTheLeft(factors.householderQ());
   matrix_at<T>(call, 1, i, m, k) = q;
   auto r = matrix_at<T>(call, 2, i, k, n);
   r.setZero();
-  r.template triangularView<Eigen::Upper>() = work.topRows(k);
+  r.template triangularView<::Eigen::Upper>() = work.topRows(k);
 }
 
 template <class T>
@@ -85,4 +85,4 @@ void factorize_directly(const FactorizationCall& call, std::int64_t begin, std::
   call.what.dtype == DType::f64 ? factorize_as<double>(call, begin, end) : factorize_as<float>(call, begin, end);
 }
 
-}  // namespace weft::runtime
+}  // namespace weft::runtime::WEFT_ISA_NAMESPACE

@@ -3,7 +3,7 @@
 
 #include "runtime/host/eigen.hpp"
 
-namespace weft::runtime {
+namespace weft::runtime::WEFT_ISA_NAMESPACE {
 
 namespace {
 
@@ -12,11 +12,11 @@ void eigenvalues(const FactorizationCall& call, std::int64_t begin, std::int64_t
   const std::int64_t n = call.sizes.columns;
   const bool vectors = call.what.vectors;
   if (n == 0) return;
-  Eigen::SelfAdjointEigenSolver<ColumnMajor<T>> solver(n);
+  ::Eigen::SelfAdjointEigenSolver<ColumnMajor<T>> solver(n);
   for (std::int64_t i = begin; i < end; ++i) {
     auto values = matrix_at<T>(call, 1, i, n, 1);
-    solver.compute(matrix_at<T>(call, 0, i, n, n), vectors ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
-    const bool found = solver.info() == Eigen::Success;
+    solver.compute(matrix_at<T>(call, 0, i, n, n), vectors ? ::Eigen::ComputeEigenvectors : ::Eigen::EigenvaluesOnly);
+    const bool found = solver.info() == ::Eigen::Success;
     if (found)
       values = solver.eigenvalues();
     else
@@ -36,4 +36,4 @@ void factorize_by_eigenvalues(const FactorizationCall& call, std::int64_t begin,
   call.what.dtype == DType::f64 ? eigenvalues<double>(call, begin, end) : eigenvalues<float>(call, begin, end);
 }
 
-}  // namespace weft::runtime
+}  // namespace weft::runtime::WEFT_ISA_NAMESPACE
