@@ -4,6 +4,8 @@
 #include <string>
 #include <tuple>
 
+#include "ir/parse.hpp"
+#include "tests/autograd/support.hpp"
 #include "tests/linalg/support.hpp"
 #include "tests/record/refused.hpp"
 #include "weft/compile.hpp"
@@ -226,6 +228,21 @@ TEST_CASE("what does not fit is refused") {
   refused([&] { vector_norm(arange(3), 3); }, "[vector_norm] needs a floating dtype, it is given i64[3]");
   refused([&] { grad([](const Tensor& x) { return sum(svd(x).u); }, wide); }, "full_matrices = false");
   CHECK(grad([](const Tensor& x) { return sum(svd(x).s); }, wide).shape() == Shape::of(2, 3));
+}
+
+TEST_CASE("the text of a graph of several results reads back") {
+  const Literal a = numbers(Shape::of(2, 4, 3), -2, 2, 1);
+  const std::string text = to_text(trace(
+      [](const std::vector<Tensor>& x) {
+        const auto [u, s, vh] = svd(x[0], false);
+        const Tensor upper = qr(x[0]).r;
+        const auto [values, vectors] = eigh(gram(x[0]), true);
+        return std::vector{u, s, vh, solve_triangular(upper, vh, {.upper = true}), values, vectors};
+      },
+      std::span(&a, 1)));
+  CHECK(text.find("f64[2,3], f64[2,4,3], f64[2,3,3] = svd(") != std::string::npos);
+  CHECK(text.find("; upper") != std::string::npos);
+  CHECK(to_text(parse_graph(text)) == text);
 }
 
 TEST_CASE("in the body of a loop") {
