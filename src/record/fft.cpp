@@ -54,10 +54,15 @@ Complex transform(const Complex& x, Dim n, int axis, Norm norm, bool inverse) {
   return {back(real), back(Tensor(real.node(), 1))};
 }
 
+// The library counts points by int, twice as many of them and more than that of some lengths.
+void check_points(const char* name, Dim n, Loc loc) {
+  if (n.is_constant() && n.constant() > std::int64_t{1} << 28) fail(name, loc, "more than 2^28 points: ", n.constant());
+}
+
 Dim count_of(const char* name, const Tensor& x, Dim asked, int axis, Loc loc) {
   const Dim n = asked.same(Dim(0)) ? type_of(x).shape[axis] : asked;
   if (n < Dim(1)) fail(name, loc, "needs at least 1 point, of ", to_string(type_of(x)), " along axis ", axis);
-  check_extent(name, "the count of points", n, loc);
+  check_points(name, n, loc);
   return n;
 }
 
@@ -77,6 +82,7 @@ Tensor from_half(const char* name, const Complex& x, Dim asked, int axis, Norm n
   const Dim have = type_of(x.real).shape[axis];
   const Dim n = asked.same(Dim(0)) ? (have - Dim(1)) * Dim(2) : asked;
   if (n < Dim(1)) fail(name, loc, "needs at least 1 point, of ", to_string(type_of(x.real)), " along axis ", axis);
+  check_points(name, n, loc);
   const Dim half = n / Dim(2) + Dim(1);
   const Complex first{resized(x.real, axis, half), resized(x.imag, axis, half)};
   const Tensor k = positions(axis, type_of(first.real).shape, type_of(first.real).device, loc);

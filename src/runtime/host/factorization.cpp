@@ -1,9 +1,11 @@
 #include "runtime/host/factorization.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "runtime/host/isa.hpp"
 #include "runtime/parallel.hpp"
+#include "weft/error.hpp"
 
 namespace weft::runtime {
 
@@ -41,7 +43,11 @@ void factorize(const Factorization& what, const FactorizationSizes<std::int64_t>
       0, sizes.batch, grain,
       [](void* context, std::int64_t begin, std::int64_t end) {
         const Work& it = *static_cast<const Work*>(context);
-        it.function(it.call, begin, end);
+        try {
+          it.function(it.call, begin, end);
+        } catch (const std::bad_alloc&) {
+          throw OutOfMemory("[linalg] Eigen found no memory");
+        }
       },
       &work);
 }

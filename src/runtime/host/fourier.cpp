@@ -2,10 +2,12 @@
 // are a convolution of a length that is a power of two (Bluestein 1970).
 #include <cmath>
 #include <complex>
+#include <memory>
 #include <numbers>
 #include <unsupported/Eigen/FFT>
 #include <vector>
 
+#include "base/per_thread.hpp"
 #include "runtime/host/factorization.hpp"
 
 namespace weft::runtime {
@@ -45,6 +47,7 @@ class Transform {
     engine_.fwd(filter_.data(), taps.data(), static_cast<int>(size_));
   }
 
+  bool is(std::int64_t n, bool inverse) const { return n_ == n && inverse_ == inverse; }
   // Not in place.
   void run(const Complex* from, Complex* to) {
     if (n_ == 1) {
@@ -82,11 +85,32 @@ class Transform {
   std::vector<Complex> chirp_, filter_, work_, other_;
 };
 
+constexpr std::int64_t longest_kept = 1 << 16;
+
+// The last few transforms of a thread: their tables take longer to make than one row to transform.
+template <class T>
+struct Kept {
+  static constexpr std::size_t count = 4;
+  std::unique_ptr<Transform<T>> transforms[count];
+  std::size_t next = 0;
+
+  Transform<T>& find(std::int64_t n, bool inverse) {
+    for (const std::unique_ptr<Transform<T>>& each : transforms)
+      if (each && each->is(n, inverse)) return *each;
+    std::unique_ptr<Transform<T>>& place = transforms[next];
+    place = std::make_unique<Transform<T>>(n, inverse);
+    next = (next + 1) % count;
+    return *place;
+  }
+};
+
 template <class T>
 void transform_as(const FactorizationCall& call, std::int64_t begin, std::int64_t end) {
   const std::int64_t n = call.sizes.columns;
   if (n == 0 || begin >= end) return;
-  Transform<T> transform(n, call.what.inverse);
+  std::unique_ptr<Transform<T>> own;
+  if (n > longest_kept) own = std::make_unique<Transform<T>>(n, call.what.inverse);
+  Transform<T>& transform = own ? *own : per_thread<Kept<T>>().find(n, call.what.inverse);
   std::vector<std::complex<T>> from(static_cast<std::size_t>(n)), to(from.size());
   for (std::int64_t row = begin; row < end; ++row) {
     const auto at = [&](int buffer) { return static_cast<T*>(call.buffers[buffer]) + row * n; };
