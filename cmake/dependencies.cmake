@@ -3,6 +3,7 @@
 find_package(Boost 1.75 REQUIRED)
 find_package(range-v3 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)

@@ -21,6 +21,7 @@ function(weft_isa_sources target)
     target_compile_options(${objects} PRIVATE ${WEFT_ISA_FLAGS_${isa}} -O3 -Wno-psabi -fopenmp -fno-sanitize=all)
     target_include_directories(${objects} PRIVATE
       ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+    weft_headers_of(${objects} Eigen3::Eigen)
     set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
   endforeach()

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/call.hpp"
+#include "autograd/linalg.hpp"
 #include "autograd/loops.hpp"
 #include "base/fail.hpp"
 #include "record/elementwise.hpp"

@@ -208,6 +208,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
       if (op == Op::constant) return execute_constant(attributes.as<Constant>(), type);
       if (op == Op::iota) return execute_iota(attributes.as<Along>(), type);
       break;
+    case OpKind::factorization:  // of several results
     case OpKind::region: break;
   }
   WEFT_CHECK(false, info(op).name, " has no eager kernel");

@@ -71,6 +71,9 @@ Value execute_update_slice(const Along& along, const Type& type, std::span<const
 Value execute_scatter(Op op, const Type& type, const Value& index, const Value& updates, Loc loc);
 Value execute_cumulative(Op op, const Along& along, const Type& type, const Value& operand);
 Value execute_argsort(const Order& order, const Type& type, const Value& operand);
+// All results, of known sizes.
+std::vector<Value> execute_factorization(Op op, const Attributes& attributes, std::span<const Type> types,
+                                         std::span<const Value> operands);
 // The results of a scalar expression, of the given types.
 std::vector<Value> execute_elementwise(const ElementwiseDefinition& definition, std::span<const Type> types,
                                        std::span<const Value> operands);

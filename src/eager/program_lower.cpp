@@ -30,7 +30,9 @@ bool folds(Op op) { return op == Op::sum || op == Op::prod || op == Op::amax || 
 bool is_plain(const Graph& graph) {
   for (const Tensor& value : graph.nodes) {
     const Node& node = *value.node();
-    if (node.output_count != 1 || node.type.device.type != Device::Type::cpu || node.op == Op::data) return false;
+    if (node.output_count != 1 || info(node.op).kind == OpKind::factorization ||
+        node.type.device.type != Device::Type::cpu || node.op == Op::data)
+      return false;
     for (const Dim size : node.type.shape)
       if (!size.is_constant() || size.constant() < 1) return false;
   }

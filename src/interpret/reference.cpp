@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/host_memory.hpp"
 #include "base/storage.hpp"
+#include "interpret/reference_linalg.hpp"
 #include "interpret/reference_number.hpp"
 #include "ir/dtype.hpp"
 
@@ -490,6 +491,16 @@ struct Interpreter {
     return values;
   }
 
+  std::vector<Literal> factorization(const Node& node, Operands operands) const {
+    std::vector<Literal> results{make_literal(concrete(node.type))};
+    for (const Type& type : node.more_types()) results.push_back(make_literal(concrete(type)));
+    reference::factorize(node.op, node.attributes(), operands, results);
+    for (Literal& result : results)
+      if (is_floating(result.type.dtype))
+        for (double& x : result.reals) x = round_to(result.type.dtype, x);
+    return results;
+  }
+
   std::vector<Literal> run(const Node& node, Operands operands) const {
     Type type = concrete(node.type);
     const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
@@ -518,6 +529,7 @@ struct Interpreter {
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter(node, type, *operands[0], *operands[1]));
       case OpKind::order: return one(interpret_argsort(attributes.as<Order>(), type, *operands[0]));
+      case OpKind::factorization: return factorization(node, operands);
       case OpKind::leaf:
         if (node.op == Op::constant) return one(constant(node, type));
         if (node.op == Op::iota) return one(iota(node, type));
@@ -557,7 +569,8 @@ bool is_exact(const Node& node) {
     case OpKind::reduce: return node.op != Op::sum && node.op != Op::prod;
     case OpKind::cumulative: return node.op == Op::cummax || node.op == Op::cummin;
     case OpKind::contraction:
-    case OpKind::convolution: return false;
+    case OpKind::convolution:
+    case OpKind::factorization: return false;
     case OpKind::index: return node.op != Op::scatter_add;
     default: return true;
   }

@@ -198,6 +198,29 @@ struct Order {
   static constexpr auto fields() { return std::array{field<&Order::descending>("descending")}; }
 };
 
+struct Triangle {
+  bool upper = false;       // else the lower one is read
+  bool transposed = false;  // of that triangle
+  bool unit = false;        // ones stand for the diagonal, which is not read
+  static constexpr auto fields() {
+    return std::array{field<&Triangle::upper>("upper"), field<&Triangle::transposed>("transposed"),
+                      field<&Triangle::unit>("unit")};
+  }
+};
+
+struct Spectrum {
+  bool vectors = true;  // else the values alone
+  bool full = false;    // svd: U [m,m] and V [n,n]
+  static constexpr auto fields() {
+    return std::array{field<&Spectrum::vectors>("vectors"), field<&Spectrum::full>("full")};
+  }
+};
+
+struct Fourier {
+  bool inverse = false;  // exp(+2 pi i j k / n)
+  static constexpr auto fields() { return std::array{field<&Fourier::inverse>("inverse")}; }
+};
+
 struct Collective {
   InternedText name = {};  // of the processes
   static constexpr auto fields() { return std::array{field<&Collective::name>("group")}; }

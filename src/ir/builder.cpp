@@ -2,9 +2,14 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
+#include "ir/factorization.hpp"
 #include "ir/infer.hpp"
 
 namespace weft {
+
+static void set_further_types(Node& node, const std::vector<Type>& all) {
+  set_more_results(node, std::span(all).subspan(1));
+}
 
 Tensor Builder::make(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted) const {
   for (const Tensor& operand : operands) {
@@ -14,6 +19,8 @@ Tensor Builder::make(Op op, std::span<const Tensor> operands, const Attributes& 
   }
   Tensor made = make_node(op, operands, attributes, infer(op, operands, attributes, wanted, loc_), loc_);
   Node* const node = made.node();
+  if (info(op).kind == OpKind::factorization)
+    set_further_types(*node, infer_factorization(op, operands, attributes, loc_));
   node->scope = scope_;
   node->trace = trace_;
   node->recomputation = recomputation_;

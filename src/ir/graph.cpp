@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
+#include "ir/factorization.hpp"
 #include "ir/infer.hpp"
 
 namespace weft {
@@ -169,6 +170,9 @@ void verify_nodes(const Graph& graph) {
                   inferred.device == node.type.device;
     for (int d = 0; agrees && d < inferred.shape.rank(); ++d) agrees = inferred.shape[d] == node.type.shape[d];
     WEFT_CHECK(agrees, "%", i, " ", row.name, " has type ", to_string(node.type), ", inferred ", to_string(inferred));
+    if (row.kind == OpKind::factorization)
+      WEFT_CHECK(infer_factorization(node.op, node.inputs(), node.attributes(), node.loc).size() == node.output_count,
+                 "%", i, " ", row.name, " has ", node.output_count, " results");
     if (node.op == Op::constant && !is_floating(node.type.dtype)) {
       const auto [least, greatest] = integer_range(node.type.dtype);
       const std::int64_t number = node.attributes<Constant>().as_integer();

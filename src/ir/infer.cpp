@@ -1,6 +1,7 @@
 #include "ir/infer.hpp"
 
 #include "base/fail.hpp"
+#include "ir/factorization.hpp"
 
 namespace weft {
 
@@ -304,6 +305,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
     case OpKind::index: return infer_index(op, operands, attributes, wanted, loc);
     case OpKind::order: return infer_order(operands[0], loc);
+    case OpKind::factorization: return infer_factorization(op, operands, attributes, loc)[0];
     case OpKind::collective: return type_of(operands[0]);
     case OpKind::identity: {
       Type result = type_of(operands[0]);

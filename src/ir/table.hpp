@@ -18,6 +18,7 @@ enum class OpKind : std::uint8_t {
   convolution,
   index,
   order,
+  factorization,
   random,
   identity,
   collective,

@@ -50,7 +50,8 @@ Storage* plain_storage(const Value& value) {
   return std::exchange(result.storage, nullptr);
 }
 
-// The results of a region: a call or a scalar expression.
+// The results of a region or a factorization.
+bool has_several_results(Op op) { return info(op).kind == OpKind::region || info(op).kind == OpKind::factorization; }
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols);
 std::vector<Type> types_of(const Node& node) {
@@ -89,7 +90,7 @@ struct Run {
       slot.first = inputs[place];
     } else if (computed(&node)) {
       slot.first = value_of(Tensor(const_cast<Node*>(&node)));
-    } else if (info(node.op).kind == OpKind::region) {
+    } else if (has_several_results(node.op)) {
       std::vector<Type> types = types_of(node);
       for (Type& type : types) type = concrete(type);
       std::vector<Value> results = execute_region(node, types, operands, symbols);
@@ -187,6 +188,8 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
                                   std::span<const std::int64_t> symbols) {
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   const bool on_device = types[0].device.type != Device::Type::cpu;
+  if (info(node.op).kind == OpKind::factorization && !on_device)
+    return eager::execute_factorization(node.op, node.attributes(), types, operands);
   if (is_loop(node.op) && !on_device) {
     if (node.op == Op::scan) return execute_scan(node, types, operands, symbols);
     if (node.op == Op::while_loop) return execute_while(node, operands, symbols);
@@ -286,7 +289,7 @@ void execute_eagerly(Node* node) {
     operands = many;
   }
   for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(node->input(i));
-  if (info(node->op).kind == OpKind::region) {
+  if (has_several_results(node->op)) {
     std::vector<Value> results = execute_region(*node, types_of(*node), operands, {});
     for (std::size_t i = 1; i < results.size(); ++i) node->more->storages.push_back(plain_storage(results[i]));
     set_computed(node, std::move(results[0]));

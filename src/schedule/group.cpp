@@ -53,6 +53,7 @@ class Grouper {
       case OpKind::contraction:
       case OpKind::convolution:
       case OpKind::order:
+      case OpKind::factorization:
       case OpKind::region:  // loops, and calls that the passes left to a provider
       case OpKind::effect: return place_external(node, Role::external);
       case OpKind::assemble:

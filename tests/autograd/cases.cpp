@@ -2,6 +2,9 @@
 
 #include <map>
 
+#include "record/linalg.hpp"
+#include "weft/fft.hpp"
+#include "weft/linalg.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
 
@@ -81,6 +84,11 @@ std::vector<Case> structural_cases() {
   Literal rows = integers(Shape::of(2, 2), {2, 0, 2, 2});
   Literal image = numbers(Shape::of(2, 4, 5), -2, 2, 11), kernel = numbers(Shape::of(2, 2, 2), -2, 2, 12),
           slope = numbers(Shape::of(2, 2, 3), -2, 2, 13);
+  Literal matrix = numbers(Shape::of(3, 3), -1, 1, 20), matrices = numbers(Shape::of(2, 3, 3), -1, 1, 21);
+  for (std::size_t i = 0; i < 18; i += i % 9 == 8 ? 1 : 4) {  // diagonals
+    matrices.reals[i] += 3;
+    if (i < 9) matrix.reals[i] += 3 + static_cast<double>(i) / 8;
+  }
   Convolution by_groups;
   by_groups.strides.push_back(2), by_groups.low.push_back(1), by_groups.high.push_back(2);
   by_groups.dilation.push_back(2), by_groups.groups = 2;
@@ -304,6 +312,67 @@ std::vector<Case> structural_cases() {
       {"sort, topk and quantile",
        {m},
        [](X x) { return square(sort(x[0], 1, true).values) + topk(x[0], 3, 0).values + quantile(x[0], 0.4); }},
+      {"cholesky",
+       {matrix},
+       [](X x) { return square(linalg::cholesky(matmul(x[0], transpose(x[0])) + linalg::identity_like(x[0]))); }},
+      {"solve_triangular",
+       {matrices, numbers(Shape::of(2, 3, 2), -2, 2, 22)},
+       [](X x) {
+         return linalg::solve_triangular(x[0], x[1], {.upper = true}) * linalg::solve_triangular(x[0], x[1]);
+       }},
+      {"solve, det and slogdet",
+       {matrix, v},
+       [](X x) {
+         const auto [sign, size] = linalg::slogdet(x[0]);
+         return linalg::solve(x[0], slice(x[1], 0, 0, 3)) * linalg::det(x[0]) + size * sign;
+       }},
+      {"solve of a batch, and inv",
+       {matrices},
+       [](X x) { return linalg::inv(x[0]) + linalg::solve(x[0], transpose(x[0])); }},
+      {"lu",
+       {matrix},
+       [](X x) {
+         const auto [p, l, u] = linalg::lu(x[0]);
+         return square(u) + matmul(p, square(l));
+       }},
+      {"qr, tall",
+       {m},
+       [](X x) {
+         const auto [q, r] = linalg::qr(transpose(x[0]));
+         return matmul(square(q), square(r));
+       }},
+      {"qr, wide",
+       {m},
+       [](X x) {
+         const auto [q, r] = linalg::qr(x[0]);
+         return matmul(square(q), square(r));
+       }},
+      {"eigh",
+       {matrix},
+       [](X x) {
+         const auto [values, vectors] = linalg::eigh(x[0] + transpose(x[0]));
+         return square(vectors) * sin(values) + sum(square(linalg::eigvalsh(x[0] + transpose(x[0]))));
+       }},
+      {"svd",
+       {m},
+       [](X x) {
+         const auto [u, s, vh] = linalg::svd(x[0], false);
+         const auto [a, b, c] = linalg::svd(transpose(x[0]), false);
+         return matmul(square(u) * sin(s), square(vh)) + transpose(matmul(square(a), square(c))) +
+                linalg::matrix_norm(x[0], "nuc");
+       }},
+      {"pinv and lstsq",
+       {m},
+       [](X x) {
+         return linalg::pinv(x[0]) * (linalg::lstsq(x[0], square(slice(x[0], 1, 0, 3))) +
+                                      linalg::lstsq(transpose(x[0]), sin(transpose(x[0])))[0]);
+       }},
+      {"fourier",
+       {cube, m},
+       [](X x) {
+         const auto [real, imag] = fft::fft({x[0], square(x[0])}, {.axis = 1});
+         return square(fft::irfft({real, imag}, {.norm = fft::Norm::ortho})) * sum(fft::rfft(x[1]).imag);
+       }},
       {"masked_fill", {m}, [](X x) { return square(masked_fill(x[0], x[0] > 0.5, 2)); }},
       {"layer_norm",
        {m, numbers(Shape::of(4), 0.5, 2, 7), numbers(Shape::of(4), -1, 1, 8)},

@@ -257,7 +257,7 @@ Op random_op(Random& random) {
     OpKind kind = info(op).kind;
     bool structural = kind != OpKind::pointwise;
     if (op == Op::input || is_scatter(op) || op == Op::check || op == Op::update_slice) continue;
-    if (kind == OpKind::region) continue;
+    if (kind == OpKind::region || kind == OpKind::factorization) continue;
     if (op == Op::convolution_input_gradient || op == Op::convolution_weight_gradient) continue;
     if (structural == (random() % 2 == 0)) return op;
   }

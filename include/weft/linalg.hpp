@@ -1,0 +1,90 @@
+// Linear algebra on matrices in the last two axes; the axes before them are a batch, and batches broadcast. Names and
+// meanings are those of torch.linalg. Operands are f32 or f64; others throw, as do shapes that do not fit, with the
+// caller's line. A matrix that is not what a function needs (singular, not positive definite) is an error when it is
+// computed. All are differentiable, some only where the factors are unique: derivatives of eigenvectors and singular
+// vectors want distinct values, and do not depend on signs only if the loss does not (Giles 2008; Townsend 2016).
+#pragma once
+#include "weft/ops.hpp"
+
+namespace weft::linalg {
+
+// The lower triangular L [...,n,n] with a = L L^T, or with `upper` its transpose. Reads the lower triangle of a
+// symmetric positive definite matrix; others are an error.
+Tensor cholesky(At a, bool upper = false);
+
+struct TriangularOptions {
+  bool upper = false;          // which triangle of a is read; PyTorch has no default
+  bool left = true;            // else x a = b
+  bool unitriangular = false;  // the diagonal counts as ones, and is not read
+};
+// x [...,n,k] with a x = b for a triangular a [...,n,n]. A zero on the diagonal gives infinities.
+Tensor solve_triangular(At a, At b, TriangularOptions options = {});
+
+// x with a x = b, for a [...,n,n] and b [...,n,k], or b [...,n] where it has one axis, or the batch of a and one axis
+// more; without `left` x a = b. A singular matrix is an error.
+Tensor solve(At a, At b, bool left = true);
+// A singular matrix is an error.
+Tensor inv(At a);
+// 0 for a singular matrix, at which it has no derivative here.
+Tensor det(At a);
+struct SignAndLogAbsDet {
+  Tensor sign, logabsdet;  // [...]
+  WEFT_MEMBERS(sign, logabsdet)
+};
+// det(a) = sign exp(logabsdet); for a singular matrix 0 and -infinity.
+SignAndLogAbsDet slogdet(At a);
+
+struct LU {
+  Tensor p, l, u;
+  WEFT_MEMBERS(p, l, u)
+};
+// a = p l u for a square matrix: a permutation, a lower triangle with ones on its diagonal, an upper triangle. The
+// largest element of a column is the pivot.
+LU lu(At a);
+
+struct QR {
+  Tensor q, r;
+  WEFT_MEMBERS(q, r)
+};
+// a [...,m,n] = q [...,m,k] r [...,k,n] with orthonormal columns and an upper triangle, k the lesser of m and n.
+QR qr(At a);
+
+struct Eigh {
+  Tensor eigenvalues, eigenvectors;
+  WEFT_MEMBERS(eigenvalues, eigenvectors)
+};
+// Of a symmetric matrix, of which the lower (or upper) triangle is read: eigenvalues [...,n] in ascending order and
+// eigenvectors in the columns of [...,n,n]. NaN where there is no finite answer.
+Eigh eigh(At a, bool upper = false);
+Tensor eigvalsh(At a, bool upper = false);
+
+struct SVD {
+  Tensor u, s, vh;
+  WEFT_MEMBERS(u, s, vh)
+};
+// a [...,m,n] = u diag(s) vh, s [...,k] in descending order, k the lesser of m and n. u is [...,m,m] and vh [...,n,n],
+// or without full_matrices [...,m,k] and [...,k,n]. NaN where there is no finite answer. Vectors of full_matrices of a
+// matrix that is not square have no derivative.
+SVD svd(At a, bool full_matrices = true);
+Tensor svdvals(At a);
+
+// The x [...,n,k] of least norm among those that make a x - b [...,m,k] least, for an a [...,m,n] of full rank.
+Tensor lstsq(At a, At b);
+// The pseudoinverse [...,n,m] by singular values; those below rtol times the greatest count as 0. A negative rtol
+// stands for max(m, n) times the spacing of the dtype at 1.
+Tensor pinv(At a, double rtol = -1);
+// How many singular values are above rtol times the greatest, i64 [...].
+Tensor matrix_rank(At a, double rtol = -1);
+// A negative exponent takes the inverse; 0 gives the identity.
+Tensor matrix_power(At a, std::int64_t exponent);
+
+// Of matrices: "fro" (the root of the sum of squares) and "nuc" (the sum of singular values); 1 and infinity (the
+// greatest sum of magnitudes of a column, of a row), 2 (the greatest singular value), and with a minus the least
+// instead.
+Tensor matrix_norm(At a, const char* ord = "fro", bool keepdim = false);
+Tensor matrix_norm(At a, double ord, bool keepdim = false);
+// (sum |x|^ord)^(1/ord) over axes, by default all; infinity: the greatest, -infinity: the least magnitude, 0: how many
+// are not 0.
+Tensor vector_norm(At x, double ord = 2, Axes axes = {}, bool keepdim = false);
+
+}  // namespace weft::linalg

@@ -1,0 +1,160 @@
+#include "autograd/linalg.hpp"
+
+#include "base/fail.hpp"
+#include "record/linalg.hpp"
+
+namespace weft {
+namespace {
+
+using linalg::diagonal_matrix;
+using linalg::identity_like;
+using linalg::on_diagonal;
+using linalg::result_of;
+using linalg::triangular;
+
+// x a^-1, or x a^-T where the triangle is transposed.
+Tensor triangular_right(const Tensor& a, const Tensor& x, Triangle triangle) {
+  triangle.transposed = !triangle.transposed;
+  return transpose(triangular(a, transpose(x), triangle));
+}
+
+Dim size_at(const Tensor& value, int from_end) {
+  const Shape& shape = type_of(value).shape;
+  return shape[shape.rank() - from_end];
+}
+
+Tensor sum_of(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a + b; }
+
+// x[i, j] / (values[j] - values[i]), and 0 on the diagonal.
+Tensor by_differences(const Tensor& x, const Tensor& values) {
+  const Tensor diagonal = on_diagonal(size_at(values, 1), type_of(values).device);
+  const Tensor differences = unsqueeze(values, -2) - unsqueeze(values, -1);
+  return where(diagonal, 0, x / where(diagonal, 1, differences));
+}
+
+// Of q r = x with x square or tall.
+Tensor tall_qr_gradient(const Tensor& q, const Tensor& r, const Tensor& dq, const Tensor& dr) {
+  Tensor middle;
+  if (dr.defined()) middle = matmul(dr, transpose(r));
+  if (dq.defined()) {
+    const Tensor inner = matmul(transpose(q), dq);
+    middle = middle.defined() ? middle - inner : -inner;
+  }
+  const Tensor symmetric = triu(middle) + transpose(triu(middle, 1));
+  return triangular_right(r, sum_of(dq, matmul(q, symmetric)), {.upper = true, .transposed = true});
+}
+
+}  // namespace
+
+// Murray 2016: with S = L^T dL, L^-T sym(tril(S)) L^-1, where sym halves what is not on the diagonal and mirrors it.
+void vjp_cholesky(const Pullback& p) {
+  const Tensor& l = p.value;
+  const Tensor s = matmul(transpose(l), p.gradient());
+  const Tensor symmetric = (tril(s) + transpose(tril(s, -1))) * 0.5;
+  p.results[0] = triangular_right(l, triangular(l, symmetric, {.transposed = true}), {});
+}
+
+void vjp_triangular_solve(const Pullback& p) {
+  const auto triangle = p.node().attributes<Triangle>();
+  Triangle other = triangle;
+  other.transposed = !other.transposed;
+  const Tensor right = triangular(p.operand(0), p.gradient(), other);
+  if (p.wanted[1]) p.results[1] = right;
+  if (!p.wanted[0]) return;
+  const Tensor whole = triangle.transposed ? matmul(p.value, transpose(right)) : matmul(right, transpose(p.value));
+  p.results[0] = triangle.upper ? -triu(whole, triangle.unit ? 1 : 0) : -tril(whole, triangle.unit ? -1 : 0);
+}
+
+// L^-T (tril(L^T dL, -1) + triu(dU U^T)) U^-T, with the rows of the operand where they were.
+void vjp_lu(const Pullback& p) {
+  if (!p.gradient().defined()) return;
+  const Tensor &factors = p.value, rows = result_of(p.value, 1);
+  const Tensor l = tril(factors, -1) + identity_like(factors), u = triu(factors);
+  const Tensor dl = tril(p.gradient(), -1), du = triu(p.gradient());
+  const Tensor middle = tril(matmul(transpose(l), dl), -1) + triu(matmul(du, transpose(u)));
+  const Tensor left = triangular(factors, middle, {.transposed = true, .unit = true});
+  const Tensor ordered = triangular_right(factors, left, {.upper = true, .transposed = true});
+  p.results[0] = linalg::take_rows(ordered, argsort(rows));
+}
+
+// Of m >= n: (dQ + Q sym(triu(dR R^T - Q^T dQ))) R^-T, where sym mirrors what is above the diagonal. Else the first m
+// columns X of the operand [X, Y] have the factors Q and U, and R = [U, Q^T Y].
+void vjp_qr(const Pullback& p) {
+  const Tensor &a = p.operand(0), &q = p.value, r = result_of(p.value, 1);
+  const Tensor &dq = p.gradients[0], &dr = p.gradients[1];
+  const Dim m = size_at(a, 2), n = size_at(a, 1);
+  if (m >= n) {
+    p.results[0] = tall_qr_gradient(q, r, dq, dr);
+    return;
+  }
+  const Tensor u = slice(r, -1, 0, m);
+  Tensor dy, du, dq_whole = dq;
+  if (dr.defined()) {
+    const Tensor dv = slice(dr, -1, m);
+    du = slice(dr, -1, 0, m);
+    dy = matmul(q, dv);
+    dq_whole = sum_of(dq, matmul(slice(a, -1, m), transpose(dv)));
+  } else {
+    dy = slice(a, -1, m) * 0;
+  }
+  const Tensor dx = tall_qr_gradient(q, u, dq_whole, du);
+  p.results[0] = concat({dx, dy}, -1);
+}
+
+// V (diag(dlambda) + (V^T dV)_ij / (lambda_j - lambda_i)) V^T: Giles 2008.
+void vjp_eigh(const Pullback& p) {
+  const bool vectors = p.node().attributes<Spectrum>().vectors;
+  const Tensor again = vectors ? p.value : record(Op::eigh, {p.operand(0)}, Spectrum{}, {}, {});
+  const Tensor v = result_of(again, 1);
+  const Tensor dv = vectors ? p.gradients[1] : Tensor();
+  Tensor middle;
+  if (dv.defined()) middle = by_differences(matmul(transpose(v), dv), p.value);
+  if (p.gradient().defined()) middle = sum_of(middle, diagonal_matrix(p.gradient()));
+  p.results[0] = matmul(matmul(v, middle), transpose(v));
+}
+
+// Townsend 2016: U (F S + S G + diag(ds)) V^T, F = skew(U^T dU)_ij / (s_j^2 - s_i^2), and G of V likewise; and what of
+// dU and dV is orthogonal to U and V.
+void vjp_svd(const Pullback& p) {
+  const auto& spectrum = p.node().attributes<Spectrum>();
+  const Tensor& a = p.operand(0);
+  const Dim m = size_at(a, 2), n = size_at(a, 1);
+  const Tensor again = spectrum.vectors ? p.value : record(Op::svd, {a}, Spectrum{}, {}, {});
+  const Tensor &s = p.value, u = result_of(again, 1), vt = result_of(again, 2);
+  const Tensor du = spectrum.vectors ? p.gradients[1] : Tensor(), dvt = spectrum.vectors ? p.gradients[2] : Tensor();
+  const bool is_square = m == n;
+  if (spectrum.full && !is_square && (du.defined() || dvt.defined()))
+    fail("svd", p.node().loc, "the vectors of full matrices have no derivative, where ", to_string(type_of(a)),
+         " is not square: use full_matrices = false");
+  const Dim k = size_at(s, 1);
+  const Tensor left = spectrum.full && !is_square ? slice(u, -1, 0, k) : u;
+  const Tensor right = spectrum.full && !is_square ? slice(vt, -2, 0, k) : vt;
+  const auto skew = [](const Tensor& x) { return x - transpose(x); };
+  const Tensor across = unsqueeze(s, -2), down = unsqueeze(s, -1), squares = s * s;
+  Tensor middle;
+  if (p.gradient().defined()) middle = diagonal_matrix(p.gradient());
+  if (du.defined()) middle = sum_of(middle, by_differences(skew(matmul(transpose(left), du)), squares) * across);
+  if (dvt.defined()) middle = sum_of(middle, down * by_differences(skew(matmul(right, transpose(dvt))), squares));
+  Tensor gradient = matmul(matmul(left, middle), right);
+  if (du.defined() && m > n) {
+    const Tensor outside = du - matmul(left, matmul(transpose(left), du));
+    gradient = gradient + matmul(outside / across, right);
+  }
+  if (dvt.defined() && m < n) {
+    const Tensor outside = dvt - matmul(matmul(dvt, transpose(right)), right);
+    gradient = gradient + matmul(left / across, outside);
+  }
+  p.results[0] = gradient;
+}
+
+// The transform is linear, and its adjoint is the other one.
+void vjp_fourier(const Pullback& p) {
+  Tensor parts[2];
+  for (std::size_t i = 0; i < 2; ++i)
+    parts[i] = p.gradients[i].defined() ? p.gradients[i] : constant_like(0, p.node().type, p.node().loc);
+  const Tensor back = record(Op::fourier, parts, Fourier{!p.node().attributes<Fourier>().inverse}, {}, {});
+  p.results[0] = back;
+  p.results[1] = result_of(back, 1);
+}
+
+}  // namespace weft

@@ -1,0 +1,69 @@
+#include "ir/factorization.hpp"
+
+#include "providers/provider.hpp"
+#include "runtime/factorization.hpp"
+
+namespace weft::providers {
+
+namespace {
+
+class FactorizationPayload final : public Payload {
+ public:
+  explicit FactorizationPayload(const Candidate& candidate)
+      : operands_(candidate.operands.size()),
+        what_(factorization_of(candidate.node.op, candidate.node.attributes(), candidate.operands[0].type.dtype)),
+        sizes_(factorization_sizes(candidate.node.op, candidate.operands.front().type.shape,
+                                   candidate.operands.back().type.shape)),
+        attributes_(candidate.node.attributes().to_text(what_.dtype)) {
+    for (const auto* values : {&candidate.operands, &candidate.results})
+      for (const PlacedValue& value : *values)
+        bytes_.push_back(storage_bytes(info(value.type.dtype), value.type.shape.element_count()));
+  }
+  bool may_fail() const override { return true; }  // it allocates
+  std::string text() const override { return attributes_.empty() ? "" : " " + attributes_; }
+  loop::Cost cost() const override {
+    // A transform's logarithm counts as 16.
+    const bool is_transform = what_.kind == Factorization::Kind::fourier;
+    const Dim third = is_transform                                          ? Dim(16)
+                      : what_.kind == Factorization::Kind::triangular_solve ? sizes_.sides
+                                                                            : sizes_.columns;
+    Dim bytes = 0;
+    for (const Dim each : bytes_) bytes = bytes + each;
+    return {bytes, sizes_.batch * sizes_.rows * sizes_.columns * third};
+  }
+  std::vector<bool> writes(std::size_t buffers) const override {
+    std::vector<bool> all(buffers, true);
+    for (std::size_t i = 0; i < operands_; ++i) all[i] = false;
+    return all;
+  }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return std::make_unique<runtime::FactorizationStep>(what_, sizes_, bytes_, operands_, preparation);
+  }
+
+ private:
+  std::size_t operands_;
+  Factorization what_;
+  FactorizationSizes<Dim> sizes_;
+  std::string attributes_;
+  std::vector<Dim> bytes_;  // of each buffer
+};
+
+class FactorizationProvider final : public Provider {
+ public:
+  const char* name() const override { return "factorization"; }
+  bool takes(const Node& node, Device) const override { return info(node.op).kind == OpKind::factorization; }
+  std::optional<Offer> offer(const Candidate& candidate) const override {
+    auto payload = std::make_shared<FactorizationPayload>(candidate);
+    const Dim operations = payload->cost().operations;
+    return Offer{operations, std::move(payload)};
+  }
+};
+
+}  // namespace
+
+const Provider& factorization() {
+  static constinit const FactorizationProvider provider;
+  return provider;
+}
+
+}  // namespace weft::providers

@@ -1,0 +1,341 @@
+// Linear algebra of public functions: arguments are checked, batches broadcast, and factors are put together.
+#include "record/linalg.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "record/composite.hpp"
+#include "weft/linalg.hpp"
+
+namespace weft::linalg {
+
+// ---- shared with the derivatives ------------------------------------------------------------------------------------
+
+Tensor triangular(const Tensor& a, const Tensor& b, const Triangle& triangle) {
+  return record(Op::triangular_solve, {a, b}, triangle, {}, {});
+}
+
+Tensor take_rows(const Tensor& x, const Tensor& rows) {
+  const Shape shape = type_of(x).shape;
+  const int rank = shape.rank();
+  if (rank == 2) return record(Op::gather, {x, rows}, {}, {}, {});
+  Dim matrices = 1;
+  for (int i = 0; i < rank - 2; ++i) matrices = matrices * shape[i];
+  const Shape flat = Shape::of(matrices * shape[rank - 2], shape[rank - 1]);
+  const Tensor each = reshape_to(rows, Shape::of(matrices, shape[rank - 2]), {});
+  const Tensor start = positions(0, type_of(each).shape, type_of(x).device, {}) * dim_value(shape[rank - 2], {});
+  const Tensor taken = record(Op::gather, {reshape_to(x, flat, {}), flatten(each + start)}, {}, {}, {});
+  return reshape_to(taken, shape, {});
+}
+
+Tensor solve_by_lu(const Tensor& lu, const Tensor& rows, const Tensor& b, bool transposed) {
+  if (!transposed) return triangular(lu, triangular(lu, take_rows(b, rows), {.unit = true}), {.upper = true});
+  const Tensor inner = triangular(lu, b, {.upper = true, .transposed = true});
+  return take_rows(triangular(lu, inner, {.transposed = true, .unit = true}), argsort(rows));
+}
+
+Tensor on_diagonal(Dim n, Device device) {
+  const Shape shape = Shape::of(n, n);
+  return positions(0, shape, device, {}) == positions(1, shape, device, {});
+}
+Tensor identity_like(const Tensor& value) {
+  const Type type = type_of(value);
+  return expand(cast(on_diagonal(type.shape[type.shape.rank() - 1], type.device), type.dtype), type.shape);
+}
+Tensor diagonal_matrix(const Tensor& rows) {
+  const Type type = type_of(rows);
+  return where(on_diagonal(type.shape[type.shape.rank() - 1], type.device), unsqueeze(rows, -2), 0);
+}
+
+namespace {
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+Dim size_at(const Tensor& value, int from_end) {
+  const Shape& shape = type_of(value).shape;
+  return shape[shape.rank() - from_end];
+}
+
+void require_kind(const char* name, const Tensor& value, Loc loc) {
+  const Type& type = type_of(value);
+  if (type.dtype != DType::f32 && type.dtype != DType::f64)
+    fail(name, loc, "needs f32 or f64, it is given ", to_string(type), ": cast it first");
+}
+
+Tensor matrix(const char* name, const At& given, Loc loc, bool square = false) {
+  const Tensor value = resolve(given, name);
+  require_kind(name, value, loc);
+  if (type_of(value).shape.rank() < 2)
+    fail(name, loc, "needs a matrix, or a batch of them, it is given ", to_string(type_of(value)));
+  if (square && !(size_at(value, 1) == size_at(value, 2)))
+    fail(name, loc, "needs a square matrix, or a batch of them, it is given ", to_string(type_of(value)));
+  return value;
+}
+
+// Batches of two operands of at least two axes.
+void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
+  if (type_of(a).dtype != type_of(b).dtype)
+    fail(name, loc, "dtypes differ: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
+  if (type_of(a).device != type_of(b).device) fail(name, loc, "operands live on different devices");
+  if (type_of(a).shape.rank() > 2 || type_of(b).shape.rank() > 2) {
+    a = with_plain_ones(a, loc);
+    b = with_plain_ones(b, loc);
+  }
+  const Shape sa = type_of(a).shape, sb = type_of(b).shape;
+  Shape full_a, full_b;
+  const int rank = std::max(sa.rank(), sb.rank());
+  full_a.resize(rank), full_b.resize(rank);
+  for (int axis = 1; axis <= rank; ++axis) {
+    const Dim x = axis <= sa.rank() ? sa[sa.rank() - axis] : Dim(1),
+              y = axis <= sb.rank() ? sb[sb.rank() - axis] : Dim(1);
+    const Dim merged = x.same(Dim(1)) ? y : x;
+    if (axis > 2 && !y.same(Dim(1)) && !(merged == y))
+      fail(name, loc, "batch sizes differ: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
+    full_a[rank - axis] = axis > 2 ? merged : x;
+    full_b[rank - axis] = axis > 2 ? merged : y;
+  }
+  a = expand(a, full_a);
+  b = expand(b, full_b);
+}
+
+// The user's error when the value is computed, unless all are true.
+void require_all(const Tensor& fine, const char* name, const char* what, const Tensor& of, Loc loc) {
+  if (fine.element_count().same(Dim(0))) return;
+  const std::string message = error_text(name, loc, concat_text(what, ": ", to_string(type_of(of))));
+  const Tensor token = record(Op::check, {all(fine)}, Message{{intern_text(message)}}, {}, loc);
+  if (!recorder().trace()) token.eval(loc);
+}
+
+// ---- solutions ------------------------------------------------------------------------------------------------------
+
+Tensor lu_of(const Tensor& a) { return record(Op::lu, {a}, {}, {}, {}); }
+Tensor diagonal_of(const Tensor& a) { return diagonal(a, 0, -2, -1); }
+
+// The factors are a function of the matrix, so its gradient takes theirs in: operands are the matrix, its factors,
+// their rows, the right side. A derivative of this one differentiates the factors instead.
+void solve_derivative(const CallValues& p, std::span<Tensor> gradients) {
+  if (!p.gradients[0].defined()) return;
+  const Tensor right = solve_by_lu(p.operands[1], p.operands[2], p.gradients[0], true);
+  gradients[0] = -matmul(right, transpose(p.results[0]));
+  gradients[3] = right;
+}
+
+Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc) {
+  const Tensor lu = lu_of(a), rows = result_of(lu, 1);
+  require_all(diagonal_of(lu) != 0, name, "the matrix is singular", a, loc);
+  const auto record = [](const Tensor&, const Tensor& lu, const Tensor& rows, const Tensor& b) {
+    return solve_by_lu(lu, rows, b, false);
+  };
+  return composite_with(solve_derivative, {{intern_text("solve")}}, loc, record, a, lu, rows, b);
+}
+
+// 1 or -1: even or odd permutations.
+Tensor parity(const Tensor& rows, DType dtype) {
+  const Shape shape = type_of(rows).shape;
+  const Dim n = shape[shape.rank() - 1];
+  const Device device = type_of(rows).device;
+  const Tensor before = positions(0, Shape::of(n, n), device, {}) < positions(1, Shape::of(n, n), device, {});
+  const Tensor inversions = sum((unsqueeze(rows, -1) > unsqueeze(rows, -2)) & before, {-2, -1});
+  return cast(1 - (inversions % 2) * 2, dtype);
+}
+
+double spacing(DType dtype) {
+  return dtype == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+}
+// bool: the singular values that count.
+Tensor above(const Tensor& s, Dim m, Dim n, double rtol) {
+  const Tensor greatest = slice(s, -1, 0, 1);
+  if (rtol >= 0) return s > greatest * rtol;
+  const Tensor longest = cast(dim_value(m <= n ? n : m, {}), type_of(s).dtype);
+  return s > greatest * (longest * spacing(type_of(s).dtype));
+}
+
+Tensor spectrum(Op op, const Tensor& a, const Spectrum& which) { return record(op, {a}, which, {}, {}); }
+
+Tensor eigh_of(const char* name, const At& given, bool upper, bool vectors, Loc loc) {
+  const Tensor a = matrix(name, given, loc, true);
+  return spectrum(Op::eigh, upper ? transpose(a) : a, {.vectors = vectors});
+}
+
+Tensor singular_values(const Tensor& a) { return spectrum(Op::svd, a, {.vectors = false}); }
+
+}  // namespace
+
+Tensor cholesky(At given, bool upper) {
+  LooseComposite call("cholesky", given.loc);
+  const Tensor a = matrix("cholesky", given, call.loc(), true);
+  const Tensor l = record(Op::cholesky, {a}, {}, {}, {});
+  require_all(~isnan(diagonal_of(l)), "cholesky", "the matrix is not positive definite", a, call.loc());
+  return upper ? transpose(l) : l;
+}
+
+Tensor solve_triangular(At given, At right, TriangularOptions options) {
+  LooseComposite call("solve_triangular", given.loc);
+  Tensor a = matrix("solve_triangular", given, call.loc(), true), b = matrix("solve_triangular", right, call.loc());
+  if (!(size_at(b, options.left ? 2 : 1) == size_at(a, 1)))
+    fail("solve_triangular", call.loc(), "the right side does not fit: ", to_string(type_of(a)), " and ",
+         to_string(type_of(b)));
+  broadcast_batches("solve_triangular", a, b, call.loc());
+  Triangle triangle{options.upper, !options.left, options.unitriangular};
+  return options.left ? triangular(a, b, triangle) : transpose(triangular(a, transpose(b), triangle));
+}
+
+Tensor solve(At given, At right, bool left) {
+  LooseComposite call("solve", given.loc);
+  Tensor a = matrix("solve", given, call.loc(), true), b = resolve(right, "solve");
+  require_kind("solve", b, call.loc());
+  const Shape sa = type_of(a).shape, sb = type_of(b).shape;
+  bool is_vector = sb.rank() == 1 || sb.rank() == sa.rank() - 1;
+  for (int i = 0; is_vector && sb.rank() > 1 && i < sb.rank(); ++i) is_vector = sa[i] == sb[i];
+  if (is_vector && !left)
+    fail("solve", call.loc(), "a vector stands on the right of the matrix: ", to_string(type_of(a)), " and ",
+         to_string(type_of(b)));
+  if (is_vector) b = unsqueeze(b, -1);
+  if (type_of(b).shape.rank() < 2 || !(size_at(b, left ? 2 : 1) == size_at(a, 1)))
+    fail("solve", call.loc(), "the right side does not fit: ", to_string(type_of(a)), " and ",
+         to_string(Type{type_of(b).dtype, false, {}, sb}));
+  broadcast_batches("solve", a, b, call.loc());
+  if (!left) return transpose(solve_checked("solve", transpose(a), transpose(b), call.loc()));
+  const Tensor x = solve_checked("solve", a, b, call.loc());
+  return is_vector ? squeeze(x, -1) : x;
+}
+
+Tensor inv(At given) {
+  LooseComposite call("inv", given.loc);
+  const Tensor a = matrix("inv", given, call.loc(), true);
+  return solve_checked("inv", a, identity_like(a), call.loc());
+}
+
+Tensor det(At given) {
+  LooseComposite call("det", given.loc);
+  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a), diagonal = diagonal_of(lu);
+  // The last factor is 1, and has the derivatives of the determinant over its value: those of a product want its size
+  // as a number.
+  const Tensor logarithm = sum(log(abs(where(diagonal == 0, 1, diagonal))), -1);
+  return parity(result_of(lu, 1), type_of(a).dtype) * prod(stop_gradient(diagonal), -1) *
+         exp(logarithm - stop_gradient(logarithm));
+}
+
+SignAndLogAbsDet slogdet(At given) {
+  LooseComposite call("slogdet", given.loc);
+  const Tensor a = matrix("slogdet", given, call.loc(), true), lu = lu_of(a), diagonal = diagonal_of(lu);
+  const Tensor signs = prod(sign(stop_gradient(diagonal)), -1);
+  return {parity(result_of(lu, 1), type_of(a).dtype) * signs, sum(log(abs(diagonal)), -1)};
+}
+
+LU lu(At given) {
+  LooseComposite call("lu", given.loc);
+  const Tensor a = matrix("lu", given, call.loc(), true), factors = lu_of(a), rows = result_of(factors, 1);
+  const Dim n = size_at(a, 1);
+  const Tensor columns = positions(0, Shape::of(n, n), type_of(a).device, {});
+  return {cast(unsqueeze(rows, -2) == columns, type_of(a).dtype), tril(factors, -1) + identity_like(factors),
+          triu(factors)};
+}
+
+QR qr(At given) {
+  LooseComposite call("qr", given.loc);
+  const Tensor q = record(Op::qr, {matrix("qr", given, call.loc())}, {}, {}, {});
+  return {q, result_of(q, 1)};
+}
+
+Eigh eigh(At a, bool upper) {
+  LooseComposite call("eigh", a.loc);
+  const Tensor values = eigh_of("eigh", a, upper, true, call.loc());
+  return {values, result_of(values, 1)};
+}
+Tensor eigvalsh(At a, bool upper) {
+  LooseComposite call("eigvalsh", a.loc);
+  return eigh_of("eigvalsh", a, upper, false, call.loc());
+}
+
+SVD svd(At given, bool full_matrices) {
+  LooseComposite call("svd", given.loc);
+  const Tensor s = spectrum(Op::svd, matrix("svd", given, call.loc()), {.full = full_matrices});
+  return {result_of(s, 1), s, result_of(s, 2)};
+}
+Tensor svdvals(At given) {
+  LooseComposite call("svdvals", given.loc);
+  return singular_values(matrix("svdvals", given, call.loc()));
+}
+
+Tensor lstsq(At given, At right) {
+  LooseComposite call("lstsq", given.loc);
+  Tensor a = matrix("lstsq", given, call.loc()), b = matrix("lstsq", right, call.loc());
+  if (!(size_at(a, 2) == size_at(b, 2)))
+    fail("lstsq", call.loc(), "the right side does not fit: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
+  broadcast_batches("lstsq", a, b, call.loc());
+  const bool tall = size_at(a, 2) >= size_at(a, 1);
+  const auto [q, r] = qr(tall ? a : transpose(a));
+  if (tall) return triangular(r, matmul(transpose(q), b), {.upper = true});
+  return matmul(q, triangular(r, b, {.upper = true, .transposed = true}));
+}
+
+Tensor pinv(At given, double rtol) {
+  LooseComposite call("pinv", given.loc);
+  const Tensor a = matrix("pinv", given, call.loc());
+  const auto [u, s, vh] = svd(a, false);
+  const Tensor counts = above(s, size_at(a, 2), size_at(a, 1), rtol);
+  const Tensor inverses = where(counts, 1 / where(counts, s, 1), 0);
+  return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
+}
+
+Tensor matrix_rank(At given, double rtol) {
+  LooseComposite call("matrix_rank", given.loc);
+  const Tensor a = matrix("matrix_rank", given, call.loc());
+  return sum(above(singular_values(a), size_at(a, 2), size_at(a, 1), rtol), -1);
+}
+
+Tensor matrix_power(At given, std::int64_t exponent) {
+  LooseComposite call("matrix_power", given.loc);
+  Tensor a = matrix("matrix_power", given, call.loc(), true);
+  if (exponent == 0) return identity_like(a);
+  if (exponent < 0) a = solve_checked("matrix_power", a, identity_like(a), call.loc());
+  Tensor result;
+  for (std::uint64_t left = exponent < 0 ? -static_cast<std::uint64_t>(exponent) : static_cast<std::uint64_t>(exponent);
+       ; a = matmul(a, a)) {
+    if (left & 1) result = result.defined() ? matmul(result, a) : a;
+    if ((left >>= 1) == 0) return result;
+  }
+}
+
+// ---- norms ----------------------------------------------------------------------------------------------------------
+
+Tensor matrix_norm(At given, const char* ord, bool keepdim) {
+  LooseComposite call("matrix_norm", given.loc);
+  const Tensor a = matrix("matrix_norm", given, call.loc());
+  const std::string_view which = ord;
+  if (which == "fro") return norm(a, {-2, -1}, keepdim);
+  if (which != "nuc") fail("matrix_norm", call.loc(), "the order is \"fro\", \"nuc\" or a number, not \"", which, "\"");
+  const Tensor total = sum(singular_values(a), -1);
+  return keepdim ? unsqueeze(unsqueeze(total, -1), -1) : total;
+}
+
+Tensor matrix_norm(At given, double ord, bool keepdim) {
+  LooseComposite call("matrix_norm", given.loc);
+  const Tensor a = matrix("matrix_norm", given, call.loc());
+  const double order = std::fabs(ord);
+  if (order != 1 && order != 2 && order != std::numeric_limits<double>::infinity())
+    fail("matrix_norm", call.loc(), "the order is 1, 2 or infinity, or one of them with a minus, not ", ord);
+  const Tensor sizes = order == 2 ? singular_values(a) : sum(abs(a), order == 1 ? -2 : -1);
+  const Tensor result = ord > 0 ? amax(sizes, -1) : amin(sizes, -1);
+  return keepdim ? unsqueeze(unsqueeze(result, -1), -1) : result;
+}
+
+Tensor vector_norm(At given, double ord, Axes axes, bool keepdim) {
+  LooseComposite call("vector_norm", given.loc);
+  const Tensor x = resolve(given, "vector_norm");
+  if (!is_floating(type_of(x).dtype))
+    fail("vector_norm", call.loc(), "needs a floating dtype, it is given ", to_string(type_of(x)));
+  if (ord == 2) return norm(x, axes, keepdim);
+  if (ord == std::numeric_limits<double>::infinity()) return amax(abs(x), axes, keepdim);
+  if (ord == -std::numeric_limits<double>::infinity()) return amin(abs(x), axes, keepdim);
+  return in_wide(x, [&](const Tensor& wide) {
+    if (ord == 0) return sum(cast(wide != 0, type_of(wide).dtype), axes, keepdim);
+    if (ord == 1) return sum(abs(wide), axes, keepdim);
+    return pow(sum(pow(abs(wide), ord), axes, keepdim), 1 / ord);
+  });
+}
+
+}  // namespace weft::linalg

@@ -1,0 +1,260 @@
+// What golden values do not show: factors multiply back, in both dtypes, of every shape, also of none; eager and
+// compiled give the same bits; sizes may be symbols; what is refused, and how.
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "ir/parse.hpp"
+#include "tests/autograd/support.hpp"
+#include "tests/linalg/support.hpp"
+#include "tests/record/refused.hpp"
+#include "weft/compile.hpp"
+#include "weft/explain.hpp"
+#include "weft/grad.hpp"
+#include "weft/linalg.hpp"
+#include "weft/loops.hpp"
+#include "weft/random.hpp"
+
+using namespace weft;
+using namespace weft::linalg;
+using namespace weft::test;
+
+namespace {
+
+Tensor random(Sizes sizes, DType dtype, std::uint64_t seed = 1) {
+  Generator generator(seed);
+  return normal(sizes, 0, 1, generator, {dtype});
+}
+double spacing(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
+Tensor gram(const Tensor& x) { return matmul(x, transpose(x)) + identity(x.size(-2), x.dtype()); }
+
+void check_orthonormal(const Tensor& columns, double bound) {
+  const Tensor product = matmul(transpose(columns), columns);
+  check_near(product, expand(identity(columns.size(-1)), product.shape()), bound);
+}
+
+TEST_CASE("factors multiply back") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const auto& [m, n] : {std::pair{1, 1}, {2, 2}, {3, 7}, {7, 3}, {40, 40}, {65, 20}, {20, 65}}) {
+      CAPTURE(info(dtype).name);
+      CAPTURE(m);
+      CAPTURE(n);
+      const double bound = 200 * std::max(m, n) * spacing(dtype);
+      const Tensor a = random({2, m, n}, dtype), spd = gram(a), general = random({2, m, m}, dtype, 2);
+      const Tensor lower = cholesky(spd);
+      check_near(matmul(lower, transpose(lower)), spd, bound);
+      CHECK(numbers_of(triu(lower, 1)) == Numbers(static_cast<std::size_t>(2 * m * m)));
+      check_near(cholesky(tril(spd), true), transpose(lower), 0);
+
+      const auto [q, r] = qr(a);
+      check_near(matmul(q, r), a, bound);
+      check_orthonormal(q, bound);
+      check_near(tril(r, -1), r * 0, 0);
+
+      const auto [p, l, u] = lu(general);
+      check_near(matmul(p, matmul(l, u)), general, bound);
+      check_near(tril(u, -1) + triu(l, 1), u * 0, 0);
+      CHECK(amax(abs(l)).item<double>() == 1);
+
+      const Tensor symmetric = general + transpose(general);
+      const auto [values, vectors] = eigh(symmetric);
+      check_near(matmul(symmetric, vectors), vectors * unsqueeze(values, -2), bound);
+      check_orthonormal(vectors, bound);
+      check_near(sort(values).values, values, 0);
+      check_near(eigvalsh(tril(general) + transpose(tril(general, -1))), eigh(general).eigenvalues, bound);
+      check_near(eigvalsh(general, true), eigvalsh(transpose(general)), bound);
+
+      const auto [left, s, right] = svd(a, false);
+      check_near(matmul(left * unsqueeze(s, -2), right), a, bound);
+      check_orthonormal(left, bound);
+      check_orthonormal(transpose(right), bound);
+      check_near(sort(s, -1, true).values, s, 0);
+      CHECK(amin(s).item<double>() >= 0);
+      check_near(svdvals(a), s, bound);
+      const SVD full = svd(a);
+      CHECK(full.u.shape() == Shape::of(2, m, m));
+      CHECK(full.vh.shape() == Shape::of(2, n, n));
+      check_orthonormal(full.u, bound);
+      check_orthonormal(full.vh, bound);
+      const Dim k = std::min(m, n);
+      check_near(matmul(slice(full.u, -1, 0, k) * unsqueeze(full.s, -2), slice(full.vh, -2, 0, k)), a, bound);
+
+      check_near(matmul(matmul(a, pinv(a)), a), a, bound);
+      check_near(matmul(inv(spd), spd), expand(identity(m), spd.shape()), bound * 100);
+      check_near(matmul(spd, solve(spd, a)), a, bound * 100);
+      check_near(exp(slogdet(spd).logabsdet / m), pow(det(spd), 1.0 / m), bound * 10);
+      CHECK(numbers_of(matrix_rank(a)) == Numbers(2, std::min(m, n)));
+    }
+}
+
+TEST_CASE("triangles: every option solves its system") {
+  const Tensor a = random({3, 5, 5}, DType::f64) + identity(5) * 4, b = random({3, 5, 2}, DType::f64, 3);
+  for (const bool upper : {false, true})
+    for (const bool unit : {false, true}) {
+      Tensor triangle = upper ? triu(a) : tril(a);
+      if (unit) triangle = triangle - diag(ones({5}, {DType::f64})) * triangle + identity(5);
+      const Tensor x = solve_triangular(a, b, {.upper = upper, .unitriangular = unit});
+      check_near(matmul(triangle, x), b, 1e-10);
+      const Tensor y = solve_triangular(a, transpose(b), {.upper = upper, .left = false, .unitriangular = unit});
+      check_near(matmul(y, triangle), transpose(b), 1e-10);
+    }
+  check_near(solve_triangular(a[0], b), solve_triangular(expand(a[0], {3, 5, 5}), b), 0);  // batches broadcast
+}
+
+// Everything that has one answer.
+std::vector<Tensor> answers(const Tensor& a, const Tensor& b) {
+  const Tensor spd = gram(a), x = solve(spd, b);
+  const auto [q, r] = qr(a);
+  const auto [values, vectors] = eigh(spd);
+  const auto [u, s, vh] = svd(a, false);
+  const auto [sign, size] = slogdet(spd);
+  return {cholesky(spd),
+          solve_triangular(spd, b),
+          x,
+          inv(spd),
+          det(spd / 30),
+          sign,
+          size,
+          q,
+          r,
+          values,
+          vectors,
+          u,
+          s,
+          vh,
+          pinv(a),
+          lstsq(a, b)};
+}
+
+TEST_CASE("eager and compiled give the same bits") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t n : {1, 4, 33}) {
+      const Tensor a = random({3, n + 2, n}, dtype), b = random({3, n + 2, 2}, dtype, 5);
+      const std::vector<Tensor> eager = answers(a, b),
+                                compiled = compile(answers, {.on_compile_error = OnFailure::raise})(a, b);
+      REQUIRE(eager.size() == compiled.size());
+      for (std::size_t i = 0; i < eager.size(); ++i) {
+        CAPTURE(i);
+        if (i != 14) CHECK(numbers_of(eager[i]) == numbers_of(compiled[i]));
+        check_near(eager[i], compiled[i],
+                   1000 * spacing(dtype));  // products of a pseudoinverse may be summed otherwise
+      }
+    }
+}
+
+Tensor loss(const Tensor& a, const Tensor& b) {
+  const Tensor spd = gram(a);
+  return sum(solve(spd, b)) + sum(cholesky(spd)) + sum(slogdet(spd).logabsdet) + sum(square(svdvals(a))) +
+         sum(square(qr(a).r)) + sum(eigvalsh(spd)) + sum(det(spd) * 1e-3) + sum(inv(spd));
+}
+Tensor slope(const Tensor& a, const Tensor& b) {
+  return grad([&](const Tensor& x) { return loss(x, b); }, a);
+}
+
+TEST_CASE("sizes are symbols") {
+  auto compiled = compile(slope, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const auto& [batch, m, n] : {std::tuple{3, 5, 4}, {5, 6, 3}, {7, 8, 6}}) {
+    const Tensor a = random({batch, m, n}, DType::f64, 7), b = random({batch, m, 2}, DType::f64, 8);
+    if (m > 5) CHECK(is_compiled(compiled, a, b));
+    check_near(compiled(a, b), slope(a, b), 1e-9);
+  }
+}
+
+TEST_CASE("of no matrices, and matrices of no elements") {
+  const Tensor none = zeros({0, 3, 3}), empty = zeros({2, 0, 0}, {DType::f64});
+  CHECK(cholesky(none).shape() == Shape::of(0, 3, 3));
+  CHECK(solve(none, zeros({0, 3, 2})).shape() == Shape::of(0, 3, 2));
+  CHECK(svd(none).s.shape() == Shape::of(0, 3));
+  CHECK(eigh(none).eigenvectors.shape() == Shape::of(0, 3, 3));
+  CHECK(numbers_of(det(empty)) == Numbers{1, 1});
+  CHECK(numbers_of(slogdet(empty).logabsdet) == Numbers{0, 0});
+  CHECK(inv(empty).shape() == Shape::of(2, 0, 0));
+  CHECK(qr(zeros({4, 0})).q.shape() == Shape::of(4, 0));
+  check_near(svd(zeros({2, 0}, {DType::f64})).u, identity(2), 0);
+  CHECK(svdvals(zeros({3, 0})).shape() == Shape::of(0));
+  CHECK(solve(identity(3, DType::f32), zeros({3, 0})).shape() == Shape::of(3, 0));
+  auto compiled = compile([](const Tensor& x) { return std::vector{cholesky(x), eigvalsh(x), inv(x), qr(x).r}; });
+  for (const Tensor& each : compiled(none)) CHECK(each.size(0) == Dim(0));
+}
+
+TEST_CASE("singular matrices") {
+  const Tensor singular = from_list({{1.0, 2.0}, {2.0, 4.0}}), zero = zeros({2, 2}, {DType::f64});
+  CHECK(det(singular).item<double>() == 0);
+  CHECK(slogdet(singular).sign.item<double>() == 0);
+  CHECK(slogdet(zero).logabsdet.item<double>() == -std::numeric_limits<double>::infinity());
+  CHECK(matrix_rank(singular).item<std::int64_t>() == 1);
+  CHECK(matrix_rank(zero).item<std::int64_t>() == 0);
+  check_near(pinv(singular), singular / 25, 1e-12);
+  check_near(numbers_of(pinv(zero)), Numbers(4), 0);
+  check_near(numbers_of(matrix_rank(from_list({{1.0, 0.0}, {0.0, 1e-3}}), 1e-2)), {1}, 0);
+  check_near(numbers_of(qr(singular).r), numbers_of(matmul(transpose(qr(singular).q), singular)), 1e-12);
+}
+
+TEST_CASE("what is not finite gives NaN, in its matrix alone") {
+  Tensor a = random({3, 4, 4}, DType::f64);
+  a = where(reshape(arange(48), {3, 4, 4}) == 20, std::numeric_limits<double>::quiet_NaN(), a);
+  const Tensor bad = isnan(sum(
+      stack({sum(svdvals(a), -1), sum(eigvalsh(a), -1), sum(eigh(a).eigenvectors, {1, 2}), sum(svd(a).u, {1, 2})}), 0));
+  CHECK(numbers_of(bad) == Numbers{0, 1, 0});
+}
+
+TEST_CASE("a matrix that is not what a function needs is the user's error") {
+  const Tensor singular = from_list({{1.0, 2.0}, {2.0, 4.0}}), negative = from_list({{1.0, 2.0}, {2.0, 1.0}});
+  refused([&] { cholesky(negative); }, "[cholesky] the matrix is not positive definite: f64[2,2]");
+  refused([&] { inv(singular); }, "[inv] the matrix is singular: f64[2,2]");
+  refused([&] { solve(singular, negative); }, "[solve] the matrix is singular: f64[2,2]");
+  refused([&] { matrix_power(singular, -1); }, "[matrix_power] the matrix is singular");
+  auto compiled = compile([](const Tensor& x) { return sum(inv(x)) + 1; }, {.on_compile_error = OnFailure::raise});
+  CHECK(compiled(negative).item<double>() == doctest::Approx(5.0 / 3));
+  CHECK_THROWS_WITH_AS(compiled(singular).item<double>(),
+                       doctest::Contains("[inv] the matrix is singular: f64[2,2], at linalg_test.cpp:"), Error);
+  CHECK(compiled(negative).item<double>() == doctest::Approx(5.0 / 3));
+}
+
+TEST_CASE("what does not fit is refused") {
+  const Tensor a = ones({3, 3}), wide = ones({2, 3}), b = ones({2, 2});
+  refused([&] { cholesky(wide); }, "[cholesky] needs a square matrix, or a batch of them, it is given f32[2,3]");
+  refused([&] { inv(ones({3})); }, "[inv] needs a matrix, or a batch of them, it is given f32[3]");
+  refused([&] { det(cast(a, DType::bf16)); }, "[det] needs f32 or f64, it is given bf16[3,3]: cast it first");
+  refused([&] { qr(cast(a, DType::i64)); }, "[qr] needs f32 or f64, it is given i64[3,3]");
+  refused([&] { solve(a, b); }, "[solve] the right side does not fit: f32[3,3] and f32[2,2]");
+  refused([&] { solve(a, cast(a, DType::f64)); }, "[solve] dtypes differ: f32[3,3] and f64[3,3]");
+  refused([&] { solve(ones({2, 3, 3}), ones({4, 3, 3})); }, "[solve] batch sizes differ");
+  refused([&] { solve(a, ones({3}), false); }, "[solve] a vector stands on the right of the matrix");
+  refused([&] { solve_triangular(a, b); }, "[solve_triangular] the right side does not fit");
+  refused([&] { lstsq(a, b); }, "[lstsq] the right side does not fit");
+  refused([&] { matrix_norm(a, "max"); }, "[matrix_norm] the order is \"fro\", \"nuc\" or a number, not \"max\"");
+  refused([&] { matrix_norm(a, 3); }, "[matrix_norm] the order is 1, 2 or infinity");
+  refused([&] { vector_norm(arange(3), 3); }, "[vector_norm] needs a floating dtype, it is given i64[3]");
+  refused([&] { grad([](const Tensor& x) { return sum(svd(x).u); }, wide); }, "full_matrices = false");
+  CHECK(grad([](const Tensor& x) { return sum(svd(x).s); }, wide).shape() == Shape::of(2, 3));
+}
+
+TEST_CASE("the text of a graph of several results reads back") {
+  const Literal a = numbers(Shape::of(2, 4, 3), -2, 2, 1);
+  const std::string text = to_text(trace(
+      [](const std::vector<Tensor>& x) {
+        const auto [u, s, vh] = svd(x[0], false);
+        const Tensor upper = qr(x[0]).r;
+        const auto [values, vectors] = eigh(gram(x[0]), true);
+        return std::vector{u, s, vh, solve_triangular(upper, vh, {.upper = true}), values, vectors};
+      },
+      std::span(&a, 1)));
+  CHECK(text.find("f64[2,3], f64[2,4,3], f64[2,3,3] = svd(") != std::string::npos);
+  CHECK(text.find("; upper") != std::string::npos);
+  CHECK(to_text(parse_graph(text)) == text);
+}
+
+TEST_CASE("in the body of a loop") {
+  const auto f = [](const Tensor& a) {
+    return fori(
+        0, 3, [](Index, const Tensor& x) { return inv(x + identity(2)); }, a);
+  };
+  const Tensor a = from_list({{1.0, 0.5}, {0.25, 2.0}});
+  Tensor expected = a;
+  for (int i = 0; i < 3; ++i) expected = inv(expected + identity(2));
+  check_near(f(a), expected, 1e-14);
+  check_near(compile(f, {.on_compile_error = OnFailure::raise})(a), expected, 1e-14);
+}
+
+}  // namespace
