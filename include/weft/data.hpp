@@ -2,8 +2,11 @@
 //   auto train = data::fashion_mnist(data::Split::train) | data::shuffle(rng) | data::batch(64);
 //   for (auto epoch = progress(train, "epoch 1"); auto [x, y] : epoch) epoch.show(step(model, opt, x, y));
 #pragma once
+#include "weft/data/image.hpp"
 #include "weft/data/pipeline.hpp"
 #include "weft/data/progress.hpp"
+#include "weft/data/table.hpp"
+#include "weft/data/text.hpp"
 
 namespace weft::data {
 

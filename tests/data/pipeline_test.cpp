@@ -1,5 +1,7 @@
 // Pipelines: what comes out, in which order, by how many threads, and what is refused.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -206,6 +208,51 @@ TEST_CASE("threads end with the loop, also where it is left early") {
   CHECK(thread_count() == before);
   { const auto begun = pipeline.begin(); }  // and nothing taken
   CHECK(thread_count() == before);
+}
+
+// What a child of the process does must end with exit status 0, within a minute.
+template <class F>
+void in_child(F f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    f();
+    _exit(1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a process may end, or fork, in the middle of a pass") {
+  const std::vector<std::int64_t> source = counting(1000);
+  const auto slow = [](std::int64_t i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return i;
+  };
+  const auto pipeline = source | map(slow, {.workers = 3});
+  auto begun = pipeline.begin();
+  CHECK(*begun == 0);
+  ++begun;
+  in_child([&] {
+    try {
+      (void)*begun;
+    } catch (const Error& error) {
+      begun = {};  // its threads are not there to be waited for
+      _exit(holds(error.what(), "the process forked") ? 0 : 2);
+    }
+  });
+#ifndef __SANITIZE_THREAD__  // which starts no threads in a child
+  in_child([&] {
+    std::int64_t got = 0;
+    for (std::int64_t each : pipeline) {
+      got += each;
+      if (each == 10) std::_Exit(got == 55 ? 0 : 2);
+    }
+  });
+#endif
+  CHECK(*begun == 1);
 }
 
 TEST_CASE("what a worker throws reaches the loop at its place") {
