@@ -475,7 +475,7 @@ auto map(F f, Loc loc = Loc::current()) {
 }
 struct MapOptions {
   int workers;    // threads
-  int ahead = 0;  // elements that may be ready before they are asked for; 0: two a thread
+  int ahead = 0;  // elements that may be ready before they are asked for, at least one a thread; 0: two a thread
 };
 // The same by threads, which call f at the same time, ahead of who asks; the order stays.
 template <class F>
