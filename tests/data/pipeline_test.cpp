@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <range/v3/view/take.hpp>
 #include <range/v3/view/transform.hpp>
@@ -163,6 +164,10 @@ TEST_CASE("neither the order nor random numbers depend on threads") {
   const auto expected = drawn(map(slow));
   CHECK(expected.size() == 10);
   CHECK(expected[0] != expected[5]);
+  std::set<float> noise;  // of an element's own generator: label and noise apart
+  for (const std::vector<float>& batch : expected)
+    for (float value : batch) noise.insert(value - std::round(2 * value) / 2);
+  CHECK(noise.size() == 2 * 2 * 24);
   for (int workers : {1, 2, 5}) CHECK(drawn(map(slow, {.workers = workers})) == expected);
   CHECK(drawn(map(slow, {.workers = 3, .ahead = 1})) == expected);
   CHECK(drawn(prefetch(3)) == expected);

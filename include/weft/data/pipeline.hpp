@@ -254,7 +254,7 @@ struct Batched {
                       "weft: batch stacks tensors, numbers, and structs and tuples of them: map the elements to such");
         std::vector<Element> elements;
         for (std::int64_t k = 0; k < count; ++k) elements.push_back(as_tensors(source.at(first + k)));
-        if constexpr (weft::detail::type_kind<Element>() == TypeKind::text) {
+        if constexpr (weft::detail::type_kind<Element>() == TypeKind::text || !can_flatten<Element>()) {
           return elements;
         } else {
           std::vector<LeafList> lists(elements.size());
@@ -415,9 +415,11 @@ auto stage_of(T&& source, Loc loc) {
       return Items<Source>{&source};
     else
       return OwnItems<Source>{std::move(source)};
-  } else {
+  } else if constexpr (!can_flatten<Source>()) {
     static_assert(can_flatten<Source>(),
                   "weft: a pipeline begins with tensors, a struct or tuple of them, or what has size() and operator[]");
+    return Rows<Tensor>();  // so that what follows is no further error
+  } else {
     Source copy = source;
     LeafList leaves;
     const std::int64_t count = count_rows(flattened(copy, leaves), loc);
