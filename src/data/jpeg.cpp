@@ -29,8 +29,8 @@ Pixels decode_jpeg(std::span<const std::uint8_t> file, bool gray) {
   int width = 0, height = 0, sampling = 0, space = 0;
   if (tjDecompressHeader3(handle.handle, file.data(), file.size(), &width, &height, &sampling, &space) != 0)
     refuse(handle);
-  // A block of 32 x 32 pixels takes no less than a bit for each of its parts of 8 x 8 in one scan.
-  check_plausible(height, width, file.size(), 4096);
+  // A block of 8 x 8 pixels takes a bit at least (arithmetic coding, which nobody writes, could take less).
+  check_plausible(height, width, file.size(), 8 * 64);
   gray = gray || space == TJCS_GRAY;
   Pixels result{height, width, gray ? 1 : 3};
   result.bytes.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * (gray ? 1 : 3));
