@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
-#include "weft/data/pipeline.hpp"
+#include "weft/detail/data_stages.hpp"
 
 namespace weft::data::detail {
 

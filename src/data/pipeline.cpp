@@ -8,7 +8,7 @@
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
-#include "weft/data/pipeline.hpp"
+#include "weft/detail/data_stages.hpp"
 #include "weft/ops.hpp"
 
 namespace weft::data::detail {
