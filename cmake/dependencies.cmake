@@ -10,3 +10,6 @@ find_package(Threads REQUIRED)
 find_path(WEFT_XXHASH_INCLUDE xxhash.h REQUIRED)
 # It has no package file of its own. A static weft takes the archive, so that its users' programs need no minizip to run.
 find_path(WEFT_MINIZIP_INCLUDE minizip/unzip.h REQUIRED)
+# PNG and JPEG. Where one is not installed, the functions that want it say so. A static weft takes the archives where there are any.
+find_path(WEFT_PNG_INCLUDE png.h)
+find_path(WEFT_JPEG_INCLUDE turbojpeg.h)

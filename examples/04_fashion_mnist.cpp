@@ -73,9 +73,9 @@ double median_milliseconds(F f) {
 int main(int count, char** arguments) try {
   Settings settings(count, arguments);
   const char* folder = settings.folder.empty() ? nullptr : settings.folder.c_str();
-  auto [images, labels] = data::fashion_mnist(data::Split::train, folder);
+  auto train = data::fashion_mnist(data::Split::train, folder) | data::take(settings.images) | data::shuffle() |
+               data::batch(64, {.drop_last = true}) | data::to(settings.device) | data::prefetch(2);
   auto [test_images, test_labels] = data::fashion_mnist(data::Split::test, folder);
-  data::Dataset train{slice(images, 0, 0, settings.images), slice(labels, 0, 0, settings.images)};
 
   seed(1);
   Mlp model;
@@ -86,13 +86,12 @@ int main(int count, char** arguments) try {
   Tensor x, y, loss;
   double first_call = 0;
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
-    auto batches = data::batches(train, 64);
-    Progress progress(("epoch " + std::to_string(epoch)).c_str(), batches.count());
+    auto batches = progress(train, ("epoch " + std::to_string(epoch)).c_str());
     for (auto batch : batches) {
-      x = to(batch.x, settings.device), y = to(batch.y, settings.device);
+      x = batch.x, y = batch.y;
       double time = milliseconds([&] { loss = step(model, opt, x, y); });
       if (first_call == 0) first_call = time;
-      progress.tick(loss);
+      batches.show(loss);
     }
     opt.lr = opt.lr * 0.7;  // a Scalar: nothing is compiled again
   }

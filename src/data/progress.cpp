@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "weft/data.hpp"
+#include "weft/data/progress.hpp"
 
 namespace weft {
 namespace {
@@ -23,6 +23,7 @@ int columns() {
 
 Progress::Progress(const char* label, std::int64_t total)
     : total_(std::max<std::int64_t>(total, 1)), start_(now()), terminal_(isatty(STDERR_FILENO) != 0) {
+  drawn_ = terminal_ ? 0 : start_;  // a terminal sees the first step at once
   std::snprintf(label_, sizeof label_, "%s", label);
 }
 Progress::~Progress() {
@@ -34,17 +35,14 @@ Progress::~Progress() {
 
 void Progress::tick() {
   ++done_;
-  if (terminal_ ? now() - drawn_ >= 0.1 : done_ * 10 / total_ > shown_tenths_) draw(false);
-}
-void Progress::tick(const Tensor& number) {
-  number_ = number;
-  tick();
+  if ((!terminal_ && done_ * 10 / total_ > shown_tenths_) || now() - drawn_ >= (terminal_ ? 0.1 : 10)) draw(false);
 }
 
 void Progress::draw(bool last) {
   drawn_ = now();
   std::int64_t tenths = done_ * 10 / total_;
-  if (!terminal_ && last && tenths == shown_tenths_) return;  // that line stands already
+  if (!terminal_ && last && done_ == shown_) return;  // that line stands already
+  shown_ = done_;
   shown_tenths_ = tenths;
   double seconds = drawn_ - start_, rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   char text[160];

@@ -44,7 +44,8 @@ class HostElements {
   std::size_t size_ = 0;
 };
 
-// A file in the making, beside the path that it will have. Removed unless it is finished.
+// A file in the making, beside the path that it will have. Removed unless it is finished. Its bytes are on their way to
+// the disk while more are written, so that what finish() waits for is short.
 class NewFile {
  public:
   NewFile(const char* operation, const char* path, Loc loc);
@@ -64,6 +65,7 @@ class NewFile {
   std::string path_, temporary_;
   Loc loc_;
   Descriptor descriptor_;
+  std::int64_t written_ = 0, flushed_ = 0;  // bytes; flushed: the disk was asked to take them
 };
 
 // The folder of a path, "." where it names none.

@@ -57,6 +57,19 @@ bool keeps_values() {  // in a zip archive too, whose library a program gets wit
   return all(x == z).item<bool>() || fails("a value that was saved is not what is loaded");
 }
 
+bool reads_images() {  // by libraries that a program gets with weft, where they are installed
+  const Tensor image = cast(reshape(arange(3 * 4 * 5), {3, 4, 5}), DType::u8);
+  try {
+    for (const Tensor& file : {data::encode_png(image), data::encode_jpeg(image)}) {
+      const Tensor again = data::decode_image(file.data<std::uint8_t>());
+      if (again.size(2) != 5) return fails("an image that was written is not what is read");
+    }
+  } catch (const Error& error) {
+    return std::strstr(error.what(), "was built without") || fails(error.what());
+  }
+  return true;
+}
+
 bool catches_errors() {
   try {
     matmul(ones({2, 3}), ones({2, 3}));
@@ -69,7 +82,7 @@ bool catches_errors() {
 
 int main() {
   try {
-    return trains_the_same() && keeps_values() && catches_errors() ? 0 : 1;
+    return trains_the_same() && keeps_values() && reads_images() && catches_errors() ? 0 : 1;
   } catch (const Exception& error) {
     return fails(error.what()) ? 0 : 1;
   }

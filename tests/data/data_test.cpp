@@ -155,64 +155,6 @@ TEST_CASE("Fashion-MNIST elsewhere, missing, and of other sizes") {
   CHECK(holds(load(folder.path.c_str()), "holds images u8[1,28,28] and labels u8[2]"));
 }
 
-data::Dataset numbered(std::int64_t rows) {
-  Tensor y = arange(rows);
-  return {cast(reshape(y, {rows, 1}), DType::f32) + from_list<float>({0, 0.5}), y};
-}
-
-TEST_CASE("batches: every row once, with its label, in an order of the generator's") {
-  data::Dataset dataset = numbered(10);
-  Generator generator(1), same(1);
-  std::vector<std::int64_t> first, second, third;
-  for (auto [x, y] : data::batches(dataset, 3, generator)) {
-    CHECK(x.shape().same(Shape::of(3, 2)));
-    std::vector<std::int64_t> labels = values<std::int64_t>(y);
-    std::vector<float> rows = values<float>(x);
-    for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(rows[2 * i] == static_cast<float>(labels[i]));
-      CHECK(rows[2 * i + 1] == static_cast<float>(labels[i]) + 0.5f);
-    }
-    first.insert(first.end(), labels.begin(), labels.end());
-  }
-  CHECK(first.size() == 9);
-  CHECK(std::set<std::int64_t>(first.begin(), first.end()).size() == 9);
-  for (auto [x, y] : data::batches(dataset, 3, same))
-    for (std::int64_t label : values<std::int64_t>(y)) second.push_back(label);
-  CHECK(first == second);
-  for (auto [x, y] : data::batches(dataset, 3, same))
-    for (std::int64_t label : values<std::int64_t>(y)) third.push_back(label);
-  CHECK(first != third);  // the next pass has another order
-}
-
-TEST_CASE("batches in order, with the rest") {
-  data::Batches batches = data::batches(numbered(10), 4, default_generator(), {.shuffle = false, .keep_rest = true});
-  CHECK(batches.count() == 3);
-  std::vector<std::int64_t> sizes, labels;
-  for (auto [x, y] : batches) {
-    sizes.push_back(static_cast<std::int64_t>(x.size(0)));
-    for (std::int64_t label : values<std::int64_t>(y)) labels.push_back(label);
-  }
-  CHECK(sizes == std::vector<std::int64_t>{4, 4, 2});
-  CHECK(std::is_sorted(labels.begin(), labels.end()));
-  CHECK(labels.size() == 10);
-  // Of a view, and of more rows than there are.
-  data::Dataset odd = {slice(numbered(10).x, 0, 1, 10, 2), slice(arange(10), 0, 1, 10, 2)};
-  for (auto [x, y] : data::batches(odd, 5, default_generator(), {.shuffle = false}))
-    CHECK(values<std::int64_t>(y) == std::vector<std::int64_t>{1, 3, 5, 7, 9});
-  CHECK(data::batches(odd, 6).count() == 0);
-}
-
-TEST_CASE("batches refuse what does not fit") {
-  data::Dataset dataset = numbered(4);
-  CHECK(holds(error_of([&] {
-                data::batches({dataset.x, arange(5)}, 2);
-              }),
-              "the numbers of rows differ: f32[4,2] and i64[5]"));
-  CHECK(holds(error_of([&] { data::batches({dataset.x, full({}, 1)}, 2); }), "a 0-d tensor has no rows: f32[]"));
-  CHECK(holds(error_of([&] { data::batches(dataset, 0); }), "the size of a batch is 0"));
-  CHECK(holds(error_of([&] { data::batches({}, 2); }), "of an undefined tensor"));
-}
-
 TEST_CASE("progress writes plain lines where there is no terminal") {
   Folder folder;
   std::string file = folder.path + "/log";
@@ -223,16 +165,24 @@ TEST_CASE("progress writes plain lines where there is no terminal") {
   {
     Progress progress("epoch 1", 100);
     for (int i = 0; i < 100; ++i) progress.tick(full({}, 0.25));
+    const auto rows = arange(20) | data::batch(1);
+    for (auto epoch = weft::progress(rows, "epoch 2"); const Tensor& row : epoch) epoch.show(row + 0.5);
+    for (const Tensor& row : weft::progress(arange(20) | data::batch(2), "epoch 3"))
+      if (row.data<std::int64_t>()[0] == 4) break;
   }
   std::fflush(stderr);
   dup2(saved, STDERR_FILENO);
   close(saved);
   std::string text = Folder::read(file);
   CAPTURE(text);
-  CHECK(std::count(text.begin(), text.end(), '\n') == 10);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 10 + 10 + 2);
   CHECK(holds(text, "epoch 1  10/100"));
   CHECK(holds(text, "epoch 1  100/100"));
   CHECK(holds(text, "0.2500"));
+  CHECK(holds(text, "epoch 2  2/20"));
+  CHECK(holds(text, "  1.5000\n"));  // of the second step
+  CHECK(holds(text, "epoch 3  2/10"));
+  CHECK(text.find("epoch 3  3/10") == std::string::npos);
   CHECK(text.find('\r') == std::string::npos);
 }
 

@@ -1,0 +1,238 @@
+// Pipelines of data: from samples to batches on their device, ahead of the loop that uses them.
+//   auto train = data::fashion_mnist(data::Split::train) | data::shuffle(rng) | data::batch(64) | data::prefetch(2);
+//   for (auto [x, y] : train) step(model, opt, x, y);   // iterating again shuffles anew
+// A source is a tensor, or a struct or tuple of tensors, whose rows are the elements; a pipeline; or anything with
+// size() and operator[](i), which workers call at the same time: a vector of samples, an ImageFolder. A source of the
+// last kind that has a name is referred to, not copied, and must outlive the pipeline.
+// An element is a function of its position and of what is drawn when a pass begins, so neither the order nor random
+// augmentation depends on the number of threads. A pass begins with begin(), on the caller's thread; its threads end
+// with its last iterator, also where a loop is left early. What a worker throws is thrown to the loop at the element's
+// place. A pipeline is an input range: std::ranges and range-v3 take it.
+#pragma once
+#include "weft/detail/data_stages.hpp"
+
+namespace weft::data {
+
+template <class Stage>
+class Pipeline {
+ public:
+  Pipeline(Stage stage, Loc loc) : stage_(std::move(stage)), loc_(loc) {}
+
+  std::int64_t size() const { return stage_.size(); }  // elements of a pass
+
+  struct End {};
+  // An input iterator: copies share one position.
+  class Iterator {
+   public:
+    using value_type = detail::ElementOf<Stage>;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+    Iterator(const Iterator& other) noexcept : pass_(other.pass_) {
+      if (pass_) ++pass_->references;
+    }
+    Iterator(Iterator&& other) noexcept : pass_(std::exchange(other.pass_, nullptr)) {}
+    Iterator& operator=(Iterator other) noexcept {
+      std::swap(pass_, other.pass_);
+      return *this;
+    }
+    ~Iterator() {
+      if (pass_ && --pass_->references == 0) delete pass_;
+    }
+
+    // Made when it is asked for first; a reference until the iterator moves on.
+    value_type& operator*() const {
+      if (!pass_->element) pass_->element = new value_type(pass_->pass.at(pass_->position));
+      return *pass_->element;
+    }
+    Iterator& operator++() {
+      **this;  // a pass hands out its elements in order
+      pass_->drop();
+      ++pass_->position;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(End) const { return pass_->position >= pass_->count; }
+
+   private:
+    friend class Pipeline;
+    struct Shared {
+      explicit Shared(const Stage& stage) : pass(stage.start()), count(stage.size()) {}
+      ~Shared() { drop(); }
+      void drop() { delete std::exchange(element, nullptr); }
+      detail::PassOf<Stage> pass;
+      std::int64_t count, position = 0;
+      value_type* element = nullptr;
+      long references = 1;
+    };
+    explicit Iterator(Shared* pass) : pass_(pass) {}
+    Shared* pass_ = nullptr;
+  };
+  // Begins a pass: draws its order, and starts its threads.
+  Iterator begin() const {
+    detail::check_outside_trace(loc_);
+    return Iterator(new typename Iterator::Shared(stage_));
+  }
+  End end() const { return {}; }
+
+  const Stage& stage() const { return stage_; }
+
+ private:
+  Stage stage_;
+  Loc loc_;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_pipeline = false;
+template <class S>
+inline constexpr bool is_pipeline<Pipeline<S>> = true;
+template <class T>
+concept Indexed = !std::is_same_v<T, Tensor> && requires(const T& source, std::size_t i) {
+  source[i];
+  source.size();
+};
+
+template <class T>
+auto stage_of(T&& source, Loc loc) {
+  using Source = std::remove_cvref_t<T>;
+  if constexpr (is_pipeline<Source>) {
+    return source.stage();
+  } else if constexpr (Indexed<Source>) {
+    if (source.size() == 0) refuse_source(loc);
+    if constexpr (std::is_lvalue_reference_v<T>)
+      return Items<Source>{&source};
+    else
+      return OwnItems<Source>{std::move(source)};
+  } else if constexpr (!can_flatten<Source>()) {
+    static_assert(can_flatten<Source>(),
+                  "weft: a pipeline begins with tensors, a struct or tuple of them, or what has size() and operator[]");
+    return Rows<Tensor>();  // so that what follows is no further error
+  } else {
+    Source copy = source;
+    LeafList leaves;
+    const std::int64_t count = count_rows(flattened(copy, leaves), loc);
+    return Rows<Source>{std::move(copy), count, loc};
+  }
+}
+
+// What stands behind a |: makes a stage of the one before it.
+template <class Make>
+struct Adaptor {
+  Make make;
+  Loc loc;
+};
+template <class Make>
+Adaptor<Make> adaptor(Make make, Loc loc) {
+  return {std::move(make), loc};
+}
+template <class T, class Make>
+auto operator|(T&& source, const Adaptor<Make>& adaptor) {
+  auto stage = adaptor.make(stage_of(static_cast<T&&>(source), adaptor.loc));
+  return Pipeline<decltype(stage)>(std::move(stage), adaptor.loc);
+}
+
+}  // namespace detail
+
+// In another order each pass, drawn from the generator, which must outlive the pipeline. Before prefetch.
+inline auto shuffle(Generator& generator = default_generator(), Loc loc = Loc::current()) {
+  return detail::adaptor(
+      [&generator, loc]<class S>(S source) {
+        static_assert(detail::random_access<S>, "weft: shuffle must stand before prefetch and before workers");
+        return detail::Shuffle<S>{std::move(source), &generator, loc};
+      },
+      loc);
+}
+
+struct BatchOptions {
+  bool drop_last = false;  // whether rows that do not fill a batch are left out; else the last batch is smaller
+};
+// `size` elements as one: tensors are stacked along a new first axis, in structs and tuples place by place, and numbers
+// in tuples become tensors; texts become a vector. Throws Error where size < 1, and for elements whose shapes or dtypes
+// differ, with their place.
+inline auto batch(std::int64_t size, BatchOptions options = {}, Loc loc = Loc::current()) {
+  detail::check_at_least("batch", "the size of a batch", 1, size, loc);
+  return detail::adaptor(
+      [size, options, loc]<class S>(S source) {
+        return detail::Batched<S>{std::move(source), size, options.drop_last, loc};
+      },
+      loc);
+}
+
+// f(element) for each, when it is asked for.
+template <class F>
+auto map(F f, Loc loc = Loc::current()) {
+  return detail::adaptor([f]<class S>(S source) { return detail::Map<S, F>{std::move(source), f}; }, loc);
+}
+struct MapOptions {
+  int workers;    // threads
+  int ahead = 0;  // elements that may be ready before they are asked for, at least one a thread; 0: two a thread
+};
+// The same by threads, which call f at the same time, ahead of who asks; the order stays.
+template <class F>
+auto map(F f, MapOptions options, Loc loc = Loc::current()) {
+  detail::check_at_least("map", "workers", 1, options.workers, loc);
+  detail::check_at_least("map", "ahead", 0, options.ahead, loc);
+  return detail::adaptor(
+      [f, options, loc]<class S>(S source) {
+        static_assert(detail::random_access<S>, "weft: map with workers must stand before prefetch and other workers");
+        return detail::RunAhead<detail::Map<S, F>>{
+            {std::move(source), f}, options.workers, options.ahead ? options.ahead : 2 * options.workers, loc};
+      },
+      loc);
+}
+
+// f(element, generator) for each, with a generator of the element's own, which depends on the pass and the position
+// alone. `generator` must outlive the pipeline.
+template <class F>
+auto augment(F f, Generator& generator = default_generator(), Loc loc = Loc::current()) {
+  return detail::adaptor(
+      [f, &generator, loc]<class S>(S source) {
+        return detail::Augment<S, F>{std::move(source), f, &generator, loc};
+      },
+      loc);
+}
+
+// The first `count` elements; all but the first `count`. After shuffle and batch, drop(k) goes on where a pass of the
+// same generator was left after k batches.
+inline auto take(std::int64_t count, Loc loc = Loc::current()) {
+  detail::check_at_least("take", "the count", 0, count, loc);
+  return detail::adaptor(
+      [count]<class S>(S source) {
+        const std::int64_t size = source.size();
+        return detail::Part<S>{std::move(source), 0, count < size ? count : size};
+      },
+      loc);
+}
+inline auto drop(std::int64_t count, Loc loc = Loc::current()) {
+  detail::check_at_least("drop", "the count", 0, count, loc);
+  return detail::adaptor(
+      [count]<class S>(S source) {
+        static_assert(detail::random_access<S>, "weft: drop must stand before prefetch and before workers");
+        const std::int64_t size = source.size(), first = count < size ? count : size;
+        return detail::Part<S>{std::move(source), first, size - first};
+      },
+      loc);
+}
+
+// Copies each element to a device. Before prefetch its thread does it, ahead of the loop. The memory is not pinned.
+inline auto to(Device device, Loc loc = Loc::current()) {
+  return detail::adaptor(
+      [device, loc]<class S>(S source) {
+        return detail::Map<S, detail::MoveTo>{std::move(source), {device, loc}};
+      },
+      loc);
+}
+
+// A thread of its own makes what stands before it, up to `count` elements ahead.
+inline auto prefetch(int count, Loc loc = Loc::current()) {
+  detail::check_at_least("prefetch", "the count", 1, count, loc);
+  return detail::adaptor(
+      [count, loc]<class S>(S source) {
+        return detail::RunAhead<S>{std::move(source), 1, count, loc};
+      },
+      loc);
+}
+
+}  // namespace weft::data

@@ -1,0 +1,311 @@
+// The stages of data pipelines (weft/data/pipeline.hpp), and what compiled code does for them. A stage has size(), the
+// number of elements of each of its passes, and start(), which begins one. A pass has at(i), which several threads may
+// call where it is random_access; else it is called for 0, 1, 2, ... by one thread. Where it can copy many rows at once
+// it has gather(indices).
+#pragma once
+#include <vector>
+
+#include "weft/flatten.hpp"
+#include "weft/random.hpp"
+
+namespace weft::data::detail {
+
+using weft::detail::LeafList;
+using weft::detail::TypeDescription;
+using weft::detail::TypeKind;
+
+// ---- the compiled part ----------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse_source(Loc loc);  // without elements
+void check_at_least(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc);
+void check_outside_trace(Loc loc);
+// Of tensors on the host whose first axes are equally long: that length. Throws on others. Computes them.
+std::int64_t count_rows(LeafList& leaves, Loc loc);
+// Each tensor becomes these of its rows; `one`: the only one, without the first axis.
+void take_rows(LeafList& leaves, std::span<const std::int64_t> rows, bool one, Loc loc);
+// The tensors of the first of `count` lists become those of all, stacked. Throws where elements differ in anything
+// else.
+void stack_leaves(const TypeDescription& description, LeafList* lists, std::size_t count, Loc loc);
+void compute(LeafList& leaves, Loc loc);
+void move_to(LeafList& leaves, Device device, Loc loc);
+Generator generator_of_pass(Generator& generator, Loc loc);
+Generator generator_of_element(const Generator& of_pass, std::int64_t index, Loc loc);
+
+// Elements that threads of its own make, in order: at most `depth` are made or in the making beyond the one that was
+// taken last.
+class Ahead {
+ public:
+  struct Source {
+    const void* pass;
+    std::int64_t count;
+    void* (*make)(const void* pass, std::int64_t index);  // called at the same time where there are several threads
+    void (*drop)(void* element);
+  };
+  Ahead(const Source& source, int threads, int depth, Loc loc);
+  ~Ahead();  // waits for its threads, which finish the element that they are at
+  Ahead(const Ahead&) = delete;
+  void* take() const;  // the next element; throws what its making threw
+
+ private:
+  struct State;
+  State* state_;
+};
+
+template <class T>
+constexpr bool can_flatten() {
+  if constexpr (weft::detail::type_kind<T>() == TypeKind::unsupported)
+    return false;
+  else
+    return weft::detail::Flattenable<T>;
+}
+template <class T>
+LeafList& flattened(T& value, LeafList& leaves) {
+  leaves.clear();
+  weft::detail::flatten(value, leaves);
+  return leaves;
+}
+
+// ---- stages ---------------------------------------------------------------------------------------------------------
+
+template <class Stage>
+using PassOf = decltype(std::declval<const Stage&>().start());
+template <class Stage>
+using ElementOf = decltype(std::declval<const PassOf<Stage>&>().at(0));
+template <class Stage>
+inline constexpr bool random_access = PassOf<Stage>::random_access;
+template <class Pass>
+concept Gathers = requires(const Pass& pass, std::span<const std::int64_t> rows) {
+  pass.gather(rows);
+};
+
+// The rows of tensors.
+template <class M>
+struct Rows {
+  M model;
+  std::int64_t count;
+  Loc loc;
+
+  struct Pass {
+    static constexpr bool random_access = true;
+    const M* model;
+    Loc loc;
+    M at(std::int64_t i) const { return take({&i, 1}, true); }
+    M gather(std::span<const std::int64_t> rows) const { return take(rows, false); }
+    M take(std::span<const std::int64_t> rows, bool one) const {
+      M result = *model;
+      LeafList leaves;
+      take_rows(flattened(result, leaves), rows, one, loc);
+      return result;
+    }
+  };
+  std::int64_t size() const { return count; }
+  Pass start() const { return {&model, loc}; }
+};
+
+// What has size() and operator[].
+template <class R>
+struct Items {
+  const R* items;
+  struct Pass {
+    static constexpr bool random_access = true;
+    const R* items;
+    std::remove_cvref_t<decltype(std::declval<const R&>()[0])> at(std::int64_t i) const {
+      return (*items)[static_cast<std::size_t>(i)];
+    }
+  };
+  std::int64_t size() const { return static_cast<std::int64_t>(items->size()); }
+  Pass start() const { return {items}; }
+};
+template <class R>
+struct OwnItems {
+  R items;
+  std::int64_t size() const { return static_cast<std::int64_t>(items.size()); }
+  auto start() const { return typename Items<R>::Pass{&items}; }
+};
+
+template <class S>
+struct Shuffle {
+  S source;
+  Generator* generator;
+  Loc loc;
+
+  struct Pass {
+    static constexpr bool random_access = true;
+    PassOf<S> source;
+    std::vector<std::int64_t> order;
+    auto at(std::int64_t i) const { return source.at(order[static_cast<std::size_t>(i)]); }
+    auto gather(std::span<const std::int64_t> rows) const requires Gathers<PassOf<S>> {
+      std::vector<std::int64_t> there;
+      for (std::int64_t row : rows) there.push_back(order[static_cast<std::size_t>(row)]);
+      return source.gather(there);
+    }
+  };
+  std::int64_t size() const { return source.size(); }
+  Pass start() const { return {source.start(), permutation(source.size(), *generator, loc)}; }
+};
+
+// Elements first, first + 1, ...
+template <class S>
+struct Part {
+  S source;
+  std::int64_t first, count;
+
+  struct Pass {
+    static constexpr bool random_access = data::detail::random_access<S>;
+    PassOf<S> source;
+    std::int64_t first;
+    auto at(std::int64_t i) const { return source.at(first + i); }
+    auto gather(std::span<const std::int64_t> rows) const requires Gathers<PassOf<S>> {
+      std::vector<std::int64_t> there;
+      for (std::int64_t row : rows) there.push_back(first + row);
+      return source.gather(there);
+    }
+  };
+  std::int64_t size() const { return count; }
+  Pass start() const { return {source.start(), first}; }
+};
+
+template <class S, class F>
+struct Map {
+  S source;
+  F f;
+
+  struct Pass {
+    static constexpr bool random_access = data::detail::random_access<S>;
+    PassOf<S> source;
+    const F* f;
+    auto at(std::int64_t i) const { return (*f)(source.at(i)); }
+  };
+  std::int64_t size() const { return source.size(); }
+  Pass start() const { return {source.start(), &f}; }
+};
+
+template <class S, class F>
+struct Augment {
+  S source;
+  F f;
+  Generator* generator;
+  Loc loc;
+
+  struct Pass {
+    static constexpr bool random_access = data::detail::random_access<S>;
+    PassOf<S> source;
+    const F* f;
+    Generator generator;
+    Loc loc;
+    auto at(std::int64_t i) const {
+      Generator own = generator_of_element(generator, i, loc);
+      return (*f)(source.at(i), own);
+    }
+  };
+  std::int64_t size() const { return source.size(); }
+  Pass start() const { return {source.start(), &f, generator_of_pass(*generator, loc), loc}; }
+};
+
+// A number becomes a 0-d tensor, also in a tuple; other elements stay what they are.
+template <class T>
+auto as_tensors(T element) {
+  constexpr TypeKind kind = weft::detail::type_kind<T>();
+  if constexpr (kind == TypeKind::number)
+    return from_span(std::span<const T>(&element, 1), {});
+  else if constexpr (kind == TypeKind::tuple)
+    return [&]<template <class...> class Tuple, class... Part>(const Tuple<Part...>& tuple) {
+      return [&]<int... i>(std::integer_sequence<int, i...>) {
+        return Tuple<decltype(as_tensors(std::declval<Part>()))...>(as_tensors(get<i>(tuple))...);
+      }
+      (std::make_integer_sequence<int, sizeof...(Part)>());
+    }(element);
+  else
+    return element;
+}
+
+template <class S>
+struct Batched {
+  S source;
+  std::int64_t rows;
+  bool drop_last;
+  Loc loc;
+
+  struct Pass {
+    static constexpr bool random_access = data::detail::random_access<S>;
+    PassOf<S> source;
+    std::int64_t rows, total;
+    Loc loc;
+    auto at(std::int64_t i) const {
+      const std::int64_t first = i * rows, count = first + rows > total ? total - first : rows;
+      if constexpr (Gathers<PassOf<S>>) {
+        std::vector<std::int64_t> there(static_cast<std::size_t>(count));
+        for (std::int64_t k = 0; k < count; ++k) there[static_cast<std::size_t>(k)] = first + k;
+        return source.gather(there);
+      } else {
+        using Element = decltype(as_tensors(source.at(0)));
+        static_assert(can_flatten<Element>(),
+                      "weft: batch stacks tensors, numbers, and structs and tuples of them: map the elements to such");
+        std::vector<Element> elements;
+        for (std::int64_t k = 0; k < count; ++k) elements.push_back(as_tensors(source.at(first + k)));
+        if constexpr (weft::detail::type_kind<Element>() == TypeKind::text || !can_flatten<Element>()) {
+          return elements;
+        } else {
+          std::vector<LeafList> lists(elements.size());
+          for (std::size_t k = 0; k < elements.size(); ++k) weft::detail::flatten(elements[k], lists[k]);
+          stack_leaves(weft::detail::Description<Element>::value, lists.data(), lists.size(), loc);
+          return Element(std::move(elements[0]));
+        }
+      }
+    }
+  };
+  std::int64_t size() const { return (source.size() + (drop_last ? 0 : rows - 1)) / rows; }
+  Pass start() const { return {source.start(), rows, source.size(), loc}; }
+};
+
+template <class S>
+struct RunAhead {
+  S source;
+  int threads, depth;
+  Loc loc;
+
+  class Pass {
+    using Element = ElementOf<S>;
+
+   public:
+    static constexpr bool random_access = false;
+    explicit Pass(const RunAhead& stage)
+        : source_(stage.source.start()),
+          ahead_({&source_, stage.size(), make, drop}, stage.threads, stage.depth, stage.loc) {}
+    Element at(std::int64_t) const {
+      Element* element = static_cast<Element*>(ahead_.take());
+      Element result = std::move(*element);
+      delete element;
+      return result;
+    }
+
+   private:
+    static void* make(const void* pass, std::int64_t index) {
+      Element element = static_cast<const PassOf<S>*>(pass)->at(index);
+      if constexpr (can_flatten<Element>()) {  // what it is made of is computed by the thread too
+        LeafList leaves;
+        compute(flattened(element, leaves), {});
+      }
+      return new Element(std::move(element));
+    }
+    static void drop(void* element) { delete static_cast<Element*>(element); }
+    PassOf<S> source_;
+    Ahead ahead_;
+  };
+  std::int64_t size() const { return source.size(); }
+  Pass start() const { return Pass(*this); }
+};
+
+struct MoveTo {
+  Device device;
+  Loc loc;
+  template <class Element>
+  Element operator()(Element element) const {
+    static_assert(can_flatten<Element>(), "weft: to(device) moves tensors, and structs and tuples of them");
+    LeafList leaves;
+    move_to(flattened(element, leaves), device, loc);
+    return element;
+  }
+};
+
+}  // namespace weft::data::detail

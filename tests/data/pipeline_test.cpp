@@ -1,0 +1,332 @@
+// Pipelines: what comes out, in which order, by how many threads, and what is refused.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <range/v3/view/take.hpp>
+#include <range/v3/view/transform.hpp>
+#include <ranges>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+
+#include "weft/data.hpp"
+#include "weft/ops.hpp"
+
+namespace weft {
+namespace {
+
+using data::augment, data::batch, data::drop, data::map, data::prefetch, data::shuffle, data::take;
+
+std::vector<std::int64_t> integers(const Tensor& tensor) {
+  View<const std::int64_t> view = tensor.data<std::int64_t>();
+  return {view.begin(), view.end()};
+}
+// The labels of all elements of a pass, one behind the other.
+template <class P>
+std::vector<std::int64_t> labels(const P& pipeline) {
+  std::vector<std::int64_t> all;
+  for (auto [x, y] : pipeline)
+    for (std::int64_t label : integers(y)) all.push_back(label);
+  return all;
+}
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("pipeline_test.cpp:") != std::string::npos);
+    return error.what();
+  }
+  return "no error";
+}
+bool holds(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE(text);
+  return found;
+}
+data::Dataset numbered(std::int64_t rows) {
+  Tensor y = arange(rows);
+  return {cast(reshape(y, {rows, 1}), DType::f32) + from_list<float>({0, 0.5}), y};
+}
+std::vector<std::int64_t> counting(std::int64_t count) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < count; ++i) result.push_back(i);
+  return result;
+}
+// Those of the process; threads of libraries are among them.
+std::ptrdiff_t thread_count() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+}
+
+TEST_CASE("every row once, with its label, in an order of the generator's") {
+  Generator generator(1), same(1);
+  const auto pipeline = [](Generator& from) { return numbered(10) | shuffle(from) | batch(3, {.drop_last = true}); };
+  const auto train = pipeline(generator), again = pipeline(same);
+  CHECK(train.size() == 3);
+  std::vector<std::int64_t> first;
+  for (auto [x, y] : train) {
+    CHECK(x.shape().same(Shape::of(3, 2)));
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(x.data<float>()[2 * i] == static_cast<float>(integers(y)[i]));
+      CHECK(x.data<float>()[2 * i + 1] == static_cast<float>(integers(y)[i]) + 0.5f);
+    }
+    for (std::int64_t label : integers(y)) first.push_back(label);
+  }
+  CHECK(first.size() == 9);
+  CHECK(std::set<std::int64_t>(first.begin(), first.end()).size() == 9);
+  CHECK(labels(again) == first);
+  const std::vector<std::int64_t> second = labels(train);
+  CHECK(second != first);  // the next pass has another order
+  CHECK(labels(again) == second);
+}
+
+TEST_CASE("the last batch, views, parts and positions") {
+  std::vector<Dim> sizes;
+  for (auto [x, y] : numbered(10) | batch(4)) sizes.push_back(y.size(0));
+  CHECK(sizes.size() == 3);
+  CHECK(sizes[2].same(Dim(2)));
+  CHECK(labels(numbered(10) | batch(4)) == counting(10));
+  CHECK((numbered(3) | batch(4, {.drop_last = true})).size() == 0);
+  CHECK((numbered(3) | batch(4)).size() == 1);
+  const data::Dataset odd = {slice(numbered(10).x, 0, 1, 10, 2), slice(arange(10), 0, 1, 10, 2)};
+  CHECK(labels(odd | batch(5)) == std::vector<std::int64_t>{1, 3, 5, 7, 9});
+  CHECK(labels(numbered(10) | take(4) | batch(3)) == counting(4));
+  CHECK(labels(numbered(10) | drop(7) | batch(2)) == std::vector<std::int64_t>{7, 8, 9});
+  CHECK((numbered(10) | drop(11)).size() == 0);
+  // A run that stopped after two batches goes on behind them.
+  Generator generator(3), resumed(3);
+  const std::vector<std::int64_t> whole = labels(numbered(10) | shuffle(generator) | batch(2));
+  const std::vector<std::int64_t> rest = labels(numbered(10) | shuffle(resumed) | batch(2) | drop(2) | prefetch(2));
+  CHECK(rest == std::vector<std::int64_t>(whole.begin() + 4, whole.end()));
+}
+
+struct Nested {
+  Tensor image;
+  struct {
+    std::vector<Tensor> boxes;
+    Tensor absent;
+  } target;
+  std::string kind = "png";
+};
+
+TEST_CASE("elements of many kinds become batches") {
+  std::vector<Nested> samples;
+  for (int i = 0; i < 3; ++i) samples.push_back({full({2}, i), {{arange(3) + i, full({}, i)}, {}}});
+  for (auto& [image, target, kind] : samples | batch(3)) {
+    CHECK(image.shape().same(Shape::of(3, 2)));
+    CHECK(target.boxes[0].shape().same(Shape::of(3, 3)));
+    CHECK(integers(target.boxes[0]) == std::vector<std::int64_t>{0, 1, 2, 1, 2, 3, 2, 3, 4});
+    CHECK(target.boxes[1].shape().same(Shape::of(3)));
+    CHECK(!target.absent.defined());
+    CHECK(kind == "png");
+  }
+  for (auto [name, label] :
+       std::vector<std::pair<Tensor, std::int64_t>>{{full({2}, 1), 4}, {full({2}, 2), 5}} | batch(2)) {
+    CHECK(name.shape().same(Shape::of(2, 2)));
+    CHECK(integers(label) == std::vector<std::int64_t>{4, 5});
+  }
+  for (const Tensor& numbers : std::vector<float>{1, 2, 3} | batch(3)) CHECK(numbers.dtype() == DType::f32);
+  for (const auto& texts : std::vector<std::string>{"a", "b"} | batch(2))
+    CHECK(texts == std::vector<std::string>{"a", "b"});
+  for (const Tensor& rows : arange(6) | batch(4) | take(1)) CHECK(integers(rows) == counting(4));
+  for (const auto& [a, b] : std::tuple(arange(2), arange(2) * 2) | drop(1)) {
+    CHECK(a.shape().rank() == 0);
+    CHECK(b.item<int>() == 2);
+  }
+  std::vector<Tensor> empty_rows(2, ones({0, 3}));
+  for (const Tensor& rows : empty_rows | batch(2)) CHECK(rows.shape().same(Shape::of(2, 0, 3)));
+}
+
+TEST_CASE("neither the order nor random numbers depend on threads") {
+  const auto noisy = [](data::Dataset row, Generator& generator) {
+    return data::Dataset{row.x + normal({2}, 0, 1, generator), row.y};
+  };
+  const auto slow = [](data::Dataset row) {  // later elements are ready first
+    std::this_thread::sleep_for(std::chrono::microseconds(row.y.item<int>() % 3 ? 0 : 500));
+    return row;
+  };
+  const auto drawn = [&](auto&& workers) {
+    Generator generator(7);
+    const auto train = numbered(24) | shuffle(generator) | augment(noisy, generator) | workers | batch(5);
+    std::vector<std::vector<float>> all;
+    for (int epoch = 0; epoch < 2; ++epoch)
+      for (auto [x, y] : train) all.emplace_back(x.template data<float>().begin(), x.template data<float>().end());
+    return all;
+  };
+  const auto expected = drawn(map(slow));
+  CHECK(expected.size() == 10);
+  CHECK(expected[0] != expected[5]);
+  std::set<float> noise;  // of an element's own generator: label and noise apart
+  for (const std::vector<float>& batch : expected)
+    for (float value : batch) noise.insert(value - std::round(2 * value) / 2);
+  CHECK(noise.size() == 2 * 2 * 24);
+  for (int workers : {1, 2, 5}) CHECK(drawn(map(slow, {.workers = workers})) == expected);
+  CHECK(drawn(map(slow, {.workers = 3, .ahead = 1})) == expected);
+  CHECK(drawn(prefetch(3)) == expected);
+}
+
+TEST_CASE("a thread makes elements ahead, and no more than it may") {
+  std::atomic<int> made = 0;
+  const std::vector<std::int64_t> source = counting(20);
+  const auto pipeline = source | map([&](std::int64_t i) {
+                          ++made;
+                          return i;
+                        }) |
+                        prefetch(3);
+  std::int64_t expected = 0;
+  for (std::int64_t got : pipeline) {
+    CHECK(got == expected++);
+    const auto wanted = std::min<std::int64_t>(got + 4, 20);
+    for (int i = 0; i < 5000 && made < wanted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(made == wanted);
+  }
+  CHECK(expected == 20);
+}
+
+TEST_CASE("threads end with the loop, also where it is left early") {
+  const std::ptrdiff_t before = thread_count();
+  const std::vector<std::int64_t> source = counting(1000);
+  const auto pipeline = source | map([](std::int64_t i) { return i; }, {.workers = 4}) | batch(2) | prefetch(2);
+  for (int i = 0; i < 20; ++i) {
+    for (const Tensor& each : pipeline) {
+      CHECK(thread_count() >= before + 1);
+      CHECK(each.size(0).same(Dim(2)));
+      break;
+    }
+    CHECK(thread_count() == before);
+  }
+  try {
+    for (const Tensor& each : pipeline) {
+      CHECK(each.defined());
+      throw 1;
+    }
+  } catch (int) {
+  }
+  CHECK(thread_count() == before);
+  { const auto begun = pipeline.begin(); }  // and nothing taken
+  CHECK(thread_count() == before);
+}
+
+// What a child of the process does must end with exit status 0, within a minute.
+template <class F>
+void in_child(F f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    f();
+    _exit(1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a process may end, or fork, in the middle of a pass") {
+  const std::vector<std::int64_t> source = counting(1000);
+  const auto slow = [](std::int64_t i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return i;
+  };
+  const auto pipeline = source | map(slow, {.workers = 3});
+  auto begun = pipeline.begin();
+  CHECK(*begun == 0);
+  ++begun;
+  in_child([&] {
+    try {
+      (void)*begun;
+    } catch (const Error& error) {
+      begun = {};  // its threads are not there to be waited for
+      _exit(holds(error.what(), "the process forked") ? 0 : 2);
+    }
+  });
+#ifndef __SANITIZE_THREAD__  // which starts no threads in a child
+  in_child([&] {
+    std::int64_t got = 0;
+    for (std::int64_t each : pipeline) {
+      got += each;
+      if (each == 10) std::_Exit(got == 55 ? 0 : 2);
+    }
+  });
+#endif
+  CHECK(*begun == 1);
+}
+
+TEST_CASE("what a worker throws reaches the loop at its place") {
+  const std::vector<std::int64_t> source = counting(10);
+  const auto failing = [](std::int64_t i) {
+    if (i == 5) throw std::runtime_error("element 5 is broken");
+    return i;
+  };
+  const auto check = [](const auto& pipeline) {
+    std::int64_t got = 0;
+    std::string text;
+    try {
+      for (std::int64_t each : pipeline) got += each == got;
+    } catch (const std::runtime_error& error) {
+      text = error.what();
+    }
+    CHECK(got == 5);
+    CHECK(text == "element 5 is broken");
+  };
+  check(source | map(failing));
+  check(source | map(failing, {.workers = 3}));
+  check(source | map(failing) | prefetch(4));
+  check(source | map(failing, {.workers = 3}) | prefetch(2) | map([](std::int64_t i) { return i; }));
+}
+
+TEST_CASE("a pipeline is a range of the standard library and of range-v3") {
+  const std::vector<std::int64_t> source = counting(6);
+  const auto pipeline = source | map([](std::int64_t i) { return i * i; }) | prefetch(2);
+  static_assert(std::ranges::input_range<decltype(pipeline)>);
+  static_assert(ranges::input_range<decltype(pipeline)>);
+  std::vector<std::int64_t> squares;
+  for (std::int64_t each : pipeline | ranges::views::take(3)) squares.push_back(each);
+  CHECK(squares == std::vector<std::int64_t>{0, 1, 4});
+  std::int64_t sum = 0;
+  for (std::int64_t each : pipeline | ranges::views::transform([](std::int64_t i) { return i + 1; })) sum += each;
+  CHECK(sum == 61);
+  // And one of theirs with random access is a source.
+  const auto doubled = source | ranges::views::transform([](std::int64_t i) { return 2 * i; });
+  for (const Tensor& all : doubled | batch(6)) CHECK(integers(all) == std::vector<std::int64_t>{0, 2, 4, 6, 8, 10});
+}
+
+TEST_CASE("to(device) leaves on the host what is there") {
+  for (auto [x, y] : numbered(4) | batch(2) | data::to(Device::cpu()) | prefetch(1)) CHECK(y.device() == Device::cpu());
+}
+
+TEST_CASE("what does not fit is refused") {
+  const data::Dataset dataset = numbered(4);
+  const auto lengths = [&] { (void)(data::Dataset{dataset.x, arange(5)} | batch(2)); };
+  CHECK(holds(error_of(lengths), "the numbers of rows differ: f32[4,2] and i64[5]"));
+  CHECK(holds(error_of([&] { (void)(data::Dataset{dataset.x, full({}, 1)} | batch(2)); }), "a 0-d tensor has no rows"));
+  CHECK(holds(error_of([&] { (void)(data::Dataset() | batch(2)); }), "holds no tensor"));
+  CHECK(holds(error_of([&] { (void)(ones({0, 2}) | batch(2)); }), "the source has no elements"));
+  CHECK(holds(error_of([&] { (void)(std::vector<float>() | batch(2)); }), "the source has no elements"));
+  CHECK(holds(error_of([&] { (void)(dataset | batch(0)); }), "[batch] the size of a batch is 0"));
+  CHECK(holds(error_of([&] { (void)(dataset | prefetch(0)); }), "[prefetch] the count is 0"));
+  const auto workers = [&] { (void)(dataset | map([](data::Dataset row) { return row; }, {.workers = 0})); };
+  CHECK(holds(error_of(workers), "[map] workers is 0"));
+  const std::vector<Nested> ragged = {{ones({2}), {}}, {ones({3}), {}}};
+  const auto shapes = [&] {
+    for (const Nested& each : ragged | batch(2)) CHECK(each.image.defined());
+  };
+  CHECK(
+      holds(error_of(shapes), "[batch] elements of a batch differ at image: f32[2] in element 0, f32[3] in element 1"));
+  const std::vector<Nested> kinds = {{ones({2}), {}, "png"}, {ones({2}), {}, "jpg"}};
+  const auto texts = [&] {
+    for (const Nested& each : kinds | batch(2)) CHECK(each.image.defined());
+  };
+  CHECK(holds(error_of(texts), "differ at kind"));
+}
+
+}  // namespace
+}  // namespace weft
