@@ -1,0 +1,118 @@
+// Attention and what it is told of positions. Queries, keys and values are [..., heads, length, depth].
+#pragma once
+#include "weft/nn.hpp"
+
+namespace weft::nn {
+
+// ---- scaled dot products --------------------------------------------------------------------------------------------
+
+struct AttentionOptions {
+  // bool: which keys each query sees; or a floating number for each pair, added to its score. Broadcasts to [...,
+  // heads, L, S]. A query that sees nothing (false, or -inf, everywhere) gets zeros.
+  Tensor attn_mask = {};
+  double dropout_p = 0;            // of the weights; a draw of the generator where it is not 0
+  bool is_causal = false;          // query i sees keys 0 ... i. Not beside a mask
+  double scale = 0;                // of the scores; 0: 1 / sqrt(depth)
+  bool enable_gqa = false;         // queries may have a multiple of the keys' heads; neighbours share one
+  Generator* generator = nullptr;  // null: the default one
+};
+// softmax(query key^T * scale) value (Vaswani and others 2017): query [..., H, L, E], key [..., G, S, E], value
+// [..., G, S, F] to [..., H, L, F]; axes before the last two broadcast, but G is H, or a divisor of it with enable_gqa.
+// Of one floating dtype; scores of f16 and bf16 are normalized in f32. Throws Error on other shapes and dtypes.
+Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options = {});
+
+// ---- positions
+// --------------------------------------------------------------------------------------------------------
+
+// Rotates pairs of the elements of x [..., L, dim] by angles that grow with the position: pair i of the token at
+// position p by p * base^(-2i/dim) (Su and others 2021). `offset` is the position of the first token, an Index of a
+// cache, say. Pairs are element i and element i + dim/2, or with `interleaved` elements 2i and 2i + 1.
+struct RotaryEmbedding {
+  explicit RotaryEmbedding(std::int64_t dim, double base = 10000, bool interleaved = false, Loc loc = Loc::current());
+  Tensor operator()(At x, At offset = 0) const;
+
+  std::int64_t dim;
+  double base;
+  bool interleaved;
+  WEFT_MEMBERS(dim, base, interleaved)
+};
+
+// f32 [length, dim]: sin and cos of p * base^(-2i/dim) for position p at columns 2i and 2i + 1 (Vaswani and others
+// 2017). dim is even.
+Tensor sinusoidal_positions(Dim length, std::int64_t dim, double base = 10000, Device device = {},
+                            Loc loc = Loc::current());
+
+// A mask of biases, f32 [heads, L, S]: -slope_h * |p - q| for the key at p and the query at q, the last query being at
+// the last key; slopes fall from 1/2 to 1/256 in equal ratios, those of other counts than powers of two as in the
+// source (Press and others 2022).
+Tensor alibi_bias(std::int64_t heads, Dim queries, Dim keys, Device device = {}, Loc loc = Loc::current());
+
+// A mask of learned biases, [heads, L, S], one for a head and a bucket of distances: near ones have their own, far ones
+// share, logarithmically up to max_distance (Raffel and others 2020). Drawn from a normal of mean 0 and deviation 1.
+struct RelativePositionBias {
+  explicit RelativePositionBias(std::int64_t heads, bool bidirectional = true, std::int64_t num_buckets = 32,
+                                std::int64_t max_distance = 128, Options options = {}, Loc loc = Loc::current());
+  // The first query is at `offset`, the first key at 0.
+  Tensor operator()(Dim queries, Dim keys, At offset = 0) const;
+  void initialize(Generator& generator);
+
+  Param weight;  // [num_buckets, heads]
+  bool bidirectional;
+  std::int64_t max_distance;
+  WEFT_MEMBERS(weight, bidirectional, max_distance)
+};
+
+// Keys and values of the tokens so far, [N, heads, capacity, depth], for a step that adds some: in a compiled function
+// that takes it by reference no more is written than what is new, and another position is no new compilation.
+struct KeyValueCache {
+  KeyValueCache(std::int64_t batch, std::int64_t heads, std::int64_t capacity, std::int64_t depth, Options options = {},
+                Loc loc = Loc::current());
+  // Those of the tokens at `position` and behind it. Stops the call where they do not fit.
+  void update(At key, At value, const Index& position);
+  // bool [length, capacity]: what the queries from `position` on see: all tokens up to themselves.
+  Tensor mask(Dim length, const Index& position, Loc loc = Loc::current()) const;
+
+  Buffer keys, values;
+  WEFT_MEMBERS(keys, values)
+};
+
+// ---- multi-head attention
+// ---------------------------------------------------------------------------------------------
+
+struct MultiheadAttentionOptions {
+  double dropout = 0;
+  bool bias = true;
+  std::int64_t kdim = 0, vdim = 0;  // features of key and value; 0: embed_dim
+  bool batch_first = false;         // [N, L, E] in the place of [L, N, E]
+  Options options = {};
+};
+struct AttentionMasks {
+  Tensor key_padding_mask = {};  // [N, S]: bool, true for keys that nobody sees; or numbers that are added
+  Tensor attn_mask = {};   // [L, S] or [N * heads, L, S]: bool, true for keys that the query does not see; or numbers
+  bool is_causal = false;  // query i sees keys 0 ... i, besides the masks
+};
+struct MultiheadResult {
+  Tensor output;   // as the query
+  Tensor weights;  // [N, heads, L, S]; computed where it is used
+};
+// Projections of queries, keys and values, attention of `num_heads` heads, and a projection of the result, with the
+// parameters and initial values of PyTorch's. Inputs [L, N, E] and [S, N, E], or [L, E] of no batch.
+struct MultiheadAttention {
+  MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, MultiheadAttentionOptions options = {},
+                     Loc loc = Loc::current());
+  MultiheadResult operator()(At query, At key, At value, const AttentionMasks& masks = {}) const;
+  void initialize(Generator& generator);
+
+  Param in_proj_weight;                               // [3 E, E], where kdim and vdim are E
+  Param q_proj_weight, k_proj_weight, v_proj_weight;  // else [E, E], [E, kdim], [E, vdim]
+  Param in_proj_bias;                                 // [3 E]; undefined and frozen where there is none
+  Linear out_proj;
+  std::int64_t num_heads;
+  double dropout;
+  bool batch_first;
+  bool training = true;
+  WEFT_MEMBERS(in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias, out_proj, num_heads, dropout,
+               batch_first, training)
+};
+
+}  // namespace weft::nn

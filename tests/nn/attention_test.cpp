@@ -1,0 +1,229 @@
+// Attention against PyTorch's, and tables of positions against loops: results and all gradients, compiled and eager.
+#include "weft/nn/attention.hpp"
+#include "tests/loops/support.hpp"
+#include "tests/record/refused.hpp"
+
+using namespace weft;
+using weft::test::refused;
+
+namespace {
+
+const std::vector<double> golden[] = {
+#include "tests/nn/attention_golden.inc"
+};
+
+Tensor wave(const Sizes& sizes, int seed) {
+  std::int64_t count = 1;
+  for (const Dim size : sizes.shape()) count *= static_cast<std::int64_t>(size);
+  return reshape(sin(cast(arange(count), DType::f64) * 0.7 + seed) * 0.6, sizes);
+}
+
+void check_numbers(std::size_t number, const std::vector<Tensor>& values, double tolerance = 1e-9) {
+  std::vector<double> numbers;
+  for (const Tensor& value : values) {
+    const Tensor wide = cast(value, DType::f64);
+    for (const double each : wide.data<double>()) numbers.push_back(each);
+  }
+  REQUIRE(numbers.size() == golden[number].size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    CAPTURE(i);
+    CHECK(numbers[i] == doctest::Approx(golden[number][i]).epsilon(tolerance));
+  }
+}
+
+// f(inputs) gives results: those, and the gradients of their sum with other waves, against a line of the golden file.
+template <class F>
+void check(std::size_t number, const std::vector<Tensor>& inputs, F f) {
+  CAPTURE(number);
+  const auto both = [](const std::vector<Tensor>& inputs, const F& f) {
+    std::vector<Tensor> values = f(inputs);
+    const std::vector<Tensor> gradients = grad(
+        [&](const std::vector<Tensor>& inputs) {
+          const std::vector<Tensor> values = f(inputs);
+          Tensor loss = full({}, 0, {DType::f64});
+          for (std::size_t i = 0; i < values.size(); ++i)
+            loss = loss + sum(values[i] * wave(values[i].shape(), 50 + static_cast<int>(i)));
+          return loss;
+        },
+        inputs);
+    values.insert(values.end(), gradients.begin(), gradients.end());
+    return values;
+  };
+  check_numbers(number, both(inputs, f));
+  for (const bool dynamic : {false, true}) {
+    CompileOptions options{.on_compile_error = OnFailure::raise};
+    if (dynamic) options.dynamic = true;
+    check_numbers(number, compile(both, options)(inputs, f));
+  }
+}
+
+Tensor some_masked(std::int64_t rows, std::int64_t columns, std::int64_t every) {
+  const Tensor mask = remainder(reshape(arange(rows * columns), {rows, columns}), every) != 0;
+  return mask & (unsqueeze(arange(rows), 1) != 0);
+}
+
+struct DotProducts {
+  Tensor mask;
+  bool is_causal = false;
+  double scale = 0;
+  bool enable_gqa = false;
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    return {nn::scaled_dot_product_attention(inputs[0], inputs[1], inputs[2],
+                                             {.attn_mask = inputs.size() > 3 ? inputs[3] : mask,
+                                              .is_causal = is_causal,
+                                              .scale = scale,
+                                              .enable_gqa = enable_gqa})};
+  }
+};
+
+void check_dot_products(std::size_t number, std::initializer_list<Sizes> shapes, DotProducts f = {}) {
+  std::vector<Tensor> inputs;
+  for (const Sizes& shape : shapes) inputs.push_back(wave(shape, 30 + static_cast<int>(inputs.size())));
+  check(number, inputs, f);
+}
+
+struct Multihead {
+  nn::MultiheadAttention layer;
+  Tensor key_padding_mask, attn_mask;
+  bool is_causal = false;
+  std::int64_t count = 1;  // of inputs; one is query, keys and values
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    Multihead moved = *this;
+    auto next = static_cast<std::size_t>(count);
+    for (auto& parameter : nn::parameters(moved.layer)) parameter.value.tensor() = inputs[next++];
+    const std::size_t key = count == 3 ? 1 : 0, value = count == 3 ? 2 : 0;
+    const nn::MultiheadResult result =
+        moved.layer(inputs[0], inputs[key], inputs[value],
+                    {.key_padding_mask = key_padding_mask, .attn_mask = attn_mask, .is_causal = is_causal});
+    return {result.output, result.weights};
+  }
+};
+
+void check_multihead(std::size_t number, std::initializer_list<Sizes> shapes, Multihead f) {
+  std::vector<Tensor> inputs;
+  for (const Sizes& shape : shapes) inputs.push_back(wave(shape, 30 + static_cast<int>(inputs.size())));
+  f.count = static_cast<std::int64_t>(inputs.size());
+  int seed = 0;
+  for (const auto& parameter : nn::parameters(f.layer)) inputs.push_back(wave(parameter.value->shape(), seed++));
+  check(number, inputs, f);
+}
+
+}  // namespace
+
+TEST_CASE("scaled_dot_product_attention gives PyTorch's results and gradients") {
+  check_dot_products(0, {{2, 3, 4, 5}, {2, 3, 6, 5}, {2, 3, 6, 2}});
+  check_dot_products(1, {{2, 3, 5, 4}, {2, 3, 5, 4}, {2, 3, 5, 4}}, {.mask = {}, .is_causal = true});
+  check_dot_products(2, {{2, 2, 4, 3}, {2, 2, 5, 3}, {2, 2, 5, 3}}, {.mask = some_masked(4, 5, 3)});
+  std::vector<Tensor> masked{wave({2, 2, 4, 3}, 30), wave({2, 2, 5, 3}, 31), wave({2, 2, 5, 3}, 32),
+                             wave({2, 1, 4, 5}, 33)};
+  check(3, masked, DotProducts{.mask = {}, .scale = 0.3});
+  check_dot_products(4, {{2, 4, 3, 2}, {2, 2, 5, 2}, {2, 2, 5, 2}}, {.mask = {}, .enable_gqa = true});
+  check_dot_products(5, {{2, 6, 4, 2}, {2, 3, 4, 2}, {2, 3, 4, 2}},
+                     {.mask = {}, .is_causal = true, .enable_gqa = true});
+  check_dot_products(6, {{3, 1, 4, 2}, {2, 5, 2}, {1, 2, 5, 3}});
+  check_dot_products(7, {{4, 2}, {3, 2}, {3, 2}});
+}
+
+TEST_CASE("attention over 16-bit floats normalizes in f32; dropout draws; what does not fit is refused") {
+  const Tensor q = wave({2, 8, 4}, 1), k = wave({2, 9, 4}, 2), v = wave({2, 9, 4}, 3);
+  const Tensor expected = nn::scaled_dot_product_attention(q, k, v);
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor found = nn::scaled_dot_product_attention(cast(q, dtype), cast(k, dtype), cast(v, dtype));
+    CHECK(found.dtype() == dtype);
+    loops_test::check_close(cast(found, DType::f64), expected, 0.01);
+  }
+  Generator one(3), same(3);
+  const Tensor kept = nn::scaled_dot_product_attention(q, k, v, {.dropout_p = 0.5, .generator = &one});
+  loops_test::check_close(nn::scaled_dot_product_attention(q, k, v, {.dropout_p = 0.5, .generator = &same}), kept, 0);
+  CHECK(max(abs(kept - expected)).item() > 0.01);
+  refused([&] { nn::scaled_dot_product_attention(q, k, cast(v, DType::f32)); }, "of one floating dtype");
+  refused([&] { nn::scaled_dot_product_attention(q, wave({2, 9, 3}, 1), v); }, "takes a query [..., heads, L, E]");
+  refused([&] { nn::scaled_dot_product_attention(q, k, v, {.attn_mask = arange(9)}); },
+          "a mask must be bool or floating");
+  refused([&] { nn::scaled_dot_product_attention(q, k, v, {.attn_mask = q, .is_causal = true}); }, "not both");
+  refused([&] { nn::scaled_dot_product_attention(q, k, v, {.dropout_p = 1}); }, "must be in [0, 1), it is 1");
+  refused([&] { nn::scaled_dot_product_attention(wave({3, 8, 4}, 1), k, v, {.enable_gqa = true}); }, "takes a query");
+}
+
+TEST_CASE("MultiheadAttention gives PyTorch's results, weights and gradients") {
+  const nn::MultiheadAttentionOptions wide{.options = {DType::f64}};
+  constexpr std::int64_t L = 3, S = 4, N = 2, E = 6, H = 2;
+  const Tensor unseen = ~(remainder(reshape(arange(L * S), {L, S}), 5) != 0) & (unsqueeze(arange(L), 1) != 0);
+  check_multihead(8, {{L, N, E}, {S, N, E}, {S, N, E}}, {nn::MultiheadAttention(E, H, wide), {}, unseen});
+  nn::MultiheadAttentionOptions other{
+      .bias = false, .kdim = 5, .vdim = 3, .batch_first = true, .options = {DType::f64}};
+  check_multihead(9, {{N, L, E}, {N, S, 5}, {N, S, 3}}, {nn::MultiheadAttention(E, H, other), {}, {}});
+  nn::MultiheadAttentionOptions batch_first{.batch_first = true, .options = {DType::f64}};
+  const Tensor padding = cast(from_list({{0, 1, 0}, {0, 0, 1}}), DType::boolean);
+  check_multihead(10, {{N, L, E}}, {nn::MultiheadAttention(E, H, batch_first), padding, wave({N * H, L, L}, 7)});
+  check_multihead(11, {{L, E}}, {nn::MultiheadAttention(E, H, wide), {}, {}, true});
+}
+
+TEST_CASE("MultiheadAttention: initial values, modes, and what is refused") {
+  nn::MultiheadAttention layer(8, 2, {.dropout = 0.5});
+  CHECK(max(abs(layer.in_proj_bias)).item() == 0);
+  CHECK(max(abs(layer.out_proj.bias)).item() == 0);
+  CHECK(max(abs(layer.in_proj_weight)).item() <= std::sqrt(6.0 / 32));
+  const Tensor x = cast(wave({5, 3, 8}, 1), DType::f32);
+  CHECK(max(abs(layer(x, x, x).output - layer(x, x, x).output)).item() > 0);
+  layer.training = false;
+  CHECK(max(abs(layer(x, x, x).output - layer(x, x, x).output)).item() == 0);
+  refused([] { nn::MultiheadAttention(8, 3); }, "8 features do not divide into 3 heads");
+  refused([&] { layer(ones({5, 3, 7}), x, x); }, "takes 8 features");
+  refused([&] { layer(ones({5}), x, x); }, "of 2 or 3 axes");
+}
+
+TEST_CASE("rotary and sinusoidal positions, ALiBi and relative biases follow their definitions") {
+  struct Rotation {
+    std::int64_t offset;
+    double base;
+    bool interleaved;
+    std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+      return {nn::RotaryEmbedding(6, base, interleaved)(inputs[0], offset)};
+    }
+  };
+  check(12, {wave({2, 3, 6}, 30)}, Rotation{0, 10000, false});
+  check(13, {wave({2, 3, 6}, 30)}, Rotation{3, 100, true});
+  check(14, {wave({2, 3, 6}, 30)}, Rotation{7, 10000, true});
+  check_numbers(15, {nn::sinusoidal_positions(5, 4)}, 1e-6);
+  check_numbers(16, {nn::alibi_bias(4, 3, 3)}, 1e-6);
+  check_numbers(17, {nn::alibi_bias(6, 2, 4)}, 1e-6);
+  check_numbers(18, {nn::alibi_bias(1, 1, 5)}, 1e-6);
+  struct Bias {
+    nn::RelativePositionBias bias;
+    std::int64_t offset;
+    std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+      Bias moved = *this;
+      moved.bias.weight.tensor() = inputs[0];
+      return {moved.bias(3, 50, offset)};
+    }
+  };
+  const Options wide{DType::f64};
+  check(19, {wave({8, 2}, 1)}, Bias{nn::RelativePositionBias(2, true, 8, 20, wide), 0});
+  check(20, {wave({8, 2}, 1)}, Bias{nn::RelativePositionBias(2, false, 8, 20, wide), 2});
+  check(21, {wave({32, 2}, 1)}, Bias{nn::RelativePositionBias(2, true, 32, 128, wide), 40});
+  refused([] { nn::RotaryEmbedding(5); }, "the width must be even, it is 5");
+  refused([] { nn::RotaryEmbedding(4)(ones({2, 6})); }, "takes a floating tensor [..., L, 4]");
+  refused([] { nn::alibi_bias(0, 2, 2); }, "there must be a head");
+  refused([] { nn::RelativePositionBias(2, true, 2); }, "needs a head, buckets");
+}
+
+TEST_CASE(
+    "a cache of keys and values: one compilation for all positions, and what is seen is what a whole text gives") {
+  constexpr std::int64_t length = 6, heads = 2, depth = 4;
+  const Tensor q = wave({1, heads, length, depth}, 1), k = wave({1, heads, length, depth}, 2),
+               v = wave({1, heads, length, depth}, 3);
+  const nn::RotaryEmbedding rotate(depth);
+  const Tensor whole = nn::scaled_dot_product_attention(rotate(q), rotate(k), v, {.is_causal = true});
+  auto step = compile([](nn::KeyValueCache& cache, const nn::RotaryEmbedding& rotate, const Tensor& q, const Tensor& k,
+                         const Tensor& v, const Index& at) {
+    cache.update(rotate(k, at), v, at);
+    return nn::scaled_dot_product_attention(rotate(q, at), cache.keys, cache.values, {.attn_mask = cache.mask(1, at)});
+  });
+  nn::KeyValueCache cache(1, heads, 8, depth, {DType::f64});
+  for (std::int64_t t = 0; t < length; ++t) {
+    const auto at = [t](const Tensor& x) { return narrow(x, 2, t, 1); };
+    loops_test::check_close(step(cache, rotate, at(q), at(k), at(v), t), at(whole));
+  }
+  CHECK(specialization_count(step) == 1);
+}
