@@ -83,3 +83,18 @@ case("cosine_similarity 3", [(4,), (4,)], only(lambda a, b: F.cosine_similarity(
 case("pairwise_distance 1", [(3, 4), (3, 4)], only(F.pairwise_distance))
 case("pairwise_distance 2", [(3, 4), (4,)], only(lambda a, b: F.pairwise_distance(a, b, p=1, keepdim=True)))
 case("pairwise_distance 3", [(2, 3, 4), (2, 3, 4)], only(lambda a, b: F.pairwise_distance(a, b, p=3, eps=1e-3)))
+
+# ---- embeddings
+index = torch.tensor([[0, 3, 1], [4, 0, 3]])
+flat = torch.tensor([0, 3, 1, 4, 0, 3, 2])
+offsets = torch.tensor([0, 2, 2, 5])
+case("embedding 1", [], lambda m, x: [m(index)], nn.Embedding(5, 3))
+case("embedding 2", [], lambda m, x: [m(index)], nn.Embedding(5, 3, padding_idx=3))
+case("embedding 3", [], lambda m, x: [m(flat)], nn.Embedding(5, 2, padding_idx=-1))
+for number, mode in enumerate(["mean", "sum", "max"]):
+    case(f"embedding_bag {mode} 1", [], lambda m, x: [m(index)], nn.EmbeddingBag(5, 3, mode=mode))
+    case(f"embedding_bag {mode} 2", [], lambda m, x: [m(flat, offsets)], nn.EmbeddingBag(5, 3, mode=mode))
+    case(f"embedding_bag {mode} 3", [], lambda m, x: [m(flat, offsets)], nn.EmbeddingBag(5, 3, mode=mode, padding_idx=0))
+case("embedding_bag weighted 1", [(2, 3)], lambda m, x: [m(index, per_sample_weights=x[0])], nn.EmbeddingBag(5, 3, mode="sum"))
+case("embedding_bag weighted 2", [(7,)], lambda m, x: [m(flat, torch.tensor([0, 2, 2, 5, 7]), x[0])],
+     nn.EmbeddingBag(5, 3, mode="sum", include_last_offset=True))
