@@ -54,7 +54,6 @@ TEST_CASE("one compilation of bags for any number of indices and bags") {
   for (const int count : {7, 9, 12}) {
     const Tensor index = arange(count) % 5, offsets = arange(0, count, 3);
     const Tensor rows = gather(bag.weight, index);
-    Tensor expected = rows;
     std::vector<Tensor> means;
     for (int at = 0; at < count; at += 3) means.push_back(mean(slice(rows, 0, at, std::min(at + 3, count)), 0));
     CHECK(max(abs(run(bag, index, offsets) - stack(means))).item() < 1e-12);

@@ -98,3 +98,30 @@ for number, mode in enumerate(["mean", "sum", "max"]):
 case("embedding_bag weighted 1", [(2, 3)], lambda m, x: [m(index, per_sample_weights=x[0])], nn.EmbeddingBag(5, 3, mode="sum"))
 case("embedding_bag weighted 2", [(7,)], lambda m, x: [m(flat, torch.tensor([0, 2, 2, 5, 7]), x[0])],
      nn.EmbeddingBag(5, 3, mode="sum", include_last_offset=True))
+
+# ---- transformers, bilinear forms, gates
+width = dict(dim_feedforward=6, dropout=0.0)
+unseen = torch.ones(3, 3, dtype=torch.bool).triu(1)
+padding = torch.tensor([[False, False, True], [False, True, True]])
+case("encoder_layer 1", [(3, 2, 4)], layer, nn.TransformerEncoderLayer(4, 2, **width))
+case("encoder_layer 2", [(2, 3, 4)], lambda m, x: [m(x[0], src_mask=unseen, src_key_padding_mask=padding)],
+     nn.TransformerEncoderLayer(4, 2, **width, activation="gelu", norm_first=True, batch_first=True))
+case("encoder_layer 3", [(3, 4)], layer, nn.TransformerEncoderLayer(4, 1, **width, bias=False, layer_norm_eps=1e-3))
+case("decoder_layer 1", [(3, 2, 4), (5, 2, 4)], layer, nn.TransformerDecoderLayer(4, 2, **width))
+case("decoder_layer 2", [(2, 3, 4), (2, 3, 4)], lambda m, x: [m(*x, tgt_mask=unseen, memory_key_padding_mask=padding)],
+     nn.TransformerDecoderLayer(4, 2, **width, activation="gelu", norm_first=True, batch_first=True))
+case("decoder_layer 3", [(3, 4), (5, 4)], layer, nn.TransformerDecoderLayer(4, 1, **width, bias=False))
+encoder_layer = nn.TransformerEncoderLayer(4, 2, **width, batch_first=True)
+case("encoder 1", [(2, 3, 4)], layer, nn.TransformerEncoder(encoder_layer, 2, enable_nested_tensor=False))
+decoder_layer = nn.TransformerDecoderLayer(4, 2, **width)
+case("decoder 1", [(3, 2, 4), (5, 2, 4)], layer, nn.TransformerDecoder(decoder_layer, 2, nn.LayerNorm(4)))
+for number, options in enumerate([dict(), dict(batch_first=True, norm_first=True), dict(activation="gelu", bias=False)]):
+    model = nn.Transformer(4, 2, 1, 2, **width, **options)
+    case(f"transformer {number + 1}", [(5, 5, 4), (5, 5, 4)], lambda m, x: [m(*x, tgt_is_causal=True, tgt_mask=torch.ones(5, 5, dtype=torch.bool).triu(1))], model)
+case("bilinear 1", [(3, 4), (3, 2)], layer, nn.Bilinear(4, 2, 3))
+case("bilinear 2", [(2, 3, 2), (2, 3, 4)], layer, nn.Bilinear(2, 4, 2, bias=False))
+case("bilinear 3", [(4,), (2,)], layer, nn.Bilinear(4, 2, 3))
+case("glu 1", [(3, 4)], layer, nn.GLU())
+case("glu 2", [(4, 3)], layer, nn.GLU(0))
+case("glu 3", [(2, 6, 2)], layer, nn.GLU(1))
+case("sequential 1", [(3, 4)], layer, nn.Sequential(nn.Linear(4, 6), nn.PReLU(), nn.Unflatten(1, (2, 3)), nn.Flatten(), nn.Linear(6, 2), nn.Softmax(-1)))
