@@ -107,7 +107,8 @@ Tensor embedding_bag(At given, At weight, const BagOptions& options) {
   if ((!cut && type.shape.rank() != 2) || cut != options.offsets.defined())
     fail(bag_name, loc, "takes indices [bags, n], or a vector of indices and offsets: ", to_string(type),
          options.offsets.defined() ? " and offsets " + to_string(type_of(options.offsets)) : "");
-  Bags bags{gather(table, index), {}, {}, type.shape[0]};
+  const DType wide = computed_in(row.dtype);  // sums and counts are not rounded to 16 bits on the way
+  Bags bags{cast(gather(table, index), wide), {}, {}, type.shape[0]};
   if (options.per_sample_weights.defined()) {
     const Tensor factors = resolve(At(options.per_sample_weights, loc), bag_name);
     if (options.mode != BagMode::sum || !(type_of(factors).shape == type.shape) || type_of(factors).dtype != row.dtype)
@@ -130,12 +131,12 @@ Tensor embedding_bag(At given, At weight, const BagOptions& options) {
     return zeros({bags.count, row.shape[1]}, {row.dtype, row.device}, loc);
   if (options.mode == BagMode::sum) {
     if (padding.defined()) bags.rows = where(unsqueeze(padding, -1), 0, bags.rows);
-    return bags.sums(bags.rows);
+    return cast(bags.sums(bags.rows), row.dtype);
   }
-  const Tensor number = bags.sums(cast(unsqueeze(bags.counts, -1), row.dtype));  // [bags, 1]
-  if (options.mode == BagMode::max) return where(number > 0, bags.greatest(), 0);
+  const Tensor number = bags.sums(cast(unsqueeze(bags.counts, -1), wide));  // [bags, 1]
+  if (options.mode == BagMode::max) return cast(where(number > 0, bags.greatest(), 0), row.dtype);
   if (padding.defined()) bags.rows = where(unsqueeze(padding, -1), 0, bags.rows);
-  return bags.sums(bags.rows) / maximum(number, 1);
+  return cast(bags.sums(bags.rows) / maximum(number, 1), row.dtype);
 }
 
 EmbeddingBag::EmbeddingBag(std::int64_t rows, std::int64_t columns, EmbeddingBagOptions options, Loc loc)

@@ -61,6 +61,17 @@ TEST_CASE("one compilation of bags for any number of indices and bags") {
   CHECK(specialization_count(run) <= 2);
 }
 
+TEST_CASE("bags of 16 bits are computed in f32 and rounded once") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const nn::BagMode mode : {nn::BagMode::mean, nn::BagMode::sum, nn::BagMode::max}) {
+      const Tensor table = cast(wave({5, 3}, 1), dtype), index = arange(603) % 5, cut = arange(0, 603, 301);
+      const nn::BagOptions options{.offsets = cut, .mode = mode};
+      const Tensor exact = nn::embedding_bag(index, cast(table, DType::f32), options);
+      CHECK(all(nn::embedding_bag(index, table, options) == cast(exact, dtype)).item<bool>());
+    }
+  }
+}
+
 TEST_CASE("embeddings: initial values and what is refused") {
   nn::Embedding table(4, 3, {.padding_idx = -2});
   CHECK(max(abs(table.weight.tensor()[2])).item() == 0);
