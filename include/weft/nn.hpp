@@ -5,6 +5,7 @@
 
 #include "weft/convolution.hpp"
 #include "weft/nn/losses.hpp"
+#include "weft/nn/normalization.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
 #include "weft/tree.hpp"
@@ -27,7 +28,9 @@ Tensor xavier_normal(Sizes sizes, Generator& generator = default_generator(), do
 
 // ---- layers --------------------------------------------------------------------------------------------------------
 
-// y = x W^T + b over the last axis: x [..., in] to y [..., out]. Both start uniform within 1 / sqrt(in), as in PyTorch.
+// y = x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] or undefined, to y [..., out].
+Tensor linear(At x, const Tensor& weight, const Tensor& bias = {});
+// The same; both start uniform within 1 / sqrt(in), as in PyTorch.
 struct Linear {
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true, Options options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -37,10 +40,6 @@ struct Linear {
   Param bias;    // [out]; undefined and frozen where there is none
   WEFT_MEMBERS(weight, bias)
 };
-
-// Over the last axis: (x - mean) / sqrt(variance + eps) * weight + bias, of the variance without a correction. x [...,
-// n], weight and bias [n]. f16 and bf16 are computed in f32 and rounded once (Ba and others 2016).
-Tensor layer_norm(At x, At weight, At bias, double eps = 1e-5);
 
 using weft::celu;
 using weft::elu;
@@ -137,6 +136,22 @@ void freeze(M& model, const char* pattern, bool frozen = true, Loc loc = Loc::cu
     p.frozen = frozen;
   });
   if (!found) detail::refuse_pattern(pattern, loc);
+}
+
+// Says whether a model is in training: sets every part's `bool training`, of layers and of a user's own structs. It is
+// a guarded number of a call, so a compiled function is compiled once for each of the two modes.
+template <class M>
+void train(M& model, bool on = true) {
+  (void)weft::detail::check_model<M>();
+  auto visit = [on]<class T>(const weft::detail::Path&, T& part) {
+    if constexpr (requires { requires std::is_same_v<decltype(part.training), bool>; }) part.training = on;
+    return false;
+  };
+  weft::detail::walk(visit, {}, model);
+}
+template <class M>
+void eval(M& model) {
+  train(model, false);
 }
 
 // Draws initial values anew: every part that has initialize(Generator&) gets a generator of its path, so a layer's

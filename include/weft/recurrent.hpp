@@ -11,6 +11,7 @@ struct RecurrentOptions {
   bool batch_first = false;    // input and output are [N, L, ...] in the place of [L, N, ...]
   bool bidirectional = false;  // a second set of weights runs from the last step to the first
   Options options = {};
+  double dropout = 0;  // in training, of what a layer gives to the next; draws of the default generator
 };
 
 // One direction of one layer. `gates` * hidden rows: a block of hidden rows for each gate.
@@ -29,8 +30,10 @@ struct Recurrent {
             const RecurrentOptions& options, Loc loc);
 
   std::vector<RecurrentWeights> weights;
+  double dropout;
   bool batch_first, bidirectional;
-  WEFT_MEMBERS(weights, batch_first, bidirectional)
+  bool training = true;
+  WEFT_MEMBERS(weights, dropout, batch_first, bidirectional, training)
 };
 
 // output [L, N, D * hidden]: of the last layer, all steps, both directions side by side; h_n [num_layers * D, N,

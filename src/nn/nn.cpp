@@ -73,44 +73,24 @@ void Linear::initialize(Generator& generator) {
   if (bias.tensor().defined()) bias.tensor() = uniform({type.shape[0]}, -bound, bound, generator, options);
 }
 
-Tensor Linear::operator()(At x) const {
+Tensor Linear::operator()(At x) const { return linear(x, weight, bias); }
+
+Tensor linear(At x, const Tensor& weight, const Tensor& bias) {
   LooseComposite call("linear", x.loc);
   Tensor value = resolve(x, "linear");
-  const Type type = type_of(value), weights = type_of(weight.tensor());
+  const Type type = type_of(value), weights = type_of(resolve(At(weight, call.loc()), "linear"));
+  if (weights.shape.rank() != 2) fail("linear", call.loc(), "takes a weight [out, in], it is ", to_string(weights));
   if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))
     fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ",
          to_string(type));
   // All leading axes are rows of one product: so are those of the gradients.
   bool batched = type.shape.rank() > 2;
   Tensor y = matmul(batched ? flatten(value, 0, -2) : value, transpose(weight));
-  if (bias.tensor().defined()) y = y + bias;
+  if (bias.defined()) y = y + bias;
   if (!batched) return y;
   Shape shape = type.shape;
   shape[shape.rank() - 1] = weights.shape[0];
   return reshape(y, shape);
-}
-
-Tensor layer_norm(At x, At weight, At bias, double eps) {
-  Operation call("layer_norm", x.loc);
-  Tensor value = resolve(x, "layer_norm"), scale = resolve(weight, "layer_norm"), shift = resolve(bias, "layer_norm");
-  const Type type = type_of(value);
-  const int last = type.shape.rank() - 1;
-  const auto fits = [&](const Tensor& each) {
-    const Type& own = type_of(each);
-    return is_floating(own.dtype) && own.shape.rank() == 1 && own.shape[0] == type.shape[last];
-  };
-  if (last < 0 || !is_floating(type.dtype) || !fits(scale) || !fits(shift))
-    fail("layer_norm", call.loc(), "takes a floating tensor [..., n], and a weight and a bias [n]: ", to_string(type),
-         " x ", to_string(type_of(scale)), " x ", to_string(type_of(shift)));
-  Called called{{intern_text("layer_norm")}, {}, false, eps};
-  called.axes.insert(last);
-  const auto record = [eps](const Tensor& x, const Tensor& weight, const Tensor& bias) {
-    const DType own = type_of(x).dtype, wide = own == DType::f64 ? own : DType::f32;
-    const Tensor value = cast(x, wide), centered = value - mean(value, -1, true);
-    const Tensor normal = centered * rsqrt(mean(centered * centered, -1, true) + eps);
-    return cast(normal * cast(weight, wide) + cast(bias, wide), own);
-  };
-  return composite(called, call.loc(), record, std::move(value), std::move(scale), std::move(shift));
 }
 
 // ---- whole models --------------------------------------------------------------------------------------------------

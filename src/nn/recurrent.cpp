@@ -4,6 +4,7 @@
 
 #include "record/record.hpp"
 #include "weft/loops.hpp"
+#include "weft/nn/dropout.hpp"
 
 namespace weft::nn {
 namespace {
@@ -96,6 +97,7 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
       outcome.h.push_back(last.h), outcome.c.push_back(last.c);
     }
     x = directions == 1 ? outputs[0] : concat(outputs, -1);
+    if (place + directions < places && layers.dropout > 0) x = weft::dropout(x, layers.dropout, layers.training);
   }
   outcome.output = !batched ? squeeze(x, 1) : layers.batch_first ? transpose(x, 0, 1) : x;
   if (!batched)
@@ -161,11 +163,12 @@ void RecurrentWeights::initialize(Generator& generator) {
 
 Recurrent::Recurrent(const char* name, std::int64_t input_size, std::int64_t hidden_size, std::int64_t gates,
                      const RecurrentOptions& options, Loc loc)
-    : batch_first(options.batch_first), bidirectional(options.bidirectional) {
+    : dropout(options.dropout), batch_first(options.batch_first), bidirectional(options.bidirectional) {
   LooseComposite call(name, loc);
   if (input_size < 1 || hidden_size < 1 || options.num_layers < 1)
     fail(name, call.loc(), "sizes must be positive: ", input_size, " in, ", hidden_size, " hidden, ",
          options.num_layers, " layers");
+  detail::check_dropout(name, dropout, call.loc());
   const std::int64_t directions = bidirectional ? 2 : 1;
   for (std::int64_t layer = 0; layer < options.num_layers; ++layer)
     for (std::int64_t direction = 0; direction < directions; ++direction)

@@ -1,6 +1,6 @@
 // Attention against PyTorch's, and tables of positions against loops: results and all gradients, compiled and eager.
 #include "weft/nn/attention.hpp"
-#include "tests/nn/golden.hpp"
+#include "tests/nn/golden_list.hpp"
 #include "tests/record/refused.hpp"
 
 using namespace weft;
@@ -12,15 +12,15 @@ const std::vector<double> golden[] = {
 #include "tests/nn/attention_golden.inc"
 };
 
-using nn_test::wave;
+using golden_test::wave;
 template <class F>
 void check(std::size_t number, const std::vector<Tensor>& inputs, F f) {
   CAPTURE(number);
-  nn_test::check(golden[number], inputs, f);
+  golden_test::check(golden[number], inputs, f);
 }
 void check_numbers(std::size_t number, const std::vector<Tensor>& values, double tolerance) {
   CAPTURE(number);
-  nn_test::check_numbers(golden[number], values, tolerance);
+  golden_test::check_numbers(golden[number], values, tolerance);
 }
 
 Tensor some_masked(std::int64_t rows, std::int64_t columns, std::int64_t every) {

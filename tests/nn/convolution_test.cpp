@@ -1,11 +1,11 @@
 // Convolutions, transposed ones and pooling against PyTorch's: results and gradients, compiled and eager.
 #include "weft/nn/convolution.hpp"
-#include "tests/nn/golden.hpp"
+#include "tests/nn/golden_list.hpp"
 #include "tests/record/refused.hpp"
 
 using namespace weft;
 using namespace weft::nn;
-using nn_test::wave;
+using golden_test::wave;
 using weft::test::refused;
 
 namespace {
@@ -31,7 +31,7 @@ void check(Layer layer, const Sizes& sizes) {
   std::vector<Tensor> inputs{wave(sizes, 30)};
   int seed = 0;
   for (const auto& parameter : nn::parameters(layer)) inputs.push_back(wave(parameter.value->shape(), seed++));
-  nn_test::check(golden[next++], inputs, WithParameters<Layer>{layer});
+  golden_test::check(golden[next++], inputs, WithParameters<Layer>{layer});
 }
 template <int count>
 using Of = ConvLayerOptions<count>;
@@ -80,7 +80,7 @@ TEST_CASE("convolutions and pooling give PyTorch's results and gradients") {
   check(MaxPool2d({2, 3}, {.stride = {2, 1}, .ceil_mode = true}), {2, 2, 5, 6});
   CAPTURE(next);
   const Tensor plateaus = reshape(from_list({1.0, 1.0, 0.0, 2.0, 1.0, 1.0, 2.0, 2.0, 0.0, 0.0, 2.0, 2.0}), {1, 3, 4});
-  nn_test::check(golden[next++], {plateaus}, WithParameters<MaxPool2d>{MaxPool2d(2, {.stride = 1})});
+  golden_test::check(golden[next++], {plateaus}, WithParameters<MaxPool2d>{MaxPool2d(2, {.stride = 1})});
   check(MaxPool3d(2), {1, 2, 4, 4, 5});
   check(MaxPool3d({1, 3, 2}, {.stride = 2, .padding = {0, 1, 1}}), {1, 2, 4, 5, 5});
   check(MaxPool3d(2, {.stride = 1, .ceil_mode = true}), {2, 3, 3, 4});

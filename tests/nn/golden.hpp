@@ -1,56 +1,90 @@
-// What the tests against PyTorch's numbers share: inputs that the scripts beside them make too, and the comparison.
+// Layers against PyTorch's numbers (layers_golden.py): results and gradients, compiled, eager, and compiled for sizes
+// that vary.
 #pragma once
-#include "tests/loops/support.hpp"
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/record/refused.hpp"
+#include "weft/weft.hpp"
 
 namespace nn_test {
 
-inline weft::Tensor wave(const weft::Sizes& sizes, int seed) {
+using namespace weft;
+
+const std::vector<double>& golden(const std::string& name);
+
+inline Tensor wave(const Sizes& sizes, int seed) {
   std::int64_t count = 1;
-  for (const weft::Dim size : sizes.shape()) count *= static_cast<std::int64_t>(size);
-  return reshape(sin(cast(weft::arange(count), weft::DType::f64) * 0.7 + seed) * 0.6, sizes);
+  for (const Dim size : sizes.shape()) count *= static_cast<std::int64_t>(size);
+  return reshape(sin(cast(arange(count), DType::f64) * 0.7 + seed) * 0.6, sizes);
 }
 
-inline void check_numbers(const std::vector<double>& golden, const std::vector<weft::Tensor>& values,
-                          double tolerance = 1e-9) {
-  std::vector<double> numbers;
-  for (const weft::Tensor& value : values) {
-    const weft::Tensor wide = cast(value, weft::DType::f64);
-    for (const double each : wide.data<double>()) numbers.push_back(each);
-  }
-  REQUIRE(numbers.size() == golden.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    CAPTURE(i);
-    if (std::isinf(golden[i]))
-      CHECK(numbers[i] == golden[i]);
-    else
-      CHECK(numbers[i] == doctest::Approx(golden[i]).epsilon(tolerance));
-  }
+struct NoModel {};
+template <class M>
+struct Trial {
+  M model;
+  std::vector<Tensor> inputs;
+};
+using Values = std::vector<Tensor>;
+
+// What F gives, then the gradients of the sum with other waves: for inputs and parameters.
+template <class F, class M>
+Values results_and_gradients(Trial<M>& c) {
+  Values values, places = c.inputs;
+  for (const auto& parameter : nn::parameters(c.model)) places.push_back(parameter.value);
+  const auto found = value_and_grad(
+      [&](const Values& places) {
+        M moved = c.model;
+        std::size_t next = c.inputs.size();
+        const Values inputs(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(next));
+        for (auto& parameter : nn::parameters(moved)) parameter.value = Param(places[next++]);
+        const Values values = F()(moved, inputs);
+        Tensor loss = full({}, 0, {DType::f64});
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          Tensor wave = reshape(cast(arange(values[i].element_count()), DType::f64), values[i].shape());
+          loss = loss + sum(values[i] * sin(wave * 0.7 + (50 + static_cast<int>(i))) * 0.6);
+        }
+        return std::pair{loss, values};
+      },
+      std::as_const(places));
+  values = found.value.second;
+  values.insert(values.end(), found.gradients.begin(), found.gradients.end());
+  return values;
 }
 
-// f(inputs) gives a list of results: those, and the gradients of the inputs of their sum with waves 50, 51, ...,
-// eagerly, compiled, and compiled over symbolic sizes.
-template <class F>
-void check(const std::vector<double>& golden, const std::vector<weft::Tensor>& inputs, F f, double tolerance = 1e-9) {
-  using List = std::vector<weft::Tensor>;
-  const auto both = [](const List& inputs, const F& f) {
-    List values = f(inputs);
-    const List gradients = weft::grad(
-        [&](const List& inputs) {
-          const List values = f(inputs);
-          weft::Tensor loss = weft::full({}, 0, {weft::DType::f64});
-          for (std::size_t i = 0; i < values.size(); ++i)
-            loss = loss + sum(values[i] * wave(values[i].shape(), 50 + static_cast<int>(i)));
-          return loss;
-        },
-        inputs);
-    values.insert(values.end(), gradients.begin(), gradients.end());
-    return values;
-  };
-  check_numbers(golden, both(inputs, f), tolerance);
-  for (const bool dynamic : {false, true}) {
-    weft::CompileOptions options{.on_compile_error = weft::OnFailure::raise};
-    if (dynamic) options.dynamic = true;
-    check_numbers(golden, weft::compile(both, options)(inputs, f), tolerance);
+// `F`, a function without captures, of a model, whose parameters become waves, and of inputs, which are waves of these
+// sizes. Axis 0 of the inputs varies in the third run, and axis `varies` too; a negative one: none.
+template <class F, class M = NoModel>
+void check_golden(const std::string& name, const std::vector<Sizes>& sizes, F, M model = {}, int varies = 0) {
+  CAPTURE(name);
+  const std::vector<double>& expected = golden(name);
+  int seed = 0;
+  for (auto& parameter : nn::parameters(model)) parameter.value.tensor() = wave(parameter.value->shape(), seed++);
+  Trial<M> trial{model, {}};
+  for (std::size_t i = 0; i < sizes.size(); ++i) trial.inputs.push_back(wave(sizes[i], 30 + static_cast<int>(i)));
+  for (int way = 0; way < 3; ++way) {
+    CAPTURE(way);  // eager, compiled, symbolic
+    Trial<M> own = trial;
+    if (way == 2 && varies >= 0)
+      for (Tensor& input : own.inputs) {
+        input = input * 1;
+        input.eval();
+        for (const int axis : {0, varies})
+          if (axis < input.rank() && input.size(axis) > Dim(1)) mark_dynamic(input, axis);
+      }
+    auto run = compile(results_and_gradients<F, M>, {.backend = way == 0 ? Backend::eager : Backend::compiled});
+    std::vector<double> numbers;
+    for (const Tensor& value : run(own))
+      for (const double each : value.data<double>()) numbers.push_back(each);
+    REQUIRE(numbers.size() == expected.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const double error = std::abs(numbers[i] - expected[i]) / (1 + std::abs(expected[i]));
+      if (!(error <= worst)) worst = error;
+    }
+    CHECK(worst < 1e-9);
   }
 }
 

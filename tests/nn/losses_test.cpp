@@ -1,10 +1,10 @@
 // Losses against PyTorch's: values and gradients, compiled and eager.
-#include "tests/nn/golden.hpp"
+#include "tests/nn/golden_list.hpp"
 #include "tests/record/refused.hpp"
 
 using namespace weft;
 using namespace weft::nn;
-using nn_test::wave;
+using golden_test::wave;
 using weft::test::refused;
 
 namespace {
@@ -26,7 +26,7 @@ void check(const std::vector<Tensor>& inputs, F f, const std::vector<Tensor>& mo
     std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const { return {f(inputs, more)}; }
   };
   CAPTURE(next);
-  nn_test::check(golden[next++], inputs, Loss{f, more}, tolerance);
+  golden_test::check(golden[next++], inputs, Loss{f, more}, tolerance);
 }
 using List = const std::vector<Tensor>&;
 

@@ -1,0 +1,81 @@
+// Activations as layers, for Sequential, and those with gates.
+#pragma once
+#include "weft/nn.hpp"
+
+namespace weft::nn {
+
+namespace detail {
+Tensor same(At x);
+}
+// a * sigmoid(b) for the halves a, b of x along the axis (Dauphin and others 2017). Throws where its size is odd.
+Tensor glu(At x, int axis = -1);
+
+// Layers without numbers: ReLU()(x) is relu(x).
+#define WEFT_ACTIVATION(Name, function)                   \
+  struct Name {                                           \
+    Tensor operator()(At x) const { return function(x); } \
+  };
+WEFT_ACTIVATION(ReLU, weft::relu)
+WEFT_ACTIVATION(ReLU6, weft::relu6)
+WEFT_ACTIVATION(SELU, weft::selu)
+WEFT_ACTIVATION(SiLU, weft::silu)
+WEFT_ACTIVATION(Mish, weft::mish)
+WEFT_ACTIVATION(Tanh, weft::tanh)
+WEFT_ACTIVATION(Sigmoid, weft::sigmoid)
+WEFT_ACTIVATION(Hardsigmoid, weft::hardsigmoid)
+WEFT_ACTIVATION(Hardswish, weft::hardswish)
+WEFT_ACTIVATION(LogSigmoid, weft::log_sigmoid)
+WEFT_ACTIVATION(Softsign, weft::softsign)
+WEFT_ACTIVATION(Tanhshrink, weft::tanhshrink)
+WEFT_ACTIVATION(Identity, weft::nn::detail::same)
+#undef WEFT_ACTIVATION
+
+// Layers of one number, or one choice.
+#define WEFT_ACTIVATION(Name, function, Type, member, value)      \
+  struct Name {                                                   \
+    Tensor operator()(At x) const { return function(x, member); } \
+    Type member = value;                                          \
+  };
+WEFT_ACTIVATION(GELU, weft::gelu, weft::Gelu, form, weft::Gelu::exact)
+WEFT_ACTIVATION(ELU, weft::elu, double, alpha, 1)
+WEFT_ACTIVATION(CELU, weft::celu, double, alpha, 1)
+WEFT_ACTIVATION(LeakyReLU, weft::leaky_relu, double, negative_slope, 0.01)
+WEFT_ACTIVATION(Softshrink, weft::softshrink, double, lambda, 0.5)
+WEFT_ACTIVATION(Hardshrink, weft::hardshrink, double, lambda, 0.5)
+WEFT_ACTIVATION(GLU, weft::nn::glu, int, axis, -1)
+WEFT_ACTIVATION(Softmax, weft::softmax, int, axis, -1)
+WEFT_ACTIVATION(LogSoftmax, weft::log_softmax, int, axis, -1)
+#undef WEFT_ACTIVATION
+
+struct Softmin {
+  Tensor operator()(At x) const { return weft::softmax(-x, axis); }
+  int axis = -1;
+};
+struct Softplus {
+  Tensor operator()(At x) const { return weft::softplus(x, beta, threshold); }
+  double beta = 1, threshold = 20;
+};
+struct Hardtanh {
+  Tensor operator()(At x) const { return weft::hardtanh(x, min_val, max_val); }
+  double min_val = -1, max_val = 1;
+};
+struct Threshold {
+  Tensor operator()(At x) const { return weft::threshold(x, bound, value); }
+  double bound, value;
+};
+struct PReLU {
+  explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25, Options options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x) const { return weft::prelu(x, weight); }
+  Param weight;  // [num_parameters]
+  WEFT_MEMBERS(weight)
+};
+
+// down(silu(gate(x)) * up(x)): the feed-forward of Shazeer 2020, without biases unless asked for.
+struct SwiGLU {
+  SwiGLU(std::int64_t features, std::int64_t hidden, bool bias = false, Options options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  Linear gate, up, down;
+  WEFT_MEMBERS(gate, up, down)
+};
+
+}  // namespace weft::nn

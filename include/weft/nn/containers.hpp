@@ -1,0 +1,62 @@
+// Layers put together, and those that change shapes alone. A list of layers is a std::vector of them.
+#pragma once
+#include <tuple>
+#include <vector>
+
+#include "weft/nn.hpp"
+
+namespace weft::nn {
+
+namespace detail {
+Tensor same(At x);
+}
+// Each layer gets what the one before gives: Sequential(Linear(4, 8), ReLU(), Linear(8, 2)). A part is
+// get<0>(model.layers).
+template <class... Layers>
+struct Sequential {
+  explicit Sequential(Layers... layers) : layers(std::move(layers)...) {}
+  // Not const where a layer changes, as BatchNorm in training does.
+  Tensor operator()(At x) { return run(*this, x); }
+  Tensor operator()(At x) const { return run(*this, x); }
+
+  std::tuple<Layers...> layers;
+  WEFT_MEMBERS(layers)
+
+ private:
+  template <class Self>
+  static Tensor run(Self& self, const At& x) {
+    return std::apply(
+        [&](auto&... layer) {
+          Tensor value = detail::same(x);
+          ((value = layer(At(value, x.loc))), ...);
+          return value;
+        },
+        self.layers);
+  }
+};
+
+// Axes start ... end as one; an axis as several, one of which may be -1.
+struct Flatten {
+  Tensor operator()(At x) const { return weft::flatten(x, start, end); }
+  int start = 1, end = -1;
+};
+struct Unflatten {
+  Unflatten(int axis, Sizes sizes, Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  int axis;
+  std::vector<std::int64_t> sizes;
+  WEFT_MEMBERS(axis, sizes)
+};
+
+// y[..., o] = sum over i, j of a[..., i] weight[o, i, j] b[..., j], + bias[o]. Both start uniform within 1 / sqrt(in1).
+Tensor bilinear(At a, At b, const Tensor& weight, const Tensor& bias = {});
+struct Bilinear {
+  Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, bool with_bias = true, Options options = {},
+           Loc loc = Loc::current());
+  Tensor operator()(At a, At b) const { return bilinear(a, b, weight, bias); }
+  void initialize(Generator& generator);
+  Param weight, bias;  // [out, in1, in2], [out]
+  WEFT_MEMBERS(weight, bias)
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,59 @@
+// Tables of vectors. An index that is no row is an error.
+#pragma once
+#include "weft/nn.hpp"
+
+namespace weft::nn {
+
+inline constexpr std::int64_t no_padding = INT64_MIN;
+
+struct EmbeddingOptions {
+  // This row starts at 0 and gets no gradient; a negative one counts from the end.
+  std::int64_t padding_idx = no_padding;
+  Options options = {};
+};
+// Rows of weight [num_embeddings, embedding_dim] at integers [...]: [..., embedding_dim].
+Tensor embedding(At index, At weight, std::int64_t padding_idx = no_padding);
+// Starts normal.
+struct Embedding {
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingOptions options = {},
+            Loc loc = Loc::current());
+  Tensor operator()(At index) const;
+  void initialize(Generator& generator);
+
+  Param weight;
+  std::int64_t padding_idx;
+  WEFT_MEMBERS(weight, padding_idx)
+};
+
+enum class BagMode : std::uint8_t { mean, sum, max };
+struct BagOptions {
+  Tensor offsets = {};  // where each bag begins in a vector of indices: ascending, the first is 0
+  BagMode mode = BagMode::mean;
+  Tensor per_sample_weights = {};         // as the indices: what each row is multiplied with. With mode sum alone
+  bool include_last_offset = false;       // the last offset is the end of the last bag
+  std::int64_t padding_idx = no_padding;  // indices of this row belong to no bag
+};
+// The mean, sum or greatest of the rows of each bag: indices [bags, n] are bags of n; a vector of indices is cut at
+// offsets [bags]. [bags, embedding_dim]; a bag of nothing gives 0.
+Tensor embedding_bag(At index, At weight, const BagOptions& options = {});
+
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  bool include_last_offset = false;
+  std::int64_t padding_idx = no_padding;
+  Options options = {};
+};
+struct EmbeddingBag {
+  EmbeddingBag(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingBagOptions options = {},
+               Loc loc = Loc::current());
+  Tensor operator()(At index, const Tensor& offsets = {}, const Tensor& per_sample_weights = {}) const;
+  void initialize(Generator& generator);
+
+  Param weight;
+  BagMode mode;
+  bool include_last_offset;
+  std::int64_t padding_idx;
+  WEFT_MEMBERS(weight, mode, include_last_offset, padding_idx)
+};
+
+}  // namespace weft::nn

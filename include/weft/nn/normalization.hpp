@@ -1,0 +1,148 @@
+// Normalizations and distances. Of f16 and bf16 all are computed in f32 and rounded once. A weight or a bias that is
+// undefined is left out. Throw Error on a tensor that is not floating and on shapes that do not fit.
+#pragma once
+#include <vector>
+
+#include "weft/ops.hpp"
+#include "weft/random.hpp"
+
+namespace weft::nn {
+
+// (x - mean) / sqrt(variance + eps) * weight + bias over the last axes, which are those of the weight (Ba and others
+// 2016). The variance has no correction. x [..., n], weight and bias [n], or of several axes.
+Tensor layer_norm(At x, At weight, At bias, double eps = 1e-5);
+Tensor layer_norm(At x, Sizes normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+// x / sqrt(mean(x^2) + eps) * weight over the last axes, which are those of the weight (Zhang and Sennrich 2019).
+// A negative eps is the epsilon of f32, or of f64 for an x of f64.
+Tensor rms_norm(At x, At weight, double eps = -1);
+Tensor rms_norm(At x, Sizes normalized_shape, const Tensor& weight = {}, double eps = -1);
+// x [N, C, ...]: each group of C / num_groups channels of a sample has mean 0 and variance 1; weight and bias [C] (Wu
+// and He 2018).
+Tensor group_norm(At x, std::int64_t num_groups, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+// x [N, C, ...]: each channel has mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015); weight and bias [C].
+// In training, and where running_mean is undefined, the statistics are those of x; else the running ones [C]. Training
+// replaces the running ones by running * (1 - momentum) + momentum * those of x, the variance with the correction of 1.
+// Throws in training where a channel has one number.
+Tensor batch_norm(At x, Tensor& running_mean, Tensor& running_var, const Tensor& weight = {}, const Tensor& bias = {},
+                  bool training = false, double momentum = 0.1, double eps = 1e-5);
+// The same for each channel of each sample (Ulyanov and others 2016). The running statistics are means over samples.
+Tensor instance_norm(At x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+Tensor instance_norm(At x, Tensor& running_mean, Tensor& running_var, const Tensor& weight = {},
+                     const Tensor& bias = {}, bool use_input_stats = true, double momentum = 0.1, double eps = 1e-5);
+// x / (k + alpha * m)^beta, m the mean of squares over `size` neighbours along axis 1, zeros outside (Krizhevsky and
+// others 2012).
+Tensor local_response_norm(At x, std::int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
+
+// x divided by its p-norm along the axis, or by eps where the norm is less.
+Tensor normalize(At x, double p = 2, int axis = 1, double eps = 1e-12);
+// The dot product of both along the axis, each divided by its length, or by eps where that is less. Shapes broadcast.
+Tensor cosine_similarity(At a, At b, int axis = 1, double eps = 1e-8);
+// The p-norm of a - b + eps along the last axis. Shapes broadcast.
+Tensor pairwise_distance(At a, At b, double p = 2, double eps = 1e-6, bool keepdim = false);
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool elementwise_affine = true;  // weight and bias, which start at 1 and 0
+  bool bias = true;
+  Options options = {};
+};
+struct LayerNorm {
+  LayerNorm(Sizes normalized_shape, LayerNormOptions options = {}, Loc loc = Loc::current());
+  LayerNorm(std::int64_t size, LayerNormOptions options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  std::vector<std::int64_t> normalized_shape;
+  Param weight, bias;
+  double eps;
+  WEFT_MEMBERS(normalized_shape, weight, bias, eps)
+};
+
+struct RMSNormOptions {
+  double eps = -1;  // as of rms_norm
+  bool elementwise_affine = true;
+  Options options = {};
+};
+struct RMSNorm {
+  RMSNorm(Sizes normalized_shape, RMSNormOptions options = {}, Loc loc = Loc::current());
+  RMSNorm(std::int64_t size, RMSNormOptions options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  std::vector<std::int64_t> normalized_shape;
+  Param weight;
+  double eps;
+  WEFT_MEMBERS(normalized_shape, weight, eps)
+};
+
+struct GroupNormOptions {
+  double eps = 1e-5;
+  bool affine = true;
+  Options options = {};
+};
+struct GroupNorm {
+  GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options = {},
+            Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  Param weight, bias;
+  std::int64_t num_groups, num_channels;
+  double eps;
+  WEFT_MEMBERS(weight, bias, num_groups, num_channels, eps)
+};
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;  // negative: running statistics are the averages of all batches
+  bool affine = true;
+  bool track_running_stats = true;
+  Options options = {};
+};
+// Of `spatial` axes behind [N, C]; BatchNorm1d takes [N, C] too. A model that is trained is not const: running
+// statistics change. A const one in training is an error, unless it has none.
+template <int spatial>
+struct BatchNorm {
+  BatchNorm(std::int64_t num_features, BatchNormOptions options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x);
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  Param weight, bias;
+  Buffer running_mean, running_var, num_batches_tracked;  // [C], [C], i64 []
+  std::int64_t num_features;
+  double eps, momentum;
+  bool training = true;
+  WEFT_MEMBERS(weight, bias, running_mean, running_var, num_batches_tracked, num_features, eps, momentum, training)
+};
+using BatchNorm1d = BatchNorm<1>;
+using BatchNorm2d = BatchNorm<2>;
+using BatchNorm3d = BatchNorm<3>;
+
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = false;
+  bool track_running_stats = false;
+  Options options = {};
+};
+// Of `spatial` axes behind [N, C] or [C]. As BatchNorm where it tracks running statistics.
+template <int spatial>
+struct InstanceNorm {
+  InstanceNorm(std::int64_t num_features, InstanceNormOptions options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x);
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  Param weight, bias;
+  Buffer running_mean, running_var, num_batches_tracked;
+  std::int64_t num_features;
+  double eps, momentum;
+  bool training = true;
+  WEFT_MEMBERS(weight, bias, running_mean, running_var, num_batches_tracked, num_features, eps, momentum, training)
+};
+using InstanceNorm1d = InstanceNorm<1>;
+using InstanceNorm2d = InstanceNorm<2>;
+using InstanceNorm3d = InstanceNorm<3>;
+
+}  // namespace weft::nn

@@ -1,0 +1,95 @@
+// Transformers (Vaswani and others 2017), with the parameters, initial values and masks of PyTorch's. Sources are [S,
+// N, E], targets [T, N, E]; with batch_first [N, S, E] and [N, T, E]; without a batch [S, E] and [T, E].
+#pragma once
+#include <optional>
+
+#include "weft/nn/attention.hpp"
+#include "weft/nn/dropout.hpp"
+
+namespace weft::nn {
+
+enum class Activation : std::uint8_t { relu, gelu };
+struct TransformerOptions {
+  std::int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  Activation activation = Activation::relu;
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false;
+  bool norm_first = false;  // normalizes what a part reads, not what it adds to
+  bool bias = true;
+  Options options = {};
+};
+// Masks are true where something is NOT seen, or floating numbers that are added. In a decoder layer `self` is of the
+// targets among themselves, `memory` of the targets' view of the encoder's result.
+struct DecoderMasks {
+  AttentionMasks self = {}, memory = {};
+};
+
+// x + attention(x), then x + linear2(activation(linear1(x))), each normalized.
+struct TransformerEncoderLayer {
+  TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {},
+                          Loc loc = Loc::current());
+  Tensor operator()(At source, const AttentionMasks& masks = {}) const;
+
+  MultiheadAttention self_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2;
+  double dropout;
+  Activation activation;
+  bool norm_first;
+  bool training = true;
+  WEFT_MEMBERS(self_attn, linear1, linear2, norm1, norm2, dropout, activation, norm_first, training)
+};
+// The same with attention to the encoder's result in between.
+struct TransformerDecoderLayer {
+  TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {},
+                          Loc loc = Loc::current());
+  Tensor operator()(At target, At memory, const DecoderMasks& masks = {}) const;
+
+  MultiheadAttention self_attn, multihead_attn;
+  Linear linear1, linear2;
+  LayerNorm norm1, norm2, norm3;
+  double dropout;
+  Activation activation;
+  bool norm_first;
+  bool training = true;
+  WEFT_MEMBERS(self_attn, multihead_attn, linear1, linear2, norm1, norm2, norm3, dropout, activation, norm_first,
+               training)
+};
+
+// Layers one after the other, and a normalization of the result where there is one. The layers start as copies of the
+// one that is given, as in PyTorch: nn::initialize draws them apart.
+struct TransformerEncoder {
+  TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
+                     Loc loc = Loc::current());
+  Tensor operator()(At source, const AttentionMasks& masks = {}) const;
+
+  std::vector<TransformerEncoderLayer> layers;
+  std::optional<LayerNorm> norm;
+  WEFT_MEMBERS(layers, norm)
+};
+struct TransformerDecoder {
+  TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
+                     Loc loc = Loc::current());
+  Tensor operator()(At target, At memory, const DecoderMasks& masks = {}) const;
+
+  std::vector<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+  WEFT_MEMBERS(layers, norm)
+};
+
+struct TransformerMasks {
+  AttentionMasks source = {}, target = {}, memory = {};
+};
+// An encoder and a decoder, both with a normalization of the result. Matrices start as xavier_uniform.
+struct Transformer {
+  Transformer(std::int64_t d_model = 512, std::int64_t nhead = 8, std::int64_t num_encoder_layers = 6,
+              std::int64_t num_decoder_layers = 6, TransformerOptions options = {}, Loc loc = Loc::current());
+  Tensor operator()(At source, At target, const TransformerMasks& masks = {}) const;
+
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
+  WEFT_MEMBERS(encoder, decoder)
+};
+
+}  // namespace weft::nn

@@ -1,0 +1,464 @@
+// Normalizations as composites: statistics over axes, then a scale and a shift. In: an operand, optional weights. Out:
+// one call, whose name, axes and eps say what it is.
+#include "weft/nn/normalization.hpp"
+
+#include <limits>
+
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+
+namespace weft::nn {
+namespace {
+
+std::vector<int> list_of(AxisSet axes, int rank) {
+  std::vector<int> list;
+  for (int axis = 0; axis < rank; ++axis)
+    if (axes[axis]) list.push_back(axis);
+  return list;
+}
+
+enum class Center : bool { no, yes };
+struct Statistics {
+  Tensor value, mean, variance;  // the two keep reduced axes as size 1
+};
+// Mean 0, variance 1 over the axes, in x's dtype, which is wide.
+Statistics standardized(const Tensor& x, const std::vector<int>& axes, double eps, Center center) {
+  Statistics result;
+  if (center == Center::yes) result.mean = mean(x, axes, true);
+  const Tensor centered = center == Center::yes ? x - result.mean : x;
+  result.variance = mean(centered * centered, axes, true);
+  result.value = centered * rsqrt(result.variance + eps);
+  return result;
+}
+
+Tensor scaled(Tensor value, std::span<const Tensor> weight_and_bias) {
+  const DType dtype = type_of(value).dtype;
+  if (weight_and_bias.size() > 0) value = value * cast(weight_and_bias[0], dtype);
+  if (weight_and_bias.size() > 1) value = value + cast(weight_and_bias[1], dtype);
+  return value;
+}
+
+// Operands: x, the weight, the bias. A bias without a weight gets one of ones.
+std::vector<Tensor> with_weights(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc loc) {
+  std::vector<Tensor> operands{x};
+  if (weight.defined())
+    operands.push_back(weight);
+  else if (bias.defined())
+    operands.push_back(constant_like(1, type_of(bias), loc));
+  if (bias.defined()) operands.push_back(bias);
+  return operands;
+}
+
+Tensor normalized(const char* name, AxisSet axes, double eps, Center center, const Tensor& x, const Tensor& weight,
+                  const Tensor& bias, Loc loc) {
+  std::vector<Tensor> operands = with_weights(x, weight, bias, loc);
+  const std::vector<int> list = list_of(axes, type_of(x).shape.rank());
+  const auto record = [&](std::span<const Tensor> inputs, std::span<Tensor> results) {
+    results[0] = in_wide(inputs[0], [&](const Tensor& value) {
+      return scaled(standardized(value, list, eps, center).value, inputs.subspan(1));
+    });
+  };
+  Tensor result;
+  composite({{intern_text(name)}, axes, false, eps}, operands, std::span(&result, 1), loc, record);
+  return result;
+}
+
+Tensor given(const char* name, const Tensor& operand, Loc loc) {
+  return operand.defined() ? resolve(At(operand, loc), name) : operand;
+}
+
+// The last axes of x, which are those of `shape`.
+Tensor over_last_axes(const char* name, const Tensor& x, const Shape& shape, const Tensor& weight, const Tensor& bias,
+                      double eps, Center center, Loc loc) {
+  const Type& type = type_of(x);
+  const int first = type.shape.rank() - shape.rank();
+  const auto fits = [&](const Tensor& each) {
+    return !each.defined() || (is_floating(type_of(each).dtype) && type_of(each).shape == shape);
+  };
+  bool ends = shape.rank() > 0 && first >= 0;
+  AxisSet axes;
+  for (int i = 0; ends && i < shape.rank(); ++i) ends = type.shape[first + i] == shape[i], axes.insert(first + i);
+  if (!ends || !is_floating(type.dtype) || !fits(weight) || !fits(bias))
+    fail(name, loc, "takes a floating tensor [..., n], and ",
+         center == Center::yes ? "a weight and a bias" : "a weight", " [n]: ", to_string(type),
+         weight.defined() ? " x " + to_string(type_of(weight)) : " with " + to_string(shape),
+         bias.defined() ? " x " + to_string(type_of(bias)) : "");
+  return normalized(name, axes, eps, center, x, weight, bias, loc);
+}
+
+double epsilon_or(double eps, const Tensor& x) {
+  if (eps >= 0) return eps;
+  return type_of(x).dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                        : std::numeric_limits<float>::epsilon();
+}
+
+}  // namespace
+
+Tensor layer_norm(At x, At weight, At bias, double eps) {
+  Operation call("layer_norm", x.loc);
+  const Tensor value = resolve(x, "layer_norm"), scale = resolve(weight, "layer_norm");
+  return over_last_axes("layer_norm", value, type_of(scale).shape, scale, resolve(bias, "layer_norm"), eps, Center::yes,
+                        call.loc());
+}
+Tensor layer_norm(At x, Sizes shape, const Tensor& weight, const Tensor& bias, double eps) {
+  Operation call("layer_norm", x.loc);
+  return over_last_axes("layer_norm", resolve(x, "layer_norm"), shape.shape(), given("layer_norm", weight, call.loc()),
+                        given("layer_norm", bias, call.loc()), eps, Center::yes, call.loc());
+}
+Tensor rms_norm(At x, At weight, double eps) {
+  Operation call("rms_norm", x.loc);
+  const Tensor value = resolve(x, "rms_norm"), scale = resolve(weight, "rms_norm");
+  return over_last_axes("rms_norm", value, type_of(scale).shape, scale, {}, epsilon_or(eps, value), Center::no,
+                        call.loc());
+}
+Tensor rms_norm(At x, Sizes shape, const Tensor& weight, double eps) {
+  Operation call("rms_norm", x.loc);
+  const Tensor value = resolve(x, "rms_norm");
+  return over_last_axes("rms_norm", value, shape.shape(), given("rms_norm", weight, call.loc()), {},
+                        epsilon_or(eps, value), Center::no, call.loc());
+}
+
+// ---- over channels --------------------------------------------------------------------------------------------------
+
+namespace {
+
+// x [N, C, ...] and what is given for each channel; throws where one does not fit.
+struct Channels {
+  Channels(const char* name, const At& x, Loc loc) : name(name), loc(loc), value(resolve(x, name)) {
+    const Type& type = type_of(value);
+    if (type.shape.rank() < 2 || !is_floating(type.dtype))
+      fail(name, loc, "takes a floating tensor [N, C, ...]: ", to_string(type));
+    rank = type.shape.rank();
+  }
+  // [C] as [C, 1, ...], which broadcasts along axis 1.
+  Tensor of_channel(const char* what, const Tensor& each) const {
+    if (!each.defined()) return each;
+    Tensor own = resolve(At(each, loc), name);
+    const Type& type = type_of(own);
+    if (type.shape.rank() != 1 || !(type.shape[0] == type_of(value).shape[1]) || !is_floating(type.dtype))
+      fail(name, loc, "the ", what, " is ", to_string(type),
+           ", it must be a floating tensor with the size of axis 1: ", to_string(type_of(value)));
+    for (int axis = 2; axis < rank; ++axis) own = unsqueeze(own, -1);
+    return own;
+  }
+
+  const char* name;
+  Loc loc;
+  Tensor value;
+  int rank;
+};
+
+// The running value takes a part of what a batch has: one number a channel, [1, C, 1, ...] or [N, C, 1, ...].
+void follow(Tensor& running, const Tensor& of_batch, At momentum) {
+  Tensor one = stop_gradient(of_batch);
+  one = mean(flatten(one, 1, -1), 0);
+  const DType dtype = type_of(running).dtype, wide = computed_in(dtype);
+  const Tensor before = cast(running, wide), now = cast(one, wide);
+  if (momentum.tensor)
+    running = cast(before + (now - before) * cast(momentum, wide), dtype);
+  else
+    running = cast(before * (1 - momentum.number) + now * momentum.number, dtype);
+}
+
+struct Running {
+  Tensor &mean, &variance;
+};
+// Statistics of x over the axes; `running` follows them where it is defined.
+Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, const Tensor& bias, double eps,
+                         Running running, At momentum) {
+  const Tensor scale = x.of_channel("weight", weight), shift = x.of_channel("bias", bias);
+  const std::vector<int> list = list_of(axes, x.rank);
+  if (!running.mean.defined()) return normalized(x.name, axes, eps, Center::yes, x.value, scale, shift, x.loc);
+  (void)x.of_channel("running mean", running.mean), (void)x.of_channel("running variance", running.variance);
+  std::vector<Tensor> operands = with_weights(x.value, scale, shift, x.loc);
+  const auto record = [&](std::span<const Tensor> inputs, std::span<Tensor> results) {
+    const DType dtype = type_of(inputs[0]).dtype;
+    const Statistics found = standardized(cast(inputs[0], computed_in(dtype)), list, eps, Center::yes);
+    results[0] = cast(scaled(found.value, inputs.subspan(1)), dtype);
+    results[1] = found.mean, results[2] = found.variance;
+  };
+  Tensor results[3];
+  const std::string name = std::string(x.name) + "_training";
+  composite({{intern_text(name)}, axes, false, eps}, operands, results, x.loc, record);
+  Dim count = 1;
+  for (const int axis : list) count = count * type_of(x.value).shape[axis];
+  follow(running.mean, results[1], momentum);
+  follow(running.variance, results[2] * At(count, x.loc) / At(count - 1, x.loc), momentum);
+  return results[0];
+}
+
+Tensor by_running_statistics(const Channels& x, const Tensor& weight, const Tensor& bias, double eps, Running running) {
+  std::vector<Tensor> operands =
+      with_weights(x.value, x.of_channel("weight", weight), x.of_channel("bias", bias), x.loc);
+  operands.push_back(x.of_channel("running mean", running.mean));
+  operands.push_back(x.of_channel("running variance", running.variance));
+  const auto record = [eps](std::span<const Tensor> inputs, std::span<Tensor> results) {
+    results[0] = in_wide(inputs[0], [&](const Tensor& value) {
+      const DType dtype = type_of(value).dtype;
+      const std::size_t weights = inputs.size() - 3;
+      const Tensor mean = cast(inputs[weights + 1], dtype), variance = cast(inputs[weights + 2], dtype);
+      return scaled((value - mean) * rsqrt(variance + eps), inputs.subspan(1, weights));
+    });
+  };
+  Tensor result;
+  composite({{intern_text(std::string(x.name) + "_inference")}, {}, false, eps}, operands, std::span(&result, 1), x.loc,
+            record);
+  return result;
+}
+
+Tensor normalize_batch(const At& input, Running running, const Tensor& weight, const Tensor& bias, bool training,
+                       At momentum, double eps, Loc loc) {
+  const Channels x("batch_norm", input, loc);
+  if (!training && running.mean.defined()) return by_running_statistics(x, weight, bias, eps, running);
+  AxisSet axes;
+  Dim count = 1;
+  for (int axis = 0; axis < x.rank; ++axis)
+    if (axis != 1) axes.insert(axis), count = count * type_of(x.value).shape[axis];
+  if (training && count == Dim(1))
+    fail("batch_norm", loc, "needs more than 1 number a channel in training: ", to_string(type_of(x.value)));
+  Tensor none;
+  return by_own_statistics(x, axes, weight, bias, eps, training ? running : Running{none, none}, momentum);
+}
+Tensor normalize_instances(const At& input, Running running, const Tensor& weight, const Tensor& bias, bool own,
+                           At momentum, double eps, Loc loc) {
+  const Channels x("instance_norm", input, loc);
+  if (!own && running.mean.defined()) return by_running_statistics(x, weight, bias, eps, running);
+  AxisSet axes;
+  Dim count = 1;
+  for (int axis = 2; axis < x.rank; ++axis) axes.insert(axis), count = count * type_of(x.value).shape[axis];
+  if (count == Dim(1)) fail("instance_norm", loc, "needs more than 1 number a channel: ", to_string(type_of(x.value)));
+  return by_own_statistics(x, axes, weight, bias, eps, running, momentum);
+}
+
+}  // namespace
+
+Tensor group_norm(At input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
+  Operation call("group_norm", input.loc);
+  const Channels x("group_norm", input, call.loc());
+  const Shape shape = type_of(x.value).shape;
+  if (num_groups < 1 || !(shape[1] % Dim(num_groups) == Dim(0)))
+    fail("group_norm", call.loc(), "the channels don't come in ", num_groups, " groups: ", to_string(type_of(x.value)));
+  // [N, groups, C / groups, ...]: the weights have the two axes in the place of one.
+  const auto grouped = [&](const Tensor& each, int axis) {
+    if (!each.defined()) return each;
+    const Shape from = type_of(each).shape;
+    Shape to;
+    for (int i = 0; i < from.rank(); ++i) {
+      if (i == axis) to.push_back(num_groups);
+      to.push_back(i == axis ? from[i] / Dim(num_groups) : from[i]);
+    }
+    return reshape(each, to);
+  };
+  if (x.rank == max_rank) fail("group_norm", call.loc(), "has too many axes: ", to_string(type_of(x.value)));
+  AxisSet axes;
+  for (int axis = 2; axis <= x.rank; ++axis) axes.insert(axis);
+  const Tensor result =
+      normalized("group_norm", axes, eps, Center::yes, grouped(x.value, 1), grouped(x.of_channel("weight", weight), 0),
+                 grouped(x.of_channel("bias", bias), 0), call.loc());
+  return reshape(result, shape);
+}
+
+Tensor batch_norm(At x, Tensor& running_mean, Tensor& running_var, const Tensor& weight, const Tensor& bias,
+                  bool training, double momentum, double eps) {
+  Operation call("batch_norm", x.loc);
+  return normalize_batch(x, {running_mean, running_var}, weight, bias, training, momentum, eps, call.loc());
+}
+Tensor instance_norm(At x, const Tensor& weight, const Tensor& bias, double eps) {
+  Operation call("instance_norm", x.loc);
+  Tensor none;
+  return normalize_instances(x, {none, none}, weight, bias, true, 0.1, eps, call.loc());
+}
+Tensor instance_norm(At x, Tensor& running_mean, Tensor& running_var, const Tensor& weight, const Tensor& bias,
+                     bool use_input_stats, double momentum, double eps) {
+  Operation call("instance_norm", x.loc);
+  return normalize_instances(x, {running_mean, running_var}, weight, bias, use_input_stats, momentum, eps, call.loc());
+}
+
+Tensor local_response_norm(At input, std::int64_t size, double alpha, double beta, double k) {
+  LooseComposite call("local_response_norm", input.loc);
+  const Channels x("local_response_norm", input, call.loc());
+  if (size < 1) fail("local_response_norm", call.loc(), "the size must be positive, it is ", size);
+  return in_wide(x.value, [&](const Tensor& value) {
+    const Tensor padded = pad(value * value, 1, size / 2, (size - 1) / 2);
+    return value / pow(mean(unfold(padded, 1, size), -1) * alpha + k, beta);
+  });
+}
+
+// ---- layers ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::vector<std::int64_t> numbers_of(const char* name, const Sizes& sizes, Loc loc) {
+  std::vector<std::int64_t> numbers;
+  for (const Dim size : sizes.shape()) numbers.push_back(static_cast<std::int64_t>(size));
+  for (const std::int64_t size : numbers)
+    if (size < 1) fail(name, loc, "sizes must be positive, one is ", size);
+  if (numbers.empty()) fail(name, loc, "needs an axis to normalize");
+  return numbers;
+}
+void make(Param& param, bool wanted, const Sizes& sizes, double value, const Options& options, Loc loc) {
+  if (wanted)
+    param = full(sizes, At(value, loc), options);
+  else
+    param.frozen = true;
+}
+void start_at(Tensor& place, double value) {
+  if (place.defined()) place = full_like(place, value);
+}
+template <class Norm>
+void start(Norm& norm) {
+  start_at(norm.weight.tensor(), 1), start_at(norm.bias.tensor(), 0);
+}
+template <class Norm, class NormOptions>
+void make_tracked(const char* name, Norm& norm, std::int64_t channels, const NormOptions& options, Loc loc) {
+  LooseComposite call(name, loc);
+  if (channels < 1) fail(name, call.loc(), "the number of channels must be positive, it is ", channels);
+  make(norm.weight, options.affine, {channels}, 1, options.options, call.loc());
+  make(norm.bias, options.affine, {channels}, 0, options.options, call.loc());
+  if (!options.track_running_stats) return;
+  norm.running_mean = zeros({channels}, options.options, call.loc());
+  norm.running_var = ones({channels}, options.options, call.loc());
+  norm.num_batches_tracked = zeros({}, {DType::i64}, call.loc());
+}
+template <class Norm>
+void start_tracked(Norm& norm) {
+  start(norm);
+  start_at(norm.running_mean.tensor(), 0), start_at(norm.running_var.tensor(), 1);
+  start_at(norm.num_batches_tracked.tensor(), 0);
+}
+template <class Norm>
+void check_channels(const char* name, const Norm& norm, const Tensor& x, int channels, int spatial, bool axes_fit,
+                    Loc loc) {
+  const Type& type = type_of(x);
+  if (!axes_fit || !(type.shape[channels] == Dim(norm.num_features)))
+    fail(name, loc, "takes ", norm.num_features, " channels and ", spatial, " axes behind them: ", to_string(type));
+}
+// Counts a batch of training. Where the running statistics are averages: the part of this batch in them.
+template <class Norm>
+Tensor count_batch(Norm& norm) {
+  if (!norm.training || !norm.running_mean.tensor().defined()) return {};
+  norm.num_batches_tracked += 1;
+  return norm.momentum < 0 ? reciprocal(cast(norm.num_batches_tracked, DType::f64)) : Tensor();
+}
+template <class Norm>
+void refuse_const(const char* name, const Norm& norm, Loc loc) {
+  if (norm.training && norm.running_mean.tensor().defined())
+    fail(name, loc,
+         "is const, and its running statistics change in training: take the model by reference, or call eval(model)");
+}
+template <class Norm>
+Tensor run_batch(Norm& norm, const At& x, int spatial, Running running, Loc loc) {
+  const Tensor value = resolve(x, "BatchNorm");
+  const int rank = type_of(value).shape.rank();
+  check_channels("BatchNorm", norm, value, 1, spatial, rank == spatial + 2 || (spatial == 1 && rank == 2), loc);
+  const bool own = norm.training || !running.mean.defined();
+  Tensor momentum;
+  if constexpr (!std::is_const_v<Norm>) momentum = count_batch(norm);
+  return normalize_batch(At(value, loc), running, norm.weight, norm.bias, own,
+                         momentum.defined() ? At(momentum, loc) : At(norm.momentum, loc), norm.eps, loc);
+}
+template <class Norm>
+Tensor run_instances(Norm& norm, const At& x, int spatial, Running running, Loc loc) {
+  Tensor value = resolve(x, "InstanceNorm");
+  const int rank = type_of(value).shape.rank();
+  const bool single = rank == spatial + 1;
+  check_channels("InstanceNorm", norm, value, single ? 0 : 1, spatial, single || rank == spatial + 2, loc);
+  if (single) value = unsqueeze(value, 0);
+  Tensor momentum;
+  if constexpr (!std::is_const_v<Norm>) momentum = count_batch(norm);
+  const Tensor result =
+      normalize_instances(At(value, loc), running, norm.weight, norm.bias, norm.training || !running.mean.defined(),
+                          momentum.defined() ? At(momentum, loc) : At(norm.momentum, loc), norm.eps, loc);
+  return single ? squeeze(result, 0) : result;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(Sizes shape, LayerNormOptions options, Loc loc) : eps(options.eps) {
+  LooseComposite call("LayerNorm", loc);
+  normalized_shape = numbers_of("LayerNorm", shape, call.loc());
+  make(weight, options.elementwise_affine, normalized_shape, 1, options.options, call.loc());
+  make(bias, options.elementwise_affine && options.bias, normalized_shape, 0, options.options, call.loc());
+}
+LayerNorm::LayerNorm(std::int64_t size, LayerNormOptions options, Loc loc) : LayerNorm(Sizes{size}, options, loc) {}
+Tensor LayerNorm::operator()(At x) const { return layer_norm(x, normalized_shape, weight, bias, eps); }
+void LayerNorm::initialize(Generator&) { start(*this); }
+
+RMSNorm::RMSNorm(Sizes shape, RMSNormOptions options, Loc loc) : eps(options.eps) {
+  LooseComposite call("RMSNorm", loc);
+  normalized_shape = numbers_of("RMSNorm", shape, call.loc());
+  make(weight, options.elementwise_affine, normalized_shape, 1, options.options, call.loc());
+}
+RMSNorm::RMSNorm(std::int64_t size, RMSNormOptions options, Loc loc) : RMSNorm(Sizes{size}, options, loc) {}
+Tensor RMSNorm::operator()(At x) const { return rms_norm(x, normalized_shape, weight, eps); }
+void RMSNorm::initialize(Generator&) { start_at(weight.tensor(), 1); }
+
+GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options, Loc loc)
+    : num_groups(num_groups), num_channels(num_channels), eps(options.eps) {
+  LooseComposite call("GroupNorm", loc);
+  if (num_groups < 1 || num_channels < 1 || num_channels % num_groups != 0)
+    fail("GroupNorm", call.loc(), num_channels, " channels don't come in ", num_groups, " groups");
+  make(weight, options.affine, {num_channels}, 1, options.options, call.loc());
+  make(bias, options.affine, {num_channels}, 0, options.options, call.loc());
+}
+Tensor GroupNorm::operator()(At x) const {
+  Operation call("GroupNorm", x.loc);
+  const Tensor value = resolve(x, "GroupNorm");
+  const Type& type = type_of(value);
+  if (type.shape.rank() < 2 || !(type.shape[1] == Dim(num_channels)))
+    fail("GroupNorm", call.loc(), "takes ", num_channels, " channels: ", to_string(type));
+  return group_norm(At(value, call.loc()), num_groups, weight, bias, eps);
+}
+void GroupNorm::initialize(Generator&) { start(*this); }
+
+template <int spatial>
+BatchNorm<spatial>::BatchNorm(std::int64_t num_features, BatchNormOptions options, Loc loc)
+    : num_features(num_features), eps(options.eps), momentum(options.momentum) {
+  make_tracked("BatchNorm", *this, num_features, options, loc);
+}
+template <int spatial>
+Tensor BatchNorm<spatial>::operator()(At x) {
+  Operation call("BatchNorm", x.loc);
+  return run_batch(*this, x, spatial, {running_mean.tensor(), running_var.tensor()}, call.loc());
+}
+template <int spatial>
+Tensor BatchNorm<spatial>::operator()(At x) const {
+  Operation call("BatchNorm", x.loc);
+  refuse_const("BatchNorm", *this, call.loc());
+  Tensor mean = running_mean, variance = running_var;
+  return run_batch(*this, x, spatial, {mean, variance}, call.loc());
+}
+template <int spatial>
+void BatchNorm<spatial>::initialize(Generator&) {
+  start_tracked(*this);
+}
+template struct BatchNorm<1>;
+template struct BatchNorm<2>;
+template struct BatchNorm<3>;
+
+template <int spatial>
+InstanceNorm<spatial>::InstanceNorm(std::int64_t num_features, InstanceNormOptions options, Loc loc)
+    : num_features(num_features), eps(options.eps), momentum(options.momentum) {
+  make_tracked("InstanceNorm", *this, num_features, options, loc);
+}
+template <int spatial>
+Tensor InstanceNorm<spatial>::operator()(At x) {
+  Operation call("InstanceNorm", x.loc);
+  return run_instances(*this, x, spatial, {running_mean.tensor(), running_var.tensor()}, call.loc());
+}
+template <int spatial>
+Tensor InstanceNorm<spatial>::operator()(At x) const {
+  Operation call("InstanceNorm", x.loc);
+  refuse_const("InstanceNorm", *this, call.loc());
+  Tensor mean = running_mean, variance = running_var;
+  return run_instances(*this, x, spatial, {mean, variance}, call.loc());
+}
+template <int spatial>
+void InstanceNorm<spatial>::initialize(Generator&) {
+  start_tracked(*this);
+}
+template struct InstanceNorm<1>;
+template struct InstanceNorm<2>;
+template struct InstanceNorm<3>;
+
+}  // namespace weft::nn

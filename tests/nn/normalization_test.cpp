@@ -1,0 +1,143 @@
+// Normalizations and distances against PyTorch's; training and evaluation; what is refused.
+#include "tests/nn/golden.hpp"
+
+using namespace weft;
+using namespace nn_test;
+using weft::test::refused;
+
+namespace {
+
+constexpr Options f64{DType::f64};
+constexpr auto layer = [](auto& model, const Values& x) { return Values{model(x[0])}; };
+constexpr auto tracked = [](auto& model, const Values& x) {
+  const Tensor first = model(x[0]), second = model(x[0] * 2 + 1);
+  nn::eval(model);
+  const Tensor third = model(x[0]);
+  return Values{first, second, model.running_mean, model.running_var, third};
+};
+
+}  // namespace
+
+TEST_CASE("LayerNorm, RMSNorm and GroupNorm give PyTorch's results and gradients") {
+  check_golden("layer_norm 1", {{2, 3, 4}}, layer, nn::LayerNorm(4, {.options = f64}), 1);
+  check_golden("layer_norm 2", {{2, 3, 4}}, layer, nn::LayerNorm({3, 4}, {.eps = 1e-3, .options = f64}));
+  check_golden("layer_norm 3", {{2, 5}}, layer, nn::LayerNorm(5, {.elementwise_affine = false}));
+  check_golden("layer_norm 4", {{2, 5}}, layer, nn::LayerNorm(5, {.bias = false, .options = f64}));
+  check_golden("rms_norm 1", {{2, 3, 4}}, layer, nn::RMSNorm(4, {.options = f64}), 1);
+  check_golden("rms_norm 2", {{2, 3, 4}}, layer, nn::RMSNorm({3, 4}, {.eps = 1e-3, .options = f64}));
+  check_golden("rms_norm 3", {{3, 4}}, layer, nn::RMSNorm(4, {.elementwise_affine = false}));
+  check_golden("group_norm 1", {{2, 6, 3}}, layer, nn::GroupNorm(2, 6, {.options = f64}), 2);
+  check_golden("group_norm 2", {{2, 4}}, layer, nn::GroupNorm(2, 4, {.affine = false}));
+  check_golden("group_norm 3", {{3, 4, 2, 2}}, layer, nn::GroupNorm(4, 4, {.eps = 1e-3, .options = f64}), 3);
+}
+
+TEST_CASE("BatchNorm and InstanceNorm give PyTorch's results, gradients and running statistics") {
+  check_golden("batch_norm 1", {{4, 3}}, tracked, nn::BatchNorm1d(3, {.options = f64}));
+  check_golden("batch_norm 2", {{3, 2, 4}}, tracked, nn::BatchNorm1d(2, {.momentum = -1, .options = f64}), 2);
+  check_golden("batch_norm 3", {{2, 3, 2, 2}}, tracked,
+               nn::BatchNorm2d(3, {.eps = 1e-3, .momentum = 0.3, .affine = false, .options = f64}), 2);
+  check_golden("batch_norm 4", {{2, 2, 2, 1, 3}}, tracked, nn::BatchNorm3d(2, {.options = f64}), 4);
+  nn::BatchNorm2d untracked(3, {.track_running_stats = false, .options = f64});
+  nn::eval(untracked);
+  check_golden("batch_norm 5", {{2, 3, 2, 2}}, layer, untracked);
+  check_golden("instance_norm 1", {{2, 3, 4}}, layer, nn::InstanceNorm1d(3), 2);
+  check_golden("instance_norm 2", {{2, 3, 2, 3}}, tracked,
+               nn::InstanceNorm2d(3, {.affine = true, .track_running_stats = true, .options = f64}));
+  check_golden("instance_norm 3", {{3, 2, 2, 2}}, layer, nn::InstanceNorm3d(3, {.affine = true, .options = f64}), -1);
+}
+
+TEST_CASE("local_response_norm, normalize and distances give PyTorch's results and gradients") {
+  const auto lrn = [](const char* name, const Sizes& sizes, auto f) { check_golden(name, {sizes}, f); };
+  lrn("local_response_norm 1", {2, 5, 3},
+      [](auto&, const Values& x) { return Values{nn::local_response_norm(x[0], 2)}; });
+  lrn("local_response_norm 2", {2, 5},
+      [](auto&, const Values& x) { return Values{nn::local_response_norm(x[0], 3, 0.5, 0.6, 0.9)}; });
+  lrn("local_response_norm 3", {2, 4, 2, 2},
+      [](auto&, const Values& x) { return Values{nn::local_response_norm(x[0], 5, 0.1)}; });
+  lrn("normalize 1", {3, 4}, [](auto&, const Values& x) { return Values{nn::normalize(x[0])}; });
+  lrn("normalize 2", {2, 3, 2}, [](auto&, const Values& x) { return Values{nn::normalize(x[0], 3, -1)}; });
+  lrn("normalize 3", {3, 4}, [](auto&, const Values& x) { return Values{nn::normalize(x[0], 1, 0)}; });
+  const auto two = [](const char* name, const Sizes& a, const Sizes& b, auto f) {
+    check_golden(name, {a, b}, f, NoModel(), a.shape().same(b.shape()) ? 0 : -1);
+  };
+  two("cosine_similarity 1", {3, 4}, {3, 4},
+      [](auto&, const Values& x) { return Values{nn::cosine_similarity(x[0], x[1])}; });
+  two("cosine_similarity 2", {2, 3, 4}, {3, 4},
+      [](auto&, const Values& x) { return Values{nn::cosine_similarity(x[0], x[1], -1)}; });
+  two("cosine_similarity 3", {4}, {4},
+      [](auto&, const Values& x) { return Values{nn::cosine_similarity(x[0], x[1], 0, 2)}; });
+  two("pairwise_distance 1", {3, 4}, {3, 4},
+      [](auto&, const Values& x) { return Values{nn::pairwise_distance(x[0], x[1])}; });
+  two("pairwise_distance 2", {3, 4}, {4},
+      [](auto&, const Values& x) { return Values{nn::pairwise_distance(x[0], x[1], 1, 1e-6, true)}; });
+  two("pairwise_distance 3", {2, 3, 4}, {2, 3, 4},
+      [](auto&, const Values& x) { return Values{nn::pairwise_distance(x[0], x[1], 3, 1e-3)}; });
+}
+
+namespace {
+
+struct Own {
+  bool training = true;
+  std::int64_t seen = 0;
+};
+struct Model {
+  nn::BatchNorm1d norm{3};
+  std::vector<Own> own = std::vector<Own>(2);
+  WEFT_MEMBERS(norm, own)
+};
+Tensor step(Model& model, const Tensor& x) {
+  const Tensor y = model.norm(x);
+  return model.own[1].training ? y + 100 : y;
+}
+
+}  // namespace
+
+TEST_CASE("train and eval: every part with `bool training`, a compilation for each mode") {
+  Model model;
+  auto run = compile(step);
+  const Tensor x = cast(wave({4, 3}, 1), DType::f32);
+  for (int i = 0; i < 3; ++i) CHECK(min(run(model, x)).item() > 50);
+  CHECK(model.norm.num_batches_tracked->item<int>() == 3);
+  CHECK(specialization_count(run) == 1);
+  nn::eval(model);
+  CHECK(!model.norm.training);
+  CHECK(!model.own[0].training);
+  const Tensor mean = model.norm.running_mean;
+  for (int i = 0; i < 3; ++i) CHECK(max(run(model, x)).item() < 50);
+  CHECK(specialization_count(run) == 2);
+  CHECK(model.norm.num_batches_tracked->item<int>() == 3);
+  CHECK(all(mean == model.norm.running_mean).item<bool>());
+  nn::train(model);
+  CHECK(min(run(model, x)).item() > 50);
+  CHECK(specialization_count(run) == 2);
+}
+
+TEST_CASE("normalizations of 16 bits are computed in f32 and rounded once") {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor x = cast(wave({3, 4, 2}, 2), dtype), w = cast(wave({4}, 3), dtype);
+    const auto wide = [](const Tensor& t) { return cast(t, DType::f32); };
+    CHECK(all(nn::group_norm(x, 2, w, w) == cast(nn::group_norm(wide(x), 2, wide(w), wide(w)), dtype)).item<bool>());
+    const Tensor y = transpose(x, 1, 2);
+    CHECK(all(nn::rms_norm(y, w) == cast(nn::rms_norm(wide(y), wide(w)), dtype)).item<bool>());
+    nn::BatchNorm1d norm(4, {.options = {dtype}});
+    CHECK(norm(x).dtype() == dtype);
+    CHECK(norm.running_mean->dtype() == dtype);
+  }
+}
+
+TEST_CASE("normalizations: what is refused") {
+  const Tensor x = ones({2, 6, 3});
+  refused([&] { nn::layer_norm(x, Sizes{4}); },
+          "takes a floating tensor [..., n], and a weight and a bias [n]: f32[2,6,3] with [4]");
+  refused([&] { nn::rms_norm(x, ones({2})); }, "[rms_norm] takes a floating tensor");
+  refused([&] { nn::group_norm(x, 4); }, "the channels don't come in 4 groups");
+  refused([&] { nn::GroupNorm(4, 6); }, "6 channels don't come in 4 groups");
+  refused([&] { nn::BatchNorm2d(6)(x); }, "takes 6 channels and 2 axes behind them: f32[2,6,3]");
+  refused([&] { nn::BatchNorm1d(5)(x); }, "takes 5 channels");
+  refused([&] { nn::BatchNorm1d(3)(ones({1, 3})); }, "needs more than 1 number a channel in training");
+  const nn::BatchNorm1d fixed(6);
+  refused([&] { fixed(x); }, "is const, and its running statistics change in training");
+  refused([&] { nn::InstanceNorm1d(3)(ones({2, 3, 1})); }, "needs more than 1 number a channel");
+  refused([&] { nn::LayerNorm(0); }, "sizes must be positive");
+  refused([&] { nn::normalize(x, 0); }, "p must be positive");
+}
