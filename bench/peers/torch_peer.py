@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import cases
+import layers
 from gpt import Gpt
 from llama import Llama
 from turns import take_turns
@@ -125,4 +126,5 @@ CASES = {
 }
 
 if __name__ == "__main__":
-    take_turns(CASES[sys.argv[1]](sys.argv[2]), repeats=512 if sys.argv[1] == "generate" else 1)
+    case = CASES.get(sys.argv[1], lambda _: layers.forward_backward(sys.argv[1].removeprefix("layer-")))
+    take_turns(case(sys.argv[2]), repeats=512 if sys.argv[1] == "generate" else 1)
