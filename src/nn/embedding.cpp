@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
-#include "record/record.hpp"
+#include "record/indexing.hpp"
 
 namespace weft::nn {
 namespace {
@@ -70,11 +70,18 @@ namespace {
 constexpr const char* bag_name = "embedding_bag";
 
 // Which bag each place of a vector of indices is in: as many offsets as are not behind it, less one.
-Tensor bag_of_place(const Tensor& offsets, Dim places, Device device, Loc loc) {
-  const Tensor place = positions(0, Shape::of(places, 1), device, loc);
-  const Tensor bag = sum(unsqueeze(offsets, 0) <= place, 1) - 1;
-  check_range(bag, type_of(offsets).shape[0], bag_name, loc);
-  return bag;
+// With `ends` the last offset is the end of the last bag, which is that of the indices.
+Tensor bag_of_place(const Tensor& offsets, Dim places, bool ends, Loc loc) {
+  const Type& type = type_of(offsets);
+  const Tensor ascending = all(slice(offsets, 0, 1) >= slice(offsets, 0, 0, -1));
+  const Tensor last = select(offsets, 0, -1), end = dim_value(places, loc);
+  require(ascending & (select(offsets, 0, 0) == 0) & (ends ? last == end : last <= end), bag_name, loc,
+          concat_text("offsets must ascend from 0",
+                      ends ? ", and the last must be the number of indices: " : " and not leave the indices: ",
+                      to_string(type), " into ", dims::to_string(places), " of them"));
+  const Type counted{DType::i64, false, type.device, Shape::of(places + Dim(1))};
+  const Tensor begins = record(Op::scatter_add, {offsets, constant_like(1, type, loc)}, {}, counted, loc);
+  return slice(cumsum(begins, 0), 0, 0, places) - 1;
 }
 
 // rows [bags, n, D], or [n, D] and the bag of each; `counts` says which rows belong to a bag: [bags, n] or [n].
@@ -85,15 +92,16 @@ struct Bags {
   Tensor sums(const Tensor& of) const {  // of [..., X]: [bags, X]
     if (!bag.defined()) return sum(of, 1);
     const Type type = type_of(of);
-    return index_add(zeros({count, type.shape[1]}, {type.dtype, type.device}), 0, bag, of);
+    return record(Op::scatter_add, {bag, of}, {}, Type{type.dtype, false, type.device, Shape::of(count, type.shape[1])},
+                  {});
   }
   Tensor greatest() const {  // one of no rows has -inf
     constexpr double infinity = std::numeric_limits<double>::infinity();
     const Tensor own = where(unsqueeze(counts, -1), rows, -infinity);
     if (!bag.defined()) return amax(own, 1);
-    const Tensor belongs =
-        unsqueeze(bag, 0) == positions(0, Shape::of(count, 1), type_of(rows).device, {});  // [bags, n]
-    return amax(where(unsqueeze(belongs, -1), unsqueeze(own, 0), -infinity), 1);
+    const Type type = type_of(own);
+    const Tensor least = full({count, type.shape[1]}, -infinity, {type.dtype, type.device});
+    return scatter_reduce(least, 0, expand(unsqueeze(bag, -1), type.shape), own, ScatterReduction::amax);
   }
 };
 }  // namespace
@@ -118,24 +126,20 @@ Tensor embedding_bag(At given, At weight, const BagOptions& options) {
     bags.rows = bags.rows * unsqueeze(factors, -1);
   }
   if (cut) {
-    Tensor offsets = integers(bag_name, "offsets", At(options.offsets, loc), loc);
+    const Tensor offsets = integers(bag_name, "offsets", At(options.offsets, loc), loc);
     const Dim given_offsets = type_of(offsets).shape.rank() == 1 ? type_of(offsets).shape[0] : Dim(0);
     bags.count = options.include_last_offset ? given_offsets - Dim(1) : given_offsets;
     if (!(bags.count > Dim(0))) fail(bag_name, loc, "needs a vector of offsets: ", to_string(type_of(offsets)));
-    if (options.include_last_offset) offsets = slice(offsets, 0, 0, bags.count);
-    bags.bag = bag_of_place(offsets, type.shape[0], type.device, loc);
+    bags.bag = bag_of_place(offsets, type.shape[0], options.include_last_offset, loc);
   }
   const Tensor padding = is_padding(bag_name, index, table, options.padding_idx, loc);
   bags.counts = padding.defined() ? ~padding : expand(full({}, true, {DType::boolean, type.device}), type.shape);
   if (type.shape[type.shape.rank() - 1] == Dim(0))
     return zeros({bags.count, row.shape[1]}, {row.dtype, row.device}, loc);
-  if (options.mode == BagMode::sum) {
-    if (padding.defined()) bags.rows = where(unsqueeze(padding, -1), 0, bags.rows);
-    return cast(bags.sums(bags.rows), row.dtype);
-  }
+  if (padding.defined() && options.mode != BagMode::max) bags.rows = where(unsqueeze(padding, -1), 0, bags.rows);
+  if (options.mode == BagMode::sum) return cast(bags.sums(bags.rows), row.dtype);
   const Tensor number = bags.sums(cast(unsqueeze(bags.counts, -1), wide));  // [bags, 1]
   if (options.mode == BagMode::max) return cast(where(number > 0, bags.greatest(), 0), row.dtype);
-  if (padding.defined()) bags.rows = where(unsqueeze(padding, -1), 0, bags.rows);
   return cast(bags.sums(bags.rows) / maximum(number, 1), row.dtype);
 }
 

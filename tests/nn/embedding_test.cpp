@@ -15,6 +15,7 @@ Tensor offsets() { return constant(std::vector<std::int64_t>{0, 2, 2, 5}, {4}); 
 
 constexpr auto of_rows = [](auto& m, const Values&) { return Values{m(rows_of_three())}; };
 constexpr auto of_seven = [](auto& m, const Values&) { return Values{m(seven())}; };
+Tensor bags_of(const nn::EmbeddingBag& bag, const Tensor& index, const Tensor& offsets) { return bag(index, offsets); }
 constexpr auto of_offsets = [](auto& m, const Values&) { return Values{m(seven(), offsets())}; };
 
 }  // namespace
@@ -48,9 +49,7 @@ TEST_CASE("EmbeddingBag gives PyTorch's results and gradients") {
 
 TEST_CASE("one compilation of bags for any number of indices and bags") {
   const nn::EmbeddingBag bag(5, 3, {.options = f64});
-  auto run = compile(
-      [](const nn::EmbeddingBag& bag, const Tensor& index, const Tensor& offsets) { return bag(index, offsets); },
-      {.dynamic = true});
+  auto run = compile(bags_of, {.dynamic = true});
   for (const int count : {7, 9, 12}) {
     const Tensor index = arange(count) % 5, offsets = arange(0, count, 3);
     const Tensor rows = gather(bag.weight, index);
@@ -59,6 +58,18 @@ TEST_CASE("one compilation of bags for any number of indices and bags") {
     CHECK(max(abs(run(bag, index, offsets) - stack(means))).item() < 1e-12);
   }
   CHECK(specialization_count(run) <= 2);
+}
+
+TEST_CASE("bags that offsets cut are those of rows") {
+  const int count = 40000;
+  const Tensor index = arange(count) * 7 % 5, rows = reshape(index, {count / 4, 4}), offsets = arange(0, count, 4);
+  const auto largest = [](const Tensor& x) { return max(abs(x)).item(); };
+  for (const nn::BagMode mode : {nn::BagMode::mean, nn::BagMode::sum, nn::BagMode::max}) {
+    const nn::EmbeddingBag bag(5, 16, {.mode = mode, .options = f64});
+    CHECK(largest(bag(index, offsets) - bag(rows)) < 1e-12);
+    auto run = compile(bags_of);
+    CHECK(largest(run(bag, index, offsets) - bag(rows)) < 1e-12);
+  }
 }
 
 TEST_CASE("bags of 16 bits are computed in f32 and rounded once") {
@@ -87,6 +98,19 @@ TEST_CASE("embeddings: initial values and what is refused") {
   refused([&] { nn::Embedding(4, 3, {.padding_idx = 4}); }, "padding_idx 4 is none of 4 rows");
   refused([&] { nn::Embedding(0, 3); }, "sizes must be positive");
   refused([&] { bag(arange(4)); }, "takes indices [bags, n], or a vector of indices and offsets: i64[4]");
-  refused([&] { bag(arange(4), full({2}, 1, {DType::i64})); }, "an index is out of range [0, 2)");
+  const auto cut = [&](std::vector<std::int64_t> at) {
+    const Tensor offsets = constant(at, {static_cast<std::int64_t>(at.size())});
+    refused([&] { bag(arange(4), offsets).eval(); }, "offsets must ascend from 0 and not leave the indices: i64[");
+    auto run = compile(bags_of);
+    CHECK_THROWS_AS(run(bag, arange(4), offsets).eval(), Error);
+  };
+  cut({1, 1});
+  cut({0, 3, 1});
+  cut({0, 5});
+  cut({0, -1});
+  const nn::EmbeddingBag closed(4, 3, {.include_last_offset = true});
+  const Tensor early = constant(std::vector<std::int64_t>{0, 3}, {2});
+  refused([&] { closed(arange(4), early); }, "the last must be the number of indices: i64[2] into 4");
+  CHECK(bag(arange(4), constant(std::vector<std::int64_t>{0, 4}, {2})).shape() == Shape::of(2, 3));
   refused([&] { bag(zeros({2, 2}, {DType::i64}), {}, ones({2, 2})); }, "with mode sum: f32[2,2] beside");
 }

@@ -112,6 +112,17 @@ TEST_CASE("train and eval: every part with `bool training`, a compilation for ea
   CHECK(specialization_count(run) == 2);
 }
 
+TEST_CASE("a batch of nothing leaves running statistics as they are") {
+  const auto run_norm = [](nn::BatchNorm1d& norm, const Tensor& x) { return norm(x); };
+  for (const Backend backend : {Backend::eager, Backend::compiled}) {
+    nn::BatchNorm1d norm(3);
+    auto run = compile(run_norm, {.backend = backend});
+    CHECK(run(norm, zeros({0, 3})).shape() == Shape::of(0, 3));
+    CHECK(all(norm.running_mean.tensor() == 0).item<bool>());
+    CHECK(all(norm.running_var.tensor() == 1).item<bool>());
+  }
+}
+
 TEST_CASE("normalizations of 16 bits are computed in f32 and rounded once") {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Tensor x = cast(wave({3, 4, 2}, 2), dtype), w = cast(wave({4}, 3), dtype);

@@ -30,11 +30,12 @@ struct BagOptions {
   Tensor offsets = {};  // where each bag begins in a vector of indices: ascending, the first is 0
   BagMode mode = BagMode::mean;
   Tensor per_sample_weights = {};         // as the indices: what each row is multiplied with. With mode sum alone
-  bool include_last_offset = false;       // the last offset is the end of the last bag
+  bool include_last_offset = false;       // the last offset is the number of indices, the end of the last bag
   std::int64_t padding_idx = no_padding;  // indices of this row belong to no bag
 };
 // The mean, sum or greatest of the rows of each bag: indices [bags, n] are bags of n; a vector of indices is cut at
-// offsets [bags]. [bags, embedding_dim]; a bag of nothing gives 0.
+// offsets [bags]. [bags, embedding_dim]; a bag of nothing gives 0. Throws, or stops the call, where offsets do not
+// ascend from 0 or leave the indices.
 Tensor embedding_bag(At index, At weight, const BagOptions& options = {});
 
 struct EmbeddingBagOptions {

@@ -22,7 +22,7 @@ Tensor group_norm(At x, std::int64_t num_groups, const Tensor& weight = {}, cons
 // x [N, C, ...]: each channel has mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015); weight and bias [C].
 // In training, and where running_mean is undefined, the statistics are those of x; else the running ones [C]. Training
 // replaces the running ones by running * (1 - momentum) + momentum * those of x, the variance with the correction of 1.
-// Throws in training where a channel has one number.
+// A batch of nothing leaves them. Throws in training where a channel has one number.
 Tensor batch_norm(At x, Tensor& running_mean, Tensor& running_var, const Tensor& weight = {}, const Tensor& bias = {},
                   bool training = false, double momentum = 0.1, double eps = 1e-5);
 // The same for each channel of each sample (Ulyanov and others 2016). The running statistics are means over samples.
