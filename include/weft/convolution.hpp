@@ -72,12 +72,13 @@ Convolve convolve_of(const ConvTransposeOptions<count>& o) {
 }  // namespace detail
 
 // x [N,C,sizes...], or [C,sizes...], with weight [O,C/groups,kernel...] to [N,O,sizes'...]: sums of products as in
-// PyTorch, without flipping the weight; bias [O] is added. A size S becomes (S + 2 padding - dilation (k - 1) - 1) /
-// stride
-// + 1. Dtypes promote; they are floating. The weight's sizes and the channels become constants of a compiled function;
-// N and the sizes may vary. conv_transpose: the derivative of such a convolution by its input, as an operation: x
-// [N,C,sizes...] with weight [C,O/groups,kernel...] to [N,O,sizes'...]. S becomes (S - 1) stride - 2 padding + dilation
-// (k - 1) + output_padding + 1.
+// PyTorch, without flipping the weight; bias [O] is added. A size S becomes
+//   (S + 2 padding - dilation (k - 1) - 1) / stride + 1.
+// Dtypes promote; they are floating. The weight's sizes and the channels become constants of a compiled function; N and
+// the sizes may vary.
+// conv_transpose: the derivative of such a convolution by its input, as an operation: x [N,C,sizes...] with weight
+// [C,O/groups,kernel...] to [N,O,sizes'...]. S becomes
+//   (S - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1.
 #define WEFT_CONVOLUTION(count)                                                                                        \
   using Conv##count##dOptions = ConvOptions<count>;                                                                    \
   using ConvTranspose##count##dOptions = ConvTransposeOptions<count>;                                                  \
@@ -98,8 +99,8 @@ WEFT_CONVOLUTION(2)
 WEFT_CONVOLUTION(3)
 #undef WEFT_CONVOLUTION
 
-// ---- pooling: x [N,C,sizes...] or [C,sizes...], each axis behind the channels by windows
-// ---------------------------------
+// ---- pooling: x [N,C,sizes...] or [C,sizes...], by windows
+// -----------------------------------------------------------
 
 template <int count>
 struct MaxPoolOptions {

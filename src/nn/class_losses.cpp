@@ -13,6 +13,7 @@ Tensor cross_entropy(At logits, At labels) {
   Tensor z = resolve(logits, "cross_entropy"), label = resolve(labels, "cross_entropy");
   const Type zt = type_of(z), lt = type_of(label);
   int rank = zt.shape.rank();
+  if (is_floating(lt.dtype)) return cross_entropy(z, label, CrossEntropyOptions());
   bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
   for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
@@ -122,6 +123,7 @@ Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options) {
   const DType own = type_of(rows).dtype;
   const Tensor log_probs = log_softmax(cast(rows, computed_in(own)), -1);
   if (!is_floating(type_of(label).dtype)) return cast(nll(name, log_probs, label, options, call.loc()), own);
+  if (options.ignore_index) fail(name, call.loc(), "takes no ignore_index beside probabilities");
   const Tensor wanted = classes_last(name, label, options.axis, call.loc());
   if (!same_shape(rows, wanted))
     fail(name, call.loc(), "takes probabilities of the logits' shape: ", to_string(type_of(given)), " x ",
@@ -161,7 +163,7 @@ Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options)
   const Tensor x = cast(given, computed_in(own));
   const Labels at = read_labels(name, x, label, options.weight, {}, call.loc());
   const Tensor chosen = sum(where(at.chosen, x, 0), -1, true);
-  Tensor margins = maximum(options.margin - chosen + x, 0.0);
+  Tensor margins = relu(options.margin - chosen + x);
   if (options.p == 2) margins = square(margins);
   if (at.weight.defined()) margins = margins * unsqueeze(at.weight, -1);
   const Tensor losses = mean(where(at.chosen, 0, margins), -1);
@@ -192,9 +194,11 @@ Tensor shifted(const Tensor& x, std::int64_t places) {
 Tensor ctc_loss(At log_probs, At targets, At input_lengths, At target_lengths, CtcOptions options) {
   constexpr const char* name = "ctc_loss";
   LooseComposite call(name, log_probs.loc);
-  const Tensor given = resolve(log_probs, name), labels = cast(resolve(targets, name), DType::i64),
-               steps = cast(resolve(input_lengths, name), DType::i64),
-               lengths = cast(resolve(target_lengths, name), DType::i64);
+  const Tensor given = resolve(log_probs, name);
+  const auto beside = [&](const At& operand) {
+    return to(cast(resolve(operand, name), DType::i64), type_of(given).device);
+  };
+  const Tensor labels = beside(targets), steps = beside(input_lengths), lengths = beside(target_lengths);
   const Type type = type_of(given);
   const auto is_of_batch = [&](const Tensor& each, int rank) {
     const Shape& shape = type_of(each).shape;

@@ -2,9 +2,11 @@
 #include "nn/losses.hpp"
 
 #include <cmath>
+#include <vector>
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "weft/nn/normalization.hpp"
 
 namespace weft::nn {
 
@@ -17,11 +19,16 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
   return losses;
 }
 
-DType loss_dtype(std::initializer_list<Tensor> operands) {
-  bool any_double = false;
-  for (const Tensor& each : operands) any_double |= type_of(each).dtype == DType::f64;
-  return any_double ? DType::f64 : DType::f32;
+DType result_dtype(std::span<const Tensor> operands) {
+  Type common = type_of(operands[0]);
+  for (const Tensor& each : operands) {
+    const Type type = type_of(each);
+    common.dtype = promote({common.dtype, false, common.weak}, {type.dtype, false, type.weak});
+    common.weak = common.weak && type.weak;
+  }
+  return is_floating(common.dtype) ? common.dtype : DType::f32;
 }
+DType loss_dtype(std::span<const Tensor> operands) { return computed_in(result_dtype(operands)); }
 
 bool same_shape(const Tensor& a, const Tensor& b) {
   const Shape &x = type_of(a).shape, &y = type_of(b).shape;
@@ -45,32 +52,28 @@ Tensor pair_loss(const char* name, const At& input, const At& target, Reduction 
   check_same_shape(name, a, b, call.loc());
   constexpr const char* suffixes[] = {"", "_sum", "_none"};
   Called called{{intern_text(std::string(name) + variant + suffixes[static_cast<int>(reduction)])}, {}, false, number};
-  const DType wide = loss_dtype({a, b}), own = is_floating(type_of(a).dtype) ? type_of(a).dtype : wide;
+  const Tensor both[] = {a, b};
+  const DType wide = loss_dtype(both), own = result_dtype(both);
   const auto record = [&](const Tensor& a, const Tensor& b) {
     return cast(reduced(f(cast(a, wide), cast(b, wide)), reduction), own);
   };
   return composite(called, call.loc(), record, std::move(a), std::move(b));
 }
 
-// Operands of a loss that stands loose: in its dtype, and back in the first one's.
+// Operands of a loss that stands loose.
 class WideLoss : public LooseComposite {
  public:
   WideLoss(const char* name, const At& first) : LooseComposite(name, first.loc), name_(name) {}
-  Tensor operand(const At& given) {
-    const Tensor value = resolve(given, name_);
-    if (!first_.defined()) first_ = value;
-    return value;
-  }
+  Tensor operand(const At& given) { return operands_.emplace_back(resolve(given, name_)); }
   Tensor wide(const Tensor& value) const { return cast(value, dtype()); }
   Tensor result(const Tensor& losses, Reduction reduction) const {
-    const Tensor value = reduced(losses, reduction);
-    return is_floating(type_of(first_).dtype) ? cast(value, type_of(first_).dtype) : value;
+    return cast(reduced(losses, reduction), result_dtype(operands_));
   }
 
  private:
-  DType dtype() const { return loss_dtype({first_}); }
+  DType dtype() const { return loss_dtype(operands_); }
   const char* name_;
-  Tensor first_;
+  std::vector<Tensor> operands_;
 };
 
 }  // namespace
@@ -182,14 +185,14 @@ Tensor margin_ranking_loss(At first, At second, At target, MarginOptions options
   WideLoss call(name, first);
   const Tensor a = call.operand(first), b = call.operand(second), y = call.operand(target);
   check_same_shape(name, a, b, call.loc());
-  const Tensor losses = maximum(-call.wide(y) * (call.wide(a) - call.wide(b)) + options.margin, 0.0);
+  const Tensor losses = relu(-call.wide(y) * (call.wide(a) - call.wide(b)) + options.margin);
   return call.result(losses, options.reduction);
 }
 
 Tensor hinge_embedding_loss(At input, At target, MarginOptions options) {
   return pair_loss("hinge_embedding_loss", input, target, options.reduction, options.margin,
                    [margin = options.margin](const Tensor& x, const Tensor& y) {
-                     return where(y == 1, x, 0) + where(y == -1, maximum(margin - x, 0.0), 0);
+                     return where(y == 1, x, 0) + where(y == -1, relu(margin - x), 0);
                    });
 }
 
@@ -204,7 +207,7 @@ Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions optio
          to_string(type_of(y)));
   const Tensor u = call.wide(a), v = call.wide(b);
   const Tensor cosine = sum(u * v, -1) / sqrt((sum(square(u), -1) + eps) * (sum(square(v), -1) + eps));
-  const Tensor losses = where(y == 1, 1 - cosine, 0) + where(y == -1, maximum(cosine - options.margin, 0.0), 0);
+  const Tensor losses = where(y == 1, 1 - cosine, 0) + where(y == -1, relu(cosine - options.margin), 0);
   return call.result(losses, options.reduction);
 }
 
@@ -217,14 +220,11 @@ Tensor triplet_margin_loss(At anchor, At positive, At negative, TripletOptions o
   if (type_of(a).shape.rank() < 1) fail(name, call.loc(), "takes vectors along the last axis");
   if (!(options.p > 0)) fail(name, call.loc(), "the norm's type must be positive, it is ", options.p);
   const auto distance = [&](const Tensor& x, const Tensor& y) {
-    const Tensor d = abs(call.wide(x) - call.wide(y) + options.eps);
-    if (options.p == 1) return sum(d, -1);
-    if (options.p == 2) return sqrt(sum(square(d), -1));
-    return pow(sum(pow(d, options.p), -1), 1 / options.p);
+    return pairwise_distance(call.wide(x), call.wide(y), options.p, options.eps);
   };
   Tensor far = distance(a, n);
   if (options.swap) far = minimum(far, distance(p, n));
-  return call.result(maximum(distance(a, p) - far + options.margin, 0.0), options.reduction);
+  return call.result(relu(distance(a, p) - far + options.margin), options.reduction);
 }
 
 // ---- likelihoods ----------------------------------------------------------------------------------------------------
@@ -248,7 +248,20 @@ Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions optio
   WideLoss call(name, input);
   const Tensor given = call.operand(input), wanted = call.operand(target), spread = call.operand(variance);
   check_same_shape(name, given, wanted, call.loc());
-  const Tensor x = call.wide(given), t = call.wide(wanted), v = call.wide(spread);
+  // Of the input's shape, or one for each row: without the last axis, or with 1 in its place.
+  Shape row = type_of(given).shape;
+  if (row.rank() > 0) row[row.rank() - 1] = 1;
+  Tensor v = call.wide(spread);
+  if (type_of(v).shape.rank() + 1 == row.rank()) v = unsqueeze(v, -1);
+  const auto is_of = [&](const Shape& shape) {
+    bool same = type_of(v).shape.rank() == shape.rank();
+    for (int i = 0; same && i < shape.rank(); ++i) same = type_of(v).shape[i] == shape[i];
+    return same;
+  };
+  if (!is_of(type_of(given).shape) && !is_of(row))
+    fail(name, call.loc(), "takes a variance of the input's shape or one for each row: ", to_string(type_of(given)),
+         " x ", to_string(type_of(spread)));
+  const Tensor x = call.wide(given), t = call.wide(wanted);
   const Tensor bounded = v + stop_gradient(maximum(v, options.eps) - v);  // its derivative is 1 below the bound too
   Tensor losses = (log(bounded) + square(x - t) / bounded) * 0.5;
   if (options.full) losses = losses + 0.9189385332046727;

@@ -306,8 +306,8 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
       places.insert(type_of(last).shape.rank());
       x = greatest(where(inside, unsqueeze(last, -2), -INFINITY), places, call.loc());
     } else {
-      const Tensor share = cast(inside, type_of(x).dtype) / cast(end - begin, type_of(x).dtype);
-      x = matmul(last, transpose(share));
+      const Tensor count = cast(sum(inside, 1), type_of(x).dtype);
+      x = sum(where(inside, unsqueeze(last, -2), 0), -1) / count;
     }
     x = movedim(x, -1, axis);
   }

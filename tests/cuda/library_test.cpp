@@ -24,6 +24,7 @@ void check_there(F function, const Tensor& x) {
       const Tensor here = to(found[i], Device::cpu());
       REQUIRE(here.shape() == expected[i].shape());
       CHECK(here.dtype() == expected[i].dtype());
+      if (here.element_count() == Dim(0)) continue;
       const Tensor same = (here == expected[i]) | ((here != here) & (expected[i] != expected[i]));
       const Tensor apart = cast(where(same, zeros_like(here), here - expected[i]), DType::f64);
       CHECK(amax(abs(apart)).item() <= 1e-4);

@@ -121,6 +121,9 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
       max_pool1d(reshape(from_list<std::int64_t>({-5, -7, -3}), {1, 3}), 2, {.stride = 1, .padding = 1});
   loops_test::check_close(integers, reshape(from_list<std::int64_t>({-5, -5, -3, -3}), {1, 4}), 0);
   CHECK(std::isnan(max(max_pool1d(reshape(from_list({1.0, std::nan(""), 2.0}), {1, 3}), 2, {.stride = 1})).item()));
+  // One element that is infinite spoils the windows that hold it, no others.
+  const Tensor spoiled = adaptive_avg_pool1d(reshape(from_list<float>({INFINITY, 1, 2, 3, 4, 5, 6}), {1, 7}), 3);
+  loops_test::check_close(narrow(spoiled, 1, 1, 2), reshape(from_list({3.0f, 5.0f}), {1, 2}), 1e-6);
   refused([&] { Conv2d(3, 8, 3, {.groups = 2}); }, "2 groups do not divide 8 and 3 channels");
   refused([&] { Conv2d(0, 8, 3); }, "sizes must be positive");
   refused([&] { layer(ones({2, 4, 8, 8})); }, "[conv] the input's channels are not those of the weight");

@@ -20,16 +20,15 @@ def give(loss, operands):
     print("{" + ", ".join("%.12g" % number for number in values) + "},")
 
 
-def pair(function, shape, target=None, made=lambda x: x, **options):
+def pair(function, shape, target=None, **options):
     x, t = wave(shape, 30).requires_grad_(), (wave(shape, 31) if target is None else target).requires_grad_()
-    give(function(made(x), t, **options), [x, t])
+    give(function(x, t, **options), [x, t])
 
 
 def signs(shape):
     return torch.where(torch.arange(math.prod(shape)) % 3 == 0, -1.0, 1.0).reshape(shape)
 
 
-half = lambda x: x + 0.6 * 0.5 + 0.2  # into (0, 1), about
 S = (3, 4)
 for reduction in ("mean", "sum", "none"):
     pair(F.l1_loss, S, reduction=reduction)
@@ -68,7 +67,6 @@ fixed(F.kl_div, S, torch.softmax(wave(S, 31), -1), reduction="mean")
 
 CLASSES, ROWS = 5, 4
 labels = torch.tensor([1, 4, 0, 2])
-ignored = torch.tensor([1, -100, 0, 7])
 class_weight = wave((CLASSES,), 5) + 1
 for options, target in (
         (dict(), labels), (dict(weight=class_weight), labels), (dict(ignore_index=-100), torch.tensor([1, -100, 0, 3])),

@@ -250,6 +250,19 @@ TEST_CASE("losses: 16-bit floats, no elements, what cannot be reached, and what 
   CHECK(std::isinf(ctc_loss(sound, text, integers({2}), integers({2})).item()));
   CHECK(ctc_loss(sound, text, integers({2}), integers({2}), {.zero_infinity = true}).item() == 0);
 
+  // Where a margin is met exactly the derivative is 0, as a ReLU's.
+  const Tensor one = ones({1}, {DType::f64}),
+               slope = grad([&](const Tensor&x) { return margin_ranking_loss(x, one, one); }, one);
+  CHECK(slope.item() == 0);
+  CHECK(grad([&](const Tensor& x) { return hinge_embedding_loss(x, -one); }, one).item() == 0);
+  CHECK(triplet_margin_loss(x, x + y, x + 2, {.p = INFINITY}).item() ==
+        doctest::Approx(mean(relu(amax(abs(y), -1) - 2 + 1)).item()).epsilon(1e-5));
+  loops_test::check_close(cross_entropy(x, softmax(y, -1)), cross_entropy(x, softmax(y, -1), {}), 0);
+  loops_test::check_close(gaussian_nll_loss(x, y, ones({3}) * 2, {.reduction = Reduction::none}),
+                          gaussian_nll_loss(x, y, ones({3, 4}) * 2, {.reduction = Reduction::none}), 0);
+  CHECK(mse_loss(cast(x, DType::f16), cast(y, DType::f32)).dtype() == DType::f32);
+  refused([&] { gaussian_nll_loss(x, y, ones({4})); }, "takes a variance of the input's shape or one for each row");
+  refused([&] { cross_entropy(x, softmax(y, -1), {.ignore_index = 1}); }, "takes no ignore_index");
   refused([&] { l1_loss(x, ones({4})); }, "[l1_loss] shapes differ: f64[3,4] x f32[4]");
   refused([&] { smooth_l1_loss(x, y, {.beta = -1}); }, "beta must not be negative");
   refused([&] { huber_loss(x, y, {.delta = 0}); }, "delta must be positive");

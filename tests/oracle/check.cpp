@@ -52,9 +52,11 @@ Expected expect(const Program& program, const std::vector<Array>& inputs, int ru
     expected.unknown = true;
     return expected;
   }
+  // What passes back through a value of no elements is zeros or nothing at all, and -0 + 0 is not -0.
+  const bool has_empty = std::ranges::any_of(expected.values, [](const Array& value) { return value.count() == 0; });
   for (const Array& value : expected.values) {
     expected.spread.emplace_back(static_cast<std::size_t>(value.count()), 0.0);
-    expected.open_sign.emplace_back(static_cast<std::size_t>(value.count()), false);
+    expected.open_sign.emplace_back(static_cast<std::size_t>(value.count()), has_empty && program.derivative > 0);
   }
   for (int run = 1; run <= runs; ++run) {
     perturbation() = Perturbation::of_run(program.seed, run);

@@ -132,7 +132,9 @@ TEST_CASE("bad convolutions are refused with both shapes") {
   bad(ones({8, 4, 6, 3}), {}, "[conv2d] the kernel is larger than the padded input: f32[2,4,5,6] x f32[8,4,6,3]");
   bad(w, {.dilation = 3}, "[conv2d] the kernel is larger than the padded input: f32[2,4,5,6] x f32[8,4,3,3]");
   bad(ones({8, 4, 3}), {},
-      "[conv2d] needs an input [N,C,H,W] or [C,H,W] and a weight [O,C/groups,h,w]: f32[2,4,5,6] x f32[8,4,3]");
+      "[conv2d] needs an input [N,C,sizes...] or [C,sizes...] and a weight [O,C/groups,kernel...] of 2 sizes: "
+      "f32[2,4,5,6] "
+      "x f32[8,4,3]");
   bad(ones({8, 4, 0, 3}), {}, "[conv2d] a kernel of no elements: f32[2,4,5,6] x f32[8,4,0,3]");
   bad(w, {.stride = {1, 0}}, "[conv2d] a stride is 0");
   bad(w, {.dilation = -1}, "[conv2d] a dilation is -1");

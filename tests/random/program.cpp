@@ -250,16 +250,24 @@ Tensor apply(const Program& program, const Instruction& step, const std::vector<
 constexpr DType dtypes[] = {DType::f32, DType::f32, DType::f32, DType::f32, DType::f64, DType::i64,    DType::i32,
                             DType::u32, DType::i16, DType::u16, DType::i8,  DType::u8,  DType::boolean};
 
+}  // namespace
+
+bool is_drawn(Op op) {
+  switch (info(op).kind) {
+    case OpKind::region:
+    case OpKind::factorization: return false;
+    case OpKind::convolution: return op == Op::convolution;
+    default: return op != Op::input && !is_scatter(op) && op != Op::check && op != Op::update_slice;
+  }
+}
+
+namespace {
+
 Op random_op(Random& random) {
   // Half pointwise, the rest shared by everything else that a program can say.
   while (true) {
     auto op = static_cast<Op>(random() % op_count);
-    OpKind kind = info(op).kind;
-    bool structural = kind != OpKind::pointwise;
-    if (op == Op::input || is_scatter(op) || op == Op::check || op == Op::update_slice) continue;
-    if (kind == OpKind::region || kind == OpKind::factorization) continue;
-    if (op == Op::convolution_input_gradient || op == Op::convolution_weight_gradient) continue;
-    if (structural == (random() % 2 == 0)) return op;
+    if (is_drawn(op) && (info(op).kind != OpKind::pointwise) == (random() % 2 == 0)) return op;
   }
 }
 

@@ -46,4 +46,8 @@ Program shrink(Program program, bool (*fails)(const Program&));
 
 std::string to_text(const Program& program);
 
+// Whether an instruction of a program may be this primitive; others are in the programs' gradients, or have tests of
+// their own.
+bool is_drawn(Op op);
+
 }  // namespace weft::testing

@@ -5,6 +5,25 @@
 
 namespace weft::nn {
 
+using weft::adaptive_avg_pool1d;
+using weft::adaptive_avg_pool2d;
+using weft::adaptive_avg_pool3d;
+using weft::adaptive_max_pool1d;
+using weft::adaptive_max_pool2d;
+using weft::adaptive_max_pool3d;
+using weft::avg_pool1d;
+using weft::avg_pool2d;
+using weft::avg_pool3d;
+using weft::conv1d;
+using weft::conv2d;
+using weft::conv3d;
+using weft::conv_transpose1d;
+using weft::conv_transpose2d;
+using weft::conv_transpose3d;
+using weft::max_pool1d;
+using weft::max_pool2d;
+using weft::max_pool3d;
+
 template <int count>
 struct ConvLayerOptions {
   PerAxis<count> stride = 1;

@@ -78,8 +78,8 @@ struct MultiMarginOptions {
   Tensor weight = {};  // of each class
   Reduction reduction = Reduction::mean;
 };
-// sum over the other classes of max(0, weight[label] (margin - input[label] + input[i]))^p / C: input [N, C], labels
-// [N].
+// weight[label] times the sum over the other classes of max(0, margin - input[label] + input[i])^p / C: input [N, C],
+// labels [N].
 Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options = {});
 
 // ---- margins: targets are 1 or -1
@@ -122,7 +122,9 @@ struct GaussianOptions {
   double eps = 1e-6;  // the least variance
   Reduction reduction = Reduction::mean;
 };
-// (log(variance) + (input - target)^2 / variance) / 2. The variance has the input's shape, or 1 as its last size.
+// (log(variance) + (input - target)^2 / variance) / 2. The variance has the input's shape, or is one for each row:
+// [..., 1] or
+// [...].
 Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions options = {});
 
 struct CtcOptions {
