@@ -13,7 +13,7 @@ Tensor cross_entropy(At logits, At labels) {
   Tensor z = resolve(logits, "cross_entropy"), label = resolve(labels, "cross_entropy");
   const Type zt = type_of(z), lt = type_of(label);
   int rank = zt.shape.rank();
-  if (is_floating(lt.dtype)) return cross_entropy(z, label, CrossEntropyOptions());
+  if (is_floating(lt.dtype) && same_shape(z, label)) return cross_entropy(z, label, CrossEntropyOptions());
   bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
   for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
