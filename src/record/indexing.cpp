@@ -12,7 +12,8 @@ namespace weft {
 Tensor integers(const char* name, const At& given, Loc loc) {
   const Tensor index = resolve(given, name);
   if (!is_integer(type_of(index).dtype))
-    fail(name, loc, "the index must be an integer, it is ", to_string(type_of(index)));
+    fail(name, loc, "the index must be an integer, it is ", to_string(type_of(index)),
+         type_of(index).dtype == DType::boolean ? " (a mask selects by where or masked_fill)" : "");
   return cast(index, DType::i64);
 }
 
@@ -83,7 +84,9 @@ Tensor gather(At x, int axis, At index) {
 
 Tensor index_select(At x, int axis, At index) {
   LooseComposite call("index_select", x.loc);
-  const Tensor value = resolve(x, "index_select"), picks = integers("index_select", index, call.loc());
+  const Tensor value = resolve(x, "index_select");
+  Tensor picks = integers("index_select", index, call.loc());
+  if (type_of(picks).shape.rank() == 0) picks = unsqueeze(picks, 0);
   const int normal = normalize_axis("index_select", axis, type_of(value).shape.rank(), call.loc());
   if (type_of(picks).shape.rank() != 1)
     fail("index_select", call.loc(), "the index must be a vector, it is ", to_string(type_of(picks)));

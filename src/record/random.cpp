@@ -205,6 +205,24 @@ Tensor bernoulli(Sizes sizes, double probability, Generator& generator, Loc loc)
   return unit_interval(sizes.shape(), DType::f32, generator, {}, call.loc()) < probability;
 }
 
+Tensor multinomial(At probabilities, std::int64_t count, bool replacement, Generator& generator) {
+  LooseComposite call("multinomial", probabilities.loc);
+  const Tensor weights = resolve(probabilities, "multinomial");
+  const Type type = type_of(weights);
+  const int rank = type.shape.rank();
+  if (!is_floating(type.dtype) || rank < 1 || count < 1)
+    fail("multinomial", call.loc(), "takes floating probabilities [..., n] and a positive count: ", to_string(type),
+         " and ", count);
+  // The greatest of log(p) and Gumbel's noise is a draw, the greatest ones are draws without replacement.
+  Shape shape = type.shape;
+  if (replacement) shape.push_back(shape[rank - 1]), shape[rank - 1] = count;
+  const Tensor u = unit_interval(shape, DType::f32, generator, type.device, call.loc());
+  const Tensor noise = -log(-log(maximum(u, 1e-30)));
+  const Tensor chances = log(cast(weights, DType::f32));
+  if (replacement) return argmax(unsqueeze(chances, -2) + noise, -1);
+  return topk(chances + noise, count).indices;
+}
+
 Tensor dropout(At x, double probability, Generator& generator) {
   LooseComposite call("dropout", x.loc);
   check_probability("dropout", probability, call.loc());
