@@ -26,6 +26,19 @@ struct Of {
 };
 template <class Layer>
 Of(Layer) -> Of<Layer>;
+struct Sample {
+  GridSampleOptions options;
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    return {grid_sample(inputs[0], inputs[1], options)};
+  }
+};
+struct Affine {
+  std::vector<std::int64_t> size;
+  bool align_corners;
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    return {affine_grid(inputs[0], size, align_corners)};
+  }
+};
 
 }  // namespace
 
@@ -116,4 +129,50 @@ TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what 
   refused([&] { pixel_shuffle(x, 2); }, "[pixel_shuffle] 2 x 2 places do not divide 2 channels");
   refused([&] { pixel_unshuffle(x, 3); }, "the factor 3 does not divide 4 x 6");
   refused([&] { channel_shuffle(x, 3); }, "3 groups do not divide 2 channels");
+}
+
+TEST_CASE("grid_sample and affine_grid give PyTorch's results and gradients") {
+  using enum SampleMode;
+  using enum SamplePadding;
+  std::size_t next = count_of_resizing;
+  const auto sample = [&](GridSampleOptions options, const Sizes& sizes, const Sizes& grid) {
+    const std::size_t number = next++;
+    CAPTURE(number);
+    golden_test::check(golden[number], {wave(sizes, 30), wave(grid, 31) * 3.5}, Sample{options});
+  };
+  sample({}, {2, 3, 4, 5}, {2, 3, 4, 2});
+  sample({.align_corners = true}, {1, 2, 5, 3}, {1, 2, 5, 2});
+  sample({.padding_mode = border}, {2, 2, 4, 5}, {2, 3, 3, 2});
+  sample({.padding_mode = border, .align_corners = true}, {1, 2, 3, 4}, {1, 4, 3, 2});
+  sample({.padding_mode = reflection}, {2, 2, 4, 5}, {2, 3, 3, 2});
+  sample({.padding_mode = reflection, .align_corners = true}, {1, 2, 1, 4}, {1, 4, 3, 2});
+  sample({.mode = nearest}, {2, 2, 4, 5}, {2, 3, 3, 2});
+  sample({.mode = nearest, .padding_mode = border, .align_corners = true}, {1, 2, 3, 4}, {1, 4, 3, 2});
+  sample({.mode = nearest, .padding_mode = reflection}, {1, 2, 4, 5}, {1, 3, 5, 2});
+  const auto affine = [&](const Sizes& theta, const std::vector<std::int64_t>& size, bool align_corners) {
+    const std::size_t number = next++;
+    CAPTURE(number);
+    golden_test::check(golden[number], {wave(theta, 30)}, Affine{size, align_corners});
+  };
+  affine({2, 2, 3}, {2, 1, 3, 4}, false);
+  affine({2, 2, 3}, {2, 1, 4, 1}, true);
+  affine({1, 3, 4}, {1, 2, 2, 3, 4}, false);
+  affine({2, 3, 4}, {2, 1, 3, 2, 2}, true);
+
+  // The places of an image under the identity are its elements, in any dtype; far and undefined places are outside.
+  const Tensor x = wave({1, 2, 4, 5}, 3), identity = reshape(from_list({1.0, 0.0, 0.0, 0.0, 1.0, 0.0}), {1, 2, 3});
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    const Tensor same = grid_sample(cast(x, dtype), affine_grid(cast(identity, dtype), {1, 2, 4, 5}));
+    CHECK(same.dtype() == dtype);
+    loops_test::check_close(cast(same, DType::f64), x, dtype == DType::f64 ? 1e-12 : 0.02);
+  }
+  const Tensor far = full({1, 1, 1, 2}, 1e30, {DType::f64});
+  CHECK(max(abs(grid_sample(x, far, {.mode = nearest}))).item() == 0);
+  loops_test::check_close(grid_sample(x, far, {.padding_mode = border}), slice(slice(x, 2, 3), 3, 4), 0);
+  const Tensor nowhere = full({1, 1, 1, 2}, std::nan(""), {DType::f64});
+  CHECK(std::isfinite(max(grid_sample(x, nowhere, {.padding_mode = border})).item()));
+  refused([&] { grid_sample(x, weft::zeros({1, 2, 2, 3}, {DType::f64})); }, "takes a grid [N,H',W',2]");
+  refused([&] { grid_sample(x, weft::zeros({1, 2, 2, 2})); }, "takes a grid [N,H',W',2]");
+  refused([&] { grid_sample(ones({2, 2}), far); }, "takes a floating image [N,C,H,W], it is f32[2,2]");
+  refused([&] { affine_grid(identity, {2, 2, 4, 5}); }, "takes a floating theta [N,2,3] with a size [N,C,H,W]");
 }

@@ -79,4 +79,52 @@ struct ChannelShuffle {
   WEFT_MEMBERS(groups)
 };
 
+// ---- samples at any place -------------------------------------------------------------------------------------------
+
+enum class SampleMode : std::uint8_t { bilinear, nearest };
+// What stands outside of the image: zeros; its border; its mirror image.
+enum class SamplePadding : std::uint8_t { zeros, border, reflection };
+struct GridSampleOptions {
+  SampleMode mode = SampleMode::bilinear;
+  SamplePadding padding_mode = SamplePadding::zeros;
+  bool align_corners = false;  // -1 and 1 are the centres of the first and last elements, not their outer edges
+};
+// x [N,C,H,W] at the places (x, y) of grid [N,H',W',2], where -1 and 1 are the borders: [N,C,H',W'], as
+// torch.nn.functional.grid_sample of 4 axes (Jaderberg and others 2015). Both are of one floating dtype; f16 and bf16
+// are computed in f32 and rounded once. Sizes may be symbolic. Throws Error on other shapes and dtypes, and on an image
+// of no elements.
+Tensor grid_sample(At x, At grid, GridSampleOptions options = {});
+// The places of a result of `size` [N,C,H,W] under theta [N,2,3]: [N,H,W,2] for grid_sample; or of [N,C,D,H,W] under
+// [N,3,4]: [N,D,H,W,3]. Throws Error on other shapes, and where theta is not floating.
+Tensor affine_grid(At theta, Sizes size, bool align_corners = false);
+
+struct RoiAlignOptions {
+  double spatial_scale = 1;          // from coordinates of boxes to those of x
+  std::int64_t sampling_ratio = -1;  // samples along each axis of a bin; it must be given, and be positive
+  bool aligned = false;              // boxes are moved by half an element, and may be smaller than one
+};
+// The mean of samples in each of output_size bins of each box: x [N,C,H,W] with boxes [K,5] of (index in N, x1, y1, x2,
+// y2) to [K,C,output_size...], as torchvision.ops.roi_align (He and others 2017). No gradient passes to the boxes. Both
+// are floating; f16 and bf16 are computed in f32 and rounded once. Throws Error on other shapes and dtypes, on numbers
+// that are not positive, and, or stops the call, on an index that is not in [0, N).
+Tensor roi_align(At x, At boxes, PerAxis<2> output_size, RoiAlignOptions options);
+
+// ---- boxes (x1, y1, x2, y2), as in torchvision.ops ------------------------------------------------------------------
+// Numbers of 16 bits or less become f32 or i32. All throw Error on a last axis that is not 4.
+
+// [..., 4] to [...].
+Tensor box_area(At boxes);
+// Intersection over union of each pair: [N,4] with [M,4] to [N,M].
+Tensor box_iou(At boxes1, At boxes2);
+// Boxes [N,4], from the greatest of scores [N] to the least, without those that overlap an earlier one by more than the
+// threshold (box_iou): nms_mask says of each box whether it stays, bool [N], also in a compiled function and for
+// symbolic N; nms gives the indices of those, i64, from the greatest score to the least. nms throws Error in a compiled
+// function and in the body of a loop, where no size depends on values. Of equal scores the first box comes first. No
+// gradient passes.
+Tensor nms_mask(At boxes, At scores, double iou_threshold);
+Tensor nms(At boxes, At scores, double iou_threshold);
+// The same, where only boxes of one group, idxs [N] of integers, count as overlapping.
+Tensor batched_nms_mask(At boxes, At scores, At idxs, double iou_threshold);
+Tensor batched_nms(At boxes, At scores, At idxs, double iou_threshold);
+
 }  // namespace weft::nn
