@@ -90,9 +90,15 @@ TEST_CASE("interpolate and shuffles give PyTorch's results and gradients") {
 TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what is refused") {
   using enum Interpolation;
   const Tensor x = wave({1, 2, 4, 6}, 1);
-  loops_test::check_close(UpsamplingNearest2d({.scale_factor = {2}})(x), interpolate(x, {.size = {8, 12}}), 0);
-  loops_test::check_close(UpsamplingBilinear2d({.size = {5, 7}})(x),
-                          interpolate(x, {.size = {5, 7}, .mode = bilinear, .align_corners = true}), 0);
+  // Layers are arguments of compiled functions.
+  const auto apply = [](const Tensor& x, const UpsamplingNearest2d& nearest, const UpsamplingBilinear2d& bilinear) {
+    return std::pair{nearest(x), bilinear(x)};
+  };
+  const auto layers = compile(apply, {.on_compile_error = OnFailure::raise})(
+      x, UpsamplingNearest2d({.scale_factor = {2}}), UpsamplingBilinear2d({.size = {5, 7}}));
+  loops_test::check_close(layers.first, interpolate(x, {.size = {8, 12}}), 0);
+  loops_test::check_close(layers.second, interpolate(x, {.size = {5, 7}, .mode = bilinear, .align_corners = true}),
+                          1e-12);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const Interpolation mode : {nearest, nearest_exact, bilinear, bicubic, area}) {
       const Tensor narrow = cast(x, dtype);

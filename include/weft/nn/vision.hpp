@@ -42,14 +42,20 @@ struct UpsamplingOptions {
   std::vector<std::int64_t> size = {};
   std::vector<double> scale_factor = {};
 };
-// x [N,C,H,W]; the second one aligns corners.
-struct UpsamplingNearest2d : Upsample {
-  explicit UpsamplingNearest2d(UpsamplingOptions o)
-      : Upsample({std::move(o.size), std::move(o.scale_factor), Interpolation::nearest, false}) {}
+// Modes nearest; and bilinear, which aligns corners.
+struct UpsamplingNearest2d {
+  explicit UpsamplingNearest2d(UpsamplingOptions options) : options(std::move(options)) {}
+  Tensor operator()(At x) const { return Upsample({options.size, options.scale_factor})(x); }
+  UpsamplingOptions options;
+  WEFT_MEMBERS(options)
 };
-struct UpsamplingBilinear2d : Upsample {
-  explicit UpsamplingBilinear2d(UpsamplingOptions o)
-      : Upsample({std::move(o.size), std::move(o.scale_factor), Interpolation::bilinear, true}) {}
+struct UpsamplingBilinear2d {
+  explicit UpsamplingBilinear2d(UpsamplingOptions options) : options(std::move(options)) {}
+  Tensor operator()(At x) const {
+    return Upsample({options.size, options.scale_factor, Interpolation::bilinear, true})(x);
+  }
+  UpsamplingOptions options;
+  WEFT_MEMBERS(options)
 };
 
 // ---- channels to places and back ------------------------------------------------------------------------------------
