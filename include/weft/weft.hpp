@@ -20,6 +20,7 @@
 #include "weft/nn/embedding.hpp"
 #include "weft/nn/normalization.hpp"
 #include "weft/nn/transformer.hpp"
+#include "weft/nn/vision.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
 #include "weft/random.hpp"

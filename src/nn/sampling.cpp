@@ -1,0 +1,175 @@
+// Samples of images at places that are computed: by a grid, and in the bins of boxes.
+#include "base/fail.hpp"
+#include "record/record.hpp"
+#include "weft/nn/vision.hpp"
+
+namespace weft::nn {
+namespace {
+
+struct Image {
+  Tensor value;  // [N,C,H,W]
+  Type type;
+  DType wide;
+  Loc loc;
+  Dim height() const { return type.shape[2]; }
+  Dim width() const { return type.shape[3]; }
+};
+
+Image image_of(const char* name, const At& given, Loc loc) {
+  const Tensor value = resolve(given, name);
+  const Type type = type_of(value);
+  if (type.shape.rank() != 4 || !is_floating(type.dtype))
+    fail(name, loc, "takes a floating image [N,C,H,W], it is ", to_string(type));
+  if (type.shape[2] < Dim(1) || type.shape[3] < Dim(1)) fail(name, loc, "the image has no elements: ", to_string(type));
+  return {value, type, computed_in(type.dtype), loc};
+}
+
+Tensor is_inside(const Tensor& place, Dim size) { return (place >= 0) & (place <= size - Dim(1)); }
+
+// The elements at whole places, zeros outside: batch [K,1,1,1] i64, y and x [K,1,h,w], which broadcast, to [K,C,h,w].
+Tensor elements(const Image& image, const Tensor& batch, const Tensor& y, const Tensor& x) {
+  const auto bounded = [](const Tensor& place, Dim size) {
+    return cast(minimum(maximum(place, 0), size - Dim(1)), DType::i64);
+  };
+  const Dim channels = image.type.shape[1];
+  const Tensor channel = positions(1, Shape::of(1, channels, 1, 1), image.type.device, image.loc);
+  const Tensor plane = batch * channels + channel;
+  const Tensor row = plane * image.height() + bounded(y, image.height());
+  const Tensor index = row * image.width() + bounded(x, image.width());
+  const Tensor found = record(Op::gather, {flatten(image.value), index}, {}, {}, image.loc);
+  return where(is_inside(y, image.height()) & is_inside(x, image.width()), cast(found, image.wide), 0);
+}
+
+Tensor between_elements(const Image& image, const Tensor& batch, const Tensor& y, const Tensor& x) {
+  const Tensor top = floor(y), left = floor(x), down = y - top, right = x - left;
+  const Tensor upper = elements(image, batch, top, left) * (1 - right) + elements(image, batch, top, left + 1) * right,
+               lower = elements(image, batch, top + 1, left) * (1 - right) +
+                       elements(image, batch, top + 1, left + 1) * right;
+  return upper * (1 - down) + lower * down;
+}
+
+// Into [0, size - 1]; at the bounds no gradient passes.
+Tensor clipped(const Tensor& place, Dim size) {
+  return where(place > 0, where(place < size - Dim(1), place, size - Dim(1)), 0);
+}
+
+Tensor reflected(const Tensor& place, Dim size, bool align_corners) {
+  if (align_corners && size == Dim(1)) return zeros_like(place);
+  const double low = align_corners ? 0 : -0.5;
+  const Dim span = align_corners ? size - Dim(1) : size;
+  const Tensor from_low = place - low, distance = where(from_low < 0, -from_low, from_low);
+  const Tensor rest = fmod(distance, span), turns = floor(distance / span);
+  return where(remainder(turns, 2) == 0, rest + low, span - rest + low);
+}
+
+// From [-1, 1] to elements.
+Tensor place_of(const Tensor& coordinate, Dim size, const GridSampleOptions& options) {
+  const Tensor place =
+      options.align_corners ? (coordinate + 1) / 2 * (size - Dim(1)) : ((coordinate + 1) * size - 1) / 2;
+  switch (options.padding_mode) {
+    case SamplePadding::border: return clipped(place, size);
+    case SamplePadding::reflection: return clipped(reflected(place, size, options.align_corners), size);
+    default: return place;
+  }
+}
+
+}  // namespace
+
+Tensor grid_sample(At x, At given, GridSampleOptions options) {
+  constexpr const char* name = "grid_sample";
+  LooseComposite call(name, x.loc);
+  const Image image = image_of(name, x, call.loc());
+  Tensor grid = resolve(given, name);
+  const Type type = type_of(grid);
+  if (type.shape.rank() != 4 || !(type.shape[3] == Dim(2)) || !(type.shape[0] == image.type.shape[0]) ||
+      type.dtype != image.type.dtype)
+    fail(name, call.loc(), "takes a grid [N,H',W',2] of the image's dtype: ", to_string(image.type), " at ",
+         to_string(type));
+  grid = unsqueeze(cast(grid, image.wide), 1);
+  const Tensor across = place_of(select(grid, -1, 0), image.width(), options),
+               down = place_of(select(grid, -1, 1), image.height(), options);
+  const Tensor batch = positions(0, Shape::of(type.shape[0], 1, 1, 1), type.device, call.loc());
+  const Tensor result = options.mode == SampleMode::nearest ? elements(image, batch, round(down), round(across))
+                                                            : between_elements(image, batch, down, across);
+  return cast(result, image.type.dtype);
+}
+
+Tensor affine_grid(At given, Sizes size, bool align_corners) {
+  constexpr const char* name = "affine_grid";
+  LooseComposite call(name, given.loc);
+  const Tensor theta = resolve(given, name);
+  const Type type = type_of(theta);
+  const Shape& wanted = size.shape();
+  const int count = wanted.rank() - 2;
+  if ((count != 2 && count != 3) || type.shape.rank() != 3 || !is_floating(type.dtype) ||
+      !(type.shape[1] == Dim(count)) || !(type.shape[2] == Dim(count + 1)) || !(type.shape[0] == wanted[0]))
+    fail(name, call.loc(),
+         "takes a floating theta [N,2,3] with a size [N,C,H,W], or [N,3,4] with [N,C,D,H,W]: ", to_string(type),
+         " with ", wanted);
+  const DType wide = computed_in(type.dtype);
+  // Coordinates are from the last axis to the first: x, y, z. Each one adds its column of theta, [N,1,...,1,count].
+  const auto column = [&](int i) {
+    Shape shape = Shape::of(type.shape[0]);
+    for (int axis = 0; axis < count; ++axis) shape.push_back(1);
+    shape.push_back(count);
+    return reshape_to(select(cast(theta, wide), 2, i), shape, call.loc());
+  };
+  Tensor grid = column(count);
+  for (int i = 0; i < count; ++i) {
+    const Dim along = wanted[wanted.rank() - 1 - i];
+    Shape shape;
+    for (int axis = 0; axis < count + 2; ++axis) shape.push_back(axis == count - i ? along : Dim(1));
+    const Tensor place = cast(positions(count - i, shape, type.device, call.loc()), wide);
+    if (along == Dim(1)) continue;  // its coordinate is 0
+    const Tensor coordinate = align_corners ? place * 2 / (along - Dim(1)) - 1 : (place * 2 + 1) / along - 1;
+    grid = grid + coordinate * column(i);
+  }
+  Shape result = Shape::of(wanted[0]);
+  for (int axis = 2; axis < wanted.rank(); ++axis) result.push_back(wanted[axis]);
+  result.push_back(count);
+  return cast(expand(grid, result), type.dtype);
+}
+
+Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options) {
+  constexpr const char* name = "roi_align";
+  LooseComposite call(name, x.loc);
+  const Image image = image_of(name, x, call.loc());
+  Tensor boxes = resolve(given, name);
+  const Type type = type_of(boxes);
+  if (type.shape.rank() != 2 || !(type.shape[1] == Dim(5)) || !is_floating(type.dtype))
+    fail(name, call.loc(), "takes floating boxes [K,5] of (index, x1, y1, x2, y2), they are ", to_string(type));
+  if (output_size[0] < 1 || output_size[1] < 1 || !(options.spatial_scale > 0))
+    fail(name, call.loc(), "output_size and spatial_scale must be positive: ", output_size[0], " x ", output_size[1],
+         " and ", options.spatial_scale);
+  const std::int64_t samples = options.sampling_ratio;
+  if (samples < 1)
+    fail(name, call.loc(), "sampling_ratio must be positive, it is ", samples,
+         ": a count that follows from the boxes is no size of a graph");
+  boxes = stop_gradient(boxes);
+  const Tensor numbers = cast(select(boxes, 1, 0), DType::i64);
+  check_range(numbers, image.type.shape[0], name, call.loc(), image.value);
+  const Dim count = type.shape[0];
+  const Tensor batch = reshape_to(numbers, Shape::of(count, 1, 1, 1), call.loc());
+
+  Tensor places[2], inside;
+  for (int axis = 0; axis < 2; ++axis) {  // y, x
+    const auto edge = [&](int i) {
+      const Tensor edge = cast(select(boxes, 1, i), image.wide) * options.spatial_scale;
+      return reshape_to(options.aligned ? edge - 0.5 : edge, Shape::of(count, 1, 1, 1), call.loc());
+    };
+    const Tensor start = edge(2 - axis), extent = edge(4 - axis) - start;
+    const Tensor length = options.aligned ? extent : maximum(extent, 1);
+    const Dim all = output_size[axis] * samples, size = image.type.shape[2 + axis];
+    const Shape shape = axis == 0 ? Shape::of(1, 1, all, 1) : Shape::of(1, 1, 1, all);
+    const Tensor sample = cast(positions(2 + axis, shape, type.device, call.loc()), image.wide) + 0.5;
+    const Tensor place = start + sample * length / all;
+    const Tensor near = (place >= -1) & (place <= size);
+    inside = axis == 0 ? near : inside & near;
+    places[axis] = clipped(place, size);
+  }
+  const Tensor values = where(inside, between_elements(image, batch, places[0], places[1]), 0);
+  const Shape parts = Shape::of(count, image.type.shape[1], output_size[0], samples, output_size[1], samples);
+  return cast(mean(reshape_to(values, parts, call.loc()), {3, 5}), image.type.dtype);
+}
+
+}  // namespace weft::nn

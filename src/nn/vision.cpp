@@ -1,0 +1,249 @@
+// Images of other sizes, and channels that become places.
+#include "weft/nn/vision.hpp"
+
+#include <cmath>
+
+#include "base/fail.hpp"
+#include "record/record.hpp"
+
+namespace weft::nn {
+namespace {
+
+constexpr const char* resize = "interpolate";
+
+struct AxisOfResize {
+  Dim from, to;
+  double scale = 0;  // 0: the quotient of the sizes
+};
+
+// A size times a number, rounded down. Of a symbolic size a product with a fraction of a power of two stays symbolic.
+Dim scaled(Dim size, double scale) {
+  if (!size.is_constant()) {
+    double numerator = scale;
+    std::int64_t denominator = 1;
+    while (denominator < 4096 && numerator != std::floor(numerator)) numerator *= 2, denominator *= 2;
+    if (numerator == std::floor(numerator) && numerator < 4096.0 * 4096.0)
+      return size * Dim(static_cast<std::int64_t>(numerator)) / Dim(denominator);
+  }
+  return static_cast<std::int64_t>(std::floor(static_cast<double>(static_cast<std::int64_t>(size)) * scale));
+}
+
+Tensor number(Dim size, DType dtype, Device device) { return full({}, size, {dtype, device}); }
+
+// What a place of the result is multiplied with.
+Tensor step_of(const AxisOfResize& axis, bool align_corners, DType dtype, Device device) {
+  if (align_corners)
+    return number(axis.from - Dim(1), dtype, device) / maximum(number(axis.to - Dim(1), dtype, device), 1);
+  if (axis.scale != 0) return full({}, 1 / axis.scale, {dtype, device});
+  return number(axis.from, dtype, device) / number(axis.to, dtype, device);
+}
+
+// How many times each element stands in the result; 0: no whole number. `nearest` keeps or doubles a size of which the
+// product with the scale is rounded to that.
+std::int64_t repetitions(const AxisOfResize& axis, bool exact) {
+  if (axis.scale == std::floor(axis.scale) && axis.scale != 0) return static_cast<std::int64_t>(axis.scale);
+  if (axis.scale > 1 && axis.scale < 3 && !exact)
+    return axis.to == axis.from ? 1 : axis.to == axis.from * Dim(2) ? 2 : 0;
+  if (axis.scale != 0) return 0;
+  if (axis.from.same(axis.to)) return 1;
+  if (!axis.from.is_constant() || !axis.to.is_constant()) return 0;
+  return axis.to.constant() % axis.from.constant() == 0 ? axis.to.constant() / axis.from.constant() : 0;
+}
+
+Tensor nearest(const Tensor& x, int axis, const AxisOfResize& it, bool exact, Loc loc) {
+  const Type type = type_of(x);
+  if (const std::int64_t times = repetitions(it, exact); times != 0) {
+    if (times == 1) return x;
+    Shape repeated, result = type.shape;
+    for (int i = 0; i < result.rank(); ++i) {
+      repeated.push_back(result[i]);
+      if (i == axis) repeated.push_back(times);
+    }
+    result[axis] = it.to;
+    return reshape_to(expand(unsqueeze(x, axis + 1), repeated), result, loc);
+  }
+  const Tensor place = cast(positions(0, Shape::of(it.to), type.device, loc), DType::f32);
+  const Tensor source = (exact ? place + 0.5 : place) * step_of(it, false, DType::f32, type.device);
+  const Tensor index = minimum(cast(floor(source), DType::i64), it.from - Dim(1));
+  return movedim(record(Op::gather, {movedim(x, axis, 0), index}, {}, {}, loc), 0, axis);
+}
+
+// [to, from]: the share of each element in each element of the result.
+Tensor linear_shares(const AxisOfResize& it, bool align_corners, DType dtype, Device device, Loc loc) {
+  const Shape pairs = Shape::of(it.to, it.from);
+  const Tensor place = cast(positions(0, pairs, device, loc), dtype), step = step_of(it, align_corners, dtype, device);
+  Tensor source = align_corners ? place * step : maximum((place + 0.5) * step - 0.5, 0);
+  source = minimum(source, cast(number(it.from - Dim(1), DType::i64, device), dtype));
+  return maximum(1 - abs(source - cast(positions(1, pairs, device, loc), dtype)), 0);
+}
+
+Tensor cubic_shares(const AxisOfResize& it, bool align_corners, DType dtype, Device device, Loc loc) {
+  constexpr double a = -0.75;
+  const Shape pairs = Shape::of(it.to, it.from);
+  const Tensor place = cast(positions(0, pairs, device, loc), dtype), step = step_of(it, align_corners, dtype, device);
+  const Tensor source = align_corners ? place * step : (place + 0.5) * step - 0.5;
+  const Tensor lower = floor(source), behind = source - lower, element = positions(1, pairs, device, loc);
+  const Tensor first = cast(lower, DType::i64);
+  Tensor shares = full({}, 0, {dtype, device});
+  for (int tap = -1; tap <= 2; ++tap) {
+    const Tensor distance = abs(behind - tap);
+    const Tensor share = tap == 0 || tap == 1 ? ((a + 2) * distance - (a + 3)) * distance * distance + 1
+                                              : ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a;
+    const Tensor taken = minimum(maximum(first + tap, 0), it.from - Dim(1));
+    shares = shares + where(taken == element, share, 0);
+  }
+  return shares;
+}
+
+// The axis by its product with shares [to, from].
+Tensor mixed(const Tensor& x, int axis, const Tensor& shares, Loc loc) {
+  Shape result = type_of(x).shape;
+  const Dim from = result[axis];
+  result[axis] = type_of(shares).shape[0];
+  Dim before = 1, behind = 1;
+  for (int i = 0; i < axis; ++i) before = before * result[i];
+  for (int i = axis + 1; i < result.rank(); ++i) behind = behind * result[i];
+  if (axis == result.rank() - 1)
+    return reshape_to(matmul(reshape_to(x, Shape::of(before, from), loc), transpose(shares)), result, loc);
+  return reshape_to(matmul(shares, reshape_to(x, Shape::of(before, from, behind), loc)), result, loc);
+}
+
+int axes_wanted(Interpolation mode) {
+  switch (mode) {
+    case Interpolation::linear: return 1;
+    case Interpolation::bilinear:
+    case Interpolation::bicubic: return 2;
+    case Interpolation::trilinear: return 3;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+Tensor interpolate(At given, const InterpolateOptions& options) {
+  LooseComposite call(resize, given.loc);
+  Tensor x = resolve(given, resize);
+  const Type type = type_of(x);
+  const int count = type.shape.rank() - 2, wanted = axes_wanted(options.mode);
+  if (count < 1 || count > 3 || (wanted != 0 && count != wanted))
+    fail(resize, call.loc(), "takes [N,C,sizes...] of ",
+         wanted != 0 ? counted(wanted, "size", "sizes") : std::string("1 to 3 sizes"),
+         " in this mode: ", to_string(type));
+  const bool is_nearest = options.mode == Interpolation::nearest || options.mode == Interpolation::nearest_exact;
+  if (!is_nearest && !is_floating(type.dtype))
+    fail(resize, call.loc(), "takes a floating tensor in this mode: ", to_string(type));
+  if (options.align_corners && wanted == 0)
+    fail(resize, call.loc(), "align_corners is for linear, bilinear, trilinear and bicubic");
+  const int sizes = options.size.shape().rank(), scales = static_cast<int>(options.scale_factor.size());
+  if ((sizes != 0) == (scales != 0)) fail(resize, call.loc(), "needs one of size and scale_factor");
+  if (sizes + scales != 1 && sizes + scales != count)
+    fail(resize, call.loc(), "needs a number for each of ", counted(count, "size", "sizes"),
+         ", or one for all; there are ", sizes + scales);
+
+  std::vector<AxisOfResize> axes;
+  for (int i = 0; i < count; ++i) {
+    AxisOfResize& it = axes.emplace_back();
+    it.from = type.shape[2 + i];
+    if (sizes != 0) {
+      it.to = options.size.shape()[sizes == 1 ? 0 : i];
+    } else {
+      it.scale = options.scale_factor[scales == 1 ? 0 : static_cast<std::size_t>(i)];
+      if (!(it.scale > 0 && it.scale < 1e9)) fail(resize, call.loc(), "scale_factor must be positive: ", it.scale);
+      it.to = scaled(it.from, it.scale);
+    }
+    check_extent(resize, "a size", it.to, call.loc());
+    if (it.from < Dim(1) || it.to < Dim(1))
+      fail(resize, call.loc(), "sizes must be positive: ", dims::to_string(it.from), " to ", dims::to_string(it.to));
+  }
+  if (options.mode == Interpolation::area) {
+    std::int64_t targets[3] = {};
+    for (int i = 0; i < count; ++i) targets[i] = static_cast<std::int64_t>(axes[static_cast<std::size_t>(i)].to);
+    return weft::detail::adaptive_pool(resize, x, count, targets, false);
+  }
+  const DType wide = is_nearest ? type.dtype : computed_in(type.dtype);
+  x = cast(x, wide);
+  for (int i = 0; i < count; ++i) {
+    const AxisOfResize& it = axes[static_cast<std::size_t>(i)];
+    if (is_nearest) {
+      x = nearest(x, 2 + i, it, options.mode == Interpolation::nearest_exact, call.loc());
+      continue;
+    }
+    if (it.from.same(it.to) && (it.scale == 0 || it.scale == 1 || options.align_corners)) continue;
+    const auto shares_of = options.mode == Interpolation::bicubic ? cubic_shares : linear_shares;
+    x = mixed(x, 2 + i, shares_of(it, options.align_corners, wide, type.device, call.loc()), call.loc());
+  }
+  return cast(x, type.dtype);
+}
+
+Tensor Upsample::operator()(At x) const {
+  return interpolate(x, {.size = Sizes(options.size),
+                         .scale_factor = options.scale_factor,
+                         .mode = options.mode,
+                         .align_corners = options.align_corners});
+}
+
+// ---- channels to places and back ------------------------------------------------------------------------------------
+
+namespace {
+
+// The sizes before the last three, and a check that a factor is positive.
+Shape leading(const char* name, const Type& type, std::int64_t factor, Loc loc) {
+  if (type.shape.rank() < 3 || type.shape.rank() > max_rank - 2)
+    fail(name, loc, "takes [..., C, H, W] of 3 to ", max_rank - 2, " axes: ", to_string(type));
+  if (factor < 1) fail(name, loc, "the factor must be positive, it is ", factor);
+  return Shape(type.shape.begin(), type.shape.rank() - 3);
+}
+Tensor rearranged(const Tensor& x, const Shape& lead, std::initializer_list<Dim> split,
+                  std::initializer_list<int> order, std::initializer_list<Dim> merged, Loc loc) {
+  Shape parts = lead, result = lead;
+  std::vector<int> axes;
+  for (int i = 0; i < lead.rank(); ++i) axes.push_back(i);
+  for (const Dim each : split) parts.push_back(each);
+  for (const int each : order) axes.push_back(lead.rank() + each);
+  for (const Dim each : merged) result.push_back(each);
+  return reshape_to(permute(reshape_to(x, parts, loc), axes), result, loc);
+}
+
+}  // namespace
+
+Tensor pixel_shuffle(At given, std::int64_t r) {
+  constexpr const char* name = "pixel_shuffle";
+  LooseComposite call(name, given.loc);
+  const Tensor x = resolve(given, name);
+  const Type type = type_of(x);
+  const Shape lead = leading(name, type, r, call.loc());
+  const Dim c = type.shape[lead.rank()], h = type.shape[lead.rank() + 1], w = type.shape[lead.rank() + 2];
+  if (!(c % Dim(r * r) == Dim(0)))
+    fail(name, call.loc(), r, " x ", r, " places do not divide ", dims::to_string(c), " channels");
+  const Dim kept = c / Dim(r * r);
+  return rearranged(x, lead, {kept, r, r, h, w}, {0, 3, 1, 4, 2}, {kept, h * Dim(r), w * Dim(r)}, call.loc());
+}
+
+Tensor pixel_unshuffle(At given, std::int64_t r) {
+  constexpr const char* name = "pixel_unshuffle";
+  LooseComposite call(name, given.loc);
+  const Tensor x = resolve(given, name);
+  const Type type = type_of(x);
+  const Shape lead = leading(name, type, r, call.loc());
+  const Dim c = type.shape[lead.rank()], h = type.shape[lead.rank() + 1], w = type.shape[lead.rank() + 2];
+  if (!(h % Dim(r) == Dim(0)) || !(w % Dim(r) == Dim(0)))
+    fail(name, call.loc(), "the factor ", r, " does not divide ", dims::to_string(h), " x ", dims::to_string(w));
+  const Dim high = h / Dim(r), wide = w / Dim(r);
+  return rearranged(x, lead, {c, high, r, wide, r}, {0, 2, 4, 1, 3}, {c * Dim(r * r), high, wide}, call.loc());
+}
+
+Tensor channel_shuffle(At given, std::int64_t groups) {
+  constexpr const char* name = "channel_shuffle";
+  LooseComposite call(name, given.loc);
+  const Tensor x = resolve(given, name);
+  const Type type = type_of(x);
+  if (type.shape.rank() < 3 || type.shape.rank() == max_rank)
+    fail(name, call.loc(), "takes [N, C, ...] of 3 to ", max_rank - 1, " axes: ", to_string(type));
+  if (groups < 1 || !(type.shape[1] % Dim(groups) == Dim(0)))
+    fail(name, call.loc(), groups, " groups do not divide ", dims::to_string(type.shape[1]), " channels");
+  Shape parts = Shape::of(type.shape[0], groups, type.shape[1] / Dim(groups));
+  for (int i = 2; i < type.shape.rank(); ++i) parts.push_back(type.shape[i]);
+  return reshape_to(transpose(reshape_to(x, parts, call.loc()), 1, 2), type.shape, call.loc());
+}
+
+}  // namespace weft::nn
