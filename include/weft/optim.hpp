@@ -372,6 +372,87 @@ class Muon {
   WEFT_MEMBERS(lr, weight_decay, momentum, groups, others, nesterov_, ns_steps_, scale_, is_matrix_, momentum_)
 };
 
+// ---- L-BFGS --------------------------------------------------------------------------------------------------------
+
+enum class LineSearch : std::uint8_t { none, strong_wolfe };
+struct LbfgsOptions {
+  double lr = 1;
+  int max_iter = 20;
+  int max_eval = 0;  // 0: max_iter * 5 / 4
+  double tolerance_grad = 1e-7, tolerance_change = 1e-9;
+  int history_size = 100;
+  LineSearch line_search_fn = LineSearch::none;
+};
+
+namespace detail {
+// A loss, and its gradient as one vector of all parameters, 0 where nothing trains.
+struct LossAndGradient {
+  double loss;
+  Tensor gradient;
+};
+// The closure of a step, by reference.
+struct Evaluation {
+  void* context;
+  LossAndGradient (*call)(void* context);
+};
+}  // namespace detail
+
+// Liu and Nocedal 1989, for losses that are not drawn anew at each evaluation. A step makes up to max_iter iterations,
+// with up to max_eval evaluations (or a few more), along the gradient times an inverse Hessian that is estimated from
+// the last history_size changes of parameters and gradients. Each moves by lr, or to a point that meets the strong
+// Wolfe conditions (Nocedal and Wright 2006, algorithms 3.5 and 3.6). A step ends earlier where the gradient is nowhere
+// above tolerance_grad, and where parameters or the loss change by less than tolerance_change. Vectors are of f64 where
+// a parameter is, else of f32. There are no groups. What it keeps is saved with io::save.
+class LBFGS {
+ public:
+  // Throws Error where an option is negative, or a count that must be positive is not.
+  template <class M>
+  explicit LBFGS(const M& model, LbfgsOptions options = {}, Loc loc = Loc::current())
+      : LBFGS(detail::Parameters(model), options, loc) {}
+  // closure(model) gives what value_and_grad does; it may be a compiled function. Gives the parameters their new values
+  // and returns the value of the first evaluation. It reads numbers to decide, so it throws Error inside a compiled
+  // function; also where the optimizer was made for another model.
+  template <class M, class F>
+  auto step(M& model, F&& closure, Loc loc = Loc::current()) {
+    auto first = closure(model);
+    const auto result_of = [&](const auto& result) {
+      return loss_and_gradient(detail::Parameters(model, result.gradients, loc), number_of(result.value), loc);
+    };
+    auto evaluate = [&] { return result_of(closure(model)); };
+    iterate(detail::Parameters(model, first.gradients, loc), result_of(first),
+            {&evaluate, [](void* context) { return (*static_cast<decltype(evaluate)*>(context))(); }}, loc);
+    return std::move(first.value);
+  }
+
+  Scalar lr;
+  int max_iter, max_eval;
+  double tolerance_grad, tolerance_change;
+  LineSearch line_search_fn;
+  std::int64_t iterations = 0, evaluations = 0;  // so far, in all steps
+
+ private:
+  LBFGS(const detail::Parameters& parameters, const LbfgsOptions& options, Loc loc);
+  template <class Value>
+  static const Tensor& number_of(const Value& value) {
+    detail::LeafList leaves;
+    weft::detail::flatten(value, leaves);
+    return leaves.leaves[0].tensor();
+  }
+  detail::LossAndGradient loss_and_gradient(const detail::Parameters& parameters, const Tensor& loss, Loc loc) const;
+  void iterate(const detail::Parameters& parameters, detail::LossAndGradient at, detail::Evaluation evaluate, Loc loc);
+  void remember(const Tensor& gradient);
+  Tensor direction(const Tensor& gradient, Loc loc) const;
+
+  // Of the last `pairs_` changes, oldest first: of the parameters, of the gradient, and 1 / their product.
+  std::vector<Buffer> steps_, changes_;
+  std::vector<double> inverse_products_;
+  std::int64_t pairs_ = 0;
+  double scale_ = 1, length_ = 0;         // of the first inverse Hessian; of the last step along direction_
+  Buffer direction_, previous_gradient_;  // of the last iteration
+  WEFT_MEMBERS(lr, max_iter, max_eval, tolerance_grad, tolerance_change, line_search_fn, iterations, evaluations,
+               steps_, changes_, inverse_products_, pairs_, scale_, length_, direction_, previous_gradient_)
+};
+
 // ---- learning rates ------------------------------------------------------------------------------------------------
 // Functions of the number of steps taken, from 0, by PyTorch's closed formulas. With an optimizer's counter they may be
 // part of a compiled step: opt.lr = optim::cosine_annealing_lr(1e-3, opt.steps, 1000).
