@@ -1,6 +1,7 @@
 // Optimizers, by PyTorch's formulas and with its defaults, and schedules of learning rates. An optimizer is plain
 // state, passed by reference to a compiled step; its hyperparameters are Scalars, so a schedule (`opt.lr = ...`)
-// compiles nothing anew. All are made from a model, options, and groups of parameters that have options of their own:
+// compiles nothing anew. All but LBFGS, whose step() evaluates the loss itself, are made from a model, options, and
+// groups of parameters that have options of their own:
 //   optim::AdamW opt(model, {.lr = 1e-3}, {{"*.bias", {.weight_decay = 0}}});
 //   opt.update(model, gradients);
 // gives the parameters their new values; frozen ones and those without a gradient are left alone. update() throws Error

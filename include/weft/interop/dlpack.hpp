@@ -85,7 +85,8 @@ M* to_dlpack(const Tensor& tensor, Loc loc = Loc::current()) {
 }
 
 // A tensor over the memory of `managed`, which is consumed: its deleter is called once, when the last handle on the
-// tensor and on views of it goes, or before an Error is thrown. Weft never writes to the memory; nobody else may either
+// tensor and on views of it goes, or before an Error is thrown: by any thread, so it must not call Weft or wait for a
+// thread that does. Weft never writes to the memory; nobody else may either
 // while the tensor is in use. Elements on the host are copied once, and the deleter called at once, where the first is
 // not aligned to its size or a stride is negative. On a CUDA device they must be aligned and in row-major order, and
 // the work that makes them must be done. Throws where the device, the dtype (complex, several lanes, fewer bits than a
