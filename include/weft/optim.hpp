@@ -1,6 +1,7 @@
 // Optimizers, by PyTorch's formulas and with its defaults, and schedules of learning rates. An optimizer is plain
 // state, passed by reference to a compiled step; its hyperparameters are Scalars, so a schedule (`opt.lr = ...`)
-// compiles nothing anew. All are made from a model, options, and groups of parameters that have options of their own:
+// compiles nothing anew. All but LBFGS, whose step() evaluates the loss itself, are made from a model, options, and
+// groups of parameters that have options of their own:
 //   optim::AdamW opt(model, {.lr = 1e-3}, {{"*.bias", {.weight_decay = 0}}});
 //   opt.update(model, gradients);
 // gives the parameters their new values; frozen ones and those without a gradient are left alone. update() throws Error
@@ -51,7 +52,7 @@ using weft::detail::LeafList;
 class Parameters {
  public:
   template <class M>
-  explicit Parameters(const M& model) : description_(&weft::detail::Description<M>::value) {
+  Parameters(const M& model) : description_(&weft::detail::Description<M>::value) {
     weft::detail::flatten(model, leaves_);
     select();
   }
@@ -80,6 +81,15 @@ class Parameters {
   LeafList leaves_, gradient_leaves_;
   std::vector<std::size_t> positions_;
   std::vector<std::uint8_t> kept_;
+};
+
+// update() of an optimizer that has step(parameters, loc).
+template <class Optimizer>
+struct Updated {
+  template <class M>
+  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
+    static_cast<Optimizer*>(this)->step(Parameters(model, gradients, loc), loc);
+  }
 };
 }  // namespace detail
 
@@ -131,22 +141,17 @@ struct SgdOptions {
 // A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
 // v = momentum * v + (1 - dampening) * (g + weight_decay * p), in the first step without the dampening;
 // p -= lr * v, or lr * (g + momentum * v) for nesterov.
-class SGD {
+class SGD : public detail::Updated<SGD> {
  public:
-  template <class M>
-  explicit SGD(const M& model, SgdOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : SGD(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit SGD(const detail::Parameters& model, const SgdOptions& options = {}, Groups groups = {},
+               Loc loc = Loc::current());
 
   Scalar lr, momentum, weight_decay, dampening;
   Scalar steps;  // taken so far; counted where there is a dampening
   ParameterGroups groups;
 
  private:
-  SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups groups, Loc loc);
+  friend detail::Updated<SGD>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   bool nesterov_ = false, dampened_ = false;
@@ -163,24 +168,19 @@ struct AdamWOptions {
 
 // Kingma and Ba 2015. Adam adds weight decay to the gradient; AdamW (Loshchilov and Hutter 2019) shrinks the parameter.
 template <bool decoupled>
-class BasicAdam {
+class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
  public:
   using Options = std::conditional_t<decoupled, AdamWOptions, AdamOptions>;
-  template <class M>
-  explicit BasicAdam(const M& model, Options options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : BasicAdam(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit BasicAdam(const detail::Parameters& model, const Options& options = {}, Groups groups = {},
+                     Loc loc = Loc::current());
 
   Scalar lr, beta1, beta2, eps, weight_decay;
   Scalar steps;  // taken so far
   ParameterGroups groups;
 
  private:
+  friend detail::Updated<BasicAdam>;
   friend class Muon;
-  BasicAdam(const detail::Parameters& parameters, const Options& options, Groups groups, Loc loc);
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_, second_;  // moments, of each parameter
@@ -198,21 +198,16 @@ struct RMSpropOptions {
 
 // Hinton 2012; centered: Graves 2013. v = alpha * v + (1 - alpha) * g^2, of which centered takes off the square of g's
 // mean; p -= lr * g / (sqrt(v) + eps), through a velocity where there is a momentum at the start.
-class RMSprop {
+class RMSprop : public detail::Updated<RMSprop> {
  public:
-  template <class M>
-  explicit RMSprop(const M& model, RMSpropOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : RMSprop(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit RMSprop(const detail::Parameters& model, const RMSpropOptions& options = {}, Groups groups = {},
+                   Loc loc = Loc::current());
 
   Scalar lr, alpha, eps, weight_decay, momentum;
   ParameterGroups groups;
 
  private:
-  RMSprop(const detail::Parameters& parameters, const RMSpropOptions& options, Groups groups, Loc loc);
+  friend detail::Updated<RMSprop>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   bool centered_ = false;
@@ -225,22 +220,17 @@ struct AdagradOptions {
 };
 
 // Duchi and others 2011. v += g^2; p -= lr / (1 + (steps - 1) * lr_decay) * g / (sqrt(v) + eps).
-class Adagrad {
+class Adagrad : public detail::Updated<Adagrad> {
  public:
-  template <class M>
-  explicit Adagrad(const M& model, AdagradOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : Adagrad(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit Adagrad(const detail::Parameters& model, const AdagradOptions& options = {}, Groups groups = {},
+                   Loc loc = Loc::current());
 
   Scalar lr, lr_decay, weight_decay, eps;
   Scalar steps;  // taken so far
   ParameterGroups groups;
 
  private:
-  Adagrad(const detail::Parameters& parameters, const AdagradOptions& options, Groups groups, Loc loc);
+  friend detail::Updated<Adagrad>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> square_;
@@ -253,21 +243,16 @@ struct LionOptions {
 
 // Chen and others 2023. p = (1 - lr * weight_decay) * p - lr * sign(beta1 * m + (1 - beta1) * g);
 // m = beta2 * m + (1 - beta2) * g. PyTorch has none.
-class Lion {
+class Lion : public detail::Updated<Lion> {
  public:
-  template <class M>
-  explicit Lion(const M& model, LionOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : Lion(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit Lion(const detail::Parameters& model, const LionOptions& options = {}, Groups groups = {},
+                Loc loc = Loc::current());
 
   Scalar lr, beta1, beta2, weight_decay;
   ParameterGroups groups;
 
  private:
-  Lion(const detail::Parameters& parameters, const LionOptions& options, Groups groups, Loc loc);
+  friend detail::Updated<Lion>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_;
@@ -280,22 +265,17 @@ struct LambOptions {
 
 // You and others 2020. The step of AdamW, weight decay in it, is as long as lr times the parameter's norm; as lr times
 // its own where one of the two norms is 0. PyTorch has none.
-class LAMB {
+class LAMB : public detail::Updated<LAMB> {
  public:
-  template <class M>
-  explicit LAMB(const M& model, LambOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : LAMB(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit LAMB(const detail::Parameters& model, const LambOptions& options = {}, Groups groups = {},
+                Loc loc = Loc::current());
 
   Scalar lr, beta1, beta2, eps, weight_decay;
   Scalar steps;  // taken so far
   ParameterGroups groups;
 
  private:
-  LAMB(const detail::Parameters& parameters, const LambOptions& options, Groups groups, Loc loc);
+  friend detail::Updated<LAMB>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_, second_;
@@ -309,22 +289,17 @@ struct AdafactorOptions {
 
 // Shazeer and Stern 2018, as PyTorch has it: lr is the longest relative step. Of a parameter of two axes or more the
 // squares' means of rows and columns are kept, not the squares.
-class Adafactor {
+class Adafactor : public detail::Updated<Adafactor> {
  public:
-  template <class M>
-  explicit Adafactor(const M& model, AdafactorOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : Adafactor(detail::Parameters(model), options, groups, loc) {}
-  template <class M>
-  void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    step(detail::Parameters(model, gradients, loc), loc);
-  }
+  explicit Adafactor(const detail::Parameters& model, const AdafactorOptions& options = {}, Groups groups = {},
+                     Loc loc = Loc::current());
 
   Scalar lr, beta2_decay, eps1, eps2, d, weight_decay;
   Scalar steps;  // taken so far
   ParameterGroups groups;
 
  private:
-  Adafactor(const detail::Parameters& parameters, const AdafactorOptions& options, Groups groups, Loc loc);
+  friend detail::Updated<Adafactor>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> rows_, columns_, square_;
@@ -348,9 +323,8 @@ struct MuonOptions {
 // not two axes, and what is named by `others_named` (an embedding, the last layer), is updated by AdamW.
 class Muon {
  public:
-  template <class M>
-  explicit Muon(const M& model, MuonOptions options = {}, Groups groups = {}, Loc loc = Loc::current())
-      : Muon(detail::Parameters(model), options, groups, loc) {}
+  explicit Muon(detail::Parameters model, const MuonOptions& options = {}, Groups groups = {},
+                Loc loc = Loc::current());
   template <class M>
   void update(M& model, const M& gradients, Loc loc = Loc::current()) {
     step(detail::Parameters(model, gradients, loc), detail::Parameters(model, gradients, loc), loc);
@@ -361,7 +335,6 @@ class Muon {
   AdamW others;
 
  private:
-  Muon(detail::Parameters parameters, const MuonOptions& options, Groups groups, Loc loc);
   void step(detail::Parameters matrices, detail::Parameters others, Loc loc);
 
   bool nesterov_;
@@ -370,6 +343,84 @@ class Muon {
   std::vector<std::uint8_t> is_matrix_;
   std::vector<Buffer> momentum_;
   WEFT_MEMBERS(lr, weight_decay, momentum, groups, others, nesterov_, ns_steps_, scale_, is_matrix_, momentum_)
+};
+
+// ---- L-BFGS --------------------------------------------------------------------------------------------------------
+
+enum class LineSearch : std::uint8_t { none, strong_wolfe };
+struct LbfgsOptions {
+  double lr = 1;
+  int max_iter = 20;
+  int max_eval = 0;  // 0: max_iter * 5 / 4
+  double tolerance_grad = 1e-7, tolerance_change = 1e-9;
+  int history_size = 100;
+  LineSearch line_search_fn = LineSearch::none;
+};
+
+namespace detail {
+// A loss, and its gradient as one vector of all parameters, 0 where nothing trains.
+struct LossAndGradient {
+  double loss;
+  Tensor gradient;
+};
+// The closure of a step, by reference.
+struct Evaluation {
+  void* context;
+  LossAndGradient (*call)(void* context);
+};
+}  // namespace detail
+
+// Liu and Nocedal 1989, for losses that are not drawn anew at each evaluation. A step makes up to max_iter iterations,
+// with up to max_eval evaluations (and one), along the gradient times an inverse Hessian that is estimated from
+// the last history_size changes of parameters and gradients. Each moves by lr, or to a point that meets the strong
+// Wolfe conditions (Nocedal and Wright 2006, algorithms 3.5 and 3.6). A step ends earlier where the gradient is nowhere
+// above tolerance_grad, and where parameters or the loss change by less than tolerance_change. Vectors are of f64 where
+// a parameter is, else of f32. There are no groups. What it keeps is saved with io::save.
+class LBFGS {
+ public:
+  // Throws Error where an option is negative, or a count that must be positive is not.
+  explicit LBFGS(const detail::Parameters& model, const LbfgsOptions& options = {}, Loc loc = Loc::current());
+  // closure(model) gives what value_and_grad does; it may be a compiled function. Gives the parameters their new values
+  // and returns the value of the first evaluation. It reads numbers to decide, so it throws Error inside a compiled
+  // function; also where the optimizer was made for another model.
+  template <class M, class F>
+  auto step(M& model, F&& closure, Loc loc = Loc::current()) {
+    auto first = closure(model);
+    const auto result_of = [&](const auto& result) {
+      return loss_and_gradient(detail::Parameters(model, result.gradients, loc), number_of(result.value), loc);
+    };
+    auto evaluate = [&] { return result_of(closure(model)); };
+    iterate(detail::Parameters(model, first.gradients, loc), result_of(first),
+            {&evaluate, [](void* context) { return (*static_cast<decltype(evaluate)*>(context))(); }}, loc);
+    return std::move(first.value);
+  }
+
+  Scalar lr;
+  int max_iter, max_eval;
+  double tolerance_grad, tolerance_change;
+  LineSearch line_search_fn;
+  std::int64_t iterations = 0, evaluations = 0;  // so far, in all steps
+
+ private:
+  template <class Value>
+  static const Tensor& number_of(const Value& value) {
+    detail::LeafList leaves;
+    weft::detail::flatten(value, leaves);
+    return leaves.leaves[0].tensor();
+  }
+  detail::LossAndGradient loss_and_gradient(const detail::Parameters& parameters, const Tensor& loss, Loc loc) const;
+  void iterate(const detail::Parameters& parameters, detail::LossAndGradient at, detail::Evaluation evaluate, Loc loc);
+  void remember(const Tensor& gradient);
+  Tensor direction(const Tensor& gradient, Loc loc) const;
+
+  // Of the last `pairs_` changes, oldest first: of the parameters, of the gradient, and 1 / their product.
+  std::vector<Buffer> steps_, changes_;
+  std::vector<double> inverse_products_;
+  std::int64_t pairs_ = 0;
+  double scale_ = 1, length_ = 0;         // of the first inverse Hessian; of the last step along direction_
+  Buffer direction_, previous_gradient_;  // of the last iteration
+  WEFT_MEMBERS(lr, max_iter, max_eval, tolerance_grad, tolerance_change, line_search_fn, iterations, evaluations,
+               steps_, changes_, inverse_products_, pairs_, scale_, length_, direction_, previous_gradient_)
 };
 
 // ---- learning rates ------------------------------------------------------------------------------------------------

@@ -1,0 +1,152 @@
+// Foreign memory as the memory of tensors.
+#include "weft/interop/strided.hpp"
+
+#include <cstring>
+#include <memory>
+
+#include "base/storage.hpp"
+#include "record/evaluate.hpp"
+#include "record/record.hpp"
+
+namespace weft::detail {
+namespace {
+
+struct AdoptedStorage : Storage {
+  MemoryOwner owner;
+};
+
+// A device may still read the memory: it is waited for, so that the owner can do anything with it.
+void give_up(Storage* storage) {
+  auto* adopted = static_cast<AdoptedStorage*>(storage);
+  if (adopted->device.type != Device::Type::cpu && adopted->queue.load()) try {
+      device_interface(adopted->device.type).synchronize(adopted->device);
+    } catch (const std::exception&) {  // a check failed: the next call reports it
+    }
+  const MemoryOwner owner = adopted->owner;
+  delete adopted;
+  owner.drop(owner.object);
+}
+
+Type type_of_memory(const char* operation, const StridedMemory& memory, Device device, Loc loc) {
+  const Type type{memory.dtype, false, device, memory.shape};
+  if (recorder().function())
+    fail(operation, loc, "memory of others in a compiled function: make the tensor outside and pass it as an argument");
+  for (Dim size : memory.shape)
+    if (!size.is_constant() || size.constant() < 0) fail(operation, loc, "the sizes must be known: ", to_string(type));
+  check_count(operation, type, loc);
+  return type;
+}
+
+std::int64_t size_of(const StridedMemory& memory, int axis) { return static_cast<std::int64_t>(memory.shape[axis]); }
+bool row_major(const StridedMemory& memory) {
+  std::int64_t expected = 1;
+  for (int axis = memory.shape.rank() - 1; axis >= 0; --axis) {
+    if (size_of(memory, axis) != 1 && memory.strides[axis] != expected) return false;
+    expected *= size_of(memory, axis);
+  }
+  return true;
+}
+
+// Writes the elements of the axes from `axis` on to `to`; returns where the next ones go.
+std::uint8_t* copy_axes(const StridedMemory& memory, int axis, const std::uint8_t* from, std::uint8_t* to) {
+  const std::size_t element = storage_bytes(memory.dtype, 1);
+  if (axis == memory.shape.rank()) {
+    std::memcpy(to, from, element);
+    return to + element;
+  }
+  const std::int64_t size = size_of(memory, axis), stride = memory.strides[axis];
+  if (axis == memory.shape.rank() - 1 && stride == 1) {
+    const std::size_t bytes = storage_bytes(memory.dtype, size);
+    std::memcpy(to, from, bytes);
+    return to + bytes;
+  }
+  for (std::int64_t i = 0; i < size; ++i)
+    to = copy_axes(memory, axis + 1, from + i * stride * static_cast<std::int64_t>(element), to);
+  return to;
+}
+
+Tensor copied(const StridedMemory& memory, const Type& type, Loc loc) {
+  const auto count = static_cast<std::int64_t>(memory.shape.element_count());
+  Storage* copy = allocate(Device::cpu(), std::max<std::size_t>(storage_bytes(memory.dtype, count), 1));
+  if (count)
+    copy_axes(memory, 0, static_cast<const std::uint8_t*>(memory.first), static_cast<std::uint8_t*>(copy->data));
+  return make_data(copy, type, loc);
+}
+
+}  // namespace
+
+Tensor copy_strided(const char* operation, const StridedMemory& memory, Loc loc) {
+  const Operation call(operation, loc);
+  return copied(memory, type_of_memory(operation, memory, Device::cpu(), call.loc()), call.loc());
+}
+
+Tensor adopt_strided(const char* operation, const StridedMemory& memory, Device device, MemoryOwner owner, Loc loc) {
+  const Operation call(operation, loc);
+  std::unique_ptr<void, void (*)(void*)> held(owner.object, owner.drop);
+  const Type type = type_of_memory(operation, memory, device, call.loc());
+  const bool aligned = reinterpret_cast<std::uintptr_t>(memory.first) % storage_bytes(memory.dtype, 1) == 0;
+  const bool plain = row_major(memory), on_host = device == Device::cpu();
+  bool forward = true;
+  std::int64_t extent = 1;
+  for (int axis = 0; axis < memory.shape.rank(); ++axis) {
+    if (size_of(memory, axis) <= 1) continue;
+    forward = forward && memory.strides[axis] >= 0;
+    extent += (size_of(memory, axis) - 1) * memory.strides[axis];
+  }
+  const bool empty = static_cast<std::int64_t>(memory.shape.element_count()) == 0;
+  if (!on_host && !aligned) fail(operation, call.loc(), to_string(type), " is not aligned to the size of an element");
+  if (!on_host && !plain && !empty)
+    fail(operation, call.loc(), to_string(type), " is not in row-major order, which a device's memory must be");
+  if (on_host && (empty || !aligned || !forward)) return copied(memory, type, call.loc());
+
+  auto* storage = new AdoptedStorage;
+  storage->device = device;
+  storage->borrowed = true;
+  storage->data = const_cast<void*>(memory.first);
+  storage->bytes = storage_bytes(memory.dtype, empty ? 0 : extent);
+  storage->free = give_up;
+  storage->owner = owner;
+  (void)held.release();
+  Tensor result = make_data(storage, type, call.loc());
+  if (!plain) {
+    auto* layout = new Layout;
+    for (int axis = 0; axis < memory.shape.rank(); ++axis)
+      layout->strides[axis] = size_of(memory, axis) == 1 ? 0 : memory.strides[axis];
+    result.node()->layout = layout;
+  }
+  return result;
+}
+
+StridedMemory checked_strides(const char* operation, const void* from, DType dtype, const Shape& shape,
+                              std::span<const std::int64_t> strides, std::size_t count, Loc loc) {
+  const Operation call(operation, loc);
+  if (static_cast<int>(strides.size()) != shape.rank())
+    fail(operation, call.loc(), counted(static_cast<std::int64_t>(strides.size()), "stride", "strides"), " for ",
+         counted(shape.rank(), "axis", "axes"));
+  StridedMemory memory{from, dtype, shape};
+  type_of_memory(operation, memory, Device::cpu(), call.loc());
+  __int128 lowest = 0, highest = 0;
+  bool empty = false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    memory.strides[axis] = strides[static_cast<std::size_t>(axis)];
+    empty = empty || size_of(memory, axis) == 0;
+    (memory.strides[axis] < 0 ? lowest : highest) +=
+        static_cast<__int128>(size_of(memory, axis) - 1) * memory.strides[axis];
+  }
+  if (!empty && (lowest < 0 || highest >= static_cast<__int128>(count)))
+    fail(operation, call.loc(), "the strides lead outside of ",
+         counted(static_cast<std::int64_t>(count), "element", "elements"));
+  return memory;
+}
+
+MatrixSize matrix_size(const Tensor& tensor, Loc loc) {
+  const Operation call("as_eigen", loc);
+  if (!tensor.defined()) fail("as_eigen", call.loc(), "of an undefined tensor");
+  if (recorder().trace()) fail("as_eigen", call.loc(), "inside a compiled function there is no memory to show");
+  const Type& type = type_of(tensor);
+  const int rank = type.shape.rank();
+  if (rank != 1 && rank != 2) fail("as_eigen", call.loc(), "takes 1 or 2 axes, not ", to_string(type));
+  return {static_cast<std::int64_t>(type.shape[0]), rank == 1 ? 1 : static_cast<std::int64_t>(type.shape[1])};
+}
+
+}  // namespace weft::detail
