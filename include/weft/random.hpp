@@ -53,8 +53,8 @@ Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& gene
                Loc loc = Loc::current());
 // bool, true with this probability.
 Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default_generator(), Loc loc = Loc::current());
-// i64 [..., count]: draws from 0 ... n - 1 with chances in proportion to probabilities [..., n], which need no sum of 1; without
-// replacement each comes once at most.
+// i64 [..., count]: draws from 0 ... n - 1 with chances in proportion to probabilities [..., n], which need no sum of
+// 1; without replacement each comes once at most.
 Tensor multinomial(At probabilities, std::int64_t count, bool replacement = false,
                    Generator& generator = default_generator());
 // Sets elements to zero with this probability and scales the others, so that the expectation stays. Integers

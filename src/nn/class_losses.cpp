@@ -17,7 +17,8 @@ Tensor cross_entropy(At logits, At labels) {
   bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
   for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
-    fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...] (PyTorch's order of axes is {.axis = 1}): ",
+    fail("cross_entropy", call.loc(),
+         "takes floating logits [..., classes] and integer labels [...] (PyTorch's order of axes is {.axis = 1}): ",
          to_string(zt), " x ", to_string(lt));
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];

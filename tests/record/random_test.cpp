@@ -11,6 +11,9 @@
 #include "interpret/reference.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
+#include "tests/record/refused.hpp"
+#include "weft/compile.hpp"
+#include "weft/ops.hpp"
 #include "weft/random.hpp"
 
 namespace weft {
@@ -245,6 +248,24 @@ TEST_CASE("what makes no sense is refused, with the user's line") {
   refuses([] { bernoulli({2}, 1.5); }, "probability is 1.5");
   refuses([] { dropout(ones({2}), -1); }, "probability is -1");
   refuses([] { permutation(-1); }, "-1 elements");
+}
+
+TEST_CASE("multinomial draws in proportion, without replacement each at most once, the same bits for one seed") {
+  Generator rng(5), same(5);
+  const Tensor chances = from_list({1.0f, 0.0f, 3.0f, 6.0f});
+  const Tensor drawn = multinomial(chances, 20000, true, rng);
+  CHECK(drawn.dtype() == DType::i64);
+  CHECK(all(drawn == multinomial(chances, 20000, true, same)).item<bool>());
+  const Tensor counts = cast(bincount(drawn, 4), DType::f32) / 20000;
+  CHECK(max(abs(counts - chances / 10)).item() < 0.02);
+  CHECK(counts[1].item() == 0);
+  const Tensor rows = multinomial(expand(chances, {50, 4}), 3, false, rng);
+  CHECK(rows.shape() == Shape::of(50, 3));
+  CHECK(all(sort(rows).values == from_list<std::int64_t>({0, 2, 3})).item<bool>());
+  auto compiled = compile([](const Tensor& chances, Generator& rng) { return multinomial(chances, 5, true, rng); });
+  Generator again(7), eager(7);
+  CHECK(all(compiled(chances, again) == multinomial(chances, 5, true, eager)).item<bool>());
+  weft::test::refused([&] { multinomial(chances, 0); }, "a positive count");
 }
 
 }  // namespace
