@@ -17,9 +17,8 @@ Tensor cross_entropy(At logits, At labels) {
   bool fits = rank >= 1 && lt.shape.rank() == rank - 1;
   for (int i = 0; fits && i < rank - 1; ++i) fits = zt.shape[i] == lt.shape[i];
   if (!fits || !is_floating(zt.dtype) || !is_integer(lt.dtype))
-    fail("cross_entropy", call.loc(),
-         "takes floating logits [..., classes] and integer labels [...] (PyTorch's order of axes is {.axis = 1}): ",
-         to_string(zt), " x ", to_string(lt));
+    fail("cross_entropy", call.loc(), "takes floating logits [..., classes] and integer labels [...]: ", to_string(zt),
+         " x ", to_string(lt), " (classes on axis 1, as PyTorch has them, are {.axis = 1})");
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
   check_range(label, classes, "cross_entropy", call.loc(), z);
