@@ -25,21 +25,15 @@ class Generator : Writer {
  public:
   using Writer::Writer;
 
-  // The kernel's function; behind one for long rows, where this one has row buffers for short rows alone.
+  // The kernel's function; behind the one for long rows, where there is one.
   std::string run() {
-    const bool two = keeps_symbolic_rows();
-    const std::string before = two ? long_rows() : "";
-    return before + function("WEFT_KERNEL void " + function_name(), two ? long_name() : "");
+    if (!nest_.of_long_rows) return function("WEFT_KERNEL void " + function_name(), "");
+    const std::string name = function_name() + "_of_long_rows";
+    return Generator(kernel_, *nest_.of_long_rows).function("static void " + name, "") + "\n" +
+           function("WEFT_KERNEL void " + function_name(), name);
   }
 
  private:
-  bool keeps_symbolic_rows() const {
-    return product_ < 0 && !nest_.locals.empty() && !kernel_.inner_count().is_constant();
-  }
-  std::string long_name() const { return function_name() + "_of_long_rows"; }
-  std::string long_rows() const {
-    return Generator(kernel_, loop::host_nest(kernel_)).function("static void " + long_name(), "") + "\n";
-  }
   std::string function(const std::string& head, const std::string& for_long_rows) {
     masked_ = all_contiguous();
     open_function(head, for_long_rows);
@@ -375,8 +369,6 @@ class Generator : Writer {
 
 }  // namespace
 
-std::string generate_cpp(const Kernel& kernel) {
-  return Generator(kernel, loop::host_nest(kernel, loop::Rows::short_ones)).run();
-}
+std::string generate_cpp(const Kernel& kernel) { return Generator(kernel, loop::host_nest(kernel)).run(); }
 
 }  // namespace weft::codegen

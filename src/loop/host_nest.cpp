@@ -13,8 +13,9 @@ using Do = Statement::Kind;
 
 class HostNest : Nester {
  public:
-  HostNest(const Kernel& kernel, Rows rows) : Nester(kernel) {
-    const KeepLimits limits{.symbolic = rows == Rows::short_ones};
+  // Short: of rows of at most KeepLimits::elements, which may be kept though their length is symbolic.
+  HostNest(const Kernel& kernel, bool of_short_rows) : Nester(kernel) {
+    const KeepLimits limits{.symbolic = of_short_rows};
     nest_.analysis = analyze(kernel, limits);
     short_rows_ = limits.symbolic && limits.elements <= row_chunk && !nest_.analysis.kept.empty();
     keep_values(Scope::shared);
@@ -299,8 +300,12 @@ class HostNest : Nester {
 
 }  // namespace
 
-Nest host_nest(const Kernel& kernel, Rows rows) {
-  return product_in(kernel) >= 0 ? product_nest(kernel, host_tile, false) : HostNest(kernel, rows).run();
+Nest host_nest(const Kernel& kernel) {
+  if (product_in(kernel) >= 0) return product_nest(kernel, host_tile, false);
+  Nest nest = HostNest(kernel, true).run();
+  if (!nest.locals.empty() && !kernel.inner_count().is_constant())
+    nest.of_long_rows = std::make_shared<const Nest>(HostNest(kernel, false).run());
+  return nest;
 }
 
 }  // namespace weft::loop

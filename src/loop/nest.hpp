@@ -5,6 +5,7 @@
 // The trees of the two targets differ in the roles of their loops and in how a reduction is held; what a walk computes,
 // reads back or keeps comes from the one analysis.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "base/reduce_chunks.hpp"
@@ -101,14 +102,15 @@ struct Nest {
   std::vector<Local> locals;
   Team team;
   std::vector<Statement> body;
+  // Host: the loops above keep rows whose length is symbolic, of at most KeepLimits::elements; these serve longer rows.
+  // Null: the loops above serve all.
+  std::shared_ptr<const Nest> of_long_rows = nullptr;
 
   const Local* local(int instruction) const;  // that holds its values; null: none
   bool is_fetched(int load) const;
 };
 
-// Short: the loops for rows of at most KeepLimits::elements, which may then be kept though their length is symbolic.
-enum class Rows : std::uint8_t { any, short_ones };
-Nest host_nest(const Kernel& kernel, Rows rows = Rows::any);
+Nest host_nest(const Kernel& kernel);
 Nest device_nest(const Kernel& kernel);
 
 // A load or store whose neighbours in memory are neighbours on this outer axis, and not on the lanes.

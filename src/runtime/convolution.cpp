@@ -4,6 +4,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/fail.hpp"
+
 namespace weft::runtime {
 
 std::optional<ConvolutionDims> ConvolutionDims::of(Convolved result, DType dtype, const Shape& a, const Shape& b,
@@ -24,7 +26,10 @@ std::optional<ConvolutionDims> ConvolutionDims::of(Convolved result, DType dtype
   sizes.axes = input.rank() - 2;
   sizes.inputs = input[1].constant(), sizes.outputs = weight[0].constant();
   sizes.groups = groups;
-  const auto put = [](std::array<Int, 3>& to, List from) { std::copy(from.begin(), from.end(), to.begin()); };
+  const auto put = [](std::array<Int, 3>& to, List from) {
+    WEFT_CHECK(from.size() <= to.size(), "a convolution of ", from.size(), " axes");
+    std::copy(from.begin(), from.end(), to.begin());
+  };
   put(sizes.strides, strides), put(sizes.low, low), put(sizes.high, high), put(sizes.dilation, dilation);
   made.dims_.push_back(input[0]);
   for (int axis = 0; axis < sizes.axes; ++axis) {
@@ -93,6 +98,17 @@ bool ConvolutionSizes::operator<(const ConvolutionSizes& other) const {
                     s.strides, s.low, s.high, s.dilation, s.input_strides, s.weight_strides, s.output_strides);
   };
   return all(*this) < all(other);
+}
+
+void refuse_sizes(const char* library, const ConvolutionSizes& sizes) {
+  const auto text = [&](std::int64_t first, std::int64_t second, const std::array<std::int64_t, 3>& behind) {
+    std::string shape = concat_text("[", first, ",", second);
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
+      shape += concat_text(",", behind[axis]);
+    return shape + "]";
+  };
+  fail("convolution", {}, library, " does not take ", text(sizes.batch, sizes.inputs, sizes.size), " with ",
+       text(sizes.outputs, sizes.inputs / sizes.groups, sizes.kernel), ": compile with dynamic = false");
 }
 
 bool convolution_reads(const Shape& shape, std::span<const Dim> strides) {

@@ -70,6 +70,9 @@ class ConvolutionDims {
   std::vector<Dim> dims_;  // the batch; of each axis its size and its positions; strides of output, input and weight
 };
 
+// Throws Error: a library that took such sizes when the function was compiled does not take those of this call.
+[[noreturn]] void refuse_sizes(const char* library, const ConvolutionSizes& sizes);
+
 // Whether memory of these strides can be read where it lies: known ones, and no element twice.
 bool convolution_reads(const Shape& shape, std::span<const Dim> strides);
 

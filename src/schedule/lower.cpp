@@ -347,10 +347,12 @@ class Lowering {
         auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
         int row = value_at(node.input(1), IndexVector(index.begin(), index.begin() + lead));
         Dim rows = type_of(node.input(0)).shape[0];
-        if (rows.same(Dim(0))) return constant(node.type.dtype, 0, 0);  // no index is right: the check will say so
+        // Of a table of no rows nothing is read: no index is right, and the check will say so.
+        const std::optional<Where> has_rows = where_also({rows - Dim(1)});
+        if (!has_rows) return constant(node.type.dtype, 0, 0);
         IndexVector table{dims::value(within(row, rows), rows)};
         table.insert(table.end(), index.begin() + lead, index.end());
-        return value_at(node.input(0), table);
+        return value_where(*has_rows, node.input(0), table);
       }
       case Op::argmax:
         if (reduces_nothing(node)) return constant(DType::i64, 0, 0);

@@ -252,6 +252,15 @@ TEST_CASE("a convolution and its gradients have the same bits on any number of t
   }
 }
 
+TEST_CASE("sizes that a library refuses when a call knows them are a sentence") {
+  runtime::ConvolutionSizes sizes;
+  sizes.axes = 2, sizes.batch = 3, sizes.inputs = 4, sizes.outputs = 8, sizes.groups = 2;
+  sizes.size = {9, 10}, sizes.kernel = {5, 6};
+  CHECK_THROWS_WITH_AS(runtime::refuse_sizes("cuDNN", sizes),
+                       "[convolution] cuDNN does not take [3,4,9,10] with [8,2,5,6]: compile with dynamic = false",
+                       Error);
+}
+
 TEST_CASE("one library call serves every batch, where the batch alone is a symbol") {
   const RandomConvolution it = plain(32, 32, 3);
   Trace trace;

@@ -200,7 +200,7 @@ TEST_CASE("what stands around a scan is in its kernel, and a value that reads it
   const Tensor x = some({64, 200});
   const auto has_kernels = [&x](const auto& function, std::size_t count) {
     const Explanation found = explain(compile(function), x);
-    return !found.fallback.empty() || found.kernels.size() == count;  // without a compiler there are none
+    return found.kernels.size() == count || contains(found.fallback, "no C++ compiler");
   };
   CHECK(has_kernels(softly, 1));
   CHECK(distance(compile(softly)(x), softly(x)) < 1e-6);

@@ -111,6 +111,26 @@ TEST_CASE("updates that stay get their gradient, what they replace gets none") {
   check_every_way(both, vector_of({1, 2, 3}), vector_of({4, 5, 6}));
 }
 
+TEST_CASE("a symbolic size may come out as 0: nothing is read of what has no rows") {
+  auto f = compile(
+      [](const Tensor& x, const Tensor& given) {
+        const Tensor some = slice(given, 0, 2), at = remainder(arange(some.size(0)), 2);  // of n - 2 rows
+        return std::vector{set_rows(x, at, some), index_copy(x, 0, at, some),
+                           masked_scatter(x, x < sum(ones_like(some)), some)};
+      },
+      {.dynamic = true});
+  const Tensor x = counted({2, 3});
+  for (const int rows : {5, 4, 2}) {
+    CAPTURE(rows);
+    const Tensor given = counted({rows, 3}, 100), some = slice(given, 0, 2);
+    const std::vector<Tensor> found = f(x, given);
+    const Tensor at = remainder(arange(rows - 2), 2);
+    CHECK(text_of(found[0]) == text_of(set_rows(x, at, some)));
+    CHECK(text_of(found[1]) == text_of(index_copy(x, 0, at, some)));
+    CHECK(text_of(found[2]) == text_of(masked_scatter(x, x < (rows - 2) * 3, some)));
+  }
+}
+
 TEST_CASE("writes at symbolic sizes: one compilation serves all") {
   auto f = compile(
       [](const Tensor& x, const Tensor& at) {

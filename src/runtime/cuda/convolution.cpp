@@ -205,8 +205,9 @@ void LibraryConvolution::run(const void* a, const void* b, void* result, std::sp
 
 std::shared_ptr<const LibraryConvolution> DeviceConvolution::of(std::span<const std::int64_t> numbers) const {
   if (convolution_) return convolution_;
-  auto found = LibraryConvolution::find(device_, dims_.with(numbers.subspan(values_.begin, values_.count)));
-  WEFT_CHECK(found, "cuDNN does not take a convolution of sizes that a call has");
+  const ConvolutionSizes sizes = dims_.with(numbers.subspan(values_.begin, values_.count));
+  auto found = LibraryConvolution::find(device_, sizes);
+  if (!found) refuse_sizes("cuDNN", sizes);
   return found;
 }
 

@@ -284,7 +284,7 @@ std::shared_ptr<const onednn::Convolution> OneDnnConvolution::of(std::span<const
   ConvolutionSizes sizes = dims_.with(numbers.subspan(values_.begin, values_.count));
   if (!dims_.batch().is_constant() && sizes.result != Convolved::weight) sizes.batch = -1;
   auto found = onednn::Convolution::find(library_, sizes, onednn::Convolution::Kernels::any);
-  WEFT_CHECK(found, "no convolution of sizes that a call has");
+  if (!found) refuse_sizes("oneDNN", dims_.with(numbers.subspan(values_.begin, values_.count)));
   return found;
 }
 
