@@ -77,15 +77,13 @@ struct DTypeInfo {
   DType computed, accumulated;
 };
 
-constexpr DTypeInfo info(DType dtype) {
-  constexpr DTypeInfo table[] = {
+inline constexpr DTypeInfo dtype_infos[] = {
 #define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
   {text, bits, packing, DTypeKind::kind, DType::computed, DType::accumulated},
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
-  };
-  return table[static_cast<int>(dtype)];
-}
+};
+constexpr const DTypeInfo& info(DType dtype) { return dtype_infos[static_cast<int>(dtype)]; }
 constexpr DType computed_in(DType dtype) { return info(dtype).computed; }
 constexpr DType accumulated_in(DType dtype) { return info(dtype).accumulated; }
 constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }

@@ -20,7 +20,7 @@ constexpr IntegerRange range_of() {
 }  // namespace
 
 IntegerRange integer_range(DType dtype) {
-  constexpr IntegerRange table[] = {
+  static constexpr IntegerRange table[] = {
 #define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) range_of<type>(),
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
