@@ -284,6 +284,18 @@ Tensor std(At x, Axes axes, std::same_as<bool> auto keepdim) { return weft::std(
 Tensor trace(At x);
 // Length of a vector: the square root of the sum of squares. Its gradient at 0 is 0.
 Tensor norm(At x, Axes axes = {}, bool keepdim = false);
+// The same of the elements that are not NaN; a mean of none is NaN.
+Tensor nansum(At x, Axes axes = {}, bool keepdim = false);
+Tensor nanmean(At x, Axes axes = {}, bool keepdim = false);
+// How many elements are not 0, i64.
+Tensor count_nonzero(At x, Axes axes = {}, bool keepdim = false);
+// x[i + 1] - x[i] along the axis, n times; of bools whether they differ.
+Tensor diff(At x, int n = 1, int axis = -1);
+// The integral along an axis by the trapezoidal rule, at places dx apart.
+Tensor trapezoid(At y, double dx = 1, int axis = -1);
+// Of variables in rows, [variables, observations] or one variable: how each varies with each. `correction` as of var.
+Tensor cov(At x, double correction = 1);
+Tensor corrcoef(At x);
 inline Tensor max(At x) { return amax(x); }
 inline Tensor min(At x) { return amin(x); }
 
@@ -346,6 +358,26 @@ Tensor bincount(At index, Dim count);
 // How many elements lie in each of equal bins from `least` to `greatest`, which is in the last one; others do not
 // count. In the dtype of x.
 Tensor histc(At x, std::int64_t bins, double least, double greatest);
+// Where each value would stand in a sorted row: the number of the row's elements below it (right: not above it), i64.
+// One sorted vector for values of any shape, or [..., n] for values [..., m]. NaN counts as the greatest.
+Tensor searchsorted(At sorted, At values, bool right = false);
+// The same with the operands the other way round: the bin of each element between boundaries.
+Tensor bucketize(At x, At boundaries, bool right = false);
+
+// Results whose size depends on values. They are computed at once: not in a compiled function, nor in the body of a
+// loop.
+// The places where x is not 0, i64 [count, rank], in row-major order.
+Tensor nonzero(At x);
+// The elements where the mask is true, a vector. Both broadcast. Its derivative is that of the gather.
+Tensor masked_select(At x, At mask);
+struct Unique {
+  Tensor values;   // sorted, each once: a vector. NaN differs from itself.
+  Tensor inverse;  // in the shape of x: the place of each element among the values, i64
+  Tensor counts;   // how often each value occurs, i64
+  WEFT_MEMBERS(values, inverse, counts)
+};
+Unique unique(At x);
+
 // ---- order: along an axis; equal elements stay in their order, NaN counts as the greatest ---------------------------
 struct ValuesAndIndices {
   Tensor values, indices;  // i64

@@ -358,6 +358,9 @@ Tensor arange(double start, double stop, std::floating_point auto step, DType dt
 }
 // `count` numbers at equal distances, from start to stop: both are among them.
 Tensor linspace(double start, double stop, Dim count, DType dtype = DType::f32, Loc loc = Loc::current());
+// base to the powers of linspace(start, stop, count).
+Tensor logspace(double start, double stop, Dim count, double base = 10, DType dtype = DType::f32,
+                Loc loc = Loc::current());
 // Ones on the diagonal, zeros beside it.
 Tensor eye(Dim size, DType dtype = DType::f32, Loc loc = Loc::current());
 Tensor eye(Dim rows, Dim columns, DType dtype = DType::f32, Loc loc = Loc::current());

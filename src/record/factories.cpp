@@ -93,6 +93,11 @@ Tensor linspace(double start, double stop, Dim count, DType dtype, Loc loc) {
   return cast(where(place <= rest, start + step * place, stop - step * rest), dtype);
 }
 
+Tensor logspace(double start, double stop, Dim count, double base, DType dtype, Loc loc) {
+  Operation call("logspace", loc);
+  return cast(pow(base, linspace(start, stop, count, DType::f64, call.loc())), dtype);
+}
+
 Tensor eye(Dim rows, Dim columns, DType dtype, Loc loc) {
   Operation call("eye", loc);
   return cast(unsqueeze(arange(rows), 1) == arange(columns), dtype);

@@ -148,4 +148,21 @@ Tensor norm(At x, Axes axes, bool keepdim) {
   });
 }
 
+Tensor count_nonzero(At x, Axes axes, bool keepdim) {
+  LooseComposite call("count_nonzero", x.loc);
+  const Tensor value = resolve(x, "count_nonzero");
+  return sum(type_of(value).dtype == DType::boolean ? value : value != 0, axes, keepdim);
+}
+Tensor nansum(At x, Axes axes, bool keepdim) {
+  LooseComposite call("nansum", x.loc);
+  const Tensor value = resolve(x, "nansum");
+  return sum(is_floating(type_of(value).dtype) ? where(isnan(value), 0, value) : value, axes, keepdim);
+}
+Tensor nanmean(At x, Axes axes, bool keepdim) {
+  return statistic("nanmean", x, axes, keepdim, 0, [&](const Tensor& value) {
+    const Tensor missing = isnan(value);
+    return sum(where(missing, 0, value), axes, keepdim) / cast(sum(~missing, axes, keepdim), type_of(value).dtype);
+  });
+}
+
 }  // namespace weft

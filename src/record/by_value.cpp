@@ -1,0 +1,76 @@
+// Public functions whose results have sizes that depend on values: these are read, and the positions that they give are
+// data. What is taken at the positions is a gather, with its derivative.
+#include <vector>
+
+#include "base/fail.hpp"
+#include "record/indexing.hpp"
+
+namespace weft {
+namespace {
+
+void check_eager(const char* name, Loc loc) {
+  if (recorder().trace())
+    fail(name, loc,
+         "the size of the result depends on values, which a compiled function and a loop's body do not know");
+}
+
+// Where the bools are true, [count, rank].
+Tensor places_of(const Tensor& flags, Loc loc) {
+  const Type& type = type_of(flags);
+  const int rank = type.shape.rank();
+  const auto truth = flags.data<bool>(loc);
+  std::vector<std::int64_t> places;
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(truth.size()); ++i) {
+    if (!truth[static_cast<std::size_t>(i)]) continue;
+    ++found;
+    places.resize(places.size() + static_cast<std::size_t>(rank));
+    std::int64_t rest = i;
+    for (int axis = rank; axis-- > 0;) {
+      const std::int64_t size = type.shape[axis].constant();
+      *(places.end() - rank + axis) = rest % size;
+      rest /= size;
+    }
+  }
+  return to(from_span(places, {found, rank}, loc), type.device, loc);
+}
+
+}  // namespace
+
+Tensor nonzero(At x) {
+  LooseComposite call("nonzero", x.loc);
+  const Tensor value = resolve(x, "nonzero");
+  check_eager("nonzero", call.loc());
+  return places_of(type_of(value).dtype == DType::boolean ? value : value != 0, call.loc());
+}
+
+Tensor masked_select(At x, At mask) {
+  LooseComposite call("masked_select", x.loc);
+  const Tensor value = resolve(x, "masked_select"), wanted = resolve(mask, "masked_select");
+  if (type_of(wanted).dtype != DType::boolean)
+    fail("masked_select", call.loc(), "the mask must be bool, it is ", to_string(type_of(wanted)));
+  check_eager("masked_select", call.loc());
+  const Tensor both[] = {value, wanted};
+  const Shape shape = broadcast("masked_select", both, call.loc());
+  const Tensor places = flatten(places_of(flatten(expand(wanted, shape)), call.loc()));
+  return record(Op::gather, {flatten(expand(value, shape)), places}, {}, {}, call.loc());
+}
+
+Unique unique(At x) {
+  LooseComposite call("unique", x.loc);
+  const Tensor value = resolve(x, "unique");
+  check_eager("unique", call.loc());
+  const Tensor flat = flatten(value);
+  if (type_of(flat).shape[0] == Dim(0)) return {flat, cast(value, DType::i64), cast(flat, DType::i64)};
+  const auto [sorted, order] = sort(flat, 0);
+  const Type& type = type_of(sorted);
+  const Tensor differs = cast(slice(sorted, 0, 1) != slice(sorted, 0, 0, -1), DType::u8);
+  const Tensor number = positions(0, type.shape, type.device, call.loc());
+  const Tensor first = (number == 0) | (pad(differs, 0, 1, 0) != 0);
+  const Tensor places = flatten(places_of(first, call.loc())), group = cumsum(first, 0) - 1;
+  return {record(Op::gather, {sorted, places}, {}, {}, call.loc()),
+          reshape_to(index_copy(zeros_like(order), 0, order, group), type_of(value).shape, call.loc()),
+          bincount(group, type_of(places).shape[0])};
+}
+
+}  // namespace weft
