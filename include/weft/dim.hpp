@@ -44,11 +44,16 @@ class Dim {
   static constexpr std::int64_t limit = std::int64_t{1} << 61;
   constexpr bool beyond() const { return is_constant() && (constant() >= limit || constant() <= -limit); }
 
-  // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded).
+  // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded). Throws
+  // Error where the type does not hold it.
   explicit operator std::int64_t() const { return is_constant() ? constant() : specialize(); }
   template <class T>
   requires(std::integral<T> || std::floating_point<T>) && (!std::same_as<T, bool>)explicit operator T() const {
-    return static_cast<T>(static_cast<std::int64_t>(*this));
+    const auto value = static_cast<std::int64_t>(*this);
+    const auto result = static_cast<T>(value);
+    if constexpr (std::integral<T>)
+      if (static_cast<std::int64_t>(result) != value || (result < T(0)) != (value < 0)) refuse(value, sizeof(T));
+    return result;
   }
 
   // Structural equality: the same expression. Unequal expressions may still have equal values; see operator==.
@@ -100,6 +105,7 @@ class Dim {
     return __builtin_mul_overflow(a, b, &result) ? Dim((a < 0) == (b < 0) ? most : -most) : Dim(result);
   }
   std::int64_t specialize() const;
+  [[noreturn]] static void refuse(std::int64_t value, std::size_t bytes);
   static Dim add(Dim a, Dim b);
   static Dim multiply(Dim a, Dim b);
   static Dim floor_divide(Dim a, Dim b);

@@ -69,11 +69,12 @@ void save(const char* path, const M& model, Loc loc = Loc::current()) {
   save(path, {Source("", model)}, loc);
 }
 
-// Gives the defined tensors, the numbers and the text of the parts the values that the file has. Tensors are read from
-// the mapped file when they are used, not before, without a copy where elements are aligned; so the file must not be
-// changed in place while they live (save does not). Places on another device get a copy there. Throws Error, and
-// changes nothing: where the file is none or damaged, and one that lists every name that is missing, is not asked for,
-// or is of another shape or dtype. Numbers of a file in which no program put any keep their values.
+// Gives the defined tensors, the numbers and the text of the parts the values that the file has; a text keeps its
+// length. Tensors are read from the mapped file when they are used, not before, without a copy where elements are
+// aligned; so the file must not be changed in place while they live (save does not). Places on another device get a
+// copy there. Throws Error, and changes nothing: where the file is none or damaged, and one that lists every name that
+// is missing, is not asked for, or is of another shape or dtype. Numbers of a file in which no program put any keep
+// their values.
 void load(const char* path, std::initializer_list<Place> parts, const LoadOptions& options = {},
           Loc loc = Loc::current());
 template <class M>

@@ -92,7 +92,8 @@ template <class M>
 std::int64_t num_parameters(const M& model, bool trainable = false, Loc loc = Loc::current()) {
   std::int64_t count = 0;
   tree::for_each(model, [&](const Param& p) {
-    if (!trainable || !p.frozen) count += static_cast<std::int64_t>(p.tensor().element_count(loc));
+    if (p.tensor().defined() && (!trainable || !p.frozen))
+      count += static_cast<std::int64_t>(p.tensor().element_count(loc));
   });
   return count;
 }
@@ -133,7 +134,7 @@ void freeze(M& model, const char* pattern, bool frozen = true, Loc loc = Loc::cu
   tree::for_each(model, [&](const char* path, Param& p) {
     if (!tree::matches(pattern, path)) return;
     found = true;
-    p.frozen = frozen;
+    p.frozen = frozen || !p.tensor().defined();
   });
   if (!found) detail::refuse_pattern(pattern, loc);
 }

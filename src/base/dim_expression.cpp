@@ -321,6 +321,10 @@ Dim Dim::modulo(Dim a, Dim d) {
   return intern(std::move(node));
 }
 
+void Dim::refuse(std::int64_t value, std::size_t bytes) {
+  fail("size", {}, "an integer of ", bytes, " bytes does not hold ", value);
+}
+
 std::int64_t Dim::specialize() const {
   DimEnvironment* environment = DimEnvironment::current();
   WEFT_CHECK(environment, "a symbolic size outside its trace");

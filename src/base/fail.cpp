@@ -70,7 +70,7 @@ std::string error_text(std::string_view operation, Loc loc, const std::string& m
   if (called_operation() && !operation.empty()) operation = called_operation();
   std::string text;
   if (!operation.empty()) text.append("[").append(operation).append("] ");
-  text += message;
+  for (const char c : message) text += c == '\0' ? '?' : c;  // what() ends at the first 0
   if (loc.file) text.append(", at ").append(to_string(loc));
   return text;
 }

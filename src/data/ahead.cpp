@@ -28,6 +28,7 @@ struct Ahead::State {
   std::condition_variable room, made;
   std::vector<Slot> slots;           // of the element i: i % size
   std::int64_t next = 0, taken = 0;  // to be made; to be taken
+  std::exception_ptr failed;         // what has been thrown to who takes
   bool stopping = false;
   std::vector<std::thread> threads;
 
@@ -86,15 +87,19 @@ Ahead::~Ahead() {
 void* Ahead::take() const {
   if (getpid() != state_->process)
     fail("prefetch", state_->loc, "the process forked: its child must begin a pass of its own");
+  if (state_->failed) std::rethrow_exception(state_->failed);
   std::unique_lock lock(state_->mutex);
   State::Slot& slot = state_->slot(state_->taken);
   state_->made.wait(lock, [&] { return slot.ready; });
-  const State::Slot got = std::exchange(slot, {});
+  if (slot.error) {
+    state_->failed = slot.error;
+    std::rethrow_exception(slot.error);
+  }
   ++state_->taken;
+  void* const element = std::exchange(slot, {}).element;
   lock.unlock();
   state_->room.notify_one();
-  if (got.error) std::rethrow_exception(got.error);
-  return got.element;
+  return element;
 }
 
 }  // namespace weft::data::detail

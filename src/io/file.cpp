@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -58,7 +59,7 @@ std::int64_t count_of(const Type& type) { return static_cast<std::int64_t>(type.
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const char* operation, const char* path, Loc loc) {
-  const Descriptor descriptor(::open(path, O_RDONLY | O_CLOEXEC));
+  const Descriptor descriptor(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would be waited for
   if (!descriptor) fail_with_reason(operation, loc, errno, path, " can't be opened");
   struct stat status;
   if (fstat(descriptor.get(), &status) != 0) fail_with_reason(operation, loc, errno, path, " can't be read");
@@ -106,12 +107,21 @@ std::string folder_of(const std::string& path) {
 }
 
 NewFile::NewFile(const char* operation, const char* path, Loc loc) : operation_(operation), path_(path), loc_(loc) {
+  struct stat before;
+  const bool exists = stat(path, &before) == 0;
+  if (exists && !S_ISREG(before.st_mode)) fail(operation, loc, path, " is no regular file");
+  if (exists)  // the file that a link leads to is replaced, not the link
+    if (char* const target = realpath(path, nullptr)) {
+      path_ = target;
+      std::free(target);
+    }
   temporary_ = path_ + "." + unique_name(temporary_prefix);
   descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!descriptor_) {
     temporary_.clear();
     refuse("can't be written");
   }
+  if (exists) fchmod(descriptor_.get(), before.st_mode & 07777);
 }
 NewFile::~NewFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());

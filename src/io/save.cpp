@@ -182,7 +182,10 @@ class Loading {
     }
     asked_.insert(key);
     std::string bytes = found->second;
-    if (leaf.kind == LeafKind::text ? bytes.size() != leaf.size : !read_numbers(leaf, found->second, bytes))
+    if (leaf.kind == LeafKind::text && bytes.size() != leaf.size)
+      misfits_.others.push_back(
+          concat_text(place, " has ", leaf.size, " characters, the text in the file ", bytes.size()));
+    else if (leaf.kind != LeafKind::text && !read_numbers(leaf, found->second, bytes))
       misfits_.others.push_back(place + " is " + text_of(leaf) + ", the file has " + found->second);
     else
       numbers_.emplace_back(leaf, std::move(bytes));

@@ -146,7 +146,8 @@ Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options
     fail(name, call.loc(), "sampling_ratio must be positive, it is ", samples,
          ": a count that follows from the boxes is no size of a graph");
   boxes = stop_gradient(boxes);
-  const Tensor numbers = cast(select(boxes, 1, 0), DType::i64);
+  const Tensor given_numbers = select(boxes, 1, 0);
+  const Tensor numbers = cast(where(isnan(given_numbers), -1, given_numbers), DType::i64);
   check_range(numbers, image.type.shape[0], name, call.loc(), image.value);
   const Dim count = type.shape[0];
   const Tensor batch = reshape_to(numbers, Shape::of(count, 1, 1, 1), call.loc());
@@ -159,7 +160,8 @@ Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options
     };
     const Tensor start = edge(2 - axis), extent = edge(4 - axis) - start;
     const Tensor length = options.aligned ? extent : maximum(extent, 1);
-    const Dim all = output_size[axis] * samples, size = image.type.shape[2 + axis];
+    const Dim all = Dim(output_size[axis]) * Dim(samples), size = image.type.shape[2 + axis];
+    check_extent(name, "the count of samples", all, call.loc());
     const Shape shape = axis == 0 ? Shape::of(1, 1, all, 1) : Shape::of(1, 1, 1, all);
     const Tensor sample = cast(positions(2 + axis, shape, type.device, call.loc()), image.wide) + 0.5;
     const Tensor place = start + sample * length / all;

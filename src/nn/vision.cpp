@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
-#include "record/record.hpp"
+#include "record/composite.hpp"
 
 namespace weft::nn {
 namespace {
@@ -68,44 +68,74 @@ Tensor nearest(const Tensor& x, int axis, const AxisOfResize& it, bool exact, Lo
   return movedim(record(Op::gather, {movedim(x, axis, 0), index}, {}, {}, loc), 0, axis);
 }
 
-// [to, from]: the share of each element in each element of the result.
-Tensor linear_shares(const AxisOfResize& it, bool align_corners, DType dtype, Device device, Loc loc) {
-  const Shape pairs = Shape::of(it.to, it.from);
-  const Tensor place = cast(positions(0, pairs, device, loc), dtype), step = step_of(it, align_corners, dtype, device);
+// What each element of the result is the sum of: elements of these numbers times these weights, both [taps, to].
+struct Taps {
+  Tensor index, weight;
+};
+Taps linear_taps(const AxisOfResize& it, bool align_corners, DType dtype, Device device, Loc loc) {
+  const Tensor place = cast(positions(0, Shape::of(it.to), device, loc), dtype),
+               step = step_of(it, align_corners, dtype, device);
+  const Dim last = it.from - Dim(1);
   Tensor source = align_corners ? place * step : maximum((place + 0.5) * step - 0.5, 0);
-  source = minimum(source, cast(number(it.from - Dim(1), DType::i64, device), dtype));
-  return maximum(1 - abs(source - cast(positions(1, pairs, device, loc), dtype)), 0);
+  source = minimum(source, cast(number(last, DType::i64, device), dtype));
+  const Tensor lower = floor(source), behind = source - lower, first = cast(lower, DType::i64);
+  return {stack({first, minimum(first + 1, last)}), stack({1 - behind, behind})};
 }
-
-Tensor cubic_shares(const AxisOfResize& it, bool align_corners, DType dtype, Device device, Loc loc) {
+Taps cubic_taps(const AxisOfResize& it, bool align_corners, DType dtype, Device device, Loc loc) {
   constexpr double a = -0.75;
-  const Shape pairs = Shape::of(it.to, it.from);
-  const Tensor place = cast(positions(0, pairs, device, loc), dtype), step = step_of(it, align_corners, dtype, device);
+  const Tensor place = cast(positions(0, Shape::of(it.to), device, loc), dtype),
+               step = step_of(it, align_corners, dtype, device);
   const Tensor source = align_corners ? place * step : (place + 0.5) * step - 0.5;
-  const Tensor lower = floor(source), behind = source - lower, element = positions(1, pairs, device, loc);
-  const Tensor first = cast(lower, DType::i64);
-  Tensor shares = full({}, 0, {dtype, device});
+  const Tensor lower = floor(source), behind = source - lower, first = cast(lower, DType::i64);
+  std::vector<Tensor> indices, weights;
   for (int tap = -1; tap <= 2; ++tap) {
     const Tensor distance = abs(behind - tap);
-    const Tensor share = tap == 0 || tap == 1 ? ((a + 2) * distance - (a + 3)) * distance * distance + 1
-                                              : ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a;
-    const Tensor taken = minimum(maximum(first + tap, 0), it.from - Dim(1));
-    shares = shares + where(taken == element, share, 0);
+    weights.push_back(tap == 0 || tap == 1 ? ((a + 2) * distance - (a + 3)) * distance * distance + 1
+                                           : ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a);
+    indices.push_back(minimum(maximum(first + tap, 0), it.from - Dim(1)));
+  }
+  return {stack(indices), stack(weights)};
+}
+
+// [from, to]: the share of each element in each element of the result.
+Tensor shares_of(const Tensor& index, const Tensor& weight, Dim from) {
+  const Shape& taps = type_of(index).shape;
+  const Tensor element = positions(0, Shape::of(from, taps[1]), type_of(index).device, {});
+  Tensor shares;
+  for (int i = 0; i < static_cast<int>(taps[0].constant()); ++i) {
+    const Tensor share = where(element == index[i], weight[i], 0);
+    shares = i == 0 ? share : shares + share;
   }
   return shares;
 }
-
-// The axis by its product with shares [to, from].
-Tensor mixed(const Tensor& x, int axis, const Tensor& shares, Loc loc) {
+// Of x [before, from, behind], or [before, from], the gradient: a product with the shares, which adds nothing up in
+// memory.
+void differentiate_mix(const CallValues& call, std::span<Tensor> gradients) {
+  const Shape& shape = type_of(call.operands[0]).shape;
+  const Tensor shares = shares_of(call.operands[1], call.operands[2], shape[1]), &given = call.gradients[0];
+  gradients[0] = shape.rank() == 2 ? matmul(given, transpose(shares)) : matmul(shares, given);
+}
+Tensor mixed(const Tensor& x, int axis, const Taps& taps, Loc loc) {
   Shape result = type_of(x).shape;
   const Dim from = result[axis];
-  result[axis] = type_of(shares).shape[0];
+  result[axis] = type_of(taps.index).shape[1];
   Dim before = 1, behind = 1;
   for (int i = 0; i < axis; ++i) before = before * result[i];
   for (int i = axis + 1; i < result.rank(); ++i) behind = behind * result[i];
-  if (axis == result.rank() - 1)
-    return reshape_to(matmul(reshape_to(x, Shape::of(before, from), loc), transpose(shares)), result, loc);
-  return reshape_to(matmul(shares, reshape_to(x, Shape::of(before, from, behind), loc)), result, loc);
+  const bool last = axis == result.rank() - 1;
+  const auto body = [&](const Tensor& x, const Tensor& index, const Tensor& weight) {
+    const Tensor rows = movedim(x, 1, 0);
+    Tensor sum;
+    for (int i = 0; i < static_cast<int>(type_of(index).shape[0].constant()); ++i) {
+      const Tensor taken = movedim(record(Op::gather, {rows, index[i]}, {}, {}, loc), 0, 1);
+      const Tensor part = taken * (last ? weight[i] : unsqueeze(weight[i], 1));
+      sum = i == 0 ? part : sum + part;
+    }
+    return sum;
+  };
+  const Tensor flat = reshape_to(x, last ? Shape::of(before, from) : Shape::of(before, from, behind), loc);
+  const Called called{.name = {intern_text("interpolate_axis")}};
+  return reshape_to(composite_with(differentiate_mix, called, loc, body, flat, taps.index, taps.weight), result, loc);
 }
 
 int axes_wanted(Interpolation mode) {
@@ -169,8 +199,8 @@ Tensor interpolate(At given, const InterpolateOptions& options) {
       continue;
     }
     if (it.from.same(it.to) && (it.scale == 0 || it.scale == 1 || options.align_corners)) continue;
-    const auto shares_of = options.mode == Interpolation::bicubic ? cubic_shares : linear_shares;
-    x = mixed(x, 2 + i, shares_of(it, options.align_corners, wide, type.device, call.loc()), call.loc());
+    const auto taps_of = options.mode == Interpolation::bicubic ? cubic_taps : linear_taps;
+    x = mixed(x, 2 + i, taps_of(it, options.align_corners, wide, type.device, call.loc()), call.loc());
   }
   return cast(x, type.dtype);
 }
@@ -186,11 +216,14 @@ Tensor Upsample::operator()(At x) const {
 
 namespace {
 
+constexpr std::int64_t most_factor = std::int64_t{1} << 20;  // its square is a size
+
 // The sizes before the last three, and a check that a factor is positive.
 Shape leading(const char* name, const Type& type, std::int64_t factor, Loc loc) {
   if (type.shape.rank() < 3 || type.shape.rank() > max_rank - 2)
     fail(name, loc, "takes [..., C, H, W] of 3 to ", max_rank - 2, " axes: ", to_string(type));
-  if (factor < 1) fail(name, loc, "the factor must be positive, it is ", factor);
+  if (factor < 1 || factor > most_factor)
+    fail(name, loc, "the factor must be positive, and at most ", most_factor, ": it is ", factor);
   return Shape(type.shape.begin(), type.shape.rank() - 3);
 }
 Tensor rearranged(const Tensor& x, const Shape& lead, std::initializer_list<Dim> split,

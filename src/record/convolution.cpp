@@ -127,6 +127,7 @@ namespace {
 struct Pooled {
   Tensor windows;  // [N, C, k, S', k, S', ...]
   AxisSet places;  // the axes of places in a window
+  Tensor inside;   // where windows lie over elements, not over padding; broadcasts to `windows`. Undefined: everywhere
 };
 
 // Zeros, or what `fill` says, around an axis, and how many windows it then has.
@@ -141,17 +142,17 @@ AxisOfPool axis_of_pool(const char* name, const Pool& how, int axis, Dim size, L
     fail(name, loc, "kernel, stride and dilation must be positive: ", it.kernel, ", ", it.stride, ", ", it.dilation);
   if (it.padding < 0 || it.padding > it.kernel / 2)
     fail(name, loc, "padding must be at most half of the kernel's ", it.kernel, ", it is ", it.padding);
-  const Dim padded = size + Dim(2 * it.padding), last = padded - Dim(it.dilation * (it.kernel - 1) + 1);
-  if (last < Dim(0))
-    fail(name, loc, "a window of ", it.dilation * (it.kernel - 1) + 1, " does not fit into ", dims::to_string(size),
-         " elements and padding");
-  it.count = last / Dim(it.stride) + Dim(1);
-  if (how.ceil_mode && !(last % Dim(it.stride) == Dim(0))) {
-    if (it.count * Dim(it.stride) < size + Dim(it.padding)) {
-      it.beyond = it.count * Dim(it.stride) - last;
-      it.count = it.count + Dim(1);
-    }
+  const Dim window = Dim(it.dilation) * Dim(it.kernel - 1) + Dim(1), last = size + Dim(2) * Dim(it.padding) - window;
+  const bool fits = !window.beyond() && (how.ceil_mode || !(last < Dim(0)));
+  if (fits) it.count = last / Dim(it.stride) + Dim(1);
+  if (fits && how.ceil_mode && !(last % Dim(it.stride) == Dim(0)) &&
+      it.count * Dim(it.stride) < size + Dim(it.padding)) {
+    it.beyond = it.count * Dim(it.stride) - last;
+    it.count = it.count + Dim(1);
   }
+  if (!fits || (how.ceil_mode && it.count < Dim(1)))
+    fail(name, loc, "a window of ", dims::to_string(window), " does not fit into ", dims::to_string(size),
+         " elements and padding");
   return it;
 }
 
@@ -172,10 +173,23 @@ Pooled pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc l
     widths.push_back(it.padding), widths.push_back(Dim(it.padding) + it.beyond);
     is_padded |= it.padding > 0 || !it.beyond.same(Dim(0));
   }
+  Pooled result;
+  for (int i = 0; is_padded && i < how.count; ++i) {
+    const AxisOfPool& it = axes[static_cast<std::size_t>(how.count - 1 - i)];
+    Tensor along = full({}, true, {DType::boolean, type_of(x).device});
+    along = expand(along, {type_of(x).shape[first + i]});
+    along = in_windows(pad(along, 0, it.padding, Dim(it.padding) + it.beyond), 0, it, loc);
+    Shape shape;
+    for (int axis = 0; axis < rank + how.count; ++axis) {
+      const int own = axis - first - 2 * i;
+      shape.push_back(own == 0 || own == 1 ? type_of(along).shape[own] : Dim(1));
+    }
+    along = reshape_to(along, shape, loc);
+    result.inside = i == 0 ? along : result.inside & along;
+  }
   if (is_padded) x = pad(x, widths, Pads::constant, fill);
   for (int i = how.count; i-- > 0;)
     x = in_windows(x, first + i, axes[static_cast<std::size_t>(how.count - 1 - i)], loc);
-  Pooled result;
   result.windows = x;
   for (int i = 0; i < how.count; ++i) result.places.insert(first + 2 * i);
   return result;
@@ -204,16 +218,17 @@ void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients)
       place = place * type.shape[i] + positions(i, type.shape, type.device, {});
       places = places * type.shape[i];
     }
-  const Tensor is_top = (windows == top) | isnan(windows);
+  Tensor is_top = (windows == top) | isnan(windows);
+  if (call.operands.size() > 1) is_top = is_top & call.operands[1];  // padding may be as great
   const Tensor first = amin(where(is_top, place, places), axes, true);
   gradients[0] = where(place == first, given, 0);
 }
 
-Tensor greatest(const Tensor& windows, const AxisSet& places, Loc loc) {
-  Called called{{intern_text("greatest_of_windows")}, places};
-  return composite_with(
-      differentiate_greatest, called, loc, [&](const Tensor& windows) { return amax(windows, list_of(places)); },
-      windows);
+Tensor greatest(const Pooled& in, Loc loc) {
+  const Called called{{intern_text("greatest_of_windows")}, in.places};
+  const auto body = [&](const Tensor& windows, const auto&...) { return amax(windows, list_of(in.places)); };
+  if (!in.inside.defined()) return composite_with(differentiate_greatest, called, loc, body, in.windows);
+  return composite_with(differentiate_greatest, called, loc, body, in.windows, in.inside);
 }
 
 At lowest(const Tensor& x) {
@@ -235,7 +250,7 @@ Tensor max_pool(const char* name, const At& x, const Pool& how) {
   LooseComposite call(name, x.loc);
   const Tensor value = resolve(x, name);
   const Pooled in = pooled(name, value, how, lowest(value), call.loc());
-  return greatest(in.windows, in.places, call.loc());
+  return greatest(in, call.loc());
 }
 
 Tensor avg_pool(const char* name, const At& x, const Pool& how) {
@@ -291,7 +306,7 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
       }
       AxisSet places;
       places.insert(axis + 1);
-      x = of_greatest ? greatest(reshape(x, parts), places, call.loc()) : mean(reshape(x, parts), axis + 1);
+      x = of_greatest ? greatest({reshape(x, parts), places, {}}, call.loc()) : mean(reshape(x, parts), axis + 1);
       continue;
     }
     // [wanted, size]: what belongs to each window.
@@ -304,7 +319,7 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
     if (of_greatest) {
       AxisSet places;
       places.insert(type_of(last).shape.rank());
-      x = greatest(where(inside, unsqueeze(last, -2), -INFINITY), places, call.loc());
+      x = greatest({where(inside, unsqueeze(last, -2), -INFINITY), places, inside}, call.loc());
     } else {
       const Tensor count = cast(sum(inside, 1), type_of(x).dtype);
       x = sum(where(inside, unsqueeze(last, -2), 0), -1) / count;

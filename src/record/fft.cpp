@@ -1,6 +1,8 @@
 // Fourier transforms of public functions, over the primitive of rows.
 #include "weft/fft.hpp"
 
+#include <algorithm>
+
 #include "record/composite.hpp"
 
 namespace weft::fft {
@@ -96,7 +98,10 @@ std::vector<int> axes_of(const char* name, const Tensor& x, const Axes& axes, Lo
   std::vector<int> all;
   const int rank = type_of(x).shape.rank();
   if (axes.count() > rank) fail(name, loc, "more axes than ", to_string(type_of(x)), " has");
-  for (int i = 0; i < axes.count(); ++i) all.push_back(normalize_axis(name, axes[i], rank, loc));
+  for (int i = 0; i < axes.count(); ++i) {
+    all.push_back(normalize_axis(name, axes[i], rank, loc));
+    if (std::ranges::count(all, all.back()) > 1) fail(name, loc, "axis ", all.back(), " is named twice");
+  }
   if (axes.count() == 0)
     for (int i = 0; i < rank; ++i) all.push_back(i);
   return all;

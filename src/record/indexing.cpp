@@ -56,6 +56,8 @@ Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Lo
 
 Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc) {
   Type type = type_of(updates);
+  if (type.dtype == DType::boolean)  // a sum of bools is true where one of them is
+    return meeting(Op::scatter_amax, index, cast(updates, DType::u8), table, loc) != 0;
   type.shape = table;
   return record(op, {index, updates}, {}, type, loc);
 }

@@ -10,6 +10,7 @@
 #include "base/storage.hpp"
 #include "interpret/reference.hpp"
 #include "record/evaluate.hpp"
+#include "record/indexing.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
 
@@ -213,6 +214,12 @@ Tensor multinomial(At probabilities, std::int64_t count, bool replacement, Gener
   if (!is_floating(type.dtype) || rank < 1 || count < 1)
     fail("multinomial", call.loc(), "takes floating probabilities [..., n] and a positive count: ", to_string(type),
          " and ", count);
+  if (type.shape.element_count() == Dim(0)) fail("multinomial", call.loc(), "of no probabilities: ", to_string(type));
+  const Tensor possible = weights > 0;
+  require(all(isfinite(weights) & (weights >= 0)) & all(sum(possible, -1) >= (replacement ? 1 : count)), "multinomial",
+          call.loc(),
+          "probabilities must be finite and not negative, and as many of a row positive as are drawn without "
+          "replacement, at least one");
   // The greatest of log(p) and Gumbel's noise is a draw, the greatest ones are draws without replacement.
   Shape shape = type.shape;
   if (replacement) shape.push_back(shape[rank - 1]), shape[rank - 1] = count;

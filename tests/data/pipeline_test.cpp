@@ -283,6 +283,23 @@ TEST_CASE("what a worker throws reaches the loop at its place") {
   check(source | map(failing, {.workers = 3}) | prefetch(2) | map([](std::int64_t i) { return i; }));
 }
 
+TEST_CASE("who catches an error of a thread and asks again gets it again, neither another element nor none") {
+  const std::vector<std::int64_t> source = counting(10);
+  for (const std::int64_t broken : {0, 5, 9}) {
+    CAPTURE(broken);
+    const auto failing = [broken](std::int64_t i) {
+      if (i == broken) throw std::runtime_error("broken");
+      return i;
+    };
+    const auto pipeline = source | map(failing, {.workers = 3}) | map([](std::int64_t i) { return i; });
+    auto it = pipeline.begin();
+    for (std::int64_t i = 0; i < broken; ++i, ++it) CHECK(*it == i);
+    for (int times = 0; times < 3; ++times) CHECK_THROWS_WITH(*it, "broken");
+    CHECK_THROWS_WITH(++it, "broken");
+    CHECK_THROWS_WITH(*it, "broken");
+  }
+}
+
 TEST_CASE("a pipeline is a range of the standard library and of range-v3") {
   const std::vector<std::int64_t> source = counting(6);
   const auto pipeline = source | map([](std::int64_t i) { return i * i; }) | prefetch(2);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -267,6 +268,32 @@ TEST_CASE("damaged files are refused, each with its reason") {
   damaged(safetensors("{\"a\":" + std::string(100000, '['), 0), "does not say");
   refused([&] { io::load_tensors(folder.file("none").c_str()); }, "none can't be opened: No such file");
   refused([&] { io::load_tensors(std::filesystem::temp_directory_path().c_str()); }, "is no regular file");
+}
+
+TEST_CASE("a file that is replaced keeps its mode, a link leads to the new one, and only regular files are replaced") {
+  const Folder folder;
+  const std::string path = folder.file("x"), link = folder.file("link"), pipe = folder.file("pipe");
+  io::save(path.c_str(), {{"x", ones({2})}});
+  CHECK(chmod(path.c_str(), 0640) == 0);
+  CHECK(symlink("x", link.c_str()) == 0);
+  io::save(link.c_str(), {{"x", ones({3})}});
+  struct stat status;
+  CHECK(lstat(link.c_str(), &status) == 0);
+  CHECK(S_ISLNK(status.st_mode));
+  CHECK(lstat(path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 07777) == 0640);
+  CHECK(io::load_tensors(path.c_str())[0].value.element_count() == Dim(3));
+  CHECK(mkfifo(pipe.c_str(), 0600) == 0);
+  refused([&] { io::save(pipe.c_str(), {{"x", ones({2})}}); }, "pipe is no regular file");
+  refused([&] { io::save("/dev/null", {{"x", ones({2})}}); }, "/dev/null is no regular file");
+  refused([&] { io::load_tensors(pipe.c_str()); }, "pipe is no regular file");
+  struct {
+    std::string text = "four";
+    WEFT_MEMBERS(text)
+  } part;
+  io::save(path.c_str(), {{"part", part}});
+  part.text = "seven..";
+  refused([&] { io::load(path.c_str(), {{"part", part}}); }, "part.text has 7 characters, the text in the file 4");
 }
 
 TEST_CASE("what can't be saved is refused, and leaves the old file and no other") {

@@ -92,6 +92,7 @@ TEST_CASE("what does not fit is refused") {
   refused([&] { fft::irfft({ones({1}), ones({1})}); }, "[irfft] needs at least 1 point");
   refused([&] { fft::fft(ones({})); }, "[fft] axis -1 is out of range");
   refused([&] { fft::rfftn(ones({})); }, "[rfftn] a tensor of no axes has no points");
+  refused([&] { fft::fftn(x, {.axes = {1, -1}}); }, "[fftn] axis 1 is named twice");
   refused([&] { fft::fftn(x, {.axes = {0, 1, 0}}); }, "[fftn] more axes than f32[2,3] has");
   refused([&] { fft::rfft(x, {.n = (std::int64_t{1} << 28) + 1}); }, "[rfft] more than 2^28 points: 268435457");
   refused([&] { fft::irfft({x, x}, {.n = std::int64_t{1} << 50}); }, "[irfft] more than 2^28 points");

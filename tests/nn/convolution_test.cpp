@@ -124,6 +124,22 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   // One element that is infinite spoils the windows that hold it, no others.
   const Tensor spoiled = adaptive_avg_pool1d(reshape(from_list<float>({INFINITY, 1, 2, 3, 4, 5, 6}), {1, 7}), 3);
   loops_test::check_close(narrow(spoiled, 1, 1, 2), reshape(from_list({3.0f, 5.0f}), {1, 2}), 1e-6);
+  // In windows of nothing but -inf the gradient goes to the first element, not to padding, as in PyTorch.
+  const auto pooled = [](const Tensor& x) { return sum(max_pool1d(x, 2, {.padding = 1})); };
+  const Tensor lowest = reshape(from_list<float>({1, -INFINITY, -INFINITY, -INFINITY}), {1, 4});
+  loops_test::check_close(grad(pooled, lowest), reshape(from_list<float>({1, 1, 0, 1}), {1, 4}), 0);
+  const auto gradient = [](const Tensor& x) {
+    return grad([](const Tensor& x) { return sum(max_pool2d(x, 3, {.stride = 2, .padding = 1})); }, x);
+  };
+  const Tensor corners = from_list<float>({{1, 1, 0}, {1, 1, 0}, {0, 0, 0}}), square = full({1, 3, 3}, -INFINITY);
+  for (const Tensor& found : {gradient(square), compile(gradient, {.dynamic = true})(square)})
+    loops_test::check_close(found, unsqueeze(corners, 0), 0);
+  // A window beyond the end is one window under ceil_mode.
+  const Tensor two = reshape(from_list<float>({1, 2}), {1, 2});
+  CHECK(max_pool1d(two, 3, {.stride = 2, .ceil_mode = true}).item() == 2);
+  CHECK(avg_pool1d(two, 3, {.stride = 2, .ceil_mode = true}).item() == 1.5);
+  refused([&] { max_pool1d(two, 3, {.stride = 2}); }, "a window of 3 does not fit into 2 elements");
+  refused([&] { max_pool1d(two, 2, {.dilation = INT64_MAX}); }, "does not fit into 2 elements");
   refused([&] { Conv2d(3, 8, 3, {.groups = 2}); }, "2 groups do not divide 8 and 3 channels");
   refused([&] { Conv2d(0, 8, 3); }, "sizes must be positive");
   refused([&] { layer(ones({2, 4, 8, 8})); }, "[conv] the input's channels are not those of the weight");

@@ -63,6 +63,8 @@ TEST_CASE("roi_align, box_area and box_iou give torchvision's results and gradie
   refused([&] { roi_align(x, rois, 2, {}); }, "[roi_align] sampling_ratio must be positive, it is -1");
   refused([&] { roi_align(x, ones({2, 4}), 2, {.sampling_ratio = 1}); }, "takes floating boxes [K,5]");
   refused([&] { roi_align(x, rois, 0, {.sampling_ratio = 1}); }, "must be positive: 0 x 0 and 1");
+  refused([&] { roi_align(x, rois * NAN, 2, {.sampling_ratio = 1}).eval(); }, "an index is out of range [0, 2)");
+  refused([&] { roi_align(x, rois, 2, {.sampling_ratio = INT64_MAX}); }, "the count of samples");
   refused([&] { roi_align(x, rois + 1, 2, {.sampling_ratio = 1}).eval(); }, "an index is out of range [0, 2)");
   refused([&] { box_area(ones({2, 3})); }, "[box_area] takes boxes [...,4], they are f32[2,3]");
 }

@@ -124,6 +124,14 @@ TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what 
     loops_test::check_close(like(small, zeros({1, 1, size + 4, size + 6})), big, 1e-12);
   }
 
+  // Beside an infinite element those are spoiled that it has a part in, as in PyTorch.
+  const auto wider = [](const Tensor& x) { return interpolate(x, {.size = {5}, .mode = linear}); };
+  const Tensor infinite = reshape(from_list<float>({1, INFINITY, 3}), {1, 1, 3});
+  for (const Tensor& y : {wider(infinite), compile(wider)(infinite), compile(wider, {.dynamic = true})(infinite)}) {
+    CHECK(std::isnan(y[0][0][0].item()));
+    for (int i = 1; i < 4; ++i) CHECK(y[0][0][i].item() == INFINITY);
+    CHECK(y[0][0][4].item() == 3);
+  }
   refused([&] { interpolate(x, {}); }, "[interpolate] needs one of size and scale_factor");
   refused([&] { interpolate(x, {.size = {2}, .scale_factor = {2}}); }, "needs one of size and scale_factor");
   refused([&] { interpolate(x, {.size = {2, 2, 2}}); }, "needs a number for each of 2 sizes");
@@ -133,6 +141,7 @@ TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what 
   refused([&] { interpolate(x, {.size = {2}, .align_corners = true}); }, "align_corners is for linear");
   refused([&] { interpolate(cast(x, DType::i32), {.size = {2}, .mode = area}); }, "takes a floating tensor");
   refused([&] { pixel_shuffle(x, 2); }, "[pixel_shuffle] 2 x 2 places do not divide 2 channels");
+  refused([&] { pixel_shuffle(x, std::int64_t{1} << 32); }, "the factor must be positive, and at most 1048576");
   refused([&] { pixel_unshuffle(x, 3); }, "the factor 3 does not divide 4 x 6");
   refused([&] { channel_shuffle(x, 3); }, "3 groups do not divide 2 channels");
 }

@@ -266,6 +266,9 @@ TEST_CASE("multinomial draws in proportion, without replacement each at most onc
   Generator again(7), eager(7);
   CHECK(all(compiled(chances, again) == multinomial(chances, 5, true, eager)).item<bool>());
   weft::test::refused([&] { multinomial(chances, 0); }, "a positive count");
+  for (const Tensor& bad : {chances * 0, chances - 1, chances * NAN, chances / 0})
+    weft::test::refused([&] { multinomial(bad, 2, true).eval(); }, "probabilities must be finite and not negative");
+  weft::test::refused([&] { multinomial(chances, 4).eval(); }, "as many of a row positive as are drawn");
 }
 
 }  // namespace

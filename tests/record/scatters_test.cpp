@@ -40,6 +40,8 @@ TEST_CASE("elements and rows that are set, as in PyTorch; of equal places the la
             {index_copy(x, 0, vector({1, 1}), slice(x, 0, 1)), "0 1 2 3 8 9 10 11 8 9 10 11"},
             {index_fill(x, 0, vector({2, 0}), -1), "-1 -1 -1 -1 4 5 6 7 -1 -1 -1 -1"},
             {index_fill(x, 1, vector({1}), sum(x)), "0 66 2 3 4 66 6 7 8 66 10 11"},
+            {scatter_add(x > 9, 0, matrix({{0, 2}, {0, 1}}), matrix({{1, 0}, {0, 1}}) > 0), "1 0 0 0 0 1 0 0 0 0 1 1"},
+            {index_put(x > 9, {vector({1, 1})}, x[2] < 10, true), "0 0 0 0 1 1 0 0 0 0 1 1"},
             {set_rows(x, vector({2, 0}), 1.5), "1.5 1.5 1.5 1.5 4 5 6 7 1.5 1.5 1.5 1.5"},
             {set_rows(x, matrix({{1}, {1}}), counted({2, 1, 4}, 20)), "0 1 2 3 24 25 26 27 8 9 10 11"},
             {set_rows(cast(x, DType::bf16), cast(vector({0}), DType::i32), x[2]), "8 9 10 11 4 5 6 7 8 9 10 11"},

@@ -7,7 +7,8 @@
 // An element is a function of its position and of what is drawn when a pass begins, so neither the order nor random
 // augmentation depends on the number of threads. A pass begins with begin(), on the caller's thread; its threads end
 // with its last iterator, also where a loop is left early. What a worker throws is thrown to the loop at the element's
-// place. A pipeline is an input range: std::ranges and range-v3 take it.
+// place, where the pass ends: who asks again gets the same error. A pipeline is an input range: std::ranges and
+// range-v3 take it.
 #pragma once
 #include "weft/detail/data_stages.hpp"
 

@@ -44,7 +44,8 @@ class Ahead {
   Ahead(const Source& source, int threads, int depth, Loc loc);
   ~Ahead();  // waits for its threads, which finish the element that they are at
   Ahead(const Ahead&) = delete;
-  void* take() const;  // the next element; throws what its making threw
+  // The next element. Throws what its making threw, and from then on the same again: there is no element after it.
+  void* take() const;
 
  private:
   struct State;
