@@ -60,6 +60,11 @@ void refuse_source(Loc loc) { fail("pipeline", loc, "the source has no elements"
 void check_at_least(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc) {
   if (value < least) fail(operation, loc, what, " is ", value, ", at least ", least, " is wanted");
 }
+void check_count(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc) {
+  constexpr std::int64_t most = 1 << 20;
+  check_at_least(operation, what, least, value, loc);
+  if (value > most) fail(operation, loc, what, " is ", value, ", at most ", most, " is wanted");
+}
 void check_outside_trace(Loc loc) {
   if (recorder().trace()) fail("pipeline", loc, "elements are made on the host: not inside a compiled function");
 }

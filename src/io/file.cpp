@@ -115,14 +115,21 @@ NewFile::NewFile(const char* operation, const char* path, Loc loc) : operation_(
       path_ = target;
       std::free(target);
     }
-  temporary_ = path_ + "." + unique_name(temporary_prefix);
-  descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  // Without a name, so that nothing is left of it where the process is killed; not every file system can.
+  descriptor_ = Descriptor(::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+  if (!descriptor_) {
+    temporary_ = new_name();
+    descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  }
   if (!descriptor_) {
     temporary_.clear();
     refuse("can't be written");
   }
   if (exists) fchmod(descriptor_.get(), before.st_mode & 07777);
 }
+std::string NewFile::new_name() const { return path_ + "." + unique_name(temporary_prefix); }
+std::string NewFile::own_path() const { return "/proc/self/fd/" + std::to_string(descriptor_.get()); }
+std::string NewFile::temporary_path() const { return temporary_.empty() ? own_path() : temporary_; }
 NewFile::~NewFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
@@ -143,6 +150,12 @@ void NewFile::write(std::span<const std::uint8_t> bytes) {
 }
 void NewFile::finish() {
   if (fsync(descriptor_.get()) != 0) refuse("can't be written");
+  if (temporary_.empty()) {
+    const std::string name = new_name();
+    if (linkat(AT_FDCWD, own_path().c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      refuse("can't be given its name");
+    temporary_ = name;
+  }
   Descriptor replaced(::open(path_.c_str(), O_PATH | O_CLOEXEC));
   if (rename(temporary_.c_str(), path_.c_str()) != 0) refuse("can't be given its name");
   temporary_.clear();

@@ -44,7 +44,8 @@ class HostElements {
   std::size_t size_ = 0;
 };
 
-// A file in the making, beside the path that it will have. Removed unless it is finished. Its bytes are on their way to
+// A file in the making, in the folder of the path that it will have. It goes unless it is finished, where the file
+// system can also when the process is killed. Its bytes are on their way to
 // the disk while more are written, so that what finish() waits for is short.
 class NewFile {
  public:
@@ -54,15 +55,17 @@ class NewFile {
   void write(std::span<const std::uint8_t> bytes);
   void write(std::string_view text) { write({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}); }
   // Where it lies till then, for a writer of its own.
-  const std::string& temporary_path() const { return temporary_; }
+  std::string temporary_path() const;
   // Flushes to the disk and gives the file its name.
   void finish();
 
  private:
   [[noreturn]] void refuse(const char* what);
+  std::string new_name() const;
+  std::string own_path() const;  // that leads to the open file
 
   const char* operation_;
-  std::string path_, temporary_;
+  std::string path_, temporary_;  // temporary: empty where it has no name yet
   Loc loc_;
   Descriptor descriptor_;
   std::int64_t written_ = 0, flushed_ = 0;  // bytes; flushed: the disk was asked to take them

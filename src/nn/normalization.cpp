@@ -279,6 +279,7 @@ Tensor local_response_norm(At input, std::int64_t size, double alpha, double bet
   LooseComposite call("local_response_norm", input.loc);
   const Channels x("local_response_norm", input, call.loc());
   if (size < 1) fail("local_response_norm", call.loc(), "the size must be positive, it is ", size);
+  if (x.value.element_count().same(Dim(0))) return x.value;
   return in_wide(x.value, [&](const Tensor& value) {
     const Tensor padded = pad(value * value, 1, size / 2, (size - 1) / 2);
     return value / pow(mean(unfold(padded, 1, size), -1) * alpha + k, beta);

@@ -147,6 +147,10 @@ Tensor heaviside(At x, At value) {
 Tensor lerp(At start, At end, At weight) {
   LooseComposite call("lerp", start.loc);
   Tensor values[] = {resolve(start, "lerp"), resolve(end, "lerp"), resolve(weight, "lerp")};
+  if (const std::optional<DType> narrow = rounds_numbers(values)) {
+    for (Tensor& each : values) each = cast(each, DType::f32);
+    return cast(lerp(values[0], values[1], values[2]), *narrow);
+  }
   unify("lerp", values, DTypeClass::floating, call.loc());
   const auto& [a, b, w] = values;
   const Tensor way = b - a;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <utility>
 
 #include "base/fail.hpp"
@@ -404,6 +405,43 @@ static bool is_negative_literal(const Tensor& value) {
   return number.is_size() ? number.size < Dim(0) : number.as_integer() < 0;
 }
 
+std::optional<DType> rounds_numbers(std::span<const Tensor> operands) {
+  std::optional<DType> narrow;
+  for (const Tensor& operand : operands) {
+    const Type& type = type_of(operand);
+    if (type.weak) continue;
+    if (!is_floating(type.dtype) || info(type.dtype).bits != 16 || (narrow && *narrow != type.dtype)) return {};
+    narrow = type.dtype;
+  }
+  const auto is_kept = [&](const Tensor& operand) {
+    const Node& node = *operand.node();
+    if (!node.type.weak) return true;
+    if (node.op != Op::constant || node.attributes<Constant>().is_size()) return false;
+    const double number = node.attributes<Constant>().as_number(node.type.dtype);
+    return std::isnan(number) || round_to(*narrow, number) == number;
+  };
+  if (narrow && !std::ranges::all_of(operands, is_kept)) return narrow;
+  return {};
+}
+
+// One pass over the tensors; the numbers are f32.
+static Tensor pointwise_in_f32(Op op, std::span<Tensor> operands, DType narrow, Loc loc) {
+  Device device;
+  for (const Tensor& operand : operands)
+    if (type_of(operand).device.type == Device::Type::cuda) device = type_of(operand).device;
+  for (Tensor& operand : operands)
+    if (type_of(operand).weak) operand = coerce(operand, DType::f32, false, {}, device, loc);
+  Tensor result;
+  const auto body = [&](std::span<const Tensor> inputs, std::span<Tensor> results) {
+    std::vector<Tensor> wide;
+    for (const Tensor& input : inputs) wide.push_back(cast(input, DType::f32));
+    const std::vector<At> list(wide.begin(), wide.end());
+    results[0] = cast(pointwise(op, list), narrow);
+  };
+  composite({{intern_text(info(op).name)}}, operands, std::span(&result, 1), loc, body);
+  return result;
+}
+
 Tensor pointwise(Op op, std::span<const At> operands) {
   const OpInfo& row = info(op);
   const char* const outer = called_operation();
@@ -414,6 +452,8 @@ Tensor pointwise(Op op, std::span<const At> operands) {
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
   std::span<Tensor> list(values, operands.size());
+  if (row.rounding != Rounding::exact)
+    if (const std::optional<DType> narrow = rounds_numbers(list)) return pointwise_in_f32(op, list, *narrow, loc);
   const Tensor exponent = op == Op::pow ? values[1] : Tensor();
   unify(row.name, list, row.dtypes, loc);
   if (op == Op::pow && !is_floating(type_of(values[0]).dtype) && is_negative_literal(exponent))

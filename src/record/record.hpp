@@ -3,6 +3,7 @@
 // infers the type, and bounds what is pending outside a trace. Recording never merges nodes.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "base/fail.hpp"
@@ -141,6 +142,10 @@ class LooseComposite : public Operation {
  private:
   std::uint32_t saved_scope_;
 };
+
+// f16 or bf16, where operands of that dtype stand beside a number that it does not hold: a literal, a size or a Scalar.
+// What rounds is computed in f32 then, with the number as it is, and rounded once.
+std::optional<DType> rounds_numbers(std::span<const Tensor> operands);
 
 // Remembers where the trace is in the user's program, for what is decided on sizes from here on.
 void note_call(Loc loc);

@@ -300,6 +300,16 @@ TEST_CASE("who catches an error of a thread and asks again gets it again, neithe
   }
 }
 
+TEST_CASE("counts beyond reason: one batch of all, or refused") {
+  const std::vector<std::int64_t> source = counting(4);
+  CHECK((source | batch(INT64_MAX)).size() == 1);
+  CHECK((source | batch(INT64_MAX, {.drop_last = true})).size() == 0);
+  for (const Tensor& all : source | batch(INT64_MAX)) CHECK(all.size(0) == Dim(4));
+  const auto same = [](std::int64_t i) { return i; };
+  CHECK_THROWS_WITH_AS(map(same, {.workers = INT_MAX}), doctest::Contains("at most 1048576 is wanted"), Error);
+  CHECK_THROWS_WITH_AS(prefetch(INT_MAX), doctest::Contains("the count is 2147483647, at most"), Error);
+}
+
 TEST_CASE("a pipeline is a range of the standard library and of range-v3") {
   const std::vector<std::int64_t> source = counting(6);
   const auto pipeline = source | map([](std::int64_t i) { return i * i; }) | prefetch(2);

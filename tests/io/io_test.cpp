@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -14,6 +15,7 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
+#include "io/file.hpp"
 #include "io/support.hpp"
 #include "record/evaluate.hpp"
 #include "record/refused.hpp"
@@ -294,6 +296,24 @@ TEST_CASE("a file that is replaced keeps its mode, a link leads to the new one, 
   io::save(path.c_str(), {{"part", part}});
   part.text = "seven..";
   refused([&] { io::load(path.c_str(), {{"part", part}}); }, "part.text has 7 characters, the text in the file 4");
+}
+
+TEST_CASE("a process that is killed while it saves leaves the old file and no other") {
+  const Folder folder;
+  const std::string path = folder.file("x");
+  io::save(path.c_str(), {{"x", ones({2})}});
+  const std::string before = test::bytes_of(path);
+  const pid_t child = fork();
+  if (child == 0) {
+    io::NewFile file("save", path.c_str(), Loc::current());
+    file.write("half of it");
+    std::raise(SIGKILL);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(test::bytes_of(path) == before);
+  CHECK(folder.count() == 1);
 }
 
 TEST_CASE("what can't be saved is refused, and leaves the old file and no other") {

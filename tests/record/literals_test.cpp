@@ -9,6 +9,7 @@
 #include "refused.hpp"
 #include "weft/compile.hpp"
 #include "weft/expr.hpp"
+#include "weft/grad.hpp"
 #include "weft/ops.hpp"
 
 using namespace weft;
@@ -157,4 +158,37 @@ TEST_CASE("item gives an integer that holds the value, or refuses") {
   CHECK(full({}, 0x1p63).item<std::uint64_t>() == 1ull << 63);
   CHECK(full({}, INT64_MIN, i64).item<std::int64_t>() == INT64_MIN);
   CHECK(full({}, INT64_MAX, i64).item<std::uint64_t>() == INT64_MAX);
+}
+
+// What f computes of x as f32, with its numbers as they are, rounded to the dtype of x.
+template <class F>
+void check_rounded_once(F f) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = cast(arange(1, 257), dtype);
+    const Tensor wanted = cast(f(cast(x, DType::f32), Scalar(1e-7)), dtype), found = f(x, Scalar(1e-7));
+    CHECK(found.dtype() == dtype);
+    CHECK(all(found == wanted).template item<bool>());
+    for (const Backend backend : {Backend::compiled, Backend::eager, Backend::reference})
+      CHECK(all(compile(f, {.backend = backend})(x, Scalar(1e-7)) == wanted).template item<bool>());
+  }
+}
+
+TEST_CASE("beside f16 and bf16 a number is not rounded to these first, as in PyTorch") {
+  check_rounded_once([](const Tensor& x, const Scalar&) { return x * 0.9; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return x / 1e5; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return 1e-8 * x; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return 0.3 - x; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return x + 0.1; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return x * 257; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return pow(x, 0.3); });
+  check_rounded_once([](const Tensor& x, const Scalar& s) { return x * s; });
+  check_rounded_once([](const Tensor& x, const Scalar& s) { return s / x; });
+  check_rounded_once([](const Tensor& x, const Scalar&) { return lerp(x, x / 2, 0.1); });
+  const Tensor x = cast(arange(1, 257), DType::bf16);
+  CHECK((x * 0.5).dtype() == DType::bf16);
+  // The derivative's factor is not rounded either.
+  const Tensor gradient = grad([](const Tensor& x) { return sum(cast(x * 0.9, DType::f32)); }, x);
+  CHECK(all(gradient == cast(full({256}, 0.9f), DType::bf16)).item<bool>());
+  const Tensor by_expression = elementwise([](auto x) { return x * 0.9; })(x);
+  CHECK(all(by_expression == x * 0.9).item<bool>());
 }

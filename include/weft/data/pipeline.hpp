@@ -173,8 +173,8 @@ struct MapOptions {
 // The same by threads, which call f at the same time, ahead of who asks; the order stays.
 template <class F>
 auto map(F f, MapOptions options, Loc loc = Loc::current()) {
-  detail::check_at_least("map", "workers", 1, options.workers, loc);
-  detail::check_at_least("map", "ahead", 0, options.ahead, loc);
+  detail::check_count("map", "workers", 1, options.workers, loc);
+  detail::check_count("map", "ahead", 0, options.ahead, loc);
   return detail::adaptor(
       [f, options, loc]<class S>(S source) {
         static_assert(detail::random_access<S>, "weft: map with workers must stand before prefetch and other workers");
@@ -228,7 +228,7 @@ inline auto to(Device device, Loc loc = Loc::current()) {
 
 // A thread of its own makes what stands before it, up to `count` elements ahead.
 inline auto prefetch(int count, Loc loc = Loc::current()) {
-  detail::check_at_least("prefetch", "the count", 1, count, loc);
+  detail::check_count("prefetch", "the count", 1, count, loc);
   return detail::adaptor(
       [count, loc]<class S>(S source) {
         return detail::RunAhead<S>{std::move(source), 1, count, loc};

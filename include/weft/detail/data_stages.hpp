@@ -17,6 +17,8 @@ using weft::detail::TypeKind;
 // ---- the compiled part ----------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_source(Loc loc);  // without elements
+// At most 2^20 where it counts threads or elements that wait.
+void check_count(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc);
 void check_at_least(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc);
 void check_outside_trace(Loc loc);
 // Of tensors on the host whose first axes are equally long: that length. Throws on others. Computes them.
@@ -233,7 +235,7 @@ struct Batched {
     std::int64_t rows, total;
     Loc loc;
     auto at(std::int64_t i) const {
-      const std::int64_t first = i * rows, count = first + rows > total ? total - first : rows;
+      const std::int64_t first = i * rows, count = rows > total - first ? total - first : rows;
       if constexpr (Gathers<PassOf<S>>) {
         std::vector<std::int64_t> there(static_cast<std::size_t>(count));
         for (std::int64_t k = 0; k < count; ++k) there[static_cast<std::size_t>(k)] = first + k;
@@ -255,7 +257,7 @@ struct Batched {
       }
     }
   };
-  std::int64_t size() const { return (source.size() + (drop_last ? 0 : rows - 1)) / rows; }
+  std::int64_t size() const { return source.size() / rows + (!drop_last && source.size() % rows != 0); }
   Pass start() const { return {source.start(), rows, source.size(), loc}; }
 };
 
