@@ -191,7 +191,13 @@ class Decomposition {
 }  // namespace
 
 Tensor convolution_by_products(const Node& node, const Tensor& a, const Tensor& b) {
-  const Decomposition decomposition(Builder(node), node.attributes<Convolution>());
+  const Builder build(node);
+  if (node.type.shape.element_count().same(Dim(0))) {  // windows over no elements are none
+    Type zero = node.type;
+    zero.shape = {};
+    return build.expand(build.constant(Constant::number(zero.dtype, 0), zero), node.type.shape);
+  }
+  const Decomposition decomposition(build, node.attributes<Convolution>());
   switch (node.op) {
     case Op::convolution: return decomposition.forward(a, b, node.type.shape);
     case Op::convolution_input_gradient: return decomposition.input_gradient(a, b, node.type.shape);

@@ -1,6 +1,9 @@
 #include "ir/factorization.hpp"
 
+#include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
+#include "providers/sources.hpp"
+#include "runtime/cuda/fourier.hpp"
 #include "runtime/factorization.hpp"
 
 namespace weft::providers {
@@ -36,7 +39,18 @@ class FactorizationPayload final : public Payload {
     for (std::size_t i = 0; i < operands_; ++i) all[i] = false;
     return all;
   }
+  // Where a library transforms on the device: its function there.
+  runtime::EntryPoint emit(providers::Sources& sources) const override {
+    if (sources.device().type == Device::Type::cpu || what_.kind != Factorization::Kind::fourier ||
+        !runtime::cuda::fft_available())
+      return {};
+    const std::string name = codegen::cuda_fourier_name(what_.dtype);
+    sources.add(name, codegen::cuda_fourier(what_.dtype));
+    return {name};
+  }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    if (!preparation.entry.name.empty())
+      return std::make_unique<runtime::cuda::DeviceFourier>(what_, sizes_.batch, sizes_.columns, preparation);
     return std::make_unique<runtime::FactorizationStep>(what_, sizes_, bytes_, operands_, preparation);
   }
 

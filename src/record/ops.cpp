@@ -273,8 +273,9 @@ Tensor silu(At x) {
   };
   return composite({{intern_text("silu")}}, call.loc(), record, resolve(x, "silu"));
 }
-// PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and lies
-// below `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among it.
+// PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and does
+// not lie above `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among
+// it.
 Tensor clamp(At x, At low, At high) {
   LooseComposite call("clamp", x.loc);
   Tensor values[] = {resolve(x, "clamp"), resolve(low, "clamp"), resolve(high, "clamp")};
@@ -286,7 +287,7 @@ Tensor clamp(At x, At low, At high) {
   if (low.tensor || high.tensor) {
     const Tensor turned = (greatest < least) & ~isnan(value);
     result = where((above_least & (greatest < value)) | turned, greatest, result);
-    result = where((value < least) & (least < greatest), least, result);
+    result = where((value < least) & (least <= greatest), least, result);
   }
   return where(above_least & (value <= greatest), value, result);
 }

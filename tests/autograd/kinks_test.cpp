@@ -40,7 +40,7 @@ TEST_CASE("clamp: x has the gradient at both bounds, a bound where it replaces x
       },
       //  below, at low, between, at high, above | turned: below, between, above | equal: below, at, above | NaNs
       {"0 0 0.5 1 1 1 1 1 1 1 1 nan nan nan nan nan nan", "0 1 1 1 0 0 0 0 0 1 0 0 0 0 0 0 0",
-       "1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", "0 0 0 0 1 1 1 1 0 0 1 0 0 0 0 0 0"},
+       "1 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0", "0 0 0 0 1 1 1 1 0 0 1 0 0 0 0 0 0"},
       vector_of({-1, 0, 0.5, 1, 2, 0, 1.5, 3, 0, 1, 2, NAN, 2, 2, -1, -1, NAN}),
       vector_of({0, 0, 0, 0, 0, 2, 2, 2, 1, 1, 1, 0, NAN, 0, NAN, 0, 2}),
       vector_of({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, NAN, 1, NAN, 1}));

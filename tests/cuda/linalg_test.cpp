@@ -75,6 +75,40 @@ TEST_CASE("cuda: derivatives of linear algebra, with symbolic sizes too") {
   }
 }
 
+TEST_CASE("cuda: transforms of rows of many lengths, forwards and back, of both dtypes and of symbolic sizes") {
+  if (no_device()) return;
+  const auto spectrum = [](const Tensor& x) {
+    const fft::Complex y = fft::fft({x, cos(x)});
+    return std::vector{y.real, y.imag, fft::ifft(y).real, fft::ifft(y).imag};
+  };
+  auto compiled = compile(spectrum), any_size = compile(spectrum, {.dynamic = true});
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const auto& [rows, points] : {std::pair<std::int64_t, std::int64_t>{1, 1},
+                                       {3, 2},
+                                       {5, 7},
+                                       {2, 1009},
+                                       {64, 256},
+                                       {2, 4096},
+                                       {1, 100000},
+                                       {300, 30},
+                                       {0, 8}}) {
+      CAPTURE(rows);
+      CAPTURE(points);
+      const Tensor x = cast(sample({rows, points}, 5), dtype), there = to(x, Device::cuda());
+      const std::vector<Tensor> expected = spectrum(x);
+      for (const std::vector<Tensor>& found :
+           {spectrum(there), compiled(there), compiled(there), any_size(there), any_size(there)})
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          CHECK(found[i].device() == Device::cuda());
+          const Tensor here = to(found[i], Device::cpu());
+          REQUIRE(here.shape() == expected[i].shape());
+          if (rows == 0) continue;
+          const double size = amax(abs(expected[i])).item() + 1;
+          CHECK(amax(abs(here - expected[i])).item() <= size * (dtype == DType::f32 ? 2e-6 : 2e-14));
+        }
+    }
+}
+
 TEST_CASE("cuda: a singular matrix is the user's error") {
   if (no_device()) return;
   const Tensor singular = to(zeros({2, 2}), Device::cuda());

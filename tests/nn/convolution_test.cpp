@@ -134,6 +134,18 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   const Tensor corners = from_list<float>({{1, 1, 0}, {1, 1, 0}, {0, 0, 0}}), square = full({1, 3, 3}, -INFINITY);
   for (const Tensor& found : {gradient(square), compile(gradient, {.dynamic = true})(square)})
     loops_test::check_close(found, unsqueeze(corners, 0), 0);
+  // An image that is padding alone has a gradient of no elements.
+  const auto over_padding = [](const Tensor& x, const Tensor& w) {
+    return grad([](const std::vector<Tensor>& p) { return sum(conv1d(p[0], p[1], {.stride = 2, .padding = 1})); },
+                std::vector{x, w});
+  };
+  const Tensor empty = ones({3, 1, 0}), pair = ones({4, 1, 2});
+  for (const auto& found : {over_padding(empty, pair), compile(over_padding)(empty, pair)}) {
+    CHECK(found[0].shape() == empty.shape());
+    loops_test::check_close(found[1], zeros({4, 1, 2}), 0);
+  }
+  const ConvTranspose1dOptions far{.stride = 3, .padding = 1, .output_padding = 2};
+  loops_test::check_close(conv_transpose1d(ones({1, 1, 1}), ones({1, 1, 1}), far), zeros({1, 1, 1}), 0);
   // A window beyond the end is one window under ceil_mode.
   const Tensor two = reshape(from_list<float>({1, 2}), {1, 2});
   CHECK(max_pool1d(two, 3, {.stride = 2, .ceil_mode = true}).item() == 2);

@@ -192,6 +192,33 @@ void check_dnn(int result, const char* call) {
   if (result != 0) fail("cuda", {}, call, ": cuDNN's status ", result);
 }
 
+const Fft& fft() {
+  static constinit Lazy<const Fft> instance;
+  return instance.get([] {
+    Loader library("cuFFT", {"libcufft.so.12", "libcufft.so.11", "libcufft.so"});
+    Fft table;
+    library.read({WEFT_SYMBOL(cufftCreate), WEFT_SYMBOL(cufftDestroy), WEFT_SYMBOL(cufftSetAutoAllocation),
+                  WEFT_SYMBOL(cufftMakePlanMany64), WEFT_SYMBOL(cufftSetWorkArea), WEFT_SYMBOL(cufftSetStream),
+                  WEFT_SYMBOL(cufftExecC2C), WEFT_SYMBOL(cufftExecZ2Z)});
+    return table;
+  });
+}
+
+bool fft_available() {
+  try {
+    fft();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_fft(int result, const char* call) {
+  constexpr int no_memory = 2;
+  if (result == no_memory) throw OutOfMemory(concat_text("[cuda] ", call, ": cuFFT found no memory").c_str());
+  if (result != 0) fail("cuda", {}, call, ": cuFFT's status ", result);
+}
+
 #undef WEFT_SYMBOL
 
 }  // namespace weft::runtime::cuda

@@ -177,4 +177,23 @@ struct Dnn {
 const Dnn& dnn();
 void check_dnn(int result, const char* call);
 
+// libcufft.so.*: Fourier transforms.
+using FftPlan = int;
+struct Fft {
+  int (*cufftCreate)(FftPlan* plan);
+  int (*cufftDestroy)(FftPlan plan);
+  int (*cufftSetAutoAllocation)(FftPlan plan, int allocates);
+  int (*cufftMakePlanMany64)(FftPlan plan, int rank, long long* sizes, long long* in_sizes, long long in_stride,
+                             long long in_distance, long long* out_sizes, long long out_stride, long long out_distance,
+                             int type, long long batch, std::size_t* workspace);
+  int (*cufftSetWorkArea)(FftPlan plan, void* workspace);
+  int (*cufftSetStream)(FftPlan plan, Stream* stream);
+  int (*cufftExecC2C)(FftPlan plan, void* from, void* to, int direction);
+  int (*cufftExecZ2Z)(FftPlan plan, void* from, void* to, int direction);
+};
+const Fft& fft();
+// False where there is none.
+bool fft_available();
+void check_fft(int result, const char* call);
+
 }  // namespace weft::runtime::cuda

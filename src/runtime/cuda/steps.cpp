@@ -41,6 +41,8 @@ class Words {
   std::size_t count_ = 0;
 };
 
+}  // namespace
+
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes) {
   if (blocks <= 0) return;
@@ -48,8 +50,6 @@ void launch(const DeviceState& device, const Queue* queue, const Compiled& funct
   words.add(pointers, sizes);
   words.launch(queue, function, std::min(blocks, device.multiprocessors * blocks_a_multiprocessor));
 }
-
-}  // namespace
 
 Compiled::Compiled(const Preparation& preparation, int fixed_threads)
     : entry(static_cast<Function*>(preparation.function())),

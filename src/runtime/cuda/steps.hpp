@@ -17,6 +17,10 @@ struct Compiled {
   std::int64_t shared;
 };
 
+// At most as many blocks as the device holds at once; the function takes Arguments of these pointers and sizes.
+void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
+            std::span<void* const> pointers, std::span<const std::int64_t> sizes);
+
 class DeviceKernel final : public Runnable {
  public:
   DeviceKernel(const Preparation& preparation, std::size_t buffers, std::span<const Dim> parameters);
