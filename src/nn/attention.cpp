@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "weft/nn/initial.hpp"
 
 namespace weft::nn {
 namespace {

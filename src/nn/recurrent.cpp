@@ -1,4 +1,4 @@
-#include "weft/recurrent.hpp"
+#include "weft/nn/recurrent.hpp"
 
 #include <cmath>
 

@@ -2,6 +2,8 @@
 
 #include "base/fail.hpp"
 #include "record/record.hpp"
+#include "weft/nn/initial.hpp"
+#include "weft/nn/model.hpp"
 
 namespace weft::nn {
 namespace {

@@ -1,8 +1,31 @@
 // Activations as layers, for Sequential, and those with gates.
 #pragma once
-#include "weft/nn.hpp"
+#include "weft/nn/linear.hpp"
+#include "weft/ops.hpp"
 
 namespace weft::nn {
+
+using weft::celu;
+using weft::elu;
+using weft::gelu;
+using weft::hardshrink;
+using weft::hardsigmoid;
+using weft::hardswish;
+using weft::hardtanh;
+using weft::leaky_relu;
+using weft::log_sigmoid;
+using weft::mish;
+using weft::prelu;
+using weft::relu;
+using weft::relu6;
+using weft::selu;
+using weft::silu;
+using weft::softmax;
+using weft::softplus;
+using weft::softshrink;
+using weft::softsign;
+using weft::tanhshrink;
+using weft::threshold;
 
 namespace detail {
 Tensor same(At x);

@@ -1,6 +1,7 @@
 // Attention and what it is told of positions. Queries, keys and values are [..., heads, length, depth].
 #pragma once
-#include "weft/nn.hpp"
+#include "weft/nn/linear.hpp"
+#include "weft/ops.hpp"
 
 namespace weft::nn {
 

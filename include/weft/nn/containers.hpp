@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "weft/nn.hpp"
+#include "weft/nn/model.hpp"
 
 namespace weft::nn {
 

@@ -1,7 +1,7 @@
 // Layers of convolutions and pooling over 1 to 3 axes, with PyTorch's names, defaults and initial values.
 #pragma once
 #include "weft/convolution.hpp"
-#include "weft/nn.hpp"
+#include "weft/random.hpp"
 
 namespace weft::nn {
 

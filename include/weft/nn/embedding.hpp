@@ -1,6 +1,7 @@
 // Tables of vectors. An index that is no row is an error.
 #pragma once
-#include "weft/nn.hpp"
+#include "weft/ops.hpp"
+#include "weft/random.hpp"
 
 namespace weft::nn {
 

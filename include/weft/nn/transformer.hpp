@@ -5,6 +5,7 @@
 
 #include "weft/nn/attention.hpp"
 #include "weft/nn/dropout.hpp"
+#include "weft/nn/normalization.hpp"
 
 namespace weft::nn {
 

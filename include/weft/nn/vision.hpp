@@ -1,7 +1,7 @@
 // Functions and layers of images: other sizes, samples at any place, boxes.
 #pragma once
 #include "weft/convolution.hpp"
-#include "weft/nn.hpp"
+#include "weft/ops.hpp"
 
 namespace weft::nn {
 

@@ -1,7 +1,8 @@
 // Recurrent layers: RNN, LSTM, GRU, with the parameters, gates and initial values of PyTorch's. The products of the
 // inputs are one for all steps, before the loop, which is a scan.
 #pragma once
-#include "weft/nn.hpp"
+#include "weft/ops.hpp"
+#include "weft/random.hpp"
 
 namespace weft::nn {
 

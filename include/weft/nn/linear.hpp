@@ -1,0 +1,21 @@
+// The linear layer.
+#pragma once
+#include "weft/members.hpp"
+#include "weft/random.hpp"
+
+namespace weft::nn {
+
+// y = x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] or undefined, to y [..., out].
+Tensor linear(At x, const Tensor& weight, const Tensor& bias = {});
+// The same; both start uniform within 1 / sqrt(in), as in PyTorch.
+struct Linear {
+  Linear(std::int64_t in, std::int64_t out, bool with_bias = true, Options options = {}, Loc loc = Loc::current());
+  Tensor operator()(At x) const;
+  void initialize(Generator& generator);
+
+  Param weight;  // [out, in]
+  Param bias;    // [out]; undefined and frozen where there is none
+  WEFT_MEMBERS(weight, bias)
+};
+
+}  // namespace weft::nn
