@@ -211,16 +211,23 @@ void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients)
   for (int i = 0; i < kept.rank(); ++i)
     if (call.called.axes[i]) kept[i] = 1;
   const Tensor top = reshape(call.results[0], kept), given = reshape(call.gradients[0], kept);
-  Tensor place = full({}, 0, {DType::i64, type.device});
   Dim places = 1;
   for (int i = 0; i < kept.rank(); ++i)
+    if (call.called.axes[i]) places = places * type.shape[i];
+  // The number of each place, which broadcasts to the windows, in a dtype that is quick to compare.
+  const bool few = places.is_constant() && places.constant() < INT16_MAX;
+  const DType number = few ? DType::i16 : DType::i64;
+  Tensor place = full({}, 0, {DType::i64, type.device});
+  for (int i = 0; i < kept.rank(); ++i)
     if (call.called.axes[i]) {
-      place = place * type.shape[i] + positions(i, type.shape, type.device, {});
-      places = places * type.shape[i];
+      Shape along;
+      for (int axis = 0; axis < kept.rank(); ++axis) along.push_back(axis == i ? type.shape[i] : Dim(1));
+      place = place * type.shape[i] + positions(i, along, type.device, {});
     }
+  place = cast(place, number);
   Tensor is_top = (windows == top) | isnan(windows);
   if (call.operands.size() > 1) is_top = is_top & call.operands[1];  // padding may be as great
-  const Tensor first = amin(where(is_top, place, places), axes, true);
+  const Tensor first = amin(where(is_top, place, full({}, places, {number, type.device})), axes, true);
   gradients[0] = where(place == first, given, 0);
 }
 

@@ -88,19 +88,21 @@ class Grouper {
   }
 
   void place_external(const Node& node, Role role) {
-    for (const Tensor& operand : node.inputs())
-      if (role == Role::external) need_operand_memory(node, operand);
+    int depth = 0;
+    for (const Tensor& operand : node.inputs()) {
+      if (role == Role::external) depth = std::max(depth, at(operand_memory(node, operand)).depth);
+      depth = std::max(depth, at(operand).depth);
+    }
     Placement& placement = at(node);
     placement.role = role;
     placement.realized = true;
-    placement.depth = 0;
-    for (const Tensor& operand : node.inputs()) placement.depth = std::max(placement.depth, at(operand).depth);
-    ++placement.depth;
+    placement.depth = depth + 1;
     if (is_effect(node)) placement.depth = last_effect_ = std::max(placement.depth, last_effect_);
   }
 
-  // Library steps read memory: through views where those are strides (matmul), else a copy is computed.
-  void need_operand_memory(const Node& node, const Tensor& operand) {
+  // Library steps read memory: through views where those are strides (matmul), else a copy is computed. Returns the
+  // value that they read the memory of.
+  Tensor operand_memory(const Node& node, const Tensor& operand) {
     Tensor base = operand;
     while (is_view(base.node()->op) && at(base).role == Role::inlined) base = base.node()->input(0);
     const auto in_place = [&](const Tensor& below) {
@@ -108,11 +110,13 @@ class Grouper {
     };
     if (at(base).role != Role::inlined && in_place(base)) {
       at(base).realized = true;
-      return;
+      return base;
     }
     // A reshape of a view is computed over the view's axes: its elements lie in the same order.
     const Tensor rows = memory_base(operand);
-    need_memory(in_place(rows) ? rows : operand);
+    const Tensor copied = in_place(rows) ? rows : operand;
+    need_memory(copied);
+    return copied;
   }
 
   // Gives a value memory of its own; one that is inlined so far gets a group that computes it.

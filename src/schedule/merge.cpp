@@ -1,9 +1,9 @@
 #include "schedule/merge.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <queue>
+#include <set>
 #include <unordered_map>
 
 namespace weft {
@@ -12,19 +12,9 @@ namespace {
 // Of the readers of a value, how many are candidates for one more.
 constexpr std::size_t most_neighbours = 4;
 
-// Where the results of a group are read first, and by whom: it may run as late as just before.
-struct FirstReaders {
-  struct Reader {
-    int depth = INT_MAX, group = -1;  // -1: no group
-  } first, second;                    // of two groups
-  void add(Reader reader) {
-    if (reader.group >= 0 && reader.group == first.group) return;
-    if (reader.depth < first.depth)
-      second = std::exchange(first, reader);
-    else if (reader.depth < second.depth)
-      second = reader;
-  }
-};
+// Who reads the results of a group, in the order of depths: it may run as late as just before the first. The depth that
+// the reader had at first, and its group then; -1: a step that is no group.
+using Readers = std::set<std::pair<int, int>>;
 
 class Merger {
  public:
@@ -68,7 +58,7 @@ class Merger {
       const int self = placement.role == Role::grouped ? grouping_.find(placement.group) : -1;
       const int depth = self >= 0 ? grouping_.group(self).depth : placement.depth;
       for (const int read : fit_.reads_of(node).groups)
-        if (read != self) readers_[static_cast<std::size_t>(read)].add({depth, self});
+        if (read != self) readers_[static_cast<std::size_t>(read)].emplace(depth, self);
     }
   }
 
@@ -111,10 +101,20 @@ class Merger {
   }
 
   // The one that is not as deep runs as late as the other: nobody but that one may read it before.
-  bool may_wait(int group, int other) const {
-    const FirstReaders& readers = readers_[static_cast<std::size_t>(group)];
-    const bool first_is_other = readers.first.group >= 0 && grouping_.find(readers.first.group) == other;
-    return grouping_.group(other).depth < (first_is_other ? readers.second : readers.first).depth;
+  bool may_wait(int group, int other) {
+    Readers& readers = readers_[static_cast<std::size_t>(group)];
+    for (auto it = readers.begin(); it != readers.end();) {
+      const auto [depth, reader] = *it;
+      const int now = reader < 0 ? reader : grouping_.find(reader);
+      if (now != reader || now == group) {  // it has become part of another kernel, or of this one
+        it = readers.erase(it);
+        if (now != group && readers.emplace(depth, now).second) it = readers.find({depth, now});
+        continue;
+      }
+      if (now != other) return grouping_.group(other).depth < depth;
+      ++it;
+    }
+    return true;
   }
 
   std::string merge(int a, int b) {
@@ -126,11 +126,10 @@ class Merger {
       std::swap(a, b);
     }
     if (!why.empty()) return why;
-    FirstReaders& of = readers_[static_cast<std::size_t>(a)];
-    const FirstReaders from = readers_[static_cast<std::size_t>(b)];
-    const FirstReaders before = std::exchange(of, {});
-    for (const auto& reader : {before.first, before.second, from.first, from.second})
-      if (reader.group < 0 || grouping_.find(reader.group) != a) of.add(reader);
+    Readers &of = readers_[static_cast<std::size_t>(a)], &from = readers_[static_cast<std::size_t>(b)];
+    if (of.size() < from.size()) of.swap(from);
+    of.merge(from);
+    from.clear();
     return {};
   }
 
@@ -156,7 +155,7 @@ class Merger {
   Grouping& grouping_;
   Fit& fit_;
   const Score& score_;
-  std::vector<FirstReaders> readers_;  // by group
+  std::vector<Readers> readers_;  // by group
   std::priority_queue<Pair> queue_;
   struct Refused {
     Pair pair;

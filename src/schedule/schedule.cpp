@@ -383,17 +383,23 @@ class Scheduler {
     }
   }
 
-  // The operand's strides over the memory below its views.
-  void read_operand(const Tensor& operand, int& buffer, Dim& offset, std::vector<Dim>& strides) {
+  // The operand's strides over the memory below its views. A view that is a result may be copied only later than the
+  // step runs, at a depth that is not less than the step's: then that is not its memory yet.
+  void read_operand(const Tensor& operand, int depth, int& buffer, Dim& offset, std::vector<Dim>& strides) {
     const Shape& shape = type_of(operand).shape;
     IndexVector axes, index;
     for (int i = 0; i < shape.rank(); ++i) axes.push_back(dims::axis(i, shape[i]));
     index = axes;
     Tensor base = operand;
-    while (is_view(base.node()->op) && grouping_[base].role == Role::inlined) {
+    const auto has_memory = [&](const Tensor& value) {
+      return grouping_[value].role != Role::inlined && grouping_[value].depth < depth;
+    };
+    while (is_view(base.node()->op) && !has_memory(base)) {
       index = map_through_view(*base.node(), index);
       base = base.node()->input(0);
     }
+    WEFT_CHECK(grouping_[base].depth < depth, "%", base.node()->index, " ", info(base.node()->op).name,
+               " is read before it is written");
     buffer = buffer_of(*base.node());
     Dim linear = grouping_.memory_index(*base.node(), index);
     offset = linear;
@@ -437,9 +443,9 @@ class Scheduler {
     schedule_.buffers.push_back(std::move(packed));
   }
 
-  PlacedValue placed(const Tensor& value) {
+  PlacedValue placed(const Tensor& value, int depth) {
     PlacedValue result{type_of(value), -1, 0, {}};
-    read_operand(value, result.buffer, result.offset, result.strides);
+    read_operand(value, depth, result.buffer, result.offset, result.strides);
     return result;
   }
 
@@ -456,7 +462,7 @@ class Scheduler {
   void add_external(const Node& node) {
     Candidate candidate{node, device_, {}};
     for (const Tensor& operand : node.inputs()) {
-      PlacedValue value = placed(operand);
+      PlacedValue value = placed(operand, grouping_.nodes[node.index].depth);
       if (node.op == Op::matmul) pack_constant(value.type.shape, value.buffer, value.offset, value.strides);
       candidate.operands.push_back(std::move(value));
     }

@@ -74,3 +74,27 @@ TEST_CASE("gradients through both") {
     return grad(loss, std::vector{x, w});
   });
 }
+
+// Views of views as results, and products of these: what each step reads has been written before it.
+TEST_CASE("a product of views that are results too") {
+  const auto f = [](const Tensor& x) {
+    const Tensor a = slice(x, 0, 0, 3), t = transpose(a), flipped = transpose(flip(a, 0)),
+                 wide = transpose(expand(unsqueeze(slice(x, 0, 1, 2)[0], 0), {3, 3}));
+    return std::vector{a, t, matmul(a, t), flipped, matmul(flipped, a), wide, matmul(wide, t), matmul(t, matmul(a, t))};
+  };
+  auto fixed = compile(f), any_size = compile(f, {.dynamic = true});
+  const Tensor x = reshape(arange(1, 13, 1, DType::f32), {4, 3}).eval();
+  std::vector<std::vector<Tensor>> kept;  // so that results are new memory
+  for (const double scale : {1.0, 10.0, 1.0, 3.0}) {
+    CAPTURE(scale);
+    const Tensor scaled = (x * scale).eval();
+    const std::vector<Tensor> expected = f(scaled);
+    for (const bool dynamic : {false, true}) {
+      kept.push_back(dynamic ? any_size(scaled) : fixed(scaled));
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        CAPTURE(i);
+        CHECK(numbers_of(kept.back()[i]) == numbers_of(expected[i]));
+      }
+    }
+  }
+}
