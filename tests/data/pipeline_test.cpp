@@ -20,11 +20,14 @@
 #include <thread>
 #include <tuple>
 
+#include "data/support.hpp"
 #include "weft/data.hpp"
 #include "weft/ops.hpp"
 
 namespace weft {
 namespace {
+
+using test::error_of, test::holds;
 
 using data::augment, data::batch, data::drop, data::map, data::prefetch, data::shuffle, data::take;
 
@@ -39,21 +42,6 @@ std::vector<std::int64_t> labels(const P& pipeline) {
   for (auto [x, y] : pipeline)
     for (std::int64_t label : integers(y)) all.push_back(label);
   return all;
-}
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    CHECK(std::string(error.what()).find("pipeline_test.cpp:") != std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-bool holds(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 data::Dataset numbered(std::int64_t rows) {
   Tensor y = arange(rows);
