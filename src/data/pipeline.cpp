@@ -1,5 +1,6 @@
 // What stages do with tensors: rows of a source copied together, elements stacked, and both on the host.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -55,6 +56,21 @@ std::string text_of(const Leaf& leaf) {
 }
 
 }  // namespace
+
+struct Shared::Owners {
+  void (*drop)(const void* object);
+  std::atomic<std::int64_t> count = 1;
+};
+Shared::Shared(const void* object, void (*drop)(const void* object))
+    : object_(object), owners_(drop ? new Owners{drop} : nullptr) {}
+Shared::Shared(const Shared& other) noexcept : object_(other.object_), owners_(other.owners_) {
+  if (owners_) owners_->count.fetch_add(1, std::memory_order_relaxed);
+}
+Shared::~Shared() {
+  if (!owners_ || owners_->count.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  owners_->drop(object_);
+  delete owners_;
+}
 
 void refuse_source(Loc loc) { fail("pipeline", loc, "the source has no elements"); }
 void check_at_least(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc) {

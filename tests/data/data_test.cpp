@@ -15,11 +15,14 @@
 #include <string>
 #include <thread>
 
+#include "data/support.hpp"
 #include "weft/data.hpp"
 #include "weft/ops.hpp"
 
 namespace weft {
 namespace {
+
+using test::error_of, test::holds;
 
 struct Folder {
   std::string path = "/tmp/weft_data_XXXXXX";
@@ -58,21 +61,6 @@ template <class T>
 std::vector<T> values(const Tensor& tensor) {
   View<const T> view = tensor.data<T>();
   return {view.begin(), view.end()};
-}
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    CHECK(std::string(error.what()).find("data_test.cpp:") != std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-bool holds(const std::string& text, const std::string& part) {
-  bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 
 TEST_CASE("IDX files of every element type, compressed and not") {

@@ -6,30 +6,18 @@
 #include <cmath>
 #include <filesystem>
 
+#include "data/support.hpp"
 #include "io/support.hpp"
 #include "weft/data.hpp"
 
 namespace weft {
 namespace {
 
+using test::error_of, test::holds;
+
 using data::ImageMode;
 
 std::string golden(const char* name) { return std::string(WEFT_SOURCE_DIR "/tests/data/golden/") + name; }
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    CHECK(std::string(error.what()).find("image_test.cpp:") != std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-bool holds(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE(text);
-  return found;
-}
 std::vector<std::uint8_t> bytes(const Tensor& tensor) {
   View<const std::uint8_t> view = tensor.data<std::uint8_t>();
   return {view.begin(), view.end()};

@@ -8,6 +8,9 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <range/v3/view/take.hpp>
 #include <range/v3/view/transform.hpp>
 #include <ranges>
@@ -17,11 +20,14 @@
 #include <thread>
 #include <tuple>
 
+#include "data/support.hpp"
 #include "weft/data.hpp"
 #include "weft/ops.hpp"
 
 namespace weft {
 namespace {
+
+using test::error_of, test::holds;
 
 using data::augment, data::batch, data::drop, data::map, data::prefetch, data::shuffle, data::take;
 
@@ -36,21 +42,6 @@ std::vector<std::int64_t> labels(const P& pipeline) {
   for (auto [x, y] : pipeline)
     for (std::int64_t label : integers(y)) all.push_back(label);
   return all;
-}
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    CHECK(std::string(error.what()).find("pipeline_test.cpp:") != std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-bool holds(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE(text);
-  return found;
 }
 data::Dataset numbered(std::int64_t rows) {
   Tensor y = arange(rows);
@@ -143,6 +134,72 @@ TEST_CASE("elements of many kinds become batches") {
   }
   std::vector<Tensor> empty_rows(2, ones({0, 3}));
   for (const Tensor& rows : empty_rows | batch(2)) CHECK(rows.shape().same(Shape::of(2, 0, 3)));
+}
+
+// Numbers 0, 1, ... that count how often they were copied.
+struct Copied {
+  std::vector<std::int64_t> numbers;
+  int copies = 0;
+  explicit Copied(std::int64_t count) : numbers(counting(count)) {}
+  Copied(const Copied& other) : numbers(other.numbers), copies(other.copies + 1) {}
+  Copied(Copied&&) = default;
+  std::size_t size() const { return numbers.size(); }
+  std::int64_t operator[](std::size_t i) const { return numbers[i] + 100 * copies; }
+};
+struct MoveOnly : Copied {
+  using Copied::Copied;
+  MoveOnly(MoveOnly&&) = default;
+};
+
+TEST_CASE("a pipeline owns its source, unless that is given by std::ref") {
+  const auto first = [](const auto& pipeline) { return *pipeline.begin(); };
+  const auto made = [](std::int64_t count) {
+    const std::vector<std::int64_t> local = counting(count);
+    return local | batch(8) | prefetch(2);
+  };
+  const auto returned = made(8);
+  const std::vector<std::int64_t> elsewhere(8, -1);  // likely where the elements of `local` were
+  CHECK(integers(first(returned)) == counting(8));
+
+  std::vector<std::int64_t> source = counting(4);
+  const auto own = source | batch(4), referring = std::ref(source) | batch(4);
+  const auto to_const = std::cref(source) | batch(4);
+  source[0] = 7;
+  CHECK(integers(first(own)) == counting(4));
+  CHECK(integers(first(referring)) == std::vector<std::int64_t>{7, 1, 2, 3});
+  CHECK(integers(first(to_const)) == std::vector<std::int64_t>{7, 1, 2, 3});
+
+  const Copied copied(3);
+  const auto once = copied | drop(1) | take(1);
+  const auto shared = once;
+  CHECK(first(shared) == 101);
+  {
+    auto living = std::make_shared<int>();
+    const std::weak_ptr<int> alive = living;
+    {
+      std::vector<std::shared_ptr<int>> held = {std::exchange(living, nullptr)};
+      const auto one = held | take(1);
+      held.clear();
+      auto two = std::optional(one | take(1));
+      two.reset();
+      CHECK(!alive.expired());
+    }
+    CHECK(alive.expired());  // what a pipeline owned ends with its last copy
+  }
+  CHECK(first(Copied(3) | drop(1)) == 1);
+  CHECK(first(std::ref(copied) | drop(1)) == 1);
+  MoveOnly alone(3);
+  CHECK(first(std::ref(alone) | drop(2)) == 2);
+  const auto moved = std::move(alone) | drop(2);
+  CHECK(first(moved) == 2);
+  // Tensors and pipelines are cheap to copy: a reference to one is a copy too.
+  auto rows = arange(4);
+  const auto of_reference = std::ref(rows) | batch(4);
+  rows = arange(5);
+  CHECK(integers(first(of_reference)) == counting(4));
+  CHECK(integers(first(std::ref(of_reference) | take(1))) == counting(4));
+  const std::vector<float> none;
+  CHECK(holds(error_of([&] { (void)(std::ref(none) | batch(2)); }), "the source has no elements"));
 }
 
 TEST_CASE("neither the order nor random numbers depend on threads") {

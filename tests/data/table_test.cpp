@@ -6,27 +6,15 @@
 #include <cmath>
 #include <tuple>
 
+#include "data/support.hpp"
 #include "io/support.hpp"
 #include "weft/data.hpp"
 
 namespace weft {
 namespace {
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    CHECK(std::string(error.what()).find("table_test.cpp:") != std::string::npos);
-    return error.what();
-  }
-  return "no error";
-}
-bool holds(const std::string& text, const std::string& part) {
-  const bool found = text.find(part) != std::string::npos;
-  if (!found) MESSAGE(text);
-  return found;
-}
+using test::error_of, test::holds;
+
 using test::numbers;
 
 struct Written {

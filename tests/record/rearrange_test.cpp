@@ -183,6 +183,21 @@ TEST_CASE("rows that are long, of every dtype, in symbolic sizes") {
   CHECK(topk(zeros({2, 3}), 0).values.element_count() == Dim(0));
 }
 
+TEST_CASE("elements of 32 bits and less have the order that their numbers have in 64") {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor specials = from_list<float>({inf, 0, -nan, -inf, -0.f, 1e-45f, nan, -1e-45f, 3e38f, -3e38f});
+  const Tensor reals = concat({specials, sin(arange(300) * 1.5), specials}, 0);
+  const Tensor integers = (arange(-500, 500) * 7919) % 251 - 125;
+  const auto check = [](const Tensor& narrow, DType wide) {
+    for (const bool descending : {false, true})
+      CHECK(all(argsort(narrow, 0, descending) == argsort(cast(narrow, wide), 0, descending)).item<bool>());
+  };
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) check(cast(reals, dtype), DType::f64);
+  for (const DType dtype : {DType::i8, DType::i32}) check(cast(integers, dtype), DType::i64);
+  check(cast(integers + 125, DType::u8), DType::i64);
+  check(from_list<std::int32_t>({0, INT32_MAX, -1, INT32_MIN, 1, INT32_MAX, INT32_MIN}), DType::i64);
+}
+
 TEST_CASE("with symbolic sizes") {
   check_symbolic([](const Tensor& x) { return roll(roll(x, 2, 0), -7, 1) + tril(x, 1) - triu(x, -1); },
                  {{3, 4}, {5, 2}, {7, 7}});

@@ -2,8 +2,9 @@
 //   auto train = data::fashion_mnist(data::Split::train) | data::shuffle(rng) | data::batch(64) | data::prefetch(2);
 //   for (auto [x, y] : train) step(model, opt, x, y);   // iterating again shuffles anew
 // A source is a tensor, or a struct or tuple of tensors, whose rows are the elements; a pipeline; or anything with
-// size() and operator[](i), which workers call at the same time: a vector of samples, an ImageFolder. A source of the
-// last kind that has a name is referred to, not copied, and must outlive the pipeline.
+// size() and operator[](i), which workers call at the same time: a vector of samples, an ImageFolder. A pipeline owns
+// its source, so that a function may return it: a source of the last kind is moved in, or copied once where it has a
+// name (copies of a pipeline share it). std::ref(source) is referred to instead and must outlive the pipeline.
 // An element is a function of its position and of what is drawn when a pass begins, so neither the order nor random
 // augmentation depends on the number of threads. A pass begins with begin(), on the caller's thread; its threads end
 // with its last iterator, also where a loop is left early. What a worker throws is thrown to the loop at the element's
@@ -95,17 +96,32 @@ concept Indexed = !std::is_same_v<T, Tensor> && requires(const T& source, std::s
   source.size();
 };
 
+// A std::reference_wrapper, without its header.
+template <class T>
+concept Refers = requires(const T& reference, typename T::type& referred) {
+  T(referred);
+  { reference.get() } -> std::same_as<typename T::type&>;
+};
+
 template <class T>
 auto stage_of(T&& source, Loc loc) {
   using Source = std::remove_cvref_t<T>;
   if constexpr (is_pipeline<Source>) {
     return source.stage();
+  } else if constexpr (Refers<Source>) {
+    using Referred = std::remove_cv_t<typename Source::type>;
+    if constexpr (Indexed<Referred>) {
+      if (source.get().size() == 0) refuse_source(loc);
+      return Items<Referred>{Shared(&source.get(), nullptr)};
+    } else {
+      return stage_of(source.get(), loc);
+    }
   } else if constexpr (Indexed<Source>) {
+    static_assert(std::is_constructible_v<Source, T>,
+                  "weft: a source that can't be copied is moved into its pipeline, or given by std::ref(source)");
     if (source.size() == 0) refuse_source(loc);
-    if constexpr (std::is_lvalue_reference_v<T>)
-      return Items<Source>{&source};
-    else
-      return OwnItems<Source>{std::move(source)};
+    return Items<Source>{Shared(new Source(static_cast<T&&>(source)),
+                                [](const void* object) { delete static_cast<const Source*>(object); })};
   } else if constexpr (!can_flatten<Source>()) {
     static_assert(can_flatten<Source>(),
                   "weft: a pipeline begins with tensors, a struct or tuple of them, or what has size() and operator[]");

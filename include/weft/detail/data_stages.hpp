@@ -33,6 +33,27 @@ void move_to(LeafList& leaves, Device device, Loc loc);
 Generator generator_of_pass(Generator& generator, Loc loc);
 Generator generator_of_element(const Generator& of_pass, std::int64_t index, Loc loc);
 
+// An object that its copies share, which the last one drops; copies may be made and end on several threads. Without an
+// owner of its own (drop is null) it only refers. std::shared_ptr without its header, which is a fifth of weft.hpp.
+class Shared {
+ public:
+  Shared(const void* object, void (*drop)(const void* object));
+  Shared(const Shared& other) noexcept;
+  Shared(Shared&& other) noexcept : object_(other.object_), owners_(std::exchange(other.owners_, nullptr)) {}
+  ~Shared();
+  Shared& operator=(Shared other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(owners_, other.owners_);
+    return *this;
+  }
+  const void* object() const { return object_; }
+
+ private:
+  struct Owners;
+  const void* object_;
+  Owners* owners_;
+};
+
 // Elements that threads of its own make, in order: at most `depth` are made or in the making beyond the one that was
 // taken last.
 class Ahead {
@@ -108,7 +129,7 @@ struct Rows {
 // What has size() and operator[].
 template <class R>
 struct Items {
-  const R* items;
+  Shared shared;
   struct Pass {
     static constexpr bool random_access = true;
     const R* items;
@@ -116,14 +137,9 @@ struct Items {
       return (*items)[static_cast<std::size_t>(i)];
     }
   };
-  std::int64_t size() const { return static_cast<std::int64_t>(items->size()); }
-  Pass start() const { return {items}; }
-};
-template <class R>
-struct OwnItems {
-  R items;
-  std::int64_t size() const { return static_cast<std::int64_t>(items.size()); }
-  auto start() const { return typename Items<R>::Pass{&items}; }
+  const R& items() const { return *static_cast<const R*>(shared.object()); }
+  std::int64_t size() const { return static_cast<std::int64_t>(items().size()); }
+  Pass start() const { return {&items()}; }
 };
 
 template <class S>

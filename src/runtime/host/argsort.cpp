@@ -27,6 +27,31 @@ bool is_less(T a, T b) {
     return a < b;
 }
 
+// Numbers in the order of the elements: equal ones for 0 and -0 and for all NaN.
+template <class T>
+std::uint32_t key_of(T value) {
+  constexpr std::uint32_t sign = std::uint32_t{1} << 31;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value != value) return ~std::uint32_t{0};
+    const auto bits = value == 0 ? 0 : std::bit_cast<std::uint32_t>(value);
+    return bits & sign ? ~bits : bits | sign;
+  } else {
+    return static_cast<std::uint32_t>(value) ^ (std::is_signed_v<T> ? sign : 0);
+  }
+}
+
+// A row of elements of at most 32 bits: key and position as one number, in the place of the result. Comparing these
+// reaches for no element.
+template <class T>
+void sort_keys(const T* values, std::int64_t size, bool descending, std::int64_t* order) {
+  auto* const keys = reinterpret_cast<std::uint64_t*>(order);
+  const std::uint32_t flip = descending ? ~std::uint32_t{0} : 0;
+  for (std::int64_t i = 0; i < size; ++i)
+    keys[i] = std::uint64_t{key_of(values[i]) ^ flip} << 32 | static_cast<std::uint64_t>(i);
+  std::sort(keys, keys + size);
+  for (std::int64_t i = 0; i < size; ++i) keys[i] &= ~std::uint32_t{0};
+}
+
 // Rows [begin, end). Of equal elements the position decides, so that any sort will do.
 template <class T>
 void sort_rows(void* context, std::int64_t begin, std::int64_t end) {
@@ -35,6 +60,12 @@ void sort_rows(void* context, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end; ++row) {
     const T* const values = static_cast<const T*>(it.values) + row * size;
     std::int64_t* const order = it.order + row * size;
+    if constexpr (sizeof(T) <= sizeof(std::uint32_t)) {
+      if (size <= std::int64_t{1} << 32) {
+        sort_keys(values, size, it.descending, order);
+        continue;
+      }
+    }
     std::iota(order, order + size, std::int64_t{0});
     const auto by = [&](auto precedes) {
       std::sort(order, order + size, [&](std::int64_t a, std::int64_t b) {
