@@ -277,7 +277,8 @@ Tensor all(At x, Axes axes = {}, bool keepdim = false);
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 // A bool is keepdim, as in the other reductions; the correction is 1.
 Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }
-// The square root of the variance. Beside `using namespace weft` it is called weft::std.
+// The square root of the variance; its gradient is 0 where that is 0. Beside `using namespace weft` it is called
+// weft::std.
 Tensor std(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 Tensor std(At x, Axes axes, std::same_as<bool> auto keepdim) { return weft::std(x, axes, 1.0, keepdim); }
 // The sum of the diagonal of a matrix.

@@ -15,7 +15,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t longest_header = 100'000'000;  // that of the format's own reader
-constexpr std::string_view metadata_key = "__metadata__";
 
 template <class... Parts>
 [[noreturn]] void damaged(const Parts&... parts) {

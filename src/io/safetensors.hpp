@@ -13,6 +13,9 @@
 
 namespace weft::io {
 
+// The entry of a header that is no tensor.
+inline constexpr std::string_view metadata_key = "__metadata__";
+
 // What a reader says about a damaged file; whoever has the path makes it an Error.
 struct Damaged : std::runtime_error {
   using std::runtime_error::runtime_error;

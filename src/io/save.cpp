@@ -215,6 +215,8 @@ void save(const char* path, std::initializer_list<Source> parts, Loc loc) {
     for (const NamedLeaf& each : leaves_of(source.part, "save", call.loc())) {
       const bool holds = holds_tensor(each.leaf.kind);
       if (holds && !each.leaf.tensor().defined()) continue;
+      if (each.name == metadata_key)
+        fail("save", call.loc(), "the format keeps the name ", metadata_key, " for itself");
       if (!names.insert(each.name).second) fail("save", call.loc(), "two values have the name ", each.name);
       if (holds)
         values.emplace_back(each.name, each.leaf.tensor());

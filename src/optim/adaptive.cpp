@@ -44,6 +44,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
       groups(parameters, groups, loc),
       centered_(options.centered),
       square_(parameters.zeros(loc)) {
+  detail::check_options("RMSprop", {options.lr, options.eps, options.weight_decay, options.momentum}, {}, loc);
   if (centered_) mean_ = parameters.zeros(loc);
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
 }
@@ -75,6 +76,7 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
       eps(options.eps),
       groups(parameters, groups, loc),
       square_(parameters.zeros(loc)) {
+  detail::check_options("Adagrad", {options.lr, options.eps, options.weight_decay}, {}, loc);
   if (options.initial_accumulator_value == 0) return;
   for (Buffer& square : square_)
     if (square->defined()) square = full_like(square, At(options.initial_accumulator_value, loc));
@@ -97,7 +99,9 @@ Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups grou
       beta2(options.beta2),
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
-      first_(parameters.zeros(loc)) {}
+      first_(parameters.zeros(loc)) {
+  detail::check_options("Lion", {options.lr, options.weight_decay}, {options.beta1, options.beta2}, loc);
+}
 void Lion::step(const Parameters& parameters, Loc loc) {
   Step step("lion", parameters, first_.size(), loc);
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
@@ -118,7 +122,9 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
       first_(parameters.zeros(loc)),
-      second_(parameters.zeros(loc)) {}
+      second_(parameters.zeros(loc)) {
+  detail::check_options("LAMB", {options.lr, options.eps, options.weight_decay}, {options.beta1, options.beta2}, loc);
+}
 void LAMB::step(const Parameters& parameters, Loc loc) {
   Step step("lamb", parameters, first_.size(), loc);
   step.set(steps, (steps + 1).tensor());

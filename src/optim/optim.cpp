@@ -68,6 +68,13 @@ void compute(std::vector<Tensor> values, Loc loc) {
   evaluate(values, loc);
 }
 
+void check_options(const char* optimizer, std::initializer_list<double> rates, std::initializer_list<double> shares,
+                   Loc loc) {
+  for (const double rate : rates)
+    if (!(rate >= 0)) fail(optimizer, loc, "lr, eps, momentum and weight_decay must not be negative, one is ", rate);
+  for (const double share : shares)
+    if (!(share >= 0 && share < 1)) fail(optimizer, loc, "beta1 and beta2 must be from 0 to below 1, one is ", share);
+}
 void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
   if (made_for != given)
     fail("update", loc, "the optimizer was made for a model of ",
@@ -115,6 +122,7 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       groups(parameters, groups, loc),
       nesterov_(options.nesterov),
       dampened_(options.dampening != 0) {
+  detail::check_options("SGD", {options.lr, options.momentum, options.weight_decay}, {}, loc);
   if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
   if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
@@ -185,7 +193,10 @@ BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Opti
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
       first_(parameters.zeros(loc)),
-      second_(parameters.zeros(loc)) {}
+      second_(parameters.zeros(loc)) {
+  detail::check_options(decoupled ? "AdamW" : "Adam", {options.lr, options.eps, options.weight_decay},
+                        {options.beta1, options.beta2}, loc);
+}
 
 template <bool decoupled>
 void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {

@@ -185,7 +185,7 @@ std::vector<std::string> split_text(const std::string& text, char at) {
 
 Tensor einsum(const char* equation, std::span<const Tensor> operands, Loc loc) {
   LooseComposite call("einsum", loc);
-  std::string text = equation;
+  std::string text = equation ? equation : "";
   std::erase_if(text, [](char c) { return c == ' '; });
   const std::size_t arrow = text.find("->");
   const std::vector<std::string> inputs = split_text(text.substr(0, arrow), ',');

@@ -334,7 +334,11 @@ Tensor vector_norm(At given, double ord, Axes axes, bool keepdim) {
   return in_wide(x, [&](const Tensor& wide) {
     if (ord == 0) return sum(cast(wide != 0, type_of(wide).dtype), axes, keepdim);
     if (ord == 1) return sum(abs(wide), axes, keepdim);
-    return pow(sum(pow(abs(wide), ord), axes, keepdim), 1 / ord);
+    // Powers have no derivative at 0, where it is 0 here.
+    const Tensor size = abs(wide), zero = size == 0;
+    const Tensor total = sum(ord > 0 ? where(zero, 0, pow(where(zero, 1, size), ord)) : pow(size, ord), axes, keepdim);
+    const Tensor none = total == 0;
+    return ord > 0 ? where(none, 0, pow(where(none, 1, total), 1 / ord)) : pow(total, 1 / ord);
   });
 }
 

@@ -120,6 +120,12 @@ Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, 
       {{intern_text(name)}, over, keepdim, number}, call.loc(),
       [&](const Tensor& value) { return in_f32(value, name, call.loc(), compute); }, std::move(value));
 }
+
+// The square root, whose gradient at 0 is 0 here.
+Tensor root(const Tensor& squares) {
+  const Tensor none = squares == 0;
+  return where(none, 0, sqrt(where(none, 1, squares)));
+}
 }  // namespace
 
 Tensor mean(At x, Axes axes, bool keepdim) {
@@ -139,13 +145,11 @@ Tensor var(At x, Axes axes, double correction, bool keepdim) {
 }
 Tensor std(At x, Axes axes, double correction, bool keepdim) {
   return statistic("std", x, axes, keepdim, correction,
-                   [&](const Tensor& value) { return sqrt(var(value, axes, correction, keepdim)); });
+                   [&](const Tensor& value) { return root(var(value, axes, correction, keepdim)); });
 }
 Tensor norm(At x, Axes axes, bool keepdim) {
-  return statistic("norm", x, axes, keepdim, 0, [&](const Tensor& value) {
-    Tensor squares = sum(value * value, axes, keepdim), none = squares == 0;
-    return where(none, 0, sqrt(where(none, 1, squares)));  // sqrt has no derivative at 0
-  });
+  return statistic("norm", x, axes, keepdim, 0,
+                   [&](const Tensor& value) { return root(sum(value * value, axes, keepdim)); });
 }
 
 Tensor count_nonzero(At x, Axes axes, bool keepdim) {

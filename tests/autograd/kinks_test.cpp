@@ -4,6 +4,7 @@
 
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
+#include "weft/linalg.hpp"
 #include "weft/nn.hpp"
 
 using namespace weft;
@@ -123,4 +124,18 @@ TEST_CASE("relu passes the gradient of what is not a number, so that the backwar
         return std::vector{relu(log(x)), grad([](const Tensor& v) { return sum(relu(log(v)) * 3); }, x)};
       },
       {"nan 0 0 0.693147182", "-1.5 0 0 1.5"}, vector_of({-2, 0.5, 1, 2}));
+}
+
+TEST_CASE("norms and deviations have gradient 0 where they are 0") {
+  check(
+      [](const Tensor& x, const Tensor& zero) {
+        const auto slope = [](auto f, const Tensor& at) {
+          return grad([&](const Tensor& v) { return sum(f(v)); }, at);
+        };
+        return std::vector{slope([](const Tensor& v) { return weft::std(v); }, x),
+                           slope([](const Tensor& v) { return norm(v); }, zero),
+                           slope([](const Tensor& v) { return linalg::vector_norm(v, 3); }, zero),
+                           slope([](const Tensor& v) { return linalg::vector_norm(v, 0.5); }, zero)};
+      },
+      {"0 0 0", "0 0 0", "0 0 0", "0 0 0"}, vector_of({2, 2, 2}), vector_of({0, 0, 0}));
 }

@@ -324,6 +324,7 @@ TEST_CASE("what can't be saved is refused, and leaves the old file and no other"
   const std::string before = test::bytes_of(path);
   refused([&] { io::save(path.c_str(), {{"x", value}, {"x", value}}); }, "two values have the name x");
   refused([&] { io::save(path.c_str(), value); }, "needs a name");
+  refused([&] { io::save(path.c_str(), {{"__metadata__", value}}); }, "the format keeps the name __metadata__");
   refused([&] { io::save(path.c_str(), {{"x", std::string("\xff")}}); }, "is not UTF-8");
   refused([&] { io::save(folder.file("none/x").c_str(), {{"x", value}}); }, "can't be written: No such file");
   auto inside = compile([](const Tensor& x) {

@@ -1,10 +1,12 @@
 // The optimizers against PyTorch's: three steps on two numbers, worked out in float64 from its documented formulas.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
+#include "tests/record/refused.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
@@ -35,6 +37,17 @@ std::vector<double> three_steps(Optimizer make) {
 void check(const std::vector<double>& found, double first, double second) {
   CHECK(found[0] == doctest::Approx(first).epsilon(1e-12));
   CHECK(found[1] == doctest::Approx(second).epsilon(1e-12));
+}
+
+TEST_CASE("options that no optimizer can have are refused") {
+  nn::Linear model(2, 3);
+  using weft::test::refused;
+  refused([&] { optim::Adam(model, {.lr = -1}); }, "[Adam] lr, eps, momentum and weight_decay must not be negative");
+  refused([&] { optim::AdamW(model, {.lr = NAN}); }, "[AdamW] lr, eps");
+  refused([&] { optim::Adam(model, {.beta1 = 1.5}); }, "[Adam] beta1 and beta2 must be from 0 to below 1, one is 1.5");
+  refused([&] { optim::SGD(model, {.momentum = -0.5}); }, "[SGD] lr, eps, momentum");
+  refused([&] { optim::LAMB(model, {.beta2 = 1}); }, "[LAMB] beta1 and beta2");
+  optim::SGD(model, {.lr = 0});
 }
 
 TEST_CASE("as in PyTorch") {
