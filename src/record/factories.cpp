@@ -52,7 +52,6 @@ Tensor positions(int axis, const Shape& shape, Device device, Loc loc) {
 Tensor arange(Dim count, DType dtype, Loc loc) {
   Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
-  if (dtype == DType::boolean) fail("arange", call.loc(), "not of bool");
   return record(Op::iota, {}, Along{0}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
 }
 

@@ -428,6 +428,14 @@ Array binary(const std::string& given, const Array& left, const Array& right) {
   if (logic && weft::is_floating(dtype)) throw Refused(name);
   if (name == "div" && !weft::is_floating(dtype)) dtype = DType::f32;
   const bool weak = left->weak && right->weak;
+  // Beside f16 and bf16 a number is not rounded to these, as in PyTorch: f32, and rounded once.
+  const bool picks = compares || logic || name == "maximum" || name == "minimum";
+  if (left->weak != right->weak && weft::is_floating(dtype) && info(dtype).bits == 16 && !picks) {
+    const Array& value = left->weak ? left : right;
+    const double given = value.floating() ? value->reals[0] : static_cast<double>(value->integers[0]);
+    if (given == given && finish(dtype, static_cast<Wide>(given), false) != given)
+      return cast(binary(name, cast(left, DType::f32), cast(right, DType::f32)), dtype);
+  }
   const Array a = expand(operand_in(name, left, dtype), shape), c = expand(operand_in(name, right, dtype), shape);
   if (name == "pow" && right->weak && !a.floating() && right->integers[0] < 0) throw Refused(name);
   Array y = make(compares ? DType::boolean : dtype, shape);
@@ -494,7 +502,7 @@ Array clamp(const Array& x, const Array& low, const Array& high) {
   if (!bounded.floating()) return bounded;
   const auto both_hold = [](const Array& p, const Array& q) { return binary("bitwise_and", p, q); };
   const Array inside = both_hold(binary("less_equal", least, value), binary("less_equal", value, most));
-  const Array at_least = both_hold(binary("less", value, least), binary("less", least, most));
+  const Array at_least = both_hold(binary("less", value, least), binary("less_equal", least, most));
   const Array known = binary("equal", value, value);  // NaN is held at neither
   const Array at_most =
       both_hold(known, binary("bitwise_or", binary("less", most, value), binary("less", most, least)));
