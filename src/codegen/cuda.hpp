@@ -35,6 +35,8 @@ std::string cuda_argsort_name(DType dtype);
 std::string cuda_argsort(DType dtype);
 std::string cuda_fourier_name(DType dtype);
 std::string cuda_fourier(DType dtype);
+std::string cuda_matrices_name(DType dtype);
+std::string cuda_matrices(DType dtype);
 // `checked`: it writes nothing where the device's error word, its last buffer, is not 0.
 std::string cuda_update_slice_name(DType dtype, bool checked);
 std::string cuda_update_slice(DType dtype, bool checked);

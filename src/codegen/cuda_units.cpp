@@ -7,6 +7,7 @@ namespace weft::codegen {
 extern const char embedded_cuda[];
 extern const char embedded_cuda_pack[];
 extern const char embedded_cuda_reduce[];
+extern const char embedded_cuda_steps[];
 
 std::string cuda_scatter_name(Op op, DType dtype) {
   return std::string("weft_") + info(op).name + "_" + info(dtype).name;
@@ -40,6 +41,14 @@ std::string cuda_fourier(DType dtype) {
          "1]), " + pointer + "2]), arguments.sizes[0], arguments.sizes[1] != 0);\n}\n";
 }
 
+std::string cuda_matrices_name(DType dtype) { return std::string("weft_matrices_") + info(dtype).name; }
+std::string cuda_matrices(DType dtype) {
+  const std::string type = memory_type(dtype);
+  return "extern \"C\" __global__ void " + cuda_matrices_name(dtype) +
+         "(const __grid_constant__ Arguments<4, 13> arguments) {\n  work_on_matrices<" + type +
+         ">(arguments.buffers, arguments.sizes);\n}\n";
+}
+
 std::string cuda_update_slice_name(DType dtype, bool checked) {
   return std::string("weft_update_slice_") + info(dtype).name + (checked ? "_checked" : "");
 }
@@ -71,8 +80,10 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
   std::vector<std::string> units;
   const std::size_t count = (functions.size() + most_a_unit - 1) / most_a_unit;
   for (std::size_t unit = 0; unit < count; ++unit) {
-    std::string text =
-        std::string(embedded_cuda) + "\n" + embedded_cuda_pack + "\n" + embedded_cuda_reduce + "\nnamespace weft {\n";
+    std::string text;
+    for (const char* part : {embedded_cuda, embedded_cuda_pack, embedded_cuda_reduce, embedded_cuda_steps})
+      text.append(part).append("\n");
+    text += "namespace weft {\n";
     for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];
     units.push_back(text + "\n}  // namespace weft\n");
   }

@@ -3,6 +3,7 @@
 #include "codegen/cuda.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
+#include "runtime/cuda/factorization.hpp"
 #include "runtime/cuda/fourier.hpp"
 #include "runtime/factorization.hpp"
 
@@ -26,8 +27,7 @@ class FactorizationPayload final : public Payload {
   std::string text() const override { return attributes_.empty() ? "" : " " + attributes_; }
   loop::Cost cost() const override {
     // A transform's logarithm counts as 16.
-    const bool is_transform = what_.kind == Factorization::Kind::fourier;
-    const Dim third = is_transform                                          ? Dim(16)
+    const Dim third = is_transform()                                        ? Dim(16)
                       : what_.kind == Factorization::Kind::triangular_solve ? sizes_.sides
                                                                             : sizes_.columns;
     Dim bytes = 0;
@@ -39,22 +39,28 @@ class FactorizationPayload final : public Payload {
     for (std::size_t i = 0; i < operands_; ++i) all[i] = false;
     return all;
   }
-  // Where a library transforms on the device: its function there.
+  // Where the device has a library: the function that makes its operands.
   runtime::EntryPoint emit(providers::Sources& sources) const override {
-    if (sources.device().type == Device::Type::cpu || what_.kind != Factorization::Kind::fourier ||
-        !runtime::cuda::fft_available())
+    const bool transforms = is_transform();
+    if (sources.device().type == Device::Type::cpu ||
+        !(transforms ? runtime::cuda::fft_available() : runtime::cuda::solver_available()))
       return {};
-    const std::string name = codegen::cuda_fourier_name(what_.dtype);
-    sources.add(name, codegen::cuda_fourier(what_.dtype));
+    const std::string name =
+        transforms ? codegen::cuda_fourier_name(what_.dtype) : codegen::cuda_matrices_name(what_.dtype);
+    sources.add(name, transforms ? codegen::cuda_fourier(what_.dtype) : codegen::cuda_matrices(what_.dtype));
     return {name};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    if (!preparation.entry.name.empty())
+    if (preparation.entry.name.empty())
+      return std::make_unique<runtime::FactorizationStep>(what_, sizes_, bytes_, operands_, preparation);
+    if (is_transform())
       return std::make_unique<runtime::cuda::DeviceFourier>(what_, sizes_.batch, sizes_.columns, preparation);
-    return std::make_unique<runtime::FactorizationStep>(what_, sizes_, bytes_, operands_, preparation);
+    return std::make_unique<runtime::cuda::DeviceFactorization>(what_, sizes_, bytes_, operands_, preparation);
   }
 
  private:
+  bool is_transform() const { return what_.kind == Factorization::Kind::fourier; }
+
   std::size_t operands_;
   Factorization what_;
   FactorizationSizes<Dim> sizes_;

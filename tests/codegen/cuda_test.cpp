@@ -185,6 +185,10 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
   std::vector<std::string> stand_ins;
   for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8})
     for (const Op op : {Op::scatter_add, Op::scatter_amax}) stand_ins.push_back(codegen::cuda_scatter(op, dtype));
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    stand_ins.push_back(codegen::cuda_fourier(dtype));
+    stand_ins.push_back(codegen::cuda_matrices(dtype));
+  }
   for (const DType dtype : {DType::f32, DType::bf16, DType::boolean})
     for (const bool checked : {false, true}) stand_ins.push_back(codegen::cuda_update_slice(dtype, checked));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));

@@ -52,6 +52,61 @@ void check_same(const Tensor& found, const Tensor& expected) {
   CHECK(amax(abs(here - expected) / (1 + abs(expected))).item<double>() <= 1e-3);
 }
 
+struct Matrices {
+  std::int64_t batch, m, n;
+};
+
+double difference(const Tensor& a, const Tensor& b) {
+  REQUIRE(a.shape() == b.shape());
+  if (a.shape().element_count().constant() == 0) return 0;
+  return (amax(abs(a - b)) / (1 + amax(abs(b)))).item();
+}
+Tensor identity_like(const Tensor& square) { return linalg::matrix_power(square, 0); }
+
+// What belongs to the factors of x [batch, m, n], each as two values that are the same.
+std::vector<std::pair<Tensor, Tensor>> identities(const Tensor& x) {
+  const auto product_with_own = [](const Tensor& columns) { return matmul(transpose(columns), columns); };
+  std::vector<std::pair<Tensor, Tensor>> same;
+  const auto orthonormal = [&](const Tensor& columns) {
+    const Tensor product = product_with_own(columns);
+    same.emplace_back(product, identity_like(product));
+  };
+  const auto [q, r] = linalg::qr(x);
+  same.emplace_back(matmul(q, r), x);
+  same.emplace_back(triu(r), r);
+  orthonormal(q);
+  for (const bool full : {false, true}) {
+    const auto [u, s, vh] = linalg::svd(x, full);
+    const std::int64_t k = std::min(x.size(-2).constant(), x.size(-1).constant());
+    same.emplace_back(matmul(slice(u, -1, 0, k) * unsqueeze(s, -2), slice(vh, -2, 0, k)), x);
+    orthonormal(u);
+    orthonormal(transpose(vh));
+    same.emplace_back(s, linalg::svdvals(x));
+  }
+  const Tensor spd = product_with_own(x) + 4 * identity_like(product_with_own(x));
+  const auto [values, vectors] = linalg::eigh(spd);
+  same.emplace_back(matmul(vectors * unsqueeze(values, -2), transpose(vectors)), spd);
+  orthonormal(vectors);
+  same.emplace_back(values, linalg::eigvalsh(spd));
+  const Tensor factor = linalg::cholesky(spd);
+  same.emplace_back(matmul(factor, transpose(factor)), spd);
+  same.emplace_back(tril(factor), factor);
+  const auto [p, l, u] = linalg::lu(spd - 5 * identity_like(spd));
+  same.emplace_back(matmul(p, matmul(l, u)), spd - 5 * identity_like(spd));
+  const Tensor right = transpose(x);
+  for (const bool upper : {false, true})
+    for (const bool unit : {false, true})
+      for (const bool left : {false, true}) {
+        const Tensor scaled = spd / (unit ? 100.0 : 1.0) + (unit ? 0.0 : 4.0) * identity_like(spd);
+        Tensor triangle = upper ? triu(scaled) : tril(scaled);
+        if (unit) triangle = triangle - (upper ? tril(triangle) : triu(triangle)) + identity_like(triangle);
+        const Tensor b = left ? right : transpose(right);
+        const Tensor found = linalg::solve_triangular(scaled, b, {.upper = upper, .left = left, .unitriangular = unit});
+        same.emplace_back(left ? matmul(triangle, found) : matmul(found, triangle), b);
+      }
+  return same;
+}
+
 }  // namespace
 
 TEST_CASE("cuda: linear algebra and Fourier transforms") {
@@ -116,4 +171,72 @@ TEST_CASE("cuda: a singular matrix is the user's error") {
   CHECK_THROWS_WITH_AS(sum(linalg::inv(singular)).item<double>(), doctest::Contains("[inv] the matrix is singular"),
                        Error);
   CHECK_THROWS_WITH_AS(compiled(singular).item<double>(), doctest::Contains("[inv] the matrix is singular"), Error);
+}
+
+TEST_CASE("cuda: factors of matrices of many shapes, alone and in batches, of both dtypes") {
+  if (no_device()) return;
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const auto& [batch, m, n] : {Matrices{1, 1, 1},
+                                      {5, 1, 3},
+                                      {3, 5, 5},
+                                      {2, 7, 4},
+                                      {1, 4, 7},
+                                      {70, 20, 20},
+                                      {3, 20, 8},
+                                      {3, 8, 20},
+                                      {40, 7, 5},
+                                      {9, 33, 33},
+                                      {10, 40, 12},
+                                      {1, 130, 130},
+                                      {2, 300, 60},
+                                      {2, 60, 300},
+                                      {1500, 3, 3},
+                                      {0, 3, 3},
+                                      {2, 0, 3},
+                                      {2, 3, 0}}) {
+      CAPTURE(batch);
+      CAPTURE(m);
+      CAPTURE(n);
+      const Tensor x = to(cast(sample({batch, m, n}, 7), dtype), Device::cuda());
+      const auto same = identities(x);
+      for (std::size_t i = 0; i < same.size(); ++i) {
+        CAPTURE(i);
+        CHECK(same[i].first.device() == Device::cuda());
+        CHECK(difference(to(same[i].first, Device::cpu()), to(same[i].second, Device::cpu())) <=
+              (dtype == DType::f32 ? 1e-4 : 1e-11));
+      }
+    }
+}
+
+TEST_CASE("cuda: what has no factors gives NaN, and its neighbours in a batch have theirs") {
+  if (no_device()) return;
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
+  // Good, indefinite, with a NaN, infinite, good.
+  const Tensor five = from_span(std::vector<double>{4.0, 1.0, 1.0,      3.0, 1.0, 2.0, 2.0, 1.0, nan, 0.0,  //
+                                                    0.0, 1.0, infinite, 0.0, 0.0, 1.0, 9.0, 0.0, 0.0, 4.0},
+                                {5, 2, 2});
+  for (const std::int64_t count : {1, 5})
+    for (std::int64_t first = 0; first + count <= 5; ++first) {
+      CAPTURE(first);
+      CAPTURE(count);
+      const Tensor x = slice(five, 0, first, first + count), there = to(x, Device::cuda());
+      const auto factors = [](const Tensor& v) {
+        const auto [u, s, vh] = linalg::svd(v);
+        return std::vector{linalg::eigvalsh(v), s, sum(linalg::eigh(v).eigenvectors, {-2, -1}), sum(u, {-2, -1}),
+                           sum(vh, {-2, -1})};
+      };
+      const bool all_positive = count == 1 && (first == 0 || first == 4);
+      if (all_positive)
+        CHECK(difference(to(linalg::cholesky(there), Device::cpu()), linalg::cholesky(x)) <= 1e-15);
+      else if (first != 3)
+        CHECK_THROWS_WITH_AS(sum(linalg::cholesky(there)).item<double>(),
+                             doctest::Contains("[cholesky] the matrix is not positive definite"), Error);
+      const std::vector<Tensor> found = factors(there), expected = factors(x);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        const Tensor here = to(found[i], Device::cpu());
+        CHECK(all(isnan(here) == isnan(expected[i])).item<bool>());
+        if (i < 2) CHECK(difference(nan_to_num(here), nan_to_num(expected[i])) <= 1e-12);
+      }
+    }
 }

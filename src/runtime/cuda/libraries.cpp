@@ -154,7 +154,9 @@ const BlasLt& blas() {
 }
 
 void check_blas(int result, const char* call) {
-  if (result != 0) fail("cuda", {}, call, ": cuBLASLt's status ", result);
+  constexpr int no_memory = 3;
+  if (result == no_memory) throw OutOfMemory(concat_text("[cuda] ", call, ": cuBLAS found no memory").c_str());
+  if (result != 0) fail("cuda", {}, call, ": cuBLAS's status ", result);
 }
 
 const Dnn& dnn() {
@@ -219,6 +221,48 @@ void check_fft(int result, const char* call) {
   if (result != 0) fail("cuda", {}, call, ": cuFFT's status ", result);
 }
 
+#define WEFT_PAIR(library, name, suffix)                                                \
+  Symbol{#library "S" #name suffix, reinterpret_cast<void**>(&table.name[0])}, Symbol { \
+#library "D" #name suffix, reinterpret_cast < void**>(&table.name[1])               \
+  }
+
+const Solver& solver() {
+  static constinit Lazy<const Solver> instance;
+  return instance.get([] {
+    Loader blas("cuBLAS", {"libcublas.so.13", "libcublas.so.12", "libcublas.so"});
+    Loader library("cuSOLVER", {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"});
+    Solver table;
+    library.read({WEFT_SYMBOL(cusolverDnCreate), WEFT_SYMBOL(cusolverDnSetStream), WEFT_SYMBOL(cusolverDnCreateParams),
+                  WEFT_SYMBOL(cusolverDnCreateGesvdjInfo), WEFT_PAIR(cusolverDn, potrf_bufferSize, ""),
+                  WEFT_PAIR(cusolverDn, potrf, ""), WEFT_PAIR(cusolverDn, potrfBatched, ""),
+                  WEFT_PAIR(cusolverDn, getrf_bufferSize, ""), WEFT_PAIR(cusolverDn, getrf, ""),
+                  WEFT_PAIR(cusolverDn, geqrf_bufferSize, ""), WEFT_PAIR(cusolverDn, geqrf, ""),
+                  WEFT_PAIR(cusolverDn, orgqr_bufferSize, ""), WEFT_PAIR(cusolverDn, orgqr, ""),
+                  WEFT_PAIR(cusolverDn, gesvdj_bufferSize, ""), WEFT_PAIR(cusolverDn, gesvdj, ""),
+                  WEFT_PAIR(cusolverDn, gesvdjBatched_bufferSize, ""), WEFT_PAIR(cusolverDn, gesvdjBatched, ""),
+                  WEFT_SYMBOL(cusolverDnXsyevBatched_bufferSize), WEFT_SYMBOL(cusolverDnXsyevBatched)});
+    blas.read({WEFT_SYMBOL(cublasCreate_v2), WEFT_SYMBOL(cublasSetStream_v2), WEFT_PAIR(cublas, trsm, "_v2"),
+               WEFT_PAIR(cublas, trsmBatched, ""), WEFT_PAIR(cublas, getrfBatched, "")});
+    return table;
+  });
+}
+
+bool solver_available() {
+  try {
+    solver();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void check_solver(int result, const char* call) {
+  constexpr int no_memory = 2;
+  if (result == no_memory) throw OutOfMemory(concat_text("[cuda] ", call, ": cuSOLVER found no memory").c_str());
+  if (result != 0) fail("cuda", {}, call, ": cuSOLVER's status ", result);
+}
+
+#undef WEFT_PAIR
 #undef WEFT_SYMBOL
 
 }  // namespace weft::runtime::cuda

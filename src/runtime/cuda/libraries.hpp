@@ -196,4 +196,62 @@ const Fft& fft();
 bool fft_available();
 void check_fft(int result, const char* call);
 
+// libcusolver.so.*, and libcublas.so.*, which it uses itself: factorizations. Of a pair the first is for f32, the
+// second for f64. A matrix is stored by columns; side, triangle (1: upper), transposed, unit, vectors are 0 or 1.
+struct SolverHandle;
+struct SolverOptions;
+struct JacobiOptions;
+struct SolverBlas;  // cublasHandle_t
+struct Solver {
+  using Matrix = void*;
+  using Batch = void* const*;  // of pointers, on the device
+  int (*cusolverDnCreate)(SolverHandle** handle);
+  int (*cusolverDnSetStream)(SolverHandle* handle, Stream* stream);
+  int (*cusolverDnCreateParams)(SolverOptions** options);
+  int (*cusolverDnCreateGesvdjInfo)(JacobiOptions** options);
+  int (*potrf_bufferSize[2])(SolverHandle*, int triangle, int n, Matrix a, int leading, int* length);
+  int (*potrf[2])(SolverHandle*, int triangle, int n, Matrix a, int leading, void* work, int length, int* failed);
+  int (*potrfBatched[2])(SolverHandle*, int triangle, int n, Batch a, int leading, int* failed, int batch);
+  int (*getrf_bufferSize[2])(SolverHandle*, int rows, int columns, Matrix a, int leading, int* length);
+  int (*getrf[2])(SolverHandle*, int rows, int columns, Matrix a, int leading, void* work, int* exchanged, int* failed);
+  int (*geqrf_bufferSize[2])(SolverHandle*, int rows, int columns, Matrix a, int leading, int* length);
+  int (*geqrf[2])(SolverHandle*, int rows, int columns, Matrix a, int leading, void* scales, void* work, int length,
+                  int* failed);
+  int (*orgqr_bufferSize[2])(SolverHandle*, int rows, int columns, int reflections, Matrix a, int leading,
+                             const void* scales, int* length);
+  int (*orgqr[2])(SolverHandle*, int rows, int columns, int reflections, Matrix a, int leading, const void* scales,
+                  void* work, int length, int* failed);
+  int (*gesvdj_bufferSize[2])(SolverHandle*, int vectors, int thin, int rows, int columns, Matrix a, int leading,
+                              const void* values, const void* u, int u_leading, const void* v, int v_leading,
+                              int* length, JacobiOptions* options);
+  int (*gesvdj[2])(SolverHandle*, int vectors, int thin, int rows, int columns, Matrix a, int leading, void* values,
+                   void* u, int u_leading, void* v, int v_leading, void* work, int length, int* failed,
+                   JacobiOptions* options);
+  int (*gesvdjBatched_bufferSize[2])(SolverHandle*, int vectors, int rows, int columns, Matrix a, int leading,
+                                     const void* values, const void* u, int u_leading, const void* v, int v_leading,
+                                     int* length, JacobiOptions* options, int batch);
+  int (*gesvdjBatched[2])(SolverHandle*, int vectors, int rows, int columns, Matrix a, int leading, void* values,
+                          void* u, int u_leading, void* v, int v_leading, void* work, int length, int* failed,
+                          JacobiOptions* options, int batch);
+  int (*cusolverDnXsyevBatched_bufferSize)(SolverHandle*, SolverOptions*, int vectors, int triangle, std::int64_t n,
+                                           int type, const void* a, std::int64_t leading, int values_type,
+                                           const void* values, int computed_in, std::size_t* bytes,
+                                           std::size_t* host_bytes, std::int64_t batch);
+  int (*cusolverDnXsyevBatched)(SolverHandle*, SolverOptions*, int vectors, int triangle, std::int64_t n, int type,
+                                void* a, std::int64_t leading, int values_type, void* values, int computed_in,
+                                void* work, std::size_t bytes, void* host_work, std::size_t host_bytes, int* failed,
+                                std::int64_t batch);
+  int (*cublasCreate_v2)(SolverBlas** handle);
+  int (*cublasSetStream_v2)(SolverBlas* handle, Stream* stream);
+  int (*trsm[2])(SolverBlas*, int side, int triangle, int transposed, int unit, int rows, int columns,
+                 const void* factor, const void* a, int a_leading, void* b, int b_leading);
+  int (*trsmBatched[2])(SolverBlas*, int side, int triangle, int transposed, int unit, int rows, int columns,
+                        const void* factor, Batch a, int a_leading, Batch b, int b_leading, int batch);
+  int (*getrfBatched[2])(SolverBlas*, int n, Batch a, int leading, int* exchanged, int* failed, int batch);
+};
+const Solver& solver();
+// False where there is none.
+bool solver_available();
+void check_solver(int result, const char* call);
+
 }  // namespace weft::runtime::cuda

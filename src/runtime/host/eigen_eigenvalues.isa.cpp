@@ -15,8 +15,10 @@ void eigenvalues(const FactorizationCall& call, std::int64_t begin, std::int64_t
   ::Eigen::SelfAdjointEigenSolver<ColumnMajor<T>> solver(n);
   for (std::int64_t i = begin; i < end; ++i) {
     auto values = matrix_at<T>(call, 1, i, n, 1);
-    solver.compute(matrix_at<T>(call, 0, i, n, n), vectors ? ::Eigen::ComputeEigenvectors : ::Eigen::EigenvaluesOnly);
-    const bool found = solver.info() == ::Eigen::Success;
+    const auto matrix = matrix_at<T>(call, 0, i, n, n);
+    const ColumnMajor<T> read = matrix.template triangularView<::Eigen::Lower>();
+    if (read.allFinite()) solver.compute(matrix, vectors ? ::Eigen::ComputeEigenvectors : ::Eigen::EigenvaluesOnly);
+    const bool found = read.allFinite() && solver.info() == ::Eigen::Success;
     if (found)
       values = solver.eigenvalues();
     else
