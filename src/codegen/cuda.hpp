@@ -28,7 +28,8 @@ struct CudaKernel {
 // Of `sets` > 1 the function takes a table of so many sets of buffers and sizes, and a block works for one of them.
 CudaKernel generate_cuda(const loop::Kernel& kernel, std::size_t sets = 1);
 
-// Steps that are library calls on the host and small kernels here. Their names are the functions' names.
+// Steps that are library calls on the host and small kernels here; for Fourier transforms and matrices, what makes the
+// operands of the device's library. Their names are the functions' names.
 std::string cuda_scatter_name(Op op, DType dtype);
 std::string cuda_scatter(Op op, DType dtype);
 std::string cuda_argsort_name(DType dtype);

@@ -2,6 +2,8 @@
 // derivatives. On a machine without a GPU everything says that it was left out.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "tests/cuda/support.hpp"
 #include "weft/compile.hpp"
 #include "weft/fft.hpp"

@@ -19,9 +19,11 @@ constexpr int right_side = 1, lower = 0, upper = 1, type_f32 = 0, type_f64 = 1;
 constexpr std::int64_t task_move = 0, task_point = 1, task_order = 2;
 enum class Part : std::int64_t { all = 0, lower = 1, upper = 2 };
 
-// Sizes from which a way of the library is the faster one, as measured on an H200.
+// The largest matrices that the library is given as a batch: beyond them LU is faster one by one (measured on an H200),
+// and the batched SVD takes none.
 constexpr std::int64_t most_rows_of_batched_lu = 256, most_rows_of_batched_svd = 32;
-// A way of the library that takes one matrix at a time pays for few or large ones; the host has a thread for each.
+// What the library has one matrix at a time only is faster on the host for more than a few small ones, whose threads
+// take one each (measured on an H200 beside 16 cores).
 constexpr std::int64_t few_matrices = 4, most_rows_on_host = 256;
 // The library's workspace for a batch of eigenvalues is large: so many matrices have it at a time.
 constexpr std::int64_t most_eigenvalue_problems = 1024;
@@ -55,13 +57,13 @@ struct Handles {
 struct Layout {
   std::int64_t row, column, matrix;
 };
+Layout by_rows(std::int64_t rows, std::int64_t columns) { return {columns, 1, rows * columns}; }
+Layout by_columns(std::int64_t rows, std::int64_t columns) { return {1, rows, rows * columns}; }
+
 // The library's singular values of a batch are right for square matrices only.
 bool is_together(std::int64_t batch, std::int64_t rows, std::int64_t columns) {
   return batch > 1 && rows == columns && rows <= most_rows_of_batched_svd;
 }
-
-Layout by_rows(std::int64_t rows, std::int64_t columns) { return {columns, 1, rows * columns}; }
-Layout by_columns(std::int64_t rows, std::int64_t columns) { return {1, rows, rows * columns}; }
 
 }  // namespace
 

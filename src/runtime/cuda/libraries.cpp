@@ -48,6 +48,17 @@ class Loader {
   std::string found_, tried_;
 };
 
+template <class Table>
+bool is_found(const Table& (*table)(), std::string* why = nullptr) {
+  try {
+    table();
+    return true;
+  } catch (const Error& error) {
+    if (why) *why = error.what();
+    return false;
+  }
+}
+
 }  // namespace
 
 #define WEFT_SYMBOL(name) \
@@ -128,15 +139,7 @@ const Nvrtc& nvrtc() {
   });
 }
 
-bool nvrtc_available(std::string* why) {
-  try {
-    nvrtc();
-    return true;
-  } catch (const Error& error) {
-    if (why) *why = error.what();
-    return false;
-  }
-}
+bool nvrtc_available(std::string* why) { return is_found(nvrtc, why); }
 
 const BlasLt& blas() {
   static constinit Lazy<const BlasLt> instance;
@@ -206,14 +209,7 @@ const Fft& fft() {
   });
 }
 
-bool fft_available() {
-  try {
-    fft();
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
+bool fft_available() { return is_found(fft); }
 
 void check_fft(int result, const char* call) {
   constexpr int no_memory = 2;
@@ -247,14 +243,7 @@ const Solver& solver() {
   });
 }
 
-bool solver_available() {
-  try {
-    solver();
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
+bool solver_available() { return is_found(solver); }
 
 void check_solver(int result, const char* call) {
   constexpr int no_memory = 2;

@@ -15,10 +15,12 @@ void eigenvalues(const FactorizationCall& call, std::int64_t begin, std::int64_t
   ::Eigen::SelfAdjointEigenSolver<ColumnMajor<T>> solver(n);
   for (std::int64_t i = begin; i < end; ++i) {
     auto values = matrix_at<T>(call, 1, i, n, 1);
-    const auto matrix = matrix_at<T>(call, 0, i, n, n);
-    const ColumnMajor<T> read = matrix.template triangularView<::Eigen::Lower>();
-    if (read.allFinite()) solver.compute(matrix, vectors ? ::Eigen::ComputeEigenvectors : ::Eigen::EigenvaluesOnly);
-    const bool found = read.allFinite() && solver.info() == ::Eigen::Success;
+    const ColumnMajor<T> matrix = matrix_at<T>(call, 0, i, n, n).template triangularView<::Eigen::Lower>();
+    bool found = matrix.allFinite();
+    if (found) {
+      solver.compute(matrix, vectors ? ::Eigen::ComputeEigenvectors : ::Eigen::EigenvaluesOnly);
+      found = solver.info() == ::Eigen::Success;
+    }
     if (found)
       values = solver.eigenvalues();
     else
