@@ -48,6 +48,7 @@ ProcessOptions read_options() {
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;
+  options.raise_compile_errors = number("WEFT_RAISE_COMPILE_ERRORS", 0, 0, 1) != 0;
   for (std::string_view names = environment("WEFT_SKIP_PASSES"); !names.empty();) {
     const std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(names.size(), name.size() + 1));

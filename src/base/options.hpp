@@ -12,6 +12,8 @@
 //   WEFT_CBLAS            0: no product is given to a CBLAS library, where one is installed that can be used; 1: every
 //                         larger one is, not just those in which it was measured to be faster
 //   WEFT_CUDNN            0: no convolution is given to cuDNN, where it is installed
+//   WEFT_RAISE_COMPILE_ERRORS  1: every compiled function throws where its kernels do not compile, as with
+//                         on_compile_error = OnFailure::raise
 //   WEFT_NVRTC_CHECK      1: compile for the host only what compiles for a GPU (sm_90) too, where NVRTC is installed
 //   WEFT_SKIP_PASSES      passes over graphs to leave out, separated by commas; WEFT_LOGS=passes lists them
 //   WEFT_NUM_THREADS      threads of a parallel loop; else OMP_NUM_THREADS, else one a core
@@ -36,6 +38,7 @@ struct ProcessOptions {
   bool cuda_graphs = true;
   bool cudnn = true;
   bool nvrtc_check = false;
+  bool raise_compile_errors = false;
   std::vector<std::string> skip_passes;
   int num_threads = 0;             // 0: OpenMP's default
   std::uint64_t memory_limit = 0;  // bytes; 0: what the machine has

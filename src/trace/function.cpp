@@ -100,7 +100,8 @@ void compile_kernels(Specialization& made, const Function& function, Loc loc) {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};
   } catch (const CompileError& error) {
-    if (function.options.on_compile_error == OnFailure::raise) throw_compile_error(title(function), loc, error.what());
+    if (function.options.on_compile_error == OnFailure::raise || weft::options().raise_compile_errors)
+      throw_compile_error(title(function), loc, error.what());
     number_nodes(made.traced.graph);  // the passes share its nodes and numbered them for other graphs
     made.fallback = error.what();
     made.backend = Backend::eager;
@@ -112,17 +113,22 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
                                                     Backend backend) {
   auto made = std::make_shared<Specialization>();
   const Function& function = call.function;
-  const auto trace = [&] { return take_trace(call.signature, symbols, call.body, call.body_context, call.loc); };
+  const auto trace = [&](const std::vector<Guards::Symbol>& symbols) {
+    return take_trace(call.signature, symbols, call.body, call.body_context, call.loc);
+  };
   if (!symbols.empty() && function.options.dynamic.sizes == Dynamic::Sizes::that_differ) {
-    // What fails with symbols that nobody asked for fails again with numbers, and says them; or it does not fail.
+    // What fails with symbols fails again with numbers, and says them. Else symbols that nobody asked for become
+    // numbers; those of mark_dynamic remain.
     try {
-      made->traced = trace();
+      made->traced = trace(symbols);
     } catch (const Error&) {
-      symbols.clear();
-      made->traced = trace();
+      made->traced = trace({});
+      const std::size_t unmarked = std::erase_if(symbols, [](const Guards::Symbol& symbol) { return !symbol.marked; });
+      if (unmarked == 0) throw;
+      if (!symbols.empty()) made->traced = trace(symbols);
     }
   } else {
-    made->traced = trace();
+    made->traced = trace(symbols);
   }
   made->symbolic = !symbols.empty();
   const Graph& graph = made->traced.graph;

@@ -22,6 +22,7 @@ struct Guards {
   struct Symbol {
     std::vector<std::size_t> positions;  // the words of the sizes that this symbol stands for, equal to each other
     std::int64_t lower, upper;
+    bool marked = false;  // mark_dynamic asked for it
   };
   std::vector<Symbol> symbols;
   std::vector<DimCondition> conditions;

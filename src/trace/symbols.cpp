@@ -99,9 +99,9 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
         return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
       });
       if (same == symbols.end())
-        symbols.push_back({{word}, lower, upper});
+        symbols.push_back({{word}, lower, upper, mark != nullptr});
       else
-        same->positions.push_back(word);
+        same->positions.push_back(word), same->marked |= mark != nullptr;
     }
   }
   return symbols;

@@ -12,6 +12,7 @@ TEST_CASE("options come from the environment") {
   const KeepVariable folder("WEFT_CACHE_DIR", "/somewhere"), cache("WEFT_CACHE", "0"), compiler("WEFT_CXX", "clang++");
   const KeepVariable timeout("WEFT_COMPILE_TIMEOUT", "2.5"), isa("WEFT_ISA", "avx2"), threads("WEFT_NUM_THREADS", "3");
   const KeepVariable optimization("WEFT_KERNEL_OPTIMIZATION", "1"), nvrtc("WEFT_NVRTC_CHECK", "1");
+  const KeepVariable raise("WEFT_RAISE_COMPILE_ERRORS", "1");
   const KeepVariable onednn("WEFT_ONEDNN", "0"), cblas("WEFT_CBLAS", "1");
   const KeepVariable cuda_graphs("WEFT_CUDA_GRAPHS", "0");
   const KeepVariable memory("WEFT_MEMORY_LIMIT", "5000000000");
@@ -26,6 +27,7 @@ TEST_CASE("options come from the environment") {
   CHECK(options.memory_limit == 5000000000);
   CHECK(options.kernel_optimization == 1);
   CHECK(options.nvrtc_check);
+  CHECK(options.raise_compile_errors);
   CHECK_FALSE(options.onednn);
   CHECK(options.cblas == 1);
   CHECK_FALSE(options.cuda_graphs);

@@ -19,6 +19,7 @@ using weft::test::KeepOptions;
 
 namespace {
 struct NoCompiler {
+  bool raise = std::exchange(options().raise_compile_errors, false);
   std::string compiler = options().compiler;
   bool cache = options().cache;
   NoCompiler() {
@@ -26,6 +27,7 @@ struct NoCompiler {
     options().cache = false;
   }
   ~NoCompiler() {
+    options().raise_compile_errors = raise;
     options().compiler = compiler;
     options().cache = cache;
   }
@@ -84,6 +86,7 @@ TEST_CASE("a compiler that fails: one line with its words and the source's path,
   const Folder folder;
   const KeepOptions keep;
   options().cache_directory = folder / "cache";
+  options().raise_compile_errors = false;
   options().compiler = weft::test::fake_compiler(folder, "echo unit0.cpp:7: no such luck >&2; exit 1");
   CaptureLog log;
   const int line = __LINE__ + 1;
@@ -147,6 +150,7 @@ TEST_CASE("no room for files: it runs eagerly with the numbers it should, nothin
   if (child == 0) {  // a file may have 100 bytes here, which no source, object or cache entry is content with
     std::signal(SIGXFSZ, SIG_IGN);
     options().cache_directory = folder;
+    options().raise_compile_errors = false;
     rlimit limit;
     getrlimit(RLIMIT_FSIZE, &limit);
     const rlimit small{100, limit.rlim_max};

@@ -139,6 +139,38 @@ TEST_CASE("a marked size of which the function makes a number is an error with t
   CHECK(numbers_of(f(ones({4})) * 0) == Numbers(4, 0));
 }
 
+namespace {
+std::int64_t constant_size = 2;  // of data that a function takes from its process
+}
+
+TEST_CASE("a marked size that an operation refuses is an error; one that merely differed becomes a number") {
+  const int line = __LINE__ + 2;
+  auto f = compile([](const Tensor& x, const Tensor& y) {
+    const Tensor offsets = constant(std::vector<float>(static_cast<std::size_t>(constant_size), 1), {y.size(0)});
+    return sum(x) + offsets;
+  });
+  const auto marked = [](const Sizes& sizes) {
+    Tensor x = ones(sizes);
+    mark_dynamic(x, 0);
+    return x;
+  };
+  const std::string message = message_of([&] { f(ones({3}), marked({2})); });
+  CHECK(contains(message, "the sizes must be known"));
+  CHECK(contains(message, AT_LINE(line)));
+  CHECK(specialization_count(f) == 0);
+
+  // y's size differs at the second call and x's is marked: y's alone becomes a number.
+  for (const std::int64_t size : {2, 3}) {
+    constant_size = size;
+    CHECK(numbers_of(f(marked({3}), ones({size}))) == Numbers(static_cast<std::size_t>(size), 4));
+    CHECK(numbers_of(f(marked({5}), ones({size}))) == Numbers(static_cast<std::size_t>(size), 6));
+    CHECK(specialization_count(f) == static_cast<std::size_t>(size - 1));
+  }
+  // A shape that does not fit is said in numbers.
+  auto add = compile([](const Tensor& x, const Tensor& y) { return x + y; });
+  CHECK(contains(message_of([&] { add(marked({4}), ones({5})); }), "shapes do not broadcast: f32[4] x f32[5]"));
+}
+
 TEST_CASE("mark_static: each size is compiled, also under dynamic = true") {
   for (bool dynamic : {false, true}) {
     CompileOptions options;
