@@ -44,8 +44,7 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
 // `gradients` of the results; undefined ones are zero.
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
   const std::shared_ptr<const Callee>& of = call.more->callee;
-  Callee made{of->called, {}, nullptr, of};
-  made.called.name.id = intern_text(interned_text(of->called.name.id) + "_backward");
+  Callee made{with_called_name(of->called, interned_text(called_name(of->called).id) + "_backward"), {}, nullptr, of};
   BodyScope scope;
   const std::uint32_t trace = recorder().trace()->id;
   std::vector<Tensor> arguments, results, seeds(gradients.size()), given(call.operand_count), outputs;

@@ -19,7 +19,7 @@ const T& at(const void* place) {
 
 // A field as words: one, or a length and the items.
 template <class Put>
-void each_word(FieldKind kind, const void* place, Put&& put) {
+void words_of(FieldKind kind, const void* place, Put&& put) {
   auto each = [&](const auto& list, auto&& word) {
     put(list.count);
     for (const auto& item : list) put(word(item));
@@ -47,8 +47,8 @@ bool same(FieldKind kind, const void* a, const void* b) {
   std::uint64_t words[max_rank + 1];
   std::size_t count = 0, seen = 0;
   bool equal = true;
-  each_word(kind, a, [&](std::uint64_t word) { words[count++] = word; });
-  each_word(kind, b, [&](std::uint64_t word) { equal = equal && seen < count && words[seen] == word, ++seen; });
+  words_of(kind, a, [&](std::uint64_t word) { words[count++] = word; });
+  words_of(kind, b, [&](std::uint64_t word) { equal = equal && seen < count && words[seen] == word, ++seen; });
   return equal && seen == count;
 }
 
@@ -120,9 +120,9 @@ bool Attributes::operator==(const Attributes& other) const {
   return true;
 }
 
-void Attributes::append_words(std::vector<std::uint64_t>& words) const {
+void Attributes::visit_words(void (*put)(void*, std::uint64_t), void* context) const {
   for (const Field& field : type_->fields)
-    each_word(field.kind, field.place(data()), [&](std::uint64_t word) { words.push_back(word); });
+    words_of(field.kind, field.place(data()), [&](std::uint64_t word) { put(context, word); });
 }
 
 Attributes Attributes::with_sizes(const std::function<Dim(Dim)>& number) const {

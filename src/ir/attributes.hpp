@@ -226,16 +226,10 @@ struct Collective {
   static constexpr auto fields() { return std::array{field<&Collective::name>("group")}; }
 };
 
-// Which composite a call is. A provider that takes it whole reads from here what the body says in full.
+// Which composite a call is. Those with axes or numbers hold a struct that begins with this one (ir/composites.hpp).
 struct Called {
   InternedText name = {};
-  AxisSet axes = {};     // that it reduces or normalizes
-  bool keepdim = false;  // reduced axes stay, as size 1
-  double number = 0;     // var: the correction; layer_norm: eps
-  static constexpr auto fields() {
-    return std::array{field<&Called::name>(""), field<&Called::axes>("axes"), field<&Called::keepdim>("keepdim"),
-                      field<&Called::number>("number")};
-  }
+  static constexpr auto fields() { return std::array{field<&Called::name>("")}; }
 };
 
 // A loop over `length` slices. Operands and results: the carries first, then what is sliced or stacked.
@@ -314,7 +308,11 @@ class Attributes {
 
   // The same struct with equal fields; numbers by their bits.
   bool operator==(const Attributes& other) const;
-  void append_words(std::vector<std::uint64_t>& words) const;  // equal for equal attributes of one struct
+  // Words that are equal for equal attributes of one struct.
+  template <class Put>
+  void each_word(Put put) const {
+    visit_words([](void* context, std::uint64_t word) { (*static_cast<Put*>(context))(word); }, &put);
+  }
   Attributes with_sizes(const std::function<Dim(Dim)>& number) const;
   // `axis 0, start 2`: fields at their default are left out, though never all of them. `dtype`: of the node's result.
   std::string to_text(DType dtype) const;
@@ -333,6 +331,7 @@ class Attributes {
     if (large()) [[unlikely]]
       ::operator delete(memory_.block);
   }
+  void visit_words(void (*put)(void* context, std::uint64_t word), void* context) const;
   [[noreturn]] void refuse(const AttributeType& wanted) const;
 
   const AttributeType* type_ = &attribute_type<None>;

@@ -7,8 +7,16 @@
 
 namespace weft {
 
+InternedText called_name(const Attributes& called) {
+  return *static_cast<const InternedText*>(called.type().fields.front().place(called.data()));
+}
+Attributes with_called_name(Attributes called, std::string_view name) {
+  static_cast<InternedText*>(called.place(called.type().fields.front()))->id = intern_text(name);
+  return called;
+}
+
 const char* name_of(const Node& node) {
-  const std::uint32_t composite = node.op == Op::call ? node.attributes<Called>().name.id : 0;
+  const std::uint32_t composite = node.op == Op::call ? called_name(node.attributes()).id : 0;
   return composite ? interned_text(composite).c_str() : info(node.op).name;
 }
 

@@ -14,13 +14,13 @@ class Program;
 // operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted is
 // dropped.
 struct CallValues {
-  const Called& called;
+  const Attributes& called;
   std::span<const Tensor> operands, results, gradients;
 };
 using CallDerivative = void (*)(const CallValues& values, std::span<Tensor> operand_gradients);
 
 struct Callee {
-  Called called;
+  Attributes called;  // a struct of ir/composites.hpp
   Graph body;
   CallDerivative derivative = nullptr;  // null: the body is differentiated
   // Of a derivative (autograd/call.cpp): what it differentiates, the values that the body reads (operands of the
@@ -34,6 +34,10 @@ struct Callee {
   mutable bool lowered = false;
   mutable std::shared_ptr<const eager::Program> program = {};
 };
+
+// The composite's name, in the attributes of a call.
+InternedText called_name(const Attributes& called);
+Attributes with_called_name(Attributes called, std::string_view name);
 
 // For people: of a call the composite's name, else the primitive's.
 const char* name_of(const Node& node);

@@ -6,6 +6,8 @@
 
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
+#include "ir/callee.hpp"
+#include "ir/composites.hpp"
 #include "ir/factorization.hpp"
 #include "ir/infer.hpp"
 
@@ -173,6 +175,9 @@ void verify_nodes(const Graph& graph) {
     if (row.kind == OpKind::factorization)
       WEFT_CHECK(infer_factorization(node.op, node.inputs(), node.attributes(), node.loc).size() == node.output_count,
                  "%", i, " ", row.name, " has ", node.output_count, " results");
+    if (node.op == Op::call)
+      WEFT_CHECK(&node.attributes().type() == &composite_attributes(name_of(node)) || node.definition, "%", i, " ",
+                 name_of(node), " has the attributes of another composite");
     if (node.op == Op::constant && !is_floating(node.type.dtype)) {
       const auto [least, greatest] = integer_range(node.type.dtype);
       const std::int64_t number = node.attributes<Constant>().as_integer();

@@ -8,6 +8,7 @@
 #include "base/storage.hpp"
 #include "base/text_reader.hpp"
 #include "ir/builder.hpp"
+#include "ir/composites.hpp"
 #include "ir/table.hpp"
 
 namespace weft {
@@ -104,6 +105,14 @@ class Parser final : TextReader {
       }
     }
   }
+  // Of a call they begin with its name, which says what struct it is.
+  const AttributeType& attribute_type_of(const OpInfo& row) {
+    if (row.attributes != &attribute_type<Called>) return *row.attributes;
+    const std::size_t start = at_;
+    const std::string name = quoted();
+    at_ = start;
+    return composite_attributes(name);
+  }
   Attributes attributes(const AttributeType& type, DType dtype) {
     Attributes result(type);
     while (!is(")")) {
@@ -197,7 +206,7 @@ class Parser final : TextReader {
     if (row.arity >= 0 && operands.size() != static_cast<std::size_t>(row.arity))
       refuse(std::to_string(row.arity) + (row.arity == 1 ? " operand" : " operands"));
     if (!operands.empty()) accept("; ");
-    const Attributes held = attributes(*row.attributes, types[0].dtype);
+    const Attributes held = attributes(attribute_type_of(row), types[0].dtype);
     expect(")");
     const std::uint32_t recomputation = accept(" recomputation ") ? number<std::uint32_t>("a recomputation") : 0;
     Loc loc;

@@ -10,12 +10,6 @@
 namespace weft::nn {
 namespace {
 
-// What softmax is taken of, in f32 at least: query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S].
-struct Scores {
-  double scale;
-  bool is_causal;
-};
-
 Shape shape_of(const Tensor& value) { return type_of(value).shape; }
 Dim size_of(const Tensor& value, int axis) { return type_of(value).shape[type_of(value).shape.rank() + axis]; }
 
@@ -38,8 +32,9 @@ Tensor ungrouped(const Tensor& value, const Tensor& like) {
 
 Tensor wide(const Tensor& value) { return cast(value, computed_in(type_of(value).dtype)); }
 
-// [..., H, L, S]: the weights of the values, in f32 at least. A query that sees nothing has none.
-Tensor attention_weights(const Scores& how, const Tensor& query, const Tensor& key, const Tensor& mask) {
+// query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S]: the weights of the values, in f32 at least. A query
+// that sees nothing has none.
+Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask) {
   Tensor scores = wide(ungrouped(matmul(grouped(query, key), transpose(key)), query)) * how.scale;
   if (how.is_causal) {
     const Device device = type_of(scores).device;
@@ -55,21 +50,19 @@ Tensor attention_weights(const Scores& how, const Tensor& query, const Tensor& k
   return where(sees, softmax(scores + where(sees, added, 0), -1), 0);
 }
 
-Tensor attend(const Scores& how, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) {
+Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& value,
+              const Tensor& mask) {
   const Tensor weights = cast(attention_weights(how, query, key, mask), type_of(value).dtype);
   return ungrouped(matmul(grouped(weights, value), value), query);
 }
 
-constexpr const char* plain_name = "scaled_dot_product_attention";
-constexpr const char* causal_name = "causal_scaled_dot_product_attention";
-
-Scores scores_of(const Called& called) { return {called.number, interned_text(called.name.id) == causal_name}; }
+constexpr const char* attention_name = "scaled_dot_product_attention";
 
 // The weights are those of the forward pass, or are computed again; their gradient is never kept.
 void differentiate_attention(const CallValues& call, std::span<Tensor> gradients) {
   const Tensor &query = call.operands[0], &key = call.operands[1], &value = call.operands[2],
                mask = call.operands.size() > 3 ? call.operands[3] : Tensor();
-  const Scores how = scores_of(call.called);
+  const auto& how = call.called.as<AttentionCall>();
   const DType dtype = type_of(query).dtype;
   const Tensor weights = attention_weights(how, query, key, mask);
   const Tensor given = grouped(call.gradients[0], value);
@@ -94,23 +87,24 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
     fits = fits && rank >= 3 && k.shape.rank() >= 3 && v.shape.rank() >= 3 && size_of(key, -3) == size_of(value, -3) &&
            size_of(query, -3) % size_of(key, -3) == 0;
   if (!fits)
-    fail(plain_name, loc,
+    fail(attention_name, loc,
          "takes a query [..., heads, L, E], keys [..., heads, S, E] and values [..., heads, S, F] of one "
          "floating dtype: ",
          to_string(q), " x ", to_string(k), " x ", to_string(v));
-  if (options.is_causal && options.attn_mask.defined()) fail(plain_name, loc, "takes a mask or is_causal, not both");
+  if (options.is_causal && options.attn_mask.defined())
+    fail(attention_name, loc, "takes a mask or is_causal, not both");
   if (!(options.dropout_p >= 0 && options.dropout_p < 1))
-    fail(plain_name, loc, "the probability of dropout must be in [0, 1), it is ", options.dropout_p);
+    fail(attention_name, loc, "the probability of dropout must be in [0, 1), it is ", options.dropout_p);
   if (options.attn_mask.defined() && !is_floating(type_of(options.attn_mask).dtype) &&
       type_of(options.attn_mask).dtype != DType::boolean)
-    fail(plain_name, loc, "a mask must be bool or floating, it is ", to_string(type_of(options.attn_mask)));
+    fail(attention_name, loc, "a mask must be bool or floating, it is ", to_string(type_of(options.attn_mask)));
 }
 
 }  // namespace
 
 Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options) {
-  LooseComposite call(plain_name, query.loc);
-  Tensor q = resolve(query, plain_name), k = resolve(key, plain_name), v = resolve(value, plain_name);
+  LooseComposite call(attention_name, query.loc);
+  Tensor q = resolve(query, attention_name), k = resolve(key, attention_name), v = resolve(value, attention_name);
   check_attention(q, k, v, options, call.loc());
   // Leading axes alike: but the heads, where they are grouped.
   const int inner = options.enable_gqa ? 3 : 2;
@@ -120,7 +114,7 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
     return expand(constant_like(0, {DType::f32, false, type_of(value).device, Shape()}, call.loc()), batch);
   };
   const Tensor batches[] = {leading(q), leading(k), leading(v)};
-  const Shape batch = broadcast(plain_name, batches, call.loc());
+  const Shape batch = broadcast(attention_name, batches, call.loc());
   const auto widen = [&](Tensor& value) {
     Shape shape = batch;
     const Shape own = shape_of(value);
@@ -131,12 +125,12 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
   const double scale = options.scale != 0
                            ? options.scale
                            : 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(size_of(q, -1))));
-  const Scores how{scale, options.is_causal};
+  const AttentionCall how{called(attention_name), scale, options.is_causal};
   Tensor mask;
   if (options.attn_mask.defined()) {
     Shape pairs = shape_of(q);
     pairs[pairs.rank() - 1] = size_of(k, -2);
-    mask = expand(resolve(options.attn_mask, plain_name), pairs);
+    mask = expand(resolve(options.attn_mask, attention_name), pairs);
   }
   if (options.dropout_p > 0) {
     const Tensor weights = attention_weights(how, q, k, mask);
@@ -144,16 +138,15 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
     const Tensor kept = cast(weft::dropout(weights, options.dropout_p, generator), type_of(v).dtype);
     return ungrouped(matmul(grouped(kept, v), v), q);
   }
-  Called called{{intern_text(options.is_causal ? causal_name : plain_name)}, {}, false, scale};
   if (mask.defined())
     return composite_with(
-        differentiate_attention, called, call.loc(),
+        differentiate_attention, how, call.loc(),
         [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
           return attend(how, q, k, v, mask);
         },
         std::move(q), std::move(k), std::move(v), std::move(mask));
   return composite_with(
-      differentiate_attention, called, call.loc(),
+      differentiate_attention, how, call.loc(),
       [&](const Tensor& q, const Tensor& k, const Tensor& v) { return attend(how, q, k, v, {}); }, std::move(q),
       std::move(k), std::move(v));
 }
@@ -279,7 +272,8 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
   Tensor wide_mask = mask;
   if (mask.defined()) wide_mask = expand(mask, {batch, num_heads, length, keys});
   MultiheadResult result;
-  result.weights = cast(attention_weights({scale, is_causal}, parts[0], parts[1], wide_mask), type_of(parts[0]).dtype);
+  const AttentionCall how{called(attention_name), scale, is_causal};
+  result.weights = cast(attention_weights(how, parts[0], parts[1], wide_mask), type_of(parts[0]).dtype);
   Tensor mixed;
   if (rate > 0) {
     result.weights = weft::dropout(result.weights, rate);

@@ -22,15 +22,15 @@ Tensor cross_entropy(At logits, At labels) {
   label = cast(label, DType::i64);
   Dim classes = zt.shape[rank - 1];
   check_range(label, classes, "cross_entropy", call.loc(), z);
-  Called called{{intern_text("cross_entropy")}};
-  called.axes.insert(rank - 1);
+  ReducedCall along{called("cross_entropy")};
+  along.axes.insert(rank - 1);
   const auto record = [&](const Tensor& z, const Tensor& label) {
     // A select, not a product with zeros: logits may be -inf.
     Tensor shifted = z - stop_gradient(amax(z, -1, true));
     Tensor chosen = sum(where(unsqueeze(label, -1) == arange(classes), shifted, 0), -1);
     return mean(log(sum(exp(shifted), -1)) - chosen);
   };
-  return composite(called, call.loc(), record, std::move(z), std::move(label));
+  return composite(along, call.loc(), record, std::move(z), std::move(label));
 }
 
 namespace {

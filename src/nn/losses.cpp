@@ -45,19 +45,18 @@ void check_same_shape(const char* name, const Tensor& a, const Tensor& b, Loc lo
 
 // f over two operands of equal shape, in f32 at least, reduced and rounded to the input's dtype: one call.
 template <class F>
-Tensor pair_loss(const char* name, const At& input, const At& target, Reduction reduction, double number, F f,
-                 const char* variant = "") {
+Tensor pair_loss(const char* name, const At& input, const At& target, Reduction reduction, double bound, F f,
+                 bool log_target = false) {
   Operation call(name, input.loc);
   Tensor a = resolve(input, name), b = resolve(target, name);
   check_same_shape(name, a, b, call.loc());
-  constexpr const char* suffixes[] = {"", "_sum", "_none"};
-  Called called{{intern_text(std::string(name) + variant + suffixes[static_cast<int>(reduction)])}, {}, false, number};
   const Tensor both[] = {a, b};
   const DType wide = loss_dtype(both), own = result_dtype(both);
   const auto record = [&](const Tensor& a, const Tensor& b) {
     return cast(reduced(f(cast(a, wide), cast(b, wide)), reduction), own);
   };
-  return composite(called, call.loc(), record, std::move(a), std::move(b));
+  const LossCall numbers{called(name), static_cast<std::int64_t>(reduction), bound, log_target};
+  return composite(numbers, call.loc(), record, std::move(a), std::move(b));
 }
 
 // Operands of a loss that stands loose.
@@ -131,7 +130,7 @@ Tensor binary_cross_entropy(At input, At target, const BinaryCrossEntropyOptions
     return -(y * maximum(log(p), -100.0) + (1 - y) * maximum(log1p(-p), -100.0));
   };
   const Tensor losses =
-      composite_with(differentiate_binary, Called{{intern_text(name)}}, call.loc(), record, call.wide(p), call.wide(y));
+      composite_with(differentiate_binary, called(name), call.loc(), record, call.wide(p), call.wide(y));
   return call.result(weighted(losses, options.weight), options.reduction);
 }
 
@@ -140,16 +139,15 @@ Tensor binary_cross_entropy_with_logits(At input, At target, const BinaryCrossEn
   WideLoss call(name, input);
   const Tensor x = call.operand(input), y = call.operand(target);
   check_same_shape(name, x, y, call.loc());
-  Called called{{intern_text(name)}};
   Tensor losses;
   if (options.pos_weight.defined()) {
     const auto record = [](const Tensor& x, const Tensor& y, const Tensor& positive) {
       return (1 - y) * x - ((positive - 1) * y + 1) * log_sigmoid(x);
     };
-    losses = composite(called, call.loc(), record, call.wide(x), call.wide(y), call.wide(options.pos_weight));
+    losses = composite(called(name), call.loc(), record, call.wide(x), call.wide(y), call.wide(options.pos_weight));
   } else {
     const auto record = [](const Tensor& x, const Tensor& y) { return (1 - y) * x - log_sigmoid(x); };
-    losses = composite(called, call.loc(), record, call.wide(x), call.wide(y));
+    losses = composite(called(name), call.loc(), record, call.wide(x), call.wide(y));
   }
   return call.result(weighted(losses, options.weight), options.reduction);
 }
@@ -158,12 +156,14 @@ Tensor kl_div(At input, At target, KlOptions options) {
   const auto pointwise = [log_target = options.log_target](const Tensor& x, const Tensor& t) {
     return log_target ? exp(t) * (t - x) : xlogy(t, t) - t * x;
   };
-  const char* const variant = options.log_target ? "_of_logarithms" : "";
-  if (!options.batchmean) return pair_loss("kl_div", input, target, options.reduction, 0, pointwise, variant);
+  const auto loss = [&](const At& x, Reduction reduction) {
+    return pair_loss("kl_div", x, target, reduction, 0, pointwise, options.log_target);
+  };
+  if (!options.batchmean) return loss(input, options.reduction);
   LooseComposite call("kl_div", input.loc);
   const Tensor x = resolve(input, "kl_div");
   if (type_of(x).shape.rank() < 1) fail("kl_div", call.loc(), "a mean over the batch needs an axis");
-  const Tensor total = pair_loss("kl_div", x, target, Reduction::sum, 0, pointwise, variant);
+  const Tensor total = loss(x, Reduction::sum);
   return total / cast(dim_value(type_of(x).shape[0], call.loc()), type_of(total).dtype);
 }
 

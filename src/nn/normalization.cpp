@@ -59,7 +59,7 @@ Tensor normalized(const char* name, AxisSet axes, double eps, Center center, con
     });
   };
   Tensor result;
-  composite({{intern_text(name)}, axes, false, eps}, operands, std::span(&result, 1), loc, record);
+  composite(NormalizedCall{called(name), axes, eps}, operands, std::span(&result, 1), loc, record);
   return result;
 }
 
@@ -179,7 +179,7 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
   };
   Tensor results[3];
   const std::string name = std::string(x.name) + "_training";
-  composite({{intern_text(name)}, axes, false, eps}, operands, results, x.loc, record);
+  composite(NormalizedCall{called(name), axes, eps}, operands, results, x.loc, record);
   if (x.value.element_count().same(Dim(0))) return results[0];  // a batch of nothing has no statistics
   Dim count = 1;
   for (const int axis : list) count = count * type_of(x.value).shape[axis];
@@ -202,8 +202,8 @@ Tensor by_running_statistics(const Channels& x, const Tensor& weight, const Tens
     });
   };
   Tensor result;
-  composite({{intern_text(std::string(x.name) + "_inference")}, {}, false, eps}, operands, std::span(&result, 1), x.loc,
-            record);
+  const NormalizedCall numbers{called(std::string(x.name) + "_inference"), {}, eps};
+  composite(numbers, operands, std::span(&result, 1), x.loc, record);
   return result;
 }
 

@@ -134,8 +134,9 @@ Tensor mixed(const Tensor& x, int axis, const Taps& taps, Loc loc) {
     return sum;
   };
   const Tensor flat = reshape_to(x, last ? Shape::of(before, from) : Shape::of(before, from, behind), loc);
-  const Called called{.name = {intern_text("interpolate_axis")}};
-  return reshape_to(composite_with(differentiate_mix, called, loc, body, flat, taps.index, taps.weight), result, loc);
+  const Tensor mixed =
+      composite_with(differentiate_mix, called("interpolate_axis"), loc, body, flat, taps.index, taps.weight);
+  return reshape_to(mixed, result, loc);
 }
 
 int axes_wanted(Interpolation mode) {

@@ -151,8 +151,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
                          undamped.tensor()};
     Tensor results[2];
     const bool dampened = dampened_;
-    const double kind = nesterov_ ? 1 : dampened ? 2 : 0;
-    composite({{intern_text("sgd")}, {}, false, kind},
+    composite(SgdCall{called("sgd"), nesterov_, dampened},
               std::span(operands, !moves     ? 4
                                   : dampened ? 7
                                              : 6),

@@ -43,7 +43,7 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
                       static_cast<std::uint64_t>(type.shape.rank()) << 40);
   for (Dim dim : type.shape) key.words.push_back(dim.word());
   if (info(node.op).kind != OpKind::leaf) key.words.push_back(node.recomputation);  // constants take no memory
-  node.attributes().append_words(key.words);
+  node.attributes().each_word([&](std::uint64_t word) { key.words.push_back(word); });
   for (const Tensor& operand : operands) key.words.push_back(operand.word());
   return key;
 }

@@ -1,5 +1,4 @@
-// Activations as composites over the primitives. In: an operand and the numbers of the function. Out: one call, or
-// loose nodes where the function has more numbers than a call's attributes hold.
+// Activations as composites over the primitives. In: an operand and the numbers of the function. Out: one call.
 //
 // A branch that `where` does not take must not give a NaN to its derivative: its operand is replaced there, by `where`
 // and not by `minimum`, which would halve the derivative at the kink.
@@ -11,15 +10,11 @@ namespace weft {
 namespace {
 
 template <class F>
-Tensor activation(const char* name, const At& x, double number, F compute) {
+Tensor activation(const Attributes& how, const At& x, F compute) {
+  const char* const name = interned_text(called_name(how).id).c_str();
   Operation call(name, x.loc);
   const auto body = [&](const Tensor& value) { return in_wide(value, compute); };
-  return composite({{intern_text(name)}, {}, false, number}, call.loc(), body, resolve(x, name));
-}
-template <class F>
-Tensor activation_of_two(const char* name, const At& x, F compute) {
-  LooseComposite call(name, x.loc);
-  return in_wide(resolve(x, name), compute);
+  return composite(how, call.loc(), body, resolve(x, name));
 }
 
 // x up to 0, and 0 above it.
@@ -33,26 +28,27 @@ Tensor between(const Tensor& x, double low, double high) { return where(x <= low
 }  // namespace
 
 Tensor softplus(At x, double beta, double threshold) {
-  return activation_of_two("softplus", x, [=](const Tensor& x) {
+  return activation(ActivationCall{called("softplus"), beta, threshold}, x, [=](const Tensor& x) {
     const Tensor scaled = x * beta;
     return where(scaled > threshold, x, plain_softplus(scaled) / beta);
   });
 }
 Tensor elu(At x, double alpha) {
-  return activation("elu", x, alpha, [=](const Tensor& x) { return where(x <= 0, expm1(up_to_zero(x)) * alpha, x); });
+  return activation(ActivationCall{called("elu"), alpha}, x,
+                    [=](const Tensor& x) { return where(x <= 0, expm1(up_to_zero(x)) * alpha, x); });
 }
 Tensor selu(At x) {
   constexpr double alpha = 1.6732632423543772, scale = 1.0507009873554805;
-  return activation("selu", x, 0,
+  return activation(called("selu"), x,
                     [](const Tensor& x) { return where(x <= 0, expm1(up_to_zero(x)) * alpha, x) * scale; });
 }
 Tensor celu(At x, double alpha) {
   if (alpha == 0) fail("celu", x.loc, "alpha is 0");
-  return activation("celu", x, alpha,
+  return activation(ActivationCall{called("celu"), alpha}, x,
                     [=](const Tensor& x) { return where(x <= 0, expm1(up_to_zero(x) / alpha) * alpha, x); });
 }
 Tensor leaky_relu(At x, double negative_slope) {
-  return activation("leaky_relu", x, negative_slope,
+  return activation(ActivationCall{called("leaky_relu"), negative_slope}, x,
                     [=](const Tensor& x) { return where(x > 0, x, x * negative_slope); });
 }
 Tensor prelu(At left, At right) {
@@ -71,47 +67,49 @@ Tensor prelu(At left, At right) {
 }
 Tensor hardtanh(At x, double low, double high) {
   if (low > high) fail("hardtanh", x.loc, "low ", low, " is above high ", high);
-  return activation_of_two("hardtanh", x, [=](const Tensor& x) { return between(x, low, high); });
+  return activation(ActivationCall{called("hardtanh"), low, high}, x,
+                    [=](const Tensor& x) { return between(x, low, high); });
 }
 Tensor relu6(At x) {
-  return activation("relu6", x, 0, [](const Tensor& x) { return between(x, 0, 6); });
+  return activation(called("relu6"), x, [](const Tensor& x) { return between(x, 0, 6); });
 }
 Tensor hardsigmoid(At x) {
-  return activation("hardsigmoid", x, 0, [](const Tensor& x) {
+  return activation(called("hardsigmoid"), x, [](const Tensor& x) {
     const Tensor line = x / 6 + 0.5;
     return where((x > -3) & (x < 3), line, stop_gradient(between(line, 0, 1)));
   });
 }
 Tensor hardswish(At x) {
-  return activation("hardswish", x, 0, [](const Tensor& x) {
+  return activation(called("hardswish"), x, [](const Tensor& x) {
     const Tensor inside = where((x > -3) & (x < 3), x, 0);
     return where(x < 3, where(x <= -3, x * 0, inside * (inside + 3) / 6), x);
   });
 }
 Tensor mish(At x) {
-  return activation("mish", x, 0, [](const Tensor& x) { return x * tanh(plain_softplus(x)); });
+  return activation(called("mish"), x, [](const Tensor& x) { return x * tanh(plain_softplus(x)); });
 }
 Tensor log_sigmoid(At x) {
-  return activation("log_sigmoid", x, 0, [](const Tensor& x) { return up_to_zero(x) - log1p_of_small(x); });
+  return activation(called("log_sigmoid"), x, [](const Tensor& x) { return up_to_zero(x) - log1p_of_small(x); });
 }
 Tensor softsign(At x) {
-  return activation("softsign", x, 0, [](const Tensor& x) { return x / (abs(x) + 1); });
+  return activation(called("softsign"), x, [](const Tensor& x) { return x / (abs(x) + 1); });
 }
 Tensor tanhshrink(At x) {
-  return activation("tanhshrink", x, 0, [](const Tensor& x) { return x - tanh(x); });
+  return activation(called("tanhshrink"), x, [](const Tensor& x) { return x - tanh(x); });
 }
 Tensor softshrink(At x, double lambda) {
   if (!(lambda >= 0)) fail("softshrink", x.loc, "lambda is ", lambda, ", it must be 0 or more");
-  return activation("softshrink", x, lambda, [=](const Tensor& x) {
+  return activation(ActivationCall{called("softshrink"), lambda}, x, [=](const Tensor& x) {
     return where((x >= -lambda) & (x <= lambda), 0, where(x > 0, x - lambda, x + lambda));
   });
 }
 Tensor hardshrink(At x, double lambda) {
-  return activation("hardshrink", x, lambda,
+  return activation(ActivationCall{called("hardshrink"), lambda}, x,
                     [=](const Tensor& x) { return where((x >= -lambda) & (x <= lambda), 0, x); });
 }
 Tensor threshold(At x, double bound, double value) {
-  return activation_of_two("threshold", x, [=](const Tensor& x) { return where(x <= bound, value, x); });
+  return activation(ActivationCall{called("threshold"), bound, value}, x,
+                    [=](const Tensor& x) { return where(x <= bound, value, x); });
 }
 
 }  // namespace weft

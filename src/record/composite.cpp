@@ -1,7 +1,6 @@
 #include "record/composite.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <mutex>
 
 #include "base/fork.hpp"
@@ -15,10 +14,8 @@ void Signature::add(std::uint64_t word) {
   WEFT_CHECK(count_ < capacity, "a call of too many operands");
   words_[count_++] = word;
 }
-void Signature::add(const Called& called) {
-  static_assert(Called::fields().size() == 4, "each field tells bodies apart");
-  add(called.name.id | std::uint64_t{called.axes.bits} << 32 | std::uint64_t{called.keepdim} << 40);
-  add(std::bit_cast<std::uint64_t>(called.number));
+void Signature::add(const Attributes& called) {
+  called.each_word([this](std::uint64_t word) { add(word); });
 }
 void Signature::add(const Type& type) {
   add(static_cast<std::uint64_t>(type.dtype) | std::uint64_t{type.weak} << 8 |
@@ -106,8 +103,8 @@ Graph BodyScope::take(std::vector<Tensor> results) {
   return make_graph(std::move(trace_.inputs), std::move(results), {});
 }
 
-void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record,
-               CallDerivative derivative) {
+void composite(const Attributes& called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc,
+               RecordBody record, CallDerivative derivative) {
   if (in_body()) return record(operands, results);
   for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
   Signature signature(0);
@@ -115,7 +112,7 @@ void composite(Called called, std::span<Tensor> operands, std::span<Tensor> resu
   for (const Tensor& operand : operands) signature.add(type_of(operand));
   Recorder& r = recorder();
   const std::uint32_t outer = r.scope;
-  if (!outer) r.scope = called.name.id;
+  if (!outer) r.scope = called_name(called).id;
   const auto make = [&] {
     BodyScope scope;
     std::vector<Tensor> inputs, made(results.size());

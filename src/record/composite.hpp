@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "ir/callee.hpp"
+#include "ir/composites.hpp"
 #include "record/record.hpp"
 
 namespace weft {
@@ -15,7 +16,7 @@ class Signature {
  public:
   explicit Signature(std::uint64_t kind) { add(kind); }
   void add(std::uint64_t word);
-  void add(const Called& called);
+  void add(const Attributes& called);
   void add(const Type& type);
   bool symbolic() const { return symbolic_; }
   std::span<const std::uint64_t> words() const { return {words_, count_}; }
@@ -76,13 +77,16 @@ std::shared_ptr<const Callee> shared_callee(const Signature& signature, Make mak
 Tensor record_call(std::shared_ptr<const Callee> callee, std::span<const Tensor> operands, Loc loc,
                    const ElementwiseDefinition* definition = nullptr);
 
+// A composite without numbers.
+inline Called called(std::string_view name) { return {{intern_text(name)}}; }
+
 // The results of the composite. `record` depends on `called` and the types of its operands alone; arguments are checked
 // before. Inside another body the derivative is that of the primitives.
-void composite(Called called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc, RecordBody record,
-               CallDerivative derivative = nullptr);
+void composite(const Attributes& called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc,
+               RecordBody record, CallDerivative derivative = nullptr);
 // With one result, of a function over the operands, and a derivative of its own.
 template <class F, std::same_as<Tensor>... Operands>
-Tensor composite_with(CallDerivative derivative, const Called& called, Loc loc, F f, Operands... operands) {
+Tensor composite_with(CallDerivative derivative, const Attributes& called, Loc loc, F f, Operands... operands) {
   Tensor list[] = {std::move(operands)...}, result;
   const auto record = [&f](std::span<const Tensor> inputs, std::span<Tensor> results) {
     [&]<std::size_t... i>(std::index_sequence<i...>) { results[0] = f(inputs[i]...); }
@@ -93,7 +97,7 @@ Tensor composite_with(CallDerivative derivative, const Called& called, Loc loc, 
 }
 // And without one.
 template <class F, std::same_as<Tensor>... Operands>
-Tensor composite(const Called& called, Loc loc, F f, Operands... operands) {
+Tensor composite(const Attributes& called, Loc loc, F f, Operands... operands) {
   return composite_with(nullptr, called, loc, f, std::move(operands)...);
 }
 

@@ -206,20 +206,21 @@ Axes list_of(const AxisSet& axes) {
 void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients) {
   const Tensor& windows = call.operands[0];
   const Type type = type_of(windows);
-  const Axes axes = list_of(call.called.axes);
+  const AxisSet& reduced = call.called.as<ReducedCall>().axes;
+  const Axes axes = list_of(reduced);
   Shape kept = type.shape;
   for (int i = 0; i < kept.rank(); ++i)
-    if (call.called.axes[i]) kept[i] = 1;
+    if (reduced[i]) kept[i] = 1;
   const Tensor top = reshape(call.results[0], kept), given = reshape(call.gradients[0], kept);
   Dim places = 1;
   for (int i = 0; i < kept.rank(); ++i)
-    if (call.called.axes[i]) places = places * type.shape[i];
+    if (reduced[i]) places = places * type.shape[i];
   // The number of each place, which broadcasts to the windows, in a dtype that is quick to compare.
   const bool few = places.is_constant() && places.constant() < INT16_MAX;
   const DType number = few ? DType::i16 : DType::i64;
   Tensor place = full({}, 0, {DType::i64, type.device});
   for (int i = 0; i < kept.rank(); ++i)
-    if (call.called.axes[i]) {
+    if (reduced[i]) {
       Shape along;
       for (int axis = 0; axis < kept.rank(); ++axis) along.push_back(axis == i ? type.shape[i] : Dim(1));
       place = place * type.shape[i] + positions(i, along, type.device, {});
@@ -232,10 +233,10 @@ void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients)
 }
 
 Tensor greatest(const Pooled& in, Loc loc) {
-  const Called called{{intern_text("greatest_of_windows")}, in.places};
+  const ReducedCall over{called("greatest_of_windows"), in.places};
   const auto body = [&](const Tensor& windows, const auto&...) { return amax(windows, list_of(in.places)); };
-  if (!in.inside.defined()) return composite_with(differentiate_greatest, called, loc, body, in.windows);
-  return composite_with(differentiate_greatest, called, loc, body, in.windows, in.inside);
+  if (!in.inside.defined()) return composite_with(differentiate_greatest, over, loc, body, in.windows);
+  return composite_with(differentiate_greatest, over, loc, body, in.windows, in.inside);
 }
 
 At lowest(const Tensor& x) {

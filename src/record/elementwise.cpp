@@ -128,7 +128,7 @@ void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Lo
     std::move(values.begin(), values.end(), results.begin());
     return;
   }
-  const Called called{{recorder().scope}};
+  const Attributes called = Called{{recorder().scope}};
   Signature signature(reinterpret_cast<std::uintptr_t>(&definition));
   signature.add(called);
   for (const Tensor& operand : promoted.operands) signature.add(type_of(operand));

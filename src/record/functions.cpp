@@ -18,7 +18,7 @@ template <class F>
 Tensor of_one(const char* name, const At& x, F compute) {
   Operation call(name, x.loc);
   const auto body = [&](const Tensor& value) { return in_wide(value, compute); };
-  return composite({{intern_text(name)}}, call.loc(), body, resolve(x, name));
+  return composite(called(name), call.loc(), body, resolve(x, name));
 }
 template <class F>
 Tensor of_two(const char* name, const At& a, const At& b, F compute) {
@@ -28,7 +28,7 @@ Tensor of_two(const char* name, const At& a, const At& b, F compute) {
   const auto body = [&](const Tensor& x, const Tensor& y) {
     return in_wide(x, [&](const Tensor& wide) { return compute(wide, cast(y, type_of(wide).dtype)); });
   };
-  return composite({{intern_text(name)}}, call.loc(), body, values[0], values[1]);
+  return composite(called(name), call.loc(), body, values[0], values[1]);
 }
 
 // log(exp(a) + exp(b)) as the greater and what the lesser adds to it. Equal infinities differ by nothing.

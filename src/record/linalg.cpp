@@ -128,7 +128,7 @@ Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc
   const auto record = [](const Tensor&, const Tensor& lu, const Tensor& rows, const Tensor& b) {
     return solve_by_lu(lu, rows, b, false);
   };
-  return composite_with(solve_derivative, {{intern_text("solve")}}, loc, record, a, lu, rows, b);
+  return composite_with(solve_derivative, called("solve"), loc, record, a, lu, rows, b);
 }
 
 // 1 or -1: even or odd permutations.

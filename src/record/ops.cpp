@@ -260,7 +260,7 @@ Tensor gelu(At x, Gelu form) {
     const Tensor value = resolve(x, "gelu");
     if (is_floating(type_of(value).dtype) && computed_in(type_of(value).dtype) != type_of(value).dtype)
       return composite(
-          {{intern_text("gelu")}, {}, false, form == Gelu::exact ? 0.0 : 1.0}, call.loc(),
+          ChoiceCall{called("gelu"), form == Gelu::tanh}, call.loc(),
           [&](const Tensor& value) { return in_wide(value, [&](const Tensor& wide) { return apply(wide); }); }, value);
   }
   LooseComposite call("gelu", x.loc);
@@ -271,7 +271,7 @@ Tensor silu(At x) {
   const auto record = [](const Tensor& value) {
     return in_wide(value, [](const Tensor& wide) { return wide * sigmoid(wide); });
   };
-  return composite({{intern_text("silu")}}, call.loc(), record, resolve(x, "silu"));
+  return composite(called("silu"), call.loc(), record, resolve(x, "silu"));
 }
 // PyTorch's derivatives: x has the gradient from bound to bound, both included; `low` where it replaces x and does
 // not lie above `high`; `high` where it replaces x or lies below `low`. What has none of them is a constant, NaN among
@@ -294,9 +294,9 @@ Tensor clamp(At x, At low, At high) {
 
 namespace {
 // Of a composite over one axis.
-int axis_of(const Called& called) {
+int axis_of(const Attributes& called) {
   int axis = 0;
-  while (!called.axes[axis]) ++axis;
+  while (!called.as<ReducedCall>().axes[axis]) ++axis;
   return axis;
 }
 // A composite over one axis.
@@ -306,12 +306,12 @@ Tensor along(const char* name, const At& x, int axis, F record, bool keepdim = f
   Operation call(name, x.loc);
   Tensor value = resolve(x, name);
   const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), call.loc());
-  Called called{{intern_text(name)}, {}, keepdim};
-  called.axes.insert(normal);
+  ReducedCall over{called(name), {}, keepdim};
+  over.axes.insert(normal);
   const auto body = [&](const Tensor& value) {
     return in_wide(value, [&](const Tensor& wide) { return record(wide, normal); });
   };
-  return composite_with(derivative, called, call.loc(), body, std::move(value));
+  return composite_with(derivative, over, call.loc(), body, std::move(value));
 }
 
 // Both read the result, which the forward pass has, and not the operand.

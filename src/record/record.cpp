@@ -438,7 +438,7 @@ static Tensor pointwise_in_f32(Op op, std::span<Tensor> operands, DType narrow, 
     const std::vector<At> list(wide.begin(), wide.end());
     results[0] = cast(pointwise(op, list), narrow);
   };
-  composite({{intern_text(info(op).name)}}, operands, std::span(&result, 1), loc, body);
+  composite(called(info(op).name), operands, std::span(&result, 1), loc, body);
   return result;
 }
 

@@ -112,12 +112,12 @@ Tensor in_f32(Tensor value, const char* operation, Loc loc, Compute compute) {
 
 // A composite over some axes of a floating value.
 template <class Compute>
-Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, double number, Compute compute) {
+Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, double correction, Compute compute) {
   Operation call(name, x.loc);
   Tensor value = resolve(x, name);
   const AxisSet over = axes_over(name, axes, type_of(value).shape.rank(), call.loc());
   return composite(
-      {{intern_text(name)}, over, keepdim, number}, call.loc(),
+      ReducedCall{called(name), over, keepdim, correction}, call.loc(),
       [&](const Tensor& value) { return in_f32(value, name, call.loc(), compute); }, std::move(value));
 }
 

@@ -91,8 +91,8 @@ Tensor extreme_with(const Tensor& x, const Tensor& updates, const Tensor& index,
     if (!least) return maximum(x, meeting(Op::scatter_amax, index, updates, table, {}));
     return minimum(x, turned(meeting(Op::scatter_amax, index, turned(updates), table, {})));
   };
-  const Called called{.name = {intern_text("scatter_reduce")}, .number = least ? 1.0 : 0.0};
-  return composite_with(differentiate_extreme, called, loc, record, x, updates, index);
+  return composite_with(differentiate_extreme, ChoiceCall{called("scatter_reduce"), least}, loc, record, x, updates,
+                        index);
 }
 
 }  // namespace

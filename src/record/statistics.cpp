@@ -89,7 +89,7 @@ Tensor searchsorted(At sorted, At values, bool right) {
     fail("searchsorted", call.loc(), "the rows are ", to_string(type_of(rows)), ", the values ",
          to_string(type_of(wanted)), ": one sorted vector, or the same sizes before the last axis");
   return composite(
-      {.name = {intern_text("searchsorted")}, .number = right ? 1.0 : 0.0}, call.loc(),
+      ChoiceCall{called("searchsorted"), right}, call.loc(),
       [&](const Tensor& rows, const Tensor& wanted) { return count_before(rows, wanted, right, call.loc()); }, rows,
       wanted);
 }

@@ -56,7 +56,7 @@ Everything example() {
 
 std::vector<std::uint64_t> words(const Attributes& attributes) {
   std::vector<std::uint64_t> result;
-  attributes.append_words(result);
+  attributes.each_word([&](std::uint64_t word) { result.push_back(word); });
   return result;
 }
 

@@ -1,6 +1,7 @@
 // The text of a graph, read back: to_text(parse_graph(text)) is the text again.
 #include "ir/parse.hpp"
 
+#include "ir/composites.hpp"
 #include "tests/ir/support.hpp"
 #include "weft/weft.hpp"
 
@@ -87,6 +88,26 @@ TEST_CASE("text: every primitive of the table reads back, with its attributes") 
     CHECK(parsed.nodes.back().node()->attributes() == attributes);
     CHECK(parsed.nodes.back().node()->op == op);
   }
+}
+
+TEST_CASE("text: every composite of the table reads back, and its derivative, with its attributes") {
+  const Type type{DType::f32, false, {}, Shape::of(2, 3)};
+  const Builder build({"model.cpp", 41}, 0, 0);
+  for (const CompositeRow& row : composite_rows)
+    for (const char* derivative : {"", "_backward", "_backward_backward"}) {
+      const std::string name = std::string(row.name) + derivative;
+      CAPTURE(name);
+      Attributes attributes(*row.attributes);
+      fill(attributes);
+      attributes = with_called_name(attributes, name);
+      CHECK(interned_text(called_name(attributes).id) == name);
+      Graph graph;
+      graph.inputs.push_back(build.input(0, type));
+      graph.nodes = {graph.inputs[0], make_node(Op::call, graph.inputs, attributes, type, {"other.cpp", 7})};
+      graph.outputs.push_back(graph.nodes.back());
+      number_nodes(graph);
+      CHECK(read_back(graph).nodes.back().node()->attributes() == attributes);
+    }
 }
 
 TEST_CASE("text: bodies, several results, effects, and what stands beside the text") {

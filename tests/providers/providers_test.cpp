@@ -226,7 +226,7 @@ TEST_CASE("a composite that somebody takes is one step, and says its axis withou
   REQUIRE(schedule.steps.size() == 2);
   CHECK(schedule.steps[1].name == "softmax");
   CHECK(idlers.seen == std::vector<std::vector<int>>{{1, 2}});
-  const auto& called = graph.nodes.back().node()->attributes<Called>();
+  const auto& called = graph.nodes.back().node()->attributes<ReducedCall>();
   CHECK(called.axes[1]);
   CHECK_FALSE(called.axes[0]);
 }
@@ -266,11 +266,9 @@ struct RowProviders final : Providers {
   std::size_t most_sets(const loop::Kernel&, Device) const override { return 1; }
 };
 std::vector<Tensor> row_numbers(const Tensor& x) {
-  Called called;
-  called.name.id = intern_text("row_numbers");
   Tensor operands[] = {x};
   std::vector<Tensor> results(2);
-  composite(called, operands, results, {}, [](std::span<const Tensor> inputs, std::span<Tensor> made) {
+  composite(called("row_numbers"), operands, results, {}, [](std::span<const Tensor> inputs, std::span<Tensor> made) {
     made[0] = sum(cast(inputs[0], DType::f64), 1);
     made[1] = amax(inputs[0], 1);
   });
