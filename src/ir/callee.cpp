@@ -44,12 +44,6 @@ std::vector<Tensor> copy_values(const Graph& graph, Copy copy) {
   return outputs;
 }
 
-std::vector<Tensor> all_results(const Tensor& value) {
-  std::vector<Tensor> results;
-  for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
-  return results;
-}
-
 }  // namespace
 
 std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
@@ -64,7 +58,7 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     value.node()->trace = place.trace;
     if (place.recomputation) value.node()->recomputation = place.recomputation;
     if (is_effect(node)) effects.push_back(value);
-    return all_results(value);
+    return results_of(value);
   };
   std::vector<Tensor> results = copy_values(body, copy);
   return results;
@@ -74,29 +68,14 @@ Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node
   bool any = false;
   for (const Tensor& value : graph.nodes) any |= inlines(*value.node());
   if (!any) return graph;
-  // Value by value, since a call may have several results. The effects of a call stand where the call did.
-  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
-  std::vector<Tensor> operands, outputs, effects;
-  auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = *graph.nodes[i].node();
-    operands.clear();
-    for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
-    if (inlines(node)) {
-      WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
-      mapped[i] = apply_body(*node.bodies()[0], operands, {node.loc, node.scope, node.trace, node.recomputation},
-                             inlines, effects);
-      continue;
-    }
-    const Tensor value = node.operand_count == 0 ? graph.nodes[i] : Builder::copy(node, operands);
-    for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
-    if (is_effect(node)) effects.push_back(value);
-  }
-  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
-  Graph result = make_graph(graph.inputs, std::move(outputs), std::move(effects));
-  result.symbols = graph.symbols;
-  result.conditions = graph.conditions;
-  return result;
+  return rewrite(graph, [&](const Node& node, std::span<const Tensor> operands) {
+    Rewritten body;
+    if (!inlines(node)) return body;
+    WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
+    const Place place{node.loc, node.scope, node.trace, node.recomputation};
+    body.results = apply_body(*node.bodies()[0], operands, place, inlines, body.effects);
+    return body;
+  });
 }
 
 Graph copy_graph(const Graph& graph) {
@@ -105,7 +84,7 @@ Graph copy_graph(const Graph& graph) {
     const Tensor value = Builder::copy(node, operands);
     if (node.op == Op::input) inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)] = value;
     if (is_effect(node)) effects.push_back(value);
-    return all_results(value);
+    return results_of(value);
   });
   Graph copy = make_graph(std::move(inputs), std::move(outputs), std::move(effects));
   copy.symbols = graph.symbols;

@@ -47,12 +47,16 @@ void number_nodes(const Graph& graph) {
 }
 
 Graph rewrite(const Graph& graph, const Replace& replace) {
-  std::vector<Tensor> mapped(graph.nodes.size());
-  auto map = [&](const Tensor& value) -> Tensor {
-    const Tensor& target = mapped[value.node()->index];
-    return value.output() == 0 ? target : Tensor(target.node(), value.output());
+  std::vector<Tensor> mapped, operands, effects;  // `mapped`: the results of all nodes in turn
+  std::vector<std::size_t> place(graph.nodes.size());
+  mapped.reserve(graph.nodes.size());
+  const auto map = [&](const Tensor& value) -> const Tensor& {
+    return mapped[place[value.node()->index] + value.output()];
   };
-  std::vector<Tensor> operands;
+  std::unordered_set<const Node*> listed;
+  const auto add_effect = [&](const Tensor& effect) {
+    if (listed.insert(effect.node()).second) effects.push_back(effect);
+  };
   bool effects_move = false;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
@@ -62,21 +66,29 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
       operands.push_back(map(operand));
       changed |= !operands.back().same(operand);
     }
-    Tensor replaced = replace(node, operands);
-    if (is_effect(node)) {
-      // Behind a new node all later effects are new too: an old one would stand before it.
-      changed |= effects_move;
-      effects_move |= changed || replaced.defined();
+    Rewritten replaced = replace(node, operands);
+    const bool stays = !replaced.result.defined() && replaced.results.empty(), effect = is_effect(node);
+    // Behind a new node all later effects are new too: an old one would stand before it.
+    if (effect) changed |= effects_move, effects_move |= changed || !stays;
+    place[i] = mapped.size();
+    if (!replaced.results.empty()) {
+      WEFT_CHECK(replaced.results.size() == node.output_count, "a replacement has as many results as its node");
+      std::ranges::move(replaced.results, std::back_inserter(mapped));
+    } else {
+      if (stays) replaced.result = changed ? Builder::copy(node, operands) : graph.nodes[i];
+      mapped.push_back(replaced.result);
+      for (unsigned output = 1; output < node.output_count; ++output)
+        mapped.emplace_back(replaced.result.node(), output);
     }
-    if (!replaced.defined()) replaced = changed ? Builder::copy(node, operands) : graph.nodes[i];
-    mapped[i] = std::move(replaced);
+    if (!effect) continue;
+    for (const Tensor& each : replaced.effects) add_effect(each);
+    const Tensor& first = mapped[place[i]];
+    if (replaced.effects.empty() && first.defined() && is_effect(*first.node())) add_effect(first);
   }
-  auto map_all = [&](const std::vector<Tensor>& values) {
-    std::vector<Tensor> result;
-    for (const Tensor& value : values) result.push_back(map(value));
-    return result;
-  };
-  Graph result = make_graph(map_all(graph.inputs), map_all(graph.outputs), map_all(graph.effects));
+  std::vector<Tensor> inputs, outputs;
+  for (const Tensor& input : graph.inputs) inputs.push_back(map(input));
+  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
+  Graph result = make_graph(std::move(inputs), std::move(outputs), std::move(effects));
   result.symbols = graph.symbols;
   result.conditions = graph.conditions;
   return result;

@@ -33,10 +33,18 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
 // again.
 void number_nodes(const Graph& graph);
 
-// Rebuilds a graph node by node. `replace` sees each node with its operands already mapped and returns what stands for
-// it: a Tensor for output 0 of a one-output node, or an undefined Tensor to keep the node (copied when operands
-// changed).
-using Replace = std::function<Tensor(const Node& node, std::span<const Tensor> operands)>;
+// What stands for a node in a rewritten graph: nothing (the node stays, copied where operands changed), one value,
+// whose node has the further results too, or one for each result, undefined where nobody reads it. `effects`: where the
+// node is an effect, those that stand for it; none: its first result, where that is one.
+struct Rewritten {
+  Rewritten() = default;
+  Rewritten(Tensor result) : result(std::move(result)) {}
+  Rewritten(std::vector<Tensor> results) : results(std::move(results)) {}
+  Tensor result;
+  std::vector<Tensor> results, effects;
+};
+// Rebuilds a graph node by node. `replace` sees each node with its operands already mapped.
+using Replace = std::function<Rewritten(const Node& node, std::span<const Tensor> operands)>;
 Graph rewrite(const Graph& graph, const Replace& replace);
 
 // While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was

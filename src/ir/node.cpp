@@ -89,6 +89,12 @@ void release(Storage* storage) noexcept { weft::release(storage); }
 
 }  // namespace detail
 
+std::vector<Tensor> results_of(const Tensor& value) {
+  std::vector<Tensor> results;
+  for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
+  return results;
+}
+
 Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& type, Loc loc) {
   Node* node = new (take_memory()) Node;
   Tensor result(node);

@@ -107,6 +107,9 @@ inline const Type& type_of(const Tensor& value) {
   return value.output() == 0 ? value.node()->type : value.node()->more->types[value.output() - 1];
 }
 
+// All results of a value's node.
+std::vector<Tensor> results_of(const Tensor& value);
+
 // Allocates a node from the thread's pool and links its operands. No checks: ir/builder.hpp makes nodes of
 // graphs.
 Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& type, Loc loc);

@@ -52,15 +52,17 @@ Key key_of(const Node& node, std::span<const Tensor> operands) {
 
 Graph common_subexpressions(const Graph& graph, const PassContext& context) {
   std::unordered_map<Key, Tensor, KeyHash> first;
-  return rewrite(in_bodies(graph, common_subexpressions, context),
-                 [&](const Node& node, std::span<const Tensor> operands) {
-                   if (!is_mergeable(node) || node.output_count != 1) return Tensor();
-                   Tensor& seen = first[key_of(node, operands)];
-                   if (seen.defined()) return seen;
-                   bool same_operands = true;
-                   for (std::size_t i = 0; i < operands.size(); ++i) same_operands &= operands[i].same(node.input(i));
-                   return seen = same_operands ? Tensor(const_cast<Node*>(&node)) : Builder::copy(node, operands);
-                 });
+  const auto merge = [&](const Node& node, std::span<const Tensor> operands) -> Rewritten {
+    if (!is_mergeable(node)) return {};
+    Tensor& seen = first[key_of(node, operands)];
+    if (!seen.defined()) {
+      bool same_operands = true;
+      for (std::size_t i = 0; i < operands.size(); ++i) same_operands &= operands[i].same(node.input(i));
+      seen = same_operands ? Tensor(const_cast<Node*>(&node)) : Builder::copy(node, operands);
+    }
+    return seen;
+  };
+  return rewrite(in_bodies(graph, common_subexpressions, context), merge);
 }
 
 }  // namespace weft

@@ -17,34 +17,6 @@ bool any_loop(const Graph& graph) {
   });
 }
 
-// The graph with other values in the place of some results, which `replace` gives by node; none: a copy.
-template <class ReplaceNode>
-Graph with_results_replaced(const Graph& graph, ReplaceNode replace) {
-  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
-  const auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
-  std::vector<Tensor> operands, outputs, effects;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = *graph.nodes[i].node();
-    operands.clear();
-    for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
-    mapped[i] = replace(node, operands);
-    if (mapped[i].empty()) {
-      const Tensor value = node.operand_count == 0 ? graph.nodes[i] : Builder::copy(node, operands);
-      for (unsigned output = 0; output < node.output_count; ++output) mapped[i].emplace_back(value.node(), output);
-    }
-    if (!is_effect(node)) continue;
-    const auto made = std::ranges::find_if(
-        mapped[i], [](const Tensor& value) { return value.defined() && is_effect(*value.node()); });
-    const auto listed = [&](const Tensor& effect) { return effect.node() == made->node(); };
-    if (made != mapped[i].end() && std::ranges::none_of(effects, listed)) effects.push_back(*made);
-  }
-  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
-  Graph result = make_graph(graph.inputs, std::move(outputs), std::move(effects));
-  result.symbols = graph.symbols;
-  result.conditions = graph.conditions;
-  return result;
-}
-
 bool same_call(const Node& a, const Node& b) {
   return a.attributes() == b.attributes() &&
          std::ranges::equal(a.inputs(), b.inputs(), [](const Tensor& x, const Tensor& y) { return x.same(y); });
@@ -58,31 +30,29 @@ Graph merge_loops(const Graph& graph, const PassContext& context) {
   for (const Tensor& value : graph.nodes)
     if (const Node& node = *value.node(); node.more && node.more->extends)
       longer.try_emplace(node.more->extends.get(), &node);
-  std::unordered_map<const Node*, std::vector<Tensor>> made;
-  return with_results_replaced(graph, [&](const Node& node, std::span<const Tensor> operands) {
-    std::vector<Tensor> results;
+  std::unordered_map<const Node*, Tensor> made;
+  return rewrite(graph, [&](const Node& node, std::span<const Tensor> operands) -> Rewritten {
     const bool inside = std::ranges::any_of(node.bodies(), [](const auto& body) { return any_loop(*body); });
-    if (!is_loop(node.op) && !inside) return results;
+    if (!is_loop(node.op) && !inside) return {};
     const Node* last = &node;
     for (auto next = longer.find(node.bodies()[0].get());
          next != longer.end() && same_call(*next->second, node) && next->second != last;
          next = longer.find(last->bodies()[0].get()))
       last = next->second;
-    if (const auto found = made.find(last); found != made.end()) {
-      results = found->second;
+    const auto first_results = [&](const Tensor& value) {
+      std::vector<Tensor> results = results_of(value);
       results.resize(node.output_count);
       return results;
-    }
+    };
+    if (const auto found = made.find(last); found != made.end()) return first_results(found->second);
     const Tensor value = Builder::copy(*last, operands);
     value.node()->loc = node.loc;
     value.node()->more->extends = {};
     if (inside) value.node()->more->callee = {};
     for (auto& body : value.node()->more->bodies)
       if (any_loop(*body)) body = std::make_shared<const Graph>(merge_loops(*body, context));
-    for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
-    made.emplace(last, results);
-    results.resize(node.output_count);
-    return results;
+    made.emplace(last, value);
+    return first_results(value);
   });
 }
 
@@ -177,15 +147,15 @@ Graph prune_loops(const Graph& given, const PassContext& context) {
   for (const Tensor& output : graph.outputs) note(output);
   for (const Tensor& value : graph.nodes)
     for (const Tensor& operand : value.node()->inputs()) note(operand);
-  return with_results_replaced(graph, [&](const Node& node, std::span<const Tensor> operands) {
-    std::vector<Tensor> results;
-    if (node.op != Op::scan && node.op != Op::cond) return results;
+  return rewrite(graph, [&](const Node& node, std::span<const Tensor> operands) {
+    Rewritten made;  // a result that nobody reads is undefined
+    if (node.op != Op::scan && node.op != Op::cond) return made;
     std::vector<bool>& used = read[&node];
     used.resize(node.output_count);
     const Pruning kept = prune(node, used);
     const std::size_t before = node.op == Op::cond ? 1 : 0;
     const bool same_results = std::ranges::all_of(kept.results, [](bool each) { return each; });
-    if (same_results && kept.operands.size() == node.operand_count) return results;
+    if (same_results && kept.operands.size() == node.operand_count) return made;
     std::vector<Tensor> kept_operands;
     std::vector<std::size_t> inputs;
     for (const std::size_t i : kept.operands) {
@@ -195,7 +165,7 @@ Graph prune_loops(const Graph& given, const PassContext& context) {
     std::vector<Type> types;
     for (unsigned i = 0; i < node.output_count; ++i)
       if (kept.results[i]) types.push_back(i == 0 ? node.type : node.more_types()[i - 1]);
-    if (types.empty()) return results;
+    if (types.empty()) return made;
     Attributes attributes = node.attributes();
     if (node.op == Op::scan) {
       Scan scan = node.attributes<Scan>();
@@ -210,9 +180,10 @@ Graph prune_loops(const Graph& given, const PassContext& context) {
     unsigned next = 0;
     for (unsigned i = 0; i < node.output_count; ++i) {
       const bool handed_on = i < kept.handed_on.size() && kept.handed_on[i];
-      results.push_back(kept.results[i] ? Tensor(value.node(), next++) : handed_on ? operands[i] : Tensor());
+      made.results.push_back(kept.results[i] ? Tensor(value.node(), next++) : handed_on ? operands[i] : Tensor());
     }
-    return results;
+    if (is_effect(*value.node())) made.effects.push_back(value);
+    return made;
   });
 }
 

@@ -52,12 +52,6 @@ std::shared_ptr<const Graph> LoopBody::take(std::vector<Tensor> inputs, std::vec
   return std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), std::move(trace_.effects)));
 }
 
-std::vector<Tensor> results_of(const Tensor& value) {
-  std::vector<Tensor> results;
-  for (unsigned i = 0; i < value.node()->output_count; ++i) results.emplace_back(value.node(), i);
-  return results;
-}
-
 Type stacked(Type type, Dim length) {
   Shape shape = Shape::of(length);
   for (const Dim size : type.shape) shape.push_back(size);

@@ -42,8 +42,6 @@ class LoopBody {
   std::vector<Drawn> generators_;
 };
 
-// Results of a node.
-std::vector<Tensor> results_of(const Tensor& value);
 // [length, sizes...], which a loop stacks, and what it slices.
 Type stacked(Type type, Dim length);
 Type slice_of(Type type);

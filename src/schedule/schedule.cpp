@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <ranges>
 #include <sstream>
 #include <tuple>
 #include <unordered_set>
@@ -34,29 +35,14 @@ Graph with_fresh_outputs(Graph graph) {
 
 // Below, a value is a node. A node of several results, a call that somebody takes whole, gets one more for each of its
 // further results, a cast to its dtype, in which it is read.
-Graph with_further_results(Graph graph) {
-  const auto has_several = [](const Tensor& value) { return value.node()->output_count > 1; };
-  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), has_several)) return graph;
-  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
-  const auto map = [&](Tensor& value) { value = mapped[value.node()->index][value.output()]; };
-  for (const Tensor& value : graph.nodes) {
-    const Node& node = *value.node();
-    std::vector<Tensor> operands(node.inputs().begin(), node.inputs().end());
-    for (Tensor& operand : operands) map(operand);
-    const Tensor copy = operands.empty() ? value : Builder::copy(node, operands);
-    std::vector<Tensor>& results = mapped[node.index];
-    results.push_back(copy);
-    for (unsigned output = 1; output < node.output_count; ++output) {
-      const Tensor result(copy.node(), output);
-      results.push_back(Builder(node).make(Op::cast, {result}, {}, type_of(result)));
-    }
-  }
-  for (Tensor& output : graph.outputs) map(output);
-  for (Tensor& effect : graph.effects) map(effect);
-  Graph result = make_graph(std::move(graph.inputs), std::move(graph.outputs), std::move(graph.effects));
-  result.symbols = std::move(graph.symbols);
-  result.conditions = std::move(graph.conditions);
-  return result;
+Graph with_further_results(const Graph& graph) {
+  return rewrite(graph, [](const Node& node, std::span<const Tensor> operands) -> Rewritten {
+    if (node.output_count == 1) return {};
+    std::vector<Tensor> results = results_of(Builder::copy(node, operands));
+    for (Tensor& result : results | std::views::drop(1))
+      result = Builder(node).make(Op::cast, {result}, {}, type_of(result));
+    return results;
+  });
 }
 
 class Scheduler {

@@ -15,6 +15,7 @@
 #include "passes/orient.hpp"
 #include "passes/regions.hpp"
 #include "tests/ir/support.hpp"
+#include "weft/linalg.hpp"
 
 using namespace weft;
 using namespace graph_test;
@@ -200,6 +201,11 @@ TEST_CASE("equal computations are one; draws, effects and places are not merged"
     Tensor seed = record(Op::constant, {}, Constant::integer(1), Type{DType::i64}, {});
     return record(Op::random_bits, {seed, seed}, {}, Type{DType::i64, false, {}, Shape::of(4)}, {});
   };
+  const Graph spectra = common_subexpressions(
+      r.graph({linalg::eigh(matmul(x, transpose(y))).eigenvectors, linalg::eigh(matmul(x, transpose(y))).eigenvectors,
+               linalg::eigvalsh(matmul(x, transpose(y)))}));
+  CHECK(spectra.outputs[0].same(spectra.outputs[1]));  // of several results too
+  CHECK_FALSE(spectra.outputs[0].node() == spectra.outputs[2].node());
   Graph draws = common_subexpressions(r.graph({bits(), bits()}));
   CHECK_FALSE(draws.outputs[0].same(draws.outputs[1]));
   Graph places =

@@ -125,11 +125,11 @@ const std::vector<Table>& tables() {
        {to_x("all_reduce_start(x) -> x", inputs,
              "%2 f32[2,3] = all_reduce_start(%0; group \"data\")\n"
              "%3 f32[2,3] = all_reduce_wait(%2; group \"data\")\nreturn %3  effects %2\n",
-             "return %0  effects %0\n"),
+             "return %0\n"),
         to_x("all_reduce_wait(x) -> x", inputs,
              "%2 f32[2,3] = all_reduce_start(%0; group \"data\")\n"
              "%3 f32[2,3] = all_reduce_wait(%2; group \"data\")\nreturn %3  effects %2\n",
-             "return %0  effects %0\n")}},
+             "return %0\n")}},
   };
   return all;
 }
