@@ -118,7 +118,7 @@ auto fori(Dim lower, Dim upper, F&& f, State&& init, Loc loc = Loc::current()) {
                 "weft: fori(lower, upper, f, init) calls f(i, state) with an Index and a value of the type of init; f "
                 "returns the next state");
   const auto body = [&f](S state, const Tensor& i) -> S { return f(Index(i), std::move(state)); };
-  const Tensor range = arange(lower, lower < upper ? upper : lower, 1, DType::i64, loc);
+  const Tensor range = arange(lower, lower < upper ? upper : lower, 1, {DType::i64}, loc);
   return detail::scan<decltype(body), S, Tensor>("fori", body, std::forward<State>(init), range, {}, loc);
 }
 

@@ -18,6 +18,7 @@ namespace weft {
 struct Node;
 struct Storage;
 struct At;
+struct Options;
 class Tensor;
 template <class T>
 class View;
@@ -48,7 +49,7 @@ void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, L
 // refused there.
 enum class HostData : std::uint8_t { from_span, from_list, constant };
 Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, HostData function, Loc loc);
-Tensor arange_floating(double start, double stop, double step, DType dtype, Loc loc);
+Tensor arange_floating(double start, double stop, double step, const Options& options, Loc loc);
 
 // Elements that lie one behind the other: a std::vector, std::array, std::span, array, View.
 template <class R>
@@ -348,22 +349,25 @@ Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
 Tensor full_like(const Tensor& like, At value);
-// 0, 1, ... count-1 as i64 unless asked otherwise.
-Tensor arange(Dim count, DType dtype = DType::i64, Loc loc = Loc::current());
+struct RangeOptions {
+  DType dtype = DType::i64;
+  Device device = {};
+};
+// 0, 1, ... count-1.
+Tensor arange(Dim count, RangeOptions options = {}, Loc loc = Loc::current());
 // start, start + step, ... before stop. Throws when the step is 0.
-Tensor arange(Dim start, Dim stop, Dim step = 1, DType dtype = DType::i64, Loc loc = Loc::current());
-Tensor arange(double start, double stop, std::floating_point auto step, DType dtype = DType::f32,
+Tensor arange(Dim start, Dim stop, Dim step = 1, RangeOptions options = {}, Loc loc = Loc::current());
+Tensor arange(double start, double stop, std::floating_point auto step, Options options = {},
               Loc loc = Loc::current()) {
-  return detail::arange_floating(start, stop, step, dtype, loc);
+  return detail::arange_floating(start, stop, step, options, loc);
 }
 // `count` numbers at equal distances, from start to stop: both are among them.
-Tensor linspace(double start, double stop, Dim count, DType dtype = DType::f32, Loc loc = Loc::current());
+Tensor linspace(double start, double stop, Dim count, Options options = {}, Loc loc = Loc::current());
 // base to the powers of linspace(start, stop, count).
-Tensor logspace(double start, double stop, Dim count, double base = 10, DType dtype = DType::f32,
-                Loc loc = Loc::current());
+Tensor logspace(double start, double stop, Dim count, double base = 10, Options options = {}, Loc loc = Loc::current());
 // Ones on the diagonal, zeros beside it.
-Tensor eye(Dim size, DType dtype = DType::f32, Loc loc = Loc::current());
-Tensor eye(Dim rows, Dim columns, DType dtype = DType::f32, Loc loc = Loc::current());
+Tensor eye(Dim size, Options options = {}, Loc loc = Loc::current());
+Tensor eye(Dim rows, Dim columns, Options options = {}, Loc loc = Loc::current());
 // Copies `from` (a vector, an array, a span; row-major) into a new tensor. Throws when the number of elements does not
 // match the sizes.
 template <class T>

@@ -1,6 +1,6 @@
 // The loops of a kernel: a tree of statements. In: a kernel, which says what is computed at a point of its axes, and
 // its analysis. Out: which loops stand around what, in which order, for the host or for a device. A generator prints
-// the tree; it decides nothing but spelling.
+// the tree. For a device it also chooses how threads share the points of a tile, and how many blocks there are.
 //
 // The trees of the two targets differ in the roles of their loops and in how a reduction is held; what a walk computes,
 // reads back or keeps comes from the one analysis.

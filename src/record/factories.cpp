@@ -49,21 +49,22 @@ Tensor ones_like(const Tensor& like, Loc loc) { return filled_like(like, At(1, l
 Tensor positions(int axis, const Shape& shape, Device device, Loc loc) {
   return record(Op::iota, {}, Along{static_cast<std::uint8_t>(axis)}, Type{DType::i64, false, device, shape}, loc);
 }
-Tensor arange(Dim count, DType dtype, Loc loc) {
+Tensor arange(Dim count, RangeOptions options, Loc loc) {
   Operation call("arange", loc);
   if (count < Dim(0)) fail("arange", call.loc(), "the count is negative: ", dims::to_string(count));
-  return record(Op::iota, {}, Along{0}, Type{dtype, false, {}, Shape::of(count)}, call.loc());
+  const Type type{options.dtype, false, options.device, Shape::of(count)};
+  return record(Op::iota, {}, Along{0}, type, call.loc());
 }
 
 namespace {
 // start + i * step in f64 or i64, rounded once.
-Tensor arithmetic_sequence(Dim count, At start, At step, DType dtype, Loc loc) {
-  const bool floating = step.kind == DTypeKind::floating;
-  return cast(arange(count, floating ? DType::f64 : DType::i64, loc) * step + start, dtype);
+Tensor arithmetic_sequence(Dim count, At start, At step, const Options& options, Loc loc) {
+  const DType wide = step.kind == DTypeKind::floating ? DType::f64 : DType::i64;
+  return cast(arange(count, {wide, options.device}, loc) * step + start, options.dtype);
 }
 }  // namespace
 
-Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
+Tensor arange(Dim start, Dim stop, Dim step, RangeOptions options, Loc loc) {
   Operation call("arange", loc);
   check_extent("arange", "the start", start, call.loc());
   check_extent("arange", "the stop", stop, call.loc());
@@ -72,36 +73,38 @@ Tensor arange(Dim start, Dim stop, Dim step, DType dtype, Loc loc) {
   const bool up = step > Dim(0);
   const Dim span = up ? stop - start : start - stop, width = up ? step : -step;
   const Dim count = span <= Dim(0) ? Dim(0) : (span + width - Dim(1)) / width;
-  return arithmetic_sequence(count, At(start, loc), At(step, loc), dtype, loc);
+  return arithmetic_sequence(count, At(start, loc), At(step, loc), {options.dtype, options.device}, loc);
 }
-Tensor detail::arange_floating(double start, double stop, double step, DType dtype, Loc loc) {
+Tensor detail::arange_floating(double start, double stop, double step, const Options& options, Loc loc) {
   Operation call("arange", loc);
   const double count = std::ceil((stop - start) / step);
   if (!(std::abs(count) < static_cast<double>(count_limit)))
     fail("arange", call.loc(), "from ", start, " to ", stop, " by ", step, " has no count");
   return arithmetic_sequence(std::max(static_cast<std::int64_t>(count), std::int64_t{0}), At(start, loc), At(step, loc),
-                             dtype, loc);
+                             options, loc);
 }
 
 // Each half is counted from its own end, so that both ends are exact.
-Tensor linspace(double start, double stop, Dim count, DType dtype, Loc loc) {
+Tensor linspace(double start, double stop, Dim count, Options options, Loc loc) {
   Operation call("linspace", loc);
-  const Tensor place = arange(count, DType::f64, loc), rest = count - Dim(1) - place;
+  const Tensor place = arange(count, {DType::f64, options.device}, loc), rest = count - Dim(1) - place;
   const Tensor parts = maximum(At(count, loc) - 1, At(1, loc));
   const double distance = stop - start;
   const Tensor step = std::isfinite(distance) ? distance / parts : stop / parts - start / parts;
-  return cast(where(place <= rest, start + step * place, stop - step * rest), dtype);
+  return cast(where(place <= rest, start + step * place, stop - step * rest), options.dtype);
 }
 
-Tensor logspace(double start, double stop, Dim count, double base, DType dtype, Loc loc) {
+Tensor logspace(double start, double stop, Dim count, double base, Options options, Loc loc) {
   Operation call("logspace", loc);
-  return cast(pow(base, linspace(start, stop, count, DType::f64, call.loc())), dtype);
+  const Tensor powers = linspace(start, stop, count, {DType::f64, options.device}, call.loc());
+  return cast(pow(base, powers), options.dtype);
 }
 
-Tensor eye(Dim rows, Dim columns, DType dtype, Loc loc) {
+Tensor eye(Dim rows, Dim columns, Options options, Loc loc) {
   Operation call("eye", loc);
-  return cast(unsqueeze(arange(rows), 1) == arange(columns), dtype);
+  const RangeOptions place{DType::i64, options.device};
+  return cast(unsqueeze(arange(rows, place), 1) == arange(columns, place), options.dtype);
 }
-Tensor eye(Dim size, DType dtype, Loc loc) { return eye(size, size, dtype, loc); }
+Tensor eye(Dim size, Options options, Loc loc) { return eye(size, size, options, loc); }
 
 }  // namespace weft

@@ -207,7 +207,7 @@ Tensor detail::slice_at(At x, int axis, const Index& start, Dim length) {
     fail("slice", loc, "a part of ", dims::to_string(length), " along axis ", axis, " of ", to_string(type_of(value)));
   const Tensor first = position_of("slice", At(start, loc), value, loc);
   check_position("slice", first, size - length, value, length, loc);
-  Tensor rows = arange(length, DType::i64, loc);
+  Tensor rows = arange(length, {DType::i64}, loc);
   rows = first + rows;
   if (axis == 0) return record(Op::gather, {value, rows}, {}, {}, loc);
   const Tensor front = record(Op::gather, {transpose(value, 0, axis), rows}, {}, {}, loc);

@@ -168,9 +168,9 @@ Tensor coerce(const Tensor& operand, DType dtype, bool weak, const Shape& shape,
 
 // A size as a value: a weak i64 of no axes.
 Tensor dim_value(Dim dim, Loc loc);
-// Every element of `index` in [0, rows), or the user's error when the value is computed.
 // Positions along an axis, i64, on a device: element (i, j, ...) is its index there.
 Tensor positions(int axis, const Shape& shape, Device device, Loc loc);
+// Every element of `index` in [0, rows), or the user's error when the value is computed.
 void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, const Tensor& table = {});
 // A constant of any shape.
 Tensor constant_like(double value, const Type& type, Loc loc);

@@ -16,7 +16,7 @@ bool depends(const std::vector<Touched>& later, const std::vector<Touched>& earl
 
 }  // namespace
 
-std::vector<Ordered> order_steps(std::span<const std::vector<Touched>> steps) {
+std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
   std::vector<Ordered> ordered(steps.size());
   if (steps.size() > most_ordered) return ordered;
   std::vector<std::bitset<most_ordered>> before(steps.size());  // by step: all that it comes behind

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/storage.hpp"
+#include "base/work.hpp"
 
 namespace weft::runtime {
 
@@ -16,6 +16,6 @@ struct Touched {
 
 // More steps than most_ordered are one lane.
 inline constexpr std::size_t most_ordered = 512;
-std::vector<Ordered> order_steps(std::span<const std::vector<Touched>> steps);
+std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps);
 
 }  // namespace weft::runtime

@@ -210,7 +210,7 @@ class PreparedPlan {
     try {
       frame.recordings.add(
           frame.pointers, symbols,
-          memory().record(device_, order_steps(sequence_.touched(frame.pointers, frame.numbers)), Work(run_step)));
+          memory().record(device_, assign_lanes(sequence_.touched(frame.pointers, frame.numbers)), Work(run_step)));
     } catch (const Error& error) {
       frame.recordings.stop();
       logging::warn_once(std::string("a call is not replayed as one CUDA graph: ") + error.what());

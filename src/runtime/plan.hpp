@@ -1,6 +1,6 @@
 // The launch plan: what a specialization replays. In: pointers of arguments and results, the values of size symbols.
-// Out: results written. Plain data but for what prepare() makes. One executor serves all devices: it knows memory,
-// sizes and the order of steps, not what a step does (runtime/step.hpp).
+// Out: results written. Data, but for the payload of each step and what prepare() makes of it. One executor serves all
+// devices: it knows memory, sizes and the order of steps, not what a step does (runtime/step.hpp).
 #pragma once
 #include <memory>
 #include <span>

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/storage.hpp"
+#include "base/work.hpp"
 
 namespace weft::runtime {
 

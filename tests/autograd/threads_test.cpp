@@ -44,7 +44,7 @@ Tensor loss_of(const Shared& m, const Tensor& x) { return sum(m.second(tanh(m.fi
 TEST_CASE("four threads differentiate one model that is not const and that they only read") {
   for (int round = 0; round < 5; ++round) {
     Shared model;  // its first values are pending: threads meet there too
-    const Tensor x = sin(arange(6, DType::f32)) + 0;
+    const Tensor x = sin(arange(6, {DType::f32})) + 0;
     const Tensor rows = reshape(x, {2, 3});
     std::vector<Tensor> gradients(threads);
     const Tensor before = model.first.weight;
@@ -68,7 +68,7 @@ TEST_CASE("four threads differentiate one model that is not const and that they 
 
 TEST_CASE("threads evaluate, use and differentiate through values that are pending in all of them") {
   for (int round = 0; round < 40; ++round) {
-    Tensor shared = arange(100, DType::f32);
+    Tensor shared = arange(100, {DType::f32});
     for (int i = 0; i < 20; ++i) shared = shared * 1.5f - shared * 0.5f;
     const Tensor half = shared * 0.5f;
     CHECK(wrong_in_threads([&](int id) {
@@ -83,7 +83,7 @@ TEST_CASE("threads evaluate, use and differentiate through values that are pendi
 TEST_CASE("compiled functions of several threads evaluate pending arguments that they share") {
   const auto f = compile([](const Tensor& x) { return sum(x * 2); });
   for (int round = 0; round < 40; ++round) {
-    const Tensor shared = arange(100, DType::f32) + 1 - 1;
+    const Tensor shared = arange(100, {DType::f32}) + 1 - 1;
     CHECK(wrong_in_threads([&](int) { return f(shared).item() != 9900; }) == 0);
   }
 }

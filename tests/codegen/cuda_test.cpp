@@ -261,7 +261,7 @@ TEST_CASE("scans of rows and columns compile for sm_90, and run right on the hos
   const NvrtcCheck check;
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const std::int64_t length : {3, 33, 1000, 40000}) {
-      const Tensor x = cast(reshape(sin(arange(2 * length, DType::f32)), {2, length}), dtype);
+      const Tensor x = cast(reshape(sin(arange(2 * length, {DType::f32})), {2, length}), dtype);
       const std::vector<Tensor> rows = compile(scanned<1>)(x), expected = scanned<1>(x);
       const std::vector<Tensor> columns = compile(scanned<0>)(transpose(x));
       for (std::size_t i = 0; i + 1 < rows.size(); ++i) {

@@ -85,7 +85,7 @@ TEST_CASE("one object that arrives by move in two places is not written while it
   if (no_device()) return;
   auto f = compile([](auto a, auto b) { return a * 1.0f + flip(b, 0) * 10; });
   auto read = compile([](auto a, const auto& b) { return a * 1.0f + flip(b, 0) * 10; });
-  const Tensor ramp = arange(100000, DType::f32);
+  const Tensor ramp = arange(100000, {DType::f32});
   const std::vector<float> expected = values(ramp + flip(ramp, 0) * 10);
   for (int round = 0; round < 3; ++round) {
     Tensor t = to(ramp + 0, Device::cuda()).eval();

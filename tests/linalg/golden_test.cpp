@@ -48,7 +48,7 @@ void put(F, const Tensor& x, std::vector<Tensor>& results) {
   results.push_back(grad(
       [](const Tensor& v) {
         const Tensor y = F()(v);
-        return sum(flatten(y) * cos(arange(y.element_count(), DType::f64)));
+        return sum(flatten(y) * cos(arange(y.element_count(), {DType::f64})));
       },
       x));
 }

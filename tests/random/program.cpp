@@ -99,7 +99,7 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       return full(Sizes(shape), static_cast<double>(number(step, 1) % 7) / 2,
                   {step.dtype == DType::boolean ? DType::f32 : step.dtype, x.device()});
     case Op::iota:
-      return to(arange(number(step, 1) % 9 + 1, is_floating(step.dtype) ? step.dtype : DType::i64), x.device());
+      return to(arange(number(step, 1) % 9 + 1, {is_floating(step.dtype) ? step.dtype : DType::i64}), x.device());
     case Op::data: {
       float numbers[] = {0.5f, -1.25f, 3.0f};
       return to(constant(std::span<const float>(numbers, 3), {3}), x.device());

@@ -16,7 +16,7 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN(), inf = st
 Tensor some(const Sizes& sizes) {
   Dim count = 1;
   for (const Dim size : sizes.shape()) count = count * size;
-  return reshape(sin(arange(count, DType::f32) * 1.7f), sizes);
+  return reshape(sin(arange(count, {DType::f32}) * 1.7f), sizes);
 }
 double distance(const Tensor& a, const Tensor& b) {
   if (!a.shape().same(b.shape())) return std::numeric_limits<double>::infinity();
@@ -47,7 +47,7 @@ void check_rows(const Sizes& sizes) {
 
 template <int which>
 Tensor loss(const Tensor& x) {
-  const Tensor w = reshape(arange(10, DType::f32) + 1, {2, 5});
+  const Tensor w = reshape(arange(10, {DType::f32}) + 1, {2, 5});
   if (which == 0) return sum(cumsum(x, 1) * w);
   if (which == 1) return sum(cumprod(x, 1) * w);
   if (which == 2) return sum(cummax(x, 1).values * w);
@@ -168,7 +168,7 @@ TEST_CASE("derivatives are PyTorch's, with zeros in products and equal extremes"
   const auto logarithms = [](const Tensor& x) {
     return grad(
         [](const Tensor& x) {
-          return sum(logcumsumexp(x, 1) * reshape(arange(10, DType::f32) - 4, {2, 5}));
+          return sum(logcumsumexp(x, 1) * reshape(arange(10, {DType::f32}) - 4, {2, 5}));
         },
         x);
   };

@@ -193,7 +193,7 @@ TEST_CASE("isinf, signbit, heaviside, isclose, allclose") {
 }
 
 TEST_CASE("prelu takes one weight, or one a channel") {
-  const Tensor x = reshape(arange(12, DType::f32) - 6.0, {2, 3, 2});
+  const Tensor x = reshape(arange(12, {DType::f32}) - 6.0, {2, 3, 2});
   const Numbers all = numbers_of(prelu(x, from_list({0.5f, 0.f, 2.f})));
   CHECK(all == Numbers{-3, -2.5, 0, 0, -4, -2, 0, 1, 2, 3, 4, 5});
   CHECK(numbers_of(prelu(x, from_list({0.5f}))) == numbers_of(prelu(x, 0.5)));

@@ -12,7 +12,7 @@ namespace {
 Tensor counted(const Sizes& sizes, float first = 0) {
   Dim count = 1;
   for (const Dim size : sizes.shape()) count = count * size;
-  return reshape(arange(count, DType::f32) + first, sizes);
+  return reshape(arange(count, {DType::f32}) + first, sizes);
 }
 Tensor vector(std::initializer_list<std::int64_t> numbers) { return from_list(numbers); }
 template <class F>

@@ -11,7 +11,7 @@ namespace {
 Tensor counted(const Sizes& sizes, float first = 0) {
   Dim count = 1;
   for (const Dim size : sizes.shape()) count = count * size;
-  return reshape(arange(count, DType::f32) + first, sizes);
+  return reshape(arange(count, {DType::f32}) + first, sizes);
 }
 Tensor vector(std::vector<std::int64_t> numbers) {
   return constant(numbers, {static_cast<std::int64_t>(numbers.size())});
@@ -155,7 +155,7 @@ TEST_CASE("writes at symbolic sizes: one compilation serves all") {
 
 TEST_CASE("the last of many that meet stays, whatever the number of threads") {
   constexpr std::int64_t count = 100000, rows = 977;
-  const Tensor index = remainder(arange(count) * 7919, rows), values = arange(count, DType::f32);
+  const Tensor index = remainder(arange(count) * 7919, rows), values = arange(count, {DType::f32});
   std::vector<float> expected(rows, -1);
   for (std::int64_t i = 0; i < count; ++i) expected[static_cast<std::size_t>(i * 7919 % rows)] = static_cast<float>(i);
   const auto f = [](const Tensor& index, const Tensor& values) { return scatter(full({rows}, -1), 0, index, values); };

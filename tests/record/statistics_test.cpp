@@ -30,7 +30,7 @@ TEST_CASE("differences, integrals, counts and means without NaN") {
                        {nansum(cast(x, DType::i32)), "30"},
                        {nanmean(reshape(holes, {2, 2}), 1, true), "2 4"},
                        {logspace(0, 2, 3), "1 10 100"},
-                       {logspace(1, 3, 3, 2, DType::i32), "2 4 8"}};
+                       {logspace(1, 3, 3, 2, {DType::i32}), "2 4 8"}};
       },
       vector_of({1, 4, 2, 7, 4, 12}), vector_of({2, NAN, 4, NAN}));
 }
@@ -72,7 +72,7 @@ TEST_CASE("places in sorted rows") {
                           {.dynamic = true});
   for (const int size : {2, 3, 700, 1025}) {
     CAPTURE(size);
-    const Tensor sorted = arange(size, DType::f32), values = arange(2 * size, DType::f32) / 2 - 0.25;
+    const Tensor sorted = arange(size, {DType::f32}), values = arange(2 * size, {DType::f32}) / 2 - 0.25;
     CHECK(text_of(any_size(sorted, values)) == text_of(ceil(maximum(values, 0))));
   }
   CHECK(contains(message_of([] {

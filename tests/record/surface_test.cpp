@@ -239,8 +239,8 @@ TEST_CASE("sequences") {
   CHECK(numbers_of<std::int64_t>(arange(0, 6, 3)) == Integers{0, 3});
   CHECK(numbers_of<std::int64_t>(arange(5, 0, -2)) == Integers{5, 3, 1});
   CHECK(numbers_of<std::int64_t>(arange(5, 2)) == Integers{});
-  CHECK(arange(5, 2, 1, DType::i32).dtype() == DType::i32);
-  CHECK(numbers_of(arange(1, 3, 1, DType::f32)) == std::vector<float>{1, 2});
+  CHECK(arange(5, 2, 1, {DType::i32}).dtype() == DType::i32);
+  CHECK(numbers_of(arange(1, 3, 1, {DType::f32})) == std::vector<float>{1, 2});
   CHECK(numbers_of(arange(0, 1, 0.25)) == std::vector<float>{0, 0.25, 0.5, 0.75});
   CHECK(numbers_of(arange(1.0, 0.0, -0.5)) == std::vector<float>{1, 0.5});
   CHECK(numbers_of(arange(0.5f, 3.f, 1.f)) == std::vector<float>{0.5, 1.5, 2.5});
@@ -248,7 +248,7 @@ TEST_CASE("sequences") {
   CHECK_THROWS_WITH_AS(arange(0, 3, 0), doctest::Contains("[arange] the step is 0, at surface_test.cpp:"), Error);
   CHECK_THROWS_WITH_AS(arange(0, 3, 0.0), doctest::Contains("[arange] from 0 to 3 by 0 has no count"), Error);
   auto positions =
-      compile([](const Tensor& x) { return arange(1, x.size(0) + 1) * linspace(0, 1, x.size(0), DType::f64); },
+      compile([](const Tensor& x) { return arange(1, x.size(0) + 1) * linspace(0, 1, x.size(0), {DType::f64}); },
               {.dynamic = true});
   CHECK(numbers_of<double>(positions(ones({3}))) == std::vector<double>{0, 1, 3});
   CHECK(numbers_of<double>(positions(ones({5}))) == std::vector<double>{0, 0.5, 1.5, 3, 5});
@@ -257,13 +257,13 @@ TEST_CASE("sequences") {
   CHECK(numbers_of(linspace(0, 1, 5)) == std::vector<float>{0, 0.25, 0.5, 0.75, 1});
   CHECK(numbers_of(linspace(3, 7, 1)) == std::vector<float>{3});
   CHECK(numbers_of(linspace(3, 7, 0)).empty());
-  CHECK(numbers_of<double>(linspace(0.1, 0.3, 3, DType::f64)).back() == 0.3);
-  CHECK(numbers_of<double>(linspace(0.3, 0.3, 4, DType::f64)) == std::vector(4, 0.3));
+  CHECK(numbers_of<double>(linspace(0.1, 0.3, 3, {DType::f64})).back() == 0.3);
+  CHECK(numbers_of<double>(linspace(0.3, 0.3, 4, {DType::f64})) == std::vector(4, 0.3));
   CHECK_THROWS_WITH_AS(linspace(0, 1, -1), doctest::Contains("[linspace] the count is negative: -1"), Error);
 
   CHECK(numbers_of(eye(2)) == std::vector<float>{1, 0, 0, 1});
-  CHECK(numbers_of<int>(eye(2, 3, DType::i32)) == std::vector{1, 0, 0, 0, 1, 0});
-  CHECK(numbers_of<int>(full_like(eye(2, DType::i32), 7)) == std::vector(4, 7));
+  CHECK(numbers_of<int>(eye(2, 3, {DType::i32})) == std::vector{1, 0, 0, 0, 1, 0});
+  CHECK(numbers_of<int>(full_like(eye(2, {DType::i32}), 7)) == std::vector(4, 7));
   const std::int64_t large = (std::int64_t{1} << 60) + 1;  // not a double
   CHECK(numbers_of<std::int64_t>(full({2}, large, {DType::i64})) == std::vector(2, large));
   CHECK(numbers_of<std::int64_t>(full_like(arange(1), -large)) == std::vector{-large});
@@ -282,7 +282,7 @@ TEST_CASE("small surprises: bools, axes that run back, numbers that a sum of the
   CHECK_THROWS_WITH_AS(flags += 1, doctest::Contains("can't be kept in bool[2]"), Error);
   CHECK_THROWS_WITH_AS(one_hot(arange(2), -1), doctest::Contains("[one_hot] needs a class at least, it has -1"), Error);
   CHECK(printed(where(true, 1, 2.5)).find('\'') == std::string::npos);
-  CHECK(numbers_of<double>(linspace(-1e308, 1e308, 3, DType::f64)) == std::vector<double>{-1e308, 0, 1e308});
+  CHECK(numbers_of<double>(linspace(-1e308, 1e308, 3, {DType::f64})) == std::vector<double>{-1e308, 0, 1e308});
 
   const Options half{DType::f16}, brain{DType::bf16};
   CHECK(mean(ones({100000}, half)).item() == 1);

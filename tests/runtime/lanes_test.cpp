@@ -35,7 +35,7 @@ TEST_CASE("a chain is one lane, and what does not touch it has its own") {
                                                    {reads(0), writes(300)},
                                                    {reads(200), writes(400)},
                                                    {reads(300), reads(400), writes(500)}};
-  const std::vector<Ordered> ordered = order_steps(steps);
+  const std::vector<Ordered> ordered = assign_lanes(steps);
   CHECK(ordered[1].lane == ordered[0].lane);
   CHECK(ordered[2].lane != ordered[0].lane);
   CHECK(ordered[3].lane == ordered[0].lane);
@@ -47,7 +47,7 @@ TEST_CASE("a chain is one lane, and what does not touch it has its own") {
 TEST_CASE("a step that writes comes behind those that read and wrote the same bytes, by whatever pointer") {
   const std::vector<std::vector<Touched>> steps = {
       {writes(0, 64)}, {reads(32, 8), writes(1000)}, {writes(36, 4)}, {reads(64), writes(2000)}};
-  const std::vector<Ordered> ordered = order_steps(steps);
+  const std::vector<Ordered> ordered = assign_lanes(steps);
   CHECK(comes_behind(ordered, 1, 0));
   CHECK(comes_behind(ordered, 2, 1));
   CHECK_FALSE(comes_behind(ordered, 3, 0));
@@ -60,7 +60,7 @@ TEST_CASE("random steps: every dependence is kept, with more branches than lanes
     for (std::vector<Touched>& step : steps)
       for (std::size_t i = 0; i < 1 + random() % 4; ++i)
         step.push_back({random() % 60, 0, random() % 3 == 0}), step.back().end = step.back().begin + 1 + random() % 6;
-    const std::vector<Ordered> ordered = order_steps(steps);
+    const std::vector<Ordered> ordered = assign_lanes(steps);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       CHECK(ordered[i].lane < most_lanes);
       for (std::size_t j = 0; j < i; ++j)
@@ -73,7 +73,7 @@ TEST_CASE("random steps: every dependence is kept, with more branches than lanes
 
 TEST_CASE("more steps than can be ordered are one lane") {
   const std::vector<std::vector<Touched>> steps(most_ordered + 1);
-  for (const Ordered& step : order_steps(steps)) {
+  for (const Ordered& step : assign_lanes(steps)) {
     CHECK(step.lane == 0);
     CHECK(step.after.empty());
   }

@@ -167,7 +167,7 @@ namespace {
 struct Pair {
   Tensor a, b;
 };
-Tensor ramp() { return (arange(1000, DType::f32) + 0).eval(); }
+Tensor ramp() { return (arange(1000, {DType::f32}) + 0).eval(); }
 Numbers ramp_and_flipped() {  // of ramp() * 1 + flip(ramp(), 0) * 10
   Numbers expected;
   for (int i = 0; i < 1000; ++i) expected.push_back(static_cast<float>(i + (999 - i) * 10));

@@ -83,7 +83,7 @@ TEST_CASE("a product of views that are results too") {
     return std::vector{a, t, matmul(a, t), flipped, matmul(flipped, a), wide, matmul(wide, t), matmul(t, matmul(a, t))};
   };
   auto fixed = compile(f), any_size = compile(f, {.dynamic = true});
-  const Tensor x = reshape(arange(1, 13, 1, DType::f32), {4, 3}).eval();
+  const Tensor x = reshape(arange(1, 13, 1, {DType::f32}), {4, 3}).eval();
   std::vector<std::vector<Tensor>> kept;  // so that results are new memory
   for (const double scale : {1.0, 10.0, 1.0, 3.0}) {
     CAPTURE(scale);

@@ -106,7 +106,7 @@ void check_rows(F function, std::initializer_list<std::int64_t> all_rows) {
   auto f = compile(function, {.dynamic = true, .on_compile_error = OnFailure::raise});
   for (const std::int64_t rows : all_rows) {
     CAPTURE(rows);
-    const Tensor x = reshape(arange(rows * 3, DType::f32), {rows, 3});
+    const Tensor x = reshape(arange(rows * 3, {DType::f32}), {rows, 3});
     CHECK(text_of(f(x)) == text_of(function(x)));
   }
 }
@@ -174,7 +174,7 @@ TEST_CASE("symbolic sizes that are equal and written differently: +=") {
   };
   auto f = compile(joined, {.dynamic = true, .on_compile_error = OnFailure::raise});
   for (const std::int64_t rows : {4, 7}) {
-    const Tensor a = arange(rows, DType::f32), b = arange(5, DType::f32), x = arange(rows + 5, DType::f32);
+    const Tensor a = arange(rows, {DType::f32}), b = arange(5, {DType::f32}), x = arange(rows + 5, {DType::f32});
     CHECK(text_of(f(x, a, b)) == text_of(joined(x, a, b)));
   }
   CHECK(specialization_count(f) == 1);

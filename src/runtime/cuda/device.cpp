@@ -28,7 +28,6 @@ std::size_t size_class(std::size_t bytes) {
 struct FreeLists {
   std::mutex mutex;
   std::map<std::size_t, std::vector<void*>> blocks;
-  std::size_t in_use = 0, cached = 0;
 
   void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex);
@@ -36,19 +35,11 @@ struct FreeLists {
     if (found == blocks.end() || found->second.empty()) return nullptr;
     void* data = found->second.back();
     found->second.pop_back();
-    cached -= bytes;
-    in_use += bytes;
     return data;
   }
   void give(void* data, std::size_t bytes) {
     const std::lock_guard lock(mutex);
     blocks[bytes].push_back(data);
-    in_use -= bytes;
-    cached += bytes;
-  }
-  void count(std::size_t bytes) {
-    const std::lock_guard lock(mutex);
-    in_use += bytes;
   }
   // All cached blocks, to be given back to the driver.
   std::vector<void*> clear() {
@@ -58,7 +49,6 @@ struct FreeLists {
       all.insert(all.end(), list.begin(), list.end());
       list.clear();
     }
-    cached = 0;
     return all;
   }
 };
@@ -103,7 +93,6 @@ void* device_allocate(Slot& slot, std::size_t capacity) {
                           .c_str());
   }
   check(result, "cuMemAlloc");
-  slot.lists.count(capacity);
   return reinterpret_cast<void*>(pointer);
 }
 
@@ -341,12 +330,6 @@ void wait(Device device) { check(driver().cuStreamSynchronize(use(device).queue.
 void synchronize(Device device) {
   wait(device);
   throw_failed_check(use(device));
-}
-
-MemoryUse memory_use(Device device) {
-  FreeLists& lists = slots()[device.index].lists;
-  const std::lock_guard lock(lists.mutex);
-  return {lists.in_use, lists.cached};
 }
 
 }  // namespace weft::runtime::cuda

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/storage.hpp"
+#include "base/work.hpp"
 #include "runtime/cuda/libraries.hpp"
 
 namespace weft::runtime::cuda {
@@ -48,11 +49,5 @@ std::int32_t error_number(const std::string& message);
 void wait(Device device);
 // The same; throws the user's Error where a check has failed, once.
 void synchronize(Device device);
-
-struct MemoryUse {
-  std::size_t in_use = 0;  // bytes that somebody holds
-  std::size_t cached = 0;  // bytes that wait for the next request
-};
-MemoryUse memory_use(Device device);
 
 }  // namespace weft::runtime::cuda

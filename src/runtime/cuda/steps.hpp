@@ -4,7 +4,7 @@
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/product_numbers.hpp"
-#include "runtime/step.hpp"
+#include "runtime/update_slice.hpp"
 
 namespace weft::runtime::cuda {
 

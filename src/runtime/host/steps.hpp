@@ -2,7 +2,7 @@
 #pragma once
 #include "runtime/host/scatter.hpp"
 #include "runtime/product_numbers.hpp"
-#include "runtime/step.hpp"
+#include "runtime/update_slice.hpp"
 
 namespace weft::runtime {
 

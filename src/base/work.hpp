@@ -1,0 +1,36 @@
+// Work for a device's queue that is recorded once: its steps, and on which lane and after which others each runs.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+namespace weft {
+
+class Queue;
+
+// The steps of a piece of work, by reference: what puts step number i on a queue.
+class Work {
+ public:
+  template <class F>
+  explicit Work(const F& put)
+      : put_(&put), call_([](const void* f, std::size_t step, Queue* on) { (*static_cast<const F*>(f))(step, on); }) {}
+  void put(std::size_t step, Queue* on) const { call_(put_, step, on); }
+
+ private:
+  const void* put_;
+  void (*call_)(const void* put, std::size_t step, Queue* queue);
+};
+// A step behind those before it on its lane and behind these on others. Lanes run side by side.
+struct Ordered {
+  int lane = 0;
+  std::vector<std::size_t> after = {};
+};
+inline constexpr int most_lanes = 4;
+
+// Work on a device that was recorded once and is queued again as one piece.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void replay(Queue* queue) const = 0;
+};
+
+}  // namespace weft
