@@ -206,6 +206,7 @@ constexpr Stage stages[] = {
     {"simplify_algebra", simplify_algebra},
     {"decompose_convolution", decompose_convolution, needed},
     {"decompose_matmul", decompose_matmul, needed},
+    {"decompose_argsort", decompose_argsort, needed},
     {"widen_scatter_add", widen_scatter_add, needed},
     {"local_collectives", local_collectives, needed},
     {"dead_code", dead_code},

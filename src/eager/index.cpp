@@ -85,9 +85,11 @@ Value execute_scatter(Op op, const Type& type, const Value& index, const Value& 
 
 Value execute_argsort(const Order& order, const Type& type, const Value& operand) {
   const Value rows = make_contiguous(operand), result = make_value(type);
-  const std::int64_t size = result.sizes.size[result.sizes.rank - 1];
+  const int last = result.sizes.rank - 1;
+  const std::int64_t size = rows.sizes.size[last], count = result.sizes.size[last];
   if (result.sizes.count() == 0) return result;
-  runtime::argsort(rows.type.dtype, {result.sizes.count() / size, size}, order.descending, rows.data(),
+  const std::int64_t first = count == size ? 0 : order.first.constant();
+  runtime::argsort(rows.type.dtype, {result.sizes.count() / count, size, first, count}, order.descending, rows.data(),
                    result.as<std::int64_t>());
   return result;
 }

@@ -221,7 +221,9 @@ Literal interpret_gather(const Node& node, const Type& type, const Literal& tabl
 // Insertion, from the definition: an element goes before those that it must precede.
 Literal interpret_argsort(const Order& order, const Type& type, const Literal& operand) {
   Literal result = make_literal(type);
-  const std::int64_t size = sizes_of(type).size[type.shape.rank() - 1], count = sizes_of(type).count();
+  const auto sizes = sizes_of(operand.type);
+  const std::int64_t size = sizes.size[type.shape.rank() - 1], kept = sizes_of(type).size[type.shape.rank() - 1];
+  const std::int64_t first = order.count.same(Dim(0)) ? 0 : order.first.constant();
   const bool real = is_floating(operand.type.dtype);
   const auto precedes = [&](std::int64_t a, std::int64_t b) {
     if (order.descending) std::swap(a, b);
@@ -230,16 +232,17 @@ Literal interpret_argsort(const Order& order, const Type& type, const Literal& o
     return operand.reals[i] < operand.reals[j] ||
            (operand.reals[j] != operand.reals[j] && operand.reals[i] == operand.reals[i]);
   };
-  for (std::int64_t row = 0; row < count; row += size)
+  std::vector<std::int64_t> places(static_cast<std::size_t>(size));
+  for (std::int64_t row = 0, to = 0; size > 0 && row < sizes.count(); row += size) {
     for (std::int64_t i = 0; i < size; ++i) {
       std::int64_t at = i;
-      for (; at > 0; --at) {
-        const auto before = result.integers[static_cast<std::size_t>(row + at - 1)];
-        if (!precedes(row + i, row + static_cast<std::int64_t>(before))) break;
-        result.integers[static_cast<std::size_t>(row + at)] = before;
-      }
-      result.integers[static_cast<std::size_t>(row + at)] = i;
+      for (; at > 0 && precedes(row + i, row + places[static_cast<std::size_t>(at - 1)]); --at)
+        places[static_cast<std::size_t>(at)] = places[static_cast<std::size_t>(at - 1)];
+      places[static_cast<std::size_t>(at)] = i;
     }
+    for (std::int64_t i = 0; i < kept; ++i)
+      result.integers[static_cast<std::size_t>(to++)] = places[static_cast<std::size_t>(first + i)];
+  }
   return result;
 }
 

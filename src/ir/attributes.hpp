@@ -193,9 +193,14 @@ struct Convolution {
   }
 };
 
+// Of the order the places first, first + 1, ..., `count` of them; 0: all.
 struct Order {
   bool descending = false;
-  static constexpr auto fields() { return std::array{field<&Order::descending>("descending")}; }
+  Dim first = 0, count = 0;
+  static constexpr auto fields() {
+    return std::array{field<&Order::descending>("descending"), field<&Order::first>("first"),
+                      field<&Order::count>("count")};
+  }
 };
 
 struct Triangle {

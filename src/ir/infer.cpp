@@ -279,11 +279,12 @@ Type infer_index(Op op, std::span<const Tensor> operands, const Attributes& attr
   return result;
 }
 
-Type infer_order(const Tensor& operand, Loc loc) {
+Type infer_order(const Order& order, const Tensor& operand, Loc loc) {
   Type result = type_of(operand);
   if (result.shape.rank() == 0) fail("argsort", loc, "a 0-d tensor has no rows");
   if (computed_in(result.dtype) != result.dtype || result.dtype == DType::boolean)
     fail("argsort", loc, "not for ", info(result.dtype).name);
+  if (!order.count.same(Dim(0))) result.shape[result.shape.rank() - 1] = order.count;
   result.dtype = DType::i64;
   result.weak = false;
   return result;
@@ -304,7 +305,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::contraction: return infer_matmul(operands, loc);
     case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
     case OpKind::index: return infer_index(op, operands, attributes, wanted, loc);
-    case OpKind::order: return infer_order(operands[0], loc);
+    case OpKind::order: return infer_order(attributes.as<Order>(), operands[0], loc);
     case OpKind::factorization: return infer_factorization(op, operands, attributes, loc)[0];
     case OpKind::collective: return type_of(operands[0]);
     case OpKind::identity: {

@@ -61,6 +61,16 @@ bool is_provided_wide(const Match& m) {
 }
 Tensor rounded_product(const Match& m) { return m.build().cast(wide_product(m), m.node.type.dtype); }
 
+bool is_part_not_provided(const Match& m) {
+  return !m.node.attributes<Order>().count.same(Dim(0)) && is_not_provided(m);
+}
+Tensor slice_of_order(const Match& m) {
+  const auto& part = m.node.attributes<Order>();
+  const Tensor whole = m.build().make(Op::argsort, {m[x]}, Order{part.descending});
+  const auto last = static_cast<std::uint8_t>(type_of(whole).shape.rank() - 1);
+  return m.build().slice(whole, Slice{last, part.first}, part.count);
+}
+
 Tensor rounded_scatter(const Match& m) {
   Type wide = m.node.type;
   wide.dtype = computed_in(wide.dtype);
@@ -71,6 +81,9 @@ Tensor rounded_scatter(const Match& m) {
 constexpr Rewrite product_rows[] = {
     {matmul(a, b), {"cast(matmul(cast(a), cast(b)))", rounded_product}, is_provided_wide},
     {matmul(a, b), {"sum(mul(a, b))", product_and_sum}, is_not_provided},
+};
+constexpr Rewrite order_rows[] = {
+    {argsort(x), {"slice(argsort(x))", slice_of_order}, is_part_not_provided},
 };
 constexpr Rewrite scatter_rows[] = {
     {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_computed_wide},
@@ -83,6 +96,7 @@ constexpr Rewrite collective_rows[] = {
 }  // namespace
 
 constinit const RewriteTable products(product_rows);
+constinit const RewriteTable orders(order_rows);
 constinit const RewriteTable wide_scatters(scatter_rows);
 constinit const RewriteTable group_of_one(collective_rows);
 
@@ -104,6 +118,7 @@ Graph decompose_convolution(const Graph& graph, const PassContext& context) {
 }
 
 Graph decompose_matmul(const Graph& graph, const PassContext& context) { return rewrite(graph, products, context); }
+Graph decompose_argsort(const Graph& graph, const PassContext& context) { return rewrite(graph, orders, context); }
 Graph widen_scatter_add(const Graph& graph, const PassContext& context) {
   return rewrite(graph, wide_scatters, context);
 }

@@ -13,6 +13,10 @@ Graph decompose_convolution(const Graph& graph, const PassContext& context);
 extern const RewriteTable products;
 Graph decompose_matmul(const Graph& graph, const PassContext& context = {});
 
+// A part of an order that nobody finds alone, as a slice of the whole order.
+extern const RewriteTable orders;
+Graph decompose_argsort(const Graph& graph, const PassContext& context = {});
+
 // Sums of 16-bit rows by index as such of f32, rounded once, like every other sum.
 extern const RewriteTable wide_scatters;
 Graph widen_scatter_add(const Graph& graph, const PassContext& context = {});

@@ -135,11 +135,20 @@ namespace {
 int order_axis(const char* name, const Tensor& value, int axis, Loc loc) {
   return normalize_axis(name, axis, type_of(value).shape.rank(), loc);
 }
-Tensor order_of(const Tensor& value, int axis, bool descending, Loc loc) {
+Tensor order_of(const Tensor& value, int axis, Order order, Loc loc) {
   const DType dtype = type_of(value).dtype;
   const Tensor sorted = cast(movedim(value, axis, -1), dtype == DType::boolean ? DType::u8 : computed_in(dtype));
-  return movedim(record(Op::argsort, {sorted}, Order{descending}, {}, loc), -1, axis);
+  return movedim(record(Op::argsort, {sorted}, order, {}, loc), -1, axis);
 }
+// `count` places of the order from `first` on, which lie in it. Few are selected, many are sorted with the rest.
+Tensor part_of_order(const Tensor& value, int axis, bool descending, Dim first, Dim count, Loc loc) {
+  const Dim size = type_of(value).shape[axis];
+  const bool few = count.is_constant() && count.constant() > 0 &&
+                   count.constant() <= (size.is_constant() ? std::max<std::int64_t>(16, size.constant() / 16) : 64);
+  if (few && !count.same(size)) return order_of(value, axis, {descending, first, count}, loc);
+  return narrow(order_of(value, axis, {descending}, loc), axis, first, count);
+}
+// What lies at one place of `picks`.
 ValuesAndIndices at_position(const Tensor& value, const Tensor& order, int axis, Dim position, bool keepdim) {
   const Tensor picks = narrow(order, axis, position, 1), values = gather(value, axis, picks);
   if (keepdim) return {values, picks};
@@ -156,14 +165,14 @@ Tensor or_nan(const Tensor& values, const Tensor& of, int axis, bool keepdim) {
 Tensor argsort(At x, int axis, bool descending) {
   LooseComposite call("argsort", x.loc);
   const Tensor value = resolve(x, "argsort");
-  return order_of(value, order_axis("argsort", value, axis, call.loc()), descending, call.loc());
+  return order_of(value, order_axis("argsort", value, axis, call.loc()), {descending}, call.loc());
 }
 
 ValuesAndIndices sort(At x, int axis, bool descending) {
   LooseComposite call("sort", x.loc);
   const Tensor value = resolve(x, "sort");
   const int normal = order_axis("sort", value, axis, call.loc());
-  const Tensor order = order_of(value, normal, descending, call.loc());
+  const Tensor order = order_of(value, normal, {descending}, call.loc());
   return {gather(value, normal, order), order};
 }
 
@@ -173,7 +182,7 @@ ValuesAndIndices topk(At x, Dim count, int axis, bool largest) {
   const int normal = order_axis("topk", value, axis, call.loc());
   if (count < Dim(0) || count > type_of(value).shape[normal])
     fail("topk", call.loc(), dims::to_string(count), " elements of axis ", axis, " of ", to_string(type_of(value)));
-  const Tensor order = narrow(order_of(value, normal, largest, call.loc()), normal, 0, count);
+  const Tensor order = part_of_order(value, normal, largest, 0, count, call.loc());
   return {gather(value, normal, order), order};
 }
 
@@ -183,7 +192,7 @@ ValuesAndIndices kthvalue(At x, std::int64_t k, int axis, bool keepdim) {
   const int normal = order_axis("kthvalue", value, axis, call.loc());
   if (k < 1 || Dim(k) > type_of(value).shape[normal])
     fail("kthvalue", call.loc(), "element ", k, ", from 1, of axis ", axis, " of ", to_string(type_of(value)));
-  return at_position(value, order_of(value, normal, false, call.loc()), normal, k - 1, keepdim);
+  return at_position(value, part_of_order(value, normal, false, k - 1, 1, call.loc()), normal, 0, keepdim);
 }
 
 ValuesAndIndices median(At x, int axis, bool keepdim) {
@@ -192,8 +201,8 @@ ValuesAndIndices median(At x, int axis, bool keepdim) {
   const int normal = order_axis("median", value, axis, call.loc());
   const Dim size = type_of(value).shape[normal];
   if (size == Dim(0)) fail("median", call.loc(), "of no elements: ", to_string(type_of(value)));
-  auto [values, indices] =
-      at_position(value, order_of(value, normal, false, call.loc()), normal, (size - Dim(1)) / Dim(2), keepdim);
+  const Tensor middle = part_of_order(value, normal, false, (size - Dim(1)) / Dim(2), 1, call.loc());
+  auto [values, indices] = at_position(value, middle, normal, 0, keepdim);
   if (!is_floating(type_of(value).dtype)) return {values, indices};
   // A NaN is the result where there is one, with its place.
   const Tensor nans = isnan(value), first = argmax(cast(nans, DType::u8), normal, keepdim);
@@ -214,12 +223,11 @@ Tensor quantile(At x, double q, int axis, bool keepdim) {
   if (!(q >= 0 && q <= 1)) fail("quantile", call.loc(), "q is ", q, ", which is not in 0 to 1");
   const Dim size = type_of(value).shape[normal];
   if (size == Dim(0)) fail("quantile", call.loc(), "of no elements: ", to_string(type_of(value)));
-  const Tensor order = order_of(value, normal, false, call.loc());
   const double place = q * static_cast<double>(static_cast<std::int64_t>(size) - 1), low = std::floor(place);
-  const auto at = [&](double position) {
-    return at_position(value, order, normal, static_cast<std::int64_t>(position), keepdim).values;
-  };
-  const Tensor from = at(low), between = place == low ? from : from + (at(low + 1) - from) * (place - low);
+  const bool exact = place == low;
+  const Tensor order = part_of_order(value, normal, false, static_cast<std::int64_t>(low), exact ? 1 : 2, call.loc());
+  const auto at = [&](int position) { return at_position(value, order, normal, position, keepdim).values; };
+  const Tensor from = at(0), between = exact ? from : from + (at(1) - from) * (place - low);
   return or_nan(between, value, normal, keepdim);
 }
 Tensor quantile(At x, double q) {

@@ -39,10 +39,19 @@ Graph work(Recording& r) {
   return r.graph({transpose(matmul(x, transpose(y))), call(product(), x, y) * two + (x - full({2, 3}, 0)) + x * y});
 }
 
-const Names every_pass = {"merge_loops",       "inline_calls",          "fold_constants",
-                          "simplify_algebra",  "common_subexpressions", "orient_matmul",
-                          "simplify_algebra",  "decompose_convolution", "decompose_matmul",
-                          "widen_scatter_add", "local_collectives",     "dead_code",
+const Names every_pass = {"merge_loops",
+                          "inline_calls",
+                          "fold_constants",
+                          "simplify_algebra",
+                          "common_subexpressions",
+                          "orient_matmul",
+                          "simplify_algebra",
+                          "decompose_convolution",
+                          "decompose_matmul",
+                          "decompose_argsort",
+                          "widen_scatter_add",
+                          "local_collectives",
+                          "dead_code",
                           "prune_loops"};
 
 }  // namespace

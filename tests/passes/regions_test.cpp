@@ -90,6 +90,11 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
        })},
       {"decompose_matmul",
        body([&](Tensor a, Tensor b) { return std::vector{matmul(matrix(a), transpose(matrix(b)))}; })},
+      {"decompose_argsort", body([](Tensor a, Tensor) {  // nobody takes part of an order on a device
+         const Tensor there = record(Op::transfer, {a}, {}, {DType::f32, false, Device::cuda(), Shape::of(2, 3)}, {});
+         const Tensor part = record(Op::argsort, {there}, Order{false, 0, 2}, {}, {});
+         return std::vector{part};
+       })},
       {"widen_scatter_add", body([](Tensor a, Tensor) {
          const Tensor index = cast(reshape(a, {6}), DType::i64), updates = cast(reshape(a, {6}), DType::bf16);
          const Type rows{DType::bf16, false, {}, Shape::of(4)};

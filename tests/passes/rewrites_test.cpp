@@ -114,6 +114,12 @@ const std::vector<Table>& tables() {
          "%3 f64[2,1,3] = reshape(%0)\n%4 f64[2,4,3] = expand(%3)\n%5 f64[1,4,3] = reshape(%2)\n"
          "%6 f64[2,4,3] = expand(%5)\n%7 f64[2,4,3] = mul(%4, %6)\n%8 f64[2,4,1] = sum(%7; axes [2])\n"
          "%9 f64[2,4] = reshape(%8)\nreturn %9\n"}}},
+      {"orders",
+       orders,
+       {{"argsort(x) -> slice(argsort(x))",
+         "%0 f32[2,5] = input(0)\n%1 i64[2,2] = argsort(%0; descending true, first 1, count 2)\nreturn %1\n",
+         "%0 f32[2,5] = input(0)\n%1 i64[2,5] = argsort(%0; descending true)\n"
+         "%2 i64[2,2] = slice(%1; axis 1, start 1)\nreturn %2\n"}}},
       {"wide_scatters",
        wide_scatters,
        {{"scatter_add(a, b) -> cast(scatter_add(a, cast(b)))",

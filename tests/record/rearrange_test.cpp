@@ -183,6 +183,39 @@ TEST_CASE("rows that are long, of every dtype, in symbolic sizes") {
   CHECK(topk(zeros({2, 3}), 0).values.element_count() == Dim(0));
 }
 
+TEST_CASE("a part of the order is what the whole order has there") {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor specials = from_list<double>({nan, inf, 0, -nan, -inf, -0., inf, nan, 0, -0., -inf});
+  const Tensor rows = reshape((arange(4 * 489) * 7919) % 97 - 48, {4, 489});  // ties everywhere
+  const Tensor reals = concat({cast(rows, DType::f64), expand(specials, {4, 11})}, 1),
+               whole = (arange(4 * 500) * 7919) % 97;
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::i32, DType::i64, DType::u8}) {
+    CAPTURE(info(dtype).name);
+    const Tensor x = cast(is_floating(dtype) ? reals : reshape(whole, {4, 500}), dtype).eval();
+    const auto check = [&](const Tensor& x) {
+      const std::int64_t n = static_cast<std::int64_t>(x.size(1));
+      for (const bool descending : {false, true}) {
+        const Tensor order = argsort(x, 1, descending);
+        for (const std::int64_t k : {1, 2, 10, 31}) {
+          CAPTURE(k);
+          CHECK(all(topk(x, k, 1, descending).indices == slice(order, 1, 0, k)).item<bool>());
+          if (!descending) {
+            CHECK(all(kthvalue(x, k, 1, true).indices == slice(order, 1, k - 1, k)).item<bool>());
+            CHECK(all(kthvalue(x, n + 1 - k, 1, true).indices == slice(order, 1, n - k, n - k + 1)).item<bool>());
+          }
+        }
+      }
+    };
+    check(x);
+    check(cast(reshape((arange(2 * 500000) * 7919) % 1000003, {2, 500000}), dtype).eval());
+  }
+  // Of symbolic sizes, compiled, along another axis, beside the eager result.
+  check_symbolic(
+      [](const Tensor& x) { return topk(sin(x), 3, 0).values + kthvalue(cos(x), 2, 0).values + quantile(x, 0.4, 0); },
+      {{40, 4}, {50, 2}, {400, 3}, {3, 5}});
+}
+
 TEST_CASE("elements of 32 bits and less have the order that their numbers have in 64") {
   constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor specials = from_list<float>({inf, 0, -nan, -inf, -0.f, 1e-45f, nan, -1e-45f, 3e38f, -3e38f});

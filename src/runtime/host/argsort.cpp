@@ -19,64 +19,119 @@ struct Sort {
   std::int64_t* order;
 };
 
-template <class T>
-bool is_less(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    return a < b || (b != b && a == a);
-  else
-    return a < b;
-}
-
 // Numbers in the order of the elements: equal ones for 0 and -0 and for all NaN.
 template <class T>
-std::uint32_t key_of(T value) {
-  constexpr std::uint32_t sign = std::uint32_t{1} << 31;
+using Key = std::conditional_t<sizeof(T) <= sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
+template <class T>
+Key<T> key_of(T value) {
+  constexpr Key<T> sign = Key<T>{1} << (8 * sizeof(Key<T>) - 1);
   if constexpr (std::is_floating_point_v<T>) {
-    if (value != value) return ~std::uint32_t{0};
-    const auto bits = value == 0 ? 0 : std::bit_cast<std::uint32_t>(value);
-    return bits & sign ? ~bits : bits | sign;
+    if (value != value) return ~Key<T>{0};
+    const auto bits = std::bit_cast<Key<T>>(value + T(0));                 // of -0 those of 0
+    return bits ^ ((Key<T>{0} - (bits >> (8 * sizeof bits - 1))) | sign);  // signs are random: no branch
   } else {
-    return static_cast<std::uint32_t>(value) ^ (std::is_signed_v<T> ? sign : 0);
+    return static_cast<Key<T>>(value) ^ (std::is_signed_v<T> ? sign : 0);
   }
 }
 
-// A row of elements of at most 32 bits: key and position as one number, in the place of the result. Comparing these
-// reaches for no element.
-template <class T>
-void sort_keys(const T* values, std::int64_t size, bool descending, std::int64_t* order) {
-  auto* const keys = reinterpret_cast<std::uint64_t*>(order);
-  const std::uint32_t flip = descending ? ~std::uint32_t{0} : 0;
-  for (std::int64_t i = 0; i < size; ++i)
-    keys[i] = std::uint64_t{key_of(values[i]) ^ flip} << 32 | static_cast<std::uint64_t>(i);
-  std::sort(keys, keys + size);
-  for (std::int64_t i = 0; i < size; ++i) keys[i] &= ~std::uint32_t{0};
+// Elements of a row as numbers in the place of the result, which are compared without reaching for the elements where
+// key and position fit into one; else they are positions.
+template <class T, bool packed>
+struct Items {
+  const T* values;
+  Key<T> flip;
+
+  Key<T> key(std::int64_t i) const { return key_of(values[i]) ^ flip; }
+  std::uint64_t item(std::int64_t i) const {
+    if constexpr (packed) return std::uint64_t{key(i)} << 32 | static_cast<std::uint64_t>(i);
+    return static_cast<std::uint64_t>(i);
+  }
+  std::int64_t position(std::uint64_t item) const {
+    return static_cast<std::int64_t>(packed ? item & ~std::uint32_t{0} : item);
+  }
+  bool operator()(std::uint64_t a, std::uint64_t b) const {
+    if constexpr (packed) return a < b;
+    const Key<T> x = key(static_cast<std::int64_t>(a)), y = key(static_cast<std::int64_t>(b));
+    return x < y || (x == y && a < b);
+  }
+};
+
+// The element at `place` of the order: its position. Its key is found digit by digit, from the highest on, by counting
+// those that share the digits before; then its position among equal ones.
+template <class T, bool packed>
+std::int64_t select(const Items<T, packed> items, std::int64_t size, std::int64_t place) {
+  constexpr int key_bits = 8 * sizeof(Key<T>), digit_bits = 11;
+  Key<T> found = 0, known = 0;  // digits, and which bits they are
+  for (int low = key_bits; low > 0;) {
+    const int bits = std::min(digit_bits, low);
+    low -= bits;
+    const Key<T> digit = (Key<T>{1} << bits) - 1;
+    std::int64_t counts[1 << digit_bits] = {};
+    for (std::int64_t i = 0; i < size; ++i) {
+      const Key<T> key = items.key(i);
+      if ((key & known) == found) ++counts[key >> low & digit];
+    }
+    Key<T> at = 0;
+    while (place >= counts[at]) place -= counts[at++];
+    found |= at << low;
+    known |= digit << low;
+  }
+  for (std::int64_t i = 0;; ++i)
+    if (items.key(i) == found && place-- == 0) return i;
+}
+
+// The places first, first + 1, ... of the order of a row, `count` of them: the least that are not before the first are
+// held as a heap.
+template <class T, bool packed>
+void select_range(const Items<T, packed> items, const SortSizes sizes, std::uint64_t* heap) {
+  const bool from_start = sizes.first == 0;
+  const std::uint64_t least = from_start ? 0 : items.item(select(items, sizes.size, sizes.first));
+  const auto belongs = [&](std::uint64_t item) { return from_start || !items(item, least); };
+  if (sizes.count == 1 && !from_start) {
+    heap[0] = least;
+    return;
+  }
+  std::int64_t i = 0;
+  for (std::int64_t held = 0; held < sizes.count; ++i)
+    if (const std::uint64_t item = items.item(i); belongs(item)) heap[held++] = item;
+  std::uint64_t* const end = heap + sizes.count;
+  std::make_heap(heap, end, items);
+  const auto greatest_key = [&] { return items.key(items.position(heap[0])); };
+  for (Key<T> greatest = greatest_key(); i < sizes.size; ++i) {
+    if (items.key(i) >= greatest) continue;  // of equal ones the earlier is held
+    const std::uint64_t item = items.item(i);
+    if (!belongs(item)) continue;
+    std::pop_heap(heap, end, items);
+    end[-1] = item;
+    std::push_heap(heap, end, items);
+    greatest = greatest_key();
+  }
+  std::sort_heap(heap, end, items);
 }
 
 // Rows [begin, end). Of equal elements the position decides, so that any sort will do.
+template <class T, bool packed>
+void sort_rows_as(const Sort& it, std::int64_t begin, std::int64_t end) {
+  const std::int64_t size = it.sizes.size, count = it.sizes.count;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const Items<T, packed> items{static_cast<const T*>(it.values) + row * size, it.descending ? ~Key<T>{0} : 0};
+    auto* const order = reinterpret_cast<std::uint64_t*>(it.order + row * count);
+    if (count < size) {
+      select_range(items, it.sizes, order);
+    } else {
+      for (std::int64_t i = 0; i < size; ++i) order[i] = items.item(i);
+      std::sort(order, order + size, items);
+    }
+    for (std::int64_t i = 0; i < count; ++i) it.order[row * count + i] = items.position(order[i]);
+  }
+}
+
 template <class T>
 void sort_rows(void* context, std::int64_t begin, std::int64_t end) {
   const Sort& it = *static_cast<const Sort*>(context);
-  const std::int64_t size = it.sizes.size;
-  for (std::int64_t row = begin; row < end; ++row) {
-    const T* const values = static_cast<const T*>(it.values) + row * size;
-    std::int64_t* const order = it.order + row * size;
-    if constexpr (sizeof(T) <= sizeof(std::uint32_t)) {
-      if (size <= std::int64_t{1} << 32) {
-        sort_keys(values, size, it.descending, order);
-        continue;
-      }
-    }
-    std::iota(order, order + size, std::int64_t{0});
-    const auto by = [&](auto precedes) {
-      std::sort(order, order + size, [&](std::int64_t a, std::int64_t b) {
-        return precedes(values[a], values[b]) || (!precedes(values[b], values[a]) && a < b);
-      });
-    };
-    if (it.descending)
-      by([](T a, T b) { return is_less(b, a); });
-    else
-      by([](T a, T b) { return is_less(a, b); });
-  }
+  if constexpr (sizeof(T) <= sizeof(std::uint32_t))
+    if (it.sizes.size <= std::int64_t{1} << 32) return sort_rows_as<T, true>(it, begin, end);
+  sort_rows_as<T, false>(it, begin, end);
 }
 
 using SortRows = void (*)(void*, std::int64_t, std::int64_t);

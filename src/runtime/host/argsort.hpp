@@ -1,5 +1,6 @@
-// The order of the elements of rows. In: values[rows, size]. Out: order[rows, size], positions in their row; equal
-// elements stay in the order of their positions, NaN is the greatest. Nothing is allocated.
+// The order of the elements of rows, or a part of it. In: values[rows, size]. Out: order[rows, count], positions in
+// their row, from the element at place `first` on; equal elements stay in the order of their positions, NaN is the
+// greatest. Nothing is allocated.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +9,7 @@
 namespace weft::runtime {
 
 struct SortSizes {
-  std::int64_t rows, size;
+  std::int64_t rows, size, first, count;
 };
 
 // Of dtypes that are computed in themselves, but bool.

@@ -58,7 +58,8 @@ void HostScatter::run(const StepCall& call) const {
 
 void HostSort::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
-  argsort(dtype_, {size[0], size[1]}, descending_, call.pointers[0], static_cast<std::int64_t*>(call.pointers[1]));
+  argsort(dtype_, {size[0], size[1], size[2], size[3]}, descending_, call.pointers[0],
+          static_cast<std::int64_t*>(call.pointers[1]));
 }
 
 void HostUpdate::run(const StepCall& call) const {

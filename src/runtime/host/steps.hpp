@@ -46,11 +46,11 @@ class HostScatter final : public Runnable {
   NumberTable::Range sizes_;
 };
 
-// Buffers: values, their order.
+// Buffers: values, their order or a part of it.
 class HostSort final : public Runnable {
  public:
-  HostSort(DType dtype, bool descending, Dim rows, Dim size, NumberTable& numbers)
-      : dtype_(dtype), descending_(descending), sizes_(numbers.add({rows, size})) {}
+  HostSort(DType dtype, bool descending, Dim rows, Dim size, Dim first, Dim count, NumberTable& numbers)
+      : dtype_(dtype), descending_(descending), sizes_(numbers.add({rows, size, first, count})) {}
   void run(const StepCall& call) const override;
 
  private:
