@@ -13,8 +13,10 @@ constexpr std::int64_t vocabulary = 32000, context = 512, width = 288, hidden = 
 
 struct Block {
   nn::RMSNorm before{width}, after{width};
-  nn::Linear q{width, width, false}, k{width, width, false}, v{width, width, false}, out{width, width, false};
-  nn::Linear gate{width, hidden, false}, up{width, hidden, false}, down{hidden, width, false};
+  nn::Linear q{width, width, {.bias = false}}, k{width, width, {.bias = false}}, v{width, width, {.bias = false}},
+      out{width, width, {.bias = false}};
+  nn::Linear gate{width, hidden, {.bias = false}}, up{width, hidden, {.bias = false}},
+      down{hidden, width, {.bias = false}};
   nn::RotaryEmbedding rotate{depth, 10000, true};
 
   Tensor operator()(const Tensor& x, nn::KeyValueCache& cache, const Index& at) const {

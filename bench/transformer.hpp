@@ -24,10 +24,10 @@ struct Block {
   Block(std::int64_t width, std::int64_t heads_, bool causal_, weft::Options options)
       : before(width, options),
         after(width, options),
-        qkv(width, 3 * width, true, options),
-        out(width, width, true, options),
-        up(width, 4 * width, true, options),
-        down(4 * width, width, true, options),
+        qkv(width, 3 * width, {.options = options}),
+        out(width, width, {.options = options}),
+        up(width, 4 * width, {.options = options}),
+        down(4 * width, width, {.options = options}),
         heads(heads_),
         causal(causal_) {}
 

@@ -2,6 +2,8 @@
 //   auto train = data::fashion_mnist(data::Split::train) | data::shuffle(rng) | data::batch(64);
 //   for (auto epoch = progress(train, "epoch 1"); auto [x, y] : epoch) epoch.show(step(model, opt, x, y));
 #pragma once
+#include <string>
+
 #include "weft/data/image.hpp"
 #include "weft/data/pipeline.hpp"
 #include "weft/data/progress.hpp"
@@ -13,7 +15,7 @@ namespace weft::data {
 // An IDX file (LeCun's format for MNIST), compressed with gzip or not, as a tensor of its sizes: u8, i32, f32 or f64
 // (signed bytes and shorts become i32). Throws Error that names the file: it is missing, no IDX file, of another
 // element type, shorter or longer than its header says, or damaged.
-Tensor read_idx(const char* path, Loc loc = Loc::current());
+Tensor read_idx(const std::string& path, Loc loc = Loc::current());
 
 // Examples: row i of `x` belongs to row i of `y`.
 struct Dataset {

@@ -52,7 +52,7 @@ class GradientLevel {
 };
 
 enum class Misuse : std::uint8_t {
-  none,
+  nothing,
   c_array,
   unlisted_members,
   unknown_type,
@@ -76,7 +76,7 @@ consteval Misuse misuse() {
   else if constexpr (!Flattenable<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>)
     return Misuse::bad_result;
   else
-    return Misuse::none;
+    return Misuse::nothing;
 }
 template <Misuse found>
 consteval bool explain() {
@@ -98,7 +98,7 @@ consteval bool explain() {
       found != Misuse::bad_result,
       "weft: value_and_grad(f, wrt): f must return the loss, a Tensor, or a struct or tuple of tensors and numbers "
       "whose first member is the loss");
-  return found == Misuse::none;
+  return found == Misuse::nothing;
 }
 
 // `wrt` is only read, unless f writes into the copy that it gets.
@@ -129,7 +129,7 @@ auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
 template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
 auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc) {
   constexpr Misuse found = misuse<Wrt&, F, M>();
-  if constexpr (found == Misuse::none)
+  if constexpr (found == Misuse::nothing)
     return run(operation, f, wrt, loc);
   else
     return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),

@@ -53,32 +53,32 @@ struct Renamed {
   const char* in_file;  // as the file says it
 };
 struct LoadOptions {
-  bool strict = true;    // whether a name that only the file has, or only the struct, is an error
-  bool convert = false;  // whether tensors are cast where the file has another dtype than the place
-  // The name in the file of the place with this name. A function without captures; else the first row that fits.
-  std::string (*rename)(const std::string& place) = nullptr;
-  std::vector<Renamed> renames = {};
+  bool strict = true;                 // whether a name that only the file has, or only the struct, is an error
+  bool allow_extra = false;           // whether the file may have names that nobody asks for: a part of it is read
+  bool convert = false;               // whether tensors are cast where the file has another dtype than the place
+  std::vector<Renamed> renames = {};  // the first row that fits says a place's name in the file
 };
 
-// Writes a file that holds all of it. The file appears whole: it is written beside the path under another name, flushed
-// to the disk and renamed, so what was there before stays until then, whatever happens. Values are computed first.
-// Throws Error with the path: where the file can't be written, inside a compiled function, where a name stands twice.
-void save(const char* path, std::initializer_list<Source> parts, Loc loc = Loc::current());
+// Writes a file that holds all of it, but for `training`, the mode, which nn::train and nn::eval set. The file appears
+// whole: it is written beside the path under another name, flushed to the disk and renamed, so what was there before
+// stays until then, whatever happens. Values are computed first. Throws Error with the path: where the file can't be
+// written, inside a compiled function, where a name stands twice.
+void save(const std::string& path, std::initializer_list<Source> parts, Loc loc = Loc::current());
 template <class M>
-void save(const char* path, const M& model, Loc loc = Loc::current()) {
+void save(const std::string& path, const M& model, Loc loc = Loc::current()) {
   save(path, {Source("", model)}, loc);
 }
 
-// Gives the defined tensors, the numbers and the text of the parts the values that the file has; a text keeps its
-// length. Tensors are read from the mapped file when they are used, not before, without a copy where elements are
-// aligned; so the file must not be changed in place while they live (save does not). Places on another device get a
-// copy there. Throws Error, and changes nothing: where the file is none or damaged, and one that lists every name that
-// is missing, is not asked for, or is of another shape or dtype. Numbers of a file in which no program put any keep
-// their values.
-void load(const char* path, std::initializer_list<Place> parts, const LoadOptions& options = {},
+// Gives the defined tensors, the numbers (but for the mode) and the text of the parts the values that the file has; a
+// text keeps its length. Tensors are read from the mapped file when they are used, not before, without a copy where
+// elements are aligned; so the file must not be changed in place while they live (save does not). Places on another
+// device get a copy there. Throws Error, and changes nothing: where the file is none or damaged, and one that lists
+// every name that is missing, is not asked for, or is of another shape or dtype. Numbers of a file in which no program
+// put any keep their values.
+void load(const std::string& path, std::initializer_list<Place> parts, const LoadOptions& options = {},
           Loc loc = Loc::current());
 template <class M>
-void load(const char* path, M& model, const LoadOptions& options = {}, Loc loc = Loc::current()) {
+void load(const std::string& path, M& model, const LoadOptions& options = {}, Loc loc = Loc::current()) {
   load(path, {Place("", model)}, options, loc);
 }
 
@@ -88,20 +88,20 @@ struct NamedTensor {
 };
 // All tensors of a safetensors file, in the order in which they lie there. Throws where one is of a dtype that Weft has
 // not.
-std::vector<NamedTensor> load_tensors(const char* path, Loc loc = Loc::current());
+std::vector<NamedTensor> load_tensors(const std::string& path, Loc loc = Loc::current());
 
 // ---- NumPy's files --------------------------------------------------------------------------------------------------
 
 // One array, as numpy.save writes it: of the host's byte order it lies in the mapped file, as load has it; of the other
 // it is copied. Column-major arrays become views. Throws Error where the file is none, is damaged, or holds elements
 // that no tensor has (strings, records, complex numbers, objects).
-Tensor load_npy(const char* path, Loc loc = Loc::current());
+Tensor load_npy(const std::string& path, Loc loc = Loc::current());
 // Throws Error on bf16, which NumPy has not, and where the file can't be written. The file appears whole.
-void save_npy(const char* path, const Tensor& value, Loc loc = Loc::current());
+void save_npy(const std::string& path, const Tensor& value, Loc loc = Loc::current());
 // Several arrays with names, as numpy.savez and numpy.savez_compressed write them; saved without compression.
-std::vector<NamedTensor> load_npz(const char* path, Loc loc = Loc::current());
-void save_npz(const char* path, std::span<const NamedTensor> values, Loc loc = Loc::current());
-inline void save_npz(const char* path, std::initializer_list<NamedTensor> values, Loc loc = Loc::current()) {
+std::vector<NamedTensor> load_npz(const std::string& path, Loc loc = Loc::current());
+void save_npz(const std::string& path, std::span<const NamedTensor> values, Loc loc = Loc::current());
+inline void save_npz(const std::string& path, std::initializer_list<NamedTensor> values, Loc loc = Loc::current()) {
   save_npz(path, std::span<const NamedTensor>(values.begin(), values.size()), loc);
 }
 

@@ -136,7 +136,12 @@ Tensor rad2deg(At x);  // x * 180 / pi
 Tensor deg2rad(At x);
 // log(x / (1 - x)), NaN outside of [0, 1]. With an eps that is not negative x is first brought into [eps, 1 - eps].
 Tensor logit(At x, double eps = -1);
-Tensor isinf(At x);    // bool
+Tensor isinf(At x);  // bool
+// Of what is not 0, in bool; of values that are bool already, `~`, `&`, `|` and `^`.
+Tensor logical_not(At x);
+Tensor logical_and(At a, At b);
+Tensor logical_or(At a, At b);
+Tensor logical_xor(At a, At b);
 Tensor signbit(At x);  // bool: x < 0, or -0, or a NaN with the sign bit
 // x with other numbers for NaN and the infinities: by default 0 and the largest finite numbers of the dtype. Integers
 // are as they are.
@@ -224,8 +229,8 @@ template <class T>
 requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_list<T>> rows,
                                         Loc loc = Loc::current()) {
   if (rows.size() == 0) return from_list(std::initializer_list<T>(), Sizes({0}), loc);  // from_list<float>({})
-  auto row = [](const void* rows, std::size_t i, Loc loc) {
-    return from_list(static_cast<const std::initializer_list<T>*>(rows)[i], loc);
+  auto row = [](const void* list, std::size_t i, Loc at) {
+    return from_list(static_cast<const std::initializer_list<T>*>(list)[i], at);
   };
   return detail::stack_rows(rows.begin(), rows.size(), row, loc);
 }

@@ -435,6 +435,9 @@ Scalar linear_lr(const Scalar& lr, const Scalar& step, double start_factor = 1.0
                  double total_iters = 5, Loc loc = Loc::current());
 // lr times gamma after every step_size steps.
 Scalar step_lr(const Scalar& lr, const Scalar& step, double step_size, double gamma = 0.1, Loc loc = Loc::current());
+// lr times gamma from each of these steps on.
+Scalar multi_step_lr(const Scalar& lr, const Scalar& step, const std::vector<double>& milestones, double gamma = 0.1,
+                     Loc loc = Loc::current());
 // lr times gamma after every step.
 Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc loc = Loc::current());
 struct OneCycleOptions {

@@ -245,31 +245,31 @@ concept Arithmetic = std::is_arithmetic_v<T>;
 // An operand with the line where it was written: operators and functions take At, so that an implicit conversion at the
 // call records the caller's file and line. Literals stay weakly typed. Lives only for the call.
 struct At {
-  At(const Tensor& tensor, Loc loc = Loc::current()) : tensor(&tensor), loc(loc) {}
-  At(const Param& param, Loc loc = Loc::current()) : tensor(&param.tensor()), loc(loc) {}
-  At(const Buffer& buffer, Loc loc = Loc::current()) : tensor(&buffer.tensor()), loc(loc) {}
-  At(const Scalar& scalar, Loc loc = Loc::current()) : tensor(&scalar.tensor()), loc(loc) {}
-  At(const Index& index, Loc loc = Loc::current()) : tensor(&index.tensor()), loc(loc) {}
+  At(const Tensor& value, Loc at = Loc::current()) : tensor(&value), loc(at) {}
+  At(const Param& param, Loc at = Loc::current()) : tensor(&param.tensor()), loc(at) {}
+  At(const Buffer& buffer, Loc at = Loc::current()) : tensor(&buffer.tensor()), loc(at) {}
+  At(const Scalar& scalar, Loc at = Loc::current()) : tensor(&scalar.tensor()), loc(at) {}
+  At(const Index& index, Loc at = Loc::current()) : tensor(&index.tensor()), loc(at) {}
   template <Arithmetic T>
-  At(T value, Loc loc = Loc::current())
+  At(T value, Loc at = Loc::current())
       : kind(std::is_same_v<T, bool> ? DTypeKind::boolean
              : std::is_integral_v<T> ? DTypeKind::integer
                                      : DTypeKind::floating),
-        loc(loc) {
+        loc(at) {
     if constexpr (std::is_integral_v<T>)
-      integer = detail::signed_literal(value, loc);
+      integer = detail::signed_literal(value, at);
     else
       number = static_cast<double>(value);
   }
 
   // A size: an integer, which inside a trace may be symbolic.
-  At(Dim size, Loc loc = Loc::current()) : kind(DTypeKind::integer), symbolic(!size.is_constant()), loc(loc) {
-    if (size.beyond()) [[unlikely]]
-      detail::refuse_size(loc);
+  At(Dim of_size, Loc at = Loc::current()) : kind(DTypeKind::integer), symbolic(!of_size.is_constant()), loc(at) {
+    if (of_size.beyond()) [[unlikely]]
+      detail::refuse_size(at);
     if (symbolic)
-      this->size = size;
+      size = of_size;
     else
-      integer = size.constant();
+      integer = of_size.constant();
   }
 
   const Tensor* tensor = nullptr;  // null for a literal

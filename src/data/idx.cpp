@@ -113,9 +113,9 @@ class IdxFile {
 
 }  // namespace
 
-Tensor read_idx(const char* path, Loc loc) {
+Tensor read_idx(const std::string& path, Loc loc) {
   LooseComposite call("read_idx", loc);
-  return IdxFile(path, call.loc()).read();
+  return IdxFile(path.c_str(), call.loc()).read();
 }
 
 }  // namespace weft::data

@@ -105,14 +105,14 @@ void write(const char* operation, const char* path, const std::vector<std::uint8
 
 }  // namespace
 
-Tensor read_image(const char* path, ImageMode mode, Loc loc) {
+Tensor read_image(const std::string& path, ImageMode mode, Loc loc) {
   Operation call("read_image", loc);
   refuse_trace("read_image", call.loc());
-  const auto file = io::MappedFile::open("read_image", path, call.loc());
+  const auto file = io::MappedFile::open("read_image", path.c_str(), call.loc());
   try {
     return decode(file->bytes(), mode, call.loc());
   } catch (const BadImage& reason) {
-    fail("read_image", call.loc(), path, " ", reason.what());
+    fail("read_image", call.loc(), path.c_str(), " ", reason.what());
   }
 }
 Tensor decode_image(std::span<const std::uint8_t> bytes, ImageMode mode, Loc loc) {
@@ -133,13 +133,13 @@ Tensor encode_jpeg(const Tensor& image, int quality, Loc loc) {
   Operation call("encode_jpeg", loc);
   return bytes_tensor(encoded("encode_jpeg", image, true, quality, call.loc()), call.loc());
 }
-void write_png(const Tensor& image, const char* path, Loc loc) {
+void write_png(const Tensor& image, const std::string& path, Loc loc) {
   Operation call("write_png", loc);
-  write("write_png", path, encoded("write_png", image, false, 100, call.loc()), call.loc());
+  write("write_png", path.c_str(), encoded("write_png", image, false, 100, call.loc()), call.loc());
 }
-void write_jpeg(const Tensor& image, const char* path, int quality, Loc loc) {
+void write_jpeg(const Tensor& image, const std::string& path, int quality, Loc loc) {
   Operation call("write_jpeg", loc);
-  write("write_jpeg", path, encoded("write_jpeg", image, true, quality, call.loc()), call.loc());
+  write("write_jpeg", path.c_str(), encoded("write_jpeg", image, true, quality, call.loc()), call.loc());
 }
 
 }  // namespace weft::data

@@ -214,9 +214,10 @@ Table::~Table() { delete data_; }
 std::int64_t Table::rows() const { return static_cast<std::int64_t>(data_->rows); }
 const std::vector<std::string>& Table::names() const { return data_->names; }
 
-Table read_table(const char* path, const TableOptions& options, Loc loc) {
+Table read_table(const std::string& path, const TableOptions& options, Loc loc) {
   if (recorder().trace()) fail("read_table", loc, "files can't be read inside a compiled function");
-  Table table(new Table::Data{io::MappedFile::open("read_table", path, loc), path, options, {}, {}, {}});
+  Table table(
+      new Table::Data{io::MappedFile::open("read_table", path.c_str(), loc), path.c_str(), options, {}, {}, {}});
   table.data_->read(loc);
   return table;
 }

@@ -19,14 +19,14 @@ void refuse_trace(const char* operation, Loc loc) {
 
 }  // namespace
 
-std::string read_text(const char* path, Loc loc) {
+std::string read_text(const std::string& path, Loc loc) {
   refuse_trace("read_text", loc);
-  return std::string(text_of(*io::MappedFile::open("read_text", path, loc)));
+  return std::string(text_of(*io::MappedFile::open("read_text", path.c_str(), loc)));
 }
 
-std::vector<std::string> read_lines(const char* path, Loc loc) {
+std::vector<std::string> read_lines(const std::string& path, Loc loc) {
   refuse_trace("read_lines", loc);
-  const auto file = io::MappedFile::open("read_lines", path, loc);
+  const auto file = io::MappedFile::open("read_lines", path.c_str(), loc);
   std::string_view text = text_of(*file);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   std::vector<std::string> lines;

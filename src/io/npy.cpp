@@ -190,10 +190,10 @@ Tensor with_axes_of(const NpyHeader& header, Tensor value) {
   return permute(value, axes);
 }
 
-Tensor load_npy(const char* path, Loc loc) {
+Tensor load_npy(const std::string& path, Loc loc) {
   Operation call("load_npy", loc);
   if (recorder().trace()) fail("load_npy", call.loc(), "files can't be read or written inside a compiled function");
-  const std::shared_ptr<const MappedFile> file = MappedFile::open("load_npy", path, call.loc());
+  const std::shared_ptr<const MappedFile> file = MappedFile::open("load_npy", path.c_str(), call.loc());
   const std::span<const std::uint8_t> bytes = file->bytes();
   try {
     const NpyText text = npy_text(bytes);
@@ -213,17 +213,17 @@ Tensor load_npy(const char* path, Loc loc) {
     }
     return with_axes_of(header, std::move(value));
   } catch (const Damaged& reason) {
-    fail("load_npy", call.loc(), path, " ", reason.what());
+    fail("load_npy", call.loc(), path.c_str(), " ", reason.what());
   }
 }
 
-void save_npy(const char* path, const Tensor& value, Loc loc) {
+void save_npy(const std::string& path, const Tensor& value, Loc loc) {
   Operation call("save_npy", loc);
   if (recorder().trace()) fail("save_npy", call.loc(), "files can't be read or written inside a compiled function");
   const Tensor wanted = resolve(At(value, call.loc()), "save_npy");
   const std::string header = write_npy_header("save_npy", type_of(wanted), call.loc());
   const HostElements elements(wanted, call.loc());
-  NewFile file("save_npy", path, call.loc());
+  NewFile file("save_npy", path.c_str(), call.loc());
   file.write(header);
   file.write(elements.bytes());
   file.finish();

@@ -129,18 +129,18 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 
 }  // namespace
 
-std::vector<NamedTensor> load_npz(const char* path, Loc loc) {
+std::vector<NamedTensor> load_npz(const std::string& path, Loc loc) {
   Operation call("load_npz", loc);
   if (recorder().trace()) fail("load_npz", call.loc(), "files can't be read or written inside a compiled function");
-  (void)MappedFile::open("load_npz", path, call.loc());  // says why it can't be opened
+  (void)MappedFile::open("load_npz", path.c_str(), call.loc());  // says why it can't be opened
   try {
-    return Archive(path).read(call.loc());
+    return Archive(path.c_str()).read(call.loc());
   } catch (const Damaged& reason) {
-    fail("load_npz", call.loc(), path, " ", reason.what());
+    fail("load_npz", call.loc(), path.c_str(), " ", reason.what());
   }
 }
 
-void save_npz(const char* path, std::span<const NamedTensor> values, Loc loc) {
+void save_npz(const std::string& path, std::span<const NamedTensor> values, Loc loc) {
   Operation call("save_npz", loc);
   if (recorder().trace()) fail("save_npz", call.loc(), "files can't be read or written inside a compiled function");
   std::vector<std::string> headers;
@@ -153,15 +153,15 @@ void save_npz(const char* path, std::span<const NamedTensor> values, Loc loc) {
     headers.push_back(
         write_npy_header("save_npz", type_of(resolve(At(values[i].value, call.loc()), "save_npz")), call.loc()));
   }
-  NewFile file("save_npz", path, call.loc());
+  NewFile file("save_npz", path.c_str(), call.loc());
   NewArchive archive(file.temporary_path().c_str());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const HostElements elements(values[i].value, call.loc());
     if (!archive.begin(values[i].name + std::string(suffix), headers[i].size() + elements.bytes().size()) ||
         !archive.write(bytes_of(headers[i])) || !archive.write(elements.bytes()) || !archive.end())
-      fail("save_npz", call.loc(), path, " can't be written: ", std::strerror(errno));
+      fail("save_npz", call.loc(), path.c_str(), " can't be written: ", std::strerror(errno));
   }
-  if (!archive.close()) fail("save_npz", call.loc(), path, " can't be written: ", std::strerror(errno));
+  if (!archive.close()) fail("save_npz", call.loc(), path.c_str(), " can't be written: ", std::strerror(errno));
   file.finish();
 }
 

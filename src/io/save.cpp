@@ -30,6 +30,10 @@ struct NamedLeaf {
 bool is_number(const Leaf& leaf) {
   return !leaf.flag && (leaf.kind == LeafKind::number || leaf.kind == LeafKind::bytes || leaf.kind == LeafKind::text);
 }
+// The mode is what a program does with a model, not what it has learnt.
+bool is_mode(const Leaf& leaf, std::string_view path) {
+  return leaf.kind == LeafKind::number && leaf.size == sizeof(bool) && path.substr(path.rfind('.') + 1) == "training";
+}
 bool is_weak(const Leaf& leaf) { return leaf.kind == LeafKind::scalar || leaf.kind == LeafKind::index; }
 
 // The leaves that have a value of their own, with the names of their places.
@@ -42,7 +46,7 @@ std::vector<NamedLeaf> leaves_of(const detail::Part& part, const char* operation
   } context{{}, part.name};
   visit_paths(*part.description, list.leaves.begin(), &context, [](void* at, const Leaf& leaf, const char* path) {
     auto& [found, prefix] = *static_cast<Context*>(at);
-    if (!holds_tensor(leaf.kind) && !is_number(leaf)) return;
+    if (!holds_tensor(leaf.kind) && (!is_number(leaf) || is_mode(leaf, path))) return;
     found.push_back({concat_text(prefix, *prefix && *path ? "." : "", path), leaf});
   });
   for (const NamedLeaf& each : context.found)
@@ -72,7 +76,6 @@ std::optional<std::string> renamed(const Renamed& row, const std::string& place)
   return result;
 }
 std::string name_in_file(const LoadOptions& options, const std::string& place) {
-  if (options.rename) return options.rename(place);
   for (const Renamed& row : options.renames)
     if (std::optional<std::string> name = renamed(row, place)) return *name;
   return place;
@@ -129,15 +132,14 @@ class Loading {
       place_number(place.leaf, place.name, name);
   }
   void finish() {
-    if (options_.strict) {
+    if (options_.strict && !options_.allow_extra) {
       for (const SafetensorsEntry& entry : file_.header.entries)
         if (!asked_.contains(entry.name)) misfits_.extra.push_back(entry.name);
       for (const auto& [name, text] : file_.header.metadata)
         if (name.starts_with(number_prefix) && !asked_.contains(name))
           misfits_.extra.push_back(name.substr(number_prefix.size()));
-    } else {
-      misfits_.missing.clear();
     }
+    if (!options_.strict) misfits_.missing.clear();
     if (const std::string text = misfits_.text(); !text.empty()) fail("load", loc_, path_, " does not fit: ", text);
     for (auto& [leaf, value] : tensors_) leaf.tensor() = std::move(value);
     for (const auto& [leaf, bytes] : numbers_)
@@ -205,7 +207,7 @@ class Loading {
 
 }  // namespace
 
-void save(const char* path, std::initializer_list<Source> parts, Loc loc) {
+void save(const std::string& path, std::initializer_list<Source> parts, Loc loc) {
   Operation call("save", loc);
   refuse_trace("save", call.loc());
   std::vector<std::pair<std::string, Tensor>> values;
@@ -240,30 +242,31 @@ void save(const char* path, std::initializer_list<Source> parts, Loc loc) {
   } catch (const nlohmann::json::exception&) {
     fail("save", call.loc(), "a name or a text is not UTF-8, which the format wants");
   }
-  NewFile file("save", path, call.loc());
+  NewFile file("save", path.c_str(), call.loc());
   file.write(header);
   for (const std::size_t i : order) file.write(HostElements(values[i].second, call.loc()).bytes());
   file.finish();
 }
 
-void load(const char* path, std::initializer_list<Place> parts, const LoadOptions& options, Loc loc) {
+void load(const std::string& path, std::initializer_list<Place> parts, const LoadOptions& options, Loc loc) {
   Operation call("load", loc);
   refuse_trace("load", call.loc());
-  Loading loading(path, options, call.loc());
+  Loading loading(path.c_str(), options, call.loc());
   for (const Place& place : parts)
     for (const NamedLeaf& each : leaves_of(place.part, "load", call.loc())) loading.place(each);
   loading.finish();
 }
 
-std::vector<NamedTensor> load_tensors(const char* path, Loc loc) {
+std::vector<NamedTensor> load_tensors(const std::string& path, Loc loc) {
   Operation call("load_tensors", loc);
   refuse_trace("load_tensors", call.loc());
-  const OpenFile file("load_tensors", path, call.loc());
+  const OpenFile file("load_tensors", path.c_str(), call.loc());
   std::vector<NamedTensor> result;
   for (const SafetensorsEntry& entry : file.header.entries) {
     const std::optional<Type> type = type_of_entry(entry);
     if (!type)
-      fail("load_tensors", call.loc(), path, ": ", entry.name, " is ", entry.type_text(), ", which no tensor can be");
+      fail("load_tensors", call.loc(), path.c_str(), ": ", entry.name, " is ", entry.type_text(),
+           ", which no tensor can be");
     result.push_back({entry.name, file.tensor(entry, *type, call.loc())});
   }
   return result;

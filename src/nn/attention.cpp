@@ -174,7 +174,7 @@ Tensor joined(const Tensor& a, const Tensor& b) {
 
 MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads_,
                                        MultiheadAttentionOptions options, Loc loc)
-    : out_proj(embed_dim, embed_dim, options.bias, options.options, loc),
+    : out_proj(embed_dim, embed_dim, {options.bias, options.options}, loc),
       num_heads(num_heads_),
       dropout(options.dropout),
       batch_first(options.batch_first) {

@@ -27,10 +27,8 @@ PReLU::PReLU(std::int64_t num_parameters, double init, Options options, Loc loc)
   weight = full({num_parameters}, At(init, loc), options);
 }
 
-SwiGLU::SwiGLU(std::int64_t features, std::int64_t hidden, bool bias, Options options, Loc loc)
-    : gate(features, hidden, bias, options, loc),
-      up(features, hidden, bias, options, loc),
-      down(hidden, features, bias, options, loc) {}
+SwiGLU::SwiGLU(std::int64_t features, std::int64_t hidden, LinearOptions options, Loc loc)
+    : gate(features, hidden, options, loc), up(features, hidden, options, loc), down(hidden, features, options, loc) {}
 Tensor SwiGLU::operator()(At x) const {
   LooseComposite call("SwiGLU", x.loc);
   return down(silu(gate(x)) * up(x));
@@ -88,13 +86,13 @@ Tensor bilinear(At left, At right, const Tensor& weight, const Tensor& bias) {
   shape[rank - 1] = tw.shape[0];
   return reshape(y, shape);
 }
-Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, bool with_bias, Options options, Loc loc) {
+Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, LinearOptions how, Loc loc) {
   LooseComposite call("Bilinear", loc);
   if (in1 < 1 || in2 < 1 || out < 1)
     fail("Bilinear", call.loc(), "sizes must be positive: ", in1, " and ", in2, " in, ", out, " out");
-  weight = zeros({out, in1, in2}, options, call.loc());
-  if (with_bias)
-    bias = zeros({out}, options, call.loc());
+  weight = zeros({out, in1, in2}, how.options, call.loc());
+  if (how.bias)
+    bias = zeros({out}, how.options, call.loc());
   else
     bias.frozen = true;
   initialize(default_generator());

@@ -55,13 +55,13 @@ Tensor xavier_normal(Sizes sizes, Generator& generator, double gain, Options opt
   return normal(sizes, 0, gain * std::sqrt(2 / (f.in + f.out)), generator, options, loc);
 }
 
-Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, Options options, Loc loc) {
+Linear::Linear(std::int64_t in, std::int64_t out, LinearOptions how, Loc loc) {
   LooseComposite call("linear", loc);
   if (in < 1 || out < 1) fail("linear", call.loc(), "sizes must be positive: ", in, " in, ", out, " out");
   double bound = 1 / std::sqrt(static_cast<double>(in));
-  weight = uniform({out, in}, -bound, bound, default_generator(), options, loc);
-  if (with_bias)
-    bias = uniform({out}, -bound, bound, default_generator(), options, loc);
+  weight = uniform({out, in}, -bound, bound, default_generator(), how.options, loc);
+  if (how.bias)
+    bias = uniform({out}, -bound, bound, default_generator(), how.options, loc);
   else
     bias.frozen = true;
 }

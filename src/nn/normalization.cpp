@@ -105,9 +105,9 @@ Tensor layer_norm(At x, Sizes shape, const Tensor& weight, const Tensor& bias, d
   return over_last_axes("layer_norm", resolve(x, "layer_norm"), shape.shape(), given("layer_norm", weight, call.loc()),
                         given("layer_norm", bias, call.loc()), eps, Center::yes, call.loc());
 }
-Tensor rms_norm(At x, At weight, double eps) {
+Tensor rms_norm(At x, const Tensor& weight, double eps) {
   Operation call("rms_norm", x.loc);
-  const Tensor value = resolve(x, "rms_norm"), scale = resolve(weight, "rms_norm");
+  const Tensor value = resolve(x, "rms_norm"), scale = resolve(At(weight, call.loc()), "rms_norm");
   return over_last_axes("rms_norm", value, type_of(scale).shape, scale, {}, epsilon_or(eps, value), Center::no,
                         call.loc());
 }

@@ -69,7 +69,7 @@ Tensor alibi_bias(std::int64_t heads, Dim queries, Dim keys, Device device, Loc 
   LooseComposite call("alibi_bias", loc);
   if (heads < 1) fail("alibi_bias", call.loc(), "there must be a head, there are ", heads);
   const std::vector<float> slope = slopes(heads);
-  const Tensor of_heads = reshape(to(from_span(std::span<const float>(slope), {heads}), device), {heads, 1, 1});
+  const Tensor of_heads = reshape(to(constant(slope, {heads}, call.loc()), device), {heads, 1, 1});
   const Shape pairs = Shape::of(queries, keys);
   const Tensor distance = weft::positions(1, pairs, device, call.loc()) -
                           (weft::positions(0, pairs, device, call.loc()) + dim_value(keys - queries, call.loc()));

@@ -54,8 +54,8 @@ void make_matrices(Tensor& value) {
 TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options,
                                                  Loc loc)
     : self_attn(attention(d_model, nhead, options, loc)),
-      linear1(d_model, options.dim_feedforward, options.bias, options.options, loc),
-      linear2(options.dim_feedforward, d_model, options.bias, options.options, loc),
+      linear1(d_model, options.dim_feedforward, {options.bias, options.options}, loc),
+      linear2(options.dim_feedforward, d_model, {options.bias, options.options}, loc),
       norm1(norm(d_model, options, loc)),
       norm2(norm(d_model, options, loc)),
       dropout(options.dropout),
@@ -73,8 +73,8 @@ TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t d_model, std::int6
                                                  Loc loc)
     : self_attn(attention(d_model, nhead, options, loc)),
       multihead_attn(attention(d_model, nhead, options, loc)),
-      linear1(d_model, options.dim_feedforward, options.bias, options.options, loc),
-      linear2(options.dim_feedforward, d_model, options.bias, options.options, loc),
+      linear1(d_model, options.dim_feedforward, {options.bias, options.options}, loc),
+      linear2(options.dim_feedforward, d_model, {options.bias, options.options}, loc),
       norm1(norm(d_model, options, loc)),
       norm2(norm(d_model, options, loc)),
       norm3(norm(d_model, options, loc)),

@@ -39,6 +39,14 @@ Scalar step_lr(const Scalar& lr, const Scalar& step, double step_size, double ga
   return lr * pow(gamma, Scalar(floor(step / step_size)));
 }
 
+Scalar multi_step_lr(const Scalar& lr, const Scalar& step, const std::vector<double>& milestones, double gamma,
+                     Loc loc) {
+  Operation call("multi_step_lr", loc);
+  Scalar passed = 0;
+  for (const double milestone : milestones) passed = passed + Scalar(where(step >= milestone, 1.0, 0.0));
+  return lr * pow(gamma, passed);
+}
+
 Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc loc) {
   Operation call("exponential_lr", loc);
   return lr * pow(Scalar(gamma), step);

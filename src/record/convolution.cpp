@@ -303,9 +303,9 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
     const int axis = first + i;
     const Dim size = type_of(x).shape[axis], wanted = sizes[i];
     if (sizes[i] < 1) fail(name, call.loc(), "sizes must be positive: ", sizes[i]);
-    if (size == wanted) continue;
+    if (size.same(wanted)) continue;
     Shape cut = type_of(x).shape;
-    if (size % wanted == Dim(0)) {  // windows of equal size
+    if ((size % wanted).same(Dim(0))) {  // windows of equal size, which of a symbolic size is not asked
       cut[axis] = wanted;
       Shape parts;
       for (int each = 0; each < cut.rank(); ++each) {

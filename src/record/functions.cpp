@@ -106,6 +106,29 @@ Tensor logit(At x, double eps) {
   });
 }
 
+namespace {
+Tensor truth_of(const char* name, const At& x) {
+  const Tensor value = resolve(x, name);
+  return type_of(value).dtype == DType::boolean ? value : value != 0;
+}
+}  // namespace
+Tensor logical_not(At x) {
+  LooseComposite call("logical_not", x.loc);
+  return ~truth_of("logical_not", x);
+}
+Tensor logical_and(At a, At b) {
+  LooseComposite call("logical_and", a.loc);
+  return truth_of("logical_and", a) & truth_of("logical_and", b);
+}
+Tensor logical_or(At a, At b) {
+  LooseComposite call("logical_or", a.loc);
+  return truth_of("logical_or", a) | truth_of("logical_or", b);
+}
+Tensor logical_xor(At a, At b) {
+  LooseComposite call("logical_xor", a.loc);
+  return truth_of("logical_xor", a) ^ truth_of("logical_xor", b);
+}
+
 Tensor isinf(At x) {
   LooseComposite call("isinf", x.loc);
   const Tensor value = resolve(x, "isinf");

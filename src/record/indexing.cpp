@@ -13,7 +13,7 @@ Tensor integers(const char* name, const At& given, Loc loc) {
   const Tensor index = resolve(given, name);
   if (!is_integer(type_of(index).dtype))
     fail(name, loc, "the index must be an integer, it is ", to_string(type_of(index)),
-         type_of(index).dtype == DType::boolean ? " (a mask selects by where or masked_fill)" : "");
+         type_of(index).dtype == DType::boolean ? " (by a mask select where, masked_fill and masked_select)" : "");
   return cast(index, DType::i64);
 }
 

@@ -169,10 +169,7 @@ void check_range(const Tensor& index, Dim rows, const char* operation, Loc loc, 
 
 Tensor gather(At x, At index) {
   LooseComposite call("gather", x.loc);
-  Tensor table = resolve(x, "gather"), rows = resolve(index, "gather");
-  if (const Type& type = type_of(rows); is_floating(type.dtype) || type.dtype == DType::boolean)
-    fail("gather", call.loc(), "the index must be an integer, it is ", to_string(type));
-  rows = cast(rows, DType::i64);
+  Tensor table = resolve(x, "gather"), rows = integers("gather", index, call.loc());
   if (type_of(table).shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
   check_range(rows, type_of(table).shape[0], "gather", call.loc(), table);
   return record(Op::gather, {table, rows}, {}, {}, call.loc());

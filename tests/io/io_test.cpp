@@ -53,7 +53,7 @@ struct Everything {
   float16 half{0.1};
   std::vector<float> list = {1.5f, -0.0f, 3e38f};
   std::string text = "two words, \"quoted\"";
-  nn::Linear without_bias{2, 2, false};
+  nn::Linear without_bias{2, 2, {.bias = false}};
 };
 
 TEST_CASE("everything that is saved is loaded, to the same bits") {
@@ -185,7 +185,7 @@ TEST_CASE("all names that do not fit are listed at once, and nothing is changed"
   refused([&] { io::load(path.c_str(), {{"n", whole}}, {.strict = false}); }, "n is 1, the file has 3.5");
 }
 
-TEST_CASE("a file under other names: by a function, by a table") {
+TEST_CASE("a file under other names, by a table; a part of a file") {
   const Folder folder;
   const std::string path = folder.file("x");
   struct Theirs {
@@ -196,11 +196,29 @@ TEST_CASE("a file under other names: by a function, by a table") {
   refused([&] { io::load(path.c_str(), {{"layers", layers}}); }, "it has no layers.0.bias, layers.0.weight");
   io::load(path.c_str(), {{"layers", layers}}, {.renames = {{"layers.*.weight", "h.*.w"}, {"layers.*.bias", "h.*.b"}}});
   CHECK(numbers(layers[0].bias) == std::vector<double>{5, 5, 5});
-  layers[0].bias = zeros({3});
-  io::load(path.c_str(), {{"layers", layers}}, {.rename = [](const std::string& place) {
-             return "h.0." + place.substr(std::string("layers.0.").size(), 1);
-           }});
-  CHECK(numbers(layers[0].bias) == std::vector<double>{5, 5, 5});
+  Tensor bias = zeros({3}), none = zeros({3});
+  refused([&] { io::load(path, {{"h.0.b", bias}}); }, "nothing asks for h.0.w");
+  refused([&] { io::load(path, {{"h.0.b", bias}, {"none", none}}, {.allow_extra = true}); }, "it has no none");
+  CHECK(numbers(bias) == std::vector<double>{0, 0, 0});
+  io::load(path, {{"h.0.b", bias}}, {.allow_extra = true});
+  CHECK(numbers(bias) == std::vector<double>{5, 5, 5});
+}
+
+TEST_CASE("a file says nothing of the mode; paths are of any kind") {
+  const Folder folder;
+  const std::string path = folder.file("x");
+  struct Model {
+    nn::Linear linear{2, 2};
+    nn::Dropout dropout{0.5};
+    std::int64_t steps = 3;
+  } model, other;
+  io::save(path, model);
+  nn::eval(other);
+  other.steps = 0;
+  io::load(std::filesystem::path(path), other);
+  CHECK_FALSE(other.dropout.training);
+  CHECK(other.steps == 3);
+  CHECK(io::load_tensors(path).size() == 2);
 }
 
 TEST_CASE("a file of another program: its tensors alone, in its order; numbers keep their values") {

@@ -124,6 +124,14 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   // One element that is infinite spoils the windows that hold it, no others.
   const Tensor spoiled = adaptive_avg_pool1d(reshape(from_list<float>({INFINITY, 1, 2, 3, 4, 5, 6}), {1, 7}), 3);
   loops_test::check_close(narrow(spoiled, 1, 1, 2), reshape(from_list({3.0f, 5.0f}), {1, 2}), 1e-6);
+  // Images of many sizes, which the result's divides or not, are one compilation after the first.
+  auto to_three = compile([](const Tensor& x) { return adaptive_max_pool2d(x, 3) + adaptive_avg_pool2d(x, 3); });
+  for (const std::int64_t rows : {9, 7, 12, 2, 3, 8})
+    for (const std::int64_t columns : {6, 11, 3}) {
+      const Tensor image = sin(reshape(arange(2 * rows * columns) * 1.0, {2, rows, columns}));
+      loops_test::check_close(to_three(image), adaptive_max_pool2d(image, 3) + adaptive_avg_pool2d(image, 3), 1e-6);
+    }
+  CHECK(specialization_count(to_three) <= 3);
   // In windows of nothing but -inf the gradient goes to the first element, not to padding, as in PyTorch.
   const auto pooled = [](const Tensor& x) { return sum(max_pool1d(x, 2, {.padding = 1})); };
   const Tensor lowest = reshape(from_list<float>({1, -INFINITY, -INFINITY, -INFINITY}), {1, 4});

@@ -49,7 +49,7 @@ TEST_CASE("Linear is x W^T + b over the last axis") {
 }
 
 TEST_CASE("Linear without a bias has nothing to train there") {
-  nn::Linear linear(3, 2, false);
+  nn::Linear linear(3, 2, {.bias = false});
   CHECK(linear(ones({1, 3})).shape().same(Shape::of(1, 2)));
   nn::Linear gradients = grad([](const nn::Linear& l) { return sum(l(ones({1, 3}))); }, linear);
   CHECK(values(gradients.weight) == std::vector<double>(6, 1));
@@ -145,7 +145,7 @@ struct Network {
 
 TEST_CASE("parameters have the names of their places") {
   Network network;
-  network.head.emplace(4, 2, false);
+  network.head = nn::Linear(4, 2, {.bias = false});
   network.scales[1] = ones({2});
   std::vector<nn::NamedParameter<>> found = nn::parameters(network);
   std::vector<std::string> names;

@@ -140,6 +140,7 @@ TEST_CASE("normalizations: what is refused") {
   const Tensor x = ones({2, 6, 3});
   refused([&] { nn::layer_norm(x, Sizes{4}); },
           "takes a floating tensor [..., n], and a weight and a bias [n]: f32[2,6,3] with [4]");
+  CHECK(nn::rms_norm(ones({4, 11}), {11}).size(1) == Dim(11));
   refused([&] { nn::rms_norm(x, ones({2})); }, "[rms_norm] takes a floating tensor");
   refused([&] { nn::group_norm(x, 4); }, "the channels don't come in 4 groups");
   refused([&] { nn::GroupNorm(4, 6); }, "6 channels don't come in 4 groups");

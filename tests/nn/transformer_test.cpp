@@ -71,15 +71,15 @@ TEST_CASE("Transformer gives PyTorch's results and gradients") {
 }
 
 TEST_CASE("Bilinear, GLU and Sequential give PyTorch's results and gradients") {
-  check_golden("bilinear 1", {{3, 4}, {3, 2}}, two, nn::Bilinear(4, 2, 3, true, f64));
-  check_golden("bilinear 2", {{2, 3, 2}, {2, 3, 4}}, two, nn::Bilinear(2, 4, 2, false, f64), 1);
-  check_golden("bilinear 3", {{4}, {2}}, two, nn::Bilinear(4, 2, 3, true, f64), -1);
+  check_golden("bilinear 1", {{3, 4}, {3, 2}}, two, nn::Bilinear(4, 2, 3, {.options = f64}));
+  check_golden("bilinear 2", {{2, 3, 2}, {2, 3, 4}}, two, nn::Bilinear(2, 4, 2, {.bias = false, .options = f64}), 1);
+  check_golden("bilinear 3", {{4}, {2}}, two, nn::Bilinear(4, 2, 3, {.options = f64}), -1);
   check_golden("glu 1", {{3, 4}}, one, nn::GLU());
   check_golden("glu 2", {{4, 3}}, one, nn::GLU{.axis = 0}, 1);
   check_golden("glu 3", {{2, 6, 2}}, one, nn::GLU{.axis = 1});
   check_golden("sequential 1", {{3, 4}}, one,
-               nn::Sequential(nn::Linear(4, 6, true, f64), nn::PReLU(1, 0.25, f64), nn::Unflatten(1, {2, 3}),
-                              nn::Flatten(), nn::Linear(6, 2, true, f64), nn::Softmax()));
+               nn::Sequential(nn::Linear(4, 6, {.options = f64}), nn::PReLU(1, 0.25, f64), nn::Unflatten(1, {2, 3}),
+                              nn::Flatten(), nn::Linear(6, 2, {.options = f64}), nn::Softmax()));
 }
 
 namespace {

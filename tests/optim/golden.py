@@ -116,6 +116,7 @@ def rates(make, base, count=12):
 schedules = {
     "cosine": rates(lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 8, 0.01), 0.5),
     "linear": rates(lambda o: optim.lr_scheduler.LinearLR(o, 0.25, 0.75, 4), 0.5),
+    "multi_step": rates(lambda o: optim.lr_scheduler.MultiStepLR(o, [2, 5], 0.5), 0.5),
     "step": rates(lambda o: optim.lr_scheduler.StepLR(o, 3, 0.5), 0.5),
     "exponential": rates(lambda o: optim.lr_scheduler.ExponentialLR(o, 0.9), 0.5),
     "one cycle": rates(lambda o: optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=12), 0.5),

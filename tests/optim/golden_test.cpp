@@ -155,6 +155,7 @@ TEST_CASE("learning rates, from the counter of a compiled step too") {
   };
   follows("cosine", [](const Scalar& s) { return optim::cosine_annealing_lr(0.5, s, 8, 0.01); });
   follows("linear", [](const Scalar& s) { return optim::linear_lr(0.5, s, 0.25, 0.75, 4); });
+  follows("multi_step", [](const Scalar& s) { return optim::multi_step_lr(0.5, s, {2, 5}, 0.5); });
   follows("step", [](const Scalar& s) { return optim::step_lr(0.5, s, 3, 0.5); });
   follows("exponential", [](const Scalar& s) { return optim::exponential_lr(0.5, s, 0.9); });
   follows("one cycle", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 12); });

@@ -169,6 +169,17 @@ TEST_CASE("xlogy is 0 where x is 0, whatever the logarithm") {
   CHECK(std::isnan(got[4]));
 }
 
+TEST_CASE("logical functions are of what is not 0") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = from_list({0.0, -0.0, 2.0, nan}), y = from_list<std::int64_t>({0, 3, 0, -1});
+  CHECK(logical_not(x).dtype() == DType::boolean);
+  CHECK(numbers_of(logical_not(x)) == Numbers{1, 1, 0, 0});
+  CHECK(numbers_of(logical_and(x, y)) == Numbers{0, 0, 0, 1});
+  CHECK(numbers_of(logical_or(x, y)) == Numbers{0, 1, 1, 1});
+  CHECK(numbers_of(logical_xor(x, y)) == Numbers{0, 1, 1, 0});
+  CHECK(numbers_of(compile([](const Tensor& x) { return logical_not(x > 1); })(x)) == Numbers{1, 1, 0, 1});
+}
+
 TEST_CASE("isinf, signbit, heaviside, isclose, allclose") {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
     CAPTURE(std::string(info(dtype).name));

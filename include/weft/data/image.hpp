@@ -17,7 +17,7 @@ enum class ImageMode : std::uint8_t { unchanged, gray, gray_alpha, rgb, rgb_alph
 // u8[c,h,w] with c = 1 to 4. PNGs of 16 bits are rounded to 8, and a gamma that a PNG states is applied. The
 // orientation that a camera noted is not applied. Throws Error with the path: no such file, no image, one that is
 // damaged or truncated, or says that it is larger than its bytes can hold.
-Tensor read_image(const char* path, ImageMode mode = ImageMode::unchanged, Loc loc = Loc::current());
+Tensor read_image(const std::string& path, ImageMode mode = ImageMode::unchanged, Loc loc = Loc::current());
 // The same for the bytes of a file.
 Tensor decode_image(std::span<const std::uint8_t> bytes, ImageMode mode = ImageMode::unchanged,
                     Loc loc = Loc::current());
@@ -27,8 +27,8 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, ImageMode mode = ImageM
 Tensor encode_png(const Tensor& image, Loc loc = Loc::current());
 Tensor encode_jpeg(const Tensor& image, int quality = 75, Loc loc = Loc::current());
 // The same to a file, which appears whole.
-void write_png(const Tensor& image, const char* path, Loc loc = Loc::current());
-void write_jpeg(const Tensor& image, const char* path, int quality = 75, Loc loc = Loc::current());
+void write_png(const Tensor& image, const std::string& path, Loc loc = Loc::current());
+void write_jpeg(const Tensor& image, const std::string& path, int quality = 75, Loc loc = Loc::current());
 
 struct LabeledImage {
   Tensor x;  // u8[c,h,w]
@@ -39,7 +39,7 @@ struct LabeledImage {
 class ImageFolder {
  public:
   // Throws Error where the folder can't be read, holds no folder, or a class has no image.
-  explicit ImageFolder(const char* path, ImageMode mode = ImageMode::rgb, Loc loc = Loc::current());
+  explicit ImageFolder(const std::string& path, ImageMode mode = ImageMode::rgb, Loc loc = Loc::current());
   const std::vector<std::string>& classes() const { return classes_; }
   std::size_t size() const { return files_.size(); }
   const std::string& path(std::size_t i) const { return files_[i].path; }

@@ -52,7 +52,7 @@ class Table {
   Categories categories(const char* name, Loc loc = Loc::current()) const;
 
  private:
-  friend Table read_table(const char* path, const TableOptions& options, Loc loc);
+  friend Table read_table(const std::string& path, const TableOptions& options, Loc loc);
   struct Data;
   explicit Table(Data* data) : data_(data) {}
   Data* data_;
@@ -61,6 +61,6 @@ class Table {
 // A text whose lines have equally many fields. A field in "quotes" may hold separators, line ends, and quotes, doubled
 // (RFC 4180). Lines end with \n or \r\n; empty ones do not count. Throws Error with the path, and the line of what is
 // wrong: another number of fields, a quote that does not end or stands within a field, two columns of one name.
-Table read_table(const char* path, const TableOptions& options = {}, Loc loc = Loc::current());
+Table read_table(const std::string& path, const TableOptions& options = {}, Loc loc = Loc::current());
 
 }  // namespace weft::data

@@ -95,7 +95,7 @@ struct PReLU {
 
 // down(silu(gate(x)) * up(x)): the feed-forward of Shazeer 2020, without biases unless asked for.
 struct SwiGLU {
-  SwiGLU(std::int64_t features, std::int64_t hidden, bool bias = false, Options options = {}, Loc loc = Loc::current());
+  SwiGLU(std::int64_t features, std::int64_t hidden, LinearOptions options = {.bias = false}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
   Linear gate, up, down;
   WEFT_MEMBERS(gate, up, down)

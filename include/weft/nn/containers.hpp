@@ -3,6 +3,7 @@
 #include <tuple>
 #include <vector>
 
+#include "weft/nn/linear.hpp"
 #include "weft/nn/model.hpp"
 
 namespace weft::nn {
@@ -14,7 +15,7 @@ Tensor same(At x);
 // get<0>(model.layers).
 template <class... Layers>
 struct Sequential {
-  explicit Sequential(Layers... layers) : layers(std::move(layers)...) {}
+  explicit Sequential(Layers... given) : layers(std::move(given)...) {}
   // Not const where a layer changes, as BatchNorm in training does.
   Tensor operator()(At x) { return run(*this, x); }
   Tensor operator()(At x) const { return run(*this, x); }
@@ -51,8 +52,7 @@ struct Unflatten {
 // y[..., o] = sum over i, j of a[..., i] weight[o, i, j] b[..., j], + bias[o]. Both start uniform within 1 / sqrt(in1).
 Tensor bilinear(At a, At b, const Tensor& weight, const Tensor& bias = {});
 struct Bilinear {
-  Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, bool with_bias = true, Options options = {},
-           Loc loc = Loc::current());
+  Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At a, At b) const { return bilinear(a, b, weight, bias); }
   void initialize(Generator& generator);
   Param weight, bias;  // [out, in1, in2], [out]

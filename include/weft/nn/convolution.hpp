@@ -85,34 +85,32 @@ using ConvTranspose2d = ConvTranspose<2>;
 using ConvTranspose3d = ConvTranspose<3>;
 
 // The functions of weft/convolution.hpp as layers.
-#define WEFT_POOL_LAYERS(count)                                                      \
-  struct MaxPool##count##d {                                                         \
-    MaxPool##count##d(PerAxis<count> kernel, MaxPool##count##dOptions options = {})  \
-        : kernel(kernel), options(options) {}                                        \
-    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); } \
-    PerAxis<count> kernel;                                                           \
-    MaxPool##count##dOptions options;                                                \
-    WEFT_MEMBERS(kernel, options)                                                    \
-  };                                                                                 \
-  struct AvgPool##count##d {                                                         \
-    AvgPool##count##d(PerAxis<count> kernel, AvgPool##count##dOptions options = {})  \
-        : kernel(kernel), options(options) {}                                        \
-    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); } \
-    PerAxis<count> kernel;                                                           \
-    AvgPool##count##dOptions options;                                                \
-    WEFT_MEMBERS(kernel, options)                                                    \
-  };                                                                                 \
-  struct AdaptiveMaxPool##count##d {                                                 \
-    explicit AdaptiveMaxPool##count##d(PerAxis<count> sizes) : sizes(sizes) {}       \
-    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }  \
-    PerAxis<count> sizes;                                                            \
-    WEFT_MEMBERS(sizes)                                                              \
-  };                                                                                 \
-  struct AdaptiveAvgPool##count##d {                                                 \
-    explicit AdaptiveAvgPool##count##d(PerAxis<count> sizes) : sizes(sizes) {}       \
-    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }  \
-    PerAxis<count> sizes;                                                            \
-    WEFT_MEMBERS(sizes)                                                              \
+#define WEFT_POOL_LAYERS(count)                                                                               \
+  struct MaxPool##count##d {                                                                                  \
+    MaxPool##count##d(PerAxis<count> size, MaxPool##count##dOptions how = {}) : kernel(size), options(how) {} \
+    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                          \
+    PerAxis<count> kernel;                                                                                    \
+    MaxPool##count##dOptions options;                                                                         \
+    WEFT_MEMBERS(kernel, options)                                                                             \
+  };                                                                                                          \
+  struct AvgPool##count##d {                                                                                  \
+    AvgPool##count##d(PerAxis<count> size, AvgPool##count##dOptions how = {}) : kernel(size), options(how) {} \
+    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                          \
+    PerAxis<count> kernel;                                                                                    \
+    AvgPool##count##dOptions options;                                                                         \
+    WEFT_MEMBERS(kernel, options)                                                                             \
+  };                                                                                                          \
+  struct AdaptiveMaxPool##count##d {                                                                          \
+    explicit AdaptiveMaxPool##count##d(PerAxis<count> given) : sizes(given) {}                                \
+    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }                           \
+    PerAxis<count> sizes;                                                                                     \
+    WEFT_MEMBERS(sizes)                                                                                       \
+  };                                                                                                          \
+  struct AdaptiveAvgPool##count##d {                                                                          \
+    explicit AdaptiveAvgPool##count##d(PerAxis<count> given) : sizes(given) {}                                \
+    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }                           \
+    PerAxis<count> sizes;                                                                                     \
+    WEFT_MEMBERS(sizes)                                                                                       \
   };
 WEFT_POOL_LAYERS(1)
 WEFT_POOL_LAYERS(2)

@@ -23,13 +23,13 @@ namespace detail {
 double check_dropout(const char* name, double p, Loc loc);
 }  // namespace detail
 
-#define WEFT_DROPOUT(Name, call)                                                                         \
-  struct Name {                                                                                          \
-    explicit Name(double p = 0.5, Loc loc = Loc::current()) : p(detail::check_dropout(#Name, p, loc)) {} \
-    Tensor operator()(At x, Generator& generator = default_generator()) const { return call; }           \
-    double p;                                                                                            \
-    bool training = true;                                                                                \
-    WEFT_MEMBERS(p, training)                                                                            \
+#define WEFT_DROPOUT(Name, call)                                                                               \
+  struct Name {                                                                                                \
+    explicit Name(double rate = 0.5, Loc loc = Loc::current()) : p(detail::check_dropout(#Name, rate, loc)) {} \
+    Tensor operator()(At x, Generator& generator = default_generator()) const { return call; }                 \
+    double p;                                                                                                  \
+    bool training = true;                                                                                      \
+    WEFT_MEMBERS(p, training)                                                                                  \
   };
 WEFT_DROPOUT(Dropout, dropout(x, p, training, generator))
 WEFT_DROPOUT(Dropout1d, dropout_channels(x, p, training, 1, generator))

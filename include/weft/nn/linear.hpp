@@ -7,9 +7,13 @@ namespace weft::nn {
 
 // y = x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] or undefined, to y [..., out].
 Tensor linear(At x, const Tensor& weight, const Tensor& bias = {});
+struct LinearOptions {
+  bool bias = true;
+  Options options = {};
+};
 // The same; both start uniform within 1 / sqrt(in), as in PyTorch.
 struct Linear {
-  Linear(std::int64_t in, std::int64_t out, bool with_bias = true, Options options = {}, Loc loc = Loc::current());
+  Linear(std::int64_t in, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
   void initialize(Generator& generator);
 

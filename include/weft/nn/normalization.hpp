@@ -14,7 +14,7 @@ Tensor layer_norm(At x, At weight, At bias, double eps = 1e-5);
 Tensor layer_norm(At x, Sizes normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 // x / sqrt(mean(x^2) + eps) * weight over the last axes, which are those of the weight (Zhang and Sennrich 2019).
 // A negative eps is the epsilon of f32, or of f64 for an x of f64.
-Tensor rms_norm(At x, At weight, double eps = -1);
+Tensor rms_norm(At x, const Tensor& weight, double eps = -1);
 Tensor rms_norm(At x, Sizes normalized_shape, const Tensor& weight = {}, double eps = -1);
 // x [N, C, ...]: each group of C / num_groups channels of a sample has mean 0 and variance 1; weight and bias [C] (Wu
 // and He 2018).

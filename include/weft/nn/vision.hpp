@@ -33,7 +33,7 @@ struct UpsampleOptions {
   bool align_corners = false;
 };
 struct Upsample {
-  explicit Upsample(UpsampleOptions options) : options(std::move(options)) {}
+  explicit Upsample(UpsampleOptions given) : options(std::move(given)) {}
   Tensor operator()(At x) const;
   UpsampleOptions options;
   WEFT_MEMBERS(options)
@@ -44,13 +44,13 @@ struct UpsamplingOptions {
 };
 // Modes nearest; and bilinear, which aligns corners.
 struct UpsamplingNearest2d {
-  explicit UpsamplingNearest2d(UpsamplingOptions options) : options(std::move(options)) {}
+  explicit UpsamplingNearest2d(UpsamplingOptions given) : options(std::move(given)) {}
   Tensor operator()(At x) const { return Upsample({options.size, options.scale_factor})(x); }
   UpsamplingOptions options;
   WEFT_MEMBERS(options)
 };
 struct UpsamplingBilinear2d {
-  explicit UpsamplingBilinear2d(UpsamplingOptions options) : options(std::move(options)) {}
+  explicit UpsamplingBilinear2d(UpsamplingOptions given) : options(std::move(given)) {}
   Tensor operator()(At x) const {
     return Upsample({options.size, options.scale_factor, Interpolation::bilinear, true})(x);
   }
@@ -67,19 +67,19 @@ Tensor pixel_unshuffle(At x, std::int64_t downscale_factor);
 // [N, C, ...]: the channels of `groups` equal parts in turn (Zhang and others 2018). Throws where they do not divide.
 Tensor channel_shuffle(At x, std::int64_t groups);
 struct PixelShuffle {
-  explicit PixelShuffle(std::int64_t upscale_factor) : upscale_factor(upscale_factor) {}
+  explicit PixelShuffle(std::int64_t given) : upscale_factor(given) {}
   Tensor operator()(At x) const { return pixel_shuffle(x, upscale_factor); }
   std::int64_t upscale_factor;
   WEFT_MEMBERS(upscale_factor)
 };
 struct PixelUnshuffle {
-  explicit PixelUnshuffle(std::int64_t downscale_factor) : downscale_factor(downscale_factor) {}
+  explicit PixelUnshuffle(std::int64_t given) : downscale_factor(given) {}
   Tensor operator()(At x) const { return pixel_unshuffle(x, downscale_factor); }
   std::int64_t downscale_factor;
   WEFT_MEMBERS(downscale_factor)
 };
 struct ChannelShuffle {
-  explicit ChannelShuffle(std::int64_t groups) : groups(groups) {}
+  explicit ChannelShuffle(std::int64_t given) : groups(given) {}
   Tensor operator()(At x) const { return channel_shuffle(x, groups); }
   std::int64_t groups;
   WEFT_MEMBERS(groups)
