@@ -4,10 +4,10 @@
 // Non-const references are state: written back after the call, untouched if it throws. Everything else is input.
 // Tensors, Scalar and Index may change freely; numbers, enums, text and lengths are part of the guards. In: the typed
 // call. Out: leaves and results as plain data for src/trace, which does the rest. Invariant: a call that has been seen
-// allocates nothing but results, runs none of the user's code except where Check traces again, and takes a lock of the
-// process only where it draws from the default generator, an argument is pending, or a block is not in the free lists
-// of the thread, which keep none above 256 KiB. On CUDA the memory of each result comes from the device's list of
-// blocks, under its lock, with a handle from the heap.
+// allocates nothing but results and what a library (oneDNN) takes for itself, runs none of the user's code except where
+// Check traces again, and takes a lock of the process only where it draws from the default generator, an argument is
+// pending, or a block is not in the free lists of the thread, which keep none above 256 KiB. On CUDA the memory of each
+// result comes from the device's list of blocks, under its lock, with a handle from the heap.
 #pragma once
 #include "weft/compile_options.hpp"
 #include "weft/detail/callable.hpp"

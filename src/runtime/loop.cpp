@@ -1,6 +1,7 @@
 #include "runtime/loop.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "weft/error.hpp"
@@ -32,10 +33,19 @@ std::size_t LoopStep::scratch_bytes(std::span<const std::int64_t> numbers) const
   return bytes;
 }
 
-// The arena of a body, what its steps want, a condition, and a second place for each carry that is not updated where it
-// is.
+// The step's own buffers, a spare place for each carry, the tables of the bodies, and what these take and give.
+std::size_t LoopStep::table_count() const {
+  std::size_t count =
+      2 * operands_.size() + results_.size() + std::max<std::size_t>(results_.size(), 1) + description_.carries;
+  for (const Sequence& body : bodies_) count += body.pointers();
+  return count;
+}
+
+// The arena of a body, what its steps want, a condition, a second place for each carry that is not updated where it is,
+// and the tables.
 std::size_t LoopStep::workspace(std::span<const std::int64_t> numbers) const {
   std::size_t bytes = arena_bytes(numbers) + scratch_bytes(numbers) + alignment;
+  if (device_.type == Device::Type::cpu) bytes += aligned(table_count() * sizeof(void*));
   for (std::size_t k = 0; k < description_.carries; ++k)
     if (!description_.in_place[k]) bytes += aligned(static_cast<std::size_t>(numbers[operands_[k].begin + 1]));
   return bytes;
@@ -43,30 +53,42 @@ std::size_t LoopStep::workspace(std::span<const std::int64_t> numbers) const {
 
 LoopStep::Frame LoopStep::begin(const StepCall& call) const {
   const std::size_t operands = operands_.size(), results = results_.size();
-  Frame frame{call, {}, {}, {}, nullptr, nullptr, nullptr, scratch_bytes(call.numbers), {}, {}, {}};
+  Frame frame{call, {}, {}, {}, {}, nullptr, nullptr, nullptr, scratch_bytes(call.numbers), {}, {}, {}};
+  std::byte* next = call.workspace.data();
+  void** table = nullptr;
+  if (device_.type == Device::Type::cpu) {
+    table = reinterpret_cast<void**>(next);
+    next += aligned(table_count() * sizeof(void*));
+  } else {
+    frame.tables.resize(table_count());
+    table = frame.tables.data();
+  }
+  const auto take = [&table](std::size_t count) { return std::span(std::exchange(table, table + count), count); };
+  frame.operands = take(operands), frame.results = take(results), frame.spare = take(description_.carries);
+  frame.arguments = take(operands), frame.given = take(std::max<std::size_t>(results, 1));
   for (std::size_t i = 0; i < operands + results; ++i) {
     const NumberTable::Range& range = i < operands ? operands_[i] : results_[i - operands];
-    (i < operands ? frame.operands : frame.results)
-        .push_back(static_cast<std::byte*>(call.pointers[i]) + call.numbers[range.begin]);
+    void*& first = i < operands ? frame.operands[i] : frame.results[i - operands];
+    first = static_cast<std::byte*>(call.pointers[i]) + call.numbers[range.begin];
   }
-  std::byte* next = call.workspace.data();
   frame.arena = next, next += arena_bytes(call.numbers);
   frame.scratch = next, next += frame.scratch_bytes;
   frame.condition = next, next += alignment;
   for (std::size_t k = 0; k < description_.carries; ++k) {
-    frame.spare.push_back(description_.in_place[k] ? nullptr : next);
+    frame.spare[k] = description_.in_place[k] ? nullptr : next;
     if (!description_.in_place[k]) next += aligned(static_cast<std::size_t>(operand_bytes(call, k)));
   }
   WEFT_CHECK(next <= call.workspace.data() + call.workspace.size(), "the workspace of a loop");
-  for (const Sequence& body : bodies_) {
-    std::vector<void*>& pointers = frame.pointers.emplace_back(body.pointers());
-    body.place(pointers, call.numbers, frame.arena);
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    frame.pointers[i] = take(bodies_[i].pointers());
+    std::ranges::fill(frame.pointers[i], nullptr);
+    bodies_[i].place(frame.pointers[i], call.numbers, frame.arena);
   }
   return frame;
 }
 
 void LoopStep::run_body(Frame& frame, std::size_t body) const {
-  std::vector<void*>& pointers = frame.pointers[body];
+  const std::span<void*> pointers = frame.pointers[body];
   bodies_[body].bind(pointers, frame.arguments, frame.given);
   bodies_[body].run({pointers.data(),
                      frame.call.numbers,
@@ -75,13 +97,13 @@ void LoopStep::run_body(Frame& frame, std::size_t body) const {
                      frame.call.checks_wait});
 }
 
-void LoopStep::copy(const Frame& frame, std::byte* to, const std::byte* from, std::int64_t bytes) const {
+void LoopStep::copy(const Frame& frame, void* to, const void* from, std::int64_t bytes) const {
   if (to != from && bytes > 0)
     device_interface(device_.type).copy(to, device_, from, device_, static_cast<std::size_t>(bytes), frame.call.queue);
 }
 
-bool LoopStep::read_condition(const Frame& frame, const std::byte* value) const {
-  if (device_.type == Device::Type::cpu) return *value != std::byte{0};
+bool LoopStep::read_condition(const Frame& frame, const void* value) const {
+  if (device_.type == Device::Type::cpu) return *static_cast<const std::byte*>(value) != std::byte{0};
   std::byte read{0};
   const DeviceInterface& memory = device_interface(device_.type);
   memory.copy(&read, Device::cpu(), value, device_, 1, frame.call.queue);
@@ -95,10 +117,10 @@ void ScanStep::run(const StepCall& call) const {
   Frame frame = begin(call);
   const std::size_t carries = description_.carries, scanned = description_.scanned;
   const std::int64_t length = call.numbers[length_.begin];
-  frame.arguments.assign(frame.operands.begin(), frame.operands.end());
-  frame.given.assign(frame.results.begin(), frame.results.end());
+  std::ranges::copy(frame.operands, frame.arguments.begin());
+  std::ranges::copy(frame.results, frame.given.begin());
   for (std::size_t k = 0; k < carries; ++k) {
-    std::byte *const from = frame.operands[k], *const result = frame.results[k];
+    void *const from = frame.operands[k], *const result = frame.results[k];
     const bool stays = description_.in_place[k] || length == 0;
     if (stays) copy(frame, result, from, operand_bytes(call, k));
     if (stays) frame.arguments[k] = result;
@@ -109,9 +131,9 @@ void ScanStep::run(const StepCall& call) const {
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int64_t t = description_.reverse ? length - 1 - i : i;
     for (std::size_t k = carries; k < carries + scanned; ++k)
-      frame.arguments[k] = frame.operands[k] + t * operand_bytes(call, k);
+      frame.arguments[k] = static_cast<std::byte*>(frame.operands[k]) + t * operand_bytes(call, k);
     for (std::size_t k = carries; k < frame.results.size(); ++k)
-      frame.given[k] = frame.results[k] + t * result_bytes(call, k);
+      frame.given[k] = static_cast<std::byte*>(frame.results[k]) + t * result_bytes(call, k);
     const bool into_result = (length - 1 - i) % 2 == 0;
     for (std::size_t k = 0; k < carries; ++k)
       if (!description_.in_place[k]) frame.given[k] = into_result ? frame.results[k] : frame.spare[k];
@@ -123,31 +145,30 @@ void ScanStep::run(const StepCall& call) const {
 void WhileStep::run(const StepCall& call) const {
   Frame frame = begin(call);
   const std::size_t carries = description_.carries;
-  frame.arguments.assign(frame.operands.begin(), frame.operands.end());
+  std::ranges::copy(frame.operands, frame.arguments.begin());
   for (std::size_t k = 0; k < carries; ++k)
     if (description_.in_place[k]) {
       copy(frame, frame.results[k], frame.operands[k], operand_bytes(call, k));
       frame.arguments[k] = frame.results[k];
     }
   for (std::int64_t i = 0;; ++i) {
-    frame.given.assign(1, frame.condition);
+    frame.given[0] = frame.condition;
     run_body(frame, 0);
     if (!read_condition(frame, frame.condition)) break;
     if (description_.limit > 0 && i == description_.limit) throw Error(description_.passed.c_str());
-    frame.given.assign(frame.results.begin(), frame.results.end());
+    std::ranges::copy(frame.results, frame.given.begin());
     for (std::size_t k = 0; k < carries; ++k)
       if (!description_.in_place[k] && frame.arguments[k] == frame.results[k]) frame.given[k] = frame.spare[k];
     run_body(frame, 1);
     for (std::size_t k = 0; k < carries; ++k) frame.arguments[k] = frame.given[k];
   }
-  for (std::size_t k = 0; k < carries; ++k)
-    copy(frame, frame.results[k], static_cast<const std::byte*>(frame.arguments[k]), operand_bytes(call, k));
+  for (std::size_t k = 0; k < carries; ++k) copy(frame, frame.results[k], frame.arguments[k], operand_bytes(call, k));
 }
 
 void CondStep::run(const StepCall& call) const {
   Frame frame = begin(call);
-  frame.arguments.assign(frame.operands.begin() + 1, frame.operands.end());
-  frame.given.assign(frame.results.begin(), frame.results.end());
+  std::ranges::copy(frame.operands.subspan(1), frame.arguments.begin());
+  std::ranges::copy(frame.results, frame.given.begin());
   run_body(frame, read_condition(frame, frame.operands[0]) ? 0 : 1);
 }
 

@@ -1,7 +1,8 @@
 // Loops and choices as steps of a plan: the steps of a body, run once for each iteration, on the host and on devices.
-// In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. An iteration allocates nothing: the
-// temporaries of a body, what its steps want besides, and carries on their way lie in the workspace of the loop's step.
-// A value that decides how to go on is read back from a device, so a while_loop and a cond are not replayed there.
+// In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. An iteration allocates nothing, and
+// on the host a run neither: the temporaries of a body, what its steps want besides, carries on their way and, on the
+// host, the tables of pointers lie in the workspace of the loop's step. A value that decides how to go on is read back
+// from a device, so a while_loop and a cond are not replayed there.
 #pragma once
 #include "runtime/sequence.hpp"
 
@@ -33,16 +34,17 @@ class LoopStep : public Runnable {
   // What a call of the step has at hand.
   struct Frame {
     const StepCall& call;
-    std::vector<std::byte*> operands, results, spare;  // first bytes; spare: by carry, memory in the workspace, or null
+    std::vector<void*> tables;                  // on a device
+    std::span<void*> operands, results, spare;  // first bytes; spare: by carry, memory in the workspace, or null
     std::byte *arena, *scratch, *condition;
     std::size_t scratch_bytes;
-    std::vector<std::vector<void*>> pointers;  // of each body
-    std::vector<void*> arguments, given;       // of a body
+    std::span<void*> pointers[2];       // of each body
+    std::span<void*> arguments, given;  // of a body: room for the most that it takes and gives
   };
   Frame begin(const StepCall& call) const;
   void run_body(Frame& frame, std::size_t body) const;
-  void copy(const Frame& frame, std::byte* to, const std::byte* from, std::int64_t bytes) const;
-  bool read_condition(const Frame& frame, const std::byte* value) const;
+  void copy(const Frame& frame, void* to, const void* from, std::int64_t bytes) const;
+  bool read_condition(const Frame& frame, const void* value) const;
   std::int64_t operand_bytes(const StepCall& call, std::size_t i) const { return call.numbers[operands_[i].begin + 1]; }
   std::int64_t result_bytes(const StepCall& call, std::size_t i) const { return call.numbers[results_[i].begin + 1]; }
 
@@ -52,6 +54,7 @@ class LoopStep : public Runnable {
   NumberTable::Range length_;
 
  private:
+  std::size_t table_count() const;  // pointers
   std::size_t arena_bytes(std::span<const std::int64_t> numbers) const;
   std::size_t scratch_bytes(std::span<const std::int64_t> numbers) const;
   std::vector<NumberTable::Range> operands_, results_;  // offset, bytes

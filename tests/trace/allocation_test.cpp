@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/trace/support.hpp"
+#include "weft/loops.hpp"
 
 namespace {
 thread_local long allocations = -1;    // counted while not negative
@@ -96,6 +97,38 @@ TEST_CASE("nor with state, Scalars, text and a hundred leaves") {
   x.eval();
   Scalar rate = 0.5;
   CHECK(allocations_of([&] { f(model, x, rate); }) == 0);
+}
+
+TEST_CASE("nor with loops, one inside another, choices, products, sums by index, sorts and running sums") {
+  using Two = std::pair<Tensor, Tensor>;
+  const auto count_of = [](auto body) {
+    auto f = compile(body, {.check = Check::never});
+    const Tensor x = sin(reshape(arange(16 * 16) * 1.0f, {16, 16})).eval();
+    return allocations_of([&] { f(x); });
+  };
+  CHECK(count_of([](const Tensor& x) {
+          return scan([](const Tensor& h, const Tensor& row) { return Two(tanh(h + row), h * 2); }, zeros({16}), x)
+              .second;
+        }) == 0);
+  CHECK(count_of([](const Tensor& x) {
+          const auto rows = [](const Tensor& h, const Tensor& row) {
+            const auto elements = [](const Tensor& s, const Tensor& one) { return Two(s + one, s); };
+            return Two(h + scan(elements, zeros({}), row).second, h);
+          };
+          return scan(rows, zeros({16}), x).first;
+        }) == 0);
+  CHECK(count_of([](const Tensor& x) {
+          return while_loop([](const Tensor& v) { return sum(v) < 1e4f; }, [](const Tensor& v) { return v * 2 + 1; },
+                            x);
+        }) == 0);
+  CHECK(count_of([](const Tensor& x) {
+          return cond(
+              sum(x) > 0, [&] { return x * 2; }, [&] { return x + 1; });
+        }) == 0);
+  CHECK(count_of([](const Tensor& x) { return matmul(x, transpose(x)); }) == 0);
+  CHECK(count_of([](const Tensor& x) { return index_add(x, 0, arange(16) % 7, x); }) == 0);
+  CHECK(count_of([](const Tensor& x) { return sort(x, 1).values + topk(x, 16, 1).values; }) == 0);
+  CHECK(count_of([](const Tensor& x) { return cumsum(x, 1); }) == 0);
 }
 
 namespace {
