@@ -34,6 +34,11 @@ struct SignAndLogAbsDet {
 // det(a) = sign exp(logabsdet); for a singular matrix 0 and -infinity.
 SignAndLogAbsDet slogdet(At a);
 
+// log(det(a)): NaN where the determinant is negative, -infinity where it is 0.
+Tensor logdet(At a);
+// x with a x = b [...,n,k], from the triangle that cholesky(a, upper) gave.
+Tensor cholesky_solve(At b, At triangle, bool upper = false);
+
 struct LU {
   Tensor p, l, u;
   WEFT_MEMBERS(p, l, u)
@@ -41,6 +46,9 @@ struct LU {
 // a = p l u for a square matrix: a permutation, a lower triangle with ones on its diagonal, an upper triangle. The
 // largest element of a column is the pivot.
 LU lu(At a);
+
+// The product of two vectors that is at right angles to both, along an axis of 3; others broadcast.
+Tensor cross(At a, At b, int axis = -1);
 
 struct QR {
   Tensor q, r;

@@ -321,6 +321,10 @@ Tensor tensordot(At a, At b, int axes = 2);
 // Of two vectors: the matrix of all products; the sum of products.
 Tensor outer(At a, At b);
 Tensor dot(At a, At b);
+// The Kronecker product: every element of a times all of b. The axes of one that has fewer are continued to the left.
+Tensor kron(At a, At b);
+// [..., n, m]: the p-norms of the differences of rows of a [..., n, k] and rows of b [..., m, k].
+Tensor cdist(At a, At b, double p = 2);
 
 // ---- indexing -------------------------------------------------------------------------------------------------------
 // result[i..., :] = x[index[i...], :]: rows of x (axis 0). Indices out of [0, rows) are an error.

@@ -266,6 +266,22 @@ Tensor outer(At a, At b) {
     fail("outer", call.loc(), "needs two vectors: ", to_string(type_of(x)), " x ", to_string(type_of(y)));
   return unsqueeze(x, 1) * unsqueeze(y, 0);
 }
+Tensor kron(At a, At b) {
+  LooseComposite call("kron", a.loc);
+  Tensor x = resolve(a, "kron"), y = resolve(b, "kron");
+  const int rank = std::max(type_of(x).shape.rank(), type_of(y).shape.rank());
+  if (2 * rank > max_rank) fail("kron", call.loc(), "takes at most ", max_rank / 2, " axes, there are ", rank);
+  while (type_of(x).shape.rank() < rank) x = unsqueeze(x, 0);
+  while (type_of(y).shape.rank() < rank) y = unsqueeze(y, 0);
+  Shape outer, inner, joined;
+  for (int i = 0; i < rank; ++i) {
+    const Dim from = type_of(x).shape[i], to = type_of(y).shape[i];
+    outer.push_back(from), outer.push_back(1);
+    inner.push_back(1), inner.push_back(to);
+    joined.push_back(from * to);
+  }
+  return reshape(reshape(x, outer) * reshape(y, inner), joined);
+}
 Tensor dot(At a, At b) {
   LooseComposite call("dot", a.loc);
   const Tensor x = resolve(a, "dot"), y = resolve(b, "dot");

@@ -225,6 +225,38 @@ SignAndLogAbsDet slogdet(At given) {
   return {parity(result_of(lu, 1), type_of(a).dtype) * signs, sum(log(abs(diagonal)), -1)};
 }
 
+Tensor logdet(At given) {
+  LooseComposite call("logdet", given.loc);
+  const SignAndLogAbsDet parts = slogdet(given);
+  return where(parts.sign < 0, std::numeric_limits<double>::quiet_NaN(), parts.logabsdet);
+}
+
+Tensor cholesky_solve(At right, At given, bool upper) {
+  LooseComposite call("cholesky_solve", right.loc);
+  const Tensor triangle = resolve(given, "cholesky_solve"), b = resolve(right, "cholesky_solve");
+  const auto solved = [&](const Tensor& factor, const Tensor& b, bool upper) {
+    return solve_triangular(factor, b, {.upper = upper});
+  };
+  if (type_of(triangle).shape.rank() < 2)
+    fail("cholesky_solve", call.loc(), "needs a triangle [...,n,n]: ", to_string(type_of(triangle)));
+  if (upper) return solved(triangle, solved(transpose(triangle), b, false), true);
+  return solved(transpose(triangle), solved(triangle, b, false), true);
+}
+
+Tensor cross(At left, At right, int axis) {
+  LooseComposite call("cross", left.loc);
+  Tensor values[] = {resolve(left, "cross"), resolve(right, "cross")};
+  const Shape shape = broadcast("cross", values, call.loc());
+  const int normal = normalize_axis("cross", axis, shape.rank(), call.loc());
+  if (!shape[normal].same(Dim(3)))
+    fail("cross", call.loc(), "needs 3 elements along axis ", axis, ": ", to_string(type_of(values[0])), " x ",
+         to_string(type_of(values[1])));
+  const Tensor a = expand(values[0], shape), b = expand(values[1], shape);
+  // Element i is a[i+1] b[i+2] - a[i+2] b[i+1].
+  const auto from = [&](const Tensor& value, int by) { return roll(value, -by, normal); };
+  return from(a, 1) * from(b, 2) - from(a, 2) * from(b, 1);
+}
+
 LU lu(At given) {
   LooseComposite call("lu", given.loc);
   const Tensor a = matrix("lu", given, call.loc(), true), factors = lu_of(a), rows = result_of(factors, 1);
@@ -343,3 +375,18 @@ Tensor vector_norm(At given, double ord, Axes axes, bool keepdim) {
 }
 
 }  // namespace weft::linalg
+
+namespace weft {
+
+Tensor cdist(At left, At right, double p) {
+  LooseComposite call("cdist", left.loc);
+  const Tensor a = resolve(left, "cdist"), b = resolve(right, "cdist");
+  const Shape &from = type_of(a).shape, &to = type_of(b).shape;
+  if (from.rank() < 2 || to.rank() < 2 || !(from[from.rank() - 1] == to[to.rank() - 1]))
+    fail("cdist", call.loc(), "needs rows of one length, [..., n, k] and [..., m, k]: ", to_string(type_of(a)), " x ",
+         to_string(type_of(b)));
+  if (!(p >= 0)) fail("cdist", call.loc(), "p must not be negative, it is ", p);
+  return linalg::vector_norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, -1);
+}
+
+}  // namespace weft

@@ -264,3 +264,14 @@ TEST_CASE("in the body of a loop") {
 }
 
 }  // namespace
+
+TEST_CASE("cross, cdist, kron, logdet and cholesky_solve: what does not fit, and what has no logarithm") {
+  refused([] { cross(ones({2, 4}), ones({4})); }, "[cross] needs 3 elements along axis -1: f32[2,4] x f32[4]");
+  refused([] { cdist(ones({2, 4}), ones({2, 3})); }, "[cdist] needs rows of one length");
+  refused([] { cdist(ones({2, 4}), ones({2, 4}), -1); }, "p must not be negative");
+  refused([] { kron(ones({1, 1, 1, 1, 1}), ones({2})); }, "[kron] takes at most 4 axes, there are 5");
+  refused([] { cholesky_solve(ones({2, 2}), ones({2})); }, "[cholesky_solve] needs a triangle");
+  refused([] { cholesky_solve(ones({3, 2}), ones({2, 2})); }, "[cholesky_solve] the right side does not fit");
+  CHECK(std::isnan(logdet(from_list({{0.0, 1.0}, {1.0, 0.0}})).item()));
+  CHECK(logdet(zeros({2, 2})).item() == -std::numeric_limits<double>::infinity());
+}
