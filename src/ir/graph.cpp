@@ -187,9 +187,10 @@ void verify_nodes(const Graph& graph) {
     if (row.kind == OpKind::factorization)
       WEFT_CHECK(infer_factorization(node.op, node.inputs(), node.attributes(), node.loc).size() == node.output_count,
                  "%", i, " ", row.name, " has ", node.output_count, " results");
-    if (node.op == Op::call)
-      WEFT_CHECK(&node.attributes().type() == &composite_attributes(name_of(node)) || node.definition, "%", i, " ",
-                 name_of(node), " has the attributes of another composite");
+    if (node.op == Op::call)  // a scalar expression has the name of the function around it, and nothing else
+      WEFT_CHECK(&node.attributes().type() == &composite_attributes(name_of(node)) ||
+                     &node.attributes().type() == &attribute_type<Called>,
+                 "%", i, " ", name_of(node), " has the attributes of another composite");
     if (node.op == Op::constant && !is_floating(node.type.dtype)) {
       const auto [least, greatest] = integer_range(node.type.dtype);
       const std::int64_t number = node.attributes<Constant>().as_integer();

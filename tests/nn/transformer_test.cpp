@@ -100,13 +100,15 @@ TEST_CASE("modes reach the parts of a transformer and of Sequential; layers of a
   CHECK(specialization_count(run) == 2);
 
   nn::Sequential model(nn::Linear(4, 4), nn::BatchNorm1d(4), nn::ReLU(), nn::Dropout(0.5));
+  CHECK(nn::parameters(model)[0].name == std::string("0.weight"));
+  CHECK(nn::parameters(model)[3].name == std::string("1.bias"));
   auto step = compile(apply<decltype(model)>);
   const Tensor rows = flatten(x, 0, 1);
   (void)step(model, rows).eval();
-  CHECK(get<1>(model.layers).num_batches_tracked->item<int>() == 1);
+  CHECK(get<1>(model).num_batches_tracked->item<int>() == 1);
   nn::eval(model);
   CHECK(max(abs(step(model, rows) - std::as_const(model)(rows))).item() < 1e-6);
-  CHECK(get<1>(model.layers).num_batches_tracked->item<int>() == 1);
+  CHECK(get<1>(model).num_batches_tracked->item<int>() == 1);
 
   const auto same = [](const Tensor& a, const Tensor& b) { CHECK(all(a == b).item<bool>()); };
   same(nn::Identity()(x), x);

@@ -11,8 +11,8 @@ namespace weft::nn {
 namespace detail {
 Tensor same(At x);
 }
-// Each layer gets what the one before gives: Sequential(Linear(4, 8), ReLU(), Linear(8, 2)). A part is
-// get<0>(model.layers).
+// Each layer gets what the one before gives: Sequential(Linear(4, 8), ReLU(), Linear(8, 2)). A part is get<0>(model),
+// and its parameters are 0.weight and 0.bias, as in PyTorch.
 template <class... Layers>
 struct Sequential {
   explicit Sequential(Layers... given) : layers(std::move(given)...) {}
@@ -21,7 +21,6 @@ struct Sequential {
   Tensor operator()(At x) const { return run(*this, x); }
 
   std::tuple<Layers...> layers;
-  WEFT_MEMBERS(layers)
 
  private:
   template <class Self>
@@ -35,6 +34,14 @@ struct Sequential {
         self.layers);
   }
 };
+template <std::size_t i, class... Layers>
+auto& get(Sequential<Layers...>& model) {
+  return std::get<i>(model.layers);
+}
+template <std::size_t i, class... Layers>
+const auto& get(const Sequential<Layers...>& model) {
+  return std::get<i>(model.layers);
+}
 
 // Axes start ... end as one; an axis as several, one of which may be -1.
 struct Flatten {
@@ -60,3 +67,9 @@ struct Bilinear {
 };
 
 }  // namespace weft::nn
+
+// To those who walk over structs a Sequential is the tuple of its layers.
+template <class... Layers>
+struct std::tuple_size<weft::nn::Sequential<Layers...>> : std::integral_constant<std::size_t, sizeof...(Layers)> {};
+template <std::size_t i, class... Layers>
+struct std::tuple_element<i, weft::nn::Sequential<Layers...>> : std::tuple_element<i, std::tuple<Layers...>> {};
