@@ -63,16 +63,36 @@ std::string text_of(const Leaf& leaf) {
   return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
 }
 
-// A pattern with a * stands for what is between its two ends.
+// What the stars of a pattern stand for in `text`, each for as little as it can; nothing where it does not fit.
+std::optional<std::vector<std::string_view>> stars(std::string_view pattern, std::string_view text) {
+  std::vector<std::string_view> found;
+  std::size_t star = pattern.find('*');
+  if (!text.starts_with(pattern.substr(0, star))) return {};
+  if (star == std::string_view::npos) return text == pattern ? std::optional(found) : std::nullopt;
+  text.remove_prefix(star);
+  while (star != std::string_view::npos) {
+    pattern.remove_prefix(star + 1);
+    star = pattern.find('*');
+    const std::string_view next = pattern.substr(0, star);
+    const std::size_t at = star != std::string_view::npos ? text.find(next)
+                           : text.ends_with(next)         ? text.size() - next.size()
+                                                          : std::string_view::npos;
+    if (at == std::string_view::npos) return {};
+    found.push_back(text.substr(0, at));
+    text.remove_prefix(at + next.size());
+  }
+  return found;
+}
 std::optional<std::string> renamed(const Renamed& row, const std::string& place) {
-  const std::string_view from = row.place, to = row.in_file;
-  const std::size_t star = from.find('*');
-  if (star == std::string_view::npos) return place == from ? std::optional<std::string>(to) : std::nullopt;
-  const std::string_view head = from.substr(0, star), tail = from.substr(star + 1), whole = place;
-  if (whole.size() < head.size() + tail.size() || !whole.starts_with(head) || !whole.ends_with(tail)) return {};
-  std::string result(to);
-  if (const std::size_t at = result.find('*'); at != std::string::npos)
-    result.replace(at, 1, whole.substr(star, whole.size() - head.size() - tail.size()));
+  const auto found = stars(row.place, place);
+  if (!found) return {};
+  std::string result;
+  std::size_t next = 0;
+  for (const char* letter = row.in_file; *letter; ++letter)
+    if (*letter != '*')
+      result += *letter;
+    else if (next < found->size())
+      result += (*found)[next++];
   return result;
 }
 std::string name_in_file(const LoadOptions& options, const std::string& place) {

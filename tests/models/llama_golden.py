@@ -1,0 +1,21 @@
+"""llama_golden.py: writes llama.golden and mixtral.golden, what Hugging Face's models give."""
+import torch.nn.functional as F
+from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+
+from golden import integers, keep_float64, write
+
+keep_float64()
+sizes = dict(vocab_size=19, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, rope_theta=500000.0, rms_norm_eps=1e-5, max_position_embeddings=32,
+             tie_word_embeddings=False, bos_token_id=1, eos_token_id=2, attn_implementation="eager")
+tokens = integers("tokens", (2, 9), 19)
+
+
+def f(model):
+    logits = model(tokens[:, :-1]).logits
+    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()), logits
+
+
+write("llama.golden", LlamaForCausalLM(LlamaConfig(**sizes)).double(), f)
+write("mixtral.golden", MixtralForCausalLM(MixtralConfig(num_local_experts=4, experts_implementation="eager",
+                                               **sizes)).double(), f)
