@@ -19,8 +19,8 @@ struct ValueAndGrad {
 
 namespace detail {
 
-// What trains in a value of these leaves, unless it is frozen: parameters; where there is no parameter at all, plain
-// tensors; where there is neither, Scalars.
+// What trains in a value of these leaves, unless it is frozen or undefined: parameters; where there is no parameter at
+// all, plain tensors; where there is neither, Scalars.
 LeafKind trainable_kind(const LeafList& leaves);
 
 // The erased half: opened with the leaves of a copy of `wrt`, closed on every path.

@@ -31,7 +31,8 @@ GradientLevel::~GradientLevel() {
 }
 
 bool GradientLevel::trains(const Leaf& leaf) const {
-  return leaf.kind == trains_ && !(leaf.kind == LeafKind::param && leaf.flag);
+  if (leaf.kind == LeafKind::param && (leaf.flag || !leaf.tensor().defined())) return false;
+  return leaf.kind == trains_;
 }
 
 void GradientLevel::bind(const LeafList& leaves, const TypeDescription& description) {

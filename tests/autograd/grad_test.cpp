@@ -47,6 +47,24 @@ Model make_model() {
 }
 Tensor loss_of(const Model& m) { return sum(m.first.weight * m.second.weight * m.scale) + sum(square(m.first.bias)); }
 
+TEST_CASE("a parameter that is undefined has no gradient, frozen or not") {
+  struct Layer {
+    Param weight = full({2}, 3), bias;
+  } layer;
+  const auto gradients = grad(
+      [](const Layer& l) {
+        CHECK(!l.bias.tensor().defined());
+        return sum(l.weight * l.weight);
+      },
+      layer);
+  CHECK(gradients.weight.tensor()[0].item() == 6);
+  CHECK(!gradients.bias.tensor().defined());
+  struct Empty {
+    Param bias;
+  } empty;
+  CHECK_THROWS_AS(grad([](const Empty&) { return full({}, 1); }, empty), Error);
+}
+
 TEST_CASE("gradients have the model's own type") {
   Model model = make_model();
   auto [loss, gradients] = value_and_grad(loss_of, model);

@@ -57,15 +57,16 @@ def keep_float64():
     torch.Tensor.float = torch.Tensor.double
 
 
-def write(path, model, f, skip=(), rate=RATE):
-    """`f(model)` gives a loss and an output. Entries in `skip` are the same tensors under another name."""
-    state = {name: value for name, value in model.state_dict().items() if name not in skip}
+def write(path, model, f, skip=(), rate=RATE, in_file=lambda name: name):
+    """`f(model)` gives a loss and an output. Entries in `skip` are the same tensors under another name, or unused. A file
+    of weights names an entry in_file(name)."""
+    state = {in_file(name): value for name, value in model.state_dict().items() if name not in skip}
     with torch.no_grad():
         for name, value in state.items():
             if value.is_floating_point() and is_filled(name):
                 value.copy_(initial(name, value.shape))
     lines = [" ".join(map(str, ("shape", name, *value.shape))) for name, value in state.items()]
-    parameters = {name: p for name, p in model.named_parameters() if name not in skip and p.requires_grad}
+    parameters = {in_file(name): p for name, p in model.named_parameters() if name not in skip and p.requires_grad}
     losses = []
     for step in range(4):
         loss, output = f(model)
