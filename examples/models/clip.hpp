@@ -2,7 +2,7 @@
 // gives those of Hugging Face's files.
 #pragma once
 #include <cmath>
-#include <utility>
+#include <vector>
 
 #include "examples/models/vit.hpp"
 

@@ -31,7 +31,7 @@ struct Gpt2Attention {
         c_proj(config.width, config.width, 0.02 / std::sqrt(2.0 * config.layers)),
         heads(config.heads) {}
 
-  // x [N, L, width]. With a cache the tokens of x are at `position` and behind it, and see those before them.
+  // x [N, L, width]. With a cache the tokens of x are at `position` and after it, and see those before them.
   Tensor operator()(const Tensor& x, nn::KeyValueCache* cache, const Index& position) const {
     const Tensor parts = reshape(c_attn(x), {x.size(0), x.size(1), 3, heads, -1});
     const auto part = [&](int i) { return transpose(select(parts, 2, i), 1, 2); };  // [N, heads, L, depth]

@@ -13,8 +13,8 @@ namespace models {
 struct MixtureOfExperts {
   explicit MixtureOfExperts(const LlamaConfig& c)
       : gate(c.width, c.experts, {false, c.options}),
-        experts{uniform({c.experts, 2 * c.hidden, c.width}, -1, 1) / std::sqrt(static_cast<double>(c.width)),
-                uniform({c.experts, c.width, c.hidden}, -1, 1) / std::sqrt(static_cast<double>(c.hidden))} {}
+        experts{initial({c.experts, 2 * c.hidden, c.width}, c.width, c.options),
+                initial({c.experts, c.width, c.hidden}, c.hidden, c.options)} {}
 
   // x [..., width] to the same: a sum of two experts' results, weighted with their shares of the router's softmax.
   Tensor operator()(const Tensor& given) const {
@@ -38,6 +38,10 @@ struct MixtureOfExperts {
 
  private:
   static constexpr std::int64_t block = 32;
+  static Tensor initial(Sizes sizes, std::int64_t in, const Options& options) {  // as of nn::Linear
+    const double bound = 1 / std::sqrt(static_cast<double>(in));
+    return uniform(sizes, -bound, bound, default_generator(), options);
+  }
   struct Slots {
     Tensor token;      // [blocks, block]: who is there; token 0 where nobody is, and nobody reads the result
     Tensor expert;     // [blocks]
@@ -52,7 +56,7 @@ struct MixtureOfExperts {
     const Tensor order = argsort(chosen), sorted = gather(chosen, order);
     const Tensor wanted = sum(one_hot(chosen, count, DType::i64), 0);
     const Tensor taken = floor_divide(wanted + (block - 1), block) * block, end = cumsum(taken, 0);
-    // A choice is as far behind its expert's first slot as behind the first choice of its expert.
+    // A choice is as far after its expert's first slot as after the first choice of its expert.
     const Tensor shift = (end - taken) - (cumsum(wanted, 0) - wanted);
     const Tensor slot = numbers(choices) + gather(shift, sorted);
     const Tensor nobody = zeros({blocks * block}, {DType::i64, chosen.device()});

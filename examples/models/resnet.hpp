@@ -1,6 +1,7 @@
 // ResNet (He and others 2015), with the strides of PyTorch's: ResNet-18 of basic blocks, ResNet-50 of bottlenecks.
 // Parameters have the names of torchvision's files.
 #pragma once
+#include <array>
 #include <optional>
 #include <vector>
 

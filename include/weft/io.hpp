@@ -47,8 +47,8 @@ struct Place {
   detail::Part part;
 };
 
-// The same name in two spellings: each * stands for any characters, as few as possible, and those of the first * of one
-// side are those of the first * of the other: {"blocks.*.norm.*", "h.*.ln_1.*"}.
+// The same name in two spellings: each * stands for any characters, as few as fit, and the first * of one side for
+// the same as the first * of the other, and so on: {"blocks.*.norm.*", "h.*.ln_1.*"}.
 struct Renamed {
   const char* place;    // as the struct says it
   const char* in_file;  // as the file says it

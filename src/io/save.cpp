@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/fail.hpp"
+#include "base/wildcards.hpp"
 #include "io/file.hpp"
 #include "io/numbers.hpp"
 #include "io/safetensors.hpp"
@@ -63,28 +64,8 @@ std::string text_of(const Leaf& leaf) {
   return {static_cast<const char*>(leaf.address), static_cast<std::size_t>(leaf.size)};
 }
 
-// What the stars of a pattern stand for in `text`, each for as little as it can; nothing where it does not fit.
-std::optional<std::vector<std::string_view>> stars(std::string_view pattern, std::string_view text) {
-  std::vector<std::string_view> found;
-  std::size_t star = pattern.find('*');
-  if (!text.starts_with(pattern.substr(0, star))) return {};
-  if (star == std::string_view::npos) return text == pattern ? std::optional(found) : std::nullopt;
-  text.remove_prefix(star);
-  while (star != std::string_view::npos) {
-    pattern.remove_prefix(star + 1);
-    star = pattern.find('*');
-    const std::string_view next = pattern.substr(0, star);
-    const std::size_t at = star != std::string_view::npos ? text.find(next)
-                           : text.ends_with(next)         ? text.size() - next.size()
-                                                          : std::string_view::npos;
-    if (at == std::string_view::npos) return {};
-    found.push_back(text.substr(0, at));
-    text.remove_prefix(at + next.size());
-  }
-  return found;
-}
 std::optional<std::string> renamed(const Renamed& row, const std::string& place) {
-  const auto found = stars(row.place, place);
+  const auto found = match_stars(row.place, place);
   if (!found) return {};
   std::string result;
   std::size_t next = 0;

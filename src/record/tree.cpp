@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/fail.hpp"
+#include "base/wildcards.hpp"
 #include "record/composite.hpp"
 
 namespace weft {
@@ -38,24 +39,6 @@ void refuse_other_structure(const Path& path, const char* what, std::uint64_t fi
 
 }  // namespace detail
 
-bool tree::matches(const char* pattern, const char* path) {
-  const char *star = nullptr, *retry = nullptr;
-  while (*path) {
-    if (*pattern == '*') {
-      star = pattern++;
-      retry = path;
-    } else if (*pattern == *path) {
-      ++pattern;
-      ++path;
-    } else if (star) {
-      pattern = star + 1;
-      path = ++retry;
-    } else {
-      return false;
-    }
-  }
-  while (*pattern == '*') ++pattern;
-  return !*pattern;
-}
+bool tree::matches(const char* pattern, const char* path) { return match_stars(pattern, path).has_value(); }
 
 }  // namespace weft

@@ -196,6 +196,8 @@ TEST_CASE("a file under other names, by a table; a part of a file") {
   refused([&] { io::load(path.c_str(), {{"layers", layers}}); }, "it has no layers.0.bias, layers.0.weight");
   io::load(path.c_str(), {{"layers", layers}}, {.renames = {{"layers.*.weight", "h.*.w"}, {"layers.*.bias", "h.*.b"}}});
   CHECK(numbers(layers[0].bias) == std::vector<double>{5, 5, 5});
+  io::load(path, {{"h", layers}}, {.renames = {{"*.*.weight", "*.*.w"}, {"*.*.bias", "*.*.b"}}});
+  CHECK(numbers(layers[0].weight) == std::vector<double>{4, 4});
   Tensor bias = zeros({3}), none = zeros({3});
   refused([&] { io::load(path, {{"h.0.b", bias}}); }, "nothing asks for h.0.w");
   refused([&] { io::load(path, {{"h.0.b", bias}, {"none", none}}, {.allow_extra = true}); }, "it has no none");

@@ -3,7 +3,7 @@ numbers that a model gives in PyTorch, in float64.
 
 A line of such a file is a word, a name and numbers:
   shape NAME SIZE...              an entry of the state_dict, as a file of weights names it
-  losses LOSS...                  of the loss before each of three steps of gradient descent
+  losses LOSS...                  before each of four steps of gradient descent
   output SUM PRODUCT SIZE         of a tensor: the sum, the product with values("output"), the sum of absolute values
   gradient NAME SUM PRODUCT SIZE  the same for the gradient of a parameter, with values(NAME)
 """
@@ -42,7 +42,7 @@ def initial(name, shape):
 
 
 def is_filled(name):
-    return not name.endswith(("running_mean", "running_var", "num_batches_tracked", "position_ids"))
+    return not name.endswith(("running_mean", "running_var", "num_batches_tracked"))
 
 
 def parts(name, value):

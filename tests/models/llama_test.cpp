@@ -53,6 +53,16 @@ void check_cache() {
 TEST_CASE("LLaMA with a cache") { check_cache<models::Llama>(); }
 TEST_CASE("Mixtral with a cache") { check_cache<models::Mixtral>(); }
 
+TEST_CASE("Mixtral's parameters are all of the dtype that is asked for") {
+  models::LlamaConfig half = config;
+  half.options.dtype = DType::bf16;
+  const models::Mixtral model(half);
+  tree::for_each(model, [](const char* place, const Param& p) {
+    CAPTURE(place);
+    CHECK(p->dtype() == DType::bf16);
+  });
+}
+
 TEST_CASE("next_token draws from the likeliest, and takes the likeliest where it is cold") {
   Generator generator(1);
   const Tensor logits = reshape(from_list<float>({0, 9, 0, 0, 3, 1, 2, 4}), {2, 1, 4});

@@ -1,17 +1,16 @@
 // Models of examples/models against PyTorch's (golden.py has the rules and the format of *.golden): weights arrive
-// through a file under the reference's names, then losses, outputs and every gradient are compared, eagerly, compiled,
-// and compiled over sizes that vary.
+// through a file under the reference's names; losses, the output and every gradient are compared with PyTorch's,
+// eagerly and compiled, and for inputs of other sizes those of a compiled step with the eager one's.
 #pragma once
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 
+#include "tests/io/support.hpp"
 #include "weft/weft.hpp"
 
 namespace models_test {
@@ -40,15 +39,12 @@ inline Tensor values(const std::string& name, const std::vector<std::int64_t>& s
 inline Tensor integers(const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t below) {
   return reshape(raw(name, count_of(shape)) % below, shape);
 }
-inline bool ends_with(const std::string& text, const char* end) {
-  return text.size() >= std::strlen(end) && text.compare(text.size() - std::strlen(end), std::string::npos, end) == 0;
-}
 inline Tensor initial(const std::string& name, const std::vector<std::int64_t>& shape) {
-  if (ends_with(name, "running_mean")) return zeros(shape, {DType::f64});
-  if (ends_with(name, "running_var")) return ones(shape, {DType::f64});
-  if (ends_with(name, "num_batches_tracked")) return full(shape, 0, {DType::i64});
+  if (name.ends_with("running_mean")) return zeros(shape, {DType::f64});
+  if (name.ends_with("running_var")) return ones(shape, {DType::f64});
+  if (name.ends_with("num_batches_tracked")) return full(shape, 0, {DType::i64});
   if (shape.size() > 1) return values(name, shape) * std::sqrt(3.0 / static_cast<double>(count_of(shape) / shape[0]));
-  return values(name, shape) * 0.1 + (ends_with(name, "weight") ? 1 : 0);
+  return values(name, shape) * 0.1 + (name.ends_with("weight") ? 1 : 0);
 }
 
 // ---- the file -------------------------------------------------------------------------------------------------------
@@ -79,8 +75,7 @@ struct Golden {
 // Gives the model the weights of the rules, through a file that has the reference's names, all of which it must ask
 // for. Returns the reference's name of each place.
 template <class M>
-std::map<std::string, std::string> load_reference(const std::string& family, const Golden& golden, M& model,
-                                                  const Renames& renames) {
+std::map<std::string, std::string> load_reference(const Golden& golden, M& model, const Renames& renames) {
   std::map<std::string, Tensor> file, number;
   std::vector<std::string> names;
   for (const auto& [name, shape] : golden.shapes) {
@@ -88,8 +83,8 @@ std::map<std::string, std::string> load_reference(const std::string& family, con
     number[name] = full(shape, static_cast<double>(names.size()), {file[name].dtype()});
     names.push_back(name);
   }
-  const std::string path =
-      (std::filesystem::temp_directory_path() / ("weft_models_" + family + ".safetensors")).string();
+  const test::Folder folder;
+  const std::string path = folder.file("weights");
   // Which name a place asks for: a first file has in each tensor the number of its name.
   io::save(path, number);
   io::load(path, model, {.convert = true, .renames = renames});
@@ -100,7 +95,6 @@ std::map<std::string, std::string> load_reference(const std::string& family, con
   io::save(path, file);
   io::load(path, model, {.convert = true, .renames = renames});
   tree::for_each(model, [](Param& p) { p.tensor() = p.tensor() * 1, p.tensor().eval(); });
-  std::filesystem::remove(path);
   return name_of;
 }
 
@@ -125,7 +119,7 @@ inline void check_parts(const std::vector<double>& golden, const std::string& na
   CAPTURE(name);
   std::vector<std::int64_t> shape;
   for (const Dim size : value.shape()) shape.push_back(static_cast<std::int64_t>(size));
-  const Tensor wide = to(cast(value, DType::f64), Device::cpu());
+  const Tensor wide = cast(value, DType::f64);
   REQUIRE(golden.size() == 3);
   const double allowed = 1e-9 * golden[2] + 1e-12;
   CHECK(std::abs(sum(wide).item() - golden[0]) <= allowed);
@@ -136,19 +130,16 @@ inline void check_parts(const std::vector<double>& golden, const std::string& na
 struct Trial {
   Renames renames = {};
   std::vector<List> others = {};  // inputs of other sizes, for which the step is compiled once more at most
-  Device device = {};
-  double rate = 0.05;  // golden.py's
+  double rate = 0.05;             // golden.py's
 };
 
 // `F` is a function without captures.
 template <class M, class F>
-void check_model(const std::string& family, M model, List inputs, F, const Trial& trial = {}) {
+void check_model(const std::string& family, M model, const List& inputs, F, const Trial& trial = {}) {
   CAPTURE(family);
   const Golden golden(family);
   nn::to(model, DType::f64);
-  const auto name_of = load_reference(family, golden, model, trial.renames);
-  nn::to(model, trial.device);
-  for (Tensor& input : inputs) input = to(input, trial.device);
+  const auto name_of = load_reference(golden, model, trial.renames);
   for (const Backend backend : {Backend::eager, Backend::compiled}) {
     CAPTURE(static_cast<int>(backend));
     M own = tree::map(model, [](const Tensor& t) { return t * 1; });
@@ -176,10 +167,13 @@ void check_model(const std::string& family, M model, List inputs, F, const Trial
   auto run = compile(step<M, F>);
   run(own, inputs, 0);
   for (const List& others : trial.others) {
-    List moved;
-    for (const Tensor& input : others) moved.push_back(to(input, trial.device));
-    const double expected = step<M, F>(eager, moved, 0).loss.item();
-    CHECK(run(own, moved, 0).loss.item() == doctest::Approx(expected).epsilon(1e-9));
+    const StepResult<M> found = run(own, others, 0), expected = step<M, F>(eager, others, 0);
+    CHECK(found.loss.item() == doctest::Approx(expected.loss.item()).epsilon(1e-9));
+    CHECK(sum(abs(found.output - expected.output)).item() <= 1e-9 * sum(abs(expected.output)).item());
+    tree::for_each(found.gradients, expected.gradients, [](const char* place, const Param& one, const Param& other) {
+      CAPTURE(place);
+      CHECK(sum(abs(one - other)).item() <= 1e-9 * sum(abs(other)).item() + 1e-12);
+    });
   }
   CHECK(specialization_count(run) == 2);
 }
