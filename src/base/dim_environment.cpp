@@ -31,6 +31,34 @@ void DimEnvironment::record(DimCondition condition) {
   conditions.push_back(condition);
 }
 
+Dim DimEnvironment::rewritten(Dim dim) const {
+  for (std::size_t round = 0; round <= conditions.size(); ++round) {
+    const Dim before = dim;
+    for (const DimCondition& known : conditions) {
+      if (known.kind != DimCondition::Kind::equal || !known.holds) continue;
+      const auto lone = [](Dim side) -> const DimNode* {
+        const std::vector<DimTerm> terms = dims::terms(side);
+        const bool one = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
+        return one ? terms[0].factors[0] : nullptr;
+      };
+      const DimNode* atom = lone(known.left);
+      const Dim other = atom ? known.right : known.left;
+      if (!atom) atom = lone(known.right);
+      if (!atom) continue;
+      Dim sum = 0;
+      for (const DimTerm& term : dims::terms(dim)) {
+        Dim product = term.coefficient;
+        for (const DimNode* factor : term.factors)
+          product = product * (factor == atom ? other : Dim::from_node(factor));
+        sum = sum + product;
+      }
+      dim = sum;
+    }
+    if (dim.same(before)) break;
+  }
+  return dim;
+}
+
 bool DimEnvironment::require_less(Dim size, Dim limit) {
   if (hint(size) >= limit.constant()) return false;
   const DimCondition wanted{DimCondition::Kind::less, size, limit, true, last_call};

@@ -338,6 +338,7 @@ bool Dim::decide_equal(Dim a, Dim b) {
   if (dims::proves_less(a, b) || dims::proves_less(b, a)) return false;
   DimEnvironment* environment = DimEnvironment::current();
   WEFT_CHECK(environment, "a symbolic size outside its trace");
+  if (Dim difference = environment->rewritten(a - b); difference.is_constant()) return difference.constant() == 0;
   bool holds = environment->hint(a) == environment->hint(b);
   environment->record({DimCondition::Kind::equal, a, b, holds});
   return holds;

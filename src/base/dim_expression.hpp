@@ -96,6 +96,9 @@ struct DimEnvironment {
   Dim new_symbol(std::int64_t hint, std::int64_t lower = 2, std::int64_t upper = INT64_MAX);
   std::int64_t hint(Dim dim) const;
   void record(DimCondition condition);  // once each, with its place
+  // The same size by the equalities that were decided: a factor that is one side of such an equality is replaced by the
+  // other side. Replaces in products and sums, not inside of quotients.
+  Dim rewritten(Dim dim) const;
   // Whether size < limit, a constant of Dim::limit at most, in this call. Other calls are to be guarded for it, unless
   // the bounds that are there keep the size below Dim::limit: so it can be computed without wrapping.
   bool require_less(Dim size, Dim limit);

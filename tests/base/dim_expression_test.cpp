@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "tests/sanitized.hpp"
 
@@ -231,4 +232,18 @@ TEST_CASE("a size that a narrower integer does not hold is an error") {
   CHECK(static_cast<int>(Dim(-7)) == -7);
   CHECK(static_cast<std::size_t>(large) == std::size_t{1} << 40);
   CHECK(static_cast<double>(large) == 0x1p40);
+}
+
+TEST_CASE("what follows from equalities that were decided is not decided again") {
+  DimEnvironment environment;
+  DimEnvironment* const saved = std::exchange(DimEnvironment::current(), &environment);
+  const Dim batch = environment.new_symbol(3), height = environment.new_symbol(8), width = environment.new_symbol(12);
+  CHECK(height / Dim(2) == Dim(2) * (height / Dim(4)));
+  CHECK(Dim(2) * (width / Dim(4)) == width / Dim(2));
+  CHECK(environment.conditions.size() == 2);
+  CHECK(Dim(8) * batch * (height / Dim(2)) * (width / Dim(2)) ==
+        Dim(32) * batch * (height / Dim(4)) * (width / Dim(4)));
+  CHECK_FALSE(batch * (height / Dim(2)) == Dim(4) * batch * (height / Dim(4)));
+  CHECK(environment.conditions.size() == 3);  // what was said not to be equal does not follow
+  DimEnvironment::current() = saved;
 }
