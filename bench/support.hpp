@@ -52,11 +52,14 @@ void eval_all(T& object) {
 }
 
 // `step` must leave nothing pending. The first calls (traces, compilation, the sampled checks) are not counted. Where
-// it repeats what is measured, `repeats` says how often.
+// it repeats what is measured, `repeats` says how often. The first line is "ready" and the seconds of the first call.
 template <class Step>
 void take_turns(Step step, int repeats = 1) {
-  for (int i = 0; i < (repeats > 1 ? 1 : 20); ++i) step();
-  std::puts("ready");
+  const auto begin = Clock::now();
+  step();
+  const double first = seconds_since(begin);
+  for (int i = 1; i < (repeats > 1 ? 1 : 20) && seconds_since(begin) < first + 5; ++i) step();
+  std::printf("ready %.6f\n", first);
   std::fflush(stdout);
   double seconds = 0;
   while (std::scanf("%lf", &seconds) == 1) {

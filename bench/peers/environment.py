@@ -1,4 +1,4 @@
-"""Makes the virtual environment of the peers: PyTorch and JAX for the CPU, pinned.
+"""Makes the virtual environment of the peers: PyTorch with its models and Hugging Face's, and JAX, for the CPU, pinned.
 
 PyTorch's builds without CUDA are on its own index alone. Where only PyPI can be reached its CUDA build is taken, with the
 libraries of CUDA that it does not load without (2.6 GB); nothing of it runs on a GPU.
@@ -11,7 +11,9 @@ from pathlib import Path
 TORCH = "torch==2.15.0"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 NEEDS = ["jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.6", "filelock==4.2.11", "typing-extensions==4.16.0", "sympy==1.14.0",
-         "networkx==3.6.1", "jinja2==3.1.6", "fsspec==2026.9.0", "setuptools==81.0.0"]
+         "networkx==3.6.1", "jinja2==3.1.6", "fsspec==2026.9.0", "setuptools==81.0.0",
+         "transformers==5.23.0", "diffusers==0.42.1", "pillow"]
+VISION = "torchvision==0.29.2"
 
 
 def with_gpu():
@@ -37,8 +39,8 @@ def make(folder):
         return subprocess.run(command, check=check, stdout=sys.stderr).returncode == 0
 
     pip(*NEEDS)
-    if not pip("--no-deps", "--retries=0", "--timeout=10", "--index-url", TORCH_INDEX, TORCH, check=False):
-        pip(TORCH)
+    if not pip("--no-deps", "--retries=0", "--timeout=10", "--index-url", TORCH_INDEX, TORCH, VISION, check=False):
+        pip(TORCH, VISION)
     subprocess.run([python, "-c", "import torch, jax; jax.numpy.zeros(1); torch.zeros(1)"], check=True, stdout=sys.stderr)
     stamp.write_text(recipe)
     return python

@@ -6,11 +6,17 @@ import time
 
 def take_turns(step, repeats=1):
     """Each line on standard input is a number of seconds: repeats `step`, which must finish what it starts, for so long,
-    and answers with the median of one step, in milliseconds. The first calls, which compile, are not counted. Where
+    and answers with the median of one step, in milliseconds. The first calls, which compile, are not counted; the first
+    line is "ready" and the seconds of the first one. Where
     `step` repeats what is measured, `repeats` says how often."""
-    for _ in range(1 if repeats > 1 else 20):
+    begin = time.perf_counter()
+    step()
+    first = time.perf_counter() - begin
+    for _ in range(0 if repeats > 1 else 19):
+        if time.perf_counter() - begin > first + 5:
+            break
         step()
-    print("ready", flush=True)
+    print("ready %.6f" % first, flush=True)
     for line in sys.stdin:
         seconds, times, start = float(line), [], time.perf_counter()
         while time.perf_counter() - start < seconds or len(times) < 5:

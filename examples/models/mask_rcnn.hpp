@@ -87,7 +87,6 @@ struct ProposalHead {
   MaskRcnnConfig config;
   nn::Conv2d conv, cls_logits, bbox_pred;
   WEFT_MEMBERS(config, conv, cls_logits, bbox_pred)
-
  private:
   Tensor make_anchors(std::size_t level, const Tensor& x) const {
     std::vector<double> halves;  // of width and height
