@@ -93,30 +93,39 @@ int main(int count, char** arguments) {
     return Inputs{bench::random_normal({batch, 3, size, size}, 1), bench::random_labels(batch, classes, 2)};
   };
   const Inputs text{tokens(4, 128, 1), tokens(4, 128, 2)};
-  run("resnet18", +[] { return models::resnet18(classes); }, image(4, 96), of_image, of_image_loss);
-  run("efficientnet-b0",
-      +[] { return models::EfficientNet({.classes = classes, .dropout = 0, .skip = 0}); }, image(4, 96), of_image,
-      of_image_loss);
-  run("unet",
-      +[] { return models::UNet({.widths = {32, 64, 64}, .blocks = 1, .groups = 8}); },
-      {bench::random_normal({4, 3, 32, 32}, 1), bench::random_normal({4, 3, 32, 32}, 2), bench::random_labels(4, 1000, 3)},
+  run(
+      "resnet18", +[] { return models::resnet18(classes); }, image(4, 96), of_image, of_image_loss);
+  run(
+      "efficientnet-b0", +[] { return models::EfficientNet({.classes = classes, .dropout = 0, .skip = 0}); },
+      image(4, 96), of_image, of_image_loss);
+  run(
+      "unet",
+      +[] {
+        return models::UNet({.widths = {32, 64, 64}, .blocks = 1, .groups = 8});
+      },
+      {bench::random_normal({4, 3, 32, 32}, 1), bench::random_normal({4, 3, 32, 32}, 2),
+       bench::random_labels(4, 1000, 3)},
       [](auto& m, const Inputs& in) { return m(in[0], in[2]); },
       [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[1]); });
-  run("gpt2",
+  run(
+      "gpt2",
       +[] {
         return models::Gpt2(
             {.vocab_size = vocabulary, .context = 128, .width = 256, .layers = 4, .heads = 4, .dropout = 0});
       },
       text, of_text, of_image_loss);
-  run("llama", +[] { return models::Llama(llama); }, text, of_text, of_image_loss);
-  run("mixtral",
+  run(
+      "llama", +[] { return models::Llama(llama); }, text, of_text, of_image_loss);
+  run(
+      "mixtral",
       +[] {
         models::LlamaConfig c = llama;
         c.layers = 2;
         return models::Mixtral(c);
       },
       text, of_text, of_image_loss);
-  run("bert",
+  run(
+      "bert",
       +[] {
         return models::Bert({.vocab_size = vocabulary,
                              .context = 64,
@@ -129,13 +138,15 @@ int main(int count, char** arguments) {
       {tokens(8, 64), ones({8, 64}, {DType::i64}).eval(), bench::random_normal({8, 256}, 2)},
       [](auto& m, const Inputs& in) { return m.pool(m(in[0], in[1])); },
       [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[2]); });
-  run("vit",
+  run(
+      "vit",
       +[] {
         return models::VitClassifier(
             {.image_size = 96, .patch = 16, .width = 192, .layers = 6, .heads = 3, .hidden = 768}, classes);
       },
       image(8, 96), of_image, of_image_loss);
-  run("whisper",
+  run(
+      "whisper",
       +[] {
         return models::Whisper({.vocab_size = vocabulary,
                                 .mel_bins = 80,
@@ -148,9 +159,11 @@ int main(int count, char** arguments) {
       {bench::random_normal({4, 80, 200}, 1), tokens(4, 32, 1), tokens(4, 32, 2)},
       [](auto& m, const Inputs& in) { return m(in[0], in[1]); },
       [](const Tensor& y, const Inputs& in) { return classify(y, in[2]); });
-  run("lstm",
+  run(
+      "lstm",
       +[] {
-        return models::LstmLanguageModel({.vocab_size = vocabulary, .width = 200, .hidden = 200, .layers = 2, .dropout = 0});
+        return models::LstmLanguageModel(
+            {.vocab_size = vocabulary, .width = 200, .hidden = 200, .layers = 2, .dropout = 0});
       },
       {tokens(35, 20, 1), tokens(35, 20, 2), zeros({2, 20, 200}).eval()},
       [](auto& m, const Inputs& in) {
@@ -162,8 +175,11 @@ int main(int count, char** arguments) {
   std::vector<float> boxes;
   for (int i = 0; i < 32; ++i)
     for (const int number : {i % 2, i * 6, i * 5, i * 6 + 32, i * 5 + 64}) boxes.push_back(static_cast<float>(number));
-  run("mask-rcnn",
-      +[] { return models::MaskRcnnHeads({.channels = 64, .hidden = 256, .classes = 20, .anchor_sizes = {32, 64}}); },
+  run(
+      "mask-rcnn",
+      +[] {
+        return models::MaskRcnnHeads({.channels = 64, .hidden = 256, .classes = 20, .anchor_sizes = {32, 64}});
+      },
       {bench::random_normal({2, 64, 64, 64}, 1), bench::random_normal({2, 64, 32, 32}, 2), from_span(boxes, {32, 5}),
        bench::random_labels(32, 20, 3)},
       [](auto& m, const Inputs& in) {

@@ -1,0 +1,103 @@
+// A model of characters, as 05_char_gpt trains it and 06_generate reads it: GPT-2 over the bytes of a text.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "examples/models/gpt2.hpp"
+#include "examples/support/run.hpp"
+
+namespace support {
+
+// The bytes that a text has, numbered in their order.
+struct Alphabet {
+  Tensor numbers = full({256}, -1, {DType::i64});  // of each byte; -1: the text does not have it
+  std::int64_t size = 0;
+  WEFT_MEMBERS(numbers, size)
+
+  Alphabet() = default;
+  explicit Alphabet(const std::string& text) {
+    std::vector<std::int64_t> number(256, -1);
+    for (const char c : text) number[static_cast<unsigned char>(c)] = 0;
+    for (std::int64_t& each : number)
+      if (each == 0) each = size++;
+    numbers = from_span(number, {256});
+  }
+  Tensor encode(const std::string& text) const {  // integers [length]
+    std::vector<std::int64_t> number(256);
+    numbers.copy_to(number);
+    std::vector<std::int64_t> found;
+    for (const char c : text) {
+      found.push_back(number[static_cast<unsigned char>(c)]);
+      if (found.back() < 0) fail("the model's text does not have the character '" + std::string(1, c) + "'");
+    }
+    return from_span(found, {static_cast<std::int64_t>(found.size())});
+  }
+  char decode(std::int64_t token) const {
+    std::vector<std::int64_t> number(256);
+    numbers.copy_to(number);
+    for (std::size_t c = 0; c < 256; ++c)
+      if (number[c] == token) return static_cast<char>(c);
+    return '?';
+  }
+};
+
+// What a checkpoint says of itself, so that a model of its sizes can be made.
+struct CharacterModel {
+  std::int64_t context = 64, width = 128, layers = 4, heads = 4;
+  Alphabet alphabet;
+  WEFT_MEMBERS(context, width, layers, heads, alphabet)
+
+  models::Gpt2 make(Device device) const {
+    models::Gpt2 model({.vocab_size = alphabet.size,
+                        .context = context,
+                        .width = width,
+                        .layers = layers,
+                        .heads = heads,
+                        .dropout = 0});
+    nn::to(model, device);
+    return model;
+  }
+};
+
+// One token from the logits [1, L, vocabulary] of the last place: of the `top` likeliest, by their probabilities.
+inline Tensor draw(const Tensor& logits, const Scalar& temperature, std::int64_t top, Generator& generator) {
+  const auto [best, tokens] = topk(select(select(logits, 1, -1), 0, 0), top);
+  const Tensor chosen = multinomial(softmax(best / temperature), 1, false, generator);
+  return reshape(gather(tokens, chosen), {1, 1});
+}
+
+// Writes characters as they are drawn, after a prompt, until the context is full or there are `count`: the whole prompt
+// at once, then one character a call, with a cache of keys and values. Gives the rate of these calls in characters a
+// second.
+inline double generate(const models::Gpt2& model, const Alphabet& alphabet, const std::string& prompt,
+                       std::int64_t count, double temperature, std::int64_t top, Generator& generator) {
+  const std::int64_t start = static_cast<std::int64_t>(prompt.size()), context = model.config.context;
+  if (prompt.empty()) fail("the prompt must have a character at least");
+  if (start > context)
+    fail("the prompt has " + std::to_string(start) + " characters, and the model sees " + std::to_string(context));
+  if (temperature <= 0) fail("the temperature must be positive");
+  top = std::min(top ? top : alphabet.size, alphabet.size);
+  count = std::min(count, context - start + 1);
+  auto next = compile([](const models::Gpt2& m, const Tensor& tokens, models::Gpt2::Caches& caches, const Index& at,
+                         const Scalar& temperature, std::int64_t top,
+                         Generator& generator) { return draw(m(tokens, caches, at), temperature, top, generator); });
+  auto caches = model.make_caches(1);
+  const Device device = model.wte.weight->device();
+  std::printf("%s", prompt.c_str());
+  Tensor token =
+      next(model, to(reshape(alphabet.encode(prompt), {1, -1}), device), caches, 0, temperature, top, generator);
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now();
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::putchar(alphabet.decode(token.item<std::int64_t>()));
+    std::fflush(stdout);
+    if (i + 1 < count) token = next(model, token, caches, start + i, temperature, top, generator);
+    if (i == 0) begin = Clock::now();  // after the second call, which compiles
+  }
+  std::putchar('\n');
+  return static_cast<double>(count - 1) / std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace support

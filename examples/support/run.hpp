@@ -1,0 +1,145 @@
+// What the programs from 05 on share: options, training that saves and resumes, and errors as one sentence.
+#pragma once
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <weft/weft.hpp>
+
+namespace support {
+
+using namespace weft;
+
+// An option of the command line and the variable that it sets; a bool takes no value.
+struct Option {
+  const char* name;
+  const char* meaning;
+  std::string* text = nullptr;
+  std::int64_t* number = nullptr;  // not negative
+  double* real = nullptr;
+  bool* flag = nullptr;
+  Option(const char* n, std::string& to, const char* m) : name(n), meaning(m), text(&to) {}
+  Option(const char* n, std::int64_t& to, const char* m) : name(n), meaning(m), number(&to) {}
+  Option(const char* n, double& to, const char* m) : name(n), meaning(m), real(&to) {}
+  Option(const char* n, bool& to, const char* m) : name(n), meaning(m), flag(&to) {}
+
+  bool set(const char* value) const {
+    char* end = nullptr;
+    if (text) *text = value;
+    if (number) *number = std::strtoll(value, &end, 10);
+    if (real) *real = std::strtod(value, &end);
+    return !end || (*value && !*end && (!number || *number >= 0));
+  }
+};
+
+// What every program takes.
+struct Run {
+  std::string device_name = "cpu", save, resume;
+  bool bf16 = false, quick = false;
+  std::int64_t seed = 1;
+
+  Device device() const { return device_name == "cuda" ? Device::cuda() : Device::cpu(); }
+  DType dtype() const { return bf16 ? DType::bf16 : DType::f32; }
+};
+
+[[noreturn]] inline void fail(const std::string& sentence) { throw Error(sentence.c_str()); }
+
+// Reads the options, those of all programs and `more`. Ends the program where one is unknown or wrong.
+inline void parse(int count, char** arguments, Run& run, std::vector<Option> more) {
+  const Option common[] = {{"--device", run.device_name, "cpu or cuda"},
+                           {"--bf16", run.bf16, "compute products in bf16; parameters stay f32"},
+                           {"--save", run.save, "FILE: write a checkpoint at the end, and on Ctrl-C"},
+                           {"--resume", run.resume, "FILE: go on from a checkpoint"},
+                           {"--seed", run.seed, "N: of the random numbers"},
+                           {"--quick", run.quick, "a few seconds, to see that it runs"}};
+  more.insert(more.end(), std::begin(common), std::end(common));
+  const auto refuse = [&](const std::string& why) {
+    std::fprintf(stderr, "%s\n", why.c_str());
+    for (const Option& each : more) std::fprintf(stderr, "  %-12s %s\n", each.name, each.meaning);
+    std::exit(2);
+  };
+  for (int i = 1; i < count; ++i) {
+    const Option* found = nullptr;
+    for (const Option& each : more)
+      if (!std::strcmp(each.name, arguments[i])) found = &each;
+    if (!found) refuse("unknown option " + std::string(arguments[i]) + "; there are");
+    if (found->flag) {
+      *found->flag = true;
+      continue;
+    }
+    if (i + 1 == count || !found->set(arguments[i + 1]))
+      refuse(std::string(found->name) +
+             (i + 1 == count ? " wants a value" : " does not take " + std::string(arguments[i + 1])));
+    ++i;
+  }
+  if (run.device_name != "cpu" && run.device_name != "cuda") refuse("--device is cpu or cuda, not " + run.device_name);
+  seed(static_cast<std::uint64_t>(run.seed));
+}
+
+// Runs a program; an error is one sentence and the exit status 1.
+template <class F>
+int guarded(F program) try {
+  program();
+  return 0;
+} catch (const std::exception& error) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
+
+inline volatile std::sig_atomic_t interrupted = 0;
+
+// f(model) with the model's parameters in this dtype; gradients and the parameters themselves keep theirs.
+template <class M, class F>
+auto in_dtype(M& model, DType dtype, F f) {
+  const M kept = model;
+  for (auto& p : nn::parameters(model)) p.value = cast(p.value, dtype);
+  auto result = f(model);
+  tree::for_each(model, kept, [](Param& p, const Param& before) { p = before; });
+  return result;
+}
+
+// Calls step() until state.step is `steps`, with a progress line. The state, all of which a checkpoint holds, is saved
+// at the end, after each `every` steps, and where the user interrupts; a second interruption ends the program at once.
+// Gives false where it was interrupted.
+template <class State, class Step>
+bool train(const Run& run, State& state, std::int64_t steps, Step step, std::int64_t every = 1000) {
+  if (!run.resume.empty()) {
+    io::load(run.resume, state);
+    nn::to(state, run.device());
+    std::printf("goes on after step %lld\n", static_cast<long long>(state.step));
+  }
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  const auto save = [&] {
+    if (!run.save.empty()) io::save(run.save, state);
+  };
+  Progress progress("training", steps - state.step);
+  Tensor loss;
+  while (state.step < steps && !interrupted) {
+    loss = step();
+    ++state.step;
+    if (state.step % every == 0) save();
+    progress.tick(loss);
+  }
+  save();
+  if (loss.defined()) std::printf("loss after step %lld: %.6f\n", static_cast<long long>(state.step), loss.item());
+  if (interrupted) std::printf("interrupted%s%s\n", run.save.empty() ? "" : "; go on with --resume ", run.save.c_str());
+  std::signal(SIGINT, SIG_DFL);
+  return !interrupted;
+}
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(path + " can't be read");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace support
