@@ -14,6 +14,10 @@ function(weft_build_flags target)
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-error=array-bounds -Wno-error=stringop-overflow
       -Wno-error=stringop-overread -Wno-error=maybe-uninitialized -Wno-error=dangling-pointer)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    # clang 19 warns of what libstdc++ 12's stable_sort calls itself.
+    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
+  endif()
   if(WEFT_SANITIZE)
     # Four of UBSan's checks take a quarter of the build's time. What null and object-size find, ASan finds too;
     # alignment and vptr are given up.

@@ -8,8 +8,16 @@ find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_path(WEFT_XXHASH_INCLUDE xxhash.h REQUIRED)
-# It has no package file of its own. A static weft takes the archive, so that its users' programs need no minizip to run.
 find_path(WEFT_MINIZIP_INCLUDE minizip/unzip.h REQUIRED)
-# PNG and JPEG. Where one is not installed, the functions that want it say so. A static weft takes the archives where there are any.
+# PNG and JPEG. Where one is not installed, the functions that want it say so.
 find_path(WEFT_PNG_INCLUDE png.h)
 find_path(WEFT_JPEG_INCLUDE turbojpeg.h)
+include(weft-libraries)
+set(kind ARCHIVES)
+if(BUILD_SHARED_LIBS)
+  set(kind SHARED)
+endif()
+weft_find_libraries(${kind} minizip png jpeg)
+if(NOT TARGET weft::minizip)
+  message(FATAL_ERROR "minizip's library is not installed")
+endif()

@@ -11,5 +11,6 @@ export(EXPORT weft FILE ${PROJECT_BINARY_DIR}/weft-targets.cmake NAMESPACE weft:
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/weft-config.cmake.in
   ${PROJECT_BINARY_DIR}/weft-config.cmake INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/weft-config-version.cmake COMPATIBILITY SameMinorVersion)
+file(COPY ${PROJECT_SOURCE_DIR}/cmake/weft-libraries.cmake DESTINATION ${PROJECT_BINARY_DIR})
 install(FILES ${PROJECT_BINARY_DIR}/weft-config.cmake ${PROJECT_BINARY_DIR}/weft-config-version.cmake
-  DESTINATION ${package_folder})
+  ${PROJECT_BINARY_DIR}/weft-libraries.cmake DESTINATION ${package_folder})

@@ -4,10 +4,14 @@
 # Always optimized: the lanes are built for registers, and a function
 # that -O0 leaves out of line would be shared across ISAs. Not sanitized: a file takes g++ a minute then, eighteen times,
 # and the lanes cannot run past what the block loops around them hand over, which are.
-set(WEFT_ISA_NAMES baseline avx2 avx512)
-set(WEFT_ISA_FLAGS_baseline -march=x86-64)
-set(WEFT_ISA_FLAGS_avx2 -march=x86-64-v3)
-set(WEFT_ISA_FLAGS_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+# On other machines than x86-64 a file is compiled once, as baseline, for what the compiler takes the machine for.
+set(WEFT_ISA_NAMES baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(WEFT_ISA_NAMES baseline avx2 avx512)
+  set(WEFT_ISA_FLAGS_baseline -march=x86-64)
+  set(WEFT_ISA_FLAGS_avx2 -march=x86-64-v3)
+  set(WEFT_ISA_FLAGS_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
 
 function(weft_isa_sources target)
   if(NOT ARGN)

@@ -19,6 +19,18 @@ struct DimNode;
 class Index;
 
 class Dim {
+  static constexpr std::int64_t most = INT64_MAX / 2 - 1;
+  // Before its use: clang 19 evaluates a constant of class type before it instantiates what stands behind.
+  template <class T>
+  static constexpr std::int64_t saturated(T value) {
+    if constexpr (sizeof(T) >= sizeof(most)) {
+      if (value > static_cast<T>(most)) return most;
+      if constexpr (static_cast<T>(-1) < static_cast<T>(0))
+        if (value < static_cast<T>(-most)) return -most;
+    }
+    return static_cast<std::int64_t>(value);
+  }
+
  public:
   constexpr Dim() = default;
   template <std::integral T>
@@ -89,17 +101,7 @@ class Dim {
   friend bool operator>=(Dim a, Dim b) { return !(a < b); }
 
  private:
-  static constexpr std::int64_t most = INT64_MAX / 2 - 1;
   static constexpr std::uint64_t expression = 1ull << 62;  // the top bits 01: of no integer here, and no address
-  template <class T>
-  static constexpr std::int64_t saturated(T value) {
-    if constexpr (sizeof(T) >= sizeof(most)) {
-      if (value > static_cast<T>(most)) return most;
-      if constexpr (static_cast<T>(-1) < static_cast<T>(0))
-        if (value < static_cast<T>(-most)) return -most;
-    }
-    return static_cast<std::int64_t>(value);
-  }
   static constexpr Dim product(std::int64_t a, std::int64_t b) {
     std::int64_t result = 0;
     return __builtin_mul_overflow(a, b, &result) ? Dim((a < 0) == (b < 0) ? most : -most) : Dim(result);

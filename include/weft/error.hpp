@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <exception>
 
+#include "weft/version.hpp"
+
 namespace weft {
 
 // Where in the user's program an operation was written. Captured by default arguments; 16 bytes, trivially copyable.

@@ -1,7 +1,9 @@
-#include "base/version.hpp"
+#include "weft/version.hpp"
+
+const char WEFT_VERSION_SYMBOL = 0;
 
 namespace weft {
 
-const char* const version = WEFT_VERSION;
+const char* version() noexcept { return WEFT_VERSION; }
 
 }  // namespace weft

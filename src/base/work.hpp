@@ -5,7 +5,7 @@
 
 namespace weft {
 
-class Queue;
+struct Queue;
 
 // The steps of a piece of work, by reference: what puts step number i on a queue.
 class Work {

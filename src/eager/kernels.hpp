@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 
+#include "runtime/host/isa_namespaces.hpp"
 #include "weft/dtype.hpp"
 
 namespace weft::eager {
@@ -50,19 +51,9 @@ struct Kernels {
 };
 
 // What each ISA's files put into its table.
-#define WEFT_KERNEL_FILES(isa)           \
-  namespace isa {                        \
-  void put_arithmetic(Kernels& kernels); \
-  void put_functions(Kernels& kernels);  \
-  void put_logic(Kernels& kernels);      \
-  void put_casts(Kernels& kernels);      \
-  void put_reductions(Kernels& kernels); \
-  void put_random(Kernels& kernels);     \
-  }
-WEFT_KERNEL_FILES(baseline)
-WEFT_KERNEL_FILES(avx2)
-WEFT_KERNEL_FILES(avx512)
-#undef WEFT_KERNEL_FILES
+WEFT_FOR_EACH_ISA(void put_arithmetic(Kernels& kernels); void put_functions(Kernels& kernels);
+                  void put_logic(Kernels& kernels); void put_casts(Kernels& kernels);
+                  void put_reductions(Kernels& kernels); void put_random(Kernels& kernels);)
 
 // Those of the CPU that the process runs on.
 const Kernels& kernels();

@@ -1,5 +1,6 @@
 // The library's own scalar expressions, compiled once for each ISA. Plain data: expressions.isa.cpp reads it too.
 #pragma once
+#include "runtime/host/isa_namespaces.hpp"
 
 namespace weft {
 
@@ -14,15 +15,7 @@ struct OwnExpressions {
   const ElementwiseDefinition* adamw;
 };
 
-namespace baseline {
-OwnExpressions expressions();
-}
-namespace avx2 {
-OwnExpressions expressions();
-}
-namespace avx512 {
-OwnExpressions expressions();
-}
+WEFT_FOR_EACH_ISA(OwnExpressions expressions();)
 
 // Those of the CPU that the process runs on.
 const OwnExpressions& own_expressions();

@@ -160,11 +160,9 @@ TEST_CASE("constants keep their bits, and indices their values") {
   const Int n = 21;
   const Dim i = b.lanes(b.outer(n));
   const double numbers[] = {0.1, -0.0, 1e-310, 16777217, INFINITY, -INFINITY, NAN, 1e300};
-  int slot = 0;
   for (const double number : numbers) {
     b.store(b.output(DType::f64, n), i, b.constant(DType::f64, number));
     b.store(b.output(DType::f32, n), i, b.constant(DType::f32, number));
-    ++slot;
   }
   b.store(b.output(DType::i64, n), i, b.index(i * Dim(3) + Dim(1000000000000)));
   b.store(b.output(DType::i64, n), i, b.index(i / Dim(4) + i % Dim(5) * Dim(100)));

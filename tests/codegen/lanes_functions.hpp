@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/host/isa_namespaces.hpp"
+
 namespace lanes_test {
 
 template <class To, class... From>
@@ -49,15 +51,7 @@ struct Functions {
   void (*random_at)(long* to, long seed, long offset, const long* at);
 };
 
-namespace baseline {
-extern const Functions functions;
-}
-namespace avx2 {
-extern const Functions functions;
-}
-namespace avx512 {
-extern const Functions functions;
-}
+WEFT_FOR_EACH_ISA(extern const Functions functions;)
 
 // The ISAs that this machine runs.
 struct Isa {
@@ -68,10 +62,12 @@ struct Isa {
 inline int supported(Isa (&isas)[3]) {
   int count = 0;
   isas[count++] = {"baseline", &baseline::functions, false};
+#if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) isas[count++] = {"avx2", &avx2::functions, true};
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
     isas[count++] = {"avx512", &avx512::functions, true};
+#endif
   return count;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 
+#include "runtime/host/isa_namespaces.hpp"
+
 namespace weft {
 struct ElementwiseDefinition;
 }
@@ -15,12 +17,4 @@ struct CompiledExpressions {
   std::size_t count;
 };
 
-namespace baseline {
-CompiledExpressions compiled_expressions();
-}
-namespace avx2 {
-CompiledExpressions compiled_expressions();
-}
-namespace avx512 {
-CompiledExpressions compiled_expressions();
-}
+WEFT_FOR_EACH_ISA(CompiledExpressions compiled_expressions();)

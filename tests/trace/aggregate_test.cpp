@@ -195,7 +195,7 @@ static_assert(members<OnBase>::flaw == Flaw::incomplete_list);
 
 // What is not plain has no members.
 class Private {
-  int mode = 0;
+  [[maybe_unused]] int mode = 0;
 };
 struct Virtual {
   virtual ~Virtual() = default;

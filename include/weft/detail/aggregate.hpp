@@ -47,6 +47,11 @@ struct Closed {
   T object;
   End end;
 };
+// Never defined: a member is asked what would initialize it. clang 19 takes some of the questions for uses.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-internal"
+#endif
 template <class Owner>
 struct AnyMember {
   template <class T>
@@ -69,6 +74,9 @@ struct AnyEmptyBase {
   template <class T>
   requires(std::is_base_of_v<T, Owner> && !std::is_same_v<T, Owner> && std::is_empty_v<T>) operator T() const;
 };
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 struct NoValue {};
 
 template <class T, int>

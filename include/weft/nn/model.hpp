@@ -83,13 +83,20 @@ void freeze(M& model, const char* pattern, bool frozen = true, Loc loc = Loc::cu
   if (!found) detail::refuse_pattern(pattern, loc);
 }
 
+namespace detail {
+template <class T>
+concept HasMode = requires(T& part) {
+  requires std::is_same_v<decltype(part.training), bool>;
+};
+}  // namespace detail
+
 // Says whether a model is in training: sets every part's `bool training`, of layers and of a user's own structs. It is
 // a guarded number of a call, so a compiled function is compiled once for each of the two modes.
 template <class M>
 void train(M& model, bool on = true) {
   (void)weft::detail::check_model<M>();
   auto visit = [on]<class T>(const weft::detail::Path&, T& part) {
-    if constexpr (requires { requires std::is_same_v<decltype(part.training), bool>; }) part.training = on;
+    if constexpr (detail::HasMode<T>) part.training = on;
     return false;
   };
   weft::detail::walk(visit, {}, model);

@@ -10,8 +10,8 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
-#include "base/version.hpp"
 #include "runtime/cache.hpp"
+#include "weft/version.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -44,7 +44,7 @@ class ProgramHolder {
 Digest key_of(const std::string& source, const std::string& architecture, Effort effort) {
   const auto [major, minor] = nvrtc_version();
   Hasher hasher;
-  hasher.add("cuda").add(version).add(static_cast<std::uint64_t>(major)).add(static_cast<std::uint64_t>(minor));
+  hasher.add("cuda").add(version()).add(static_cast<std::uint64_t>(major)).add(static_cast<std::uint64_t>(minor));
   for (const std::string& option : options_for(architecture, effort)) hasher.add(option);
   return hasher.add(source).digest();
 }
@@ -88,8 +88,10 @@ std::string cached_or_compiled(const std::string& source, const std::string& arc
   if (logging::enabled(logging::Channel::cache))
     logging::write(logging::Channel::cache, concat_text("compiled ", hex(key), " for ", architecture, ", ",
                                                         cubin.size(), " bytes, ", seconds * 1e3, " ms"));
-  const nlohmann::json metadata = {
-      {"kind", "cuda"}, {"weft", version}, {"flags", options_for(architecture, effort)}, {"compile_seconds", seconds}};
+  const nlohmann::json metadata = {{"kind", "cuda"},
+                                   {"weft", version()},
+                                   {"flags", options_for(architecture, effort)},
+                                   {"compile_seconds", seconds}};
   disk_cache()->store(key, metadata.dump(2), cubin);
   return cubin;
 }

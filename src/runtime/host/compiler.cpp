@@ -223,21 +223,23 @@ HostCompiler host_compiler() {
 
 std::vector<std::string> compile_flags(Isa isa) {
   std::vector<std::string> flags = {
-      "-std=c++20",
-      "-O" + std::to_string(options().kernel_optimization),
-      "-mprefer-vector-width=512",
-      // Numerics are the program's, not the compiler's: no -ffast-math or part of it (with -shared it would also turn
-      // on flush-to-zero for the whole process), no contraction that the source does not spell out.
-      "-fno-math-errno",
-      "-fno-trapping-math",
-      "-ffp-contract=off",
-      "-fno-exceptions",
-      "-fno-rtti",
-      "-fno-stack-protector",
-      "-fPIC",
-      "-fvisibility=hidden",
-      "-g0",
-      "-w",
+    "-std=c++20",
+    "-O" + std::to_string(options().kernel_optimization),
+#if defined(__x86_64__)
+    "-mprefer-vector-width=512",
+#endif
+    // Numerics are the program's, not the compiler's: no -ffast-math or part of it (with -shared it would also turn
+    // on flush-to-zero for the whole process), no contraction that the source does not spell out.
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-stack-protector",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-g0",
+    "-w",
   };
   if (const std::string_view march = march_flag(isa); !march.empty()) flags.emplace_back(march);
 #if defined(WEFT_KERNEL_SANITIZE)  // kernels are watched where Weft is; the process has the sanitizers' libraries

@@ -3,6 +3,7 @@
 // not depend on threads.
 #pragma once
 #include "base/factorization.hpp"
+#include "runtime/host/isa_namespaces.hpp"
 
 namespace weft::runtime {
 
@@ -18,15 +19,7 @@ struct FactorizationCall {
 };
 using FactorizeMatrices = void(const FactorizationCall& call, std::int64_t begin, std::int64_t end);
 // Once for each ISA: cholesky, triangular_solve, lu, qr; eigenvalues.
-namespace baseline {
-FactorizeMatrices factorize_directly, factorize_by_eigenvalues;
-}
-namespace avx2 {
-FactorizeMatrices factorize_directly, factorize_by_eigenvalues;
-}
-namespace avx512 {
-FactorizeMatrices factorize_directly, factorize_by_eigenvalues;
-}
+WEFT_FOR_EACH_ISA(FactorizeMatrices factorize_directly, factorize_by_eigenvalues;)
 FactorizeMatrices factorize_by_singular_values;
 FactorizeMatrices transform_rows;
 

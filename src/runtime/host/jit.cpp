@@ -14,11 +14,11 @@
 #include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
-#include "base/version.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/host/abi.hpp"
 #include "runtime/host/compiler.hpp"
+#include "weft/version.hpp"
 
 namespace weft {
 
@@ -107,7 +107,7 @@ std::vector<std::string> distinct(const std::vector<std::string>& units) {
 
 Digest key_of(const HostCompiler& compiler, const std::vector<std::string>& units, const KernelSource& source) {
   Hasher hasher;
-  hasher.add("kernels").add(version).add(static_cast<std::uint64_t>(kernel_abi)).add(compiler.identity);
+  hasher.add("kernels").add(version()).add(static_cast<std::uint64_t>(kernel_abi)).add(compiler.identity);
   hasher.add(name(source.isa)).add(source.extra_key);
   for (const std::string& flag : compile_flags(source.isa)) hasher.add(flag);
   for (const std::string& flag : link_flags()) hasher.add(flag);
@@ -118,7 +118,7 @@ Digest key_of(const HostCompiler& compiler, const std::vector<std::string>& unit
 
 std::string metadata_of(const HostCompiler& compiler, const KernelSource& source, std::size_t units, double seconds) {
   const nlohmann::json json = {{"kind", "kernels"},
-                               {"weft", version},
+                               {"weft", version()},
                                {"kernel_abi", kernel_abi},
                                {"isa", name(source.isa)},
                                {"flags", compile_flags(source.isa)},

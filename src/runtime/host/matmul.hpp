@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/host/isa_namespaces.hpp"
 #include "weft/dtype.hpp"
 
 namespace weft::runtime {
@@ -62,14 +63,6 @@ struct MatmulKernels {
   void (*f32)(const MatmulTile&);
   void (*f64)(const MatmulTile&);
 };
-namespace baseline {
-extern const MatmulKernels matmul_kernels;
-}
-namespace avx2 {
-extern const MatmulKernels matmul_kernels;
-}
-namespace avx512 {
-extern const MatmulKernels matmul_kernels;
-}
+WEFT_FOR_EACH_ISA(extern const MatmulKernels matmul_kernels;)
 
 }  // namespace weft::runtime
