@@ -133,13 +133,15 @@ class Tracer {
 
 // ---- what a signature may hold --------------------------------------------------------------------------------------
 
-enum class Problem : std::uint8_t { none, pointer, other };
+enum class Problem : std::uint8_t { none, pointer, bools, other };
+template <class T>
+concept PackedBools = std::is_same_v<typename T::value_type, bool> && !std::is_same_v<typename T::reference, bool&>;
 template <class Offending>
 consteval Problem problem_of() {
   if constexpr (std::is_void_v<Offending> || flaw_of<Offending>() != Flaw::none)
     return Problem::none;
   else
-    return std::is_pointer_v<Offending> ? Problem::pointer : Problem::other;
+    return std::is_pointer_v<Offending> ? Problem::pointer : PackedBools<Offending> ? Problem::bools : Problem::other;
 }
 // An error here names the type that does not fit as `Offending`.
 template <class Offending, Problem problem = problem_of<Offending>()>
@@ -148,12 +150,15 @@ consteval bool check_type() {
       problem != Problem::pointer,
       "weft: a raw pointer is passed to or returned by a compiled function: what it points to cannot be guarded; "
       "pass the object itself");
+  static_assert(problem != Problem::bools,
+                "weft: the elements of std::vector<bool> are no objects: use std::vector<char>");
   static_assert(
       problem != Problem::other,
       "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
       "numbers, enums, std::string, vector, array, optional, tuple, variant, map, unique_ptr of those, and structs of "
       "those: "
-      "plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them");
+      "plain, or with WEFT_MEMBERS(a, b, ...) inside, as one with virtual functions, private members or a base needs. "
+      "This type is none of them");
   return check_members<Offending>();
 }
 template <class P>
@@ -303,6 +308,15 @@ Bound<T...> bind(T&... objects) {
   return Bound<T...>(objects...);
 }
 
+namespace detail {
+template <class Given, class... P>
+inline constexpr bool arguments_fit = false;
+template <class... A, class... P>
+requires(sizeof...(A) ==
+         sizeof...(P)) inline constexpr bool arguments_fit<TypeList<A...>, P...> = (std::is_convertible_v<A&&, P> &&
+                                                                                    ...);
+}  // namespace detail
+
 // A compiled function. Copies share what was compiled. Calls from several threads are safe when their state differs.
 template <class F, class R, class B, class First, class Parameters>
 class Compiled;
@@ -320,6 +334,19 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
           [&](T&... bound) -> R { return detail::call<R, First..., P...>(function_, f_, loc, bound..., argument...); });
     else
       __builtin_unreachable();
+  }
+  // Other arguments are refused with a sentence.
+  template <class... A>
+  requires(!detail::arguments_fit<detail::TypeList<A...>, P..., Loc> &&
+           !detail::arguments_fit<detail::TypeList<A...>, P...>) void
+  operator()(A&&...) const {
+    static_assert(sizeof...(A) == sizeof...(P) || sizeof...(A) == sizeof...(P) + 1,
+                  "weft: a compiled function is called with the arguments of the function that was compiled: there are "
+                  "too many or too few here");
+    static_assert(
+        sizeof...(A) != sizeof...(P) && sizeof...(A) != sizeof...(P) + 1,
+        "weft: a compiled function is called with the arguments of the function that was compiled: a type here "
+        "does not convert to its parameter's (a parameter T& takes no const object and no temporary one)");
   }
   bool inspect(Explanation* explanation, P... argument, Loc loc) const {
     return bound_.apply([&](T&... bound) {
@@ -426,8 +453,13 @@ requires(!detail::Stateless<std::decay_t<F>> &&
       !std::is_class_v<std::remove_cvref_t<F>>,
       "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
       "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call. A model that is no "
-      "aggregate (it has a constructor, say) needs WEFT_MEMBERS");
-  static_assert(std::is_class_v<std::remove_cvref_t<F>>,
+      "aggregate (it has a constructor, say) needs WEFT_MEMBERS; one with several call operators, as Sequential, a "
+      "lambda: compile([](Model& m, const Tensor& x) { return m(x); })");
+  static_assert(
+      !std::is_member_function_pointer_v<std::remove_cvref_t<F>>,
+      "weft: compile() takes no member function: wrap it, compile([](const Model& m, const Tensor& x) { return "
+      "m.forward(x); })");
+  static_assert(std::is_class_v<std::remove_cvref_t<F>> || std::is_member_function_pointer_v<std::remove_cvref_t<F>>,
                 "weft: compile() takes a lambda without captures, a function, or a model");
 }
 

@@ -75,7 +75,7 @@ class Tensor {
   }
   Tensor(const Tensor& other) noexcept : word_(other.word_) { retain(); }
   Tensor(Tensor&& other) noexcept : word_(std::exchange(other.word_, 0)) {}
-  // To a handle that has a name: x[0] = y would change nothing.
+  // To a handle that has a name alone: what x[0] gives is a value of its own.
   Tensor& operator=(const Tensor& other) & noexcept {
     Tensor copy(other);
     std::swap(word_, copy.word_);
@@ -85,11 +85,18 @@ class Tensor {
     std::swap(word_, other.word_);
     return *this;
   }
+  template <class T>
+  void operator=(const T&) && {
+    static_assert(
+        !sizeof(T),
+        "weft: x[i] = y would change nothing, as x[i] is a new value: x = set_rows(x, i, y), x = index_put(x, "
+        "{i, j}, y), or where(mask, y, x)");
+  }
   ~Tensor() { drop(); }
 
   // False for a default-constructed handle (a gradient that does not exist, say).
   bool defined() const { return word_ != 0; }
-  explicit operator bool() const = delete;  // the value of a tensor is read with item()
+  explicit operator bool() const = delete;  // weft: a tensor is no condition: x.item(), all(x).item(), where(x, a, b)
 
   DType dtype(Loc loc = Loc::current()) const;
   int rank(Loc loc = Loc::current()) const;
@@ -329,11 +336,26 @@ class Sizes {
     for (auto size : sizes) append(size, loc);
   }
   const Shape& shape() const { return shape_; }
+  friend bool operator==(const Shape& a, const Sizes& b) { return a == b.shape_; }
 
  private:
   void append(Dim size, Loc loc);
   Shape shape_;
 };
+
+// The slices of a tensor along axis 0: for (Tensor row : x). Their count becomes a number. Throws Error on a 0-d
+// tensor.
+namespace detail {
+struct Rows {
+  const Tensor* x;
+  std::int64_t i;
+  Tensor operator*() const;
+  Rows& operator++() { return ++i, *this; }
+  friend bool operator!=(const Rows& a, const Rows& b) { return a.i != b.i; }
+};
+}  // namespace detail
+inline detail::Rows begin(const Tensor& x) { return {&x, 0}; }
+inline detail::Rows end(const Tensor& x, Loc loc = Loc::current()) { return {&x, std::int64_t(x.size(0, loc))}; }
 
 // ---- factories ----------------------------------------------------------------------------------------------------
 

@@ -171,6 +171,8 @@ Tensor select(At x, int axis, Dim index) {
   return squeeze(slice(value, axis, position, position + Dim(1)), axis);
 }
 
+Tensor detail::Rows::operator*() const { return select(*x, 0, i); }
+
 Tensor Tensor::operator[](At index) const {
   Operation call("index", index.loc);
   const At x(*this, call.loc());

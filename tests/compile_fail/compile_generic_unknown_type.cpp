@@ -1,4 +1,4 @@
-// expect: plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them
+// expect: This type is none of them
 #include <unordered_map>
 
 #include "weft/compile.hpp"

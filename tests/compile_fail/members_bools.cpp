@@ -1,4 +1,4 @@
-// expect: plain, or with WEFT_MEMBERS(a, b, ...) inside. This type is none of them
+// expect: the elements of std::vector<bool> are no objects: use std::vector<char>
 #include <vector>
 
 #include "weft/compile.hpp"

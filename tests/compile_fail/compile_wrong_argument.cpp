@@ -1,0 +1,7 @@
+// expect: a type here does not convert to its parameter's
+#include "weft/compile.hpp"
+
+int main() {
+  auto f = weft::compile([](weft::Tensor& x) { return x; });
+  f(weft::Tensor());
+}
