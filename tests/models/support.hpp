@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -45,6 +46,16 @@ inline Tensor initial(const std::string& name, const std::vector<std::int64_t>& 
   if (name.ends_with("num_batches_tracked")) return full(shape, 0, {DType::i64});
   if (shape.size() > 1) return values(name, shape) * std::sqrt(3.0 / static_cast<double>(count_of(shape) / shape[0]));
   return values(name, shape) * 0.1 + (name.ends_with("weight") ? 1 : 0);
+}
+
+// Where the models run: on the CPU, or where WEFT_TEST_DEVICE=cuda says.
+inline Device device() {
+  const char* name = std::getenv("WEFT_TEST_DEVICE");
+  return name && std::string(name) == "cuda" ? Device::cuda() : Device::cpu();
+}
+inline List there(List inputs) {
+  for (Tensor& each : inputs) each = to(each, device());
+  return inputs;
 }
 
 // ---- the file -------------------------------------------------------------------------------------------------------
@@ -119,7 +130,7 @@ inline void check_parts(const std::vector<double>& golden, const std::string& na
   CAPTURE(name);
   std::vector<std::int64_t> shape;
   for (const Dim size : value.shape()) shape.push_back(static_cast<std::int64_t>(size));
-  const Tensor wide = cast(value, DType::f64);
+  const Tensor wide = to(cast(value, DType::f64), Device::cpu());
   REQUIRE(golden.size() == 3);
   const double allowed = 1e-9 * golden[2] + 1e-12;
   CHECK(std::abs(sum(wide).item() - golden[0]) <= allowed);
@@ -135,11 +146,13 @@ struct Trial {
 
 // `F` is a function without captures.
 template <class M, class F>
-void check_model(const std::string& family, M model, const List& inputs, F, const Trial& trial = {}) {
+void check_model(const std::string& family, M model, const List& given, F, const Trial& trial = {}) {
   CAPTURE(family);
+  const List inputs = there(given);
   const Golden golden(family);
   nn::to(model, DType::f64);
   const auto name_of = load_reference(golden, model, trial.renames);
+  nn::to(model, device());
   for (const Backend backend : {Backend::eager, Backend::compiled}) {
     CAPTURE(static_cast<int>(backend));
     M own = tree::map(model, [](const Tensor& t) { return t * 1; });
@@ -166,7 +179,8 @@ void check_model(const std::string& family, M model, const List& inputs, F, cons
   M own = tree::map(model, [](const Tensor&t) { return t * 1; }), eager = own;
   auto run = compile(step<M, F>);
   run(own, inputs, 0);
-  for (const List& others : trial.others) {
+  for (const List& one : trial.others) {
+    const List others = there(one);
     const StepResult<M> found = run(own, others, 0), expected = step<M, F>(eager, others, 0);
     CHECK(found.loss.item() == doctest::Approx(expected.loss.item()).epsilon(1e-9));
     CHECK(sum(abs(found.output - expected.output)).item() <= 1e-9 * sum(abs(expected.output)).item());

@@ -15,7 +15,8 @@ List images(std::int64_t batch, std::int64_t height, std::int64_t width) {
 
 TEST_CASE("U-Net of diffusion: the losses, noise and gradients of diffusers, for any number of images of any size") {
   const auto loss = [](models::UNet& model, const List& in) {
-    const models::Diffusion diffusion(1000, 1e-4, 0.02, DType::f64);
+    models::Diffusion diffusion(1000, 1e-4, 0.02, DType::f64);
+    nn::to(diffusion, in[0].device());
     const Tensor found = model(diffusion.add_noise(in[0], in[2], in[1]), in[2]);
     return std::pair{nn::mse_loss(found, in[1]), found};
   };
