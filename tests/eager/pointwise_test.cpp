@@ -61,7 +61,7 @@ TEST_CASE("pointwise primitives: every dtype and placement agrees with the refer
   for (const Case& row : cases)
     for (DType dtype : all_dtypes) {
       if (!takes(row.dtypes, dtype)) continue;
-      for (auto [rows, columns] : shapes)
+      for (const auto& [rows, columns] : shapes)
         for (std::size_t first = 0; first < std::size(placements); ++first) {
           Values values(++seed);
           std::vector<Literal> inputs;
@@ -182,7 +182,7 @@ TEST_CASE("casts: every pair of dtypes at every placement") {
   for (DType from : all_dtypes)
     for (DType to : all_dtypes)
       for (const Placement& place : placements)
-        for (auto [rows, columns] : shapes) {
+        for (const auto& [rows, columns] : shapes) {
           Literal input = values.make(from, place.base(rows, columns));
           INFO(text(from), " to ", text(to), "[", rows, ",", columns, "], ", std::string(place.name));
           check([&, rows = rows,
