@@ -18,7 +18,7 @@ namespace weft {
 struct DimNode;
 class Index;
 
-class Dim {
+class Dim {  // a size: an integer, or inside a trace a symbol or an expression of some
  public:
   constexpr Dim() = default;
   template <std::integral T>
@@ -120,7 +120,7 @@ static_assert(sizeof(Dim) == 8);
 // Up to eight sizes, outermost first.
 inline constexpr int max_rank = 8;
 
-class Shape {
+class Shape {  // the sizes of a tensor, outermost first
  public:
   Shape() = default;
   Shape(const Dim* dims, int rank) : rank_(static_cast<std::uint8_t>(rank)) {
