@@ -409,7 +409,7 @@ auto make_compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc lo
   }
 }
 }  // namespace detail
-
+// f, traced at the first call and once more for each kind of arguments; it takes and returns what guards.md lists.
 template <class F>
 requires detail::Stateless<F>
 auto compile(F f, const CompileOptions& options = {}, Loc loc = Loc::current()) {

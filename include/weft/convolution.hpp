@@ -26,7 +26,7 @@ struct PerAxis {
 struct SamePadding {};
 inline constexpr SamePadding same_padding;
 template <int count>
-struct Padding {
+struct Padding {  // zeros before and after each axis, or same_padding
   PerAxis<count> zeros;
   bool same = false;
   template <std::integral... T>
@@ -37,14 +37,14 @@ struct Padding {
 };
 
 template <int count>
-struct ConvOptions {
+struct ConvOptions {  // of conv1d, conv2d, conv3d, as in PyTorch
   PerAxis<count> stride = 1;
   Padding<count> padding = 0;
   PerAxis<count> dilation = 1;
   std::int64_t groups = 1;  // output channel o reads the input channels of group o / (O / groups)
 };
 template <int count>
-struct ConvTransposeOptions {
+struct ConvTransposeOptions {  // of conv_transpose1d, 2d, 3d, as in PyTorch
   PerAxis<count> stride = 1, padding = 0;
   PerAxis<count> output_padding = 0;  // added to the result's size, at its end: less than the stride or the dilation
   std::int64_t groups = 1;
@@ -103,13 +103,13 @@ WEFT_CONVOLUTION(3)
 // -----------------------------------------------------------
 
 template <int count>
-struct MaxPoolOptions {
+struct MaxPoolOptions {       // of max_pool
   PerAxis<count> stride = 0;  // 0: the kernel's size
   PerAxis<count> padding = 0, dilation = 1;
   bool ceil_mode = false;  // a last window that begins inside counts, though it ends outside
 };
 template <int count>
-struct AvgPoolOptions {
+struct AvgPoolOptions {  // of avg_pool
   PerAxis<count> stride = 0, padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;      // padding counts as elements

@@ -22,7 +22,7 @@ struct Dataset {
   Tensor x, y;
 };
 
-enum class Split : std::uint8_t { train, test };
+enum class Split : std::uint8_t { train, test };  // the part of a data set
 // Fashion-MNIST (Xiao and others 2017): x f32[n, 784], normalized to mean 0 and deviation 1 over the training images,
 // y i64[n] in [0, 10). Read from `folder`, else from $WEFT_FASHION_MNIST, else from where Debian's package
 // dataset-fashion-mnist puts it, /usr/share/datasets/fashion-mnist.

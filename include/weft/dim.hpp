@@ -18,7 +18,7 @@ namespace weft {
 struct DimNode;
 class Index;
 
-class Dim {
+class Dim {  // a size: an integer, or inside a trace a symbol or an expression of some
   static constexpr std::int64_t most = INT64_MAX / 2 - 1;
   // Before its use: clang 19 evaluates a constant of class type before it instantiates what stands behind.
   template <class T>
@@ -122,7 +122,7 @@ static_assert(sizeof(Dim) == 8);
 // Up to eight sizes, outermost first.
 inline constexpr int max_rank = 8;
 
-class Shape {
+class Shape {  // the sizes of a tensor, outermost first
  public:
   Shape() = default;
   Shape(const Dim* dims, int rank) : rank_(static_cast<std::uint8_t>(rank)) {

@@ -43,7 +43,7 @@ struct float16 {
   }
   std::uint16_t bits;
 };
-struct bfloat16 {
+struct bfloat16 {  // 8 bits of exponent, 7 of fraction
   bfloat16() = default;
   explicit constexpr bfloat16(double number) : bits(detail::to_half<7>(number)) {}
   static constexpr bfloat16 from_bits(std::uint16_t bits) {
@@ -55,13 +55,13 @@ struct bfloat16 {
   std::uint16_t bits;
 };
 
-enum class DType : std::uint8_t {
+enum class DType : std::uint8_t {  // what the elements of a tensor are: the rows of dtypes.def
 #define WEFT_DTYPE(name, ...) name,
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
 };
 
-enum class DTypeKind : std::uint8_t { boolean, integer, floating };
+enum class DTypeKind : std::uint8_t { boolean, integer, floating };  // of a dtype
 
 inline constexpr int dtype_count = 0
 #define WEFT_DTYPE(...) +1
@@ -69,7 +69,7 @@ inline constexpr int dtype_count = 0
 #undef WEFT_DTYPE
     ;
 
-struct DTypeInfo {
+struct DTypeInfo {  // what is known of a dtype: a row of dtypes.def
   const char* name;
   int bits;
   int packing;  // elements of a unit of storage
@@ -83,11 +83,11 @@ inline constexpr DTypeInfo dtype_infos[] = {
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
 };
-constexpr const DTypeInfo& info(DType dtype) { return dtype_infos[static_cast<int>(dtype)]; }
-constexpr DType computed_in(DType dtype) { return info(dtype).computed; }
-constexpr DType accumulated_in(DType dtype) { return info(dtype).accumulated; }
-constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }
-constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeKind::integer; }
+constexpr const DTypeInfo& info(DType dtype) { return dtype_infos[static_cast<int>(dtype)]; }  // the dtype's row
+constexpr DType computed_in(DType dtype) { return info(dtype).computed; }  // in which functions of floats are computed
+constexpr DType accumulated_in(DType dtype) { return info(dtype).accumulated; }  // in which sums are accumulated
+constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }  // f16, bf16, f32, f64
+constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeKind::integer; }    // not bool
 // Bytes of `count` elements (a number or a Dim) that lie one behind the other, the last unit of storage whole. The one
 // place where bits become bytes: tools/check_layers holds that.
 template <class Count>

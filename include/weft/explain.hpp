@@ -11,12 +11,12 @@
 
 namespace weft {
 
-struct Explanation {
+struct Explanation {                // what explain() tells of a compiled function
   std::string graph;                // as traced, an operation a line, with the user's lines
   std::string optimized;            // after the passes
   std::vector<std::string> guards;  // what must hold of the arguments
   std::string schedule;             // steps in order, and why neighbours were not fused
-  struct Kernel {
+  struct Kernel {                   // a generated kernel
     std::string name;
     std::int64_t bytes = 0;  // moved, at the traced sizes
     std::int64_t operations = 0;
@@ -38,9 +38,9 @@ struct Explanation {
   std::size_t specializations = 0;      // made so far
   std::string fallback;                 // why it runs eagerly; empty where it does not
 };
-std::string to_string(const Explanation& explanation);
-std::ostream& operator<<(std::ostream& out, const Explanation& explanation);
-
+std::string to_string(const Explanation& explanation);                        // all of it, as a text
+std::ostream& operator<<(std::ostream& out, const Explanation& explanation);  // the same
+// What f does for these arguments. Compiles where that has not happened yet, and runs nothing. Throws as a call does.
 template <class F, class R, class B, class... First, class... P, class... A>
 Explanation explain(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
   Explanation explanation;

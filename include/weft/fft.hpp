@@ -6,7 +6,7 @@
 
 namespace weft::fft {
 
-struct Complex {
+struct Complex {  // a complex tensor: two of one shape and dtype
   Tensor real, imag;
   WEFT_MEMBERS(real, imag)
 };
@@ -14,8 +14,8 @@ struct Complex {
 // Where the factor of 1/n is: in the inverse, half of it in both (1/sqrt(n)), or in the forward transform.
 enum class Norm : std::uint8_t { backward, ortho, forward };
 
-struct Options {
-  Dim n = 0;  // points: the operand is cut or continued with zeros; 0: as many as there are
+struct Options {  // of transforms along one axis
+  Dim n = 0;      // points: the operand is cut or continued with zeros; 0: as many as there are
   int axis = -1;
   Norm norm = Norm::backward;
 };

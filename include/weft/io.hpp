@@ -41,7 +41,7 @@ struct Source {
   Source(const char* name, const M& value) : part(detail::make_part(name, value)) {}
   detail::Part part;
 };
-struct Place {
+struct Place {  // a named part of what is loaded, which is written
   template <class M>
   requires(!std::is_const_v<M>) Place(const char* name, M& value) : part(detail::make_part(name, value)) {}
   detail::Part part;
@@ -53,7 +53,7 @@ struct Renamed {
   const char* place;    // as the struct says it
   const char* in_file;  // as the file says it
 };
-struct LoadOptions {
+struct LoadOptions {                  // of load
   bool strict = true;                 // whether a name that only the file has, or only the struct, is an error
   bool allow_extra = false;           // whether the file may have names that nobody asks for: a part of it is read
   bool convert = false;               // whether tensors are cast where the file has another dtype than the place

@@ -12,7 +12,7 @@ namespace weft::linalg {
 // symmetric positive definite matrix; others are an error.
 Tensor cholesky(At a, bool upper = false);
 
-struct TriangularOptions {
+struct TriangularOptions {     // of solve_triangular
   bool upper = false;          // which triangle of a is read; PyTorch has no default
   bool left = true;            // else x a = b
   bool unitriangular = false;  // the diagonal counts as ones, and is not read
@@ -27,7 +27,7 @@ Tensor solve(At a, At b, bool left = true);
 Tensor inv(At a);
 // 0 for a singular matrix, at which it has no derivative here.
 Tensor det(At a);
-struct SignAndLogAbsDet {
+struct SignAndLogAbsDet {  // of a determinant
   Tensor sign, logabsdet;  // [...]
   WEFT_MEMBERS(sign, logabsdet)
 };
@@ -39,7 +39,7 @@ Tensor logdet(At a);
 // x with a x = b [...,n,k], from the triangle that cholesky(a, upper) gave.
 Tensor cholesky_solve(At b, At triangle, bool upper = false);
 
-struct LU {
+struct LU {  // P L U
   Tensor p, l, u;
   WEFT_MEMBERS(p, l, u)
 };
@@ -50,14 +50,14 @@ LU lu(At a);
 // The product of two vectors that is at right angles to both, along an axis of 3; others broadcast.
 Tensor cross(At a, At b, int axis = -1);
 
-struct QR {
+struct QR {  // Q R
   Tensor q, r;
   WEFT_MEMBERS(q, r)
 };
 // a [...,m,n] = q [...,m,k] r [...,k,n] with orthonormal columns and an upper triangle, k the lesser of m and n.
 QR qr(At a);
 
-struct Eigh {
+struct Eigh {  // eigenvalues and vectors of a symmetric matrix
   Tensor eigenvalues, eigenvectors;
   WEFT_MEMBERS(eigenvalues, eigenvectors)
 };
@@ -66,7 +66,7 @@ struct Eigh {
 Eigh eigh(At a, bool upper = false);
 Tensor eigvalsh(At a, bool upper = false);
 
-struct SVD {
+struct SVD {  // U diag(S) V^H
   Tensor u, s, vh;
   WEFT_MEMBERS(u, s, vh)
 };

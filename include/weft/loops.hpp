@@ -9,10 +9,10 @@
 
 namespace weft {
 
-struct ScanOptions {
+struct ScanOptions {     // of scan
   bool reverse = false;  // from the last slice to the first; what is stacked keeps the places of the slices
 };
-struct WhileOptions {
+struct WhileOptions {      // of while_loop
   std::int64_t limit = 0;  // 0: none; else it is an error to go on after so many iterations
 };
 

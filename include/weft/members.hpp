@@ -152,7 +152,7 @@ requires(!detail::hana_adapted<T> && detail::PlainAggregate<T>) struct members<T
 };
 
 template <class T>
-concept Reflected = members<T>::reflected;
+concept Reflected = members<T>::reflected;  // a struct whose members Weft can list
 
 }  // namespace weft
 

@@ -19,36 +19,36 @@ namespace weft {
 #undef WEFT_DECLARE_2
 #undef WEFT_DECLARE_3
 
-Tensor operator+(At a, At b);
-Tensor operator-(At a, At b);
-Tensor operator*(At a, At b);
-Tensor operator/(At a, At b);
-Tensor operator%(At a, At b);  // remainder: the sign is the divisor's
-Tensor operator-(At a);
-Tensor operator==(At a, At b);
-Tensor operator!=(At a, At b);
-Tensor operator<(At a, At b);
-Tensor operator<=(At a, At b);
-Tensor operator>(At a, At b);
-Tensor operator>=(At a, At b);
-Tensor operator&(At a, At b);
-Tensor operator|(At a, At b);
-Tensor operator^(At a, At b);
-Tensor operator~(At a);
+Tensor operator+(At a, At b);              // a + b
+Tensor operator-(At a, At b);              // a - b
+Tensor operator*(At a, At b);              // a b
+Tensor operator/(At a, At b);              // a / b; of integers an f32
+Tensor operator%(At a, At b);              // remainder: the sign is the divisor's
+Tensor operator-(At a);                    // -a
+Tensor operator==(At a, At b);             // bool: a is equal to b
+Tensor operator!=(At a, At b);             // bool: a is not equal to b; a NaN is equal to nothing
+Tensor operator<(At a, At b);              // bool: a is less than b
+Tensor operator<=(At a, At b);             // bool: a is at most b
+Tensor operator>(At a, At b);              // bool: a is greater than b
+Tensor operator>=(At a, At b);             // bool: a is at least b
+Tensor operator&(At a, At b);              // bitwise_and
+Tensor operator|(At a, At b);              // bitwise_or
+Tensor operator^(At a, At b);              // bitwise_xor
+Tensor operator~(At a);                    // bitwise_not
 Tensor operator<<(const Tensor& a, At b);  // bitwise_left_shift
 Tensor operator>>(const Tensor& a, At b);  // bitwise_right_shift
-Tensor& operator+=(Tensor& a, At b);
-Tensor& operator-=(Tensor& a, At b);
-Tensor& operator*=(Tensor& a, At b);
-Tensor& operator/=(Tensor& a, At b);
-Param& operator+=(Param& a, At b);
-Param& operator-=(Param& a, At b);
-Param& operator*=(Param& a, At b);
-Param& operator/=(Param& a, At b);
-Buffer& operator+=(Buffer& a, At b);
-Buffer& operator-=(Buffer& a, At b);
-Buffer& operator*=(Buffer& a, At b);
-Buffer& operator/=(Buffer& a, At b);
+Tensor& operator+=(Tensor& a, At b);       // a = a + b, in the dtype of a
+Tensor& operator-=(Tensor& a, At b);       // a = a - b, in the dtype of a
+Tensor& operator*=(Tensor& a, At b);       // a = a * b, in the dtype of a
+Tensor& operator/=(Tensor& a, At b);       // a = a / b, in the dtype of a
+Param& operator+=(Param& a, At b);         // a = a + b, in the dtype of a
+Param& operator-=(Param& a, At b);         // a = a - b, in the dtype of a
+Param& operator*=(Param& a, At b);         // a = a * b, in the dtype of a
+Param& operator/=(Param& a, At b);         // a = a / b, in the dtype of a
+Buffer& operator+=(Buffer& a, At b);       // a = a + b, in the dtype of a
+Buffer& operator-=(Buffer& a, At b);       // a = a - b, in the dtype of a
+Buffer& operator*=(Buffer& a, At b);       // a = a * b, in the dtype of a
+Buffer& operator/=(Buffer& a, At b);       // a = a / b, in the dtype of a
 // A string, a vector, a Linear: one sentence instead of every operator there is.
 class Sym;
 namespace detail {
@@ -151,7 +151,7 @@ Tensor heaviside(At x, At value);                // 0 below 0, 1 above, `value` 
 Tensor lerp(At start, At end, At weight);        // start + weight (end - start)
 Tensor addcmul(At x, At a, At b, At value = 1);  // x + value a b
 Tensor addcdiv(At x, At a, At b, At value = 1);  // x + value a / b
-struct Closeness {
+struct Closeness {                               // how close isclose() and allclose() ask for
   double rtol = 1e-5, atol = 1e-8;
   bool equal_nan = false;
   WEFT_MEMBERS(rtol, atol, equal_nan)
@@ -380,7 +380,7 @@ Tensor bucketize(At x, At boundaries, bool right = false);
 Tensor nonzero(At x);
 // The elements where the mask is true, a vector. Both broadcast. Its derivative is that of the gather.
 Tensor masked_select(At x, At mask);
-struct Unique {
+struct Unique {    // what unique() gives
   Tensor values;   // sorted, each once: a vector. NaN differs from itself.
   Tensor inverse;  // in the shape of x: the place of each element among the values, i64
   Tensor counts;   // how often each value occurs, i64
@@ -389,12 +389,12 @@ struct Unique {
 Unique unique(At x);
 
 // ---- order: along an axis; equal elements stay in their order, NaN counts as the greatest ---------------------------
-struct ValuesAndIndices {
+struct ValuesAndIndices {  // elements, and where they were along the axis
   Tensor values, indices;  // i64
   WEFT_MEMBERS(values, indices)
 };
-Tensor argsort(At x, int axis = -1, bool descending = false);
-ValuesAndIndices sort(At x, int axis = -1, bool descending = false);
+Tensor argsort(At x, int axis = -1, bool descending = false);         // the indices of sort, i64
+ValuesAndIndices sort(At x, int axis = -1, bool descending = false);  // the elements in order
 // The `count` greatest (or least) elements, the greatest (least) first. Throws where there are not so many.
 ValuesAndIndices topk(At x, Dim count, int axis = -1, bool largest = true);
 // The k-th least element, counted from 1, and where it is; the axis goes unless keepdim.

@@ -38,7 +38,7 @@ struct AdamStep {
   bool decoupled;  // AdamW
   Scalar decay;    // AdamW: the part of a parameter that is left, 1 - lr * weight_decay; Adam: weight_decay
 };
-struct AdamResult {
+struct AdamResult {  // of adam_update
   Tensor parameter, first, second;
 };
 // One parameter's new value and moments.
@@ -97,7 +97,7 @@ struct Updated {
 
 // What a group has of its own; the rest is the optimizer's.
 inline constexpr double inherited = -1;
-struct GroupOptions {
+struct GroupOptions {  // of a group of parameters
   double lr = inherited, weight_decay = inherited;
 };
 // The parameters whose path is of the pattern (tree::matches), but for those of groups before this one.
@@ -107,7 +107,7 @@ struct Group {
 };
 using Groups = std::initializer_list<Group>;
 
-struct ParameterGroup {
+struct ParameterGroup {  // numbers of a group, which may change at each step
   Scalar lr, weight_decay;
   bool own_lr, own_weight_decay;  // whether the numbers above are in use; else the optimizer's are
 };
@@ -132,7 +132,7 @@ class ParameterGroups {
 
 // ---- optimizers ----------------------------------------------------------------------------------------------------
 
-struct SgdOptions {
+struct SgdOptions {  // of SGD, as in PyTorch
   double lr = 1e-3, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   double dampening = 0;
@@ -159,10 +159,10 @@ class SGD : public detail::Updated<SGD> {
   WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, nesterov_, dampened_, velocity_)
 };
 
-struct AdamOptions {
+struct AdamOptions {  // of Adam, as in PyTorch
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };
-struct AdamWOptions {
+struct AdamWOptions {  // of AdamW, as in PyTorch
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 };
 
@@ -191,7 +191,7 @@ using AdamW = BasicAdam<true>;
 extern template class BasicAdam<false>;
 extern template class BasicAdam<true>;
 
-struct RMSpropOptions {
+struct RMSpropOptions {  // of RMSprop, as in PyTorch
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
   bool centered = false;
 };
@@ -215,7 +215,7 @@ class RMSprop : public detail::Updated<RMSprop> {
   WEFT_MEMBERS(lr, alpha, eps, weight_decay, momentum, groups, centered_, square_, mean_, velocity_)
 };
 
-struct AdagradOptions {
+struct AdagradOptions {  // of Adagrad, as in PyTorch
   double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
 };
 
@@ -237,7 +237,7 @@ class Adagrad : public detail::Updated<Adagrad> {
   WEFT_MEMBERS(lr, lr_decay, weight_decay, eps, steps, groups, square_)
 };
 
-struct LionOptions {
+struct LionOptions {  // of Lion
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
 };
 
@@ -259,7 +259,7 @@ class Lion : public detail::Updated<Lion> {
   WEFT_MEMBERS(lr, beta1, beta2, weight_decay, groups, first_)
 };
 
-struct LambOptions {
+struct LambOptions {  // of LAMB
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 1e-2;
 };
 
@@ -282,7 +282,7 @@ class LAMB : public detail::Updated<LAMB> {
   WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, first_, second_)
 };
 
-struct AdafactorOptions {
+struct AdafactorOptions {  // of Adafactor, as in PyTorch
   double lr = 1e-2, beta2_decay = -0.8, eps2 = 1e-3, d = 1, weight_decay = 0;
   double eps1 = 0;  // 0: the distance from 1 to the next number of the parameter's dtype
 };
@@ -309,7 +309,7 @@ class Adafactor : public detail::Updated<Adafactor> {
 // What is multiplied with Muon's learning rate for a matrix [rows, columns]: sqrt(max(1, rows / columns)), or
 // 0.2 sqrt(max(rows, columns)), with which the step is as long as AdamW's.
 enum class MuonScale : std::uint8_t { original, match_rms_adamw };
-struct MuonOptions {
+struct MuonOptions {  // of Muon, as in PyTorch
   double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
   bool nesterov = true;
   int ns_steps = 5;
@@ -347,8 +347,8 @@ class Muon {
 
 // ---- L-BFGS --------------------------------------------------------------------------------------------------------
 
-enum class LineSearch : std::uint8_t { none, strong_wolfe };
-struct LbfgsOptions {
+enum class LineSearch : std::uint8_t { none, strong_wolfe };  // how LBFGS finds the length of a step
+struct LbfgsOptions {                                         // of LBFGS, as in PyTorch
   double lr = 1;
   int max_iter = 20;
   int max_eval = 0;  // 0: max_iter * 5 / 4
@@ -440,7 +440,7 @@ Scalar multi_step_lr(const Scalar& lr, const Scalar& step, const std::vector<dou
                      Loc loc = Loc::current());
 // lr times gamma after every step.
 Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc loc = Loc::current());
-struct OneCycleOptions {
+struct OneCycleOptions {   // of one_cycle_lr
   double pct_start = 0.3;  // the part of the steps that goes up
   double div_factor = 25, final_div_factor = 1e4;
 };

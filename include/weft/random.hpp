@@ -9,7 +9,7 @@
 
 namespace weft {
 
-class Generator {
+class Generator {  // a source of random numbers: a seed and an offset
  public:
   explicit Generator(std::uint64_t seed, Loc loc = Loc::current());
   Generator(Generator&&) noexcept = default;

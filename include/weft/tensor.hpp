@@ -65,7 +65,7 @@ template <class T>
 Tensor refuse_elements();
 }  // namespace detail
 
-class Tensor {
+class Tensor {  // a value of the graph, computed when it is read
  public:
   constexpr Tensor() noexcept = default;
   // Takes a reference of its own. `output` selects a result of a node with several.
@@ -247,7 +247,7 @@ class Buffer {
 };
 
 template <class T>
-concept Arithmetic = std::is_arithmetic_v<T>;
+concept Arithmetic = std::is_arithmetic_v<T>;  // a number of C++
 
 // An operand with the line where it was written: operators and functions take At, so that an implicit conversion at the
 // call records the caller's file and line. Literals stay weakly typed. Lives only for the call.
@@ -359,7 +359,7 @@ inline detail::Rows end(const Tensor& x, Loc loc = Loc::current()) { return {&x,
 
 // ---- factories ----------------------------------------------------------------------------------------------------
 
-struct Options {
+struct Options {  // of factories: where and as what a tensor is made
   DType dtype = DType::f32;
   Device device = {};
 };
@@ -371,7 +371,7 @@ Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
 Tensor full_like(const Tensor& like, At value);
-struct RangeOptions {
+struct RangeOptions {  // of arange over integers
   DType dtype = DType::i64;
   Device device = {};
 };

@@ -30,9 +30,9 @@ Tensor encode_jpeg(const Tensor& image, int quality = 75, Loc loc = Loc::current
 void write_png(const Tensor& image, const std::string& path, Loc loc = Loc::current());
 void write_jpeg(const Tensor& image, const std::string& path, int quality = 75, Loc loc = Loc::current());
 
-struct LabeledImage {
-  Tensor x;  // u8[c,h,w]
-  Tensor y;  // i64[], the position of its class
+struct LabeledImage {  // a sample of an ImageFolder
+  Tensor x;            // u8[c,h,w]
+  Tensor y;            // i64[], the position of its class
 };
 // Images in a folder for each class, at any depth below it: a source of a pipeline. Classes and files are in the order
 // of their names; files that end in .png, .jpg or .jpeg count, in any case.

@@ -16,7 +16,7 @@
 namespace weft::data {
 
 template <class Stage>
-class Pipeline {
+class Pipeline {  // a sequence of samples, made anew by each loop over it
  public:
   Pipeline(Stage stage, Loc loc) : stage_(std::move(stage)), loc_(loc) {}
 
@@ -162,7 +162,7 @@ inline auto shuffle(Generator& generator = default_generator(), Loc loc = Loc::c
       loc);
 }
 
-struct BatchOptions {
+struct BatchOptions {      // of batch
   bool drop_last = false;  // whether rows that do not fill a batch are left out; else the last batch is smaller
 };
 // `size` elements as one: tensors are stacked along a new first axis, in structs and tuples place by place, and numbers
@@ -182,9 +182,9 @@ template <class F>
 auto map(F f, Loc loc = Loc::current()) {
   return detail::adaptor([f]<class S>(S source) { return detail::Map<S, F>{std::move(source), f}; }, loc);
 }
-struct MapOptions {
-  int workers;    // threads
-  int ahead = 0;  // elements that may be ready before they are asked for, at least one a thread; 0: two a thread
+struct MapOptions {  // of map
+  int workers;       // threads
+  int ahead = 0;     // elements that may be ready before they are asked for, at least one a thread; 0: two a thread
 };
 // The same by threads, which call f at the same time, ahead of who asks; the order stays.
 template <class F>

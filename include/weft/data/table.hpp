@@ -12,13 +12,13 @@
 
 namespace weft::data {
 
-struct TableOptions {
+struct TableOptions {  // how a file of columns is read
   char separator = 0;  // 0: a tab where the first line has one and no comma, else a comma
   bool header = true;  // whether the first line holds the names of columns; else these are "0", "1", ...
   // What stands for a value that is not there, besides nothing.
   std::vector<std::string> missing = {"NA", "N/A", "NaN", "nan", "null"};
 };
-struct ColumnOptions {
+struct ColumnOptions {  // how a column is read
   DType dtype = DType::f32;
   // The value of a cell that is missing. In a column of integers NaN means that there may be none.
   double missing = std::numeric_limits<double>::quiet_NaN();

@@ -11,22 +11,22 @@
 namespace weft {
 namespace dlpack {
 
-inline constexpr std::uint32_t major_version = 1, minor_version = 0;
-struct Version {
+inline constexpr std::uint32_t major_version = 1, minor_version = 0;  // of what Weft exports
+struct Version {                                                      // DLPackVersion of dlpack.h
   std::uint32_t major, minor;
 };
-enum class DeviceType : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3 };
-struct Device {
+enum class DeviceType : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3 };  // DLDeviceType
+struct Device {                                                             // DLDevice of dlpack.h
   DeviceType type;
   std::int32_t index;
 };
 enum class Code : std::uint8_t { integer = 0, unsigned_integer = 1, floating = 2, bfloat = 4, boolean = 6 };
-struct DataType {
+struct DataType {  // DLDataType of dlpack.h
   Code code;
   std::uint8_t bits;
   std::uint16_t lanes;
 };
-struct View {
+struct View {  // DLTensor of dlpack.h
   void* data;
   Device device;
   std::int32_t rank;
@@ -35,13 +35,13 @@ struct View {
   std::int64_t* strides;      // in elements; null: row-major
   std::uint64_t byte_offset;  // of the first element
 };
-struct ManagedTensor {
+struct ManagedTensor {  // DLManagedTensor of dlpack.h
   View dl_tensor;
   void* manager_ctx;
   void (*deleter)(ManagedTensor*);
 };
-inline constexpr std::uint64_t read_only = 1, is_copied = 2;
-struct ManagedTensorVersioned {
+inline constexpr std::uint64_t read_only = 1, is_copied = 2;  // flags
+struct ManagedTensorVersioned {                               // DLManagedTensorVersioned of dlpack.h
   Version version;
   void* manager_ctx;
   void (*deleter)(ManagedTensorVersioned*);
@@ -50,7 +50,7 @@ struct ManagedTensorVersioned {
 };
 
 template <class M>
-concept Versioned = requires(M m) {
+concept Versioned = requires(M m) {  // a ManagedTensorVersioned, of whichever header
   m.version;
   m.flags;
 };

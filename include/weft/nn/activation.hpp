@@ -70,23 +70,23 @@ WEFT_ACTIVATION(Softmax, weft::softmax, int, axis, -1)
 WEFT_ACTIVATION(LogSoftmax, weft::log_softmax, int, axis, -1)
 #undef WEFT_ACTIVATION
 
-struct Softmin {
+struct Softmin {  // softmax(-x) along the axis
   Tensor operator()(At x) const { return weft::softmax(-x, axis); }
   int axis = -1;
 };
-struct Softplus {
+struct Softplus {  // weft::softplus
   Tensor operator()(At x) const { return weft::softplus(x, beta, threshold); }
   double beta = 1, threshold = 20;
 };
-struct Hardtanh {
+struct Hardtanh {  // weft::hardtanh
   Tensor operator()(At x) const { return weft::hardtanh(x, min_val, max_val); }
   double min_val = -1, max_val = 1;
 };
-struct Threshold {
+struct Threshold {  // weft::threshold
   Tensor operator()(At x) const { return weft::threshold(x, bound, value); }
   double bound, value;
 };
-struct PReLU {
+struct PReLU {  // weft::prelu, with its weight
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25, Options options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const { return weft::prelu(x, weight); }
   Param weight;  // [num_parameters]

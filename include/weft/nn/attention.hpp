@@ -7,7 +7,7 @@ namespace weft::nn {
 
 // ---- scaled dot products --------------------------------------------------------------------------------------------
 
-struct AttentionOptions {
+struct AttentionOptions {  // of scaled_dot_product_attention
   // bool: which keys each query sees; or a floating number for each pair, added to its score. Broadcasts to [...,
   // heads, L, S]. A query that sees nothing (false, or -inf, everywhere) gets zeros.
   Tensor attn_mask = {};
@@ -80,21 +80,21 @@ struct KeyValueCache {
 // ---- multi-head attention
 // ---------------------------------------------------------------------------------------------
 
-struct MultiheadAttentionOptions {
+struct MultiheadAttentionOptions {  // of MultiheadAttention
   double dropout = 0;
   bool bias = true;
   std::int64_t kdim = 0, vdim = 0;  // features of key and value; 0: embed_dim
   bool batch_first = false;         // [N, L, E] in the place of [L, N, E]
   Options options = {};
 };
-struct AttentionMasks {
+struct AttentionMasks {          // of MultiheadAttention
   Tensor key_padding_mask = {};  // [N, S]: bool, true for keys that nobody sees; or numbers that are added
   Tensor attn_mask = {};   // [L, S] or [N * heads, L, S]: bool, true for keys that the query does not see; or numbers
   bool is_causal = false;  // query i sees keys 0 ... i, besides the masks
 };
-struct MultiheadResult {
-  Tensor output;   // as the query
-  Tensor weights;  // [N, heads, L, S]; computed where it is used
+struct MultiheadResult {  // of MultiheadAttention
+  Tensor output;          // as the query
+  Tensor weights;         // [N, heads, L, S]; computed where it is used
 };
 // Projections of queries, keys and values, attention of `num_heads` heads, and a projection of the result, with the
 // parameters and initial values of PyTorch's. Inputs [L, N, E] and [S, N, E], or [L, E] of no batch.

@@ -48,7 +48,7 @@ struct Flatten {
   Tensor operator()(At x) const { return weft::flatten(x, start, end); }
   int start = 1, end = -1;
 };
-struct Unflatten {
+struct Unflatten {  // an axis as several
   Unflatten(int axis, Sizes sizes, Loc loc = Loc::current());
   Tensor operator()(At x) const;
   int axis;
@@ -58,7 +58,7 @@ struct Unflatten {
 
 // y[..., o] = sum over i, j of a[..., i] weight[o, i, j] b[..., j], + bias[o]. Both start uniform within 1 / sqrt(in1).
 Tensor bilinear(At a, At b, const Tensor& weight, const Tensor& bias = {});
-struct Bilinear {
+struct Bilinear {  // x1 W x2 + b for each output, as in PyTorch
   Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At a, At b) const { return bilinear(a, b, weight, bias); }
   void initialize(Generator& generator);

@@ -25,7 +25,7 @@ using weft::max_pool2d;
 using weft::max_pool3d;
 
 template <int count>
-struct ConvLayerOptions {
+struct ConvLayerOptions {  // of Conv1d, Conv2d, Conv3d
   PerAxis<count> stride = 1;
   Padding<count> padding = 0;
   PerAxis<count> dilation = 1;
@@ -58,7 +58,7 @@ using Conv2d = Conv<2>;
 using Conv3d = Conv<3>;
 
 template <int count>
-struct ConvTransposeLayerOptions {
+struct ConvTransposeLayerOptions {  // of ConvTranspose1d, 2d, 3d
   PerAxis<count> stride = 1, padding = 0, output_padding = 0;
   std::int64_t groups = 1;
   bool bias = true;

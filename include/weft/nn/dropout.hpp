@@ -22,7 +22,7 @@ Tensor feature_alpha_dropout(At x, double p = 0.5, bool training = false, Genera
 namespace detail {
 double check_dropout(const char* name, double p, Loc loc);
 }  // namespace detail
-
+// These functions as layers, with their probability p: they draw while `training`, and else give x.
 #define WEFT_DROPOUT(Name, call)                                                                               \
   struct Name {                                                                                                \
     explicit Name(double rate = 0.5, Loc loc = Loc::current()) : p(detail::check_dropout(#Name, rate, loc)) {} \

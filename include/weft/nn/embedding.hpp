@@ -5,9 +5,9 @@
 
 namespace weft::nn {
 
-inline constexpr std::int64_t no_padding = INT64_MIN;
+inline constexpr std::int64_t no_padding = INT64_MIN;  // no index is padding
 
-struct EmbeddingOptions {
+struct EmbeddingOptions {  // of Embedding
   // This row starts at 0 and gets no gradient; a negative one counts from the end.
   std::int64_t padding_idx = no_padding;
   Options options = {};
@@ -26,8 +26,8 @@ struct Embedding {
   WEFT_MEMBERS(weight, padding_idx)
 };
 
-enum class BagMode : std::uint8_t { mean, sum, max };
-struct BagOptions {
+enum class BagMode : std::uint8_t { mean, sum, max };  // what is made of a bag's rows
+struct BagOptions {                                    // of embedding_bag
   Tensor offsets = {};  // where each bag begins in a vector of indices: ascending, the first is 0
   BagMode mode = BagMode::mean;
   Tensor per_sample_weights = {};         // as the indices: what each row is multiplied with. With mode sum alone
@@ -39,13 +39,13 @@ struct BagOptions {
 // ascend from 0 or leave the indices.
 Tensor embedding_bag(At index, At weight, const BagOptions& options = {});
 
-struct EmbeddingBagOptions {
+struct EmbeddingBagOptions {  // of EmbeddingBag
   BagMode mode = BagMode::mean;
   bool include_last_offset = false;
   std::int64_t padding_idx = no_padding;
   Options options = {};
 };
-struct EmbeddingBag {
+struct EmbeddingBag {  // embedding_bag, with its weight
   EmbeddingBag(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingBagOptions options = {},
                Loc loc = Loc::current());
   Tensor operator()(At index, const Tensor& offsets = {}, const Tensor& per_sample_weights = {}) const;

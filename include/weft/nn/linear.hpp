@@ -7,7 +7,7 @@ namespace weft::nn {
 
 // y = x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] or undefined, to y [..., out].
 Tensor linear(At x, const Tensor& weight, const Tensor& bias = {});
-struct LinearOptions {
+struct LinearOptions {  // of Linear
   bool bias = true;
   Options options = {};
 };

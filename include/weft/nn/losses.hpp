@@ -11,15 +11,15 @@ namespace weft::nn {
 // What is made of the loss of each element, or of each row: its mean (NaN of none), its sum, or all as they are.
 enum class Reduction : std::uint8_t { mean, sum, none };
 
-Tensor l1_loss(At input, At target, Reduction reduction = Reduction::mean);
-Tensor mse_loss(At input, At target, Reduction reduction = Reduction::mean);
-struct SmoothL1Options {
+Tensor l1_loss(At input, At target, Reduction reduction = Reduction::mean);   // |input - target|
+Tensor mse_loss(At input, At target, Reduction reduction = Reduction::mean);  // (input - target)^2
+struct SmoothL1Options {                                                      // of smooth_l1_loss
   double beta = 1;
   Reduction reduction = Reduction::mean;
 };
 // With d = |input - target|: d^2 / (2 beta) below beta, else d - beta / 2.
 Tensor smooth_l1_loss(At input, At target, SmoothL1Options options = {});
-struct HuberOptions {
+struct HuberOptions {  // of huber_loss
   double delta = 1;
   Reduction reduction = Reduction::mean;
 };
@@ -29,7 +29,7 @@ Tensor huber_loss(At input, At target, HuberOptions options = {});
 // ---- classes
 // ----------------------------------------------------------------------------------------------------------
 
-struct CrossEntropyOptions {
+struct CrossEntropyOptions {                      // of cross_entropy
   Tensor weight = {};                             // of each class, [classes]; the mean is over the labels' weights
   std::optional<std::int64_t> ignore_index = {};  // rows of this label count nothing; it may be outside of the classes
   double label_smoothing = 0;                     // this share of each label is spread over all classes
@@ -41,7 +41,7 @@ struct CrossEntropyOptions {
 // outside of [0, classes) is an error; none is ignored unless ignore_index says so (-100, as PyTorch has it).
 Tensor cross_entropy(At logits, At labels);
 Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options);
-struct NllOptions {
+struct NllOptions {  // of nll_loss
   Tensor weight = {};
   std::optional<std::int64_t> ignore_index = {};
   int axis = -1;
@@ -50,9 +50,9 @@ struct NllOptions {
 // -log_probs[label], where cross_entropy takes logits.
 Tensor nll_loss(At log_probs, At labels, const NllOptions& options = {});
 
-struct BinaryCrossEntropyOptions {
-  Tensor weight = {};      // of each element; broadcasts
-  Tensor pos_weight = {};  // of the targets that are 1, with logits alone; broadcasts
+struct BinaryCrossEntropyOptions {  // of binary_cross_entropy
+  Tensor weight = {};               // of each element; broadcasts
+  Tensor pos_weight = {};           // of the targets that are 1, with logits alone; broadcasts
   Reduction reduction = Reduction::mean;
 };
 // -(target log(input) + (1 - target) log(1 - input)), logarithms not below -100. Input in [0, 1].
@@ -60,7 +60,7 @@ Tensor binary_cross_entropy(At input, At target, const BinaryCrossEntropyOptions
 // The same of sigmoid(input), without overflow.
 Tensor binary_cross_entropy_with_logits(At input, At target, const BinaryCrossEntropyOptions& options = {});
 
-struct KlOptions {
+struct KlOptions {                        // of kl_div
   bool log_target = false;                // target holds logarithms too
   bool batchmean = false;                 // the sum by the size of axis 0, in the place of `reduction`
   Reduction reduction = Reduction::mean;  // over all elements
@@ -72,7 +72,7 @@ Tensor kl_div(At input, At target, KlOptions options = {});
 // to a loss for [...]. `weight` [C] or undefined.
 Tensor multilabel_soft_margin_loss(At input, At target, const Tensor& weight = {},
                                    Reduction reduction = Reduction::mean);
-struct MultiMarginOptions {
+struct MultiMarginOptions {  // of multi_margin_loss
   double margin = 1;
   int p = 1;           // 1 or 2
   Tensor weight = {};  // of each class
@@ -87,7 +87,7 @@ Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options 
 
 // log(1 + exp(-target input)).
 Tensor soft_margin_loss(At input, At target, Reduction reduction = Reduction::mean);
-struct MarginOptions {
+struct MarginOptions {  // of losses with a margin
   double margin = 0;
   Reduction reduction = Reduction::mean;
 };
@@ -98,7 +98,7 @@ Tensor hinge_embedding_loss(At input, At target, MarginOptions options = {.margi
 // Of the cosine of two vectors of the last axis: 1 - cos where the target is 1, max(0, cos - margin) where it is -1.
 // [..., n] x [..., n] x [...].
 Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions options = {});
-struct TripletOptions {
+struct TripletOptions {  // of triplet_margin_loss
   double margin = 1, p = 2, eps = 1e-6;
   bool swap = false;  // the lesser distance, from the anchor or from the positive one, counts as the negative's
   Reduction reduction = Reduction::mean;
@@ -109,7 +109,7 @@ Tensor triplet_margin_loss(At anchor, At positive, At negative, TripletOptions o
 // ---- likelihoods
 // --------------------------------------------------------------------------------------------------------
 
-struct PoissonOptions {
+struct PoissonOptions {   // of poisson_nll_loss
   bool log_input = true;  // input holds logarithms of rates
   bool full = false;      // with Stirling's approximation of log(target!) where the target is above 1
   double eps = 1e-8;      // added to a rate before its logarithm
@@ -117,9 +117,9 @@ struct PoissonOptions {
 };
 // exp(input) - target input; or input - target log(input + eps).
 Tensor poisson_nll_loss(At input, At target, PoissonOptions options = {});
-struct GaussianOptions {
-  bool full = false;  // with log(2 pi) / 2
-  double eps = 1e-6;  // the least variance
+struct GaussianOptions {  // of gaussian_nll_loss
+  bool full = false;      // with log(2 pi) / 2
+  double eps = 1e-6;      // the least variance
   Reduction reduction = Reduction::mean;
 };
 // (log(variance) + (input - target)^2 / variance) / 2. The variance has the input's shape, or is one for each row:
@@ -127,7 +127,7 @@ struct GaussianOptions {
 // [...].
 Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions options = {});
 
-struct CtcOptions {
+struct CtcOptions {  // of ctc_loss
   std::int64_t blank = 0;
   bool zero_infinity = false;             // a text that has no path costs 0, and has no gradient
   Reduction reduction = Reduction::mean;  // the mean is of the losses by their targets' lengths

@@ -40,13 +40,13 @@ Tensor cosine_similarity(At a, At b, int axis = 1, double eps = 1e-8);
 // The p-norm of a - b + eps along the last axis. Shapes broadcast.
 Tensor pairwise_distance(At a, At b, double p = 2, double eps = 1e-6, bool keepdim = false);
 
-struct LayerNormOptions {
+struct LayerNormOptions {  // of LayerNorm
   double eps = 1e-5;
   bool elementwise_affine = true;  // weight and bias, which start at 1 and 0
   bool bias = true;
   Options options = {};
 };
-struct LayerNorm {
+struct LayerNorm {  // layer_norm, with its weight and bias
   LayerNorm(Sizes normalized_shape, LayerNormOptions options = {}, Loc loc = Loc::current());
   LayerNorm(std::int64_t size, LayerNormOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -58,12 +58,12 @@ struct LayerNorm {
   WEFT_MEMBERS(normalized_shape, weight, bias, eps)
 };
 
-struct RMSNormOptions {
-  double eps = -1;  // as of rms_norm
+struct RMSNormOptions {  // of RMSNorm
+  double eps = -1;       // as of rms_norm
   bool elementwise_affine = true;
   Options options = {};
 };
-struct RMSNorm {
+struct RMSNorm {  // rms_norm, with its weight
   RMSNorm(Sizes normalized_shape, RMSNormOptions options = {}, Loc loc = Loc::current());
   RMSNorm(std::int64_t size, RMSNormOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -75,12 +75,12 @@ struct RMSNorm {
   WEFT_MEMBERS(normalized_shape, weight, eps)
 };
 
-struct GroupNormOptions {
+struct GroupNormOptions {  // of GroupNorm
   double eps = 1e-5;
   bool affine = true;
   Options options = {};
 };
-struct GroupNorm {
+struct GroupNorm {  // group_norm, with its weight and bias
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options = {},
             Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -92,7 +92,7 @@ struct GroupNorm {
   WEFT_MEMBERS(weight, bias, num_groups, num_channels, eps)
 };
 
-struct BatchNormOptions {
+struct BatchNormOptions {  // of BatchNorm1d, 2d, 3d
   double eps = 1e-5;
   double momentum = 0.1;  // negative: running statistics are the averages of all batches
   bool affine = true;
@@ -119,7 +119,7 @@ using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
 using BatchNorm3d = BatchNorm<3>;
 
-struct InstanceNormOptions {
+struct InstanceNormOptions {  // of InstanceNorm1d, 2d, 3d
   double eps = 1e-5;
   double momentum = 0.1;
   bool affine = false;

@@ -6,7 +6,7 @@
 
 namespace weft::nn {
 
-struct RecurrentOptions {
+struct RecurrentOptions {       // of RNN, LSTM and GRU
   std::int64_t num_layers = 1;  // each reads the output of the one before
   bool bias = true;
   bool batch_first = false;    // input and output are [N, L, ...] in the place of [L, N, ...]
@@ -42,7 +42,7 @@ struct Recurrent {
 struct RecurrentResult {
   Tensor output, h_n;
 };
-struct LstmResult {
+struct LstmResult {  // of LSTM
   Tensor output, h_n, c_n;
 };
 

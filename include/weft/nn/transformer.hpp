@@ -9,8 +9,8 @@
 
 namespace weft::nn {
 
-enum class Activation : std::uint8_t { relu, gelu };
-struct TransformerOptions {
+enum class Activation : std::uint8_t { relu, gelu };  // between a layer's two Linear
+struct TransformerOptions {                           // of encoders and decoders
   std::int64_t dim_feedforward = 2048;
   double dropout = 0.1;
   Activation activation = Activation::relu;
@@ -60,7 +60,7 @@ struct TransformerDecoderLayer {
 
 // Layers one after the other, and a normalization of the result where there is one. The layers start as copies of the
 // one that is given, as in PyTorch: nn::initialize draws them apart.
-struct TransformerEncoder {
+struct TransformerEncoder {  // encoder layers, one after the other
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
                      Loc loc = Loc::current());
   Tensor operator()(At source, const AttentionMasks& masks = {}) const;
@@ -69,7 +69,7 @@ struct TransformerEncoder {
   std::optional<LayerNorm> norm;
   WEFT_MEMBERS(layers, norm)
 };
-struct TransformerDecoder {
+struct TransformerDecoder {  // decoder layers, one after the other
   TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
                      Loc loc = Loc::current());
   Tensor operator()(At target, At memory, const DecoderMasks& masks = {}) const;
@@ -79,11 +79,11 @@ struct TransformerDecoder {
   WEFT_MEMBERS(layers, norm)
 };
 
-struct TransformerMasks {
+struct TransformerMasks {  // of Transformer
   AttentionMasks source = {}, target = {}, memory = {};
 };
 // An encoder and a decoder, both with a normalization of the result. Matrices start as xavier_uniform.
-struct Transformer {
+struct Transformer {  // an encoder, and a decoder that reads its result
   Transformer(std::int64_t d_model = 512, std::int64_t nhead = 8, std::int64_t num_encoder_layers = 6,
               std::int64_t num_decoder_layers = 6, TransformerOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At source, At target, const TransformerMasks& masks = {}) const;

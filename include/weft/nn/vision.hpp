@@ -7,6 +7,7 @@ namespace weft::nn {
 
 // ---- other sizes ----------------------------------------------------------------------------------------------------
 
+// How interpolate reads between elements, as in PyTorch.
 enum class Interpolation : std::uint8_t { nearest, nearest_exact, linear, bilinear, trilinear, bicubic, area };
 // The result's sizes behind the channels, or what they are multiplied with (the product is rounded down): one of the
 // two, with a number for each axis or one for all.
@@ -32,13 +33,13 @@ struct UpsampleOptions {
   Interpolation mode = Interpolation::nearest;
   bool align_corners = false;
 };
-struct Upsample {
+struct Upsample {  // interpolate as a layer
   explicit Upsample(UpsampleOptions given) : options(std::move(given)) {}
   Tensor operator()(At x) const;
   UpsampleOptions options;
   WEFT_MEMBERS(options)
 };
-struct UpsamplingOptions {
+struct UpsamplingOptions {  // of UpsamplingNearest2d and UpsamplingBilinear2d
   std::vector<std::int64_t> size = {};
   std::vector<double> scale_factor = {};
 };
@@ -49,7 +50,7 @@ struct UpsamplingNearest2d {
   UpsamplingOptions options;
   WEFT_MEMBERS(options)
 };
-struct UpsamplingBilinear2d {
+struct UpsamplingBilinear2d {  // bilinear interpolate as a layer
   explicit UpsamplingBilinear2d(UpsamplingOptions given) : options(std::move(given)) {}
   Tensor operator()(At x) const {
     return Upsample({options.size, options.scale_factor, Interpolation::bilinear, true})(x);
@@ -66,19 +67,19 @@ Tensor pixel_shuffle(At x, std::int64_t upscale_factor);
 Tensor pixel_unshuffle(At x, std::int64_t downscale_factor);
 // [N, C, ...]: the channels of `groups` equal parts in turn (Zhang and others 2018). Throws where they do not divide.
 Tensor channel_shuffle(At x, std::int64_t groups);
-struct PixelShuffle {
+struct PixelShuffle {  // pixel_shuffle as a layer
   explicit PixelShuffle(std::int64_t given) : upscale_factor(given) {}
   Tensor operator()(At x) const { return pixel_shuffle(x, upscale_factor); }
   std::int64_t upscale_factor;
   WEFT_MEMBERS(upscale_factor)
 };
-struct PixelUnshuffle {
+struct PixelUnshuffle {  // pixel_unshuffle as a layer
   explicit PixelUnshuffle(std::int64_t given) : downscale_factor(given) {}
   Tensor operator()(At x) const { return pixel_unshuffle(x, downscale_factor); }
   std::int64_t downscale_factor;
   WEFT_MEMBERS(downscale_factor)
 };
-struct ChannelShuffle {
+struct ChannelShuffle {  // channel_shuffle as a layer
   explicit ChannelShuffle(std::int64_t given) : groups(given) {}
   Tensor operator()(At x) const { return channel_shuffle(x, groups); }
   std::int64_t groups;
@@ -87,10 +88,10 @@ struct ChannelShuffle {
 
 // ---- samples at any place -------------------------------------------------------------------------------------------
 
-enum class SampleMode : std::uint8_t { bilinear, nearest };
+enum class SampleMode : std::uint8_t { bilinear, nearest };  // how grid_sample reads between pixels
 // What stands outside of the image: zeros; its border; its mirror image.
 enum class SamplePadding : std::uint8_t { zeros, border, reflection };
-struct GridSampleOptions {
+struct GridSampleOptions {  // of grid_sample
   SampleMode mode = SampleMode::bilinear;
   SamplePadding padding_mode = SamplePadding::zeros;
   bool align_corners = false;  // -1 and 1 are the centres of the first and last elements, not their outer edges
@@ -104,7 +105,7 @@ Tensor grid_sample(At x, At grid, GridSampleOptions options = {});
 // [N,3,4]: [N,D,H,W,3]. Throws Error on other shapes, and where theta is not floating.
 Tensor affine_grid(At theta, Sizes size, bool align_corners = false);
 
-struct RoiAlignOptions {
+struct RoiAlignOptions {             // of roi_align
   double spatial_scale = 1;          // from coordinates of boxes to those of x
   std::int64_t sampling_ratio = -1;  // samples along each axis of a bin; it must be given, and be positive
   bool aligned = false;              // boxes are moved by half an element, and may be smaller than one
