@@ -336,7 +336,7 @@ class Sizes {
     for (auto size : sizes) append(size, loc);
   }
   const Shape& shape() const { return shape_; }
-  friend bool operator==(const Shape& a, const Sizes& b) { return a == b.shape_; }
+  friend bool operator==(const Shape& a, const Sizes& b) { return a == b.shape_; }  // as of two shapes
 
  private:
   void append(Dim size, Loc loc);
