@@ -1,4 +1,4 @@
-// expect: as one with virtual functions, private members or a base needs
+// expect: and without virtual functions. This type is none of them
 #include "weft/compile.hpp"
 
 struct Layer {
