@@ -60,7 +60,7 @@ template <class Make>
 void leads(const char* name, int configuration, Make make) {
   CAPTURE(name);
   CAPTURE(configuration);
-  const std::vector<double>& expected = golden(name, configuration);
+  const std::vector<double> expected = golden(name, configuration);
   Model eager = start();
   auto optimizer = make(eager);
   for (int t = 0; t < 5; ++t) optimizer.update(eager, gradients(t));
@@ -144,7 +144,7 @@ TEST_CASE("Muon: what is named as one of the others is AdamW's") {
 TEST_CASE("learning rates, from the counter of a compiled step too") {
   const auto follows = [](const char* name, auto rate) {
     CAPTURE(name);
-    const std::vector<double>& expected = golden(name, 0);
+    const std::vector<double> expected = golden(name, 0);
     auto compiled = compile(rate);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const Scalar step = static_cast<double>(i);
