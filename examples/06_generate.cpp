@@ -9,12 +9,13 @@ int main(int count, char** arguments) {
     std::string path, prompt = "The ";
     std::int64_t write = 1 << 20, top = 0;
     double temperature = 0.8;
-    support::parse(count, arguments, run,
-                   {{"--model", path, "FILE: a checkpoint of 05_char_gpt; without it a model that has learned nothing"},
-                    {"--prompt", prompt, "TEXT: what the text begins with"},
-                    {"--write", write, "N: characters at most; the model's context ends it"},
-                    {"--temperature", temperature, "X: 1 as the model says, less: likelier characters"},
-                    {"--top", top, "N: only the N likeliest characters; 0: all"}});
+    support::parse(
+        count, arguments, run,
+        {{"--model", path, "FILE: a checkpoint of 05_char_gpt; without it a model that has learned nothing"},
+         {"--prompt", prompt, "TEXT: what the text begins with"},
+         {"--write", write, "N: characters at most; the model's context ends it"},
+         {"--temperature", temperature, "X: 1 as the model says, less: likelier characters, 0: the likeliest"},
+         {"--top", top, "N: only the N likeliest characters; 0: all"}});
     support::CharacterModel shape;
     if (path.empty()) shape.alphabet = support::Alphabet(prompt + "the quick brown fox jumps over the lazy dog.\n");
     if (!path.empty()) io::load(path, {{"shape", shape}}, {.allow_extra = true});

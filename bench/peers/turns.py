@@ -7,8 +7,7 @@ import time
 def take_turns(step, repeats=1):
     """Each line on standard input is a number of seconds: repeats `step`, which must finish what it starts, for so long,
     and answers with the median of one step, in milliseconds. The first calls, which compile, are not counted; the first
-    line is "ready" and the seconds of the first one. Where
-    `step` repeats what is measured, `repeats` says how often."""
+    line is "ready" and the seconds of the first one. Where `step` repeats what is measured, `repeats` says how often."""
     begin = time.perf_counter()
     step()
     first = time.perf_counter() - begin

@@ -124,12 +124,4 @@ using Llama = LlamaDecoder<LlamaMlp>;
 // For io::load of Hugging Face's files.
 inline const std::vector<io::Renamed> llama_names = {{"lm_head.*", "lm_head.*"}, {"*", "model.*"}};
 
-// Draws the next token of logits [N, L, vocab_size]: [N, 1], from the `top_k` likeliest; at temperature 0 the
-// likeliest.
-inline Tensor next_token(const Tensor& logits, const Scalar& temperature, std::int64_t top_k, Generator& generator) {
-  const auto [likely, tokens] = topk(select(logits, 1, -1), top_k);
-  const Tensor chances = softmax(likely / maximum(temperature, 1e-4), -1);
-  return gather(tokens, -1, multinomial(chances, 1, false, generator));
-}
-
 }  // namespace models

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "examples/models/gpt2.hpp"
+#include "examples/models/next_token.hpp"
 #include "examples/support/run.hpp"
 
 namespace support {
@@ -61,13 +62,6 @@ struct CharacterModel {
   }
 };
 
-// One token from the logits [1, L, vocabulary] of the last place: of the `top` likeliest, by their probabilities.
-inline Tensor draw(const Tensor& logits, const Scalar& temperature, std::int64_t top, Generator& generator) {
-  const auto [best, tokens] = topk(select(select(logits, 1, -1), 0, 0), top);
-  const Tensor chosen = multinomial(softmax(best / temperature), 1, false, generator);
-  return reshape(gather(tokens, chosen), {1, 1});
-}
-
 // Writes characters as they are drawn, after a prompt, until the context is full or there are `count`: the whole prompt
 // at once, then one character a call, with a cache of keys and values. Gives the rate of these calls in characters a
 // second.
@@ -77,12 +71,13 @@ inline double generate(const models::Gpt2& model, const Alphabet& alphabet, cons
   if (prompt.empty()) fail("the prompt must have a character at least");
   if (start > context)
     fail("the prompt has " + std::to_string(start) + " characters, and the model sees " + std::to_string(context));
-  if (temperature <= 0) fail("the temperature must be positive");
+  if (temperature < 0) fail("the temperature must not be negative");
   top = std::min(top ? top : alphabet.size, alphabet.size);
   count = std::min(count, context - start + 1);
   auto next = compile([](const models::Gpt2& m, const Tensor& tokens, models::Gpt2::Caches& caches, const Index& at,
-                         const Scalar& temperature, std::int64_t top,
-                         Generator& generator) { return draw(m(tokens, caches, at), temperature, top, generator); });
+                         const Scalar& temperature, std::int64_t top, Generator& generator) {
+    return models::next_token(m(tokens, caches, at), temperature, top, generator);
+  });
   auto caches = model.make_caches(1);
   const Device device = model.wte.weight->device();
   std::printf("%s", prompt.c_str());

@@ -106,6 +106,7 @@ auto in_dtype(M& model, DType dtype, F f) {
 
 // Calls step() until state.step is `steps`, with a progress line. The state, all of which a checkpoint holds, is saved
 // at the end, after each `every` steps, and where the user interrupts; a second interruption ends the program at once.
+// The default generator starts anew at each step, so that a run that goes on draws what one without a break would.
 // Gives false where it was interrupted.
 template <class State, class Step>
 bool train(const Run& run, State& state, std::int64_t steps, Step step, std::int64_t every = 1000) {
@@ -124,6 +125,7 @@ bool train(const Run& run, State& state, std::int64_t steps, Step step, std::int
   Progress progress("training", steps - state.step);
   Tensor loss;
   while (state.step < steps && !interrupted) {
+    seed(static_cast<std::uint64_t>(run.seed << 32 | state.step));
     loss = step();
     ++state.step;
     if (state.step % every == 0) save();

@@ -1,6 +1,7 @@
 #include "examples/models/llama.hpp"
 
 #include "examples/models/mixtral.hpp"
+#include "examples/models/next_token.hpp"
 #include "tests/models/support.hpp"
 
 namespace models_test {
