@@ -45,6 +45,7 @@ struct Compilation {
   std::vector<runtime::EntryPoint> entries;  // of the steps
   std::shared_ptr<Executable> executable;
   std::span<const Update> updates;
+  std::string title;
 };
 
 // Graphs of one device: their kernels are generated and compiled together.
@@ -171,6 +172,7 @@ std::size_t launches(Target& target) {
                      graph.symbols.size(), target.compiled.functions);
     mark_host_buffers(plan, graph);
     plan.source_path = target.compiled.source_path;
+    plan.title = compilation.title;
     runtime::prepare(plan);
     compilation.executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
     count += plan.launches.size();
@@ -277,13 +279,27 @@ void log_stages(const Executable& executable) {
 
 }  // namespace
 
-// What texts are made from when they are asked for. Graphs with data would hold the memory of that, so their text is
-// made at once.
+static StepWork work_of(const Payload& payload, std::span<const std::int64_t> symbols) {
+  StepWork work;
+  work.generated = payload.kernel() != nullptr;
+  work.runs_others = !payload.inner().empty();
+  const std::string text = work.generated ? std::string() : payload.text();
+  if (const std::size_t by = text.rfind(" by "); by != text.npos) work.by = text.substr(by + 4);
+  const loop::Cost cost = payload.cost();
+  work.bytes = dims::evaluate(cost.bytes, symbols);
+  work.operations = dims::evaluate(cost.operations, symbols);
+  return work;
+}
+StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> symbols) {
+  return work_of(dynamic_cast<const Payload&>(*launch.step), symbols);
+}
+
+// What texts are made from when they are asked for: graphs and a schedule that do not hold the memory of constants.
 class Kept {
  public:
-  explicit Kept(const Graph& traced) : traced_(traced) {}
+  explicit Kept(const Graph& traced) : traced_(readable(traced)) {}
   void add(const Compilation& compilation, Device device) {
-    optimized_ = Source(compilation.graph);
+    optimized_ = readable(compilation.graph);
     schedule_ = compilation.schedule;
     for (ScheduleBuffer& buffer : schedule_.buffers) buffer.constant = {};
     for (const DimSymbol& symbol : compilation.graph.symbols) hints_.push_back(symbol.hint);
@@ -292,17 +308,45 @@ class Kept {
 
   Texts texts() const {
     const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
-    Texts texts{traced_.text(), optimized_.text(), to_text(schedule_) + schedule_.decisions, {}};
+    Texts texts{text_of(traced_), text_of(optimized_), to_text(schedule_) + decisions_text(schedule_), {}, {}, {}};
     providers::Sources sources(device_);
     std::vector<runtime::EntryPoint> entries;
     for (const Step& step : schedule_.steps) entries.push_back(step.payload->emit(sources));
     sources.generate_texts();
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i)
       report(*schedule_.steps[i].payload, entries[i], 1, sources, texts.kernels);
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const Step& step = schedule_.steps[i];
+      const std::string& name = entries[i].name.empty() ? step.name : entries[i].name;
+      texts.steps.push_back({name, weft::work_of(*step.payload, hints_), step.operations});
+    }
+    texts.temporaries = temporaries();
     return texts;
   }
 
  private:
+  std::vector<Texts::Temporary> temporaries() const {
+    struct Life {
+      std::size_t first = 0, last = 0;
+      bool used = false;
+    };
+    std::vector<Life> lives(schedule_.buffers.size());
+    for (std::size_t s = 0; s < schedule_.steps.size(); ++s)
+      for (const int buffer : schedule_.steps[s].buffers) {
+        Life& life = lives[static_cast<std::size_t>(buffer)];
+        life = {life.used ? life.first : s, s, true};
+      }
+    std::vector<Texts::Temporary> all;
+    for (std::size_t b = 0; b < lives.size(); ++b) {
+      const ScheduleBuffer& buffer = schedule_.buffers[b];
+      if (buffer.kind != ScheduleBuffer::Kind::temporary || !lives[b].used) continue;
+      all.push_back({concat_text(info(buffer.dtype).name, " x ", dims::to_string(buffer.elements)),
+                     dims::evaluate(buffer.offset, hints_),
+                     dims::evaluate(storage_bytes(info(buffer.dtype), buffer.elements), hints_), lives[b].first,
+                     lives[b].last});
+    }
+    return all;
+  }
   // Kernels of a loop's bodies count as often as these run.
   void report(const Payload& payload, const runtime::EntryPoint& entry, Dim times, const providers::Sources& sources,
               std::vector<KernelReport>& kernels) const {
@@ -316,27 +360,17 @@ class Kept {
                        dims::evaluate(cost.bytes * times, hints_), dims::evaluate(cost.operations * times, hints_),
                        payload.kernel()->comments});
   }
-  struct Source {
-    Source() = default;
-    explicit Source(const Graph& graph) {
-      const auto is_data = [](const Tensor& value) { return value.node()->op == Op::data; };
-      if (std::ranges::any_of(graph.nodes, is_data)) {
-        number_nodes(graph);
-        made = to_text(graph);
-      } else {
-        kept = graph;
-      }
-    }
-    std::string text() const {
-      number_nodes(kept);
-      return made.empty() ? to_text(kept) : made;
-    }
-    Graph kept;
-    std::string made;
-  };
+  static Graph readable(const Graph& graph) {
+    const auto is_data = [](const Tensor& value) { return value.node()->op == Op::data; };
+    return std::ranges::any_of(graph.nodes, is_data) ? without_data(graph) : graph;
+  }
+  static std::string text_of(const Graph& graph) {
+    number_nodes(graph);
+    return to_text(graph);
+  }
 
   mutable std::mutex mutex_;
-  Source traced_, optimized_;
+  Graph traced_, optimized_;
   Schedule schedule_;
   std::vector<std::int64_t> hints_;
   Device device_;
@@ -414,7 +448,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     all.push_back(executable);
     const std::shared_ptr<Kept> kept = keep ? std::make_shared<Kept>(graph) : nullptr;
     Compilation& compilation =
-        target->graphs.emplace_back(Compilation{std::move(graph), {}, {}, executable, options.updates});
+        target->graphs.emplace_back(Compilation{std::move(graph), {}, {}, executable, options.updates, options.title});
     run_of_graph(compilation, device, stages, options);
     if (kept) kept->add(compilation, device);
     executable->kept = kept;

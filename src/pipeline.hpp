@@ -36,12 +36,34 @@ struct Executable {
   std::shared_ptr<const class Kept> kept;  // what texts are made from; null where options did not ask for it
 };
 
+// What a step of a plan does at some sizes of its graph.
+struct StepWork {
+  bool generated = false;  // a kernel; else a library, or what Weft brings along
+  std::string by;          // the library, where it says so
+  std::int64_t bytes = 0;  // moved
+  std::int64_t operations = 0;
+  bool runs_others = false;  // a loop, whose work is that of the steps in its bodies
+};
+StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> symbols);
+
 // Texts of an executable that kept what they are made from.
 struct Texts {
   std::string traced;     // the graph as recorded
   std::string optimized;  // after the passes
   std::string schedule;   // buffers, steps in order, and why neighbours were not fused
   std::vector<KernelReport> kernels;
+  struct Step {
+    std::string name;
+    StepWork work;  // at the traced sizes
+    std::vector<std::string> computes;
+  };
+  std::vector<Step> steps;  // in order
+  struct Temporary {
+    std::string type;
+    std::int64_t offset, bytes;  // in the arena, at the traced sizes
+    std::size_t first, last;     // the steps that use it
+  };
+  std::vector<Temporary> temporaries;
 };
 Texts texts_of(const Executable& executable);
 
@@ -64,6 +86,7 @@ struct PipelineOptions {
   std::vector<std::string> skip;                // names of passes to leave out, beside those of options().skip_passes
   std::function<void(const StageView&)> after;  // called after each stage, for each graph
   bool keep = false;                            // for texts_of()
+  std::string title;                            // of the function, for the plan
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

@@ -14,6 +14,7 @@
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
+#include "weft/profile.hpp"
 #include "weft/random.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"

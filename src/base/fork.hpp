@@ -27,6 +27,7 @@ enum class LockOrder {
   texts,
   sizes,
   memory,
+  page,
   log,
   count
 };

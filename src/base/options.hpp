@@ -1,4 +1,5 @@
-// The options that the environment sets (WEFT_LOGS alone is read by base/log). Read once, at the first use.
+// The options that the environment sets. Read once, at the first use, but for two that are read when the library is
+// loaded: WEFT_LOGS by base/log, and WEFT_TRACE, the folder for a page about the run, by trace/run_page.
 //
 //   WEFT_CACHE_DIR        folder of the disk cache; else $XDG_CACHE_HOME/weft, $HOME/.cache/weft (where HOME is there),
 //                         /tmp/weft-<uid>. In a folder with other files, which Weft did not make, it is "weft"

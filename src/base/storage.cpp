@@ -193,7 +193,8 @@ Queue* cpu_enter(Device) { return nullptr; }
 }  // namespace
 
 DeviceInterface& device_interface(Device::Type type) {
-  static DeviceInterface devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter, nullptr, nullptr}, {}};
+  static DeviceInterface devices[] = {{cpu_allocate, cpu_copy, cpu_synchronize, cpu_enter, nullptr, nullptr, nullptr},
+                                      {}};
   return devices[static_cast<int>(type)];
 }
 
@@ -204,12 +205,17 @@ void give_back_cached_memory() {
   SharedLists::instance().give_back();
 }
 
-Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
-  if (device.type == Device::Type::cpu) [[likely]]
-    return cpu_allocate(device, bytes, queue);
+static Storage* device_allocate(Device device, std::size_t bytes, Queue* queue) {
   DeviceInterface& memory = device_interface(device.type);
   if (!memory.allocate) throw Error("[allocate] device cuda is not available: its libraries have not been loaded");
   return memory.allocate(device, bytes, queue);
+}
+Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
+  const bool on_host = device.type == Device::Type::cpu;
+  Storage* const storage = on_host ? cpu_allocate(device, bytes, queue) : device_allocate(device, bytes, queue);
+  if (auto* const tell = told_of_storage.load(std::memory_order_relaxed)) [[unlikely]]
+    tell(static_cast<std::int64_t>(storage->bytes));
+  return storage;
 }
 
 void note_work(Queue* queue, std::initializer_list<std::span<Storage* const>> blocks) {
@@ -227,7 +233,10 @@ void note_work(Queue* queue, std::initializer_list<std::span<Storage* const>> bl
 }
 
 void release(Storage* storage) noexcept {
-  if (storage->references.fetch_sub(1, std::memory_order_acq_rel) == 1) storage->free(storage);
+  if (storage->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (auto* const tell = told_of_storage.load(std::memory_order_relaxed); tell && !storage->borrowed) [[unlikely]]
+    tell(-static_cast<std::int64_t>(storage->bytes));
+  storage->free(storage);
 }
 
 }  // namespace weft

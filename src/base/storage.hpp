@@ -39,6 +39,8 @@ struct Storage {
 // At least `bytes` of 64-byte aligned memory, contents undefined. From the device's free lists: no system call when a
 // block of the size class was freed before. Throws OutOfMemory.
 Storage* allocate(Device device, std::size_t bytes, Queue* queue = nullptr);
+// Told of each block that allocate() gives, and of each that comes back by release(), with minus; null: nobody is.
+inline constinit std::atomic<void (*)(std::int64_t bytes)> told_of_storage{nullptr};
 // Gives the system what the CPU's free lists keep: those of the process and of this thread. Before memory is refused.
 void give_back_cached_memory();
 inline void retain(Storage* storage) { storage->references.fetch_add(1, std::memory_order_relaxed); }
@@ -51,6 +53,7 @@ inline bool unique(const Storage* storage) {
 
 class Work;
 class RecordedWork;
+class Marks;
 struct Ordered;
 
 // What a device must offer; the CPU's is built in, CUDA's is registered when it has been loaded.
@@ -66,6 +69,8 @@ struct DeviceInterface {
   void* (*error_word)(Device device);
   // The steps, not done but recorded.
   std::unique_ptr<RecordedWork> (*record)(Device device, std::span<const Ordered> steps, const Work& work);
+  // Marks on the device's queue.
+  std::unique_ptr<Marks> (*marks)(Device device);
 };
 DeviceInterface& device_interface(Device::Type type);
 

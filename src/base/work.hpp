@@ -33,4 +33,16 @@ class RecordedWork {
   virtual void replay(Queue* queue) const = 0;
 };
 
+// Moments of work on a device: each mark is reached when what was queued before it has been done.
+class Marks {
+ public:
+  virtual ~Marks() = default;
+  // Holds back what is queued from here on until release(), or until so much is queued that the driver would wait.
+  virtual void hold() = 0;
+  virtual void release() noexcept = 0;
+  virtual void put() = 0;
+  // Seconds from the first mark to each. Waits until all have been reached.
+  virtual std::vector<double> seconds() = 0;
+};
+
 }  // namespace weft

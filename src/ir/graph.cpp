@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <range/v3/view/concat.hpp>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/fail.hpp"
+#include "base/storage.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "ir/composites.hpp"
@@ -44,6 +47,30 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
 
 void number_nodes(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
+}
+
+Graph without_data(const Graph& graph) {
+  std::unordered_map<const Node*, Node*> copies;
+  const auto mapped = [&](std::span<const Tensor> values) {
+    std::vector<Tensor> all;
+    for (const Tensor& value : values) all.emplace_back(copies.at(value.node()), value.output());
+    return all;
+  };
+  Graph copy;
+  for (const Tensor& value : graph.nodes) {
+    const Node& node = *value.node();
+    const Tensor made = Builder::copy(node, mapped(node.inputs()));
+    made.node()->sequence = node.sequence;
+    if (Storage*& storage = made.node()->storage) release(std::exchange(storage, nullptr));
+    copies[&node] = made.node();
+    copy.nodes.push_back(made);
+  }
+  copy.inputs = mapped(graph.inputs);
+  copy.outputs = mapped(graph.outputs);
+  copy.effects = mapped(graph.effects);
+  copy.symbols = graph.symbols;
+  copy.conditions = graph.conditions;
+  return copy;
 }
 
 Graph rewrite(const Graph& graph, const Replace& replace) {
@@ -373,4 +400,66 @@ std::string to_dot(const Graph& graph) {
   return text + "}\n";
 }
 
+// ---- for debuggers (tools/debug)
+// --------------------------------------------------------------------------------------
+
+namespace {
+
+template <class T>
+auto shown_as(T element) {
+  if constexpr (!std::is_arithmetic_v<T>)
+    return static_cast<float>(element);
+  else if constexpr (std::is_floating_point_v<T>)
+    return element;
+  else
+    return static_cast<std::int64_t>(element);
+}
+template <class T>
+void append_elements(std::string& text, const void* data, std::int64_t count) {
+  constexpr std::int64_t shown = 8;
+  for (std::int64_t i = 0; i < std::min(count, shown); ++i)
+    text += concat_text(i == 0 ? "" : ", ", shown_as(static_cast<const T*>(data)[i]));
+  if (count > shown) text += ", ...";
+}
+
+// What lies on a device is not read, nor what has strides.
+std::string contents(const Tensor& value) {
+  const Node& node = *value.node();
+  const Storage* const storage = value.output() == 0 ? node.storage : nullptr;
+  if (!storage)
+    return node.op == Op::data || value.output() > 0 ? "" : concat_text(" = ", info(node.op).name, " (not computed)");
+  if (storage->device.type != Device::Type::cpu || node.layout || !node.type.shape.element_count().is_constant())
+    return "";
+  const std::int64_t count = node.type.shape.element_count().constant();
+  std::string text = " {";
+  switch (node.type.dtype) {
+#define WEFT_DTYPE(name, text_of, bits, packing, kind, computed, accumulated, type) \
+  case DType::name:                                                                 \
+    append_elements<type>(text, storage->data, count);                              \
+    break;
+#include "weft/dtypes.def"
+#undef WEFT_DTYPE
+  }
+  return text + "}";
+}
+
+const char* kept(std::string text) {
+  static std::string* const last = new std::string;
+  *last = std::move(text);
+  return last->c_str();
+}
+
+}  // namespace
 }  // namespace weft
+
+// Texts of a Tensor and of a Dim by their words, until the next call. Called by a debugger, while no thread runs.
+extern "C" __attribute__((used)) const char* weft_debug_tensor(const weft::Tensor* value) {
+  using namespace weft;
+  if (!value->defined()) return "undefined";
+  std::string text = to_string(type_of(*value)) + contents(*value);
+  if (const std::string where = to_string(value->node()->loc); !where.empty()) text += " at " + where;
+  return kept(std::move(text));
+}
+extern "C" __attribute__((used)) const char* weft_debug_dim(const weft::Dim* dim) {
+  return weft::kept(weft::dims::to_string(*dim));
+}

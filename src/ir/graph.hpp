@@ -47,6 +47,9 @@ struct Rewritten {
 using Replace = std::function<Rewritten(const Node& node, std::span<const Tensor> operands)>;
 Graph rewrite(const Graph& graph, const Replace& replace);
 
+// The same graph, to be read by people: without the memory of its data.
+Graph without_data(const Graph& graph);
+
 // While it lives, sizes of the graph compare as its trace decided them. close() throws InternalError when one was
 // compared that the trace did not decide, since no guard would hold it.
 class DecidedSizes {

@@ -94,7 +94,8 @@ void LoopStep::run_body(Frame& frame, std::size_t body) const {
                      frame.call.numbers,
                      {frame.scratch, frame.scratch_bytes},
                      frame.call.queue,
-                     frame.call.checks_wait});
+                     frame.call.checks_wait,
+                     frame.call.watch});
 }
 
 void LoopStep::copy(const Frame& frame, void* to, const void* from, std::int64_t bytes) const {

@@ -86,8 +86,9 @@ class PreparedPlan {
 
   Device device() const { return device_; }
 
-  void run(std::span<void* const> arguments, std::span<void* const> results, std::span<const std::int64_t> symbols,
-           Queue* queue, std::span<Storage* const> blocks, bool checks_wait, std::span<std::int64_t> defined_sizes) {
+  void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
+           std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
+           std::span<std::int64_t> defined_sizes) {
     WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_ &&
                    symbols.size() == symbol_count_ && defined_sizes.size() == defined_sizes_.size(),
                "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
@@ -114,13 +115,16 @@ class PreparedPlan {
     sequence_.bind(frame.pointers, arguments, results);
     if (!staged_.empty()) stage(frame, arguments, queue);
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
+    Watch* const watch = current_watch;
     const auto run_step = [&](std::size_t step, Queue* on) {
-      sequence_.run(step, {frame.pointers.data(), frame.numbers, {scratch, frame.workspace_bytes}, on, checks_wait});
+      sequence_.run(step,
+                    {frame.pointers.data(), frame.numbers, {scratch, frame.workspace_bytes}, on, checks_wait, watch});
     };
-    const bool record = queue && sequence_.steps() >= least_to_record && (checks_wait || !sequence_.has_checks()) &&
-                        sequence_.can_be_recorded() && defined_sizes_.empty() && options().cuda_graphs;
+    const bool record =
+        queue && sequence_.steps() >= least_to_record && never_waits(checks_wait) && options().cuda_graphs && !watch;
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
+      const Seen seen(*this, watch, plan, frame, checks_wait);
       for (std::size_t step = 0; step < sequence_.steps(); ++step) {
         run_step(step, queue);
         if (!defined_sizes_.empty()) define_sizes(frame, step, queue);
@@ -141,6 +145,20 @@ class PreparedPlan {
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
     ~Loan() { plan.give_back(frame); }
+  };
+
+  // The steps of a call that somebody may look at.
+  struct Seen {
+    Watch* const watch;
+    Seen(const PreparedPlan& own, Watch* watch, const Plan& plan, const Frame& frame, bool checks_wait) : watch(watch) {
+      if (watch) [[unlikely]]
+        watch->begin_call(plan, frame.symbols, !own.never_waits(checks_wait));
+    }
+    Seen(const Seen&) = delete;
+    ~Seen() {
+      if (watch) [[unlikely]]
+        watch->end_call();
+    }
   };
 
   static Device entered(Device device) {
@@ -180,6 +198,11 @@ class PreparedPlan {
     const std::size_t pointer =
         sequence_.first_pointer(size.launch) + static_cast<std::size_t>(found - launch.buffers.begin());
     defined_sizes_.push_back({size.launch, pointer, numbers_.add({size.bound})});
+  }
+
+  // No step waits for the device.
+  bool never_waits(bool checks_wait) const {
+    return (checks_wait || !sequence_.has_checks()) && sequence_.can_be_recorded() && defined_sizes_.empty();
   }
 
   // Everything that depends on the symbols, with those at their bounds that steps define.
@@ -307,7 +330,7 @@ void run(const Plan& plan, std::span<void* const> arguments, std::span<void* con
          std::span<std::int64_t> defined_sizes) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
-  plan.prepared->run(arguments, results, symbols, queue, blocks, checks_wait, defined_sizes);
+  plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait, defined_sizes);
 }
 
 }  // namespace weft::runtime

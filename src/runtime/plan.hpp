@@ -29,7 +29,9 @@ struct Launch {
   std::vector<int> buffers;
   EntryPoint entry;
   std::shared_ptr<const Preparable> step;
-  std::vector<bool> writes = {};  // by buffer: whether the step writes it; where it says nothing, it does
+  std::vector<bool> writes = {};             // by buffer: whether the step writes it; where it says nothing, it does
+  std::vector<std::string> operations = {};  // what it does: an operation each, with the user's line
+  DType dtype = DType::f32;                  // in which it computes, where that is a floating one
 };
 
 // A size that a step computes: the i64 of one element in this buffer, once the launch has run; at most `bound`. Memory
@@ -57,6 +59,7 @@ struct Plan {
   std::vector<Donation> donations;
   std::shared_ptr<const Functions> functions;  // what its steps call; null: none
   std::string source_path;
+  std::string title;                             // of the function that it was made for; empty: nobody's
   std::shared_ptr<class PreparedPlan> prepared;  // made by prepare()
 };
 

@@ -7,7 +7,7 @@
 namespace weft::runtime {
 
 Sequence::Sequence(const Plan& plan, NumberTable& numbers)
-    : device_(plan.device), functions_(plan.functions), buffers_(plan.buffers) {
+    : device_(plan.device), functions_(plan.functions), buffers_(plan.buffers), launches_(plan.launches) {
   const DeviceInterface& memory = device_interface(device_.type);
   for (const std::vector<std::byte>& constant : plan.constants) {
     constants_.emplace_back(allocate(device_, constant.size()), release);

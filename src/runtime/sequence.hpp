@@ -4,7 +4,7 @@
 // numbers and the memory are the caller's.
 #pragma once
 #include "runtime/lanes.hpp"
-#include "runtime/plan.hpp"
+#include "runtime/watch.hpp"
 
 namespace weft::runtime {
 
@@ -34,8 +34,12 @@ class Sequence {
   void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
   // `call.pointers` is the table.
   void run(std::size_t step, const StepCall& call) const {
+    if (call.watch) [[unlikely]]
+      call.watch->begin_step(launches_[step], call.queue);
     steps_[step].step->run(
-        {call.pointers + steps_[step].table, call.numbers, call.workspace, call.queue, call.checks_wait});
+        {call.pointers + steps_[step].table, call.numbers, call.workspace, call.queue, call.checks_wait, call.watch});
+    if (call.watch) [[unlikely]]
+      call.watch->end_step(call.queue);
   }
   void run(const StepCall& call) const {
     for (std::size_t step = 0; step < steps_.size(); ++step) run(step, call);
@@ -61,6 +65,7 @@ class Sequence {
   std::shared_ptr<const Functions> functions_;
   std::vector<std::unique_ptr<Storage, void (*)(Storage*)>> constants_;
   std::vector<PlanBuffer> buffers_;
+  std::vector<Launch> launches_;  // of the steps, for who looks on
   NumberTable::Range arena_bytes_;
   std::vector<NumberTable::Range> offsets_, elements_;  // by buffer
   std::vector<int> table_;

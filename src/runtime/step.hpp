@@ -39,6 +39,8 @@ struct Preparation {
   void* function() const { return entry.name.empty() || !functions ? nullptr : functions->entry(entry.name); }
 };
 
+class Watch;
+
 // What a step has while it runs.
 struct StepCall {
   void* const* pointers;  // to the first elements of the step's buffers, in their order
@@ -46,6 +48,7 @@ struct StepCall {
   std::span<std::byte> workspace;
   Queue* queue;              // null on the CPU
   bool checks_wait = false;  // a check that fails is thrown when somebody waits for the device, not here
+  Watch* watch = nullptr;    // who looks on
   std::span<const std::int64_t> part(NumberTable::Range range) const {
     return numbers.subspan(range.begin, range.count);
   }

@@ -8,7 +8,7 @@
 // inner axes (fit.hpp), as does what is cumulative. The groups are then merged by score (merge.hpp). Near-linear.
 #pragma once
 #include "schedule/layout.hpp"
-#include "schedule/provider.hpp"
+#include "schedule/schedule.hpp"
 
 namespace weft {
 
@@ -46,8 +46,8 @@ struct Placement {
 struct Grouping {
   std::vector<Placement> nodes;  // by node index
   std::vector<Group> groups;
-  std::vector<BufferLayout> layouts;   // by node index, of those that are realized
-  std::vector<std::string> decisions;  // for the log: each names its node and the user's line
+  std::vector<BufferLayout> layouts;  // by node index, of those that are realized
+  std::vector<Decision> decisions;    // for people
 
   int find(int group) const {
     while (groups[static_cast<std::size_t>(group)].merged_into >= 0)
@@ -56,7 +56,9 @@ struct Grouping {
   }
   const Group& group(int id) const { return groups[static_cast<std::size_t>(find(id))]; }
   Group& group(int id) { return groups[static_cast<std::size_t>(find(id))]; }
-  void note(const Node& node, const std::string& decision);
+  void note(const Node& node, std::string decision) {
+    decisions.push_back({node.index, node.op, node.loc, std::move(decision)});
+  }
   const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
   // Of an element in the buffer of a leaf or of a realized value.
   Dim memory_index(const Node& node, const IndexVector& index) const {

@@ -7,12 +7,6 @@
 
 namespace weft {
 
-void Grouping::note(const Node& node, const std::string& decision) {
-  const std::string where = to_string(node.loc);
-  decisions.push_back("%" + std::to_string(node.index) + " " + info(node.op).name +
-                      (where.empty() ? "" : " at " + where) + " " + decision);
-}
-
 IndexVector domain_index(const Group& group) {
   IndexVector index;
   for (int i = 0; i < group.domain.rank(); ++i) index.push_back(dims::axis(i, group.domain[i]));

@@ -47,6 +47,13 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   return result;
 }
 
+// The first floating dtype among its buffers.
+DType computed_in(const Schedule& schedule, const Step& step) {
+  for (const int buffer : step.buffers)
+    if (const DType dtype = schedule.buffers[static_cast<std::size_t>(buffer)].dtype; is_floating(dtype)) return dtype;
+  return DType::f32;
+}
+
 }  // namespace
 
 runtime::Plan make_plan(const Schedule& schedule, std::span<const runtime::EntryPoint> entries, Device device,
@@ -63,7 +70,8 @@ runtime::Plan make_plan(const Schedule& schedule, std::span<const runtime::Entry
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
     const std::string name = entries[i].name.empty() ? step.name : entries[i].name;
-    plan.launches.push_back({name, step.buffers, entries[i], step.payload, step.payload->writes(step.buffers.size())});
+    plan.launches.push_back({name, step.buffers, entries[i], step.payload, step.payload->writes(step.buffers.size()),
+                             step.operations, computed_in(schedule, step)});
     if (const auto size = step.payload->defines()) plan.defined_sizes.push_back({i, step.buffers.back(), size->bound});
   }
   plan.symbol_count = static_cast<int>(symbols - plan.defined_sizes.size());

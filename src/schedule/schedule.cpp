@@ -103,7 +103,7 @@ class Scheduler {
     close_tables();
     order_steps(schedule_, checked_steps, Score(graph_, device_), device_);
     drop_unread_constants();
-    for (const std::string& decision : grouping_.decisions) schedule_.decisions += decision + "\n";
+    schedule_.decisions = std::move(grouping_.decisions);
     return std::move(schedule_);
   }
 
@@ -266,7 +266,7 @@ class Scheduler {
     kernel.name = kernel_name(members);
     kernel.comments = comments_of(members);
     loop::verify(kernel);
-    Step& step = schedule_.steps.emplace_back(Step{kernel.name, {}, {}});
+    Step& step = schedule_.steps.emplace_back(Step{kernel.name, {}, {}, kernel.comments});
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     return step;
   }
@@ -293,6 +293,7 @@ class Scheduler {
       Step& step = schedule_.steps[table.step];
       kernel.name = step.name;
       kernel.comments = comments_of(members);
+      step.operations.insert(step.operations.end(), kernel.comments.begin(), kernel.comments.end());
       for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     }
     table.kernels.push_back(std::move(kernel));
@@ -464,7 +465,8 @@ class Scheduler {
       for (PlacedValue& result : candidate.results)
         if (result.buffer < 0) result.buffer = unread(result.type);
     }
-    schedule_.steps.push_back({name_of(node), candidate.buffers(), providers_.best(candidate).payload});
+    schedule_.steps.push_back(
+        {name_of(node), candidate.buffers(), providers_.best(candidate).payload, comments_of({node.index})});
   }
 
   const Graph& graph_;
@@ -488,6 +490,16 @@ std::string strides_text(const std::vector<Dim>& strides) {
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers) {
   Graph fresh = with_fresh_outputs(with_further_results(graph));
   return Scheduler(fresh, device, providers).run();
+}
+
+std::string decisions_text(const Schedule& schedule) {
+  std::string text;
+  for (const Decision& decision : schedule.decisions) {
+    const std::string where = to_string(decision.loc);
+    text += "%" + std::to_string(decision.node) + " " + info(decision.op).name + (where.empty() ? "" : " at " + where) +
+            " " + decision.why + "\n";
+  }
+  return text;
 }
 
 std::string to_text(const Schedule& schedule) {

@@ -31,6 +31,15 @@ struct Step {
   std::string name;
   std::vector<int> buffers;  // the schedule's, as the step names them
   std::shared_ptr<const Payload> payload;
+  std::vector<std::string> operations = {};  // what it does: an operation each, with the user's line
+};
+
+// Why a node begins a kernel of its own, or lies in memory as it does.
+struct Decision {
+  std::uint32_t node;
+  Op op;
+  Loc loc;
+  std::string why;
 };
 
 struct Schedule {
@@ -41,7 +50,7 @@ struct Schedule {
   };
   std::vector<Donation> donations;
   Dim arena_bytes = 0;
-  std::string decisions;  // why neighbours were not fused, a line each
+  std::vector<Decision> decisions;
 };
 
 Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
@@ -52,5 +61,6 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
 void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {});
 
 std::string to_text(const Schedule& schedule);
+std::string decisions_text(const Schedule& schedule);  // a line each
 
 }  // namespace weft

@@ -15,6 +15,7 @@
 #include "trace/function.hpp"
 #include "trace/names.hpp"
 #include "trace/replay.hpp"
+#include "trace/run_page.hpp"
 
 namespace weft::detail {
 namespace {
@@ -314,6 +315,9 @@ void Call::run() {
     if (due(function_->options.check, calls)) [[unlikely]]
       check_again(call, *specialization_);
   }
+  std::optional<run_page::Call> on_page;
+  if (run_page::is_on()) [[unlikely]]
+    on_page.emplace(*specialization_);
   naming_memory([&] { execute(call, *specialization_); }, [] { return std::string(); }, "compile", loc_);
   // What was moved in is left undefined: its memory may hold a result now.
   for (const Leaf& leaf : arguments_->leaves)

@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "trace/names.hpp"
+#include "trace/run_page.hpp"
 #include "trace/symbols.hpp"
 #include "trace/tracing.hpp"
 
@@ -96,6 +97,7 @@ void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   PipelineOptions options;
   options.updates = updates_of(made.traced);
   options.keep = true;
+  options.title = title(function);
   try {
     made.executable = compile_graph(made.traced.graph, options);
     made.traced.graph = {};
@@ -238,9 +240,11 @@ const Specialization* specialize(CallContext call) {
   std::lock_guard lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
   bool beyond_limit = false;
+  const auto begin = StepTimes::Clock::now();
+  std::string reason;
   std::vector<Guards::Symbol> symbols = choose_symbols(call);
   if (function.compiled > 0) {
-    std::string reason = recompile_reason(call, function.current.load());
+    reason = recompile_reason(call, function.current.load());
     logging::write(logging::Channel::recompiles, title(function) + ": " + reason + new_symbols_text(call, symbols));
     {
       const std::lock_guard whole(process_mutex(LockOrder::functions));
@@ -259,9 +263,13 @@ const Specialization* specialize(CallContext call) {
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
   std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend);
   made->number = function.compiled;
-  if (logging::enabled(logging::Channel::guards))
-    for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
-      logging::write(logging::Channel::guards, title(function) + ": " + line);
+  ++compilations_of_thread;
+  const bool logged = logging::enabled(logging::Channel::guards), on_page = run_page::is_on() && !beyond_limit;
+  std::vector<std::string> guards;
+  if (logged || on_page) guards = guard_texts(made->guards, call.signature, call.scratch.arguments);
+  if (logged)
+    for (const std::string& line : guards) logging::write(logging::Channel::guards, title(function) + ": " + line);
+  if (on_page) run_page::add({made.get(), title(function), std::move(reason), std::move(guards), begin});
   if (beyond_limit) {
     call.scratch.temporary = made;
     return made.get();

@@ -90,6 +90,9 @@ struct CallContext {
   Scratch& scratch;
 };
 
+// How many specializations this thread has made.
+inline thread_local constinit std::uint64_t compilations_of_thread = 0;
+
 // Traces and compiles for this call, under the function's mutex.
 const Specialization* specialize(CallContext call);
 // Traces again. Where the function does something else than when it was compiled, or throws, the specialization is

@@ -52,10 +52,10 @@ TEST_CASE("of two kernels that can't both be merged with a third, the one that s
     if (large_first) std::swap(reductions[0], reductions[1]);
     const Schedule schedule = t.schedule({reductions[0], reductions[1], sin(cast(y, DType::f32) * x)});
     CHECK(kernels(schedule) == 2);
-    INFO(schedule.decisions);
+    INFO(decisions_text(schedule));
     CHECK(together(schedule, "sin", "amax"));
     CHECK_FALSE(together(schedule, "sin", "amin"));
-    CHECK(schedule.decisions.find("; 128000 bytes are read again") != std::string::npos);
+    CHECK(decisions_text(schedule).find("; 128000 bytes are read again") != std::string::npos);
   }
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a value that many units can compute is not computed by the one unit o
   CHECK(kernels(t.schedule({sin(small), sum(small)})) == 1);
   const Schedule schedule = t.schedule({sin(large), sum(large)});
   CHECK(kernels(schedule) == 2);
-  CHECK(schedule.decisions.find("too few units") != std::string::npos);
+  CHECK(decisions_text(schedule).find("too few units") != std::string::npos);
 }
 
 TEST_CASE("the merit of a merge is what is not read twice and a launch, less what is lost") {
@@ -95,7 +95,7 @@ TEST_CASE("the log says what a boundary between two kernels costs") {
   Traced t;
   const Tensor x = t.f32(64, 100), y = exp(x);
   const Schedule schedule = t.schedule({sum(y, 0), sum(y, 1)});
-  CHECK(schedule.decisions.find("it reduces other axes than the kernel does; 25600 bytes are read again") !=
+  CHECK(decisions_text(schedule).find("it reduces other axes than the kernel does; 25600 bytes are read again") !=
         std::string::npos);
 }
 

@@ -166,12 +166,12 @@ TEST_CASE("a concatenation is assembled where it needs memory anyway, or has man
   const Tensor x = t.f32(64, 96), y = t.f32(64, 96);
   const Schedule in_place = t.schedule({concat({softmax(x), y * 2}, 1)});
   CHECK(in_place.arena_bytes.same(Dim(0)));
-  CHECK(in_place.decisions.find(" concat has it: no copy") != std::string::npos);
+  CHECK(decisions_text(in_place).find(" concat has it: no copy") != std::string::npos);
   // An expensive part is computed for its own elements alone.
   CHECK(t.schedule({relu(concat({tanh(x), y}, 0))}).steps.size() == 2);
   const Schedule many = t.schedule({relu(concat({x, y, x, y, x}, 0))});
   CHECK(many.steps.size() == 6);
-  CHECK(many.decisions.find("part 5 is no kernel's own result") != std::string::npos);
+  CHECK(decisions_text(many).find("part 5 is no kernel's own result") != std::string::npos);
 }
 
 TEST_CASE("of parts that are never read nothing is left") {

@@ -266,6 +266,63 @@ std::unique_ptr<RecordedWork> record(Device device, std::span<const Ordered> ste
   return std::make_unique<Recorded>(device, steps, work);
 }
 
+// Events on the device's stream. What is held back waits for a word in the host's memory.
+class StreamMarks final : public Marks {
+ public:
+  explicit StreamMarks(Device device) : state_(use(device)) {
+    constexpr unsigned portable_and_mapped = 3;
+    void* word = nullptr;
+    check(driver().cuMemHostAlloc(&word, sizeof(std::uint32_t), portable_and_mapped), "cuMemHostAlloc");
+    word_ = static_cast<volatile std::uint32_t*>(word);
+    *word_ = 1;
+  }
+  StreamMarks(const StreamMarks&) = delete;
+  StreamMarks& operator=(const StreamMarks&) = delete;
+  ~StreamMarks() override {
+    release();
+    driver().cuStreamSynchronize(state_.queue.stream);
+    for (Event* event : events_) driver().cuEventDestroy_v2(event);
+    driver().cuMemFreeHost(const_cast<std::uint32_t*>(word_));
+  }
+
+  void hold() override {
+    Pointer address = 0;
+    check(driver().cuMemHostGetDevicePointer_v2(&address, const_cast<std::uint32_t*>(word_), 0),
+          "cuMemHostGetDevicePointer");
+    constexpr unsigned at_least = 0;
+    *word_ = 0;
+    held_ = 0;
+    if (driver().cuStreamWaitValue32_v2(state_.queue.stream, address, 1, at_least) != 0) release();  // not supported
+  }
+  void release() noexcept override { *word_ = 1; }
+  void put() override {
+    Event* event = nullptr;
+    check(driver().cuEventCreate(&event, 0), "cuEventCreate");
+    events_.push_back(event);
+    check(driver().cuEventRecord(event, state_.queue.stream), "cuEventRecord");
+    if (++held_ == most_held) release();
+  }
+  std::vector<double> seconds() override {
+    release();
+    check(driver().cuStreamSynchronize(state_.queue.stream), "cuStreamSynchronize");
+    std::vector<double> all;
+    for (Event* event : events_) {
+      float milliseconds = 0;
+      check(driver().cuEventElapsedTime(&milliseconds, events_.front(), event), "cuEventElapsedTime");
+      all.push_back(milliseconds / 1e3);
+    }
+    return all;
+  }
+
+ private:
+  static constexpr int most_held = 200;  // marks: the driver's queue takes about a thousand pieces of work
+  DeviceState& state_;
+  std::vector<Event*> events_;
+  volatile std::uint32_t* word_ = nullptr;
+  int held_ = 0;
+};
+std::unique_ptr<Marks> marks(Device device) { return std::make_unique<StreamMarks>(device); }
+
 void open(Slot& slot, Device device) {
   const Driver& call = driver();
   const int count = device_count();
@@ -300,7 +357,7 @@ void open(Slot& slot, Device device) {
   state.device = state.queue.device = device;
   state.name = name;
   state.architecture = concat_text("sm_", state.major, state.minor);
-  device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record};
+  device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record, marks};
 }
 
 }  // namespace

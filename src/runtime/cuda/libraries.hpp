@@ -35,6 +35,10 @@ struct Driver {
   int (*cuEventCreate)(Event** event, unsigned flags);
   int (*cuEventRecord)(Event* event, Stream* stream);
   int (*cuEventDestroy_v2)(Event* event);
+  int (*cuEventElapsedTime)(float* milliseconds, Event* first, Event* last);
+  int (*cuStreamWaitValue32_v2)(Stream* stream, Pointer address, std::uint32_t value, unsigned flags);
+  int (*cuMemHostGetDevicePointer_v2)(Pointer* device, void* host, unsigned flags);
+  int (*cuMemFreeHost)(void* host);
   int (*cuStreamWaitEvent)(Stream* stream, Event* event, unsigned flags);
   int (*cuGraphInstantiateWithFlags)(DriverProgram** program, DriverGraph* graph, unsigned long long flags);
   int (*cuGraphLaunch)(DriverProgram* program, Stream* stream);

@@ -1,0 +1,40 @@
+// The page of a run: with WEFT_TRACE=folder a process writes one self-contained HTML file there,
+// <program>-<process>.html, with what was compiled and why, the graphs, schedules and kernels, memory over time and a
+// timeline of the calls. In: each compilation and each call. Out: the file, after compilations (at most once a second)
+// and when the process ends. Without WEFT_TRACE a call pays a load and a branch. A forked child writes none.
+#pragma once
+#include "trace/function.hpp"
+#include "trace/step_times.hpp"
+
+namespace weft::detail::run_page {
+
+inline constinit std::atomic<bool> enabled{false};
+inline bool is_on() { return enabled.load(std::memory_order_relaxed); }
+
+// Where a program's own pages go, from now on; empty: nowhere. For tests; WEFT_TRACE says so for a process.
+void set_folder(const std::string& folder);
+
+// Of a new specialization. `reason`: why none that was there did; empty for the first.
+struct Compilation {
+  const Specialization* made;
+  std::string function, reason;
+  std::vector<std::string> guards;
+  StepTimes::Clock::time_point begin;
+};
+void add(Compilation compilation);
+
+// A call, from construction to destruction. The first few of each specialization are watched step by step.
+class Call {
+ public:
+  explicit Call(const Specialization& specialization);
+  ~Call();
+  Call(const Call&) = delete;
+
+ private:
+  const Specialization& specialization_;
+  StepTimes::Clock::time_point begin_;
+  std::unique_ptr<StepTimes> steps_;
+  std::optional<runtime::Watching> watching_;
+};
+
+}  // namespace weft::detail::run_page
