@@ -1,0 +1,48 @@
+// What the tests of published weights share: golden numbers (golden.py), and where the weights are.
+#pragma once
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "examples/support/run.hpp"
+
+namespace weights_test {
+
+inline nlohmann::json golden(const std::string& name) {
+  std::ifstream in(WEFT_SOURCE_DIR "/tests/weights/" + name);
+  REQUIRE(in);
+  return nlohmann::json::parse(in);
+}
+
+// The folder of a model's weights; empty, which tests/CMakeLists.txt takes for skipped, where they could not be had.
+inline std::string folder_of(const std::string& model) {
+  const std::string folder = WEFT_BINARY_DIR "/weights/" + model;
+  if (std::filesystem::exists(folder)) return folder;
+  std::puts("skipped: the weights are not there");
+  return {};
+}
+
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& contents)
+      : path((std::filesystem::temp_directory_path() / ("weft_weights_" + std::to_string(getpid()))).string()) {
+    std::ofstream(path, std::ios::binary) << contents;
+  }
+  ~TemporaryFile() { std::filesystem::remove(path); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  const std::string path;
+};
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const weft::Error& error) {
+    return error.what();
+  }
+  return "(nothing thrown)";
+}
+
+}  // namespace weights_test
