@@ -37,7 +37,8 @@ class RecordedWork {
 class Marks {
  public:
   virtual ~Marks() = default;
-  // Holds back what is queued from here on until release(), or until so much is queued that the driver would wait.
+  // Holds back what is queued from here on until release(), until so much is queued that the driver would wait, or for
+  // a tenth of a second: somebody may wait for the device before they queue what release() stands behind.
   virtual void hold() = 0;
   virtual void release() noexcept = 0;
   virtual void put() = 0;

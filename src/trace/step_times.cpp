@@ -14,7 +14,7 @@ void StepTimes::begin_call(const runtime::Plan& plan, std::span<const std::int64
   if (plan.device.type == Device::Type::cpu) return;
   marks_ = device_interface(plan.device.type).marks(plan.device);
   // The host runs ahead, so that the times are those of the device and not of the launches.
-  if (!waits) marks_->hold();
+  if (!waits && ran_.contains({plan_, symbols_})) marks_->hold();
 }
 
 std::size_t StepTimes::put() {
@@ -53,6 +53,7 @@ void StepTimes::finish() {
   for (const Closed& closed : closed_)
     call.runs.push_back({closed.step, moments.at(closed.begin), moments.at(closed.end)});
   calls.push_back(std::move(call));
+  ran_.emplace(plan_, symbols_);
 }
 
 }  // namespace weft::detail

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/work.hpp"
 #include "pipeline.hpp"
@@ -58,6 +59,8 @@ class StepTimes final : public runtime::Watch {
   std::map<Key, std::size_t> known_;
   std::vector<std::shared_ptr<const void>> alive_;  // the plans whose launches are in known_
   const runtime::Plan* plan_ = nullptr;             // of the call
+  // Calls that have run: what the driver and libraries load at the first one would wait for a device that is held.
+  std::set<std::pair<const runtime::Plan*, std::vector<std::int64_t>>> ran_;
   std::vector<std::int64_t> symbols_;
   Clock::time_point begin_;
   std::vector<double> host_marks_;

@@ -2,10 +2,14 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "base/fail.hpp"
@@ -292,9 +296,19 @@ class StreamMarks final : public Marks {
     constexpr unsigned at_least = 0;
     *word_ = 0;
     held_ = 0;
-    if (driver().cuStreamWaitValue32_v2(state_.queue.stream, address, 1, at_least) != 0) release();  // not supported
+    if (driver().cuStreamWaitValue32_v2(state_.queue.stream, address, 1, at_least) != 0) return release();  // it can't
+    constexpr std::chrono::milliseconds longest(100);
+    const auto wait = [this, longest](const std::stop_token& released) {
+      std::unique_lock lock(mutex_);
+      woken_.wait_for(lock, released, longest, [] { return false; });
+      *word_ = 1;
+    };
+    releasing_ = std::jthread(wait);
   }
-  void release() noexcept override { *word_ = 1; }
+  void release() noexcept override {
+    *word_ = 1;
+    releasing_ = {};
+  }
   void put() override {
     Event* event = nullptr;
     check(driver().cuEventCreate(&event, 0), "cuEventCreate");
@@ -320,6 +334,9 @@ class StreamMarks final : public Marks {
   std::vector<Event*> events_;
   volatile std::uint32_t* word_ = nullptr;
   int held_ = 0;
+  std::mutex mutex_;
+  std::condition_variable_any woken_;
+  std::jthread releasing_;
 };
 std::unique_ptr<Marks> marks(Device device) { return std::make_unique<StreamMarks>(device); }
 
