@@ -143,6 +143,7 @@ struct SgdOptions {  // of SGD, as in PyTorch
 // p -= lr * v, or lr * (g + momentum * v) for nesterov.
 class SGD : public detail::Updated<SGD> {
  public:
+  SGD(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit SGD(const detail::Parameters& model, const SgdOptions& options = {}, Groups groups = {},
                Loc loc = Loc::current());
 
@@ -171,6 +172,7 @@ template <bool decoupled>
 class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
  public:
   using Options = std::conditional_t<decoupled, AdamWOptions, AdamOptions>;
+  BasicAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit BasicAdam(const detail::Parameters& model, const Options& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
 
@@ -200,6 +202,7 @@ struct RMSpropOptions {  // of RMSprop, as in PyTorch
 // mean; p -= lr * g / (sqrt(v) + eps), through a velocity where there is a momentum at the start.
 class RMSprop : public detail::Updated<RMSprop> {
  public:
+  RMSprop(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit RMSprop(const detail::Parameters& model, const RMSpropOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
 
@@ -222,6 +225,7 @@ struct AdagradOptions {  // of Adagrad, as in PyTorch
 // Duchi and others 2011. v += g^2; p -= lr / (1 + (steps - 1) * lr_decay) * g / (sqrt(v) + eps).
 class Adagrad : public detail::Updated<Adagrad> {
  public:
+  Adagrad(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit Adagrad(const detail::Parameters& model, const AdagradOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
 
@@ -245,6 +249,7 @@ struct LionOptions {  // of Lion
 // m = beta2 * m + (1 - beta2) * g. PyTorch has none.
 class Lion : public detail::Updated<Lion> {
  public:
+  Lion(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit Lion(const detail::Parameters& model, const LionOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
 
@@ -267,6 +272,7 @@ struct LambOptions {  // of LAMB
 // its own where one of the two norms is 0. PyTorch has none.
 class LAMB : public detail::Updated<LAMB> {
  public:
+  LAMB(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit LAMB(const detail::Parameters& model, const LambOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
 
@@ -291,6 +297,7 @@ struct AdafactorOptions {  // of Adafactor, as in PyTorch
 // squares' means of rows and columns are kept, not the squares.
 class Adafactor : public detail::Updated<Adafactor> {
  public:
+  Adafactor(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit Adafactor(const detail::Parameters& model, const AdafactorOptions& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
 
@@ -323,6 +330,7 @@ struct MuonOptions {  // of Muon, as in PyTorch
 // not two axes, and what is named by `others_named` (an embedding, the last layer), is updated by AdamW.
 class Muon {
  public:
+  Muon(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit Muon(detail::Parameters model, const MuonOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
   template <class M>
@@ -379,6 +387,7 @@ struct Evaluation {
 class LBFGS {
  public:
   // Throws Error where an option is negative, or a count that must be positive is not.
+  LBFGS(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit LBFGS(const detail::Parameters& model, const LbfgsOptions& options = {}, Loc loc = Loc::current());
   // closure(model) gives what value_and_grad does; it may be a compiled function. Gives the parameters their new values
   // and returns the value of the first evaluation. It reads numbers to decide, so it throws Error inside a compiled
