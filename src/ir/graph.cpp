@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/lazy.hpp"
 #include "base/storage.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
@@ -444,9 +445,8 @@ std::string contents(const Tensor& value) {
 }
 
 const char* kept(std::string text) {
-  static std::string* const last = new std::string;
-  *last = std::move(text);
-  return last->c_str();
+  static constinit Lazy<std::string> last;
+  return (last.get() = std::move(text)).c_str();
 }
 
 }  // namespace
