@@ -157,8 +157,7 @@ consteval bool check_type() {
       "weft: arguments and results of a compiled function are tensors (Tensor, Param, Buffer, Scalar, Index), "
       "numbers, enums, std::string, vector, array, optional, tuple, variant, map, unique_ptr of those, and structs of "
       "those: "
-      "plain, or with WEFT_MEMBERS(a, b, ...) inside, as private members and a base need, and without virtual "
-      "functions. "
+      "plain, or with WEFT_MEMBERS(a, b, ...) inside, as private members, a base and virtual functions need. "
       "This type is none of them");
   return check_members<Offending>();
 }

@@ -79,7 +79,7 @@ struct members<T> {
   // A class that derives from one with DEFINE_STRUCT would drop its own members. Foreign types are taken as adapted.
   static constexpr detail::Flaw flaw = [] {
     if constexpr (requires { typename T::hana_accessors_impl; })
-      return detail::laid_out(types()).size == sizeof(T) ? detail::Flaw::none : detail::Flaw::incomplete_list;
+      return detail::laid_out(false, types()).size == sizeof(T) ? detail::Flaw::none : detail::Flaw::incomplete_list;
     else
       return detail::Flaw::none;
   }();

@@ -65,13 +65,14 @@ struct MemberNames {
 
 // ---- what all sources share -----------------------------------------------------------------------------------------
 
-// A class that holds exactly these, in this order: its size, and how many of its last bytes are padding.
+// A class that holds exactly these, in this order, behind the pointer that virtual functions need: its size, and how
+// many of its last bytes are padding.
 struct LaidOut {
   std::size_t size, padding;
 };
 template <class... T>
-constexpr LaidOut laid_out(TypeList<T...>) {
-  std::size_t offset = 0, alignment = 1;
+constexpr LaidOut laid_out(bool has_virtual_functions, TypeList<T...>) {
+  std::size_t offset = has_virtual_functions ? sizeof(void*) : 0, alignment = offset ? alignof(void*) : 1;
   ((offset = (offset + alignof(T) - 1) / alignof(T) * alignof(T) + sizeof(T),
     alignment = alignof(T) > alignment ? alignof(T) : alignment),
    ...);
@@ -88,7 +89,7 @@ struct Followed {
 // class that was plain in C++98 does not lend its padding, so the padding says something of others alone.
 template <class T, class Listed>
 constexpr bool all_listed() {
-  constexpr LaidOut expected = laid_out(Listed());
+  constexpr LaidOut expected = laid_out(std::is_polymorphic_v<T>, Listed());
   bool plain = false;
   if constexpr (expected.size != sizeof(T)) {
     return false;
@@ -130,7 +131,8 @@ requires(!detail::hana_adapted<T> && detail::Listed<T>) struct members<T> {
   using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
   static constexpr detail::Flaw flaw = !std::is_same_v<decltype(detail::MemberAccess::owner_of<T>()), T>
                                            ? detail::Flaw::inherited_list
-                                       : detail::all_listed<T, types>() ? detail::Flaw::none
+                                       : std::is_polymorphic_v<T> && !std::is_final_v<T> ? detail::Flaw::open_class
+                                       : detail::all_listed<T, types>()                  ? detail::Flaw::none
                                                                         : detail::Flaw::incomplete_list;
   static constexpr int count = types::size;
   static constexpr detail::MemberNames<count> list{detail::MemberAccess::names<T>()};

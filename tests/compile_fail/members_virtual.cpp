@@ -1,4 +1,4 @@
-// expect: and without virtual functions. This type is none of them
+// expect: as private members, a base and virtual functions need. This type is none of them
 #include "weft/compile.hpp"
 
 struct Layer {

@@ -51,3 +51,19 @@ TEST_CASE("nn::parameters gives references, and leaves out a bias that does not 
   CHECK(count == 1);
   CHECK(sum(layer.weight).item() == 6);
 }
+
+struct Interface {
+  virtual ~Interface() = default;
+  virtual Tensor operator()(const Tensor& x) const = 0;
+};
+struct Scaled final : Interface {
+  Tensor operator()(const Tensor& x) const override { return weight * x; }
+  Param weight = full({2}, 3);
+  bool twice = false;
+  WEFT_MEMBERS(weight, twice)
+};
+TEST_CASE("a final class with virtual functions that lists its members is a model") {
+  const Scaled model;
+  auto f = compile([](const Scaled& m, const Tensor& x) { return sum(m(x)); });
+  CHECK(f(model, ones({2})).item() == 6);
+}

@@ -25,6 +25,7 @@ struct TypeList {
 enum class Flaw : unsigned char {
   none,
   inherited_list,     // WEFT_MEMBERS stands in a base class
+  open_class,         // virtual functions, and not final: an object may be of a class with more members
   incomplete_list,    // WEFT_MEMBERS, or hana, leaves a member out
   base_with_members,  // of a plain struct
   many_members,

@@ -18,6 +18,9 @@ consteval bool check_members() {
   static_assert(flaw != Flaw::inherited_list,
                 "weft: this class derives from one with WEFT_MEMBERS and has no list of its own: its members would be "
                 "dropped; make the base a member, or list all members again");
+  static_assert(flaw != Flaw::open_class,
+                "weft: a class with virtual functions and WEFT_MEMBERS must be final: an object of a class derived "
+                "from it could have more members");
   static_assert(
       flaw != Flaw::incomplete_list,
       "weft: WEFT_MEMBERS must list every data member, in the order of declaration; a base class with members "
