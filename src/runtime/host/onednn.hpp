@@ -19,8 +19,9 @@ struct Description;
 struct Primitive;
 struct Memory;
 struct alignas(64) Layout {
-  std::byte bytes[2048];  // 696 in 2.6
+  std::byte bytes[2048];
 };
+constexpr std::size_t layout_bytes = 696;  // of them the library's, in every version 2: beyond is no memory of its own
 struct alignas(64) Operation {
   std::byte bytes[8192];  // five layouts and some numbers
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -113,7 +114,8 @@ bool Convolution::describe(const Library& library, Description*& description) {
   const int kinds[] = {s.result == Convolved::output ? output_layout : output_gradient_layout,
                        s.result == Convolved::input ? input_gradient_layout : input_layout,
                        of_weight ? weight_gradient_layout : weight_layout};
-  for (int i = 0; i < 3; ++i) values[i]->own = *library.dnnl_primitive_desc_query_md(description, kinds[i], 0);
+  for (int i = 0; i < 3; ++i)
+    std::memcpy(&values[i]->own, library.dnnl_primitive_desc_query_md(description, kinds[i], 0), layout_bytes);
 
   values[x]->item_step = items * s.input_strides[0];
   values[y]->item_step = items * s.output_strides[0];
