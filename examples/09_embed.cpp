@@ -21,11 +21,8 @@ int main(int count, char** arguments) {
                     {"--query", query, "TEXT: what is looked for"},
                     {"--file", path, "FILE: sentences, one a line; without it a few of the program's own"},
                     {"--show", shown, "N: of the best sentences"}});
-    if (!std::filesystem::exists(folder + "/model.safetensors")) {
-      const std::string what = folder + " has no model.safetensors: run examples/fetch/weights minilm";
-      if (!run.quick) support::fail(what);
-      return static_cast<void>(std::printf("%s\n", what.c_str()));
-    }
+    if (!std::filesystem::exists(folder + "/model.safetensors"))
+      support::fail(folder + " has no model.safetensors: run examples/fetch/weights minilm");
     std::vector<std::string> sentences{"Mix flour, water, salt and yeast, and let the dough rest.",
                                        "The train to the coast leaves at noon.",
                                        "An oven must be hot before a loaf goes into it.",

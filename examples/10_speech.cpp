@@ -16,17 +16,13 @@ int main(int count, char** arguments) {
                     {"--file", path, "FILE: a WAV of 16 kHz"},
                     {"--threshold", threshold, "X: the probability from which a window is speech"},
                     {"--windows", windows, "show the probability of each window of 32 ms"}});
-    const std::string weights = folder + "/silero_vad_16k.safetensors";
-    if (!std::filesystem::exists(weights)) {
-      const std::string what = folder + " has no silero_vad_16k.safetensors: run examples/fetch/weights silero";
-      if (!run.quick) support::fail(what);
-      return static_cast<void>(std::printf("%s\n", what.c_str()));
-    }
-    if (path.empty() && !run.quick) support::fail("--file says which recording");
-    support::Sound sound{std::vector<float>(16000, 0), models::SileroVad::rate};
-    if (!path.empty()) sound = support::read_wav(path);
+    if (path.empty()) support::fail("--file says which recording");
+    const support::Sound sound = support::read_wav(path);
     if (sound.rate != models::SileroVad::rate)
       support::fail(path + " has " + std::to_string(sound.rate) + " samples a second: convert it to 16000 first");
+    const std::string weights = folder + "/silero_vad_16k.safetensors";
+    if (!std::filesystem::exists(weights))
+      support::fail(folder + " has no silero_vad_16k.safetensors: run examples/fetch/weights silero");
     models::SileroVad model;
     io::load(weights, model, {.renames = models::silero_vad_names});
     nn::to(model, run.device());

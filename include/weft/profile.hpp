@@ -51,7 +51,7 @@ std::ostream& operator<<(std::ostream& out, const Profile& profile);  // the sam
 namespace detail {
 Profile profile(void (*call)(void* context), void* context);
 }
-// Calls f(argument...) about ten times or more, for up to two seconds where a call is short: first until nothing is
+// Calls f(argument...) at least eight times, for up to two seconds where a call is short: first until nothing is
 // compiled, then to measure whole calls, then step by step. These are real calls: state moves on. Arguments are passed
 // as lvalues. f is a compiled function, or any function that calls some: only their steps are seen. Throws what f
 // throws.

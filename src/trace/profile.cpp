@@ -58,7 +58,8 @@ double best_rate(F f, std::int64_t StepWork::*work) {
 // x + 1 over more than caches hold.
 double measure_bandwidth(Device device) {
   const std::int64_t elements = std::int64_t{1} << (device.type == Device::Type::cpu ? 25 : 28);
-  const Tensor x = to(full({elements}, 0.5f), device);
+  Generator generator(20240607);
+  const Tensor x = to(uniform({elements}, 0, 1, generator), device);
   const auto add = compile([](const Tensor& x) { return x + 1.0f; });
   return best_rate([&] { static_cast<void>(add(x)); }, &StepWork::bytes);
 }

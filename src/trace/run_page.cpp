@@ -180,6 +180,7 @@ void write(State& s, bool complete) {
   if (out) std::filesystem::rename(unfinished, path, error);
   if (!out || error) {
     enabled = false;
+    told_of_storage = nullptr;
     std::filesystem::remove(unfinished, error);
     logging::warn_once("WEFT_TRACE: the page of this run can't be written to " + path.string());
   }
@@ -199,20 +200,14 @@ void write_last() {
 const bool read = [] {
   const char* const folder = std::getenv("WEFT_TRACE");
   if (!folder || !*folder) return false;
-  set_folder(folder);
+  state().folder = folder;
+  enabled = true;
+  told_of_storage = note_storage;
   std::atexit(write_last);
   return true;
 }();
 
 }  // namespace
-
-void set_folder(const std::string& folder) {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.folder = folder;
-  enabled = !folder.empty();
-  told_of_storage = folder.empty() ? nullptr : note_storage;
-}
 
 void add(Compilation compilation) {
   Made made{shown(compilation), {}, 0, 0, {}};

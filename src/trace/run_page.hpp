@@ -11,9 +11,6 @@ namespace weft::detail::run_page {
 inline constinit std::atomic<bool> enabled{false};
 inline bool is_on() { return enabled.load(std::memory_order_relaxed); }
 
-// Where a program's own pages go, from now on; empty: nowhere. For tests; WEFT_TRACE says so for a process.
-void set_folder(const std::string& folder);
-
 // Of a new specialization. `reason`: why none that was there did; empty for the first.
 struct Compilation {
   const Specialization* made;

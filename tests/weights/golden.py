@@ -73,11 +73,13 @@ with torch.no_grad():
     hidden = model(tokens, attention_mask=mask).last_hidden_state
 counted = mask.unsqueeze(-1).float()
 embeddings = torch.nn.functional.normalize((hidden * counted).sum(1) / counted.sum(1), dim=1)
-(here / "minilm.json").write_text(json.dumps({
+# A line for each entry.
+parts = {
     "vocabulary": vocabulary,
     "texts": [{"text": text, "small": small.encode(text).ids, "published": published.encode(text).ids} for text in texts],
-    "sentences": [{"text": text, "embedding": [round(float(x), 6) for x in row]} for text, row in zip(sentences, embeddings)]},
-    ensure_ascii=True, indent=0) + "\n")
+    "sentences": [{"text": text, "embedding": [round(float(x), 6) for x in row]} for text, row in zip(sentences, embeddings)]}
+(here / "minilm.json").write_text("{" + ",\n".join(
+    f'"{name}": [\n' + ",\n".join(map(json.dumps, entries)) + "]" for name, entries in parts.items()) + "}\n")
 
 # The TorchScript has weights of another training run: it gets those of the safetensors file.
 vad = torch.jit.load(jit).eval()

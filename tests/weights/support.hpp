@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/support/run.hpp"
+#include "tests/trace/support.hpp"
 
 namespace weights_test {
 
@@ -35,14 +36,6 @@ class TemporaryFile {
   const std::string path;
 };
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const weft::Error& error) {
-    return error.what();
-  }
-  return "(nothing thrown)";
-}
+using trace_test::message_of;
 
 }  // namespace weights_test
