@@ -32,14 +32,14 @@ namespace weft::optim {
 
 // What one step of Adam is the same for all parameters.
 struct AdamStep {
-  Scalar step_size;     // lr / (1 - beta1^t)
-  Scalar second_scale;  // sqrt(1 - beta2^t)
-  Scalar beta1, beta2, eps;
-  bool decoupled;  // AdamW
-  Scalar decay;    // AdamW: the part of a parameter that is left, 1 - lr * weight_decay; Adam: weight_decay
+  Scalar step_size;          // lr / (1 - beta1^t)
+  Scalar second_scale;       // sqrt(1 - beta2^t)
+  Scalar beta1, beta2, eps;  // the options of these names
+  bool decoupled;            // AdamW
+  Scalar decay;              // AdamW: the part of a parameter that is left, 1 - lr * weight_decay; Adam: weight_decay
 };
-struct AdamResult {  // of adam_update
-  Tensor parameter, first, second;
+struct AdamResult {                 // of adam_update
+  Tensor parameter, first, second;  // the parameter and its moments after the step
 };
 // One parameter's new value and moments.
 AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
@@ -97,18 +97,18 @@ struct Updated {
 
 // What a group has of its own; the rest is the optimizer's.
 inline constexpr double inherited = -1;
-struct GroupOptions {  // of a group of parameters
-  double lr = inherited, weight_decay = inherited;
+struct GroupOptions {                               // of a group of parameters
+  double lr = inherited, weight_decay = inherited;  // instead of the optimizer's
 };
 // The parameters whose path is of the pattern (tree::matches), but for those of groups before this one.
 struct Group {
-  const char* pattern;
-  GroupOptions options;
+  const char* pattern;   // of the parameters' paths
+  GroupOptions options;  // what these parameters have of their own
 };
 using Groups = std::initializer_list<Group>;
 
-struct ParameterGroup {  // numbers of a group, which may change at each step
-  Scalar lr, weight_decay;
+struct ParameterGroup {           // numbers of a group, which may change at each step
+  Scalar lr, weight_decay;        // of the group, where it has its own
   bool own_lr, own_weight_decay;  // whether the numbers above are in use; else the optimizer's are
 };
 // The groups of an optimizer, in the order in which they were given: opt.groups[0].lr = 0.1.
@@ -132,10 +132,12 @@ class ParameterGroups {
 
 // ---- optimizers ----------------------------------------------------------------------------------------------------
 
-struct SgdOptions {  // of SGD, as in PyTorch
-  double lr = 1e-3, momentum = 0, weight_decay = 0;
-  bool nesterov = false;
-  double dampening = 0;
+struct SgdOptions {         // of SGD, as in PyTorch
+  double lr = 1e-3;         // learning rate
+  double momentum = 0;      // the part of the velocity that a step keeps
+  double weight_decay = 0;  // times the parameter, added to the gradient
+  bool nesterov = false;    // a step looks ahead by the momentum
+  double dampening = 0;     // the part of a gradient that the velocity leaves out
 };
 
 // A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
@@ -144,12 +146,13 @@ struct SgdOptions {  // of SGD, as in PyTorch
 class SGD : public detail::Updated<SGD> {
  public:
   SGD(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit SGD(const detail::Parameters& model, const SgdOptions& options = {}, Groups groups = {},
                Loc loc = Loc::current());
 
-  Scalar lr, momentum, weight_decay, dampening;
-  Scalar steps;  // taken so far; counted where there is a dampening
-  ParameterGroups groups;
+  Scalar lr, momentum, weight_decay, dampening;  // the options of these names, which a schedule may set
+  Scalar steps;                                  // taken so far; counted where there is a dampening
+  ParameterGroups groups;                        // in the order of the constructor's list
 
  private:
   friend detail::Updated<SGD>;
@@ -160,25 +163,33 @@ class SGD : public detail::Updated<SGD> {
   WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, nesterov_, dampened_, velocity_)
 };
 
-struct AdamOptions {  // of Adam, as in PyTorch
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+struct AdamOptions {                  // of Adam, as in PyTorch
+  double lr = 1e-3;                   // learning rate
+  double beta1 = 0.9, beta2 = 0.999;  // the part of the first and of the second moment that a step keeps
+  double eps = 1e-8;                  // added to the root of the second moment
+  double weight_decay = 0;            // times the parameter, added to the gradient
 };
-struct AdamWOptions {  // of AdamW, as in PyTorch
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
+struct AdamWOptions {                 // of AdamW, as in PyTorch
+  double lr = 1e-3;                   // learning rate
+  double beta1 = 0.9, beta2 = 0.999;  // the part of the first and of the second moment that a step keeps
+  double eps = 1e-8;                  // added to the root of the second moment
+  double weight_decay = 1e-2;         // times lr: the part of a parameter that a step takes away
 };
 
 // Kingma and Ba 2015. Adam adds weight decay to the gradient; AdamW (Loshchilov and Hutter 2019) shrinks the parameter.
 template <bool decoupled>
 class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
  public:
+  // AdamOptions or AdamWOptions
   using Options = std::conditional_t<decoupled, AdamWOptions, AdamOptions>;
   BasicAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit BasicAdam(const detail::Parameters& model, const Options& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
 
-  Scalar lr, beta1, beta2, eps, weight_decay;
-  Scalar steps;  // taken so far
-  ParameterGroups groups;
+  Scalar lr, beta1, beta2, eps, weight_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                                // taken so far
+  ParameterGroups groups;                      // in the order of the constructor's list
 
  private:
   friend detail::Updated<BasicAdam>;
@@ -193,9 +204,13 @@ using AdamW = BasicAdam<true>;
 extern template class BasicAdam<false>;
 extern template class BasicAdam<true>;
 
-struct RMSpropOptions {  // of RMSprop, as in PyTorch
-  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
-  bool centered = false;
+struct RMSpropOptions {     // of RMSprop, as in PyTorch
+  double lr = 1e-2;         // learning rate
+  double alpha = 0.99;      // the part of the mean of squares that a step keeps
+  double eps = 1e-8;        // added to the root
+  double weight_decay = 0;  // times the parameter, added to the gradient
+  double momentum = 0;      // the part of the velocity that a step keeps
+  bool centered = false;    // divides by the deviation from the gradient's mean, not by the root of squares
 };
 
 // Hinton 2012; centered: Graves 2013. v = alpha * v + (1 - alpha) * g^2, of which centered takes off the square of g's
@@ -203,11 +218,12 @@ struct RMSpropOptions {  // of RMSprop, as in PyTorch
 class RMSprop : public detail::Updated<RMSprop> {
  public:
   RMSprop(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit RMSprop(const detail::Parameters& model, const RMSpropOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
 
-  Scalar lr, alpha, eps, weight_decay, momentum;
-  ParameterGroups groups;
+  Scalar lr, alpha, eps, weight_decay, momentum;  // the options of these names, which a schedule may set
+  ParameterGroups groups;                         // in the order of the constructor's list
 
  private:
   friend detail::Updated<RMSprop>;
@@ -218,20 +234,25 @@ class RMSprop : public detail::Updated<RMSprop> {
   WEFT_MEMBERS(lr, alpha, eps, weight_decay, momentum, groups, centered_, square_, mean_, velocity_)
 };
 
-struct AdagradOptions {  // of Adagrad, as in PyTorch
-  double lr = 1e-2, lr_decay = 0, weight_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
+struct AdagradOptions {                  // of Adagrad, as in PyTorch
+  double lr = 1e-2;                      // learning rate
+  double lr_decay = 0;                   // after n steps the rate is lr / (1 + n * lr_decay)
+  double weight_decay = 0;               // times the parameter, added to the gradient
+  double initial_accumulator_value = 0;  // the sum of squares before the first step
+  double eps = 1e-10;                    // added to the root
 };
 
 // Duchi and others 2011. v += g^2; p -= lr / (1 + (steps - 1) * lr_decay) * g / (sqrt(v) + eps).
 class Adagrad : public detail::Updated<Adagrad> {
  public:
   Adagrad(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Adagrad(const detail::Parameters& model, const AdagradOptions& options = {}, Groups groups = {},
                    Loc loc = Loc::current());
 
-  Scalar lr, lr_decay, weight_decay, eps;
-  Scalar steps;  // taken so far
-  ParameterGroups groups;
+  Scalar lr, lr_decay, weight_decay, eps;  // the options of these names, which a schedule may set
+  Scalar steps;                            // taken so far
+  ParameterGroups groups;                  // in the order of the constructor's list
 
  private:
   friend detail::Updated<Adagrad>;
@@ -241,8 +262,10 @@ class Adagrad : public detail::Updated<Adagrad> {
   WEFT_MEMBERS(lr, lr_decay, weight_decay, eps, steps, groups, square_)
 };
 
-struct LionOptions {  // of Lion
-  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+struct LionOptions {                 // of Lion
+  double lr = 1e-4;                  // learning rate: how far each element moves
+  double beta1 = 0.9, beta2 = 0.99;  // the part of the momentum: in the sign of a step; that a step keeps
+  double weight_decay = 0;           // times lr: the part of a parameter that a step takes away
 };
 
 // Chen and others 2023. p = (1 - lr * weight_decay) * p - lr * sign(beta1 * m + (1 - beta1) * g);
@@ -250,11 +273,12 @@ struct LionOptions {  // of Lion
 class Lion : public detail::Updated<Lion> {
  public:
   Lion(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Lion(const detail::Parameters& model, const LionOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
 
-  Scalar lr, beta1, beta2, weight_decay;
-  ParameterGroups groups;
+  Scalar lr, beta1, beta2, weight_decay;  // the options of these names, which a schedule may set
+  ParameterGroups groups;                 // in the order of the constructor's list
 
  private:
   friend detail::Updated<Lion>;
@@ -264,8 +288,11 @@ class Lion : public detail::Updated<Lion> {
   WEFT_MEMBERS(lr, beta1, beta2, weight_decay, groups, first_)
 };
 
-struct LambOptions {  // of LAMB
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 1e-2;
+struct LambOptions {                  // of LAMB
+  double lr = 1e-3;                   // learning rate
+  double beta1 = 0.9, beta2 = 0.999;  // the part of the first and of the second moment that a step keeps
+  double eps = 1e-6;                  // added to the root of the second moment
+  double weight_decay = 1e-2;         // times the parameter, added to the direction before its length is set
 };
 
 // You and others 2020. The step of AdamW, weight decay in it, is as long as lr times the parameter's norm; as lr times
@@ -273,12 +300,13 @@ struct LambOptions {  // of LAMB
 class LAMB : public detail::Updated<LAMB> {
  public:
   LAMB(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit LAMB(const detail::Parameters& model, const LambOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
 
-  Scalar lr, beta1, beta2, eps, weight_decay;
-  Scalar steps;  // taken so far
-  ParameterGroups groups;
+  Scalar lr, beta1, beta2, eps, weight_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                                // taken so far
+  ParameterGroups groups;                      // in the order of the constructor's list
 
  private:
   friend detail::Updated<LAMB>;
@@ -288,9 +316,13 @@ class LAMB : public detail::Updated<LAMB> {
   WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, first_, second_)
 };
 
-struct AdafactorOptions {  // of Adafactor, as in PyTorch
-  double lr = 1e-2, beta2_decay = -0.8, eps2 = 1e-3, d = 1, weight_decay = 0;
-  double eps1 = 0;  // 0: the distance from 1 to the next number of the parameter's dtype
+struct AdafactorOptions {     // of Adafactor, as in PyTorch
+  double lr = 1e-2;           // the longest relative step
+  double beta2_decay = -0.8;  // step n keeps 1 - n^beta2_decay of the means of squares
+  double eps2 = 1e-3;         // the least size of a parameter, to which a step is relative
+  double d = 1;               // a longer update (its root mean square) is scaled down to this
+  double weight_decay = 0;    // times lr: the part of a parameter that a step takes away
+  double eps1 = 0;  // the least mean of squares; 0: the distance from 1 to the next number of the parameter's dtype
 };
 
 // Shazeer and Stern 2018, as PyTorch has it: lr is the longest relative step. Of a parameter of two axes or more the
@@ -298,12 +330,13 @@ struct AdafactorOptions {  // of Adafactor, as in PyTorch
 class Adafactor : public detail::Updated<Adafactor> {
  public:
   Adafactor(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Adafactor(const detail::Parameters& model, const AdafactorOptions& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
 
-  Scalar lr, beta2_decay, eps1, eps2, d, weight_decay;
-  Scalar steps;  // taken so far
-  ParameterGroups groups;
+  Scalar lr, beta2_decay, eps1, eps2, d, weight_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                                         // taken so far
+  ParameterGroups groups;                               // in the order of the constructor's list
 
  private:
   friend detail::Updated<Adafactor>;
@@ -316,13 +349,15 @@ class Adafactor : public detail::Updated<Adafactor> {
 // What is multiplied with Muon's learning rate for a matrix [rows, columns]: sqrt(max(1, rows / columns)), or
 // 0.2 sqrt(max(rows, columns)), with which the step is as long as AdamW's.
 enum class MuonScale : std::uint8_t { original, match_rms_adamw };
-struct MuonOptions {  // of Muon, as in PyTorch
-  double lr = 1e-3, weight_decay = 0.1, momentum = 0.95;
-  bool nesterov = true;
-  int ns_steps = 5;
-  MuonScale scale = MuonScale::original;
-  AdamWOptions others = {};  // of what is not a matrix, and of what is named so
-  std::vector<const char*> others_named = {};
+struct MuonOptions {                           // of Muon, as in PyTorch
+  double lr = 1e-3;                            // learning rate of the matrices
+  double weight_decay = 0.1;                   // times lr: the part of a matrix that a step takes away
+  double momentum = 0.95;                      // the part of the velocity that a step keeps
+  bool nesterov = true;                        // a step looks ahead by the momentum
+  int ns_steps = 5;                            // of the iteration that makes it orthogonal
+  MuonScale scale = MuonScale::original;       // of the learning rate, by a matrix's sizes
+  AdamWOptions others = {};                    // of what is not a matrix, and of what is named so
+  std::vector<const char*> others_named = {};  // patterns of paths (tree::matches) of what AdamW is to update
 };
 
 // Jordan and others 2024: a matrix moves by its momentum made orthogonal, in `ns_steps` steps of an iteration after
@@ -331,15 +366,17 @@ struct MuonOptions {  // of Muon, as in PyTorch
 class Muon {
  public:
   Muon(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Muon(detail::Parameters model, const MuonOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
+  // One step. Throws Error where model or gradients are of another structure, or a gradient of another shape.
   template <class M>
   void update(M& model, const M& gradients, Loc loc = Loc::current()) {
     step(detail::Parameters(model, gradients, loc), detail::Parameters(model, gradients, loc), loc);
   }
 
-  Scalar lr, weight_decay, momentum;
-  ParameterGroups groups;  // of the matrices and of the others
+  Scalar lr, weight_decay, momentum;  // the options of these names, which a schedule may set
+  ParameterGroups groups;             // of the matrices and of the others
   AdamW others;
 
  private:
@@ -357,12 +394,13 @@ class Muon {
 
 enum class LineSearch : std::uint8_t { none, strong_wolfe };  // how LBFGS finds the length of a step
 struct LbfgsOptions {                                         // of LBFGS, as in PyTorch
-  double lr = 1;
-  int max_iter = 20;
-  int max_eval = 0;  // 0: max_iter * 5 / 4
-  double tolerance_grad = 1e-7, tolerance_change = 1e-9;
-  int history_size = 100;
-  LineSearch line_search_fn = LineSearch::none;
+  double lr = 1;                                 // the length of a step without a search, the first one tried with
+  int max_iter = 20;                             // most iterations of a step
+  int max_eval = 0;                              // most evaluations of a step; 0: max_iter * 5 / 4
+  double tolerance_grad = 1e-7;                  // a step ends where no element of the gradient is larger
+  double tolerance_change = 1e-9;                // and where no parameter changes by more, nor the loss
+  int history_size = 100;                        // changes that the inverse Hessian is estimated from
+  LineSearch line_search_fn = LineSearch::none;  // how the length of an iteration's move is found
 };
 
 namespace detail {
@@ -404,10 +442,10 @@ class LBFGS {
     return std::move(first.value);
   }
 
-  Scalar lr;
-  int max_iter, max_eval;
-  double tolerance_grad, tolerance_change;
-  LineSearch line_search_fn;
+  Scalar lr;                                     // these and the next are the options of their names
+  int max_iter, max_eval;                        // may be changed between steps
+  double tolerance_grad, tolerance_change;       // may be changed between steps
+  LineSearch line_search_fn;                     // may be changed between steps
   std::int64_t iterations = 0, evaluations = 0;  // so far, in all steps
 
  private:
@@ -449,9 +487,10 @@ Scalar multi_step_lr(const Scalar& lr, const Scalar& step, const std::vector<dou
                      Loc loc = Loc::current());
 // lr times gamma after every step.
 Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc loc = Loc::current());
-struct OneCycleOptions {   // of one_cycle_lr
-  double pct_start = 0.3;  // the part of the steps that goes up
-  double div_factor = 25, final_div_factor = 1e4;
+struct OneCycleOptions {          // of one_cycle_lr
+  double pct_start = 0.3;         // the part of the steps that goes up
+  double div_factor = 25;         // max_lr / the first rate
+  double final_div_factor = 1e4;  // the first rate / the last one
 };
 // From max_lr / div_factor up to max_lr and down to max_lr / (div_factor * final_div_factor), along cosines, in
 // total_steps steps (Smith and Topin 2017); afterwards it stays.
