@@ -97,11 +97,15 @@ inline volatile std::sig_atomic_t interrupted = 0;
 // f(model) with the model's parameters in this dtype; gradients and the parameters themselves keep theirs.
 template <class M, class F>
 auto in_dtype(M& model, DType dtype, F f) {
-  const M kept = model;
+  struct Kept {  // given back on every way out
+    M& model;
+    const M before;
+    ~Kept() {
+      tree::for_each(model, before, [](Param& p, const Param& was) { p = was; });
+    }
+  } const kept{model, model};
   for (auto& p : nn::parameters(model)) p.value = cast(p.value, dtype);
-  auto result = f(model);
-  tree::for_each(model, kept, [](Param& p, const Param& before) { p = before; });
-  return result;
+  return f(model);
 }
 
 // Calls step() until state.step is `steps`, with a progress line. The state, all of which a checkpoint holds, is saved

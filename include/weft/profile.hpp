@@ -25,8 +25,8 @@ struct Profile {
     std::int64_t operations = 0;        // in a call: one for an addition, more for what takes longer
     double bandwidth = 0;               // bytes a second
     double rate = 0;                    // operations a second
-    double of_bandwidth = 0;            // share of what the machine was measured to move; above 1 from caches
-    double of_peak = 0;                 // share of what its products were measured to do, in this dtype
+    double of_bandwidth = 0;            // share of machine_bandwidth; above 1 from caches
+    double of_peak = 0;                 // share of what its products were measured to do; 0: no memory for that
   };
   // One run of a step, for chrome_trace().
   struct Event {
@@ -51,10 +51,10 @@ std::ostream& operator<<(std::ostream& out, const Profile& profile);  // the sam
 namespace detail {
 Profile profile(void (*call)(void* context), void* context);
 }
-// Calls f(argument...) at least eight times, for up to two seconds where a call is short: first until nothing is
-// compiled, then to measure whole calls, then step by step. These are real calls: state moves on. Arguments are passed
-// as lvalues. f is a compiled function, or any function that calls some: only their steps are seen. Throws what f
-// throws.
+// Calls f(argument...) eight to about 400 times, for about a second where a call is short: first until nothing is
+// compiled, then to measure whole calls, then step by step. The first profile() of a process also measures the machine.
+// These are real calls: state moves on. Arguments are passed as lvalues. f is a compiled function, or any function that
+// calls some: only their steps are seen. Throws what f throws.
 template <class F, class... A>
 Profile profile(F&& f, A&&... argument) {
   auto call = [&] { static_cast<void>(f(argument...)); };

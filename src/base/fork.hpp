@@ -26,6 +26,7 @@ enum class LockOrder {
   definitions,
   texts,
   sizes,
+  rates,
   memory,
   page,
   log,

@@ -73,17 +73,21 @@ double measure_peak(Device device, DType dtype) {
   return best_rate([&] { static_cast<void>(multiply(a, b)); }, &StepWork::operations);
 }
 
-// Measured at the first question, under no lock: threads that ask at once may both measure.
+// Measured at the first question, under no lock: threads that ask at once may both measure. 0: there was no memory.
 double of_machine(Device device, std::optional<DType> dtype) {
   static constinit Lazy<std::map<std::tuple<Device::Type, int, int>, double>> known;
-  static constinit Lazy<std::mutex> mutex;
+  ProcessMutex& mutex = process_mutex(LockOrder::rates);
   const std::tuple key(device.type, static_cast<int>(device.index), dtype ? static_cast<int>(*dtype) : -1);
   {
-    const std::lock_guard lock(mutex.get());
+    const std::lock_guard lock(mutex);
     if (const auto found = known.get().find(key); found != known.get().end()) return found->second;
   }
-  const double rate = dtype ? measure_peak(device, *dtype) : measure_bandwidth(device);
-  const std::lock_guard lock(mutex.get());
+  double rate = 0;
+  try {
+    rate = dtype ? measure_peak(device, *dtype) : measure_bandwidth(device);
+  } catch (const OutOfMemory&) {
+  }
+  const std::lock_guard lock(mutex);
   return known.get()[key] = rate;
 }
 
@@ -155,8 +159,9 @@ Profile summary(const StepTimes& times, const std::vector<std::size_t>& ends) {
       step.bandwidth = static_cast<double>(step.bytes) / step.seconds;
       step.rate = static_cast<double>(step.operations) / step.seconds;
     }
-    if (step.bytes > 0) step.of_bandwidth = step.bandwidth / of_machine(from.device, std::nullopt);
-    if (step.operations > 0) step.of_peak = step.rate / of_machine(from.device, from.dtype);
+    const auto share = [](double rate, double most) { return most > 0 ? rate / most : 0; };
+    if (step.bytes > 0) step.of_bandwidth = share(step.bandwidth, of_machine(from.device, std::nullopt));
+    if (step.operations > 0) step.of_peak = share(step.rate, of_machine(from.device, from.dtype));
     if (profile.machine_bandwidth == 0) profile.machine_bandwidth = of_machine(from.device, std::nullopt);
     profile.steps.push_back(std::move(step));
   }

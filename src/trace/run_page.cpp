@@ -236,7 +236,13 @@ Call::Call(const Specialization& specialization) : specialization_(specializatio
 
 Call::~Call() {
   watching_.reset();
-  const Clock::time_point end = Clock::now();
+  try {
+    note(Clock::now());
+  } catch (...) {  // no memory: the page has a call less
+  }
+}
+
+void Call::note(Clock::time_point end) const {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto place = s.places.find(&specialization_);

@@ -28,6 +28,8 @@ class Call {
   Call(const Call&) = delete;
 
  private:
+  void note(StepTimes::Clock::time_point end) const;
+
   const Specialization& specialization_;
   StepTimes::Clock::time_point begin_;
   std::unique_ptr<StepTimes> steps_;

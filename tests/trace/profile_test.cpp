@@ -6,6 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/host_memory.hpp"
+#include "base/options.hpp"
+#include "base/storage.hpp"
+#include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/loops.hpp"
 #include "weft/random.hpp"
@@ -110,6 +114,21 @@ TEST_CASE("the steps of a loop's body, and the loop without them") {
   REQUIRE(loop);
   CHECK(loop->runs == 1);
   CHECK(loop->bytes == 0);
+}
+
+TEST_CASE("without memory to measure the machine the rest is there") {
+  const auto f = compile([](const Tensor& x) { return matmul(x, x); });
+  const Tensor x = cast(random({32, 32}), DType::f64);
+  f(x).eval();
+  const test::KeepOptions keep;
+  options().memory_limit = std::uint64_t{1} << 40;
+  CHECK_THROWS_AS(allocate(Device::cpu(), std::size_t{1} << 41), OutOfMemory);  // free lists are given back
+  options().memory_limit = host_memory_held() + (std::uint64_t{2} << 20);  // a matrix that is measured has 4.5 MiB
+  const Profile profile = weft::profile(f, x);
+  REQUIRE(profile.steps.size() == 1);
+  CHECK(profile.steps[0].seconds > 0);
+  CHECK(profile.steps[0].rate > 0);
+  CHECK(profile.steps[0].of_peak == 0);
 }
 
 TEST_CASE("what a call throws, profile() throws, and the next one works") {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "base/fail.hpp"
@@ -116,10 +117,13 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
     }
   };
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> helpers;
-  for (std::size_t i = 1; i < std::min(units.size(), cores); ++i) helpers.emplace_back(work);
+  std::vector<std::jthread> helpers;
+  try {
+    for (std::size_t i = 1; i < std::min(units.size(), cores); ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads can be had: those that there are do it all
+  }
   work();
-  for (std::thread& helper : helpers) helper.join();
+  helpers.clear();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
   return cubins;
