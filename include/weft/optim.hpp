@@ -330,7 +330,7 @@ struct AdafactorOptions {     // of Adafactor, as in PyTorch
 class Adafactor : public detail::Updated<Adafactor> {
  public:
   Adafactor(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
-  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  // Throws Error where no parameter is of a group's pattern.
   explicit Adafactor(const detail::Parameters& model, const AdafactorOptions& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
 
@@ -366,7 +366,7 @@ struct MuonOptions {                           // of Muon, as in PyTorch
 class Muon {
  public:
   Muon(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
-  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  // Throws Error where no parameter is of a group's pattern, or an option of AdamW is out of its range.
   explicit Muon(detail::Parameters model, const MuonOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
   // One step. Throws Error where model or gradients are of another structure, or a gradient of another shape.
