@@ -49,6 +49,23 @@ Buffer& operator+=(Buffer& a, At b);       // a = a + b, in the dtype of a
 Buffer& operator-=(Buffer& a, At b);       // a = a - b, in the dtype of a
 Buffer& operator*=(Buffer& a, At b);       // a = a * b, in the dtype of a
 Buffer& operator/=(Buffer& a, At b);       // a = a / b, in the dtype of a
+// x[i] += y: x[i] is a new value.
+template <std::same_as<Tensor> T>
+void operator+=(T&& a, At b) {
+  std::move(a) = b;
+}
+template <std::same_as<Tensor> T>
+void operator-=(T&& a, At b) {
+  std::move(a) = b;
+}
+template <std::same_as<Tensor> T>
+void operator*=(T&& a, At b) {
+  std::move(a) = b;
+}
+template <std::same_as<Tensor> T>
+void operator/=(T&& a, At b) {
+  std::move(a) = b;
+}
 // A string, a vector, a Linear: one sentence instead of every operator there is.
 class Sym;
 namespace detail {

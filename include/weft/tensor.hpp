@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "weft/dim.hpp"
 #include "weft/dtype.hpp"
@@ -60,7 +61,7 @@ concept Elements = is_element<typename SpanOf<R>::value_type>;
 template <class T>
 concept NoElement = std::is_arithmetic_v<T> && !is_element<T>;
 template <class R>
-concept NoElements = NoElement<typename SpanOf<R>::value_type>;
+concept NoElements = NoElement<typename SpanOf<R>::value_type> || std::is_same_v<R, std::vector<bool>>;
 template <class T>
 Tensor refuse_elements();
 }  // namespace detail
@@ -412,7 +413,7 @@ requires is_element<T> Tensor from_list(std::initializer_list<T> from, Loc loc =
 }
 template <detail::NoElements R>
 Tensor from_span(const R&, Sizes, Loc = Loc::current()) {
-  return detail::refuse_elements<typename detail::SpanOf<R>::value_type>();
+  return detail::refuse_elements<std::remove_cvref_t<decltype(*std::begin(std::declval<const R&>()))>>();
 }
 template <detail::NoElement T>
 Tensor from_list(std::initializer_list<T>, Sizes = {}, Loc = Loc::current()) {
@@ -420,8 +421,11 @@ Tensor from_list(std::initializer_list<T>, Sizes = {}, Loc = Loc::current()) {
 }
 template <class T>
 Tensor detail::refuse_elements() {
+  static_assert(!std::is_same_v<T, bool>,
+                "weft: the elements of std::vector<bool> are no objects: use std::vector<std::uint8_t>, and cast the "
+                "tensor to DType::boolean");
   static_assert(
-      !sizeof(T),
+      !sizeof(T) || std::is_same_v<T, bool>,
       "weft: a tensor is made of bool, integers of 8 to 64 bits but for std::uint64_t, float16, bfloat16, float "
       "or double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
   return {};
@@ -438,7 +442,11 @@ Tensor constant(const R& from, Sizes sizes, Loc loc = Loc::current()) {
 }
 template <detail::NoElements R>
 Tensor constant(const R&, Sizes, Loc = Loc::current()) {
-  return detail::refuse_elements<typename detail::SpanOf<R>::value_type>();
+  return detail::refuse_elements<std::remove_cvref_t<decltype(*std::begin(std::declval<const R&>()))>>();
+}
+template <class T>
+requires is_element<T> Tensor constant(std::initializer_list<T> from, Loc loc = Loc::current()) {
+  return constant(std::span<const T>(from.begin(), from.size()), {static_cast<std::int64_t>(from.size())}, loc);
 }
 // Moves to a device (copies when it is another one).
 Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());

@@ -123,7 +123,7 @@ TEST_CASE("without memory to measure the machine the rest is there") {
   const test::KeepOptions keep;
   options().memory_limit = std::uint64_t{1} << 40;
   CHECK_THROWS_AS(allocate(Device::cpu(), std::size_t{1} << 41), OutOfMemory);  // free lists are given back
-  options().memory_limit = host_memory_held() + (std::uint64_t{2} << 20);  // a matrix that is measured has 4.5 MiB
+  options().memory_limit = host_memory_held() + (std::uint64_t{2} << 20);       // a matrix that is measured has 4.5 MiB
   const Profile profile = weft::profile(f, x);
   REQUIRE(profile.steps.size() == 1);
   CHECK(profile.steps[0].seconds > 0);
