@@ -23,6 +23,7 @@
 //   };
 #pragma once
 #include <initializer_list>
+#include <limits>
 #include <vector>
 
 #include "weft/flatten.hpp"
@@ -96,7 +97,7 @@ struct Updated {
 // ---- groups of parameters ------------------------------------------------------------------------------------------
 
 // What a group has of its own; the rest is the optimizer's.
-inline constexpr double inherited = -1;
+inline constexpr double inherited = -std::numeric_limits<double>::infinity();
 struct GroupOptions {                               // of a group of parameters
   double lr = inherited, weight_decay = inherited;  // instead of the optimizer's
 };
@@ -114,7 +115,7 @@ struct ParameterGroup {           // numbers of a group, which may change at eac
 // The groups of an optimizer, in the order in which they were given: opt.groups[0].lr = 0.1.
 class ParameterGroups {
  public:
-  // Throws Error where no parameter is of a group's pattern.
+  // Throws Error where no parameter is of a group's pattern, or a number of a group's is negative.
   ParameterGroups(const detail::Parameters& parameters, Groups groups, Loc loc);
   std::size_t size() const { return list_.size(); }
   ParameterGroup& operator[](std::size_t i) { return list_[i]; }
@@ -330,7 +331,7 @@ struct AdafactorOptions {     // of Adafactor, as in PyTorch
 class Adafactor : public detail::Updated<Adafactor> {
  public:
   Adafactor(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
-  // Throws Error where no parameter is of a group's pattern.
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Adafactor(const detail::Parameters& model, const AdafactorOptions& options = {}, Groups groups = {},
                      Loc loc = Loc::current());
 
@@ -366,7 +367,7 @@ struct MuonOptions {                           // of Muon, as in PyTorch
 class Muon {
  public:
   Muon(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
-  // Throws Error where no parameter is of a group's pattern, or an option of AdamW is out of its range.
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
   explicit Muon(detail::Parameters model, const MuonOptions& options = {}, Groups groups = {},
                 Loc loc = Loc::current());
   // One step. Throws Error where model or gradients are of another structure, or a gradient of another shape.

@@ -44,7 +44,13 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
       groups(parameters, groups, loc),
       centered_(options.centered),
       square_(parameters.zeros(loc)) {
-  detail::check_options("RMSprop", {options.lr, options.eps, options.weight_decay, options.momentum}, {}, loc);
+  detail::check_options("RMSprop",
+                        {{"lr", options.lr},
+                         {"alpha", options.alpha},
+                         {"eps", options.eps},
+                         {"weight_decay", options.weight_decay},
+                         {"momentum", options.momentum}},
+                        {}, loc);
   if (centered_) mean_ = parameters.zeros(loc);
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
 }
@@ -76,7 +82,13 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
       eps(options.eps),
       groups(parameters, groups, loc),
       square_(parameters.zeros(loc)) {
-  detail::check_options("Adagrad", {options.lr, options.eps, options.weight_decay}, {}, loc);
+  detail::check_options("Adagrad",
+                        {{"lr", options.lr},
+                         {"lr_decay", options.lr_decay},
+                         {"weight_decay", options.weight_decay},
+                         {"initial_accumulator_value", options.initial_accumulator_value},
+                         {"eps", options.eps}},
+                        {}, loc);
   if (options.initial_accumulator_value == 0) return;
   for (Buffer& square : square_)
     if (square->defined()) square = full_like(square, At(options.initial_accumulator_value, loc));
@@ -100,7 +112,8 @@ Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups grou
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
       first_(parameters.zeros(loc)) {
-  detail::check_options("Lion", {options.lr, options.weight_decay}, {options.beta1, options.beta2}, loc);
+  detail::check_options("Lion", {{"lr", options.lr}, {"weight_decay", options.weight_decay}},
+                        {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void Lion::step(const Parameters& parameters, Loc loc) {
   Step step("lion", parameters, first_.size(), loc);
@@ -123,7 +136,8 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
       groups(parameters, groups, loc),
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)) {
-  detail::check_options("LAMB", {options.lr, options.eps, options.weight_decay}, {options.beta1, options.beta2}, loc);
+  detail::check_options("LAMB", {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
+                        {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void LAMB::step(const Parameters& parameters, Loc loc) {
   Step step("lamb", parameters, first_.size(), loc);
@@ -152,6 +166,13 @@ Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& optio
       rows_(parameters.size()),
       columns_(parameters.size()),
       square_(parameters.size()) {
+  detail::check_options(
+      "Adafactor",
+      {{"lr", options.lr}, {"eps1", options.eps1}, {"eps2", options.eps2}, {"weight_decay", options.weight_decay}}, {},
+      loc);
+  if (!(options.beta2_decay <= 0))
+    fail("Adafactor", loc, "beta2_decay must not be positive, it is ", options.beta2_decay);
+  if (!(options.d >= 1)) fail("Adafactor", loc, "d must not be below 1, it is ", options.d);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters.parameter(i).defined()) continue;
     const Type& type = type_of(parameters.parameter(i));

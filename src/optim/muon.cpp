@@ -58,7 +58,14 @@ Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc
       ns_steps_(options.ns_steps),
       scale_(options.scale),
       is_matrix_(matrices_of(parameters, options)),
-      momentum_(kept(parameters, is_matrix_).zeros(loc)) {}
+      momentum_(kept(parameters, is_matrix_).zeros(loc)) {
+  detail::check_options("Muon",
+                        {{"lr", options.lr},
+                         {"weight_decay", options.weight_decay},
+                         {"momentum", options.momentum},
+                         {"ns_steps", static_cast<double>(options.ns_steps)}},
+                        {}, loc);
+}
 
 void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
   LooseComposite call("muon", loc);

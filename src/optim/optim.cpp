@@ -68,12 +68,12 @@ void compute(std::vector<Tensor> values, Loc loc) {
   evaluate(values, loc);
 }
 
-void check_options(const char* optimizer, std::initializer_list<double> rates, std::initializer_list<double> shares,
-                   Loc loc) {
-  for (const double rate : rates)
-    if (!(rate >= 0)) fail(optimizer, loc, "lr, eps, momentum and weight_decay must not be negative, one is ", rate);
-  for (const double share : shares)
-    if (!(share >= 0 && share < 1)) fail(optimizer, loc, "beta1 and beta2 must be from 0 to below 1, one is ", share);
+void check_options(const char* optimizer, std::initializer_list<NamedOption> amounts,
+                   std::initializer_list<NamedOption> shares, Loc loc) {
+  for (const auto& [name, value] : amounts)
+    if (!(value >= 0)) fail(optimizer, loc, name, " must not be negative, it is ", value);
+  for (const auto& [name, value] : shares)
+    if (!(value >= 0 && value < 1)) fail(optimizer, loc, name, " must be from 0 to below 1, it is ", value);
 }
 void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
   if (made_for != given)
@@ -90,6 +90,9 @@ ParameterGroups::ParameterGroups(const detail::Parameters& parameters, Groups gr
   group_of_.assign(parameters.size(), 0);
   for (const Group& group : groups) {
     const GroupOptions& own = group.options;
+    for (const auto& [name, value] : {detail::NamedOption{"lr", own.lr}, {"weight_decay", own.weight_decay}})
+      if (value != inherited && !(value >= 0))
+        fail("optimizer", loc, name, " of the group ", group.pattern, " must not be negative, it is ", value);
     list_.push_back({own.lr, own.weight_decay, own.lr != inherited, own.weight_decay != inherited});
     bool found = false;
     const std::vector<std::uint8_t> named = parameters.named(group.pattern);
@@ -122,7 +125,8 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       groups(parameters, groups, loc),
       nesterov_(options.nesterov),
       dampened_(options.dampening != 0) {
-  detail::check_options("SGD", {options.lr, options.momentum, options.weight_decay}, {}, loc);
+  detail::check_options(
+      "SGD", {{"lr", options.lr}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, {}, loc);
   if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
   if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
@@ -193,8 +197,9 @@ BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Opti
       groups(parameters, groups, loc),
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)) {
-  detail::check_options(decoupled ? "AdamW" : "Adam", {options.lr, options.eps, options.weight_decay},
-                        {options.beta1, options.beta2}, loc);
+  detail::check_options(decoupled ? "AdamW" : "Adam",
+                        {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
+                        {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 
 template <bool decoupled>

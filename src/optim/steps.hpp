@@ -8,9 +8,14 @@ namespace weft::optim::detail {
 void compute(std::vector<Tensor> values, Loc loc);
 void require_same_model(std::size_t made_for, std::size_t given, Loc loc);
 
-// Throws the user's error for a rate that is negative or no number, and a share that is not from 0 to below 1.
-void check_options(const char* optimizer, std::initializer_list<double> rates, std::initializer_list<double> shares,
-                   Loc loc);
+// An option as the user wrote it.
+struct NamedOption {
+  const char* name;
+  double value;
+};
+// Throws the user's error for an amount that is negative or no number, and a share that is not from 0 to below 1.
+void check_options(const char* optimizer, std::initializer_list<NamedOption> amounts,
+                   std::initializer_list<NamedOption> shares, Loc loc);
 
 // Calls f(number, parameter, gradient) for each parameter that is updated.
 template <class F>

@@ -42,11 +42,26 @@ void check(const std::vector<double>& found, double first, double second) {
 TEST_CASE("options that no optimizer can have are refused") {
   nn::Linear model(2, 3);
   using weft::test::refused;
-  refused([&] { optim::Adam(model, {.lr = -1}); }, "[Adam] lr, eps, momentum and weight_decay must not be negative");
-  refused([&] { optim::AdamW(model, {.lr = NAN}); }, "[AdamW] lr, eps");
-  refused([&] { optim::Adam(model, {.beta1 = 1.5}); }, "[Adam] beta1 and beta2 must be from 0 to below 1, one is 1.5");
-  refused([&] { optim::SGD(model, {.momentum = -0.5}); }, "[SGD] lr, eps, momentum");
-  refused([&] { optim::LAMB(model, {.beta2 = 1}); }, "[LAMB] beta1 and beta2");
+  refused([&] { optim::Adam(model, {.lr = -1}); }, "[Adam] lr must not be negative, it is -1");
+  refused([&] { optim::AdamW(model, {.lr = NAN}); }, "[AdamW] lr must not be negative, it is nan");
+  refused([&] { optim::Adam(model, {.beta1 = 1.5}); }, "[Adam] beta1 must be from 0 to below 1, it is 1.5");
+  refused([&] { optim::SGD(model, {.momentum = -0.5}); }, "[SGD] momentum must not be negative");
+  refused([&] { optim::LAMB(model, {.beta2 = 1}); }, "[LAMB] beta2 must be from 0");
+  refused([&] { optim::Lion(model, {.beta2 = 1}); }, "[Lion] beta2 must be from 0");
+  refused([&] { optim::RMSprop(model, {.alpha = -0.9}); }, "[RMSprop] alpha must not be negative");
+  refused([&] { optim::Adagrad(model, {.lr_decay = -1}); }, "[Adagrad] lr_decay must not be negative");
+  refused([&] { optim::Adagrad(model, {.initial_accumulator_value = -1}); }, "[Adagrad] initial_accumulator_value");
+  refused([&] { optim::Adafactor(model, {.lr = -1}); }, "[Adafactor] lr must not be negative");
+  refused([&] { optim::Adafactor(model, {.beta2_decay = 0.8}); }, "[Adafactor] beta2_decay must not be positive");
+  refused([&] { optim::Adafactor(model, {.eps2 = NAN}); }, "[Adafactor] eps2 must not be negative");
+  refused([&] { optim::Adafactor(model, {.d = 0.5}); }, "[Adafactor] d must not be below 1, it is 0.5");
+  refused([&] { optim::Muon(model, {.momentum = -1}); }, "[Muon] momentum must not be negative");
+  refused([&] { optim::Muon(model, {.ns_steps = -1}); }, "[Muon] ns_steps must not be negative");
+  refused([&] { optim::Muon(model, {.others = {.lr = -1}}); }, "[AdamW] lr must not be negative");
+  for (const double wrong : {-1.0, -2.0, static_cast<double>(NAN)}) {
+    refused([&] { optim::SGD(model, {}, {{"*", {.lr = wrong}}}); }, "lr of the group * must not be negative");
+    refused([&] { optim::SGD(model, {}, {{"*", {.weight_decay = wrong}}}); }, "weight_decay of the group *");
+  }
   optim::SGD(model, {.lr = 0});
 }
 
