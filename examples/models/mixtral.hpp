@@ -37,7 +37,6 @@ struct MixtureOfExperts {
   WEFT_MEMBERS(gate, experts)
 
  private:
-  static constexpr std::int64_t block = 32;
   static Tensor initial(Sizes sizes, std::int64_t in, const Options& options) {  // as of nn::Linear
     const double bound = 1 / std::sqrt(static_cast<double>(in));
     return uniform(sizes, -bound, bound, default_generator(), options);
@@ -50,8 +49,10 @@ struct MixtureOfExperts {
 
   // `chosen`: the experts of all choices, those of one token beside each other.
   Slots arrange(const Tensor& chosen) const {
+    // An expert of the mean number of choices fills about two blocks, each of a multiple of 16 tokens: smaller blocks
+    // copy its weights more often, larger ones leave more places empty.
     const Dim choices = chosen.size(0), count = experts.down_proj->size(0),
-              blocks = (choices + block - 1) / block + count;
+              block = (choices + 32 * count - 1) / (32 * count) * 16, blocks = (choices + block - 1) / block + count;
     const auto numbers = [&](Dim end) { return to(arange(end), chosen.device()); };
     const Tensor order = argsort(chosen), sorted = gather(chosen, order);
     const Tensor wanted = sum(one_hot(chosen, count, DType::i64), 0);
