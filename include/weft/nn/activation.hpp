@@ -76,15 +76,18 @@ struct Softmin {  // softmax(-x) along the axis
 };
 struct Softplus {  // weft::softplus
   Tensor operator()(At x) const { return weft::softplus(x, beta, threshold); }
-  double beta = 1, threshold = 20;
+  double beta = 1;        // the greater it is, the nearer the result is to relu; not 0
+  double threshold = 20;  // where beta * x is above it, the result is x
 };
 struct Hardtanh {  // weft::hardtanh
   Tensor operator()(At x) const { return weft::hardtanh(x, min_val, max_val); }
-  double min_val = -1, max_val = 1;
+  double min_val = -1;  // the least value of the result
+  double max_val = 1;   // the greatest value of the result
 };
 struct Threshold {  // weft::threshold
   Tensor operator()(At x) const { return weft::threshold(x, bound, value); }
-  double bound, value;
+  double bound;  // elements above it stay
+  double value;  // replaces the others
 };
 struct PReLU {  // weft::prelu, with its weight
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25, Options options = {}, Loc loc = Loc::current());
@@ -97,7 +100,9 @@ struct PReLU {  // weft::prelu, with its weight
 struct SwiGLU {
   SwiGLU(std::int64_t features, std::int64_t hidden, LinearOptions options = {.bias = false}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
-  Linear gate, up, down;
+  Linear gate;  // features to hidden: what goes through silu
+  Linear up;    // features to hidden: what is multiplied with it
+  Linear down;  // hidden to features: the result
   WEFT_MEMBERS(gate, up, down)
 };
 

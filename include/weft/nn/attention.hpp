@@ -32,9 +32,9 @@ struct RotaryEmbedding {
   explicit RotaryEmbedding(std::int64_t dim, double base = 10000, bool interleaved = false, Loc loc = Loc::current());
   Tensor operator()(At x, At offset = 0) const;
 
-  std::int64_t dim;
-  double base;
-  bool interleaved;
+  std::int64_t dim;  // the size of the last axis of x: even, the constructor throws Error otherwise
+  double base;       // pair i turns by base^(-2i/dim) radians a position; positive
+  bool interleaved;  // pairs are neighbours; else elements i and i + dim/2
   WEFT_MEMBERS(dim, base, interleaved)
 };
 
@@ -55,25 +55,29 @@ struct RelativePositionBias {
                                 std::int64_t max_distance = 128, Options options = {}, Loc loc = Loc::current());
   // The first query is at `offset`, the first key at 0.
   Tensor operator()(Dim queries, Dim keys, At offset = 0) const;
+  // Draws the weight anew, from a normal of mean 0 and deviation 1.
   void initialize(Generator& generator);
 
-  Param weight;  // [num_buckets, heads]
-  bool bidirectional;
-  std::int64_t max_distance;
+  Param weight;        // [num_buckets, heads]
+  bool bidirectional;  // half of the buckets is for keys behind the query; else those share the bucket of distance 0
+  std::int64_t max_distance;  // from this distance on all pairs of a direction share one bucket
   WEFT_MEMBERS(weight, bidirectional, max_distance)
 };
 
 // Keys and values of the tokens so far, [N, heads, capacity, depth], for a step that adds some: in a compiled function
 // that takes it by reference no more is written than what is new, and another position is no new compilation.
 struct KeyValueCache {
+  // Zeros in all `capacity` places.
   KeyValueCache(std::int64_t batch, std::int64_t heads, std::int64_t capacity, std::int64_t depth, Options options = {},
                 Loc loc = Loc::current());
+
   // Those of the tokens at `position` and behind it. Stops the call where they do not fit.
   void update(At key, At value, const Index& position);
   // bool [length, capacity]: what the queries from `position` on see: all tokens up to themselves.
   Tensor mask(Dim length, const Index& position, Loc loc = Loc::current()) const;
 
-  Buffer keys, values;
+  Buffer keys;    // [N, heads, capacity, depth]; zeros where no token is yet
+  Buffer values;  // of the same shape
   WEFT_MEMBERS(keys, values)
 };
 
@@ -81,10 +85,11 @@ struct KeyValueCache {
 // ---------------------------------------------------------------------------------------------
 
 struct MultiheadAttentionOptions {  // of MultiheadAttention
-  double dropout = 0;
-  bool bias = true;
-  std::int64_t kdim = 0, vdim = 0;  // features of key and value; 0: embed_dim
-  bool batch_first = false;         // [N, L, E] in the place of [L, N, E]
+  double dropout = 0;        // the probability, in [0, 1), with which an attention weight becomes zero in training
+  bool bias = true;          // of the projections of queries, keys, values and result
+  std::int64_t kdim = 0;     // features of a key; 0: embed_dim
+  std::int64_t vdim = 0;     // features of a value; 0: embed_dim
+  bool batch_first = false;  // [N, L, E] in the place of [L, N, E]
   Options options = {};
 };
 struct AttentionMasks {          // of MultiheadAttention
@@ -93,8 +98,8 @@ struct AttentionMasks {          // of MultiheadAttention
   bool is_causal = false;  // query i sees keys 0 ... i, besides the masks
 };
 struct MultiheadResult {  // of MultiheadAttention
-  Tensor output;          // as the query
-  Tensor weights;         // [N, heads, L, S]; computed where it is used
+  Tensor output;          // of the query's shape
+  Tensor weights;         // [N, heads, L, S], or [heads, L, S] of no batch; computed where it is used
 };
 // Projections of queries, keys and values, attention of `num_heads` heads, and a projection of the result, with the
 // parameters and initial values of PyTorch's. Inputs [L, N, E] and [S, N, E], or [L, E] of no batch.
@@ -104,12 +109,14 @@ struct MultiheadAttention {
   MultiheadResult operator()(At query, At key, At value, const AttentionMasks& masks = {}) const;
   void initialize(Generator& generator);
 
-  Param in_proj_weight;                               // [3 E, E], where kdim and vdim are E
-  Param q_proj_weight, k_proj_weight, v_proj_weight;  // else [E, E], [E, kdim], [E, vdim]
-  Param in_proj_bias;                                 // [3 E]; undefined and frozen where there is none
-  Linear out_proj;
-  std::int64_t num_heads;
-  double dropout;
+  Param in_proj_weight;    // [3 E, E], where kdim and vdim are E; else undefined and frozen
+  Param q_proj_weight;     // [E, E], where kdim or vdim is not E; else undefined and frozen
+  Param k_proj_weight;     // [E, kdim], where q_proj_weight is defined
+  Param v_proj_weight;     // [E, vdim], where q_proj_weight is defined
+  Param in_proj_bias;      // [3 E]; undefined and frozen where there is none
+  Linear out_proj;         // [E, E]: of the heads' results, side by side
+  std::int64_t num_heads;  // divides E
+  double dropout;          // the probability with which an attention weight becomes zero in training
   bool batch_first;
   bool training = true;
   WEFT_MEMBERS(in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias, out_proj, num_heads, dropout,

@@ -15,8 +15,9 @@ Tensor same(At x);
 // and its parameters are 0.weight and 0.bias, as in PyTorch.
 template <class... Layers>
 struct Sequential {
+  // Takes over the layers that are given.
   explicit Sequential(Layers... given) : layers(std::move(given)...) {}
-  // Not const where a layer changes, as BatchNorm in training does.
+  // Gives the last layer's result. Not const where a layer changes, as BatchNorm in training does.
   Tensor operator()(At x) { return run(*this, x); }
   Tensor operator()(At x) const { return run(*this, x); }
 
@@ -46,13 +47,17 @@ const auto& get(const Sequential<Layers...>& model) {
 // Axes start ... end as one; an axis as several, one of which may be -1.
 struct Flatten {
   Tensor operator()(At x) const { return weft::flatten(x, start, end); }
-  int start = 1, end = -1;
+  int start = 1;  // the first axis that is merged
+  int end = -1;   // the last one. Negative axes count from the last
 };
 struct Unflatten {  // an axis as several
+  // Throws Error where there are no sizes.
   Unflatten(int axis, Sizes sizes, Loc loc = Loc::current());
+  // Throws Error where the sizes' product is not the size of the axis.
   Tensor operator()(At x) const;
-  int axis;
-  std::vector<std::int64_t> sizes;
+
+  int axis;                         // the axis that is split; a negative one counts from the last
+  std::vector<std::int64_t> sizes;  // what it becomes; one of them may be -1, and is inferred
   WEFT_MEMBERS(axis, sizes)
 };
 
@@ -62,7 +67,8 @@ struct Bilinear {  // x1 W x2 + b for each output, as in PyTorch
   Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At a, At b) const { return bilinear(a, b, weight, bias); }
   void initialize(Generator& generator);
-  Param weight, bias;  // [out, in1, in2], [out]
+  Param weight;  // [out, in1, in2]
+  Param bias;    // [out]; undefined and frozen where there is none
   WEFT_MEMBERS(weight, bias)
 };
 

@@ -27,11 +27,11 @@ using weft::max_pool3d;
 template <int count>
 struct ConvLayerOptions {  // of Conv1d, Conv2d, Conv3d
   PerAxis<count> stride = 1;
-  Padding<count> padding = 0;
+  Padding<count> padding = 0;  // at both ends of each axis, of padding_mode; same_padding needs a stride of 1
   PerAxis<count> dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
-  Pads padding_mode = Pads::constant;  // constant: zeros
+  Pads padding_mode = Pads::constant;  // what stands in the padding; constant: zeros
   Options options = {};
 };
 // x [N, in, sizes...] or [in, sizes...]: conv1d, conv2d or conv3d with a weight [out, in / groups, kernel...]. Weight
@@ -44,13 +44,13 @@ struct Conv {
   Tensor operator()(At x) const;
   void initialize(Generator& generator);
 
-  Param weight;
-  Param bias;  // [out]; undefined and frozen where there is none
+  Param weight;  // [out, in / groups, kernel...]
+  Param bias;    // [out]; undefined and frozen where there is none
   PerAxis<count> stride;
-  Padding<count> padding;
+  Padding<count> padding;  // at both ends of each axis
   PerAxis<count> dilation;
   std::int64_t groups;
-  Pads padding_mode;
+  Pads padding_mode;  // what stands in the padding; constant: zeros
   WEFT_MEMBERS(weight, bias, stride, padding, dilation, groups, padding_mode)
 };
 using Conv1d = Conv<1>;
@@ -58,8 +58,10 @@ using Conv2d = Conv<2>;
 using Conv3d = Conv<3>;
 
 template <int count>
-struct ConvTransposeLayerOptions {  // of ConvTranspose1d, 2d, 3d
-  PerAxis<count> stride = 1, padding = 0, output_padding = 0;
+struct ConvTransposeLayerOptions {    // of ConvTranspose1d, 2d, 3d
+  PerAxis<count> stride = 1;          // how far apart neighbours of x lie in the result, by axis
+  PerAxis<count> padding = 0;         // cut off at both ends of each axis of the result
+  PerAxis<count> output_padding = 0;  // added to the result's size at its end; less than stride or dilation
   std::int64_t groups = 1;
   bool bias = true;
   PerAxis<count> dilation = 1;
@@ -73,9 +75,11 @@ struct ConvTranspose {
   Tensor operator()(At x) const;
   void initialize(Generator& generator);
 
-  Param weight;
-  Param bias;
-  PerAxis<count> stride, padding, output_padding;
+  Param weight;                   // [in, out / groups, kernel...]
+  Param bias;                     // [out]; undefined and frozen where there is none
+  PerAxis<count> stride;          // how far apart neighbours of x lie in the result, by axis
+  PerAxis<count> padding;         // cut off at both ends of each axis of the result
+  PerAxis<count> output_padding;  // added to the result's size at its end
   std::int64_t groups;
   PerAxis<count> dilation;
   WEFT_MEMBERS(weight, bias, stride, padding, output_padding, groups, dilation)

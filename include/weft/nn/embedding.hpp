@@ -7,9 +7,8 @@ namespace weft::nn {
 
 inline constexpr std::int64_t no_padding = INT64_MIN;  // no index is padding
 
-struct EmbeddingOptions {  // of Embedding
-  // This row starts at 0 and gets no gradient; a negative one counts from the end.
-  std::int64_t padding_idx = no_padding;
+struct EmbeddingOptions {                 // of Embedding
+  std::int64_t padding_idx = no_padding;  // this row starts at 0 and gets no gradient; negative: from the end
   Options options = {};
 };
 // Rows of weight [num_embeddings, embedding_dim] at integers [...]: [..., embedding_dim].
@@ -19,17 +18,18 @@ struct Embedding {
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingOptions options = {},
             Loc loc = Loc::current());
   Tensor operator()(At index) const;
+  // Draws the weight anew from a normal of mean 0 and deviation 1; the padding's row becomes 0.
   void initialize(Generator& generator);
 
-  Param weight;
-  std::int64_t padding_idx;
+  Param weight;              // [num_embeddings, embedding_dim]
+  std::int64_t padding_idx;  // the row that gets no gradient; no_padding: none
   WEFT_MEMBERS(weight, padding_idx)
 };
 
 enum class BagMode : std::uint8_t { mean, sum, max };  // what is made of a bag's rows
 struct BagOptions {                                    // of embedding_bag
-  Tensor offsets = {};  // where each bag begins in a vector of indices: ascending, the first is 0
-  BagMode mode = BagMode::mean;
+  Tensor offsets = {};                    // where each bag begins in a vector of indices: ascending, the first is 0
+  BagMode mode = BagMode::mean;           // what is made of a bag's rows
   Tensor per_sample_weights = {};         // as the indices: what each row is multiplied with. With mode sum alone
   bool include_last_offset = false;       // the last offset is the number of indices, the end of the last bag
   std::int64_t padding_idx = no_padding;  // indices of this row belong to no bag
@@ -42,19 +42,20 @@ Tensor embedding_bag(At index, At weight, const BagOptions& options = {});
 struct EmbeddingBagOptions {  // of EmbeddingBag
   BagMode mode = BagMode::mean;
   bool include_last_offset = false;
-  std::int64_t padding_idx = no_padding;
+  std::int64_t padding_idx = no_padding;  // this row starts at 0, its indices belong to no bag; negative: from the end
   Options options = {};
 };
 struct EmbeddingBag {  // embedding_bag, with its weight
   EmbeddingBag(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingBagOptions options = {},
                Loc loc = Loc::current());
   Tensor operator()(At index, const Tensor& offsets = {}, const Tensor& per_sample_weights = {}) const;
+  // Draws the weight anew from a normal of mean 0 and deviation 1; the padding's row becomes 0.
   void initialize(Generator& generator);
 
-  Param weight;
+  Param weight;  // [num_embeddings, embedding_dim]
   BagMode mode;
   bool include_last_offset;
-  std::int64_t padding_idx;
+  std::int64_t padding_idx;  // indices of this row belong to no bag; no_padding: none
   WEFT_MEMBERS(weight, mode, include_last_offset, padding_idx)
 };
 

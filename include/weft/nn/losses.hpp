@@ -14,13 +14,13 @@ enum class Reduction : std::uint8_t { mean, sum, none };
 Tensor l1_loss(At input, At target, Reduction reduction = Reduction::mean);   // |input - target|
 Tensor mse_loss(At input, At target, Reduction reduction = Reduction::mean);  // (input - target)^2
 struct SmoothL1Options {                                                      // of smooth_l1_loss
-  double beta = 1;
+  double beta = 1;  // below this distance the loss is a square; 0: nowhere. Not negative
   Reduction reduction = Reduction::mean;
 };
 // With d = |input - target|: d^2 / (2 beta) below beta, else d - beta / 2.
 Tensor smooth_l1_loss(At input, At target, SmoothL1Options options = {});
 struct HuberOptions {  // of huber_loss
-  double delta = 1;
+  double delta = 1;    // below this distance the loss is a square, above it a line; positive
   Reduction reduction = Reduction::mean;
 };
 // d^2 / 2 below delta, else delta (d - delta / 2) (Huber 1964).
@@ -41,10 +41,10 @@ struct CrossEntropyOptions {                      // of cross_entropy
 // outside of [0, classes) is an error; none is ignored unless ignore_index says so (-100, as PyTorch has it).
 Tensor cross_entropy(At logits, At labels);
 Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options);
-struct NllOptions {  // of nll_loss
-  Tensor weight = {};
+struct NllOptions {    // of nll_loss
+  Tensor weight = {};  // of each class, [classes]; the mean is over the labels' weights
   std::optional<std::int64_t> ignore_index = {};
-  int axis = -1;
+  int axis = -1;  // of the classes. PyTorch has them on axis 1
   Reduction reduction = Reduction::mean;
 };
 // -log_probs[label], where cross_entropy takes logits.
@@ -73,9 +73,9 @@ Tensor kl_div(At input, At target, KlOptions options = {});
 Tensor multilabel_soft_margin_loss(At input, At target, const Tensor& weight = {},
                                    Reduction reduction = Reduction::mean);
 struct MultiMarginOptions {  // of multi_margin_loss
-  double margin = 1;
-  int p = 1;           // 1 or 2
-  Tensor weight = {};  // of each class
+  double margin = 1;         // by how much the label's score should exceed the others
+  int p = 1;                 // the power of what is missing to that: 1 or 2
+  Tensor weight = {};        // of each class, [C]
   Reduction reduction = Reduction::mean;
 };
 // weight[label] times the sum over the other classes of max(0, margin - input[label] + input[i])^p / C: input [N, C],
@@ -88,7 +88,7 @@ Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options 
 // log(1 + exp(-target input)).
 Tensor soft_margin_loss(At input, At target, Reduction reduction = Reduction::mean);
 struct MarginOptions {  // of losses with a margin
-  double margin = 0;
+  double margin = 0;    // as the formula of the loss has it
   Reduction reduction = Reduction::mean;
 };
 // max(0, -target (first - second) + margin).
@@ -99,8 +99,10 @@ Tensor hinge_embedding_loss(At input, At target, MarginOptions options = {.margi
 // [..., n] x [..., n] x [...].
 Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions options = {});
 struct TripletOptions {  // of triplet_margin_loss
-  double margin = 1, p = 2, eps = 1e-6;
-  bool swap = false;  // the lesser distance, from the anchor or from the positive one, counts as the negative's
+  double margin = 1;     // by how much the negative's distance should exceed the positive's
+  double p = 2;          // of the norm that is the distance; positive
+  double eps = 1e-6;     // added to each difference of two elements
+  bool swap = false;     // the lesser distance, from the anchor or from the positive one, counts as the negative's
   Reduction reduction = Reduction::mean;
 };
 // max(0, |anchor - positive + eps|_p - |anchor - negative + eps|_p + margin) over the last axis: [..., n] to [...].
@@ -127,8 +129,8 @@ struct GaussianOptions {  // of gaussian_nll_loss
 // [...].
 Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions options = {});
 
-struct CtcOptions {  // of ctc_loss
-  std::int64_t blank = 0;
+struct CtcOptions {                       // of ctc_loss
+  std::int64_t blank = 0;                 // the label, in [0, C), of a step that gives out nothing
   bool zero_infinity = false;             // a text that has no path costs 0, and has no gradient
   Reduction reduction = Reduction::mean;  // the mean is of the losses by their targets' lengths
 };

@@ -42,24 +42,26 @@ Tensor pairwise_distance(At a, At b, double p = 2, double eps = 1e-6, bool keepd
 
 struct LayerNormOptions {  // of LayerNorm
   double eps = 1e-5;
-  bool elementwise_affine = true;  // weight and bias, which start at 1 and 0
-  bool bias = true;
+  bool elementwise_affine = true;  // whether there are a weight and a bias, which start at 1 and 0
+  bool bias = true;                // false: a weight alone
   Options options = {};
 };
 struct LayerNorm {  // layer_norm, with its weight and bias
   LayerNorm(Sizes normalized_shape, LayerNormOptions options = {}, Loc loc = Loc::current());
   LayerNorm(std::int64_t size, LayerNormOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
+  // Sets the weight to 1 and the bias to 0; draws nothing.
   void initialize(Generator& generator);
 
   std::vector<std::int64_t> normalized_shape;
-  Param weight, bias;
+  Param weight;  // [normalized_shape...]; undefined and frozen where there is none
+  Param bias;    // [normalized_shape...]; undefined and frozen where there is none
   double eps;
   WEFT_MEMBERS(normalized_shape, weight, bias, eps)
 };
 
 struct RMSNormOptions {  // of RMSNorm
-  double eps = -1;       // as of rms_norm
+  double eps = -1;       // added to the mean of squares; negative: the epsilon of f32, or of f64 for an x of f64
   bool elementwise_affine = true;
   Options options = {};
 };
@@ -67,11 +69,12 @@ struct RMSNorm {  // rms_norm, with its weight
   RMSNorm(Sizes normalized_shape, RMSNormOptions options = {}, Loc loc = Loc::current());
   RMSNorm(std::int64_t size, RMSNormOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
+  // Sets the weight to 1; draws nothing.
   void initialize(Generator& generator);
 
   std::vector<std::int64_t> normalized_shape;
-  Param weight;
-  double eps;
+  Param weight;  // [normalized_shape...]; undefined and frozen where there is none
+  double eps;    // added to the mean of squares; negative: the epsilon of f32, or of f64 for an x of f64
   WEFT_MEMBERS(normalized_shape, weight, eps)
 };
 
@@ -84,17 +87,20 @@ struct GroupNorm {  // group_norm, with its weight and bias
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options = {},
             Loc loc = Loc::current());
   Tensor operator()(At x) const;
+  // Sets the weight to 1 and the bias to 0; draws nothing.
   void initialize(Generator& generator);
 
-  Param weight, bias;
-  std::int64_t num_groups, num_channels;
+  Param weight;               // [num_channels]; undefined and frozen where there is none
+  Param bias;                 // [num_channels]; undefined and frozen where there is none
+  std::int64_t num_groups;    // groups of channels with statistics of their own; divides num_channels
+  std::int64_t num_channels;  // the size of axis 1 of x
   double eps;
   WEFT_MEMBERS(weight, bias, num_groups, num_channels, eps)
 };
 
 struct BatchNormOptions {  // of BatchNorm1d, 2d, 3d
   double eps = 1e-5;
-  double momentum = 0.1;  // negative: running statistics are the averages of all batches
+  double momentum = 0.1;  // the share of a batch in the running statistics; negative: averages of all batches
   bool affine = true;
   bool track_running_stats = true;
   Options options = {};
@@ -104,15 +110,23 @@ struct BatchNormOptions {  // of BatchNorm1d, 2d, 3d
 template <int spatial>
 struct BatchNorm {
   BatchNorm(std::int64_t num_features, BatchNormOptions options = {}, Loc loc = Loc::current());
+  // Throws Error on an x of other axes or channels. In training the running statistics, where there are any, change.
   Tensor operator()(At x);
+  // Throws Error in training where there are running statistics.
   Tensor operator()(At x) const;
+  // Sets weight and running variance to 1, bias, running mean and count of batches to 0; draws nothing.
   void initialize(Generator& generator);
 
-  Param weight, bias;
-  Buffer running_mean, running_var, num_batches_tracked;  // [C], [C], i64 []
-  std::int64_t num_features;
-  double eps, momentum;
-  bool training = true;
+  Param weight;                // [C]; undefined and frozen where there is none
+  Param bias;                  // [C]; undefined and frozen where there is none
+  Buffer running_mean;         // [C]; undefined where no statistics are tracked
+  Buffer running_var;          // [C], with the correction of 1; undefined where no statistics are tracked
+  Buffer num_batches_tracked;  // i64 []: batches of training so far; undefined where no statistics are tracked
+  std::int64_t num_features;   // C
+  double eps;                  // added to the variance
+  double momentum;             // the share of a batch in the running statistics; negative: averages of all batches
+  bool training =
+      true;  // whether statistics are those of x, which the running ones follow; nn::train and nn::eval set it
   WEFT_MEMBERS(weight, bias, running_mean, running_var, num_batches_tracked, num_features, eps, momentum, training)
 };
 using BatchNorm1d = BatchNorm<1>;
@@ -130,15 +144,23 @@ struct InstanceNormOptions {  // of InstanceNorm1d, 2d, 3d
 template <int spatial>
 struct InstanceNorm {
   InstanceNorm(std::int64_t num_features, InstanceNormOptions options = {}, Loc loc = Loc::current());
+  // Throws Error on an x of other axes or channels. In training the running statistics, where there are any, change.
   Tensor operator()(At x);
+  // Throws Error in training where there are running statistics.
   Tensor operator()(At x) const;
+  // Sets weight and running variance to 1, bias, running mean and count of batches to 0; draws nothing.
   void initialize(Generator& generator);
 
-  Param weight, bias;
-  Buffer running_mean, running_var, num_batches_tracked;
-  std::int64_t num_features;
-  double eps, momentum;
-  bool training = true;
+  Param weight;                // [C]; undefined and frozen where there is none
+  Param bias;                  // [C]; undefined and frozen where there is none
+  Buffer running_mean;         // [C]; undefined where no statistics are tracked
+  Buffer running_var;          // [C], with the correction of 1; undefined where no statistics are tracked
+  Buffer num_batches_tracked;  // i64 []: batches of training so far; undefined where no statistics are tracked
+  std::int64_t num_features;   // C
+  double eps;                  // added to the variance
+  double momentum;             // the share of a batch in the running statistics; negative: averages of all batches
+  bool training =
+      true;  // whether statistics are those of x, which the running ones follow; nn::train and nn::eval set it
   WEFT_MEMBERS(weight, bias, running_mean, running_var, num_batches_tracked, num_features, eps, momentum, training)
 };
 using InstanceNorm1d = InstanceNorm<1>;

@@ -12,18 +12,19 @@ namespace weft::nn {
 enum class Activation : std::uint8_t { relu, gelu };  // between a layer's two Linear
 struct TransformerOptions {                           // of encoders and decoders
   std::int64_t dim_feedforward = 2048;
-  double dropout = 0.1;
+  double dropout = 0.1;  // the probability, in [0, 1), in training: of attention weights, and in each part of a layer
   Activation activation = Activation::relu;
   double layer_norm_eps = 1e-5;
   bool batch_first = false;
   bool norm_first = false;  // normalizes what a part reads, not what it adds to
-  bool bias = true;
+  bool bias = true;         // of all projections, linear layers and normalizations
   Options options = {};
 };
 // Masks are true where something is NOT seen, or floating numbers that are added. In a decoder layer `self` is of the
 // targets among themselves, `memory` of the targets' view of the encoder's result.
 struct DecoderMasks {
-  AttentionMasks self = {}, memory = {};
+  AttentionMasks self = {};    // of the targets' attention to themselves
+  AttentionMasks memory = {};  // of the targets' attention to the encoder's result
 };
 
 // x + attention(x), then x + linear2(activation(linear1(x))), each normalized.
@@ -33,9 +34,11 @@ struct TransformerEncoderLayer {
   Tensor operator()(At source, const AttentionMasks& masks = {}) const;
 
   MultiheadAttention self_attn;
-  Linear linear1, linear2;
-  LayerNorm norm1, norm2;
-  double dropout;
+  Linear linear1;   // d_model to dim_feedforward
+  Linear linear2;   // dim_feedforward to d_model
+  LayerNorm norm1;  // of the attention
+  LayerNorm norm2;  // of the feed-forward part
+  double dropout;   // probability, in training; that of attention weights is self_attn.dropout
   Activation activation;
   bool norm_first;
   bool training = true;
@@ -47,10 +50,14 @@ struct TransformerDecoderLayer {
                           Loc loc = Loc::current());
   Tensor operator()(At target, At memory, const DecoderMasks& masks = {}) const;
 
-  MultiheadAttention self_attn, multihead_attn;
-  Linear linear1, linear2;
-  LayerNorm norm1, norm2, norm3;
-  double dropout;
+  MultiheadAttention self_attn;       // the targets' attention to themselves
+  MultiheadAttention multihead_attn;  // the targets' attention to the encoder's result
+  Linear linear1;                     // d_model to dim_feedforward
+  Linear linear2;                     // dim_feedforward to d_model
+  LayerNorm norm1;                    // of self_attn
+  LayerNorm norm2;                    // of multihead_attn
+  LayerNorm norm3;                    // of the feed-forward part
+  double dropout;                     // probability, in training; that of attention weights is the attentions' own
   Activation activation;
   bool norm_first;
   bool training = true;
@@ -79,8 +86,10 @@ struct TransformerDecoder {  // decoder layers, one after the other
   WEFT_MEMBERS(layers, norm)
 };
 
-struct TransformerMasks {  // of Transformer
-  AttentionMasks source = {}, target = {}, memory = {};
+struct TransformerMasks {      // of Transformer
+  AttentionMasks source = {};  // of the encoder's attention
+  AttentionMasks target = {};  // of the targets' attention to themselves
+  AttentionMasks memory = {};  // of the targets' attention to the encoder's result
 };
 // An encoder and a decoder, both with a normalization of the result. Matrices start as xavier_uniform.
 struct Transformer {  // an encoder, and a decoder that reads its result

@@ -31,7 +31,7 @@ struct UpsampleOptions {
   std::vector<std::int64_t> size = {};
   std::vector<double> scale_factor = {};
   Interpolation mode = Interpolation::nearest;
-  bool align_corners = false;
+  bool align_corners = false;  // as of InterpolateOptions
 };
 struct Upsample {  // interpolate as a layer
   explicit Upsample(UpsampleOptions given) : options(std::move(given)) {}
@@ -82,7 +82,7 @@ struct PixelUnshuffle {  // pixel_unshuffle as a layer
 struct ChannelShuffle {  // channel_shuffle as a layer
   explicit ChannelShuffle(std::int64_t given) : groups(given) {}
   Tensor operator()(At x) const { return channel_shuffle(x, groups); }
-  std::int64_t groups;
+  std::int64_t groups;  // equal parts of the channels, which are taken from in turn
   WEFT_MEMBERS(groups)
 };
 
@@ -93,7 +93,7 @@ enum class SampleMode : std::uint8_t { bilinear, nearest };  // how grid_sample 
 enum class SamplePadding : std::uint8_t { zeros, border, reflection };
 struct GridSampleOptions {  // of grid_sample
   SampleMode mode = SampleMode::bilinear;
-  SamplePadding padding_mode = SamplePadding::zeros;
+  SamplePadding padding_mode = SamplePadding::zeros;  // what stands outside of the image
   bool align_corners = false;  // -1 and 1 are the centres of the first and last elements, not their outer edges
 };
 // x [N,C,H,W] at the places (x, y) of grid [N,H',W',2], where -1 and 1 are the borders: [N,C,H',W'], as
