@@ -23,8 +23,10 @@ enum class OnFailure : std::uint8_t { run_eagerly, raise };
 // Params and Buffers count among those that differ only under `true`. A size of 0 or 1 never is symbolic. mark_dynamic
 // and mark_static (weft/compile.hpp) say it of one size.
 struct Dynamic {
+  // Which sizes: those that differ from an earlier call's, all, or none.
   enum class Sizes : std::uint8_t { that_differ, all, none } sizes = Sizes::that_differ;
   constexpr Dynamic() = default;
+  // true: all sizes; false: none.
   constexpr Dynamic(std::same_as<bool> auto on) : sizes(on ? Sizes::all : Sizes::none) {}
 };
 
@@ -33,13 +35,13 @@ struct Dynamic {
 // also CompileError for kernels and Error beyond the limit; OutOfMemory where memory ends. State is as before the call
 // then.
 struct CompileOptions {
-  Dynamic dynamic = {};
-  Check check = Check::sampled;
-  Backend backend = Backend::compiled;
-  OnFailure on_compile_error = OnFailure::run_eagerly;
-  OnFailure on_recompile_limit = OnFailure::run_eagerly;
-  int recompile_limit = 8;  // specializations beyond the first, over the function's life
-  int cache_size = 64;      // specializations kept; about the least recently used one goes first
+  Dynamic dynamic = {};                                   // which sizes of the arguments are symbolic
+  Check check = Check::sampled;                           // how often the function is traced again and compared
+  Backend backend = Backend::compiled;                    // who runs it
+  OnFailure on_compile_error = OnFailure::run_eagerly;    // where kernels cannot be compiled
+  OnFailure on_recompile_limit = OnFailure::run_eagerly;  // beyond recompile_limit
+  int recompile_limit = 8;                                // specializations beyond the first, over the function's life
+  int cache_size = 64;  // specializations kept; about the least recently used one goes first
 };
 
 }  // namespace weft

@@ -9,46 +9,51 @@ namespace weft {
 // A number for each of `count` axes, or one that stands for all: {3, 5}, 3.
 template <int count>
 struct PerAxis {
-  std::int64_t sizes[count];
+  std::int64_t sizes[count];  // the outermost axis first
+  // The same number for all axes.
   template <std::integral T>
   constexpr PerAxis(T all) {
     for (std::int64_t& each : sizes) each = all;
   }
+  // A number for each axis.
   template <std::integral... T>
   requires(sizeof...(T) == count && count > 1) constexpr PerAxis(T... each)
       : sizes{static_cast<std::int64_t>(each)...} {}
+  // That of an axis in [0, count), which is not checked.
   constexpr std::int64_t operator[](int axis) const { return sizes[axis]; }
   WEFT_MEMBERS(sizes)
 };
 
-// Zeros on either side; or `same`: as many as let the result of a stride of 1 keep the size, one more at the end where
-// the count is odd.
+// As many zeros as let the result of a stride of 1 keep the size, one more at the end where the count is odd. Another
+// stride is an Error.
 struct SamePadding {};
-inline constexpr SamePadding same_padding;
+inline constexpr SamePadding same_padding;  // as a padding of convolutions
 template <int count>
-struct Padding {  // zeros before and after each axis, or same_padding
-  PerAxis<count> zeros;
-  bool same = false;
+struct Padding {         // zeros before and after each axis, or same_padding
+  PerAxis<count> zeros;  // at each end of each axis; 0 where `same` is
+  bool same = false;     // same_padding
+  // One number for all axes, or one for each.
   template <std::integral... T>
   requires(sizeof...(T) == 1 || sizeof...(T) == count) constexpr Padding(T... each) : zeros(each...) {}
-  constexpr Padding(PerAxis<count> each) : zeros(each) {}
-  constexpr Padding(SamePadding) : zeros(0), same(true) {}
+  constexpr Padding(PerAxis<count> each) : zeros(each) {}   // zeros at each end of each axis
+  constexpr Padding(SamePadding) : zeros(0), same(true) {}  // what keeps the size
   WEFT_MEMBERS(zeros, same)
 };
 
 template <int count>
-struct ConvOptions {  // of conv1d, conv2d, conv3d, as in PyTorch
-  PerAxis<count> stride = 1;
-  Padding<count> padding = 0;
-  PerAxis<count> dilation = 1;
-  std::int64_t groups = 1;  // output channel o reads the input channels of group o / (O / groups)
+struct ConvOptions {            // of conv1d, conv2d, conv3d, as in PyTorch
+  PerAxis<count> stride = 1;    // how far the kernel moves between two elements of the result; positive
+  Padding<count> padding = 0;   // zeros at both ends of each axis, or same_padding
+  PerAxis<count> dilation = 1;  // the distance between neighbouring elements of the kernel; positive
+  std::int64_t groups = 1;      // output channel o reads the input channels of group o / (O / groups)
 };
 template <int count>
-struct ConvTransposeOptions {  // of conv_transpose1d, 2d, 3d, as in PyTorch
-  PerAxis<count> stride = 1, padding = 0;
+struct ConvTransposeOptions {         // of conv_transpose1d, 2d, 3d, as in PyTorch
+  PerAxis<count> stride = 1;          // how far apart neighbours of x lie in the result; positive
+  PerAxis<count> padding = 0;         // cut off at both ends of each axis of the result
   PerAxis<count> output_padding = 0;  // added to the result's size, at its end: less than the stride or the dilation
-  std::int64_t groups = 1;
-  PerAxis<count> dilation = 1;
+  std::int64_t groups = 1;            // input channels of group g make the output channels of group g
+  PerAxis<count> dilation = 1;        // the distance between neighbouring elements of the kernel; positive
 };
 
 namespace detail {
@@ -103,15 +108,17 @@ WEFT_CONVOLUTION(3)
 // -----------------------------------------------------------
 
 template <int count>
-struct MaxPoolOptions {       // of max_pool
-  PerAxis<count> stride = 0;  // 0: the kernel's size
-  PerAxis<count> padding = 0, dilation = 1;
-  bool ceil_mode = false;  // a last window that begins inside counts, though it ends outside
+struct MaxPoolOptions {         // of max_pool
+  PerAxis<count> stride = 0;    // 0: the kernel's size
+  PerAxis<count> padding = 0;   // at both ends of each axis, at most half of the kernel; never the greatest
+  PerAxis<count> dilation = 1;  // the distance between neighbours in a window; positive
+  bool ceil_mode = false;       // a last window that begins inside counts, though it ends outside
 };
 template <int count>
-struct AvgPoolOptions {  // of avg_pool
-  PerAxis<count> stride = 0, padding = 0;
-  bool ceil_mode = false;
+struct AvgPoolOptions {               // of avg_pool
+  PerAxis<count> stride = 0;          // 0: the kernel's size
+  PerAxis<count> padding = 0;         // zeros at both ends of each axis, at most half of the kernel
+  bool ceil_mode = false;             // a last window that begins inside counts, though it ends outside
   bool count_include_pad = true;      // padding counts as elements
   std::int64_t divisor_override = 0;  // what sums are divided by; 0: the count of elements
 };

@@ -19,7 +19,8 @@ Tensor read_idx(const std::string& path, Loc loc = Loc::current());
 
 // Examples: row i of `x` belongs to row i of `y`.
 struct Dataset {
-  Tensor x, y;
+  Tensor x;  // [n, ...]: inputs
+  Tensor y;  // [n, ...]: what belongs to them, labels say
 };
 
 enum class Split : std::uint8_t { train, test };  // the part of a data set

@@ -33,6 +33,7 @@ class Dim {  // a size: an integer, or inside a trace a symbol or an expression 
 
  public:
   constexpr Dim() = default;
+  // An integer; beyond 2^62 - 2 and its negative it is cut to these.
   template <std::integral T>
   constexpr Dim(T value) : word_(static_cast<std::uint64_t>(saturated(value))) {}
   // A position beyond every other one: as a bound of a slice it means the end, whatever the direction.
@@ -41,19 +42,22 @@ class Dim {  // a size: an integer, or inside a trace a symbol or an expression 
     dim.word_ = static_cast<std::uint64_t>(most + 1);
     return dim;
   }
+  // The size that an interned expression stands for.
   static Dim from_node(const DimNode* node) {
     Dim dim;
     dim.word_ = reinterpret_cast<std::uint64_t>(node) | expression;
     return dim;
   }
 
+  // Whether it is an integer, rather than an expression over symbols.
   constexpr bool is_constant() const { return word_ >> 62 != expression >> 62; }
   // The integer of a constant; of a symbolic size nothing that has a meaning: ask is_constant() first.
   constexpr std::int64_t constant() const { return static_cast<std::int64_t>(word_); }
+  // The expression of a symbolic size, null for an integer.
   const DimNode* node() const { return is_constant() ? nullptr : reinterpret_cast<const DimNode*>(word_ ^ expression); }
-  constexpr std::uint64_t word() const { return word_; }
+  constexpr std::uint64_t word() const { return word_; }        // the 8 bytes: equal for equal integers and expressions
+  static constexpr std::int64_t limit = std::int64_t{1} << 61;  // the least positive integer that beyond() is true for
   // True for an integer that is too large, or too small, to be computed with.
-  static constexpr std::int64_t limit = std::int64_t{1} << 61;
   constexpr bool beyond() const { return is_constant() && (constant() >= limit || constant() <= -limit); }
 
   // The integer. Inside a trace a symbolic size becomes a constant of this specialization (a guard is recorded). Throws
@@ -71,6 +75,7 @@ class Dim {  // a size: an integer, or inside a trace a symbol or an expression 
   // Structural equality: the same expression. Unequal expressions may still have equal values; see operator==.
   constexpr bool same(Dim other) const { return word_ == other.word_; }
 
+  // Sum, difference and product: an integer of integers, cut where it is too large; else an expression.
   friend Dim operator+(Dim a, Dim b) {
     return a.is_constant() && b.is_constant() ? Dim(a.constant() + b.constant()) : add(a, b);
   }
@@ -84,10 +89,10 @@ class Dim {  // a size: an integer, or inside a trace a symbol or an expression 
   friend Dim operator/(Dim a, Dim b) { return floor_divide(a, b); }
   friend Dim operator%(Dim a, Dim b) { return modulo(a, b); }
 
-  friend Dim operator-(Dim a) { return Dim(0) - a; }
-  Dim& operator+=(Dim b) { return *this = *this + b; }
-  Dim& operator-=(Dim b) { return *this = *this - b; }
-  Dim& operator*=(Dim b) { return *this = *this * b; }
+  friend Dim operator-(Dim a) { return Dim(0) - a; }    // the negative
+  Dim& operator+=(Dim b) { return *this = *this + b; }  // as operator+
+  Dim& operator-=(Dim b) { return *this = *this - b; }  // as operator-
+  Dim& operator*=(Dim b) { return *this = *this * b; }  // as operator*
 
   // Comparison. Between symbolic sizes of a trace the answer for this call's sizes is taken and recorded as a guard.
   friend bool operator==(Dim a, Dim b) {
@@ -125,9 +130,11 @@ inline constexpr int max_rank = 8;
 class Shape {  // the sizes of a tensor, outermost first
  public:
   Shape() = default;
+  // The first `rank` sizes from `dims` on. The rank is at most max_rank, which is not checked.
   Shape(const Dim* dims, int rank) : rank_(static_cast<std::uint8_t>(rank)) {
     for (int i = 0; i < rank; ++i) dims_[i] = dims[i];
   }
+  // Shape::of(2, n): these sizes, at most max_rank of them.
   template <class... Sizes>
   requires(sizeof...(Sizes) <= max_rank) static Shape of(Sizes... sizes) {
     Shape shape;
@@ -135,12 +142,13 @@ class Shape {  // the sizes of a tensor, outermost first
     return shape;
   }
 
-  int rank() const { return rank_; }
-  Dim operator[](int i) const { return dims_[i]; }
-  Dim& operator[](int i) { return dims_[i]; }
-  const Dim* begin() const { return dims_; }
-  const Dim* end() const { return dims_ + rank_; }
-  void push_back(Dim dim) { dims_[rank_++] = dim; }
+  int rank() const { return rank_; }                 // the number of sizes
+  Dim operator[](int i) const { return dims_[i]; }   // of axis i in [0, rank()), which is not checked
+  Dim& operator[](int i) { return dims_[i]; }        // of axis i in [0, rank()), which is not checked
+  const Dim* begin() const { return dims_; }         // of the outermost axis
+  const Dim* end() const { return dims_ + rank_; }   // behind the innermost axis
+  void push_back(Dim dim) { dims_[rank_++] = dim; }  // as innermost axis; that there is room is not checked
+  // Drops innermost axes, or adds some of size 1. The rank is at most max_rank, which is not checked.
   void resize(int rank) {
     for (int i = rank_; i < rank; ++i) dims_[i] = Dim(1);
     rank_ = static_cast<std::uint8_t>(rank);

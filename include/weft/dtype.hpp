@@ -30,29 +30,37 @@ constexpr std::uint16_t to_half(double x) {
 // representation. Arithmetic happens in f32.
 struct float16 {
   float16() = default;
+  // Rounds once, to the nearest, ties to even; too large numbers become infinite.
   explicit constexpr float16(double number) : bits(detail::to_half<10>(number)) {}
+  // The number that these bits are the representation of.
   static constexpr float16 from_bits(std::uint16_t bits) {
     float16 result{};
     result.bits = bits;
     return result;
   }
+  // Exact.
   explicit constexpr operator float() const {
     const std::uint32_t sign = (bits & 0x8000u) << 16, size = bits & 0x7fffu;
     if (size < 0x400) return sign ? -0x1p-24f * static_cast<float>(size) : 0x1p-24f * static_cast<float>(size);
     return std::bit_cast<float>(sign | ((size << 13) + (size < 0x7c00 ? 112u << 23 : 224u << 23)));
   }
-  std::uint16_t bits;
+
+  std::uint16_t bits;  // sign, 5 bits of exponent, 10 of fraction, as in IEEE 754
 };
 struct bfloat16 {  // 8 bits of exponent, 7 of fraction
   bfloat16() = default;
+  // Rounds once, to the nearest, ties to even; too large numbers become infinite.
   explicit constexpr bfloat16(double number) : bits(detail::to_half<7>(number)) {}
+  // The number that these bits are the representation of.
   static constexpr bfloat16 from_bits(std::uint16_t bits) {
     bfloat16 result{};
     result.bits = bits;
     return result;
   }
+  // Exact.
   explicit constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-  std::uint16_t bits;
+
+  std::uint16_t bits;  // the upper half of an f32
 };
 
 enum class DType : std::uint8_t {  // what the elements of a tensor are: the rows of dtypes.def
@@ -63,20 +71,23 @@ enum class DType : std::uint8_t {  // what the elements of a tensor are: the row
 
 enum class DTypeKind : std::uint8_t { boolean, integer, floating };  // of a dtype
 
+// How many dtypes there are.
 inline constexpr int dtype_count = 0
 #define WEFT_DTYPE(...) +1
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
     ;
 
-struct DTypeInfo {  // what is known of a dtype: a row of dtypes.def
-  const char* name;
-  int bits;
-  int packing;  // elements of a unit of storage
-  DTypeKind kind;
-  DType computed, accumulated;
+struct DTypeInfo {    // what is known of a dtype: a row of dtypes.def
+  const char* name;   // as it is printed: "f32"
+  int bits;           // of an element
+  int packing;        // elements of a unit of storage
+  DTypeKind kind;     // bool, an integer or a floating number
+  DType computed;     // in which one operation is computed, before its result is rounded
+  DType accumulated;  // in which sums and products of matrices are added up
 };
 
+// The rows of dtypes.def, by dtype; info() reads one.
 inline constexpr DTypeInfo dtype_infos[] = {
 #define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
   {text, bits, packing, DTypeKind::kind, DType::computed, DType::accumulated},
@@ -109,8 +120,10 @@ template <>
 inline constexpr bool is_long<long long> = true;
 }  // namespace detail
 
+// Whether tensors have elements of this type of C++.
 template <class T>
 inline constexpr bool is_element = detail::is_long<T>;
+// The dtype of a tensor of such elements; means nothing for other types.
 template <class T>
 inline constexpr DType dtype_of = detail::is_long<T> ? DType::i64 : DType::f32;
 #define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type) \
@@ -124,7 +137,7 @@ inline constexpr DType dtype_of = detail::is_long<T> ? DType::i64 : DType::f32;
 
 // An operand as promotion sees it: PyTorch ranks dimensioned tensors over 0-d tensors over plain numbers (weak).
 struct Promotable {
-  DType dtype;
+  DType dtype;  // of the operand
   bool scalar;  // rank 0
   bool weak;    // a C++ literal or a Scalar: takes the other side's dtype within its kind
 };
@@ -133,11 +146,13 @@ DType promote(Promotable a, Promotable b);
 
 // Where a value lives.
 struct Device {
+  // The memory of the host, or that of an NVIDIA GPU.
   enum class Type : std::uint8_t { cpu, cuda } type = Type::cpu;
-  std::uint8_t index = 0;
-  static constexpr Device cpu() { return {}; }
+  std::uint8_t index = 0;                       // of the GPU, as CUDA counts; 0 for the host
+  static constexpr Device cpu() { return {}; }  // the host
+  // GPU number `index`, in [0, 256). Whether there is one is not asked here.
   static constexpr Device cuda(int index = 0) { return {Type::cuda, static_cast<std::uint8_t>(index)}; }
-  bool operator==(const Device&) const = default;
+  bool operator==(const Device&) const = default;  // the same type and index
 };
 
 // f32, and cpu or cuda:0.

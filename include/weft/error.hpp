@@ -11,8 +11,9 @@ namespace weft {
 
 // Where in the user's program an operation was written. Captured by default arguments; 16 bytes, trivially copyable.
 struct Loc {
-  const char* file = nullptr;
-  std::uint32_t line = 0;
+  const char* file = nullptr;  // its path, as the compiler was given it; null where it is not known
+  std::uint32_t line = 0;      // from 1
+  // The place of the call that stands as a default argument.
   static constexpr Loc current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
     return {file, line};
   }
@@ -21,11 +22,11 @@ struct Loc {
 // An exception whose text is shared by copies, so that copying never throws. The text is copied in.
 class Exception : public std::exception {
  public:
-  explicit Exception(const char* text);
-  Exception(const Exception& other) noexcept;
-  Exception& operator=(const Exception& other) noexcept;
+  explicit Exception(const char* text);                   // copies the text
+  Exception(const Exception& other) noexcept;             // shares the text
+  Exception& operator=(const Exception& other) noexcept;  // shares the text
   ~Exception() override;
-  const char* what() const noexcept override;
+  const char* what() const noexcept override;  // the text; lives as long as a copy of the exception
 
  private:
   struct Text;

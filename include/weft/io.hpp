@@ -35,16 +35,18 @@ Part make_part(const char* name, M& value) {
 }
 }  // namespace detail
 
-// A named part of what is saved, which is read, and of what is loaded, which is written.
+// A named part of what is saved, which is read.
 struct Source {
+  // The value must outlive the call of save. An empty name: paths alone are the names.
   template <class M>
   Source(const char* name, const M& value) : part(detail::make_part(name, value)) {}
-  detail::Part part;
+  detail::Part part;  // the name and the value, erased
 };
 struct Place {  // a named part of what is loaded, which is written
+  // The value must outlive the call of load. An empty name: paths alone are the names.
   template <class M>
   requires(!std::is_const_v<M>) Place(const char* name, M& value) : part(detail::make_part(name, value)) {}
-  detail::Part part;
+  detail::Part part;  // the name and the value, erased
 };
 
 // The same name in two spellings: each * stands for any characters, as few as fit, and the first * of one side for
@@ -83,9 +85,10 @@ void load(const std::string& path, M& model, const LoadOptions& options = {}, Lo
   load(path, {Place("", model)}, options, loc);
 }
 
+// A tensor of a file.
 struct NamedTensor {
-  std::string name;
-  Tensor value;
+  std::string name;  // as the file says it
+  Tensor value;      // its elements
 };
 // All tensors of a safetensors file, in the order in which they lie there. Throws where one is of a dtype that Weft has
 // not.

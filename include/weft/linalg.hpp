@@ -28,7 +28,8 @@ Tensor inv(At a);
 // 0 for a singular matrix, at which it has no derivative here.
 Tensor det(At a);
 struct SignAndLogAbsDet {  // of a determinant
-  Tensor sign, logabsdet;  // [...]
+  Tensor sign;             // [...]: 1, -1, or 0 of a singular matrix
+  Tensor logabsdet;        // [...]: logarithm of the magnitude, -infinity of a singular matrix
   WEFT_MEMBERS(sign, logabsdet)
 };
 // det(a) = sign exp(logabsdet); for a singular matrix 0 and -infinity.
@@ -40,7 +41,9 @@ Tensor logdet(At a);
 Tensor cholesky_solve(At b, At triangle, bool upper = false);
 
 struct LU {  // P L U
-  Tensor p, l, u;
+  Tensor p;  // [...,n,n]: the permutation, of ones and zeros
+  Tensor l;  // [...,n,n]: lower triangle, with ones on its diagonal
+  Tensor u;  // [...,n,n]: upper triangle
   WEFT_MEMBERS(p, l, u)
 };
 // a = p l u for a square matrix: a permutation, a lower triangle with ones on its diagonal, an upper triangle. The
@@ -51,14 +54,16 @@ LU lu(At a);
 Tensor cross(At a, At b, int axis = -1);
 
 struct QR {  // Q R
-  Tensor q, r;
+  Tensor q;  // [...,m,k]: orthonormal columns
+  Tensor r;  // [...,k,n]: upper triangle
   WEFT_MEMBERS(q, r)
 };
 // a [...,m,n] = q [...,m,k] r [...,k,n] with orthonormal columns and an upper triangle, k the lesser of m and n.
 QR qr(At a);
 
-struct Eigh {  // eigenvalues and vectors of a symmetric matrix
-  Tensor eigenvalues, eigenvectors;
+struct Eigh {           // eigenvalues and vectors of a symmetric matrix
+  Tensor eigenvalues;   // [...,n], ascending
+  Tensor eigenvectors;  // [...,n,n], in columns, of length 1
   WEFT_MEMBERS(eigenvalues, eigenvectors)
 };
 // Of a symmetric matrix, of which the lower (or upper) triangle is read: eigenvalues [...,n] in ascending order and
@@ -67,7 +72,9 @@ Eigh eigh(At a, bool upper = false);
 Tensor eigvalsh(At a, bool upper = false);
 
 struct SVD {  // U diag(S) V^H
-  Tensor u, s, vh;
+  Tensor u;   // [...,m,m], or [...,m,k] without full_matrices: orthonormal columns
+  Tensor s;   // [...,k]: the singular values, descending
+  Tensor vh;  // [...,n,n], or [...,k,n] without full_matrices: orthonormal rows
   WEFT_MEMBERS(u, s, vh)
 };
 // a [...,m,n] = u diag(s) vh, s [...,k] in descending order, k the lesser of m and n. u is [...,m,m] and vh [...,n,n],

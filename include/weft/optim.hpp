@@ -377,7 +377,7 @@ class Muon {
   }
 
   Scalar lr, weight_decay, momentum;  // the options of these names, which a schedule may set
-  ParameterGroups groups;             // of the matrices and of the others
+  ParameterGroups groups;             // of the matrices; those of what AdamW updates are others.groups
   AdamW others;
 
  private:
@@ -419,10 +419,13 @@ struct Evaluation {
 
 // Liu and Nocedal 1989, for losses that are not drawn anew at each evaluation. A step makes up to max_iter iterations,
 // with up to max_eval evaluations (and one), along the gradient times an inverse Hessian that is estimated from
-// the last history_size changes of parameters and gradients. Each moves by lr, or to a point that meets the strong
-// Wolfe conditions (Nocedal and Wright 2006, algorithms 3.5 and 3.6). A step ends earlier where the gradient is nowhere
-// above tolerance_grad, and where parameters or the loss change by less than tolerance_change. Vectors are of f64 where
-// a parameter is, else of f32. There are no groups. What it keeps is saved with io::save.
+// the last history_size changes of parameters and gradients. Each moves by lr, the very first by lr * min(1, 1 / sum
+// |gradient|); or, tried with that length first, to a point that meets the strong Wolfe conditions (Nocedal and Wright
+// 2006, algorithms 3.5 and 3.6): a decrease of 1e-4 of the slope times the length, and a slope of at most 0.9 of the
+// one at the start, in magnitude. A step ends earlier where the gradient is nowhere above tolerance_grad, where
+// parameters or the loss change by less than tolerance_change, and where the slope along the direction is above
+// -tolerance_change. Vectors are of f64 where a parameter is, else of f32. There are no groups. What it keeps is saved
+// with io::save.
 class LBFGS {
  public:
   // Throws Error where an option is negative, or a count that must be positive is not.

@@ -69,23 +69,24 @@ Tensor refuse_elements();
 class Tensor {  // a value of the graph, computed when it is read
  public:
   constexpr Tensor() noexcept = default;
-  // Takes a reference of its own. `output` selects a result of a node with several.
+  // A handle on a node, which gets a reference. `output` selects a result of a node with several.
   explicit Tensor(Node* node, unsigned output = 0) noexcept
       : word_(reinterpret_cast<std::uint64_t>(node) | std::uint64_t{output} << 48) {
     retain();
   }
-  Tensor(const Tensor& other) noexcept : word_(other.word_) { retain(); }
-  Tensor(Tensor&& other) noexcept : word_(std::exchange(other.word_, 0)) {}
+  Tensor(const Tensor& other) noexcept : word_(other.word_) { retain(); }    // another handle on the value
+  Tensor(Tensor&& other) noexcept : word_(std::exchange(other.word_, 0)) {}  // the other is undefined then
   // To a handle that has a name alone: what x[0] gives is a value of its own.
   Tensor& operator=(const Tensor& other) & noexcept {
     Tensor copy(other);
     std::swap(word_, copy.word_);
     return *this;
   }
-  Tensor& operator=(Tensor&& other) & noexcept {
+  Tensor& operator=(Tensor&& other) & noexcept {  // swaps the two
     std::swap(word_, other.word_);
     return *this;
   }
+  // Refused with a sentence, where x[i] = y is compiled.
   template <class T>
   void operator=(const T&) && {
     static_assert(
@@ -93,19 +94,20 @@ class Tensor {  // a value of the graph, computed when it is read
         "weft: x[i] = y would change nothing, as x[i] is a new value: x = set_rows(x, i, y), x = index_put(x, "
         "{i, j}, y), or where(mask, y, x)");
   }
-  ~Tensor() { drop(); }
+  ~Tensor() { drop(); }  // gives the reference back
 
   // False for a default-constructed handle (a gradient that does not exist, say).
   bool defined() const { return word_ != 0; }
   explicit operator bool() const = delete;  // weft: a tensor is no condition: x.item(), all(x).item(), where(x, a, b)
 
-  DType dtype(Loc loc = Loc::current()) const;
-  int rank(Loc loc = Loc::current()) const;
-  Shape shape(Loc loc = Loc::current()) const;
+  // All that ask for the type compute nothing, and throw Error where the handle is undefined.
+  DType dtype(Loc loc = Loc::current()) const;  // of the elements
+  int rank(Loc loc = Loc::current()) const;     // the number of axes, at most max_rank
+  Shape shape(Loc loc = Loc::current()) const;  // the sizes, outermost first
   // Size of an axis; negative axes count from the end. Throws when out of range.
   Dim size(int axis, Loc loc = Loc::current()) const;
-  Dim element_count(Loc loc = Loc::current()) const;
-  Device device(Loc loc = Loc::current()) const;
+  Dim element_count(Loc loc = Loc::current()) const;  // the product of the sizes
+  Device device(Loc loc = Loc::current()) const;      // where the elements lie, or will
 
   // x[i] along axis 0: an integer (negative: from the end) or a size; an Index or a tensor of integers takes rows, and
   // is computed and checked at once (in a compiled function: by the call).
@@ -139,10 +141,11 @@ class Tensor {  // a value of the graph, computed when it is read
     copy_to(std::span<typename detail::SpanOf<R>::element_type>(to), loc);
   }
 
+  // The node of the graph, null where undefined. Nodes are internal: what they hold may change.
   Node* node() const { return reinterpret_cast<Node*>(word_ & 0xffff'ffff'ffffull); }
-  unsigned output() const { return static_cast<unsigned>(word_ >> 48); }
-  std::uint64_t word() const { return word_; }
-  bool same(const Tensor& other) const { return word_ == other.word_; }
+  unsigned output() const { return static_cast<unsigned>(word_ >> 48); }  // which result of the node it is
+  std::uint64_t word() const { return word_; }                            // the 8 bytes; 0 where undefined
+  bool same(const Tensor& other) const { return word_ == other.word_; }   // the same value of the graph
 
  private:
   void retain() const noexcept {
@@ -161,19 +164,22 @@ static_assert(sizeof(Tensor) == 8);
 template <class T>
 class View {
  public:
+  // Takes over one reference to the storage, which may be null.
   View(T* data, std::size_t size, Storage* owner) : data_(data), size_(size), owner_(owner) {}
+  // The other keeps nothing alive then.
   View(View&& other) noexcept : data_(other.data_), size_(other.size_), owner_(std::exchange(other.owner_, nullptr)) {}
   View(const View&) = delete;
   View& operator=(View&&) = delete;
   ~View() {
     if (owner_) detail::release(owner_);
   }
-  T* data() const { return data_; }
-  std::size_t size() const { return size_; }
-  T* begin() const { return data_; }
-  T* end() const { return data_ + size_; }
-  T& operator[](std::size_t i) const { return data_[i]; }
-  operator std::span<T>() const { return {data_, size_}; }
+
+  T* data() const { return data_; }                         // the first element
+  std::size_t size() const { return size_; }                // elements
+  T* begin() const { return data_; }                        // the first element
+  T* end() const { return data_ + size_; }                  // behind the last one
+  T& operator[](std::size_t i) const { return data_[i]; }   // element i in row-major order, which is not checked
+  operator std::span<T>() const { return {data_, size_}; }  // of the elements; does not keep them alive
 
  private:
   T* data_;
@@ -193,10 +199,11 @@ View<const T> Tensor::data(Loc loc) const& {
 // counter). A 0-d f64 value that takes the other operand's dtype, like a literal.
 class Scalar {
  public:
-  Scalar(double value = 0);
-  explicit Scalar(Tensor value) : value_(std::move(value)) {}
-  const Tensor& tensor() const { return value_; }
-  Tensor& tensor() { return value_; }
+  Scalar(double value = 0);                                    // a number that is known
+  explicit Scalar(Tensor value) : value_(std::move(value)) {}  // a tensor's value, of any dtype; 0-d is not checked
+  const Tensor& tensor() const { return value_; }              // its value, of no axes
+  Tensor& tensor() { return value_; }                          // its value, of no axes
+  // Computes the number. Throws Error inside a compiled function.
   double item(Loc loc = Loc::current()) const { return value_.item<double>(loc); }
 
  private:
@@ -206,12 +213,14 @@ class Scalar {
 // The same for an integer: a position in a cache, a count. A 0-d i64 value.
 class Index {
  public:
-  Index(std::int64_t value = 0);
+  Index(std::int64_t value = 0);  // a number that is known
+  // The same. Throws Error beyond i64.
   template <std::unsigned_integral T>
   Index(T value, Loc loc = Loc::current()) : Index(detail::signed_literal(value, loc)) {}
-  explicit Index(Tensor value) : value_(std::move(value)) {}
-  const Tensor& tensor() const { return value_; }
-  Tensor& tensor() { return value_; }
+  explicit Index(Tensor value) : value_(std::move(value)) {}  // a tensor's value; dtype and axes are not checked
+  const Tensor& tensor() const { return value_; }             // its value, of no axes
+  Tensor& tensor() { return value_; }                         // its value, of no axes
+  // Computes the integer. Throws Error inside a compiled function.
   std::int64_t item(Loc loc = Loc::current()) const { return value_.item<std::int64_t>(loc); }
 
  private:
@@ -222,12 +231,12 @@ class Index {
 class Param {
  public:
   Param() = default;
-  Param(Tensor value) : value_(std::move(value)) {}
-  operator const Tensor&() const { return value_; }
-  const Tensor& tensor() const { return value_; }
-  Tensor& tensor() { return value_; }
-  const Tensor* operator->() const { return &value_; }
-  bool frozen = false;
+  Param(Tensor value) : value_(std::move(value)) {}     // not frozen
+  operator const Tensor&() const { return value_; }     // its value
+  const Tensor& tensor() const { return value_; }       // its value
+  Tensor& tensor() { return value_; }                   // its value, to be replaced
+  const Tensor* operator->() const { return &value_; }  // p->shape() is that of its value
+  bool frozen = false;                                  // whether it is neither differentiated nor updated
 
  private:
   Tensor value_;
@@ -237,11 +246,11 @@ class Param {
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Tensor value) : value_(std::move(value)) {}
-  operator const Tensor&() const { return value_; }
-  const Tensor& tensor() const { return value_; }
-  Tensor& tensor() { return value_; }
-  const Tensor* operator->() const { return &value_; }
+  Buffer(Tensor value) : value_(std::move(value)) {}    // state that begins with this
+  operator const Tensor&() const { return value_; }     // its value
+  const Tensor& tensor() const { return value_; }       // its value
+  Tensor& tensor() { return value_; }                   // its value, to be replaced
+  const Tensor* operator->() const { return &value_; }  // b->shape() is that of its value
 
  private:
   Tensor value_;
@@ -253,11 +262,14 @@ concept Arithmetic = std::is_arithmetic_v<T>;  // a number of C++
 // An operand with the line where it was written: operators and functions take At, so that an implicit conversion at the
 // call records the caller's file and line. Literals stay weakly typed. Lives only for the call.
 struct At {
+  // A tensor, by reference. It is asked for its type when the operation runs.
   At(const Tensor& value, Loc at = Loc::current()) : tensor(&value), loc(at) {}
+  // The value of one of these, by reference.
   At(const Param& param, Loc at = Loc::current()) : tensor(&param.tensor()), loc(at) {}
   At(const Buffer& buffer, Loc at = Loc::current()) : tensor(&buffer.tensor()), loc(at) {}
   At(const Scalar& scalar, Loc at = Loc::current()) : tensor(&scalar.tensor()), loc(at) {}
   At(const Index& index, Loc at = Loc::current()) : tensor(&index.tensor()), loc(at) {}
+  // A literal: it takes the dtype of the other operand within its kind. Throws Error on an integer beyond i64.
   template <Arithmetic T>
   At(T value, Loc at = Loc::current())
       : kind(std::is_same_v<T, bool> ? DTypeKind::boolean
@@ -280,15 +292,18 @@ struct At {
       integer = of_size.constant();
   }
 
-  const Tensor* tensor = nullptr;  // null for a literal
-  DTypeKind kind = DTypeKind::floating;
-  bool symbolic = false;  // the literal is `size`
+  const Tensor* tensor = nullptr;        // null for a literal
+  DTypeKind kind = DTypeKind::floating;  // of the literal
+  bool symbolic = false;                 // the literal is `size`
+
+  // The literal: a floating number, else an integer or a bool, else a size.
   union {
     double number = 0;
     std::int64_t integer;
     Dim size;
   };
-  Loc loc;
+
+  Loc loc;  // of the call
 };
 
 // A list of axes, written 1 or {0, -1}, or a vector of integers; negative axes count from the end. Empty (the default):
@@ -296,16 +311,18 @@ struct At {
 class Axes {
  public:
   Axes() = default;
-  Axes(int axis) : count_(1) { axes_[0] = axis; }
+  Axes(int axis) : count_(1) { axes_[0] = axis; }  // one axis
+  // These axes, in this order.
   Axes(std::initializer_list<int> axes) {
     for (int axis : axes) append(axis);
   }
+  // Those of a vector, an array, a span of integers.
   template <class R>
   requires std::integral<typename detail::SpanOf<const R>::value_type> Axes(const R& axes) {
     for (auto axis : axes) append(in_int(axis));
   }
-  int count() const { return overflow_ ? max_rank + 1 : count_; }
-  int operator[](int i) const { return axes_[i]; }
+  int count() const { return overflow_ ? max_rank + 1 : count_; }  // max_rank + 1 where more were given than fit
+  int operator[](int i) const { return axes_[i]; }                 // axis i of the list, as it was given
 
  private:
   // What no int holds is no axis either.
@@ -327,16 +344,18 @@ class Axes {
 // A list of sizes, written {2, 3} or {b, -1}, or a vector of integers: -1 is inferred in reshape.
 class Sizes {
  public:
+  // These sizes. Throws Error beyond max_rank of them.
   Sizes(std::initializer_list<Dim> sizes, Loc loc = Loc::current()) {
     for (Dim size : sizes) append(size, loc);
   }
-  Sizes(const Shape& shape) : shape_(shape) {}
+  Sizes(const Shape& shape) : shape_(shape) {}  // those of a shape
+  // Those of a vector, an array, a span of integers or sizes. Throws Error beyond max_rank of them.
   template <class R>
   requires std::convertible_to<typename detail::SpanOf<const R>::value_type, Dim> Sizes(const R& sizes,
                                                                                         Loc loc = Loc::current()) {
     for (auto size : sizes) append(size, loc);
   }
-  const Shape& shape() const { return shape_; }
+  const Shape& shape() const { return shape_; }                                     // the list, -1 as it was given
   friend bool operator==(const Shape& a, const Sizes& b) { return a == b.shape_; }  // as of two shapes
 
  private:
@@ -360,9 +379,9 @@ inline detail::Rows end(const Tensor& x, Loc loc = Loc::current()) { return {&x,
 
 // ---- factories ----------------------------------------------------------------------------------------------------
 
-struct Options {  // of factories: where and as what a tensor is made
-  DType dtype = DType::f32;
-  Device device = {};
+struct Options {             // of factories: where and as what a tensor is made
+  DType dtype = DType::f32;  // of the elements
+  Device device = {};        // where they lie; default: the host
 };
 // A value repeated: a literal, which keeps every bit that the dtype has room for, or a tensor that broadcasts to the
 // sizes. Throws when a literal does not fit into the dtype (300 into u8); of bool, any number but 0 is true.
@@ -372,14 +391,15 @@ Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
 Tensor full_like(const Tensor& like, At value);
-struct RangeOptions {  // of arange over integers
-  DType dtype = DType::i64;
-  Device device = {};
+struct RangeOptions {        // of arange over integers
+  DType dtype = DType::i64;  // of the elements
+  Device device = {};        // where they lie; default: the host
 };
 // 0, 1, ... count-1.
 Tensor arange(Dim count, RangeOptions options = {}, Loc loc = Loc::current());
 // start, start + step, ... before stop. Throws when the step is 0.
 Tensor arange(Dim start, Dim stop, Dim step = 1, RangeOptions options = {}, Loc loc = Loc::current());
+// The same of floating numbers, in options.dtype, f32 by default.
 Tensor arange(double start, double stop, std::floating_point auto step, Options options = {},
               Loc loc = Loc::current()) {
   return detail::arange_floating(start, stop, step, options, loc);

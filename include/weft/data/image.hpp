@@ -40,11 +40,12 @@ class ImageFolder {
  public:
   // Throws Error where the folder can't be read, holds no folder, or a class has no image.
   explicit ImageFolder(const std::string& path, ImageMode mode = ImageMode::rgb, Loc loc = Loc::current());
-  const std::vector<std::string>& classes() const { return classes_; }
-  std::size_t size() const { return files_.size(); }
-  const std::string& path(std::size_t i) const { return files_[i].path; }
-  std::int64_t label(std::size_t i) const { return files_[i].label; }
-  LabeledImage operator[](std::size_t i) const;  // reads the file
+
+  const std::vector<std::string>& classes() const { return classes_; }     // names of the folders, in their order
+  std::size_t size() const { return files_.size(); }                       // images
+  const std::string& path(std::size_t i) const { return files_[i].path; }  // of image i, which is not checked
+  std::int64_t label(std::size_t i) const { return files_[i].label; }  // the position of its class; i is not checked
+  LabeledImage operator[](std::size_t i) const;                        // reads the file
 
  private:
   struct File {

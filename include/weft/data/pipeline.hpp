@@ -18,22 +18,26 @@ namespace weft::data {
 template <class Stage>
 class Pipeline {  // a sequence of samples, made anew by each loop over it
  public:
+  // What `|` makes; errors of a pass name `loc`.
   Pipeline(Stage stage, Loc loc) : stage_(std::move(stage)), loc_(loc) {}
 
   std::int64_t size() const { return stage_.size(); }  // elements of a pass
 
-  struct End {};
+  struct End {};  // behind the last element
   // An input iterator: copies share one position.
   class Iterator {
    public:
-    using value_type = detail::ElementOf<Stage>;
-    using difference_type = std::ptrdiff_t;
+    using value_type = detail::ElementOf<Stage>;  // what a loop gets: a tensor, a struct or tuple of some, ...
+    using difference_type = std::ptrdiff_t;       // as std::ranges wants it
 
     Iterator() = default;
+    // Shares the position of the other.
     Iterator(const Iterator& other) noexcept : pass_(other.pass_) {
       if (pass_) ++pass_->references;
     }
+    // The other one is of no pass then.
     Iterator(Iterator&& other) noexcept : pass_(std::exchange(other.pass_, nullptr)) {}
+    // Shares the position of the other, or takes it over.
     Iterator& operator=(Iterator other) noexcept {
       std::swap(pass_, other.pass_);
       return *this;
@@ -47,14 +51,15 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
       if (!pass_->element) pass_->element = new value_type(pass_->pass.at(pass_->position));
       return *pass_->element;
     }
+    // Moves on to the next element, also where this one was not asked for; that is made and dropped then.
     Iterator& operator++() {
       **this;  // a pass hands out its elements in order
       pass_->drop();
       ++pass_->position;
       return *this;
     }
-    void operator++(int) { ++*this; }
-    bool operator==(End) const { return pass_->position >= pass_->count; }
+    void operator++(int) { ++*this; }                                       // the same
+    bool operator==(End) const { return pass_->position >= pass_->count; }  // whether no element is left
 
    private:
     friend class Pipeline;
@@ -75,8 +80,9 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
     detail::check_outside_trace(loc_);
     return Iterator(new typename Iterator::Shared(stage_));
   }
-  End end() const { return {}; }
+  End end() const { return {}; }  // what an iterator behind the last element equals
 
+  // What makes the elements.
   const Stage& stage() const { return stage_; }
 
  private:

@@ -12,11 +12,13 @@ namespace weft {
 // terminal, it writes a plain line at each tenth of the way, and after ten seconds without one.
 class Progress {
  public:
+  // The label, of at most 63 bytes, stands before the bar; `total` steps are expected. The time runs from here.
   Progress(const char* label, std::int64_t total);
-  ~Progress();
+  ~Progress();  // draws a last time, and ends the line
   Progress(const Progress&) = delete;
   void show(const Tensor& number) { number_ = number; }  // from the next time on that it draws
-  void tick();
+  void tick();                                           // one more step is done
+  // One more step is done; shows the number.
   void tick(const Tensor& number) {
     show(number);
     tick();
@@ -36,28 +38,33 @@ class Progress {
 template <class R>
 class ProgressRange {
  public:
+  // progress(range, label) makes it.
   template <class Given>
   ProgressRange(Given&& range, const char* label)
       : range_(static_cast<Given&&>(range)), bar_(label, static_cast<std::int64_t>(range_.size())) {}
-  void show(const Tensor& number) { bar_.show(number); }
+  void show(const Tensor& number) { bar_.show(number); }  // beside the bar, from the next time on that it draws
 
+  // The range's iterator, which ticks the bar.
   template <class Inner>
   struct Iterator {
-    Inner inner;
-    Progress* bar;
-    decltype(auto) operator*() const { return *inner; }
+    Inner inner;                                         // the range's own
+    Progress* bar;                                       // of the range
+    decltype(auto) operator*() const { return *inner; }  // the range's element
+    // Moves on, and ticks the bar.
     Iterator& operator++() {
       ++inner;
       bar->tick();
       return *this;
     }
+    // Whether the range has another element.
     template <class End>
     bool operator!=(const End& end) const {
       return !(inner == end);
     }
   };
+  // Begins a pass over the range: may be called once.
   auto begin() { return Iterator<decltype(range_begin())>{range_begin(), &bar_}; }
-  auto end() { return range_.end(); }
+  auto end() { return range_.end(); }  // the range's own
 
  private:
   auto range_begin() { return range_.begin(); }

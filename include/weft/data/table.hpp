@@ -18,8 +18,8 @@ struct TableOptions {  // how a file of columns is read
   // What stands for a value that is not there, besides nothing.
   std::vector<std::string> missing = {"NA", "N/A", "NaN", "nan", "null"};
 };
-struct ColumnOptions {  // how a column is read
-  DType dtype = DType::f32;
+struct ColumnOptions {       // how a column is read
+  DType dtype = DType::f32;  // of numbers, or bool
   // The value of a cell that is missing. In a column of integers NaN means that there may be none.
   double missing = std::numeric_limits<double>::quiet_NaN();
 };
@@ -33,15 +33,17 @@ struct Categories {
 // for. All throw Error on a name that no column has, and where a cell does not fit, with the path and the line.
 class Table {
  public:
+  // The other one must not be asked then.
   Table(Table&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  // Swaps the two.
   Table& operator=(Table&& other) noexcept {
     std::swap(data_, other.data_);
     return *this;
   }
   ~Table();
 
-  std::int64_t rows() const;
-  const std::vector<std::string>& names() const;
+  std::int64_t rows() const;                      // without the header
+  const std::vector<std::string>& names() const;  // of the columns, from left to right
   // [rows], of a dtype of numbers or bool (0, 1, true, false). Blanks around a number do not count.
   Tensor column(const char* name, const ColumnOptions& options = {}, Loc loc = Loc::current()) const;
   // Several, side by side: [rows, count].
@@ -49,6 +51,7 @@ class Table {
                  Loc loc = Loc::current()) const;
   // As it stands there, without quotes.
   std::vector<std::string> text(const char* name, Loc loc = Loc::current()) const;
+  // The words of a column as numbers.
   Categories categories(const char* name, Loc loc = Loc::current()) const;
 
  private:

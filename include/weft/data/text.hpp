@@ -18,8 +18,8 @@ std::vector<std::string> read_lines(const std::string& path, Loc loc = Loc::curr
 class ByteVocabulary {
  public:
   ByteVocabulary();
-  explicit ByteVocabulary(std::string_view text);
-  std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
+  explicit ByteVocabulary(std::string_view text);                                 // the bytes of this text
+  std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }  // how many bytes there are
   // i64[n]. Throws Error with the position of a byte that is not among them.
   Tensor encode(std::string_view text, Loc loc = Loc::current()) const;
   // Of a tensor of integers of any shape, in row-major order. Throws Error on numbers outside [0, size).
