@@ -290,7 +290,9 @@ inline constexpr bool fits = (can_be_traced<std::conditional_t<std::is_void_v<R>
 template <class... T>
 class Bound {
  public:
+  // bind(objects...) makes it; they must outlive it.
   explicit Bound(T&... objects) : objects_{&objects..., nullptr} {}
+  // f(objects...), and what that returns.
   template <class F>
   decltype(auto) apply(F&& f) const {
     return [&]<std::size_t... index>(std::index_sequence<index...>)->decltype(auto) {
@@ -348,12 +350,13 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
         "weft: a compiled function is called with the arguments of the function that was compiled: a type here "
         "does not convert to its parameter's (a parameter T& takes no const object and no temporary one)");
   }
+  // What explain() and is_compiled() ask.
   bool inspect(Explanation* explanation, P... argument, Loc loc) const {
     return bound_.apply([&](T&... bound) {
       return detail::inspect<R, First..., P...>(function_, f_, loc, explanation, bound..., argument...);
     });
   }
-  const detail::FunctionHandle& function() const { return function_; }
+  const detail::FunctionHandle& function() const { return function_; }  // what was compiled
 
  private:
   [[no_unique_address]] F f_;
@@ -365,8 +368,10 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
 template <class F, class... T>
 class Compiled<F, void, Bound<T...>, void, void> {
  public:
+  // compile(f) makes it.
   Compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc loc)
       : f_(std::move(f)), bound_(bound), loc_(loc), function_(detail::make_function(options, loc)) {}
+  // Runs f, compiled for these arguments. Throws Error as CompileOptions says.
   template <class... A>
   auto operator()(A&&... argument) const {
     using R = Result<Plain<A>...>;
@@ -376,6 +381,7 @@ class Compiled<F, void, Bound<T...>, void, void> {
         return detail::call<R, T&..., Plain<A>...>(function_, f_, loc_, bound..., argument...);
       });
   }
+  // What explain() and is_compiled() ask.
   template <class... A>
   bool inspect(Explanation* explanation, A&&... argument) const {
     return bound_.apply([&](T&... bound) {
@@ -383,7 +389,7 @@ class Compiled<F, void, Bound<T...>, void, void> {
                                                                       argument...);
     });
   }
-  const detail::FunctionHandle& function() const { return function_; }
+  const detail::FunctionHandle& function() const { return function_; }  // what was compiled
 
  private:
   template <class A>  // what is moved and const is only read
@@ -431,6 +437,7 @@ template <class R = Tensor>
 auto compile(R (*f)(At, At, At), const CompileOptions& options = {}, Loc loc = Loc::current()) {
   return detail::make_compiled(detail::operation_call(f, loc), Bound<>(), options, loc);
 }
+// f, whose first arguments are bound objects: compile(f, bind(model, optimizer)).
 template <class F, class... T>
 requires detail::Stateless<F>
 auto compile(F f, Bound<T...> bound, const CompileOptions& options = {}, Loc loc = Loc::current()) {

@@ -24,7 +24,9 @@ enum class OnFailure : std::uint8_t { run_eagerly, raise };
 // and mark_static (weft/compile.hpp) say it of one size.
 struct Dynamic {
   // Which sizes: those that differ from an earlier call's, all, or none.
-  enum class Sizes : std::uint8_t { that_differ, all, none } sizes = Sizes::that_differ;
+  enum class Sizes : std::uint8_t { that_differ, all, none };
+  Sizes sizes = Sizes::that_differ;  // these are symbolic
+
   constexpr Dynamic() = default;
   // true: all sizes; false: none.
   constexpr Dynamic(std::same_as<bool> auto on) : sizes(on ? Sizes::all : Sizes::none) {}

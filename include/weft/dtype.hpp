@@ -147,7 +147,9 @@ DType promote(Promotable a, Promotable b);
 // Where a value lives.
 struct Device {
   // The memory of the host, or that of an NVIDIA GPU.
-  enum class Type : std::uint8_t { cpu, cuda } type = Type::cpu;
+  enum class Type : std::uint8_t { cpu, cuda };
+
+  Type type = Type::cpu;                        // the kind of memory
   std::uint8_t index = 0;                       // of the GPU, as CUDA counts; 0 for the host
   static constexpr Device cpu() { return {}; }  // the host
   // GPU number `index`, in [0, 256). Whether there is one is not asked here.

@@ -17,19 +17,19 @@ struct Explanation {                // what explain() tells of a compiled functi
   std::vector<std::string> guards;  // what must hold of the arguments
   std::string schedule;             // steps in order, and why neighbours were not fused
   struct Kernel {                   // a generated kernel
-    std::string name;
-    std::int64_t bytes = 0;  // moved, at the traced sizes
-    std::int64_t operations = 0;
-    std::string loops;  // the loop nest
-    std::string source;
+    std::string name;               // of its function in the source
+    std::int64_t bytes = 0;         // moved, at the traced sizes
+    std::int64_t operations = 0;    // of arithmetic, at the traced sizes
+    std::string loops;              // the loop nest
+    std::string source;             // its part of the generated source
   };
-  std::vector<Kernel> kernels;
+  std::vector<Kernel> kernels;  // in the order of the schedule
   // From the traced graph to launches, in order: how long each took, and how large is what it left (nodes of the graph,
   // then steps, buffers, units of source, functions, launches).
   struct Pass {
-    std::string name;
-    double milliseconds = 0;
-    std::size_t size = 0;
+    std::string name;         // as WEFT_SKIP_PASSES takes it
+    double milliseconds = 0;  // that it took
+    std::size_t size = 0;     // of what it left
   };
   std::vector<Pass> passes;
   std::string source_path;              // of the generated source

@@ -7,17 +7,18 @@
 namespace weft::fft {
 
 struct Complex {  // a complex tensor: two of one shape and dtype
-  Tensor real, imag;
+  Tensor real;    // the real parts
+  Tensor imag;    // the imaginary parts
   WEFT_MEMBERS(real, imag)
 };
 
 // Where the factor of 1/n is: in the inverse, half of it in both (1/sqrt(n)), or in the forward transform.
 enum class Norm : std::uint8_t { backward, ortho, forward };
 
-struct Options {  // of transforms along one axis
-  Dim n = 0;      // points: the operand is cut or continued with zeros; 0: as many as there are
-  int axis = -1;
-  Norm norm = Norm::backward;
+struct Options {               // of transforms along one axis
+  Dim n = 0;                   // points: the operand is cut or continued with zeros; 0: as many as there are
+  int axis = -1;               // along which x is transformed; a negative one counts from the last
+  Norm norm = Norm::backward;  // where the factor of 1/n is
 };
 // y[k] = sum_j x[j] exp(-2 pi i j k / n); in ifft the sign is plus. Throws where there are no points.
 Complex fft(const Complex& x, Options options = {}, Loc loc = Loc::current());
@@ -32,8 +33,8 @@ Tensor irfft(const Complex& x, Options options = {}, Loc loc = Loc::current());
 
 // Along each of some axes; by default all of them.
 struct AxesOptions {
-  Axes axes = {};
-  Norm norm = Norm::backward;
+  Axes axes = {};              // empty: all
+  Norm norm = Norm::backward;  // where the factor of 1/n is, n the product of the sizes
 };
 Complex fftn(const Complex& x, AxesOptions options = {}, Loc loc = Loc::current());
 Complex fftn(At x, AxesOptions options = {});

@@ -13,8 +13,8 @@ namespace weft {
 // What f returned, and the gradients: of the type of `wrt`, with undefined tensors where nothing trains.
 template <class Value, class Gradients>
 struct ValueAndGrad {
-  Value value;
-  Gradients gradients;
+  Value value;          // what f returned
+  Gradients gradients;  // of the type of `wrt`; undefined tensors where nothing trains
 };
 
 namespace detail {

@@ -65,17 +65,20 @@ constexpr auto hana_accessor() {
 
 }  // namespace detail
 
+// The same of structs that Boost.Hana knows.
 template <class T>
 requires detail::hana_adapted<T>
 struct members<T> {
-  static constexpr bool reflected = true;
+  static constexpr bool reflected = true;  // the members are listed
+  // f(member...) with references to the object's members, const where the object is; and what that returns.
   template <class Object, class Visitor>
   static constexpr decltype(auto) visit(Object& object, Visitor&& visitor) {
     return boost::hana::unpack(boost::hana::accessors<T>(), [&](const auto&... accessor) -> decltype(auto) {
       return visitor(boost::hana::second(accessor)(object)...);
     });
   }
-  using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
+
+  using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));  // of the members, in order
   // A class that derives from one with DEFINE_STRUCT would drop its own members. Foreign types are taken as adapted.
   static constexpr detail::Flaw flaw = [] {
     if constexpr (requires { typename T::hana_accessors_impl; })
@@ -83,7 +86,9 @@ struct members<T> {
     else
       return detail::Flaw::none;
   }();
-  static constexpr int count = types::size;
+
+  static constexpr int count = types::size;  // of the members
+  // The members' names, in order.
   static constexpr auto list = boost::hana::unpack(boost::hana::accessors<T>(), detail::CollectNames());
   static constexpr const MemberName* names = list.names;
 };

@@ -69,7 +69,7 @@ struct Eigh {           // eigenvalues and vectors of a symmetric matrix
 // Of a symmetric matrix, of which the lower (or upper) triangle is read: eigenvalues [...,n] in ascending order and
 // eigenvectors in the columns of [...,n,n]. NaN where there is no finite answer.
 Eigh eigh(At a, bool upper = false);
-Tensor eigvalsh(At a, bool upper = false);
+Tensor eigvalsh(At a, bool upper = false);  // the eigenvalues alone, [...,n], ascending
 
 struct SVD {  // U diag(S) V^H
   Tensor u;   // [...,m,m], or [...,m,k] without full_matrices: orthonormal columns
@@ -81,7 +81,7 @@ struct SVD {  // U diag(S) V^H
 // or without full_matrices [...,m,k] and [...,k,n]. NaN where there is no finite answer. Vectors of full_matrices of a
 // matrix that is not square have no derivative.
 SVD svd(At a, bool full_matrices = true);
-Tensor svdvals(At a);
+Tensor svdvals(At a);  // the singular values alone, [...,k], descending
 
 // The x [...,n,k] of least norm among those that make a x - b [...,m,k] least, for an a [...,m,n] of full rank.
 Tensor lstsq(At a, At b);

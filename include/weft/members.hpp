@@ -118,37 +118,46 @@ concept PlainAggregate = std::is_aggregate_v<T> && std::is_class_v<T> && !Listed
 // cannot all be listed: then `types` means nothing, and whoever flattens refuses the type.
 template <class T>
 struct members {
-  static constexpr bool reflected = false;
+  static constexpr bool reflected = false;  // whether the members are listed
 };
 
+// The same of classes with WEFT_MEMBERS.
 template <class T>
 requires(!detail::hana_adapted<T> && detail::Listed<T>) struct members<T> {
-  static constexpr bool reflected = true;
+  static constexpr bool reflected = true;  // the members are listed
+  // f(member...) with references to the object's members, const where the object is; and what that returns.
   template <class Object, class Visitor>
   static constexpr decltype(auto) visit(Object& object, Visitor&& visitor) {
     return detail::MemberAccess::visitor(object)(visitor);
   }
-  using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));
+
+  using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));  // of the members, in order
+  // Why the list is refused, if it is.
   static constexpr detail::Flaw flaw = !std::is_same_v<decltype(detail::MemberAccess::owner_of<T>()), T>
                                            ? detail::Flaw::inherited_list
                                        : std::is_polymorphic_v<T> && !std::is_final_v<T> ? detail::Flaw::open_class
                                        : detail::all_listed<T, types>()                  ? detail::Flaw::none
                                                                         : detail::Flaw::incomplete_list;
-  static constexpr int count = types::size;
+  static constexpr int count = types::size;  // of the members
+  // The members' names, in order.
   static constexpr detail::MemberNames<count> list{detail::MemberAccess::names<T>()};
   static constexpr const MemberName* names = list.names;
 };
 
+// The same of plain aggregates.
 template <class T>
 requires(!detail::hana_adapted<T> && detail::PlainAggregate<T>) struct members<T> {
-  static constexpr bool reflected = true;
-  static constexpr detail::Flaw flaw = detail::Aggregate<T>::flaw;
-  using types = decltype(detail::Aggregate<T>::types());
-  static constexpr int count = types::size;
+  static constexpr bool reflected = true;                           // the members are listed
+  static constexpr detail::Flaw flaw = detail::Aggregate<T>::flaw;  // why the list is refused, if it is
+  using types = decltype(detail::Aggregate<T>::types());            // of the members, in order
+  static constexpr int count = types::size;                         // of the members
+  // f(member...) with references to the object's members, const where the object is; and what that returns.
   template <class Object, class Visitor>
   static constexpr decltype(auto) visit(Object& object, Visitor&& visitor) {
     return detail::visit_aggregate<count>(object, visitor);
   }
+
+  // The members' names, in order.
   static constexpr auto list = detail::aggregate_names<T, count>(std::make_integer_sequence<int, count>());
   static constexpr const MemberName* names = list.names;
 };

@@ -150,7 +150,7 @@ Tensor fmax(At a, At b);
 Tensor fmin(At a, At b);
 Tensor frac(At x);     // x - trunc(x)
 Tensor rad2deg(At x);  // x * 180 / pi
-Tensor deg2rad(At x);
+Tensor deg2rad(At x);  // x * pi / 180
 // log(x / (1 - x)), NaN outside of [0, 1]. With an eps that is not negative x is first brought into [eps, 1 - eps].
 Tensor logit(At x, double eps = -1);
 Tensor isinf(At x);  // bool
@@ -169,8 +169,9 @@ Tensor lerp(At start, At end, At weight);        // start + weight (end - start)
 Tensor addcmul(At x, At a, At b, At value = 1);  // x + value a b
 Tensor addcdiv(At x, At a, At b, At value = 1);  // x + value a / b
 struct Closeness {                               // how close isclose() and allclose() ask for
-  double rtol = 1e-5, atol = 1e-8;
-  bool equal_nan = false;
+  double rtol = 1e-5;                            // the distance allowed, as a part of |b|
+  double atol = 1e-8;                            // and added to that
+  bool equal_nan = false;                        // whether a NaN is close to a NaN
   WEFT_MEMBERS(rtol, atol, equal_nan)
 };
 // bool: |a - b| <= atol + rtol |b|, or a == b; NaN is close to nothing, or with equal_nan to NaN. Integers compare as
@@ -181,10 +182,11 @@ Tensor allclose(At a, At b, Closeness within = {});  // bool of no axes: all are
 // ---- views: no copy ---------------------------------------------------------------------------------------------
 // One size may be -1.
 Tensor reshape(At x, Sizes sizes);
+// Axes first_axis ... last_axis as one; of a tensor without axes a vector of one element.
 Tensor flatten(At x, int first_axis = 0, int last_axis = -1);
 // axes[i] is the source axis of result axis i.
 Tensor permute(At x, Axes axes);
-Tensor transpose(At x, int a = -2, int b = -1);
+Tensor transpose(At x, int a = -2, int b = -1);  // with these two axes exchanged
 // Size-1 axes (and new leading axes) are repeated; -1 keeps a size.
 Tensor expand(At x, Sizes sizes);
 // Without the axis if its size is 1, else as it is.
@@ -210,7 +212,7 @@ Tensor slice(At x, int axis, const Position& start, Dim length) {
 Tensor update_slice(At x, At update, int axis, At start);
 // One position along the axis, which goes. A negative index counts from the end; throws out of range.
 Tensor select(At x, int axis, Dim index);
-Tensor flip(At x, int axis);
+Tensor flip(At x, int axis);  // the elements along the axis the other way round
 // Parts of this size along the axis, the last one of what is left; an axis of size 0 gives one empty part. Inside a
 // compiled function the count of parts is guarded on. Throws where there would be more than 65,535 of them.
 std::vector<Tensor> split(At x, Dim size, int axis = 0);
@@ -292,8 +294,8 @@ Tensor amin(At x, Axes axes = {}, bool keepdim = false);
 Tensor argmax(At x, int axis = -1, bool keepdim = false);
 // Index of the first least element (NaN counts as least).
 Tensor argmin(At x, int axis = -1, bool keepdim = false);
-Tensor any(At x, Axes axes = {}, bool keepdim = false);
-Tensor all(At x, Axes axes = {}, bool keepdim = false);
+Tensor any(At x, Axes axes = {}, bool keepdim = false);  // bool: some element is not 0; false of none
+Tensor all(At x, Axes axes = {}, bool keepdim = false);  // bool: no element is 0; true of none
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
 // which does not go below 0: the variance of too few values is NaN or infinite.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
@@ -302,6 +304,7 @@ Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axe
 // The square root of the variance; its gradient is 0 where that is 0. Beside `using namespace weft` it is called
 // weft::std.
 Tensor std(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
+// A bool is keepdim, as in the other reductions; the correction is 1.
 Tensor std(At x, Axes axes, std::same_as<bool> auto keepdim) { return weft::std(x, axes, 1.0, keepdim); }
 // The sum of the diagonal of a matrix.
 Tensor trace(At x);
@@ -318,9 +321,9 @@ Tensor diff(At x, int n = 1, int axis = -1);
 Tensor trapezoid(At y, double dx = 1, int axis = -1);
 // Of variables in rows, [variables, observations] or one variable: how each varies with each. `correction` as of var.
 Tensor cov(At x, double correction = 1);
-Tensor corrcoef(At x);
-inline Tensor max(At x) { return amax(x); }
-inline Tensor min(At x) { return amin(x); }
+Tensor corrcoef(At x);                       // cov(x) by the deviations of both: 1 on the diagonal
+inline Tensor max(At x) { return amax(x); }  // the greatest element of all
+inline Tensor min(At x) { return amin(x); }  // the least element of all
 
 // ---- contractions ---------------------------------------------------------------------------------------------------
 // Matrix product of the last two axes; leading axes broadcast; 1-d operands as in NumPy.
@@ -403,6 +406,7 @@ struct Unique {    // what unique() gives
   Tensor counts;   // how often each value occurs, i64
   WEFT_MEMBERS(values, inverse, counts)
 };
+// The values that x has, each once, and where and how often they are.
 Unique unique(At x);
 
 // ---- order: along an axis; equal elements stay in their order, NaN counts as the greatest ---------------------------
@@ -418,11 +422,11 @@ ValuesAndIndices topk(At x, Dim count, int axis = -1, bool largest = true);
 ValuesAndIndices kthvalue(At x, std::int64_t k, int axis = -1, bool keepdim = false);
 // The element in the middle, the lower one of two; NaN where there is one. The axis goes unless keepdim.
 ValuesAndIndices median(At x, int axis, bool keepdim = false);
-Tensor median(At x);
+Tensor median(At x);  // of all elements
 // Between 0 (the least element) and 1 (the greatest), between two elements by their distance; NaN where there is one.
 // Floating. The axis becomes a number, and goes unless keepdim.
 Tensor quantile(At x, double q, int axis, bool keepdim = false);
-Tensor quantile(At x, double q);
+Tensor quantile(At x, double q);  // of all elements
 
 // ---- cumulative: what is reduced up to each element, along an axis. A 0-d tensor is its own result. ---------------
 // Sums and products of integers and bool are i64; those of f16 and bf16 are accumulated in wider floats, and each
@@ -474,7 +478,7 @@ Tensor hardshrink(At x, double lambda = 0.5);        // 0 where -lambda <= x <= 
 Tensor threshold(At x, double bound, double value);  // value where x <= bound
 // min(max(x, low), high): high where low > high, NaN where any is. At a bound the gradient is x's.
 Tensor clamp(At x, At low, At high);
-Tensor square(At x);
+Tensor square(At x);  // x * x
 
 // The same value, through which no gradient passes.
 Tensor stop_gradient(At x);

@@ -11,9 +11,9 @@ namespace weft {
 
 class Generator {  // a source of random numbers: a seed and an offset
  public:
-  explicit Generator(std::uint64_t seed, Loc loc = Loc::current());
-  Generator(Generator&&) noexcept = default;
-  Generator& operator=(Generator&&) noexcept = default;
+  explicit Generator(std::uint64_t seed, Loc loc = Loc::current());  // equal seeds give equal numbers
+  Generator(Generator&&) noexcept = default;                         // the other must not be drawn from then
+  Generator& operator=(Generator&&) noexcept = default;              // the same
 
   // Another generator, whose numbers have nothing to do with this one's from here on.
   Generator fork(Loc loc = Loc::current());

@@ -128,7 +128,12 @@ class Tensor {  // a value of the graph, computed when it is read
   }
   // The elements, contiguous in row-major order; the view owns a reference. T must be the tensor's dtype.
   template <class T>
-  View<const T> data(Loc loc = Loc::current()) const&;
+  View<const T> data(Loc loc = Loc::current()) const& {
+    Storage* owner = nullptr;
+    std::int64_t count = 0;
+    const void* elements = detail::read_data(*this, dtype_of<T>, &owner, &count, loc);
+    return View<const T>(static_cast<const T*>(elements), static_cast<std::size_t>(count), owner);
+  }
   template <class T>
   View<const T> data(Loc loc = Loc::current()) const&& = delete;  // keep the tensor in a variable
   // Copies all elements out; `to` must have exactly element_count() of the tensor's dtype.
@@ -168,6 +173,7 @@ class View {
   View(T* data, std::size_t size, Storage* owner) : data_(data), size_(size), owner_(owner) {}
   // The other keeps nothing alive then.
   View(View&& other) noexcept : data_(other.data_), size_(other.size_), owner_(std::exchange(other.owner_, nullptr)) {}
+
   View(const View&) = delete;
   View& operator=(View&&) = delete;
   ~View() {
@@ -186,14 +192,6 @@ class View {
   std::size_t size_;
   Storage* owner_;
 };
-
-template <class T>
-View<const T> Tensor::data(Loc loc) const& {
-  Storage* owner = nullptr;
-  std::int64_t count = 0;
-  const void* elements = detail::read_data(*this, dtype_of<T>, &owner, &count, loc);
-  return View<const T>(static_cast<const T*>(elements), static_cast<std::size_t>(count), owner);
-}
 
 // A number that may change from call to call of a compiled function without a new compilation (a learning rate, a step
 // counter). A 0-d f64 value that takes the other operand's dtype, like a literal.
@@ -386,8 +384,10 @@ struct Options {             // of factories: where and as what a tensor is made
 // A value repeated: a literal, which keeps every bit that the dtype has room for, or a tensor that broadcasts to the
 // sizes. Throws when a literal does not fit into the dtype (300 into u8); of bool, any number but 0 is true.
 Tensor full(Sizes sizes, At value, Options options = {});
-Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());
-Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());
+Tensor zeros(Sizes sizes, Options options = {}, Loc loc = Loc::current());  // full of 0
+Tensor ones(Sizes sizes, Options options = {}, Loc loc = Loc::current());   // full of 1
+// Of the shape, the dtype and the device of another tensor, which throws where that is undefined; full of 0, of 1, of
+// this value.
 Tensor zeros_like(const Tensor& like, Loc loc = Loc::current());
 Tensor ones_like(const Tensor& like, Loc loc = Loc::current());
 Tensor full_like(const Tensor& like, At value);
@@ -422,6 +422,7 @@ template <detail::Elements R>
 Tensor from_span(const R& from, Sizes sizes, Loc loc = Loc::current()) {
   return from_span(std::span<typename detail::SpanOf<const R>::element_type>(from), sizes, loc);
 }
+// Copies the numbers into a new tensor, of these sizes or a vector. Throws when their number does not match the sizes.
 template <class T>
 requires is_element<T> Tensor from_list(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
   return detail::copy_in(from.begin(), dtype_of<T>, sizes.shape(), from.size(), detail::HostData::from_list, loc);
@@ -431,6 +432,7 @@ requires is_element<T> Tensor from_list(std::initializer_list<T> from, Loc loc =
   return detail::copy_in(from.begin(), dtype_of<T>, Shape::of(static_cast<std::int64_t>(from.size())), from.size(),
                          detail::HostData::from_list, loc);
 }
+// Refused with a sentence: no dtype has such elements.
 template <detail::NoElements R>
 Tensor from_span(const R&, Sizes, Loc = Loc::current()) {
   return detail::refuse_elements<std::remove_cvref_t<decltype(*std::begin(std::declval<const R&>()))>>();
@@ -460,10 +462,12 @@ template <detail::Elements R>
 Tensor constant(const R& from, Sizes sizes, Loc loc = Loc::current()) {
   return constant(std::span<typename detail::SpanOf<const R>::element_type>(from), sizes, loc);
 }
+// Refused with a sentence: no dtype has such elements.
 template <detail::NoElements R>
 Tensor constant(const R&, Sizes, Loc = Loc::current()) {
   return detail::refuse_elements<std::remove_cvref_t<decltype(*std::begin(std::declval<const R&>()))>>();
 }
+// The same of a list: a vector.
 template <class T>
 requires is_element<T> Tensor constant(std::initializer_list<T> from, Loc loc = Loc::current()) {
   return constant(std::span<const T>(from.begin(), from.size()), {static_cast<std::int64_t>(from.size())}, loc);
@@ -473,7 +477,7 @@ Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());
 
 // The elements, those in the middle of an axis left out where there are more than a thousand, and the type.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
-std::ostream& operator<<(std::ostream& out, const Scalar& scalar);
-std::ostream& operator<<(std::ostream& out, const Index& index);
+std::ostream& operator<<(std::ostream& out, const Scalar& scalar);  // the number
+std::ostream& operator<<(std::ostream& out, const Index& index);    // the number
 
 }  // namespace weft

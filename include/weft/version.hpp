@@ -2,6 +2,7 @@
 // library's soname. What a version promises: docs/versions.md.
 #pragma once
 
+// The version of these headers: major.minor.patch.
 #define WEFT_VERSION_MAJOR 0
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0

@@ -42,6 +42,7 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
       std::swap(pass_, other.pass_);
       return *this;
     }
+
     ~Iterator() {
       if (pass_ && --pass_->references == 0) delete pass_;
     }

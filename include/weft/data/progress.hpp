@@ -15,6 +15,7 @@ class Progress {
   // The label, of at most 63 bytes, stands before the bar; `total` steps are expected. The time runs from here.
   Progress(const char* label, std::int64_t total);
   ~Progress();  // draws a last time, and ends the line
+
   Progress(const Progress&) = delete;
   void show(const Tensor& number) { number_ = number; }  // from the next time on that it draws
   void tick();                                           // one more step is done

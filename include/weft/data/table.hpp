@@ -40,6 +40,7 @@ class Table {
     std::swap(data_, other.data_);
     return *this;
   }
+
   ~Table();
 
   std::int64_t rows() const;                      // without the header

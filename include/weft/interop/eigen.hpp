@@ -87,7 +87,9 @@ template <class T>
 class EigenMap : private detail::HeldElements<T>,
                  public Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>> {
  public:
+  // The expression of Eigen's that it is.
   using Matrix = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+  // as_eigen makes it: over these elements, which it keeps alive.
   EigenMap(View<const T> elements, detail::MatrixSize size)
       : detail::HeldElements<T>{std::move(elements)},
         Matrix(this->held_elements.data(), static_cast<Eigen::Index>(size.rows),
