@@ -34,8 +34,8 @@ struct Profile {
     double begin = 0;    // from the begin of the first call
     double seconds = 0;  // how long it took
   };
-  std::vector<Step> steps;  // the longest first
-  std::vector<Event> events;
+  std::vector<Step> steps;       // the longest first
+  std::vector<Event> events;     // runs of steps, in the order of their begin
   std::size_t calls = 0;         // that were measured step by step
   double seconds = 0;            // of a whole call, not watched: the median
   double seconds_in_steps = 0;   // of a watched call: the sum of all steps

@@ -30,6 +30,8 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
 // cache, say. Pairs are element i and element i + dim/2, or with `interleaved` elements 2i and 2i + 1.
 struct RotaryEmbedding {
   explicit RotaryEmbedding(std::int64_t dim, double base = 10000, bool interleaved = false, Loc loc = Loc::current());
+  // x [..., L, dim], floating, of which token i is at position offset + i; the result has its type. Throws Error on
+  // other shapes and dtypes.
   Tensor operator()(At x, At offset = 0) const;
 
   std::int64_t dim;  // the size of the last axis of x: even, the constructor throws Error otherwise
@@ -106,7 +108,10 @@ struct MultiheadResult {  // of MultiheadAttention
 struct MultiheadAttention {
   MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, MultiheadAttentionOptions options = {},
                      Loc loc = Loc::current());
+  // query [L, N, E], key [S, N, kdim], value [S, N, vdim]; with batch_first N comes first, of no batch there is none.
+  // Throws Error on other shapes.
   MultiheadResult operator()(At query, At key, At value, const AttentionMasks& masks = {}) const;
+  // Draws the input's projections as xavier_uniform and the weight of out_proj as Linear does; all biases become 0.
   void initialize(Generator& generator);
 
   Param in_proj_weight;    // [3 E, E], where kdim and vdim are E; else undefined and frozen

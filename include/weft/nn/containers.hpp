@@ -65,7 +65,9 @@ struct Unflatten {  // an axis as several
 Tensor bilinear(At a, At b, const Tensor& weight, const Tensor& bias = {});
 struct Bilinear {  // x1 W x2 + b for each output, as in PyTorch
   Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
+  // a [..., in1] and b [..., in2] to [..., out]. Throws Error on other shapes.
   Tensor operator()(At a, At b) const { return bilinear(a, b, weight, bias); }
+  // Draws both anew, uniform within 1 / sqrt(in1).
   void initialize(Generator& generator);
   Param weight;  // [out, in1, in2]
   Param bias;    // [out]; undefined and frozen where there is none

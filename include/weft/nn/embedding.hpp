@@ -17,6 +17,8 @@ Tensor embedding(At index, At weight, std::int64_t padding_idx = no_padding);
 struct Embedding {
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingOptions options = {},
             Loc loc = Loc::current());
+  // The rows at integers [...]: [..., embedding_dim]. Throws Error on other dtypes; an index that is no row is an
+  // error.
   Tensor operator()(At index) const;
   // Draws the weight anew from a normal of mean 0 and deviation 1; the padding's row becomes 0.
   void initialize(Generator& generator);
@@ -48,6 +50,7 @@ struct EmbeddingBagOptions {  // of EmbeddingBag
 struct EmbeddingBag {  // embedding_bag, with its weight
   EmbeddingBag(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingBagOptions options = {},
                Loc loc = Loc::current());
+  // As embedding_bag: indices [bags, n], or a vector of indices and offsets [bags]; [bags, embedding_dim].
   Tensor operator()(At index, const Tensor& offsets = {}, const Tensor& per_sample_weights = {}) const;
   // Draws the weight anew from a normal of mean 0 and deviation 1; the padding's row becomes 0.
   void initialize(Generator& generator);

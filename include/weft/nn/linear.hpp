@@ -14,7 +14,9 @@ struct LinearOptions {  // of Linear
 // The same; both start uniform within 1 / sqrt(in), as in PyTorch.
 struct Linear {
   Linear(std::int64_t in, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
+  // x [..., in] to [..., out]. Throws Error on other sizes.
   Tensor operator()(At x) const;
+  // Draws both anew, uniform within 1 / sqrt(in).
   void initialize(Generator& generator);
 
   Param weight;  // [out, in]

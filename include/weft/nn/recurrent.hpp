@@ -62,6 +62,8 @@ struct RNN {
   enum class Nonlinearity : std::uint8_t { tanh, relu };  // the function of a step
   RNN(std::int64_t input_size, std::int64_t hidden_size, Nonlinearity nonlinearity = Nonlinearity::tanh,
       RecurrentOptions options = {}, Loc loc = Loc::current());
+  // x [L, N, input_size], [N, L, input_size] with batch_first, or [L, input_size] of no batch; h_0 [num_layers * D, N,
+  // hidden_size], zeros where it is undefined. Throws Error on other shapes.
   RecurrentResult operator()(At x, const Tensor& h_0 = {}) const;
 
   Recurrent layers;           // the weights, and what the options say
@@ -73,6 +75,8 @@ struct RNN {
 // 1997).
 struct LSTM {
   LSTM(std::int64_t input_size, std::int64_t hidden_size, RecurrentOptions options = {}, Loc loc = Loc::current());
+  // x [L, N, input_size], [N, L, input_size] with batch_first, or [L, input_size] of no batch; h_0 and c_0 [num_layers
+  // * D, N, hidden_size], zeros where they are undefined. Throws Error on other shapes.
   LstmResult operator()(At x, const Tensor& h_0 = {}, const Tensor& c_0 = {}) const;
 
   Recurrent layers;  // the weights, and what the options say
@@ -83,6 +87,8 @@ struct LSTM {
 // (Cho and others 2014).
 struct GRU {
   GRU(std::int64_t input_size, std::int64_t hidden_size, RecurrentOptions options = {}, Loc loc = Loc::current());
+  // x [L, N, input_size], [N, L, input_size] with batch_first, or [L, input_size] of no batch; h_0 [num_layers * D, N,
+  // hidden_size], zeros where it is undefined. Throws Error on other shapes.
   RecurrentResult operator()(At x, const Tensor& h_0 = {}) const;
 
   Recurrent layers;  // the weights, and what the options say

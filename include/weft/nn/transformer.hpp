@@ -31,6 +31,7 @@ struct DecoderMasks {
 struct TransformerEncoderLayer {
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {},
                           Loc loc = Loc::current());
+  // source [S, N, E], [N, S, E] with batch_first, or [S, E] of no batch; the result has its shape.
   Tensor operator()(At source, const AttentionMasks& masks = {}) const;
 
   MultiheadAttention self_attn;
@@ -48,6 +49,7 @@ struct TransformerEncoderLayer {
 struct TransformerDecoderLayer {
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {},
                           Loc loc = Loc::current());
+  // target [T, N, E] and memory [S, N, E], in the order of batch_first or without a batch; the target's shape.
   Tensor operator()(At target, At memory, const DecoderMasks& masks = {}) const;
 
   MultiheadAttention self_attn;       // the targets' attention to themselves
@@ -70,6 +72,7 @@ struct TransformerDecoderLayer {
 struct TransformerEncoder {  // encoder layers, one after the other
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
                      Loc loc = Loc::current());
+  // source [S, N, E], [N, S, E] with batch_first, or [S, E] of no batch; the result has its shape.
   Tensor operator()(At source, const AttentionMasks& masks = {}) const;
 
   std::vector<TransformerEncoderLayer> layers;
@@ -79,6 +82,7 @@ struct TransformerEncoder {  // encoder layers, one after the other
 struct TransformerDecoder {  // decoder layers, one after the other
   TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
                      Loc loc = Loc::current());
+  // target [T, N, E] and memory [S, N, E], in the order of batch_first or without a batch; the target's shape.
   Tensor operator()(At target, At memory, const DecoderMasks& masks = {}) const;
 
   std::vector<TransformerDecoderLayer> layers;
@@ -95,6 +99,7 @@ struct TransformerMasks {      // of Transformer
 struct Transformer {  // an encoder, and a decoder that reads its result
   Transformer(std::int64_t d_model = 512, std::int64_t nhead = 8, std::int64_t num_encoder_layers = 6,
               std::int64_t num_decoder_layers = 6, TransformerOptions options = {}, Loc loc = Loc::current());
+  // source [S, N, E] and target [T, N, E], in the order of batch_first or without a batch; the target's shape.
   Tensor operator()(At source, At target, const TransformerMasks& masks = {}) const;
 
   TransformerEncoder encoder;

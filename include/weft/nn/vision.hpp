@@ -119,9 +119,9 @@ Tensor roi_align(At x, At boxes, PerAxis<2> output_size, RoiAlignOptions options
 // ---- boxes (x1, y1, x2, y2), as in torchvision.ops ------------------------------------------------------------------
 // Numbers of 16 bits or less become f32 or i32. All throw Error on a last axis that is not 4.
 
-// [..., 4] to [...].
+// The area of each box: [..., 4] to [...]. Throws Error on another last axis.
 Tensor box_area(At boxes);
-// Intersection over union of each pair: [N,4] with [M,4] to [N,M].
+// Intersection over union of each pair: [N,4] with [M,4] to [N,M]. Throws Error on another last axis.
 Tensor box_iou(At boxes1, At boxes2);
 // Boxes [N,4], from the greatest of scores [N] to the least, without those that overlap an earlier one by more than the
 // threshold (box_iou): nms_mask says of each box whether it stays, bool [N], also in a compiled function and for
