@@ -201,7 +201,7 @@ class Scalar {
   explicit Scalar(Tensor value) : value_(std::move(value)) {}  // a tensor's value, of any dtype; 0-d is not checked
   const Tensor& tensor() const { return value_; }              // its value, of no axes
   Tensor& tensor() { return value_; }                          // its value, of no axes
-  // Computes the number. Throws Error inside a compiled function.
+  // Computes the number. Inside a compiled function throws Error unless it is a literal's.
   double item(Loc loc = Loc::current()) const { return value_.item<double>(loc); }
 
  private:
@@ -218,7 +218,7 @@ class Index {
   explicit Index(Tensor value) : value_(std::move(value)) {}  // a tensor's value; dtype and axes are not checked
   const Tensor& tensor() const { return value_; }             // its value, of no axes
   Tensor& tensor() { return value_; }                         // its value, of no axes
-  // Computes the integer. Throws Error inside a compiled function.
+  // Computes the integer. Inside a compiled function throws Error unless it is a literal's.
   std::int64_t item(Loc loc = Loc::current()) const { return value_.item<std::int64_t>(loc); }
 
  private:
