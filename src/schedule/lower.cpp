@@ -440,19 +440,35 @@ bool vector_is_inner(const Group& walked) {
   return false;
 }
 
+// Rows that leave most lanes empty, each of which becomes one element: on the host lanes run over them instead.
+bool has_short_rows(const Kernel& kernel) {
+  constexpr std::int64_t short_row = 8;
+  Dim row = 1, rows = 1;
+  for (const loop::Axis& axis : kernel.axes) (axis.inner ? row : rows) = (axis.inner ? row : rows) * axis.extent;
+  if (!row.is_constant() || row.constant() > short_row || (rows.is_constant() && rows.constant() < short_row))
+    return false;
+  return std::none_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction& it) {
+    if (it.kind != Kind::store) return false;
+    for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+      if (kernel.axes[a].inner && dims::depends_on(it.index, dims::axis(static_cast<int>(a), kernel.axes[a].extent)))
+        return true;
+    return false;
+  });
+}
+
 }  // namespace
 
 loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores) {
   Kernel kernel = Lowering(context, walked, group).run(stores);
-  bool inner = vector_is_inner(walked);
   order_axes(kernel);
   merge_axes(kernel);
+  const bool on_host = context.device.type == Device::Type::cpu;
+  const bool inner = vector_is_inner(walked) && !(on_host && !walked.scans && has_short_rows(kernel));
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);
   const bool serial = group >= 0 && is_serial(walked);
   if (!serial) loop::find_product(kernel);
-  const bool on_host = context.device.type == Device::Type::cpu;
   if (!on_host && inner && !walked.scans && !loop::holds_row(kernel)) loop::sum_online(kernel);
   const bool columns = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [](const Instruction& it) { return it.kind == Kind::reduce && it.over_carried; });

@@ -62,6 +62,21 @@ TEST_CASE("softmax, log softmax and layer normalization are one row kernel each"
   }
 }
 
+TEST_CASE("on the host lanes run over short rows, not along them, where each row becomes one element") {
+  Traced t;
+  const auto lanes_lie_inside = [&](const Tensor& y) {
+    const loop::Kernel k = kernel(t.schedule({y}), 0);
+    return k.axes[static_cast<std::size_t>(k.vector_axis)].inner;
+  };
+  CHECK_FALSE(lanes_lie_inside(sum(t.f32(100, 4), -1)));
+  CHECK_FALSE(lanes_lie_inside(logsumexp(t.f32(100, 8), -1)));
+  CHECK_FALSE(lanes_lie_inside(mean(t.f32(6, 5, 10, 2, 10, 2), {3, 5})));
+  CHECK(lanes_lie_inside(sum(t.f32(100, 9), -1)));
+  CHECK(lanes_lie_inside(sum(t.f32(7, 4), -1)));
+  CHECK(lanes_lie_inside(softmax(t.f32(100, 4))));
+  CHECK(lanes_lie_inside(cumsum(t.f32(100, 4), -1)));
+}
+
 TEST_CASE("a column reduction fuses with the pointwise values that it reads, which are stored on the way") {
   Traced t;
   Tensor x = t.f32(64, 100), g = t.f32(64, 100);
