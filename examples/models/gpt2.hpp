@@ -97,9 +97,10 @@ struct Gpt2 {
   Tensor operator()(const Tensor& tokens, Caches& caches, const Index& position) const {
     return run(tokens, &caches, position);
   }
-  Caches make_caches(std::int64_t batch) const {
+  Caches make_caches(Dim batch) const {
     const Options options{wte.weight->dtype(), wte.weight->device()};
-    return Caches(h.size(), {batch, config.heads, config.context, config.width / config.heads, options});
+    return Caches(h.size(), {static_cast<std::int64_t>(batch), config.heads, config.context,
+                             config.width / config.heads, options});
   }
 
   Gpt2Config config;

@@ -100,9 +100,10 @@ struct LlamaDecoder {
     return run(tokens, &caches, position);
   }
   // Room for `context` tokens of each text of a batch.
-  Caches make_caches(std::int64_t batch) const {
+  Caches make_caches(Dim batch) const {
     const Options options{embed_tokens.weight->dtype(), embed_tokens.weight->device()};
-    return Caches(layers.size(), {batch, config.kv_heads, config.context, config.width / config.heads, options});
+    return Caches(layers.size(), {static_cast<std::int64_t>(batch), config.kv_heads, config.context,
+                                  config.width / config.heads, options});
   }
 
   LlamaConfig config;

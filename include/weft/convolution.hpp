@@ -104,8 +104,7 @@ WEFT_CONVOLUTION(2)
 WEFT_CONVOLUTION(3)
 #undef WEFT_CONVOLUTION
 
-// ---- pooling: x [N,C,sizes...] or [C,sizes...], by windows
-// -----------------------------------------------------------
+// ---- pooling: x [N,C,sizes...] or [C,sizes...], by windows ---------------------------------------------------------
 
 template <int count>
 struct MaxPoolOptions {         // of max_pool

@@ -378,7 +378,7 @@ class Muon {
 
   Scalar lr, weight_decay, momentum;  // the options of these names, which a schedule may set
   ParameterGroups groups;             // of the matrices; those of what AdamW updates are others.groups
-  AdamW others;
+  AdamW others;                       // of what is not a matrix, and its own groups
 
  private:
   void step(detail::Parameters matrices, detail::Parameters others, Loc loc);

@@ -48,6 +48,8 @@ Conv<count>::Conv(std::int64_t in, std::int64_t out, PerAxis<count> kernel, Conv
       groups(options.groups),
       padding_mode(options.padding_mode) {
   LooseComposite call("conv", loc);
+  for (const std::int64_t step : stride.sizes)
+    if (padding.same && step != 1) fail("conv", call.loc(), "same padding needs a stride of 1, it is ", step);
   make("conv", weight, bias, out, in, out, groups, kernel, options.bias, options.options, call.loc());
 }
 template <int count>

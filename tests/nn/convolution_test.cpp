@@ -162,6 +162,7 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   refused([&] { max_pool1d(two, 2, {.dilation = INT64_MAX}); }, "does not fit into 2 elements");
   refused([&] { Conv2d(3, 8, 3, {.groups = 2}); }, "2 groups do not divide 8 and 3 channels");
   refused([&] { Conv2d(0, 8, 3); }, "sizes must be positive");
+  refused([&] { Conv2d(3, 8, 3, {.stride = 2, .padding = same_padding}); }, "needs a stride of 1, it is 2");
   refused([&] { layer(ones({2, 4, 8, 8})); }, "[conv] the input's channels are not those of the weight");
   refused([&] { conv2d(x, ones({4, 3, 3, 3}), ones({5})); }, "needs a bias of 4 channels");
   refused([&] { conv2d(x, ones({4, 3, 3, 3}), {.stride = 2, .padding = same_padding}); }, "needs a stride of 1");

@@ -22,8 +22,7 @@ struct AttentionOptions {  // of scaled_dot_product_attention
 // Of one floating dtype; scores of f16 and bf16 are normalized in f32. Throws Error on other shapes and dtypes.
 Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options = {});
 
-// ---- positions
-// --------------------------------------------------------------------------------------------------------
+// ---- positions -----------------------------------------------------------------------------------------------------
 
 // Rotates pairs of the elements of x [..., L, dim] by angles that grow with the position: pair i of the token at
 // position p by p * base^(-2i/dim) (Su and others 2021). `offset` is the position of the first token, an Index of a
@@ -83,8 +82,7 @@ struct KeyValueCache {
   WEFT_MEMBERS(keys, values)
 };
 
-// ---- multi-head attention
-// ---------------------------------------------------------------------------------------------
+// ---- multi-head attention ------------------------------------------------------------------------------------------
 
 struct MultiheadAttentionOptions {  // of MultiheadAttention
   double dropout = 0;        // the probability, in [0, 1), with which an attention weight becomes zero in training

@@ -26,8 +26,7 @@ struct HuberOptions {  // of huber_loss
 // d^2 / 2 below delta, else delta (d - delta / 2) (Huber 1964).
 Tensor huber_loss(At input, At target, HuberOptions options = {});
 
-// ---- classes
-// ----------------------------------------------------------------------------------------------------------
+// ---- classes -------------------------------------------------------------------------------------------------------
 
 struct CrossEntropyOptions {                      // of cross_entropy
   Tensor weight = {};                             // of each class, [classes]; the mean is over the labels' weights
@@ -82,8 +81,7 @@ struct MultiMarginOptions {  // of multi_margin_loss
 // labels [N].
 Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options = {});
 
-// ---- margins: targets are 1 or -1
-// -------------------------------------------------------------------------------------
+// ---- margins: targets are 1 or -1 ----------------------------------------------------------------------------------
 
 // log(1 + exp(-target input)).
 Tensor soft_margin_loss(At input, At target, Reduction reduction = Reduction::mean);
@@ -108,8 +106,7 @@ struct TripletOptions {  // of triplet_margin_loss
 // max(0, |anchor - positive + eps|_p - |anchor - negative + eps|_p + margin) over the last axis: [..., n] to [...].
 Tensor triplet_margin_loss(At anchor, At positive, At negative, TripletOptions options = {});
 
-// ---- likelihoods
-// --------------------------------------------------------------------------------------------------------
+// ---- likelihoods ---------------------------------------------------------------------------------------------------
 
 struct PoissonOptions {   // of poisson_nll_loss
   bool log_input = true;  // input holds logarithms of rates
