@@ -1,8 +1,10 @@
-// models NAME forward|training eager|compiled: whole models of examples/models, small, in f32, taking turns
-// (support.hpp): logits in evaluation, or a training step with AdamW. Without arguments the names.
-// bench/peers/models_peer.py has the same models of the same sizes.
+// models NAME forward|training eager|compiled|profile: whole models of examples/models, small, in f32, taking turns
+// (support.hpp): logits in evaluation, or a training step with AdamW. `profile` prints profile() of the compiled
+// function and the share of its time that libraries take. Without arguments the names. bench/peers/models_peer.py has
+// the same models of the same sizes.
 #include <cstdio>
 #include <cstring>
+#include <iostream>
 
 #include "examples/models/bert.hpp"
 #include "examples/models/efficientnet.hpp"
@@ -47,6 +49,7 @@ class Runner {
     if (!std::strcmp(arguments_[2], "forward")) {
       nn::eval(model);
       auto run = compile([](M& m, const Inputs& in) { return Outputs()(m, in); }, how);
+      if (profiled()) return print(profile(run, model, inputs));
       bench::take_turns([&] { run(model, inputs).eval(); });
     } else {
       optim::AdamW optimizer(model, {.lr = 1e-4});
@@ -58,6 +61,7 @@ class Runner {
             return loss;
           },
           how);
+      if (profiled()) return print(profile(run, model, optimizer, inputs));
       bench::take_turns([&] {
         run(model, optimizer, inputs).eval();
         bench::eval_all(model);
@@ -67,6 +71,14 @@ class Runner {
   }
 
  private:
+  bool profiled() const { return !std::strcmp(arguments_[3], "profile"); }
+  static void print(const Profile& profile) {
+    double of_libraries = 0;
+    for (const Profile::Step& step : profile.steps) of_libraries += step.generated ? 0 : step.seconds;
+    std::cout << profile;
+    std::printf("libraries %.1f %%\n", 100 * of_libraries / profile.seconds_in_steps);
+  }
+
   char** arguments_;
   int count_;
 };

@@ -257,7 +257,12 @@ class Generator : Writer {
         kind = argmax ? "row_argmax" : at(i).joins ? "joined_row" : "row_reduction";
         break;
       case State::packed: kind = "packed_row_reduction"; break;
-      case State::lanes: kind = argmax ? "argmax_lanes" : at(i).joins ? "joined_lanes" : "column_lanes"; break;
+      case State::lanes:
+        kind = argmax            ? "argmax_lanes"
+               : at(i).joins     ? "joined_lanes"
+               : at(i).short_row ? "short_row_lanes"
+                                 : "column_lanes";
+        break;
       case State::columns:
         kind = argmax               ? "column_argmax"
                : at(i).joins        ? "joined_columns"
@@ -271,6 +276,7 @@ class Generator : Writer {
       case State::none: break;
     }
     std::string arguments = (argmax ? "" : std::string(reduction_name(at(i).op)) + "_operation, ") + accumulated(i);
+    if (at(i).short_row) arguments += ", " + expressions_.scalar(kernel_.inner_count());
     if (state(i) == State::columns)
       arguments +=
           ", " + (at(i).over_carried ? expressions_.scalar(kernel_.inner_count()) : std::to_string(loop::column_block));
@@ -313,7 +319,7 @@ class Generator : Writer {
     const std::string held = reduction(i);
     switch (state(i)) {
       case State::tile: return held + ".result(" + from_first(row_) + ", " + from_first(kernel_.vector_axis) + ")";
-      case State::lanes: return held + ".result" + (at(i).joins ? "()" : "");
+      case State::lanes: return held + ".result" + (at(i).joins || at(i).short_row ? "()" : "");
       case State::columns: return held + ".result(" + column() + ")";
       default: break;
     }

@@ -170,6 +170,10 @@ void verify(const Kernel& kernel) {
       WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i,
                  " stands above its operands");
     }
+    if (instruction.short_row)
+      WEFT_CHECK(kernel.inner_count().is_constant() && kernel.inner_count().constant() <= short_row_length &&
+                     !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
+                 kernel.name, ": v", i, " is no short row across lanes");
     if (instruction.multiplies) {
       std::size_t inner = 0, reduced = 0, outer = 0;
       for (const Axis& axis : kernel.axes) ++(axis.inner ? inner : outer);
@@ -293,8 +297,11 @@ std::string to_text(const Kernel& kernel) {
         text += std::string(v.joins    ? "join_"
                             : v.online ? "online_"
                                        : "reduce_") +
-                info(v.op).name + (v.over_carried ? "_of_rows(" : "(") + args +
-                (v.op == Op::argmax ? "; " + index : "") + ")";
+                info(v.op).name +
+                (v.over_carried ? "_of_rows("
+                 : v.short_row  ? "_of_short_row("
+                                : "(") +
+                args + (v.op == Op::argmax ? "; " + index : "") + ")";
         break;
       case Kind::scan: text += std::string("scan_") + info(v.op).name + "(" + args + ")"; break;
       case Kind::store: text += place + " = " + args; break;

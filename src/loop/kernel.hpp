@@ -38,6 +38,9 @@ enum class Kind : std::uint8_t {
 
 enum class Level : std::uint8_t { once, outer, inner };
 
+// The rows over which lanes may run without another order of additions (Instruction::short_row).
+inline constexpr std::int64_t short_row_length = 8;
+
 struct Instruction {
   Kind kind = Kind::constant;
   Op op = Op::data;          // apply, reduce, scan
@@ -52,6 +55,8 @@ struct Instruction {
   std::uint32_t node = 0;     // the graph node it came from, for the kernel's comments
   bool over_carried = false;  // reduce: over the carried axes instead of the inner ones
   bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
+  bool short_row = false;     // reduce: in the order of a row, of at most short_row_length elements, though the lanes
+                              // run over the rows
   bool online = false;  // reduce, sum: of exp(args[0] - args[1]), times args[2] where there is one, in the walk that
                         // finds args[1], the amax of args[0]
   bool multiplies = false;  // reduce, sum: of args[0] * args[1] in the order of the one inner axis, each term added

@@ -164,6 +164,8 @@ class Parser final : TextReader {
       name.remove_prefix(it.joins ? 5 : 7);
       it.over_carried = name.ends_with("_of_rows");
       if (it.over_carried) name.remove_suffix(8);
+      it.short_row = name.ends_with("_of_short_row");
+      if (it.short_row) name.remove_suffix(13);
     } else if (name == "product") {
       it.kind = Kind::reduce;
       it.multiplies = true;

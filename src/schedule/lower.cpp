@@ -442,11 +442,10 @@ bool vector_is_inner(const Group& walked) {
 
 // Rows that leave most lanes empty, each of which becomes one element: on the host lanes run over them instead.
 bool has_short_rows(const Kernel& kernel) {
-  constexpr std::int64_t short_row = 8;
   Dim row = 1, rows = 1;
   for (const loop::Axis& axis : kernel.axes) (axis.inner ? row : rows) = (axis.inner ? row : rows) * axis.extent;
-  if (!row.is_constant() || row.constant() > short_row || (rows.is_constant() && rows.constant() < short_row))
-    return false;
+  if (!row.is_constant() || row.constant() > loop::short_row_length) return false;
+  if (rows.is_constant() && rows.constant() < loop::short_row_length) return false;  // lanes stay empty either way
   return std::none_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction& it) {
     if (it.kind != Kind::store) return false;
     for (std::size_t a = 0; a < kernel.axes.size(); ++a)
@@ -463,7 +462,12 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   order_axes(kernel);
   merge_axes(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;
-  const bool inner = vector_is_inner(walked) && !(on_host && !walked.scans && has_short_rows(kernel));
+  bool inner = vector_is_inner(walked);
+  if (inner && on_host && !walked.scans && has_short_rows(kernel)) {
+    inner = false;
+    for (Instruction& it : kernel.body)
+      it.short_row = it.kind == Kind::reduce && (it.op == Op::sum || it.op == Op::prod) && is_floating(it.dtype);
+  }
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (kernel.axes[a].inner == inner) kernel.vector_axis = static_cast<int>(a);
   loop::pick_single_terms(kernel);

@@ -36,22 +36,25 @@ std::vector<Tensor> rows(const Tensor& x) {
 }
 
 template <class T>
-void check_bits(std::initializer_list<std::int64_t> lengths) {
+void check_bits(std::initializer_list<std::int64_t> lengths, std::initializer_list<std::int64_t> counts = {3}) {
   CompileOptions options{.on_compile_error = OnFailure::raise, .recompile_limit = 100};
   auto fixed = compile(rows, options);
   options.dynamic = true;
   auto symbolic = compile(rows, options);
   Generator rng(11);
-  for (std::int64_t length : lengths) {
-    Tensor x = normal({3, length}, 0.3, 1, rng, {.dtype = dtype_of<T>});
-    std::vector<Tensor> eager = rows(x), one = fixed(x), any = symbolic(x);
-    for (std::size_t i = 0; i < eager.size(); ++i) {
-      INFO("result ", i, " of rows of ", length);
-      CHECK(same_bits<T>(eager[i], one[i]));
-      CHECK(same_bits<T>(eager[i], any[i]));
+  for (std::int64_t count : counts)
+    for (std::int64_t length : lengths) {
+      Tensor x = normal({count, length}, 0.3, 1, rng, {.dtype = dtype_of<T>});
+      std::vector<Tensor> eager = rows(x), one = fixed(x), any = symbolic(x);
+      for (std::size_t i = 0; i < eager.size(); ++i) {
+        INFO("result ", i, " of ", count, " rows of ", length);
+        CHECK(same_bits<T>(eager[i], one[i]));
+        CHECK(same_bits<T>(eager[i], any[i]));
+      }
     }
-  }
 }
+
+std::vector<Tensor> of_windows(const Tensor& x) { return {sum(x, {1, 3}), mean(exp(x), {1, 3}), var(x, {1, 3}, 0)}; }
 
 }  // namespace
 
@@ -60,6 +63,21 @@ TEST_CASE("bit for bit: reductions of rows, what is fused around them, and chain
 }
 
 TEST_CASE("bit for bit: the same in f64") { check_bits<double>({15, 1000, 4097}); }
+
+TEST_CASE("bit for bit: short rows, over which lanes run where there are enough of them") {
+  check_bits<float>({2, 3, 8, 9}, {7, 8, 100});
+  check_bits<double>({5, 8}, {40});
+  Generator rng(12);
+  for (const Sizes& sizes : {Sizes{20, 2, 30, 2}, Sizes{9, 2, 10, 4}, Sizes{20, 3, 30, 2}, Sizes{20, 3, 30, 3}}) {
+    const Tensor x = normal(sizes, 0.3, 1, rng);
+    const std::vector<Tensor> eager = of_windows(x),
+                              compiled = compile(of_windows, {.on_compile_error = OnFailure::raise})(x);
+    for (std::size_t i = 0; i < eager.size(); ++i) {
+      INFO("result ", i, " of ", to_string(x.shape()));
+      CHECK(same_bits<float>(eager[i], compiled[i]));
+    }
+  }
+}
 
 namespace {
 
