@@ -40,14 +40,12 @@ void set_computed(Node* node, Value value) {
 }
 
 // Outputs beyond the first have no layout of their own.
-Storage* plain_storage(const Value& value) {
-  Value result = value;
-  if (!plain(value)) {
-    result = eager::make_value(value.type);
-    eager::copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
-                         value.layout);
-  }
-  return std::exchange(result.storage, nullptr);
+Value made_plain(const Value& value) {
+  if (plain(value)) return value;
+  Value result = eager::make_value(value.type);
+  eager::copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
+                       value.layout);
+  return result;
 }
 
 // The results of a region or a factorization.
@@ -291,7 +289,12 @@ void execute_eagerly(Node* node) {
   for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(node->input(i));
   if (has_several_results(node->op)) {
     std::vector<Value> results = execute_region(*node, types_of(*node), operands, {});
-    for (std::size_t i = 1; i < results.size(); ++i) node->more->storages.push_back(plain_storage(results[i]));
+    for (std::size_t i = 1; i < results.size(); ++i) results[i] = made_plain(results[i]);
+    // From here on no memory is asked for but that of lists: a call that has none for its results is as before.
+    std::vector<Storage*> storages;
+    storages.reserve(results.size());
+    for (std::size_t i = 1; i < results.size(); ++i) storages.push_back(std::exchange(results[i].storage, nullptr));
+    node->more->storages.swap(storages);
     set_computed(node, std::move(results[0]));
   } else {
     set_computed(node, eager::execute(node->op, node->attributes(), node->type, operands, node->loc));

@@ -6,6 +6,7 @@
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
+#include "weft/loops.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -81,4 +82,28 @@ TEST_CASE("the copy of an argument with another layout, and a constant") {
     return sum(constant(numbers, {large}) * x);
   });
   refused_then_right([&] { return g(ones({})); }, {3.0f * large});
+}
+
+TEST_CASE("the later ones of several results, for the first of which there is memory") {
+  const Tensor x = cast(arange(3 * 1500000), DType::f32).eval();  // a row of it has 6 MiB
+  const Tensor rows = reshape(x, {3, 1500000});
+  const auto results = cond(
+      vector_of({1}) > 0,
+      [](const Tensor& a) {
+        return std::vector<Tensor>{select(a, 0, 0), select(a, 0, 1), select(a, 0, 2)};
+      },
+      [](const Tensor& a) {
+        return std::vector<Tensor>{select(a, 0, 2), select(a, 0, 1), select(a, 0, 0)};
+      },
+      rows);
+  {
+    const test::KeepOptions keep;
+    options().memory_limit = std::uint64_t{1} << 40;
+    CHECK_THROWS_AS(allocate(Device::cpu(), std::size_t{1} << 41), OutOfMemory);  // free lists are given back
+    options().memory_limit = host_memory_held() + (std::uint64_t{8} << 20);
+    for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(Tensor(results[2]).eval(), OutOfMemory);
+  }
+  for (int i = 0; i < 3; ++i)
+    CHECK(numbers_of(slice(results[static_cast<std::size_t>(i)], 0, 0, 2)) ==
+          Numbers{1500000.f * static_cast<float>(i), 1500000.f * static_cast<float>(i) + 1});
 }
