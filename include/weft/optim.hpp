@@ -497,7 +497,9 @@ struct OneCycleOptions {          // of one_cycle_lr
   double final_div_factor = 1e4;  // the first rate / the last one
 };
 // From max_lr / div_factor up to max_lr and down to max_lr / (div_factor * final_div_factor), along cosines, in
-// total_steps steps (Smith and Topin 2017); afterwards it stays.
+// total_steps steps (Smith and Topin 2017); afterwards it stays. The way up ends at step pct_start * total_steps - 1,
+// as PyTorch's; where that is before step 0 the first step is on the way down. Throws Error where it is step 0 itself,
+// or total_steps is less than 1, or pct_start not from 0 to 1.
 Scalar one_cycle_lr(const Scalar& max_lr, const Scalar& step, double total_steps, const OneCycleOptions& options = {},
                     Loc loc = Loc::current());
 

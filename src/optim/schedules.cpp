@@ -55,13 +55,24 @@ Scalar exponential_lr(const Scalar& lr, const Scalar& step, double gamma, Loc lo
 Scalar one_cycle_lr(const Scalar& max_lr, const Scalar& step, double total_steps, const OneCycleOptions& options,
                     Loc loc) {
   Operation call("one_cycle_lr", loc);
-  const double up = options.pct_start * total_steps - 1, down = total_steps - 1 - up;
-  require_positive("one_cycle_lr", up, call.loc());
-  require_positive("one_cycle_lr", down, call.loc());
+  const double share = options.pct_start, up = share * total_steps - 1, down = total_steps - 1 - up;
+  if (!(total_steps >= 1))
+    fail("one_cycle_lr", call.loc(), "the number of steps must be at least 1, it is ", total_steps);
+  if (!(share >= 0 && share <= 1)) fail("one_cycle_lr", call.loc(), "pct_start must be from 0 to 1, it is ", share);
+  // The way up ends at step `up`. Where that is before step 0 the first step is on the way down already.
+  if (up == 0)
+    fail("one_cycle_lr", call.loc(),
+         "pct_start must not be the share of a single step: the way up would begin and end at "
+         "step 0. It is ",
+         share, " of ", total_steps, total_steps == 1 ? " step" : " steps");
   const Scalar first = max_lr / options.div_factor, last = first / options.final_div_factor;
-  const Scalar rising = along_cosine(first, max_lr, Scalar(minimum(step, up)) / up);
-  const Scalar part = Scalar(minimum(maximum(step - up, 0.0), down)) / down;
-  return rising + along_cosine(max_lr, last, part) - max_lr;
+  Scalar lr = max_lr;
+  if (up > 0) lr = along_cosine(first, max_lr, Scalar(minimum(step, up)) / up);
+  if (down > 0) {
+    const Scalar part = Scalar(minimum(maximum(step - up, 0.0), down)) / down;
+    lr = lr + along_cosine(max_lr, last, part) - max_lr;
+  }
+  return lr;
 }
 
 }  // namespace weft::optim

@@ -106,10 +106,11 @@ def rates(make, base, count=12):
     optimizer = optim.SGD([parameter], lr=base)
     schedule = make(optimizer)
     found = []
-    for _ in range(count):
+    for step in range(count):
+        if step > 0:
+            optimizer.step()
+            schedule.step()
         found.append(schedule.get_last_lr()[0])
-        optimizer.step()
-        schedule.step()
     return found
 
 
@@ -121,6 +122,10 @@ schedules = {
     "exponential": rates(lambda o: optim.lr_scheduler.ExponentialLR(o, 0.9), 0.5),
     "one cycle": rates(lambda o: optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=12), 0.5),
 }
+for steps in range(1, 6):  # whose way up ends before step 0, or right after it
+    schedules[f"one cycle of {steps}"] = rates(lambda o: optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=steps), 0.5, steps)
+schedules["one cycle down"] = rates(lambda o: optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=4, pct_start=0.0), 0.5, 4)
+schedules["one cycle up"] = rates(lambda o: optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=4, pct_start=1.0), 0.5, 4)
 
 
 def row(name, number, values):

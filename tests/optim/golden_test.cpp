@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "tests/record/refused.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/nn.hpp"
@@ -159,6 +160,23 @@ TEST_CASE("learning rates, from the counter of a compiled step too") {
   follows("step", [](const Scalar& s) { return optim::step_lr(0.5, s, 3, 0.5); });
   follows("exponential", [](const Scalar& s) { return optim::exponential_lr(0.5, s, 0.9); });
   follows("one cycle", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 12); });
+  follows("one cycle of 1", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 1); });
+  follows("one cycle of 2", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 2); });
+  follows("one cycle of 3", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 3); });
+  follows("one cycle of 4", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 4); });
+  follows("one cycle of 5", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 5); });
+  follows("one cycle down", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 4, {.pct_start = 0}); });
+  follows("one cycle up", [](const Scalar& s) { return optim::one_cycle_lr(0.5, s, 4, {.pct_start = 1}); });
+}
+
+TEST_CASE("a cycle whose way up would begin and end at the first step, and one of no step, are refused") {
+  using weft::test::refused;
+  refused([] { optim::one_cycle_lr(0.5, 0, 2, {.pct_start = 0.5}); },
+          "[one_cycle_lr] pct_start must not be the share of a single step: the way up would begin and end at step 0. "
+          "It is 0.5 of 2 steps");
+  refused([] { optim::one_cycle_lr(0.5, 0, 1, {.pct_start = 1}); }, "It is 1 of 1 step");
+  refused([] { optim::one_cycle_lr(0.5, 0, 0); }, "the number of steps must be at least 1, it is 0");
+  refused([] { optim::one_cycle_lr(0.5, 0, 9, {.pct_start = 1.5}); }, "pct_start must be from 0 to 1, it is 1.5");
 }
 
 }  // namespace
