@@ -50,48 +50,67 @@ Tensor train_step(models::Gpt2& model, optim::AdamW& optimizer, Generator& batch
   return loss;
 }
 
+// The shape of a checkpoint, which the text's characters and the sizes on the command line must fit.
+support::CharacterModel resumed(const std::string& file, const support::CharacterModel& asked,
+                                const support::Given& given) {
+  support::CharacterModel shape;
+  io::load(file, {{"shape", shape}}, {.allow_extra = true});
+  const auto require = [&](const char* option, std::int64_t wanted, std::int64_t found) {
+    if (std::count(given.begin(), given.end(), option) && wanted != found)
+      support::fail(std::string(option) + " is " + std::to_string(wanted) + ", and that of the model in " + file +
+                    " is " + std::to_string(found));
+  };
+  require("--context", asked.context, shape.context);
+  require("--width", asked.width, shape.width);
+  require("--layers", asked.layers, shape.layers);
+  require("--heads", asked.heads, shape.heads);
+  return shape;
+}
+
 int main(int count, char** arguments) {
   return support::guarded([&] {
-    support::Run run;
-    support::CharacterModel shape;
+    support::Training run;
+    support::CharacterModel asked;
     std::string path = "/usr/share/common-licenses/GPL-3", prompt;
     std::int64_t write = 300;
     Settings settings;
-    support::parse(count, arguments, run,
-                   {{"--text", path, "FILE: what to learn from"},
-                    {"--steps", settings.steps, "N: of training"},
-                    {"--batch", settings.batch, "N: rows of a step"},
-                    {"--context", shape.context, "N: characters that the model sees"},
-                    {"--width", shape.width, "N: of the model"},
-                    {"--layers", shape.layers, "N: of the model"},
-                    {"--heads", shape.heads, "N: of a layer"},
-                    {"--lr", settings.lr, "X: the greatest learning rate"},
-                    {"--prompt", prompt, "TEXT: what the written text begins with"},
-                    {"--write", write, "N: characters to write"}});
+    const support::Given given = support::parse(count, arguments, run,
+                                                {{"--text", path, "FILE: what to learn from"},
+                                                 {"--steps", settings.steps, "N: of training"},
+                                                 {"--batch", settings.batch, "N: rows of a step"},
+                                                 {"--context", asked.context, "N: characters that the model sees"},
+                                                 {"--width", asked.width, "N: of the model"},
+                                                 {"--layers", asked.layers, "N: of the model"},
+                                                 {"--heads", asked.heads, "N: of a layer"},
+                                                 {"--lr", settings.lr, "X: the greatest learning rate"},
+                                                 {"--prompt", prompt, "TEXT: what the written text begins with"},
+                                                 {"--write", write, "N: characters to write"}});
     if (run.quick)
-      settings.steps = std::min<std::int64_t>(settings.steps, 40), settings.batch = 16, shape.width = 64,
-      shape.layers = 2;
+      settings.steps = std::min<std::int64_t>(settings.steps, 40), settings.batch = 16, asked.width = 64,
+      asked.layers = 2;
     settings.dtype = run.dtype();
     const std::string text = support::read_file(path);
+    if (!run.resumes()) asked.alphabet = support::Alphabet(text);
+    State state(run.resumes() ? resumed(run.resume, asked, given) : asked, run.device(), run.seed);
+    const std::int64_t context = state.shape.context;
     const auto length = static_cast<std::int64_t>(text.size()), held = length / 10;
-    if (held <= shape.context)
-      support::fail(path + " has " + std::to_string(length) + " characters: a context of " +
-                    std::to_string(shape.context) + " wants at least " + std::to_string(10 * shape.context + 10));
-    shape.alphabet = support::Alphabet(text);
-    const Tensor all = to(shape.alphabet.encode(text), run.device());
+    if (held <= context)
+      support::fail(path + " has " + std::to_string(length) + " characters: a context of " + std::to_string(context) +
+                    " wants at least " + std::to_string(10 * context + 10));
+    const Tensor all = to(state.shape.alphabet.encode(text), run.device());
     const Tensor seen = slice(all, 0, 0, length - held), unseen = slice(all, 0, length - held);
 
-    State state(shape, run.device(), run.seed);
     auto step = compile(train_step);
     std::printf("%lld characters, %lld different; %lld parameters\n", static_cast<long long>(length),
-                static_cast<long long>(shape.alphabet.size), static_cast<long long>(nn::num_parameters(state.model)));
+                static_cast<long long>(state.shape.alphabet.size),
+                static_cast<long long>(nn::num_parameters(state.model)));
     const bool whole = support::train(
         run, state, settings.steps, [&] { return step(state.model, state.optimizer, state.batches, seen, settings); });
 
     // The mean over the held-out tenth, whose rows follow one another.
     auto evaluate = compile([](const models::Gpt2& model, const Tensor& rows) { return loss_of(model, rows); });
     double sum = 0;
-    const std::int64_t context = shape.context, rows = (held - 1) / context;
+    const std::int64_t rows = (held - 1) / context;
     for (std::int64_t first = 0; first < rows; first += 64) {
       const std::int64_t some = std::min<std::int64_t>(64, rows - first);
       const Tensor places = to((arange(some) + first) * context, run.device());
@@ -101,6 +120,6 @@ int main(int count, char** arguments) {
     if (!whole || write == 0) return;
     Generator draws(static_cast<std::uint64_t>(run.seed));
     if (prompt.empty()) prompt = text.substr(0, 8);
-    support::generate(state.model, shape.alphabet, prompt, write, 0.8, 0, draws);
+    support::generate(state.model, state.shape.alphabet, prompt, write, 0.8, 0, draws);
   });
 }

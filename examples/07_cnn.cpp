@@ -34,7 +34,7 @@ Tensor count_right(const Layers& model, const Tensor& x, const Tensor& y) { retu
 
 int main(int count, char** arguments) {
   return support::guarded([&] {
-    support::Run run;
+    support::Training run;
     std::string folder;
     std::int64_t epochs = 3, images = 60000;
     constexpr std::int64_t batch = 128;

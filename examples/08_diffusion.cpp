@@ -48,7 +48,7 @@ Tensor train_step(models::UNet& model, models::UNet& average, optim::AdamW& opti
 
 int main(int count, char** arguments) {
   return support::guarded([&] {
-    support::Run run;
+    support::Training run;
     std::string folder, picture = "diffusion.png";
     std::int64_t steps = 1500;
     support::parse(count, arguments, run,
@@ -57,7 +57,7 @@ int main(int count, char** arguments) {
                     {"--picture", picture, "FILE: the grid of images"}});
     Settings settings{.dtype = run.dtype()};
     if (run.quick) steps = std::min<std::int64_t>(steps, 4), settings.batch = 8, settings.noises = 4;
-    settings.steps = static_cast<double>(std::max<std::int64_t>(steps, 2));
+    settings.steps = static_cast<double>(steps);
     const auto clothes = data::fashion_mnist(data::Split::train, folder.empty() ? nullptr : folder.c_str());
     const Tensor darkest = amin(clothes.x), lightest = amax(clothes.x);
     const Tensor images =

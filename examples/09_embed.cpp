@@ -14,7 +14,7 @@ constexpr std::size_t longest = 256;  // tokens of a sentence
 int main(int count, char** arguments) {
   return support::guarded([&] {
     support::Run run;
-    std::string folder = "build/weights/minilm", query = "How do I bake bread?", path;
+    std::string folder = WEFT_WEIGHTS "/minilm", query = "How do I bake bread?", path;
     std::int64_t shown = 5;
     support::parse(count, arguments, run,
                    {{"--weights", folder, "FOLDER: what examples/fetch/weights minilm has got"},
@@ -36,13 +36,14 @@ int main(int count, char** arguments) {
         if (!line.empty()) sentences.push_back(line);
       if (sentences.empty()) support::fail(path + " has no sentence");
     }
-    const support::WordPiece vocabulary(folder + "/vocab.txt");
-    models::Bert model({.width = 384, .hidden = 1536, .layers = 6});
+    const models::BertConfig config{.width = 384, .hidden = 1536, .layers = 6};
+    const support::WordPiece vocabulary(folder + "/vocab.txt", config.vocab_size);
+    models::Bert model(config);
     io::load(folder + "/model.safetensors", model, {.allow_extra = true, .renames = models::bert_names});
     nn::to(model, run.device());
     if (run.bf16) nn::to(model, DType::bf16);
     nn::eval(model);
-    // One compilation for batches of any size and length.
+    // Two compilations serve texts of any number and length: for one text, as a size of 1 is a number, and for several.
     const auto forward = compile(
         [](const models::Bert& model, const Tensor& tokens, const Tensor& mask) {
           return cast(models::sentence_embedding(model(tokens, mask), mask), DType::f32);

@@ -8,7 +8,7 @@ using namespace weft;
 int main(int count, char** arguments) {
   return support::guarded([&] {
     support::Run run;
-    std::string folder = "build/weights/silero", path;
+    std::string folder = WEFT_WEIGHTS "/silero", path;
     double threshold = 0.5;
     bool windows = false;
     support::parse(count, arguments, run,

@@ -30,8 +30,11 @@ struct Alphabet {
     numbers.copy_to(number);
     std::vector<std::int64_t> found;
     for (const char c : text) {
-      found.push_back(number[static_cast<unsigned char>(c)]);
-      if (found.back() < 0) fail("the model's text does not have the character '" + std::string(1, c) + "'");
+      const auto byte = static_cast<unsigned char>(c);
+      found.push_back(number[byte]);
+      if (found.back() < 0)
+        fail("the model's alphabet does not have the character " +
+             (byte > 32 && byte < 127 ? "'" + std::string(1, c) + "'" : "of code " + std::to_string(byte)));
     }
     return from_span(found, {static_cast<std::int64_t>(found.size())});
   }
@@ -62,11 +65,17 @@ struct CharacterModel {
   }
 };
 
+// Calls that were timed, of a character each.
+struct Timed {
+  std::int64_t calls = 0;
+  double seconds = 0;
+};
+
 // Writes characters as they are drawn, after a prompt, until the context is full or there are `count`: the whole prompt
-// at once, then one character a call, with a cache of keys and values. Gives the rate of these calls in characters a
-// second.
-inline double generate(const models::Gpt2& model, const Alphabet& alphabet, const std::string& prompt,
-                       std::int64_t count, double temperature, std::int64_t top, Generator& generator) {
+// at once, then one character a call, with a cache of keys and values. Times the calls but for the first two, which
+// compile: that of the prompt, and that of the first single character.
+inline Timed generate(const models::Gpt2& model, const Alphabet& alphabet, const std::string& prompt,
+                      std::int64_t count, double temperature, std::int64_t top, Generator& generator) {
   const std::int64_t start = static_cast<std::int64_t>(prompt.size()), context = model.config.context;
   if (prompt.empty()) fail("the prompt must have a character at least");
   if (start > context)
@@ -84,15 +93,18 @@ inline double generate(const models::Gpt2& model, const Alphabet& alphabet, cons
   Tensor token =
       next(model, to(reshape(alphabet.encode(prompt), {1, -1}), device), caches, 0, temperature, top, generator);
   using Clock = std::chrono::steady_clock;
-  Clock::time_point begin = Clock::now();
+  Clock::time_point begin;
+  Timed timed;
   for (std::int64_t i = 0; i < count; ++i) {
+    if (i > 0) token = next(model, token, caches, start + i - 1, temperature, top, generator);
     std::putchar(alphabet.decode(token.item<std::int64_t>()));
     std::fflush(stdout);
-    if (i + 1 < count) token = next(model, token, caches, start + i, temperature, top, generator);
-    if (i == 0) begin = Clock::now();  // after the second call, which compiles
+    if (i == 1) begin = Clock::now();
+    if (i > 1) ++timed.calls;
   }
+  if (timed.calls > 0) timed.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   std::putchar('\n');
-  return static_cast<double>(count - 1) / std::chrono::duration<double>(Clock::now() - begin).count();
+  return timed;
 }
 
 }  // namespace support

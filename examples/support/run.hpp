@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/weft.hpp>
@@ -37,37 +37,44 @@ struct Option {
   }
 };
 
+[[noreturn]] inline void fail(const std::string& sentence) { throw Error(sentence.c_str()); }
+
 // What every program takes.
 struct Run {
-  std::string device_name = "cpu", save, resume;
-  bool bf16 = false, quick = false;
-  std::int64_t seed = 1;
+  std::string device_name = "cpu";
+  bool bf16 = false;
 
   Device device() const { return device_name == "cuda" ? Device::cuda() : Device::cpu(); }
   DType dtype() const { return bf16 ? DType::bf16 : DType::f32; }
 };
 
-[[noreturn]] inline void fail(const std::string& sentence) { throw Error(sentence.c_str()); }
+// What a program takes besides that trains.
+struct Training : Run {
+  std::string save, resume;
+  bool quick = false;
+  std::int64_t seed = 1;
 
-// Reads the options, those of all programs and `more`. Ends the program where one is unknown or wrong.
-inline void parse(int count, char** arguments, Run& run, std::vector<Option> more) {
-  const Option common[] = {{"--device", run.device_name, "cpu or cuda"},
-                           {"--bf16", run.bf16, "compute products in bf16; parameters stay f32"},
-                           {"--save", run.save, "FILE: write a checkpoint at the end, and on Ctrl-C"},
-                           {"--resume", run.resume, "FILE: go on from a checkpoint"},
-                           {"--seed", run.seed, "N: of the random numbers"},
-                           {"--quick", run.quick, "a few seconds, to see that it runs"}};
-  more.insert(more.end(), std::begin(common), std::end(common));
+  bool resumes() const { return !resume.empty(); }
+};
+
+// The names of the options that the command line has.
+using Given = std::vector<std::string>;
+
+// Reads the options, --device among them. Ends the program where one is unknown or wrong.
+inline Given parse_all(int count, char** arguments, Run& run, std::vector<Option> options) {
+  options.emplace_back("--device", run.device_name, "cpu or cuda");
   const auto refuse = [&](const std::string& why) {
     std::fprintf(stderr, "%s\n", why.c_str());
-    for (const Option& each : more) std::fprintf(stderr, "  %-12s %s\n", each.name, each.meaning);
+    for (const Option& each : options) std::fprintf(stderr, "  %-12s %s\n", each.name, each.meaning);
     std::exit(2);
   };
+  Given given;
   for (int i = 1; i < count; ++i) {
     const Option* found = nullptr;
-    for (const Option& each : more)
+    for (const Option& each : options)
       if (!std::strcmp(each.name, arguments[i])) found = &each;
     if (!found) refuse("unknown option " + std::string(arguments[i]) + "; there are");
+    given.push_back(found->name);
     if (found->flag) {
       *found->flag = true;
       continue;
@@ -78,7 +85,27 @@ inline void parse(int count, char** arguments, Run& run, std::vector<Option> mor
     ++i;
   }
   if (run.device_name != "cpu" && run.device_name != "cuda") refuse("--device is cpu or cuda, not " + run.device_name);
+  return given;
+}
+
+// The options of a program that uses a model, and `more`.
+inline Given parse(int count, char** arguments, Run& run, std::vector<Option> more) {
+  more.emplace_back("--bf16", run.bf16, "the model's parameters and all that it computes are bf16");
+  return parse_all(count, arguments, run, std::move(more));
+}
+
+// The options of a program that trains one, and `more`.
+inline Given parse(int count, char** arguments, Training& run, std::vector<Option> more) {
+  more.emplace_back(
+      "--bf16", run.bf16,
+      "forward and backward in bf16, of parameters cast to it; they themselves and the optimizer stay f32");
+  more.emplace_back("--save", run.save, "FILE: write a checkpoint at the end, and on Ctrl-C");
+  more.emplace_back("--resume", run.resume, "FILE: go on from a checkpoint");
+  more.emplace_back("--seed", run.seed, "N: of the random numbers");
+  more.emplace_back("--quick", run.quick, "a few seconds, to see that it runs");
+  Given given = parse_all(count, arguments, run, std::move(more));
   seed(static_cast<std::uint64_t>(run.seed));
+  return given;
 }
 
 // Runs a program; an error is one sentence and the exit status 1.
@@ -113,8 +140,8 @@ auto in_dtype(M& model, DType dtype, F f) {
 // The default generator starts anew at each step, so that a run that goes on draws what one without a break would.
 // Gives false where it was interrupted.
 template <class State, class Step>
-bool train(const Run& run, State& state, std::int64_t steps, Step step, std::int64_t every = 1000) {
-  if (!run.resume.empty()) {
+bool train(const Training& run, State& state, std::int64_t steps, Step step, std::int64_t every = 1000) {
+  if (run.resumes()) {
     io::load(run.resume, state);
     nn::to(state, run.device());
     std::printf("goes on after step %lld\n", static_cast<long long>(state.step));

@@ -6,10 +6,13 @@
 
 namespace support {
 
-// The probability of each window of 32 ms; the last is filled up with silence. One compilation serves every length.
-inline std::vector<float> speech_probabilities(const models::SileroVad& model, const std::vector<float>& samples) {
+// The probability of each window of 32 ms; the last is filled up with silence. `most`: the windows of a part; a part
+// begins with the state that the one before it left. Two compilations serve all lengths: for a part of one window,
+// whose size is a number, and for parts of several.
+inline std::vector<float> speech_probabilities(const models::SileroVad& model, const std::vector<float>& samples,
+                                               std::size_t most = 256) {
   using Vad = models::SileroVad;
-  constexpr std::size_t window = Vad::window, context = Vad::context, most = 256;  // windows of a part
+  constexpr std::size_t window = Vad::window, context = Vad::context;
   const Device device = model.conv1.weight->device();
   const auto listen =
       compile([](const Vad& model, const Tensor& x, Vad::State& state) { return model(x, state); }, {.dynamic = true});

@@ -4,7 +4,6 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <fstream>
 #include <unordered_map>
 
 #include "examples/support/run.hpp"
@@ -13,13 +12,16 @@ namespace support {
 
 class WordPiece {
  public:
-  // A file with a token a line, numbered from 0.
-  explicit WordPiece(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) fail(path + " can't be read");
-    for (std::string token; std::getline(file, token);) numbers_.emplace(token, numbers_.size());
+  // A file with a token a line, numbered from 0: as many as the model has embeddings.
+  WordPiece(const std::string& path, std::int64_t size) {
+    const std::string file = read_file(path);
+    for (std::size_t begin = 0, end; (end = file.find('\n', begin)) != std::string::npos; begin = end + 1)
+      numbers_.emplace(file.substr(begin, end - begin), numbers_.size());
     for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]"})
       if (!numbers_.count(token)) fail(path + " is no vocabulary of BERT: it has no " + token);
+    if (std::int64_t(numbers_.size()) != size || !file.ends_with('\n'))
+      fail(path + " is damaged: it has " + std::to_string(numbers_.size()) +
+           " whole lines that differ, and the model has " + std::to_string(size) + " tokens");
   }
 
   // [CLS] text [SEP], at most `longest` numbers.

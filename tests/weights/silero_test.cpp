@@ -27,7 +27,30 @@ TEST_CASE("a recording with the published weights: PyTorch's probabilities, what
     compare(support::speech_probabilities(
         model, {sound.samples.begin(), sound.samples.begin() + static_cast<std::ptrdiff_t>(length)}));
   CHECK(support::speech_probabilities(model, {}).empty());
-  std::vector<float> twice = sound.samples;  // more windows than are computed at once
-  for (int i = 0; i < 2; ++i) twice.insert(twice.end(), sound.samples.begin(), sound.samples.end());
-  CHECK(support::speech_probabilities(model, twice).size() == (twice.size() + 511) / 512);
+}
+
+TEST_CASE("a recording in parts: the probabilities of one call for all windows, of which each part goes on") {
+  const std::string folder = folder_of("silero");
+  if (folder.empty()) return;
+  models::SileroVad model;
+  io::load(folder + "/silero_vad_16k.safetensors", model, {.renames = models::silero_vad_names});
+  const std::vector<float> samples = support::read_wav(WEFT_SOURCE_DIR "/tests/weights/speech.wav").samples;
+  const std::vector<float> whole = support::speech_probabilities(model, samples, samples.size());
+  REQUIRE(whole.size() % 7 == 1);  // so that the last part is a single window
+  const std::vector<float> parts = support::speech_probabilities(model, samples, 7);
+  REQUIRE(parts.size() == whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(static_cast<double>(parts[i] - whole[i])) < 1e-5);
+  }
+  std::vector<float> longer = samples;  // more windows than a part has where none is said
+  for (int i = 0; i < 2; ++i) longer.insert(longer.end(), samples.begin(), samples.end());
+  const std::vector<float> by_default = support::speech_probabilities(model, longer),
+                           at_once = support::speech_probabilities(model, longer, longer.size());
+  REQUIRE(at_once.size() > 256);
+  REQUIRE(by_default.size() == at_once.size());
+  for (std::size_t i = 0; i < at_once.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(static_cast<double>(by_default[i] - at_once[i])) < 1e-5);
+  }
 }

@@ -11,7 +11,7 @@ TEST_CASE("260 texts, odd ones among them, become Hugging Face's tokens") {
   std::string lines;
   for (const std::string token : expected.at("vocabulary")) lines += token + "\n";
   const TemporaryFile file(lines);
-  const support::WordPiece vocabulary(file.path);
+  const support::WordPiece vocabulary(file.path, static_cast<std::int64_t>(expected.at("vocabulary").size()));
   for (const nlohmann::json& one : expected.at("texts")) {
     CAPTURE(one.at("text").dump());
     CHECK(vocabulary.encode(one.at("text").get<std::string>(), 256) ==
@@ -20,17 +20,30 @@ TEST_CASE("260 texts, odd ones among them, become Hugging Face's tokens") {
   CHECK(expected.at("texts").size() >= 250);
 }
 
-TEST_CASE("texts that are cut, not UTF-8, and files that are no vocabulary") {
+TEST_CASE("texts that are cut, and texts that are not UTF-8") {
   const TemporaryFile file("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n##b\n");
-  const support::WordPiece vocabulary(file.path);
+  const support::WordPiece vocabulary(file.path, 7);
   CHECK(vocabulary.encode(std::string("a bb x"), 10) == std::vector<std::int64_t>{2, 4, 5, 6, 1, 3});
   CHECK(vocabulary.encode(std::string("a a a a"), 4) == std::vector<std::int64_t>{2, 4, 4, 3});
   CHECK(vocabulary.encode(std::string("a\xff\xfe b\xc3"), 10) == std::vector<std::int64_t>{2, 4, 5, 3});
   const auto [tokens, mask] = vocabulary.encode(std::vector<std::string>{"a", "a b a"}, 10);
   CHECK(tokens.shape() == Sizes{2, 5});
   CHECK(sum(mask).item<int>() == 8);
-  const TemporaryFile other("hello\nworld\n");
-  CHECK(message_of([&] { support::WordPiece{other.path}; }).find("is no vocabulary of BERT: it has no [PAD]") !=
-        std::string::npos);
-  CHECK(message_of([] { support::WordPiece("/nonexistent/vocab.txt"); }) == "/nonexistent/vocab.txt can't be read");
+}
+
+TEST_CASE("files that are no vocabulary, or not the whole one of the model") {
+  const auto refusal = [](const std::string& text, std::int64_t size) {
+    const TemporaryFile file(text);
+    const std::string said = message_of([&] { support::WordPiece{file.path, size}; });
+    return said.substr(std::min(said.size(), file.path.size()));
+  };
+  CHECK(refusal("hello\nworld\n", 2) == " is no vocabulary of BERT: it has no [PAD]");
+  const std::string whole = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nsea\n##side\n";
+  CHECK(refusal(whole, 6) == "");
+  CHECK(refusal(whole.substr(0, whole.size() - 7), 6) ==
+        " is damaged: it has 5 whole lines that differ, and the model has 6 tokens");
+  CHECK(refusal(whole.substr(0, whole.size() - 3), 6) ==  // within the last line
+        " is damaged: it has 5 whole lines that differ, and the model has 6 tokens");
+  CHECK(refusal(whole, 7) == " is damaged: it has 6 whole lines that differ, and the model has 7 tokens");
+  CHECK(message_of([] { support::WordPiece("/nonexistent/vocab.txt", 1); }) == "/nonexistent/vocab.txt can't be read");
 }
