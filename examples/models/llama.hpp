@@ -14,6 +14,7 @@ struct LlamaConfig {  // Llama 3.2, 1 billion parameters
   std::int64_t vocab_size = 128256, context = 2048, width = 2048, hidden = 8192, layers = 16, heads = 32, kv_heads = 8;
   std::int64_t experts = 8;  // of Mixtral alone
   double rope_base = 500000, eps = 1e-5;
+  nn::RotaryScaling rope_scaling = {.factor = 32};
   bool tied = true;  // the last product has the embedding's weights
   Options options = {};
 };
@@ -24,7 +25,7 @@ struct LlamaAttention {
         k_proj(c.width, c.width / c.heads * c.kv_heads, {false, c.options}),
         v_proj(c.width, c.width / c.heads * c.kv_heads, {false, c.options}),
         o_proj(c.width, c.width, {false, c.options}),
-        rotate(c.width / c.heads, c.rope_base) {}
+        rotate(c.width / c.heads, {.base = c.rope_base, .scaling = c.rope_scaling}) {}
 
   // x [N, L, width]. With a cache the tokens of x are at `position` and after it, and see those before them.
   Tensor operator()(const Tensor& x, nn::KeyValueCache* cache, const Index& position) const {

@@ -1,5 +1,6 @@
 // What attention is told of positions: rotations, tables, biases, and the cache of a text that grows.
 #include <cmath>
+#include <numbers>
 
 #include "base/fail.hpp"
 #include "record/record.hpp"
@@ -8,11 +9,19 @@
 namespace weft::nn {
 namespace {
 
-// [length, pairs]: position * base^(-pair / pairs).
-Tensor angles(const Tensor& positions, std::int64_t pairs, double base, DType dtype, Device device) {
+// [1, pairs]: radians a position, base^(-pair / pairs).
+Tensor turns(std::int64_t pairs, double base, DType dtype, Device device) {
   const Tensor pair = cast(weft::positions(1, Shape::of(Dim(1), Dim(pairs)), device, {}), dtype);
-  return cast(positions, dtype) * exp(pair * (-std::log(base) / static_cast<double>(pairs)));
+  return exp(pair * (-std::log(base) / static_cast<double>(pairs)));
 }
+// The same of a pair that turns once in so many positions or more, slower.
+Tensor scaled(const Tensor& turns, const RotaryScaling& by) {
+  const double once = 2 * std::numbers::pi / static_cast<double>(by.context);  // in `context` positions
+  const Tensor kept = clamp((turns * (1 / once) - by.low) * (1 / (by.high - by.low)), 0, 1);
+  return turns * (kept + (1 - kept) * (1 / by.factor));
+}
+// [length, pairs], `turns` being [1, pairs].
+Tensor angles(const Tensor& positions, const Tensor& turns) { return cast(positions, turns.dtype()) * turns; }
 Tensor column(Dim length, Device device) { return weft::positions(0, Shape::of(length, Dim(1)), device, {}); }
 
 // The slopes of 2^-8/n, 2^-16/n, ... of n heads; of another count n those of the power of two below it, and every
@@ -31,11 +40,15 @@ std::vector<float> slopes(std::int64_t heads) {
 
 }  // namespace
 
-RotaryEmbedding::RotaryEmbedding(std::int64_t dim_, double base_, bool interleaved_, Loc loc)
-    : dim(dim_), base(base_), interleaved(interleaved_) {
+RotaryEmbedding::RotaryEmbedding(std::int64_t dim_, const RotaryOptions& options, Loc loc)
+    : dim(dim_), base(options.base), interleaved(options.interleaved), scaling(options.scaling) {
   Operation call("rotary_embedding", loc);
   if (dim < 2 || dim % 2 != 0) fail("rotary_embedding", call.loc(), "the width must be even, it is ", dim);
   if (!(base > 0)) fail("rotary_embedding", call.loc(), "the base must be positive, it is ", base);
+  if (!(scaling.factor > 0)) fail("rotary_embedding", call.loc(), "factor must be positive, it is ", scaling.factor);
+  if (!(scaling.low > 0 && scaling.low < scaling.high))
+    fail("rotary_embedding", call.loc(), "low must be positive and below high: ", scaling.low, ", ", scaling.high);
+  if (scaling.context < 1) fail("rotary_embedding", call.loc(), "context must be positive, it is ", scaling.context);
 }
 
 Tensor RotaryEmbedding::operator()(At given, At offset) const {
@@ -46,7 +59,9 @@ Tensor RotaryEmbedding::operator()(At given, At offset) const {
   if (rank < 2 || !(type.shape[rank - 1] == Dim(dim)) || !is_floating(type.dtype))
     fail("rotary_embedding", call.loc(), "takes a floating tensor [..., L, ", dim, "], it is ", to_string(type));
   const DType wide = computed_in(type.dtype);
-  const Tensor angle = angles(column(type.shape[rank - 2], type.device) + offset, dim / 2, base, wide, type.device);
+  Tensor turn = turns(dim / 2, base, wide, type.device);
+  if (scaling.factor != 1) turn = scaled(turn, scaling);
+  const Tensor angle = angles(column(type.shape[rank - 2], type.device) + offset, turn);
   const Tensor c = cos(angle), s = sin(angle), value = cast(x, wide);
   Shape pairs = type.shape;
   pairs[rank - 1] = dim / 2;
@@ -61,7 +76,7 @@ Tensor RotaryEmbedding::operator()(At given, At offset) const {
 Tensor sinusoidal_positions(Dim length, std::int64_t dim, double base, Device device, Loc loc) {
   LooseComposite call("sinusoidal_positions", loc);
   if (dim < 2 || dim % 2 != 0) fail("sinusoidal_positions", call.loc(), "the width must be even, it is ", dim);
-  const Tensor angle = angles(column(length, device), dim / 2, base, DType::f32, device);
+  const Tensor angle = angles(column(length, device), turns(dim / 2, base, DType::f32, device));
   return reshape(stack({sin(angle), cos(angle)}, -1), {length, dim});
 }
 

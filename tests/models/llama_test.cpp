@@ -15,26 +15,33 @@ constexpr models::LlamaConfig config{.vocab_size = 19,
                                      .heads = 4,
                                      .kv_heads = 2,
                                      .experts = 4,
+                                     .rope_scaling = {.factor = 1},
                                      .tied = false};
+constexpr models::LlamaConfig scaled = [] {
+  models::LlamaConfig c = config;
+  c.rope_scaling = {.factor = 8, .context = 16};
+  return c;
+}();
 
 template <class Model>
-void check_decoder(const char* family) {
+void check_decoder(const char* family, const models::LlamaConfig& of) {
   const auto loss = [](Model& model, const List& in) {
     const Tensor text = in[0], logits = model(slice(text, 1, 0, -1));
     return std::pair{nn::cross_entropy(flatten(logits, 0, 1), flatten(slice(text, 1, 1, Dim::end()))), logits};
   };
   check_model(
-      family, Model(config), {integers("tokens", {2, 9}, 19)}, loss,
+      family, Model(of), {integers("tokens", {2, 9}, 19)}, loss,
       {.renames = models::llama_names,
        .others = {
            {integers("tokens", {3, 5}, 19)}, {integers("tokens", {40, 13}, 19)}, {integers("tokens", {4, 10}, 19)}}});
 }
 
-TEST_CASE("LLaMA: Hugging Face's losses, logits and gradients, for any number of texts of any length") {
-  check_decoder<models::Llama>("llama");
+TEST_CASE(
+    "LLaMA with scaled turns: Hugging Face's losses, logits and gradients, for any number of texts of any length") {
+  check_decoder<models::Llama>("llama", scaled);
 }
 TEST_CASE("Mixtral: Hugging Face's losses, logits and gradients, for any number of texts of any length") {
-  check_decoder<models::Mixtral>("mixtral");
+  check_decoder<models::Mixtral>("mixtral", config);
 }
 
 // The prompt at once, then one token after another: logits as of the whole text at once.

@@ -145,7 +145,7 @@ TEST_CASE("rotary and sinusoidal positions, ALiBi and relative biases follow the
     double base;
     bool interleaved;
     std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
-      return {nn::RotaryEmbedding(6, base, interleaved)(inputs[0], offset)};
+      return {nn::RotaryEmbedding(6, {.base = base, .interleaved = interleaved})(inputs[0], offset)};
     }
   };
   check(12, {wave({2, 3, 6}, 30)}, Rotation{0, 10000, false});
@@ -176,6 +176,10 @@ TEST_CASE("rotary and sinusoidal positions, ALiBi and relative biases follow the
   check(21, {wave({32, 2}, 1)}, Bias{nn::RelativePositionBias(2, true, 32, 128, wide), 40});
   refused([] { nn::RotaryEmbedding(5); }, "the width must be even, it is 5");
   refused([] { nn::RotaryEmbedding(4)(ones({2, 6})); }, "takes a floating tensor [..., L, 4]");
+  refused([] { nn::RotaryEmbedding(4, {.base = 0}); }, "the base must be positive, it is 0");
+  refused([] { nn::RotaryEmbedding(4, {.scaling = {.factor = 0}}); }, "factor must be positive, it is 0");
+  refused([] { nn::RotaryEmbedding(4, {.scaling = {.low = 4}}); }, "low must be positive and below high: 4, 4");
+  refused([] { nn::RotaryEmbedding(4, {.scaling = {.context = 0}}); }, "context must be positive, it is 0");
   refused([] { nn::alibi_bias(0, 2, 2); }, "there must be a head");
   refused([] { nn::RelativePositionBias(2, true, 2); }, "needs a head, buckets");
 }

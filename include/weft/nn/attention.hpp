@@ -24,11 +24,27 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
 
 // ---- positions -----------------------------------------------------------------------------------------------------
 
+// Slower turns, for texts longer than those a model was trained on first (Grattafiori and others 2024: Llama 3.1; the
+// rope_type llama3 of Hugging Face). A pair that turns once in more than context / low positions turns `factor` times
+// as slowly, one that turns once in less than context / high as before, those between by the mean of both, weighted
+// linearly in turns.
+struct RotaryScaling {
+  double factor = 1;            // 1: no scaling; positive
+  double low = 1, high = 4;     // turns in `context` positions: 0 < low < high
+  std::int64_t context = 8192;  // positions of the training before; positive
+};
+struct RotaryOptions {       // of RotaryEmbedding
+  double base = 10000;       // pair i turns by base^(-2i/dim) radians a position; positive
+  bool interleaved = false;  // pairs are neighbours, 2i and 2i + 1; else elements i and i + dim/2
+  RotaryScaling scaling = {};
+};
 // Rotates pairs of the elements of x [..., L, dim] by angles that grow with the position: pair i of the token at
-// position p by p * base^(-2i/dim) (Su and others 2021). `offset` is the position of the first token, an Index of a
-// cache, say. Pairs are element i and element i + dim/2, or with `interleaved` elements 2i and 2i + 1.
+// position p by p * base^(-2i/dim) (Su and others 2021), or slower (RotaryScaling). `offset` is the position of the
+// first token, an Index of a cache, say. Pairs are element i and element i + dim/2, or with `interleaved` elements 2i
+// and 2i + 1.
 struct RotaryEmbedding {
-  explicit RotaryEmbedding(std::int64_t dim, double base = 10000, bool interleaved = false, Loc loc = Loc::current());
+  // Throws Error where dim is not even and positive, or an option is none of those it can be.
+  explicit RotaryEmbedding(std::int64_t dim, const RotaryOptions& options = {}, Loc loc = Loc::current());
   // x [..., L, dim], floating, of which token i is at position offset + i; the result has its type. Throws Error on
   // other shapes and dtypes.
   Tensor operator()(At x, At offset = 0) const;
@@ -36,7 +52,8 @@ struct RotaryEmbedding {
   std::int64_t dim;  // the size of the last axis of x: even, the constructor throws Error otherwise
   double base;       // pair i turns by base^(-2i/dim) radians a position; positive
   bool interleaved;  // pairs are neighbours; else elements i and i + dim/2
-  WEFT_MEMBERS(dim, base, interleaved)
+  RotaryScaling scaling;
+  WEFT_MEMBERS(dim, base, interleaved, scaling)
 };
 
 // f32 [length, dim]: sin and cos of p * base^(-2i/dim) for position p at columns 2i and 2i + 1 (Vaswani and others
