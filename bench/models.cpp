@@ -94,7 +94,7 @@ const models::LlamaConfig llama{.vocab_size = vocabulary,
                                 .layers = 4,
                                 .heads = 8,
                                 .kv_heads = 2,
-                                .experts = 4,
+                                .rope_scaling = {.factor = 1},
                                 .tied = false};
 
 }  // namespace
@@ -131,7 +131,7 @@ int main(int count, char** arguments) {
   run(
       "mixtral",
       +[] {
-        models::LlamaConfig c = llama;
+        models::MixtralConfig c(llama, 4);
         c.layers = 2;
         return models::Mixtral(c);
       },

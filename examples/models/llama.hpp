@@ -12,7 +12,6 @@ using namespace weft;
 
 struct LlamaConfig {  // Llama 3.2, 1 billion parameters
   std::int64_t vocab_size = 128256, context = 2048, width = 2048, hidden = 8192, layers = 16, heads = 32, kv_heads = 8;
-  std::int64_t experts = 8;  // of Mixtral alone
   double rope_base = 500000, eps = 1e-5;
   nn::RotaryScaling rope_scaling = {.factor = 32};
   bool tied = true;  // the last product has the embedding's weights
@@ -51,7 +50,9 @@ struct LlamaAttention {
 };
 
 struct LlamaMlp {
-  explicit LlamaMlp(const LlamaConfig& c)
+  using Config = LlamaConfig;
+
+  explicit LlamaMlp(const Config& c)
       : gate_proj(c.width, c.hidden, {false, c.options}),
         up_proj(c.width, c.hidden, {false, c.options}),
         down_proj(c.hidden, c.width, {false, c.options}) {}
@@ -63,7 +64,7 @@ struct LlamaMlp {
 
 template <class Mlp>
 struct LlamaBlock {
-  explicit LlamaBlock(const LlamaConfig& c)
+  explicit LlamaBlock(const typename Mlp::Config& c)
       : input_layernorm(c.width, {.eps = c.eps, .options = c.options}),
         self_attn(c),
         post_attention_layernorm(c.width, {.eps = c.eps, .options = c.options}),
@@ -80,12 +81,12 @@ struct LlamaBlock {
   WEFT_MEMBERS(input_layernorm, self_attn, post_attention_layernorm, mlp)
 };
 
-// `Mlp` is made from a config, and maps [N, L, width] to the same.
+// `Mlp` is made from its `Config`, which is or derives from LlamaConfig, and maps [N, L, width] to the same.
 template <class Mlp>
 struct LlamaDecoder {
   using Caches = std::vector<nn::KeyValueCache>;  // one a block
 
-  explicit LlamaDecoder(const LlamaConfig& c = {})
+  explicit LlamaDecoder(const typename Mlp::Config& c = {})
       : config(c),
         embed_tokens(c.vocab_size, c.width, {.options = c.options}),
         norm(c.width, {.eps = c.eps, .options = c.options}) {

@@ -7,11 +7,30 @@
 
 namespace models {
 
+struct MixtralConfig : LlamaConfig {  // 8x7B
+  // The sizes of a decoder, and how many MLPs each of its blocks has.
+  constexpr MixtralConfig(const LlamaConfig& decoder = {.vocab_size = 32000,
+                                                        .width = 4096,
+                                                        .hidden = 14336,
+                                                        .layers = 32,
+                                                        .heads = 32,
+                                                        .kv_heads = 8,
+                                                        .rope_base = 1e6,
+                                                        .rope_scaling = {.factor = 1},
+                                                        .tied = false},
+                          std::int64_t mlps = 8)
+      : LlamaConfig(decoder), experts(mlps) {}
+
+  std::int64_t experts;
+};
+
 // The experts' products are one batched product over blocks of tokens that chose the same expert: choices are sorted by
 // expert, and what each expert gets is filled up to whole blocks. So no size depends on the choices, and all tokens are
 // served.
 struct MixtureOfExperts {
-  explicit MixtureOfExperts(const LlamaConfig& c)
+  using Config = MixtralConfig;
+
+  explicit MixtureOfExperts(const Config& c)
       : gate(c.width, c.experts, {false, c.options}),
         experts{initial({c.experts, 2 * c.hidden, c.width}, c.width, c.options),
                 initial({c.experts, c.width, c.hidden}, c.hidden, c.options)} {}

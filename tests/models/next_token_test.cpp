@@ -9,6 +9,18 @@ namespace {
 
 using namespace weft;
 
+TEST_CASE("next_token draws from the likeliest, and takes the likeliest where it is cold") {
+  Generator generator(1);
+  const Tensor logits = reshape(from_list<float>({0, 9, 0, 0, 3, 1, 2, 4}), {2, 1, 4});
+  const Tensor cold = models::next_token(logits, 0, 4, generator);
+  CHECK((cold.size(0) == Dim(2) && cold.size(1) == Dim(1)));
+  CHECK(cold[0].item<std::int64_t>() == 1);
+  CHECK(cold[1].item<std::int64_t>() == 3);
+  bool seen[4] = {};
+  for (int i = 0; i < 200; ++i) seen[models::next_token(logits, 1, 2, generator)[1].item<std::int64_t>()] = true;
+  CHECK((seen[0] && seen[3] && !seen[1] && !seen[2]));
+}
+
 TEST_CASE("next_token at temperature 0 takes the likeliest of near ties, the first of equal ones, in every dtype") {
   Generator generator(1);
   const auto take = compile([](const Tensor& logits, const Scalar& temperature, Generator& generator) {
