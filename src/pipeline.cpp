@@ -283,8 +283,7 @@ static StepWork work_of(const Payload& payload, std::span<const std::int64_t> sy
   StepWork work;
   work.generated = payload.kernel() != nullptr;
   work.runs_others = !payload.inner().empty();
-  const std::string text = work.generated ? std::string() : payload.text();
-  if (const std::size_t by = text.rfind(" by "); by != text.npos) work.by = text.substr(by + 4);
+  work.by = payload.by();
   const loop::Cost cost = payload.cost();
   work.bytes = dims::evaluate(cost.bytes, symbols);
   work.operations = dims::evaluate(cost.operations, symbols);

@@ -38,8 +38,8 @@ struct Executable {
 
 // What a step of a plan does at some sizes of its graph.
 struct StepWork {
-  bool generated = false;  // a kernel; else a library, or what Weft brings along
-  std::string by;          // the library, where it says so
+  bool generated = false;  // a kernel; else a library's operation or a routine of Weft's own
+  std::string by;          // the library; empty for the others
   std::int64_t bytes = 0;  // moved
   std::int64_t operations = 0;
   bool runs_others = false;  // a loop, whose work is that of the steps in its bodies

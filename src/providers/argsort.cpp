@@ -19,7 +19,7 @@ class SortPayload final : public Payload {
     if (is_whole(order_)) order_.first = 0, order_.count = size_;
     for (int i = 0; i + 1 < shape.rank(); ++i) rows_ = rows_ * shape[i];
   }
-  std::string text() const override { return order_.descending ? " descending" : ""; }
+  std::string details() const override { return order_.descending ? " descending" : ""; }
   loop::Cost cost() const override {
     const std::int64_t comparisons = order_.count.same(size_) ? 12 : 4;  // an element, about
     const Dim count = rows_ * size_;

@@ -24,7 +24,7 @@ class CblasPayload final : public Product {
   CblasPayload(const Candidate& candidate, const runtime::cblas::Library& library)
       : Product(candidate), name_(library.name), product_(runtime::cblas::Product::make(library, contraction_)) {}
   bool is_made() const { return product_ != nullptr; }
-  std::string text() const override { return Product::text() + " by " + name_; }
+  std::string by() const override { return name_; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::CblasProduct>(product_, contraction_, preparation.numbers);
   }

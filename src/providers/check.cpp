@@ -11,7 +11,7 @@ namespace {
 class CheckPayload final : public Payload {
  public:
   explicit CheckPayload(const Node& node) : message_(interned_text(node.attributes<Message>().text.id)) {}
-  std::string text() const override { return {}; }
+  std::string details() const override { return {}; }
   loop::Cost cost() const override { return {1, 1}; }
   bool may_fail() const override { return true; }
   bool is_check() const override { return true; }

@@ -65,6 +65,6 @@ ConvolutionPayload::ConvolutionPayload(const Candidate& candidate)
   cost_ = {storage_bytes(info(dtype_), elements), Dim(2) * dims_.multiplications() * dims_.batch()};
 }
 
-std::string ConvolutionPayload::text() const { return text_; }
+std::string ConvolutionPayload::details() const { return text_; }
 
 }  // namespace weft::providers

@@ -13,7 +13,7 @@ runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims);
 class ConvolutionPayload : public Payload {
  public:
   explicit ConvolutionPayload(const Candidate& candidate);
-  std::string text() const override;
+  std::string details() const override;
   loop::Cost cost() const override { return cost_; }
   bool may_fail() const override { return true; }  // libraries allocate while they run
 

@@ -14,6 +14,7 @@ class DevicePayload final : public Product {
   explicit DevicePayload(const Candidate& candidate) : Product(candidate) {
     if (!runtime::cuda::library_takes(contraction_)) own_ = as_kernel();
   }
+  std::string by() const override { return own_ ? "" : "cuBLASLt"; }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     return own_ ? sources.add({&*own_, 1}) : runtime::EntryPoint();
   }

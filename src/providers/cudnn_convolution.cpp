@@ -19,7 +19,7 @@ class DnnPayload final : public ConvolutionPayload {
         expected_(LibraryConvolution::find(candidate.device, expected(dims_))) {}
   bool is_made() const { return expected_ != nullptr; }
   bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
-  std::string text() const override { return ConvolutionPayload::text() + " by cuDNN"; }
+  std::string by() const override { return "cuDNN"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::cuda::DeviceConvolution>(device_, is_known_ ? expected_ : nullptr, dims_, offsets_,
                                                               preparation.numbers);

@@ -14,7 +14,8 @@ namespace {
 class FactorizationPayload final : public Payload {
  public:
   explicit FactorizationPayload(const Candidate& candidate)
-      : operands_(candidate.operands.size()),
+      : device_(candidate.device),
+        operands_(candidate.operands.size()),
         what_(factorization_of(candidate.node.op, candidate.node.attributes(), candidate.operands[0].type.dtype)),
         sizes_(factorization_sizes(candidate.node.op, candidate.operands.front().type.shape,
                                    candidate.operands.back().type.shape)),
@@ -24,7 +25,11 @@ class FactorizationPayload final : public Payload {
         bytes_.push_back(storage_bytes(info(value.type.dtype), value.type.shape.element_count()));
   }
   bool may_fail() const override { return true; }  // it allocates
-  std::string text() const override { return attributes_.empty() ? "" : " " + attributes_; }
+  std::string details() const override { return attributes_.empty() ? "" : " " + attributes_; }
+  std::string by() const override {
+    if (!has_device_library(device_)) return "Eigen";
+    return is_transform() ? "cuFFT" : "cuSOLVER";
+  }
   loop::Cost cost() const override {
     // A transform's logarithm counts as 16.
     const Dim third = is_transform()                                        ? Dim(16)
@@ -41,10 +46,8 @@ class FactorizationPayload final : public Payload {
   }
   // Where the device has a library: the function that makes its operands.
   runtime::EntryPoint emit(providers::Sources& sources) const override {
+    if (!has_device_library(sources.device())) return {};
     const bool transforms = is_transform();
-    if (sources.device().type == Device::Type::cpu ||
-        !(transforms ? runtime::cuda::fft_available() : runtime::cuda::solver_available()))
-      return {};
     const std::string name =
         transforms ? codegen::cuda_fourier_name(what_.dtype) : codegen::cuda_matrices_name(what_.dtype);
     sources.add(name, transforms ? codegen::cuda_fourier(what_.dtype) : codegen::cuda_matrices(what_.dtype));
@@ -60,7 +63,13 @@ class FactorizationPayload final : public Payload {
 
  private:
   bool is_transform() const { return what_.kind == Factorization::Kind::fourier; }
+  // The host does what the device has no library for.
+  bool has_device_library(Device device) const {
+    if (device.type == Device::Type::cpu) return false;
+    return is_transform() ? runtime::cuda::fft_available() : runtime::cuda::solver_available();
+  }
 
+  Device device_;
   std::size_t operands_;
   Factorization what_;
   FactorizationSizes<Dim> sizes_;

@@ -15,7 +15,7 @@ namespace {
 class Generated final : public Payload {
  public:
   explicit Generated(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
-  std::string text() const override {
+  std::string details() const override {
     std::string text = loop::to_text(kernels_[0]);
     if (kernels_.size() == 1) return text;
     text += "  and " + std::to_string(kernels_.size() - 1) + " more of this text, in one launch; what each does:\n";

@@ -53,7 +53,7 @@ class LoopPayload final : public Payload {
       }));
   }
 
-  std::string text() const override {
+  std::string details() const override {
     if (op_ == Op::cond) return {};
     std::string in_place;
     for (std::size_t k = 0; k < loop_.carries; ++k)

@@ -26,7 +26,7 @@ class OneDnnPayload final : public ConvolutionPayload {
         name_(runtime::onednn::name(library)),
         expected_(runtime::onednn::Convolution::find(library, served(dims_))) {}
   bool is_made() const { return expected_ != nullptr; }
-  std::string text() const override { return ConvolutionPayload::text() + " by " + name_; }
+  std::string by() const override { return name_; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     const auto known = dims_.known();
     const bool is_known = known && (known->batch >= 0 || known->result != runtime::Convolved::weight);

@@ -17,7 +17,7 @@ class OneDnnPayload final : public Product {
         name_(runtime::onednn::name(library)),
         product_(runtime::onednn::Product::make(library, contraction_)) {}
   bool is_made() const { return product_ != nullptr; }
-  std::string text() const override { return Product::text() + " by " + name_; }
+  std::string by() const override { return name_; }
   bool may_fail() const override { return true; }  // the library allocates while it runs
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::OneDnnProduct>(product_, contraction_, preparation.numbers);

@@ -96,7 +96,7 @@ loop::Kernel Product::as_kernel() const {
   return kernel;
 }
 
-std::string Product::text() const {
+std::string Product::details() const {
   const auto size = [](Dim dim) { return dims::to_string(dim); };
   const Contraction& c = contraction_;
   return " [" + size(c.m) + "," + size(c.k) + "] x [" + size(c.k) + "," + size(c.n) + "]";

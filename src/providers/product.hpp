@@ -14,7 +14,7 @@ std::int64_t multiplications(const Node& node);
 class Product : public Payload {
  public:
   explicit Product(const Candidate& candidate);
-  std::string text() const override;
+  std::string details() const override;
   loop::Cost cost() const override;
   const Contraction& contraction() const { return contraction_; }
   // The product as a kernel of our own, over any strides. Its size slots are over the graph's symbols.

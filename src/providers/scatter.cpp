@@ -16,7 +16,7 @@ class ScatterPayload final : public Payload {
     count_ = candidate.operands[0].type.shape.element_count();
     for (int i = 1; i < table.rank(); ++i) width_ = width_ * table[i];
   }
-  std::string text() const override { return op_ == Op::scatter_add ? "" : " of the greatest"; }
+  std::string details() const override { return op_ == Op::scatter_add ? "" : " of the greatest"; }
   loop::Cost cost() const override {
     return {storage_bytes(info(dtype_), count_ * width_ * Dim(3) + rows_ * width_), count_ * width_};
   }

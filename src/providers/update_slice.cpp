@@ -22,7 +22,7 @@ class UpdatePayload final : public Payload {
     for (const PlacedValue& operand : candidate.operands) update_.offsets.push_back(operand.offset);
     buffers_ = candidate.buffers();
   }
-  std::string text() const override { return checked_ ? ", unless a check has failed" : ""; }
+  std::string details() const override { return checked_ ? ", unless a check has failed" : ""; }
   loop::Cost cost() const override {
     const Dim elements = update_.outer * update_.length * update_.inner;
     return {storage_bytes(info(dtype_), elements * Dim(2)), 0};

@@ -22,7 +22,14 @@ struct Schedule;
 class Payload : public runtime::Preparable {
  public:
   // For people: what follows the step's name and buffers in the schedule's text.
-  virtual std::string text() const = 0;
+  std::string text() const {
+    const std::string library = by();
+    return details() + (library.empty() ? "" : " by " + library);
+  }
+  // The same without the library that does it.
+  virtual std::string details() const = 0;
+  // The library that does it ("oneDNN 2.6.3"); empty for a generated kernel and for a routine of Weft's own.
+  virtual std::string by() const { return {}; }
   // Bytes moved and operations done, over the graph's symbols.
   virtual loop::Cost cost() const = 0;
   // Whether it may stop the call. Then nothing is written into an argument's memory before.

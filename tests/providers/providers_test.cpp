@@ -95,10 +95,12 @@ TEST_CASE("of two offers the cheaper one is taken, and of a product the schedule
   REQUIRE(ours);
   std::string cheapest = ours->payload->text();
   CHECK(cheapest == " [1024,1024] x [1024,1024]");
+  CHECK(ours->payload->by() == "");
   if (providers::onednn_matmul().takes(candidate.node, host)) {
     const std::optional<Offer> library = providers::onednn_matmul().offer(candidate);
     REQUIRE(library);
-    CHECK(library->payload->text().starts_with(" [1024,1024] x [1024,1024] by oneDNN 2."));
+    CHECK(library->payload->by().starts_with("oneDNN 2."));
+    CHECK(library->payload->text() == cheapest + " by " + library->payload->by());
     if (library->nanoseconds.constant() < ours->nanoseconds.constant()) cheapest = library->payload->text();
   }
   if (providers::cblas_matmul().takes(candidate.node, host))  // WEFT_CBLAS=1
@@ -175,7 +177,7 @@ struct Nothing final : runtime::Runnable {
   void run(const runtime::StepCall& call) const override { *static_cast<float*>(call.pointers[1]) = 7; }
 };
 struct Idle final : Payload {
-  std::string text() const override { return " idle"; }
+  std::string details() const override { return " idle"; }
   loop::Cost cost() const override { return {4, 1}; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override {
     return std::make_unique<Nothing>();
@@ -244,7 +246,7 @@ struct RowNumbers final : runtime::Runnable {
   }
 };
 struct RowPayload final : Payload {
-  std::string text() const override { return {}; }
+  std::string details() const override { return {}; }
   loop::Cost cost() const override { return {48, 12}; }
   std::vector<bool> writes(std::size_t) const override { return {false, true, true}; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override {

@@ -61,7 +61,7 @@ TEST_CASE("state is still written where it was, behind all who read it, whatever
 namespace {
 // Products by a library that may fail, as one that allocates does.
 struct Fails final : Payload {
-  std::string text() const override { return {}; }
+  std::string details() const override { return {}; }
   loop::Cost cost() const override { return {1, 1}; }
   bool may_fail() const override { return true; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
@@ -102,7 +102,7 @@ TEST_CASE("updates of state stand behind all steps that may fail, where that tak
 namespace {
 struct Stands final : Payload {
   explicit Stands(bool defines) : defines_(defines) {}
-  std::string text() const override { return {}; }
+  std::string details() const override { return {}; }
   loop::Cost cost() const override { return {1, 1}; }
   std::optional<Size> defines() const override { return defines_ ? std::optional(Size{0, 8}) : std::nullopt; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }

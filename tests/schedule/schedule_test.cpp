@@ -451,7 +451,7 @@ namespace {
 class Stand : public Payload {
  public:
   explicit Stand(bool fails) : fails_(fails) {}
-  std::string text() const override { return {}; }
+  std::string details() const override { return {}; }
   loop::Cost cost() const override { return {}; }
   bool may_fail() const override { return fails_; }
   bool in_place(int, int) const override { return !fails_; }
