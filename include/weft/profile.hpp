@@ -16,7 +16,7 @@ struct Profile {
     std::string name;                   // the generated function's, or the operation's
     std::string function;               // "compile at file:line": which compiled function runs it
     std::vector<std::string> computes;  // what: an operation each, with its type and the user's line
-    std::string by;                     // the library that does it; empty for a generated kernel
+    std::string by;                     // the library; empty: a generated kernel, or Weft's own routine
     std::string loop;                   // the step in whose body it runs; empty outside of loops
     bool generated = false;             // a kernel of Weft's own code generation
     double runs = 0;                    // in a call
@@ -54,7 +54,7 @@ Profile profile(void (*call)(void* context), void* context);
 // Calls f(argument...) eight to about 400 times, for about a second where a call is short: first until nothing is
 // compiled, then to measure whole calls, then step by step. The first profile() of a process also measures the machine.
 // These are real calls: state moves on. Arguments are passed as lvalues. f is a compiled function, or any function that
-// calls some: only their steps are seen. Throws what f throws.
+// calls some: only their steps are seen, and nothing that runs eagerly. Throws what f throws.
 template <class F, class... A>
 Profile profile(F&& f, A&&... argument) {
   auto call = [&] { static_cast<void>(f(argument...)); };

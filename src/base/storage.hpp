@@ -39,8 +39,14 @@ struct Storage {
 // At least `bytes` of 64-byte aligned memory, contents undefined. From the device's free lists: no system call when a
 // block of the size class was freed before. Throws OutOfMemory.
 Storage* allocate(Device device, std::size_t bytes, Queue* queue = nullptr);
-// Told of each block that allocate() gives, and of each that comes back by release(), with minus; null: nobody is.
-inline constinit std::atomic<void (*)(std::int64_t bytes)> told_of_storage{nullptr};
+// Told of each block that allocate() gives, and of each that comes back by release(), with minus; null: nobody is. It
+// must not throw. Static objects of a program may ask for memory before Weft's own have been made, and with them who
+// listens: where WEFT_TRACE is set, the bytes are summed up until then.
+using ToldOfStorage = void (*)(std::int64_t bytes);
+void sum_up_storage(std::int64_t bytes) noexcept;
+inline constinit std::atomic<ToldOfStorage> told_of_storage{sum_up_storage};
+// From here on this one is told; the bytes in use, where they were summed up so far.
+std::int64_t tell_of_storage(ToldOfStorage told) noexcept;
 // Gives the system what the CPU's free lists keep: those of the process and of this thread. Before memory is refused.
 void give_back_cached_memory();
 inline void retain(Storage* storage) { storage->references.fetch_add(1, std::memory_order_relaxed); }

@@ -9,6 +9,7 @@
 #include "ir/builder.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/watch.hpp"
 
 namespace weft::eager {
 namespace {
@@ -62,6 +63,7 @@ std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const
   for (const auto* values : {&contiguous, &results})
     for (const Value& value : *values)
       if (value.storage->device == executable->plan.device) blocks.push_back(value.storage);
+  const runtime::Watching unwatched(nullptr);  // its steps are not those of the compiled function that asks for it
   runtime::run(executable->plan, arguments, pointers, {}, nullptr, blocks);
   return results;
 }

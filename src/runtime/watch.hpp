@@ -1,6 +1,7 @@
-// Who looks on while the calls of a thread run: profile() and the page of a run. In: the steps of each plan, as they
-// begin and end; those of a loop's bodies between the beginning and the end of the loop's step. While one looks on, a
-// call on a device is launched step by step: no recording is replayed. Without one a call pays a load and a branch.
+// Who looks on while the calls of a thread run: profile() and the page of a run. In: the steps of each plan of a
+// compiled function, as they begin and end (a device runs eager operations by plans too: nobody sees those); those of a
+// loop's bodies between the beginning and the end of the loop's step. While one looks on, a call on a device is
+// launched step by step: no recording is replayed. Without one a call pays a load and a branch.
 #pragma once
 #include <span>
 
@@ -22,6 +23,7 @@ class Watch {
 // The thread's; null: none.
 inline thread_local constinit Watch* current_watch = nullptr;
 
+// This one looks on while it lives; null: nobody does.
 class Watching {
  public:
   explicit Watching(Watch* watch) : before_(current_watch) { current_watch = watch; }

@@ -11,12 +11,13 @@
 #include "trace/tracing.hpp"
 
 namespace weft::detail {
-namespace {
 
 std::string title(const Function& function) {
   std::string where = to_string(function.loc);
   return "compile" + (where.empty() ? "" : " at " + where);
 }
+
+namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -112,8 +113,8 @@ void compile_kernels(Specialization& made, const Function& function, Loc loc) {
 }
 
 std::shared_ptr<Specialization> make_specialization(CallContext call, std::vector<Guards::Symbol> symbols,
-                                                    Backend backend) {
-  auto made = std::make_shared<Specialization>();
+                                                    Backend backend, std::uint64_t id) {
+  auto made = std::make_shared<Specialization>(id);
   const Function& function = call.function;
   const auto trace = [&](const std::vector<Guards::Symbol>& symbols) {
     return take_trace(call.signature, symbols, call.body, call.body_context, call.loc);
@@ -261,15 +262,15 @@ const Specialization* specialize(CallContext call) {
     }
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
-  std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend);
+  const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
+  std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend, id);
   made->number = function.compiled;
   ++compilations_of_thread;
-  const bool logged = logging::enabled(logging::Channel::guards), on_page = run_page::is_on() && !beyond_limit;
-  std::vector<std::string> guards;
-  if (logged || on_page) guards = guard_texts(made->guards, call.signature, call.scratch.arguments);
-  if (logged)
-    for (const std::string& line : guards) logging::write(logging::Channel::guards, title(function) + ": " + line);
-  if (on_page) run_page::add({made.get(), title(function), std::move(reason), std::move(guards), begin});
+  if (logging::enabled(logging::Channel::guards))
+    for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
+      logging::write(logging::Channel::guards, title(function) + ": " + line);
+  if (run_page::is_on()) [[unlikely]]
+    run_page::add({call, *made, beyond_limit, reason, begin});
   if (beyond_limit) {
     call.scratch.temporary = made;
     return made.get();

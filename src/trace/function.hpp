@@ -39,6 +39,7 @@ struct Function {
   std::atomic<std::uint32_t> references{1};
   CompileOptions options;
   Loc loc;
+  const std::uint64_t eager_id = new_id();  // of all specializations beyond the recompile limit, which run eagerly
 
   std::atomic<const Snapshot*> current{nullptr};
   Readers readers;
@@ -58,6 +59,9 @@ struct Function {
  private:
   void publish(std::vector<std::shared_ptr<const Specialization>> list);
 };
+
+// "compile at file:line", as it is named to people.
+std::string title(const Function& function);
 
 // A thread's buffers for one call; kept for the next one.
 struct Scratch {

@@ -13,6 +13,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "trace/function.hpp"
+#include "trace/median.hpp"
 #include "trace/step_times.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
@@ -20,6 +21,7 @@
 namespace weft {
 namespace {
 
+using detail::median;
 using detail::StepTimes;
 using Clock = StepTimes::Clock;
 
@@ -28,13 +30,6 @@ constexpr std::size_t least_calls = 3, most_calls = 200;
 constexpr double long_enough = 0.5;  // seconds, for each half of the measurement
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // ---- what the machine can do ----------------------------------------------------------------------------------------
 
@@ -170,6 +165,9 @@ Profile summary(const StepTimes& times, const std::vector<std::size_t>& ends) {
       const double begin = std::chrono::duration<double>(call.begin - times.calls.front().begin).count() + run.begin;
       profile.events.push_back({place[run.step], begin, run.end - run.begin});
     }
+  // They came in the order of their ends. A loop before the steps in its body.
+  std::ranges::sort(profile.events, {},
+                    [](const Profile::Event& event) { return std::pair(event.begin, -event.seconds); });
   return profile;
 }
 

@@ -10,12 +10,15 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <thread>
 #include <unordered_map>
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
+#include "base/storage.hpp"
+#include "trace/median.hpp"
 #include "weft/version.hpp"
 
 namespace weft::codegen {
@@ -28,15 +31,19 @@ namespace {
 using Clock = StepTimes::Clock;
 using Json = nlohmann::json;
 
-constexpr std::size_t most_calls_drawn = 4000, most_moments = 4096;
+constexpr std::size_t most_drawn = 4000, most_moments = 4096;
 constexpr std::size_t most_watched = 3;  // calls of a specialization
 
+// Begin and length of each that is drawn.
+using Drawn = std::vector<std::pair<double, double>>;
+
+// A specialization, or all those of a function that are beyond the limit.
 struct Made {
-  Json shown;                                    // what does not change any more
-  std::vector<std::pair<double, double>> calls;  // begin and length of those that are drawn
-  std::size_t call_count = 0;
-  double call_seconds = 0;
-  std::vector<std::vector<double>> watched;  // by call: seconds of each step
+  Json shown;  // what does not change any more
+  Drawn traces = {}, calls = {};
+  std::size_t trace_count = 0, call_count = 0;
+  double trace_seconds = 0, call_seconds = 0;
+  std::vector<std::vector<double>> watched = {};  // by call: seconds of each step
 };
 
 struct State {
@@ -46,7 +53,7 @@ struct State {
   std::time_t started = std::time(nullptr);
   Clock::time_point written{};
   std::vector<Made> made;
-  std::unordered_map<const Specialization*, std::size_t> places;  // into made; an address may come again
+  std::unordered_map<std::uint64_t, std::size_t> places;  // by Specialization::id, into made
   std::size_t drawn = 0, left_out = 0;
   std::vector<std::pair<double, std::int64_t>> memory;  // bytes in use from each moment on
   std::int64_t in_use = 0;
@@ -54,6 +61,28 @@ struct State {
 State& state() {
   static constinit Lazy<State> instance;
   return instance.get();
+}
+
+// Whoever looks in changes nothing of what the program does: what throws here ends the page, for the whole process.
+void give_up(const char* why) noexcept {
+  enabled = false;
+  tell_of_storage(nullptr);
+  try {
+    logging::warn_once(concat_text("WEFT_TRACE: the page of this run is given up: ", why));
+  } catch (...) {  // there is no memory to say so
+  }
+}
+// All that others call passes here.
+template <class F>
+void guarded(F f) noexcept {
+  if (!is_on()) return;
+  try {
+    f();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  } catch (...) {
+    give_up("an exception of an unknown type");
+  }
 }
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -69,12 +98,28 @@ void halve(std::vector<std::pair<double, std::int64_t>>& moments) {
   }
   moments.resize(kept);
 }
-void note_storage(std::int64_t bytes) {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
+// The mutex is held.
+void note_storage(State& s, std::int64_t bytes) {
   s.in_use += bytes;
   s.memory.emplace_back(seconds_between(s.begin, Clock::now()), s.in_use);
   if (s.memory.size() > most_moments) halve(s.memory);
+}
+void note_storage(std::int64_t bytes) noexcept {
+  guarded([&] {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    note_storage(s, bytes);
+  });
+}
+
+// The mutex is held.
+void draw(State& s, Drawn& list, Clock::time_point begin, Clock::time_point end) {
+  if (s.drawn == most_drawn) {
+    ++s.left_out;
+    return;
+  }
+  ++s.drawn;
+  list.emplace_back(seconds_between(s.begin, begin), seconds_between(begin, end));
 }
 
 Json work_json(const std::string& name, const StepWork& work, const std::vector<std::string>& computes) {
@@ -82,13 +127,19 @@ Json work_json(const std::string& name, const StepWork& work, const std::vector<
       {"name", name}, {"by", work.by}, {"bytes", work.bytes}, {"operations", work.operations}, {"computes", computes}};
 }
 
+constexpr const char* beyond_limit_text =
+    "it was compiled again as often as its recompile_limit allows; for other arguments each call traces it";
+
 Json shown(const Compilation& compilation) {
-  const Specialization& made = *compilation.made;
-  Json all{{"function", compilation.function},
+  const Specialization& made = compilation.made;
+  const CallContext& call = compilation.call;
+  Json all{{"function", title(call.function)},
            {"number", made.number},
+           {"beyond_limit", compilation.beyond_limit},
            {"reason", compilation.reason},
-           {"guards", compilation.guards},
-           {"fallback", made.fallback},
+           {"guards", compilation.beyond_limit ? std::vector<std::string>()
+                                               : guard_texts(made.guards, call.signature, call.scratch.arguments)},
+           {"fallback", compilation.beyond_limit ? beyond_limit_text : made.fallback},
            {"steps", Json::array()},
            {"kernels", Json::array()},
            {"passes", Json::array()},
@@ -131,6 +182,9 @@ std::string machine() {
 
 Json json_of(const Made& made) {
   Json all = made.shown;
+  all["trace_count"] = made.trace_count;
+  all["seconds"] = made.trace_seconds;
+  all["traces"] = made.traces;
   all["call_count"] = made.call_count;
   all["call_seconds"] = made.call_seconds;
   all["calls"] = made.calls;
@@ -139,9 +193,7 @@ Json json_of(const Made& made) {
     std::vector<double> seconds;
     for (const std::vector<double>& call : made.watched)
       if (step < call.size()) seconds.push_back(call[step]);
-    if (seconds.empty()) continue;
-    std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
-    all["steps"][step]["seconds"] = seconds[seconds.size() / 2];
+    if (!seconds.empty()) all["steps"][step]["seconds"] = median(std::move(seconds));
   }
   return all;
 }
@@ -158,7 +210,7 @@ void write(State& s, bool complete) {
            {"version", version()},
            {"complete", complete},
            {"seconds", seconds_between(s.begin, Clock::now())},
-           {"calls_left_out", s.left_out},
+           {"left_out", s.left_out},
            {"memory", s.memory},
            {"compilations", Json::array()}};
   for (const Made& made : s.made) all["compilations"].push_back(json_of(made));
@@ -179,88 +231,112 @@ void write(State& s, bool complete) {
   out.close();
   if (out) std::filesystem::rename(unfinished, path, error);
   if (!out || error) {
-    enabled = false;
-    told_of_storage = nullptr;
     std::filesystem::remove(unfinished, error);
-    logging::warn_once("WEFT_TRACE: the page of this run can't be written to " + path.string());
+    throw std::runtime_error(path.string() + " can't be written");
   }
   s.written = Clock::now();
 }
 
 bool is_child() { return process_generation() != 0; }
 
-void write_last() {
-  if (!is_on() || is_child()) return;
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  write(s, true);
+void write_last() noexcept {
+  guarded([] {
+    if (is_child()) return;
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    write(s, true);
+  });
 }
 
-// The variable is read when the library is loaded, before any memory is asked for.
+// The variable is read when the library is loaded. The folder is the one that its name means then.
 const bool read = [] {
   const char* const folder = std::getenv("WEFT_TRACE");
   if (!folder || !*folder) return false;
-  state().folder = folder;
   enabled = true;
-  told_of_storage = note_storage;
-  std::atexit(write_last);
+  guarded([&] {
+    State& s = state();
+    s.folder = std::filesystem::absolute(folder);
+    const std::lock_guard lock(s.mutex);
+    note_storage(s, tell_of_storage(note_storage));
+    std::atexit(write_last);
+  });
   return true;
 }();
 
 }  // namespace
 
-void add(Compilation compilation) {
-  Made made{shown(compilation), {}, 0, 0, {}};
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  const Clock::time_point now = Clock::now();
-  made.shown["begin"] = seconds_between(s.begin, compilation.begin);
-  made.shown["seconds"] = seconds_between(compilation.begin, now);
-  s.places[compilation.made] = s.made.size();
-  s.made.push_back(std::move(made));
-  if (!is_child() && seconds_between(s.written, now) > 1) write(s, false);
+void add(const Compilation& compilation) noexcept {
+  guarded([&] {
+    State& s = state();
+    std::unique_lock lock(s.mutex);
+    auto place = s.places.find(compilation.made.id);
+    if (place == s.places.end()) {  // else it is beyond the limit, and not the first
+      lock.unlock();
+      Made made{shown(compilation)};
+      lock.lock();
+      made.shown["begin"] = seconds_between(s.begin, compilation.begin);
+      s.made.push_back(std::move(made));
+      place = s.places.emplace(compilation.made.id, s.made.size() - 1).first;
+    }
+    const Clock::time_point now = Clock::now();
+    Made& made = s.made[place->second];
+    ++made.trace_count;
+    made.trace_seconds += seconds_between(compilation.begin, now);
+    draw(s, made.traces, compilation.begin, now);
+    if (!is_child() && seconds_between(s.written, now) > 1) write(s, false);
+  });
 }
 
-Call::Call(const Specialization& specialization) : specialization_(specialization), begin_(Clock::now()) {
-  State& s = state();
-  bool watched = false;
-  {
-    const std::lock_guard lock(s.mutex);
-    const auto place = s.places.find(&specialization);
-    watched = place != s.places.end() && s.made[place->second].watched.size() < most_watched;
+// The steps of a call.
+class Call::Watched final : public runtime::Watch {
+ public:
+  void begin_call(const runtime::Plan& plan, std::span<const std::int64_t> symbols, bool waits) noexcept override {
+    guarded([&] { times_.begin_call(plan, symbols, waits); });
   }
-  if (!watched || runtime::current_watch) return;
-  steps_ = std::make_unique<StepTimes>();
-  watching_.emplace(steps_.get());
+  void begin_step(const runtime::Launch& launch, Queue* queue) noexcept override {
+    guarded([&] { times_.begin_step(launch, queue); });
+  }
+  void end_step(Queue* queue) noexcept override {
+    guarded([&] { times_.end_step(queue); });
+  }
+  void end_call() noexcept override { times_.end_call(); }
+  const StepTimes& times() const { return times_; }
+
+ private:
+  StepTimes times_;
+};
+
+Call::Call(const Specialization& specialization) noexcept : specialization_(specialization), begin_(Clock::now()) {
+  if (runtime::current_watch || !specialization.executable) return;
+  guarded([&] {
+    State& s = state();
+    {
+      const std::lock_guard lock(s.mutex);
+      const auto place = s.places.find(specialization.id);
+      if (place == s.places.end() || s.made[place->second].watched.size() >= most_watched) return;
+    }
+    watched_ = std::make_unique<Watched>();
+    watching_.emplace(watched_.get());
+  });
 }
 
 Call::~Call() {
   watching_.reset();
-  try {
-    note(Clock::now());
-  } catch (...) {  // no memory: the page has a call less
-  }
+  guarded([this] { note(Clock::now()); });
 }
 
 void Call::note(Clock::time_point end) const {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  const auto place = s.places.find(&specialization_);
+  const auto place = s.places.find(specialization_.id);
   if (place == s.places.end()) return;
   Made& made = s.made[place->second];
   ++made.call_count;
   made.call_seconds += seconds_between(begin_, end);
-  if (s.drawn < most_calls_drawn) {
-    ++s.drawn;
-    made.calls.emplace_back(seconds_between(s.begin, begin_), seconds_between(begin_, end));
-  } else {
-    ++s.left_out;
-  }
-  if (!steps_ || steps_->calls.empty()) return;
-  std::vector<double> seconds;
-  for (const StepTimes::Run& run : steps_->calls.front().runs)
-    if (steps_->steps[run.step].outer < 0) seconds.push_back(run.end - run.begin);
-  made.watched.push_back(std::move(seconds));
+  draw(s, made.calls, begin_, end);
+  if (!watched_) return;
+  std::vector<double> seconds = watched_->times().first_call_of(specialization_.executable->plan);
+  if (!seconds.empty()) made.watched.push_back(std::move(seconds));
 }
 
 }  // namespace weft::detail::run_page

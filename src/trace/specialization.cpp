@@ -8,6 +8,11 @@
 
 namespace weft::detail {
 
+std::uint64_t new_id() {
+  static constinit std::atomic<std::uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 bool Guards::hold(const Words& call) const {
   if (call.size != words.size()) return false;
   if (mask.empty()) return std::memcmp(call.data(), words.data(), call.size * sizeof(std::uint64_t)) == 0;

@@ -66,7 +66,14 @@ struct TraceResult {
   std::string structure() const;
 };
 
+// A number that no other specialization of this process has, also after its end. From 1.
+std::uint64_t new_id();
+
 struct Specialization {
+  // `id`: new, or of its function's eager ones.
+  explicit Specialization(std::uint64_t id) : id(id) {}
+
+  const std::uint64_t id;  // what was noted of it is found by this: an address may come again
   Guards guards;
   TraceResult traced;                 // the graph's nodes are kept only where it is replayed
   std::vector<Type> output_types;     // of the graph's outputs

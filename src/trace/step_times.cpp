@@ -1,11 +1,22 @@
 #include "trace/step_times.hpp"
 
+#include <algorithm>
+
 namespace weft::detail {
+
+std::vector<double> StepTimes::first_call_of(const runtime::Plan& plan) const {
+  std::vector<double> seconds;
+  const auto call = std::ranges::find(calls, &plan, &Call::plan);
+  if (call == calls.end()) return seconds;
+  for (const Run& run : call->runs)
+    if (steps[run.step].outer < 0) seconds.push_back(run.end - run.begin);
+  return seconds;
+}
 
 void StepTimes::begin_call(const runtime::Plan& plan, std::span<const std::int64_t> symbols, bool waits) {
   plan_ = &plan;
   symbols_.assign(symbols.begin(), symbols.end());
-  alive_.push_back(plan.prepared);
+  alive_.insert(plan.prepared);
   open_.clear();
   closed_.clear();
   host_marks_.clear();

@@ -30,7 +30,7 @@ class StepTimes final : public runtime::Watch {
     double begin, end;  // seconds from the call's begin
   };
   struct Call {
-    const runtime::Plan* plan;  // only to be compared
+    const runtime::Plan* plan;  // only to be compared: it may be gone
     Clock::time_point begin;
     std::vector<Run> runs;  // in the order of their ends
     double seconds = 0;     // until its last step has ended
@@ -38,6 +38,9 @@ class StepTimes final : public runtime::Watch {
 
   std::vector<Step> steps;
   std::vector<Call> calls;
+
+  // The first call of this plan: how long each of its steps took, without those of bodies. Empty: it has not run.
+  std::vector<double> first_call_of(const runtime::Plan& plan) const;
 
   void begin_call(const runtime::Plan& plan, std::span<const std::int64_t> symbols, bool waits) override;
   void begin_step(const runtime::Launch& launch, Queue* queue) override;
@@ -57,8 +60,8 @@ class StepTimes final : public runtime::Watch {
   void finish();
 
   std::map<Key, std::size_t> known_;
-  std::vector<std::shared_ptr<const void>> alive_;  // the plans whose launches are in known_
-  const runtime::Plan* plan_ = nullptr;             // of the call
+  std::set<std::shared_ptr<const void>> alive_;  // the plans whose launches are in known_
+  const runtime::Plan* plan_ = nullptr;          // of the call
   // Calls that have run: what the driver and libraries load at the first one would wait for a device that is held.
   std::set<std::pair<const runtime::Plan*, std::vector<std::int64_t>>> ran_;
   std::vector<std::int64_t> symbols_;

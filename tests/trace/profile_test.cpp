@@ -9,8 +9,14 @@
 #include "base/host_memory.hpp"
 #include "base/options.hpp"
 #include "base/storage.hpp"
+#include "eager/device.hpp"
+#include "pipeline.hpp"
+#include "schedule/provider.hpp"
+#include "tests/ir/support.hpp"
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
+#include "trace/step_times.hpp"
+#include "weft/linalg.hpp"
 #include "weft/loops.hpp"
 #include "weft/random.hpp"
 
@@ -158,4 +164,82 @@ TEST_CASE("the Chrome trace has every run of every step") {
   }
   CHECK(contains(message_of([&] { profile.chrome_trace("/nonexistent/step.json"); }),
                  "the trace can't be written to /nonexistent/step.json"));
+}
+
+TEST_CASE("runs are in the order of their begin: a loop before the steps in its body") {
+  auto f = compile([](const Tensor& x) {
+    return scan([](const Tensor& h, const Tensor& row) { return std::pair(matmul(h, h) + row, sum(h)); },
+                zeros({16, 16}), x);
+  });
+  const Profile profile = weft::profile(f, random({20, 16, 16}));
+  REQUIRE(profile.events.size() > 20);
+  CHECK(std::ranges::is_sorted(profile.events, {}, &Profile::Event::begin));
+}
+
+// A device runs eager operations by plans too; the host can be asked to.
+TEST_CASE("what runs eagerly is not seen, also where it runs by a plan") {
+  const auto f = compile([](const Tensor& x) { return sum(x * x); });
+  const Tensor x = random({100});
+  const auto eagerly = [&] {
+    const eager::Value operand = eager::make_value(type_of(x));
+    std::memset(operand.data(), 0, 400);
+    eager::execute_on_device(Op::exp, {}, type_of(x), std::span(&operand, 1), {});
+  };
+  const Profile profile = weft::profile([&] {
+    eagerly();
+    return f(x);
+  });
+  REQUIRE(profile.steps.size() == 1);
+  CHECK(contains(profile.steps[0].function, "profile_test.cpp"));
+  CHECK(weft::profile(eagerly).steps.empty());
+}
+
+TEST_CASE("the steps of a plan are not those of another that ran before it, and a plan is held once") {
+  using detail::StepTimes;
+  const auto plan_of = [](auto make) {
+    graph_test::Recording r;
+    const Tensor x = r.input(DType::f32, Shape::of(16, 16));
+    return compile_graph(r.graph({make(x)}), {});
+  };
+  const auto other = plan_of([](const Tensor& x) { return exp(x); });
+  const auto one = plan_of([](const Tensor& x) { return exp(matmul(x, x)); });
+  REQUIRE(one->plan.launches.size() == 2);
+  std::vector<float> in(256), out(256);
+  void *const argument = in.data(), *const result = out.data();
+  StepTimes times;
+  const auto run = [&](const Executable& executable) {
+    const runtime::Watching watching(&times);
+    runtime::run(executable.plan, std::span(&argument, 1), std::span(&result, 1), {});
+  };
+  run(*other);
+  CHECK(times.first_call_of(one->plan).empty());
+  run(*one);
+  CHECK(times.first_call_of(one->plan).size() == 2);
+  CHECK(times.first_call_of(other->plan).size() == 1);
+  const long before = one->plan.prepared.use_count();
+  for (int i = 0; i < 100; ++i) run(*one);
+  CHECK(one->plan.prepared.use_count() == before);
+}
+
+TEST_CASE("who does a step is what its payload says, and nothing that is read out of its text") {
+  class Typed final : public Payload {
+   public:
+    std::string details() const override { return " of rows by hand"; }
+    loop::Cost cost() const override { return {}; }
+    std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
+  };
+  runtime::Launch launch;
+  launch.step = std::make_shared<Typed>();
+  CHECK(work_of(launch, {}).by.empty());
+
+  const auto f = compile([](const Tensor& x) { return std::pair(linalg::cholesky(x), argsort(sum(x, 0))); });
+  const Tensor x = random({8, 8});
+  const Profile profile = weft::profile(f, matmul(x, transpose(x, 0, 1)) + 8 * eye(8));
+  REQUIRE(find(profile, "cholesky"));
+  CHECK(find(profile, "cholesky")->by == "Eigen");
+  CHECK_FALSE(find(profile, "cholesky")->generated);
+  REQUIRE(find(profile, "argsort"));
+  CHECK(find(profile, "argsort")->by.empty());
+  CHECK_FALSE(find(profile, "argsort")->generated);
+  CHECK(contains(to_string(profile), "cholesky by Eigen"));
 }
