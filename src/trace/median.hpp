@@ -1,0 +1,16 @@
+// The middle of some measurements: what profile() and the page of a run show.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+namespace weft::detail {
+
+// Of an even number the larger one of the two in the middle; of none 0.
+inline double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace weft::detail
