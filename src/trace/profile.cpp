@@ -1,26 +1,19 @@
+// The measurement: calls until nothing is compiled, whole calls, then calls that are watched step by step; a summary.
 #include "weft/profile.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <fstream>
-#include <mutex>
-#include <nlohmann/json.hpp>
-#include <ostream>
-#include <set>
 
 #include "base/fail.hpp"
-#include "base/fork.hpp"
-#include "base/lazy.hpp"
 #include "trace/function.hpp"
+#include "trace/machine_rates.hpp"
 #include "trace/median.hpp"
 #include "trace/step_times.hpp"
-#include "weft/ops.hpp"
-#include "weft/random.hpp"
 
 namespace weft {
 namespace {
 
+using detail::machine_rate;
 using detail::median;
 using detail::StepTimes;
 using Clock = StepTimes::Clock;
@@ -30,63 +23,6 @@ constexpr std::size_t least_calls = 3, most_calls = 200;
 constexpr double long_enough = 0.5;  // seconds, for each half of the measurement
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-// ---- what the machine can do ----------------------------------------------------------------------------------------
-
-// The highest rate of the steps of some calls, watched: of bytes or of operations a second.
-double best_rate(void (*call)(void*), void* context, std::int64_t StepWork::*work) {
-  constexpr int times = 5;
-  StepTimes times_of_steps;
-  const runtime::Watching watching(&times_of_steps);
-  for (int i = 0; i < times; ++i) call(context);
-  double best = 0;
-  for (const StepTimes::Call& each : times_of_steps.calls)
-    for (const StepTimes::Run& run : each.runs)
-      best = std::max(best, static_cast<double>(times_of_steps.steps[run.step].work.*work) / (run.end - run.begin));
-  return best;
-}
-template <class F>
-double best_rate(F f, std::int64_t StepWork::*work) {
-  return best_rate([](void* context) { (*static_cast<F*>(context))(); }, &f, work);
-}
-
-// x + 1 over more than caches hold.
-double measure_bandwidth(Device device) {
-  const std::int64_t elements = std::int64_t{1} << (device.type == Device::Type::cpu ? 25 : 28);
-  Generator generator(20240607);
-  const Tensor x = to(uniform({elements}, 0, 1, generator), device);
-  const auto add = compile([](const Tensor& x) { return x + 1.0f; });
-  return best_rate([&] { static_cast<void>(add(x)); }, &StepWork::bytes);
-}
-// A product of large matrices of random numbers.
-double measure_peak(Device device, DType dtype) {
-  const std::int64_t size = device.type == Device::Type::cpu ? (dtype == DType::f64 ? 768 : 1024) : 4096;
-  Generator generator(20240607);
-  const auto random = [&] { return to(cast(normal({size, size}, 0, 1, generator), dtype), device); };
-  const Tensor a = random(), b = random();
-  const auto multiply = compile([](const Tensor& a, const Tensor& b) { return matmul(a, b); });
-  return best_rate([&] { static_cast<void>(multiply(a, b)); }, &StepWork::operations);
-}
-
-// Measured at the first question, under no lock: threads that ask at once may both measure. 0: there was no memory.
-double of_machine(Device device, std::optional<DType> dtype) {
-  static constinit Lazy<std::map<std::tuple<Device::Type, int, int>, double>> known;
-  ProcessMutex& mutex = process_mutex(LockOrder::rates);
-  const std::tuple key(device.type, static_cast<int>(device.index), dtype ? static_cast<int>(*dtype) : -1);
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto found = known.get().find(key); found != known.get().end()) return found->second;
-  }
-  double rate = 0;
-  try {
-    rate = dtype ? measure_peak(device, *dtype) : measure_bandwidth(device);
-  } catch (const OutOfMemory&) {
-  }
-  const std::lock_guard lock(mutex);
-  return known.get()[key] = rate;
-}
-
-// ---- the measurement ------------------------------------------------------------------------------------------------
 
 void synchronize(const std::vector<Device>& devices) {
   for (const Device device : devices) device_interface(device.type).synchronize(device);
@@ -155,9 +91,9 @@ Profile summary(const StepTimes& times, const std::vector<std::size_t>& ends) {
       step.rate = static_cast<double>(step.operations) / step.seconds;
     }
     const auto share = [](double rate, double most) { return most > 0 ? rate / most : 0; };
-    if (step.bytes > 0) step.of_bandwidth = share(step.bandwidth, of_machine(from.device, std::nullopt));
-    if (step.operations > 0) step.of_peak = share(step.rate, of_machine(from.device, from.dtype));
-    if (profile.machine_bandwidth == 0) profile.machine_bandwidth = of_machine(from.device, std::nullopt);
+    if (step.bytes > 0) step.of_bandwidth = share(step.bandwidth, machine_rate(from.device, std::nullopt));
+    if (step.operations > 0) step.of_peak = share(step.rate, machine_rate(from.device, from.dtype));
+    if (profile.machine_bandwidth == 0) profile.machine_bandwidth = machine_rate(from.device, std::nullopt);
     profile.steps.push_back(std::move(step));
   }
   for (const StepTimes::Call& call : times.calls)
@@ -171,91 +107,7 @@ Profile summary(const StepTimes& times, const std::vector<std::size_t>& ends) {
   return profile;
 }
 
-// ---- as text --------------------------------------------------------------------------------------------------------
-
-std::string format(const char* pattern, double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
-std::string time_text(double seconds) {
-  return seconds >= 1      ? format("%.3g s", seconds)
-         : seconds >= 1e-3 ? format("%.3g ms", seconds * 1e3)
-                           : format("%.3g us", seconds * 1e6);
-}
-std::string percent(double share) { return share > 0 ? format("%.0f %%", share * 100) : ""; }
-std::string billions(double rate) { return rate > 0 ? format("%.3g", rate / 1e9) : ""; }
-
-// "matmul by oneDNN: matmul f32[64,256], model.cpp:12 and 2 more".
-std::string description(const Profile::Step& step) {
-  constexpr std::size_t shown = 2;
-  std::string text = step.name + (step.by.empty() ? "" : " by " + step.by);
-  if (!step.loop.empty()) text += " in " + step.loop;
-  for (std::size_t i = 0; i < std::min(shown, step.computes.size()); ++i)
-    text += (i == 0 ? ": " : "; ") + step.computes[i];
-  if (step.computes.size() > shown) text += " and " + std::to_string(step.computes.size() - shown) + " more";
-  return text;
-}
-
-using Row = std::array<std::string, 8>;
-
-std::string table(const std::vector<Row>& rows) {
-  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i + 1 < row.size(); ++i)
-      text += std::string(widths[i] - row[i].size(), ' ') + row[i] + "  ";
-    text += row.back() + "\n";
-  }
-  return text;
-}
-
 }  // namespace
-
-std::string to_string(const Profile& profile) {
-  std::string text = concat_text("a call takes ", time_text(profile.seconds), "; its steps, one by one, ",
-                                 time_text(profile.seconds_in_steps), " (medians, ", profile.calls, " calls)\n");
-  if (profile.compilations > 0)
-    text += concat_text("the calls compiled ", profile.compilations,
-                        " times while they were measured: docs/troubleshooting.md says what to do\n");
-  if (profile.steps.empty()) return text + "no compiled function ran: operations outside of compile() are not seen\n";
-  text += concat_text("this machine moves ", format("%.3g", profile.machine_bandwidth / 1e9),
-                      " GB/s; its peak is that of large products in the step's dtype\n");
-  std::vector<Row> rows{{"time", "share", "runs", "GB/s", "of bandwidth", "GFLOP/s", "of peak", "step"}};
-  for (const Profile::Step& step : profile.steps)
-    rows.push_back({time_text(step.seconds), percent(step.seconds / profile.seconds_in_steps),
-                    format("%.3g", step.runs), billions(step.bandwidth), percent(step.of_bandwidth),
-                    billions(step.rate), percent(step.of_peak), description(step)});
-  text += table(rows);
-  std::set<std::string> functions;
-  for (const Profile::Step& step : profile.steps) functions.insert(step.function);
-  text += "compiled functions:";
-  for (const std::string& function : functions) text += (function == *functions.begin() ? " " : "; ") + function;
-  return text + "\n";
-}
-std::ostream& operator<<(std::ostream& out, const Profile& profile) { return out << to_string(profile); }
-
-void Profile::chrome_trace(const std::string& path) const {
-  nlohmann::json all = nlohmann::json::array();
-  for (const Event& event : events) {
-    const Step& step = steps.at(event.step);
-    all.push_back({{"name", step.name},
-                   {"cat", step.generated ? "kernel" : "library"},
-                   {"ph", "X"},
-                   {"ts", event.begin * 1e6},
-                   {"dur", event.seconds * 1e6},
-                   {"pid", 0},
-                   {"tid", step.loop.empty() ? 0 : 1},
-                   {"args", {{"computes", step.computes}, {"by", step.by}, {"function", step.function}}}});
-  }
-  std::ofstream out(path);
-  out << nlohmann::json{{"traceEvents", all}, {"displayTimeUnit", "ns"}}.dump(-1, ' ', false,
-                                                                              nlohmann::json::error_handler_t::replace);
-  out.close();
-  if (!out) fail("profile", {}, "the trace can't be written to ", path);
-}
 
 namespace detail {
 
