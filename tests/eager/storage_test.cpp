@@ -119,3 +119,22 @@ TEST_CASE("what can't be had is a typed error, and the next call works") {
   release(storage);
   CHECK_THROWS_WITH_AS(release(allocate(Device::cuda(), 100)), doctest::Contains("cuda"), Error);
 }
+
+namespace {
+std::int64_t told = 0;
+}
+TEST_CASE("who listens is told of each block and of its end; without WEFT_TRACE nobody is, from the first block on") {
+  release(allocate(Device::cpu(), 100));
+  const bool nobody = told_of_storage.load() == nullptr;
+  REQUIRE(nobody);
+  Storage* const before = allocate(Device::cpu(), 100);
+  told = tell_of_storage([](std::int64_t bytes) { told += bytes; });
+  CHECK(told == 0);
+  Storage* const block = allocate(Device::cpu(), 1000);
+  CHECK(told == static_cast<std::int64_t>(block->bytes));
+  release(block);
+  CHECK(told == 0);
+  tell_of_storage(nullptr);
+  release(before);
+  CHECK(told == 0);
+}
