@@ -63,6 +63,8 @@ std::vector<Value> run(Graph graph, std::span<const Type> types, std::span<const
   for (const auto* values : {&contiguous, &results})
     for (const Value& value : *values)
       if (value.storage->device == executable->plan.device) blocks.push_back(value.storage);
+  if (runtime::current_watch) [[unlikely]]
+    runtime::current_watch->eager_operation(executable->plan.device);
   const runtime::Watching unwatched(nullptr);  // its steps are not those of the compiled function that asks for it
   runtime::run(executable->plan, arguments, pointers, {}, nullptr, blocks);
   return results;

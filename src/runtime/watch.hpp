@@ -18,6 +18,8 @@ class Watch {
   virtual void begin_step(const Launch& launch, Queue* queue) = 0;
   virtual void end_step(Queue* queue) = 0;
   virtual void end_call() noexcept = 0;  // also where a step has thrown, which then has not ended
+  // An eager operation follows there, whose steps nobody sees.
+  virtual void eager_operation(Device /*device*/) {}
 };
 
 // The thread's; null: none.

@@ -120,18 +120,14 @@ Profile profile(void (*call)(void*), void* context) {
     call(context);
     if (i > 0 && compilations_of_thread == before) break;
   }
-  std::vector<Device> devices;
-  for (const StepTimes::Step& step : first.steps)
-    if (std::ranges::find(devices, step.device) == devices.end()) devices.push_back(step.device);
-
   const std::uint64_t before = compilations_of_thread;
   std::vector<double> whole;
   for (const Clock::time_point begin = Clock::now();
        whole.size() < least_calls || (whole.size() < most_calls && seconds_since(begin) < long_enough);) {
-    synchronize(devices);
+    synchronize(first.devices);
     const Clock::time_point own = Clock::now();
     call(context);
-    synchronize(devices);
+    synchronize(first.devices);
     whole.push_back(seconds_since(own));
   }
   StepTimes times;

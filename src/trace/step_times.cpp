@@ -13,7 +13,12 @@ std::vector<double> StepTimes::first_call_of(const runtime::Plan& plan) const {
   return seconds;
 }
 
+void StepTimes::note(Device device) {
+  if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
+}
+
 void StepTimes::begin_call(const runtime::Plan& plan, std::span<const std::int64_t> symbols, bool waits) {
+  note(plan.device);
   plan_ = &plan;
   symbols_.assign(symbols.begin(), symbols.end());
   alive_.insert(plan.prepared);

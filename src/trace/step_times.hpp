@@ -38,6 +38,7 @@ class StepTimes final : public runtime::Watch {
 
   std::vector<Step> steps;
   std::vector<Call> calls;
+  std::vector<Device> devices;  // that were given work: by the calls, and by eager operations between them
 
   // The first call of this plan: how long each of its steps took, without those of bodies. Empty: it has not run.
   std::vector<double> first_call_of(const runtime::Plan& plan) const;
@@ -46,6 +47,7 @@ class StepTimes final : public runtime::Watch {
   void begin_step(const runtime::Launch& launch, Queue* queue) override;
   void end_step(Queue* queue) override;
   void end_call() noexcept override;
+  void eager_operation(Device device) override { note(device); }
 
  private:
   struct Open {
@@ -58,6 +60,7 @@ class StepTimes final : public runtime::Watch {
   };
   std::size_t put();
   void finish();
+  void note(Device device);
 
   std::map<Key, std::size_t> known_;
   std::set<std::shared_ptr<const void>> alive_;  // the plans whose launches are in known_

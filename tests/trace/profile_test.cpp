@@ -192,6 +192,13 @@ TEST_CASE("what runs eagerly is not seen, also where it runs by a plan") {
   REQUIRE(profile.steps.size() == 1);
   CHECK(contains(profile.steps[0].function, "profile_test.cpp"));
   CHECK(weft::profile(eagerly).steps.empty());
+  detail::StepTimes times;  // a whole call ends when the devices that it gave work to have done it
+  {
+    const runtime::Watching watching(&times);
+    eagerly();
+  }
+  CHECK(times.calls.empty());
+  CHECK(times.devices == std::vector{Device::cpu()});
 }
 
 TEST_CASE("the steps of a plan are not those of another that ran before it, and a plan is held once") {
