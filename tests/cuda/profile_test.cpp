@@ -50,3 +50,15 @@ TEST_CASE("more steps than a queue takes, loops, and steps that wait for the dev
   CHECK(waits.steps.size() >= 3);
   for (const Profile::Step& step : waits.steps) CHECK(step.seconds >= 0);
 }
+
+TEST_CASE("what runs eagerly is not seen: an argument that is computed when the call needs it, and a plain function") {
+  if (no_device()) return;
+  const Tensor x = to(sample({1000}, 1), Device::cuda());
+  const auto f = compile([](const Tensor& x) { return sum(x * x, 0); });
+  const Profile of_call = weft::profile([&] { return f(tanh(exp(x))); });
+  REQUIRE_FALSE(of_call.steps.empty());
+  for (const Profile::Step& step : of_call.steps) CHECK(step.function.starts_with("compile at "));
+  const Profile plain = weft::profile([&] { return tanh(exp(x)).eval(); });
+  CHECK(plain.steps.empty());
+  CHECK(plain.seconds > 0);
+}
