@@ -17,7 +17,7 @@ struct Block {
       out{width, width, {.bias = false}};
   nn::Linear gate{width, hidden, {.bias = false}}, up{width, hidden, {.bias = false}},
       down{hidden, width, {.bias = false}};
-  nn::RotaryEmbedding rotate{depth, 10000, true};
+  nn::RotaryEmbedding rotate{depth, {.interleaved = true}};
 
   Tensor operator()(const Tensor& x, nn::KeyValueCache& cache, const Index& at) const {
     const auto split = [&](const Tensor& y) {

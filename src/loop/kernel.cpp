@@ -171,7 +171,8 @@ void verify(const Kernel& kernel) {
                  " stands above its operands");
     }
     if (instruction.short_row)
-      WEFT_CHECK(kernel.inner_count().is_constant() && kernel.inner_count().constant() <= short_row_length &&
+      WEFT_CHECK(kernel.inner_count().is_constant() && kernel.inner_count().constant() > 0 &&
+                     kernel.inner_count().constant() <= short_row_length &&
                      !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
                  kernel.name, ": v", i, " is no short row across lanes");
     if (instruction.multiplies) {

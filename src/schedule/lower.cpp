@@ -444,7 +444,7 @@ bool vector_is_inner(const Group& walked) {
 bool has_short_rows(const Kernel& kernel) {
   Dim row = 1, rows = 1;
   for (const loop::Axis& axis : kernel.axes) (axis.inner ? row : rows) = (axis.inner ? row : rows) * axis.extent;
-  if (!row.is_constant() || row.constant() > loop::short_row_length) return false;
+  if (!row.is_constant() || row.constant() < 1 || row.constant() > loop::short_row_length) return false;
   if (rows.is_constant() && rows.constant() < loop::short_row_length) return false;  // lanes stay empty either way
   return std::none_of(kernel.body.begin(), kernel.body.end(), [&](const Instruction& it) {
     if (it.kind != Kind::store) return false;

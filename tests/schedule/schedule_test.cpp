@@ -72,6 +72,7 @@ TEST_CASE("on the host lanes run over short rows, not along them, where each row
   CHECK_FALSE(lanes_lie_inside(logsumexp(t.f32(100, 8), -1)));
   CHECK_FALSE(lanes_lie_inside(mean(t.f32(6, 5, 10, 2, 10, 2), {3, 5})));
   CHECK(lanes_lie_inside(sum(t.f32(100, 9), -1)));
+  CHECK(lanes_lie_inside(sum(t.f32(100, 0), -1)));
   CHECK(lanes_lie_inside(sum(t.f32(7, 4), -1)));
   CHECK(lanes_lie_inside(softmax(t.f32(100, 4))));
   CHECK(lanes_lie_inside(cumsum(t.f32(100, 4), -1)));
