@@ -11,26 +11,16 @@ namespace {
 
 using detail::Parameters;
 
-// The new values of one optimizer's step, all computed at its end.
-class Step {
+class Step : public detail::NewValues {
  public:
   Step(const char* name, const Parameters& parameters, std::size_t made_for, Loc loc) : call_(name, loc) {
     detail::require_same_model(made_for, parameters.size(), call_.loc());
   }
-  template <class Place>
-  void set(Place& place, Tensor value) {
-    if constexpr (std::is_same_v<Place, Tensor>)
-      place = value;
-    else
-      place.tensor() = value;
-    computed_.push_back(std::move(value));
-  }
-  void finish() { detail::compute(std::move(computed_), call_.loc()); }
+  void finish() { NewValues::finish(call_.loc()); }
   Loc loc() const { return call_.loc(); }
 
  private:
   LooseComposite call_;
-  std::vector<Tensor> computed_;
 };
 
 }  // namespace
@@ -96,7 +86,7 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
 void Adagrad::step(const Parameters& parameters, Loc loc) {
   Step step("adagrad", parameters, square_.size(), loc);
   const Scalar slowed = 1 + steps * lr_decay;
-  step.set(steps, (steps + 1).tensor());
+  step.set(steps.tensor(), (steps + 1).tensor());
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
     const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
     step.set(square_[i], square_[i] + square(g));
@@ -141,7 +131,7 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
 }
 void LAMB::step(const Parameters& parameters, Loc loc) {
   Step step("lamb", parameters, first_.size(), loc);
-  step.set(steps, (steps + 1).tensor());
+  step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2, scale1 = 1 - pow(beta1, steps), scale2 = 1 - pow(beta2, steps);
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
     step.set(first_[i], first_[i] * beta1 + g * rest1);
@@ -170,7 +160,8 @@ Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& optio
       "Adafactor",
       {{"lr", options.lr}, {"eps1", options.eps1}, {"eps2", options.eps2}, {"weight_decay", options.weight_decay}}, {},
       loc);
-  if (!(options.beta2_decay <= 0))
+  check_numbers("Adafactor", Bounds::finite, {{"beta2_decay", options.beta2_decay}}, loc);
+  if (options.beta2_decay > 0)
     fail("Adafactor", loc, "beta2_decay must not be positive, it is ", options.beta2_decay);
   if (!(options.d >= 1)) fail("Adafactor", loc, "d must not be below 1, it is ", options.d);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -197,7 +188,7 @@ static double epsilon(DType dtype) {
 }
 void Adafactor::step(const Parameters& parameters, Loc loc) {
   Step step("adafactor", parameters, rows_.size(), loc);
-  step.set(steps, (steps + 1).tensor());
+  step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar fresh = pow(steps, beta2_decay);
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);

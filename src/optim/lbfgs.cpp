@@ -94,7 +94,7 @@ std::int64_t length_of(const Tensor& parameter) {
 
 // Gives each parameter that trains its value in `from`, plus its part of `direction` times `length`.
 void move(const Parameters& parameters, std::span<const Tensor> from, const Tensor& direction, double length, Loc loc) {
-  std::vector<Tensor> computed;
+  detail::NewValues values;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Tensor& parameter = parameters.parameter(i);
@@ -102,12 +102,11 @@ void move(const Parameters& parameters, std::span<const Tensor> from, const Tens
     const std::int64_t count = length_of(parameter);
     if (parameters.trains(i)) {
       const Tensor part = reshape(narrow(direction, 0, begin, count), from[i].shape());
-      parameter = cast(cast(from[i], direction.dtype()) + part * length, from[i].dtype());
-      computed.push_back(parameter);
+      values.set(parameter, cast(from[i], direction.dtype()) + part * length);
     }
     begin += count;
   }
-  detail::compute(std::move(computed), loc);
+  values.finish(loc);
 }
 
 }  // namespace
@@ -123,8 +122,10 @@ LBFGS::LBFGS(const Parameters& parameters, const LbfgsOptions& options, Loc loc)
   if (options.max_iter < 1 || options.max_eval < 0 || options.history_size < 1)
     fail("LBFGS", call.loc(), "max_iter and history_size must be positive: ", options.max_iter, ", ",
          options.history_size, "; max_eval is ", options.max_eval);
-  if (!(options.lr >= 0 && options.tolerance_grad >= 0 && options.tolerance_change >= 0))
-    fail("LBFGS", call.loc(), "lr, tolerance_grad and tolerance_change must not be negative");
+  detail::check_options(
+      "LBFGS",
+      {{"lr", options.lr}, {"tolerance_grad", options.tolerance_grad}, {"tolerance_change", options.tolerance_change}},
+      {}, call.loc());
   std::int64_t count = 0;
   Options of_vectors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -159,7 +160,7 @@ LossAndGradient LBFGS::loss_and_gradient(const Parameters& parameters, const Ten
   if (length_of(gradient) != length_of(direction_))
     fail("LBFGS", call.loc(), "the optimizer was made for a model of ", length_of(direction_),
          " numbers, this one has ", length_of(gradient));
-  detail::compute({gradient}, call.loc());
+  detail::compute(std::span(&gradient, 1), call.loc());
   return {loss.item(), std::move(gradient)};
 }
 
@@ -193,7 +194,7 @@ Tensor LBFGS::direction(const Tensor& gradient, Loc loc) const {
   result = result * scale_;
   for (std::size_t i = 0; i < count; ++i)
     result = result + steps_[i] * (weights[i] - dot(changes_[i], result) * inverse_products_[i]);
-  detail::compute({result}, loc);
+  detail::compute(std::span(&result, 1), loc);
   return result;
 }
 

@@ -72,7 +72,7 @@ void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
   detail::require_same_model(momentum_.size(), matrices.size(), call.loc());
   matrices.keep(is_matrix_);
   rest.keep(inverted(is_matrix_));
-  std::vector<Tensor> computed;
+  detail::NewValues values;
   detail::each_trained(matrices, [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Type type = type_of(p);
     const auto rows = static_cast<double>(static_cast<std::int64_t>(type.shape[0]));
@@ -80,12 +80,11 @@ void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
     const double scale = scale_ == MuonScale::original ? std::sqrt(std::max(1.0, rows / columns))
                                                        : 0.2 * std::sqrt(std::max(rows, columns));
     const Scalar& rate = groups.lr(i, lr);
-    momentum_[i].tensor() = momentum_[i] + (g - momentum_[i]) * (1 - momentum);
+    values.set(momentum_[i], momentum_[i] + (g - momentum_[i]) * (1 - momentum));
     const Tensor change = orthogonal(nesterov_ ? g + (momentum_[i] - g) * momentum : momentum_[i].tensor(), ns_steps_);
-    p = p * (1 - rate * groups.weight_decay(i, weight_decay)) - change * (rate * scale);
-    computed.insert(computed.end(), {p, momentum_[i].tensor()});
+    values.set(p, p * (1 - rate * groups.weight_decay(i, weight_decay)) - change * (rate * scale));
   });
-  detail::compute(std::move(computed), call.loc());
+  values.finish(call.loc());
   others.step(rest, call.loc());
 }
 

@@ -61,19 +61,18 @@ std::vector<std::uint8_t> Parameters::named(const char* pattern) const {
   return result;
 }
 
-// A step outside a trace is computed when it is taken: nothing of it stays pending.
-void compute(std::vector<Tensor> values, Loc loc) {
-  if (recorder().trace()) return;
-  std::erase_if(values, [](const Tensor& value) { return !value.defined(); });
-  evaluate(values, loc);
+void NewValues::set(Tensor& place, Tensor value) {
+  place = place.defined() && value.dtype() != place.dtype() ? cast(value, place.dtype()) : std::move(value);
+  values_.push_back(place);
+}
+void compute(std::span<const Tensor> values, Loc loc) {
+  if (!recorder().trace()) evaluate(values, loc);
 }
 
-void check_options(const char* optimizer, std::initializer_list<NamedOption> amounts,
-                   std::initializer_list<NamedOption> shares, Loc loc) {
-  for (const auto& [name, value] : amounts)
-    if (!(value >= 0)) fail(optimizer, loc, name, " must not be negative, it is ", value);
-  for (const auto& [name, value] : shares)
-    if (!(value >= 0 && value < 1)) fail(optimizer, loc, name, " must be from 0 to below 1, it is ", value);
+void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
+                   std::initializer_list<NamedNumber> shares, Loc loc) {
+  check_numbers(optimizer, Bounds::not_negative, amounts, loc);
+  check_numbers(optimizer, Bounds::share_below_one, shares, loc);
 }
 void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
   if (made_for != given)
@@ -90,9 +89,10 @@ ParameterGroups::ParameterGroups(const detail::Parameters& parameters, Groups gr
   group_of_.assign(parameters.size(), 0);
   for (const Group& group : groups) {
     const GroupOptions& own = group.options;
-    for (const auto& [name, value] : {detail::NamedOption{"lr", own.lr}, {"weight_decay", own.weight_decay}})
-      if (value != inherited && !(value >= 0))
-        fail("optimizer", loc, name, " of the group ", group.pattern, " must not be negative, it is ", value);
+    for (const auto& [name, value] : {NamedNumber{"lr", own.lr}, {"weight_decay", own.weight_decay}})
+      if (value != inherited)
+        detail::check_options("optimizer", {{concat_text(name, " of the group ", group.pattern).c_str(), value}}, {},
+                              loc);
     list_.push_back({own.lr, own.weight_decay, own.lr != inherited, own.weight_decay != inherited});
     bool found = false;
     const std::vector<std::uint8_t> named = parameters.named(group.pattern);
@@ -127,6 +127,7 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       dampened_(options.dampening != 0) {
   detail::check_options(
       "SGD", {{"lr", options.lr}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, {}, loc);
+  check_numbers("SGD", Bounds::finite, {{"dampening", options.dampening}}, loc);
   if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
   if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
@@ -137,12 +138,11 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
   if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
     fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
   if (!velocity_.empty()) detail::require_same_model(velocity_.size(), parameters.size(), call.loc());
-  std::vector<Tensor> computed;
+  detail::NewValues values;
   Scalar undamped = 1;
   if (dampened_) {
     undamped = 1 - dampening * Scalar(minimum(steps, 1.0));
-    steps = steps + 1;
-    computed.push_back(steps.tensor());
+    values.set(steps.tensor(), (steps + 1).tensor());
   }
   detail::each_trained(parameters, [&](std::size_t i, Tensor& parameter, const Tensor& gradient) {
     const bool moves = !velocity_.empty();
@@ -167,10 +167,10 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
                 }
                 out[0] = in[0] - change * in[3];
               });
-    computed.push_back(parameter = std::move(results[0]));
-    if (moves) computed.push_back(velocity_[i].tensor() = std::move(results[1]));
+    values.set(parameter, std::move(results[0]));
+    if (moves) values.set(velocity_[i], std::move(results[1]));
   });
-  detail::compute(std::move(computed), call.loc());
+  values.finish(call.loc());
 }
 
 // ---- Adam ----------------------------------------------------------------------------------------------------------
@@ -206,7 +206,8 @@ template <bool decoupled>
 void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   LooseComposite call(decoupled ? "adamw" : "adam", loc);
   detail::require_same_model(first_.size(), parameters.size(), call.loc());
-  steps = steps + 1;
+  detail::NewValues values;
+  values.set(steps.tensor(), (steps + 1).tensor());
   const Scalar first_scale = 1 - pow(beta1, steps), second_scale = sqrt(1 - pow(beta2, steps));
   const auto step_of = [&](const Scalar& lr, const Scalar& weight_decay) {
     return AdamStep{
@@ -216,15 +217,13 @@ void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   for (std::size_t i = 0; i < groups.size(); ++i)
     step.push_back(step_of(groups[i].own_lr ? groups[i].lr : lr,
                            groups[i].own_weight_decay ? groups[i].weight_decay : weight_decay));
-  std::vector<Tensor> computed = {steps.tensor()};
   detail::each_trained(parameters, [&](std::size_t i, Tensor& parameter, const Tensor& gradient) {
     AdamResult next = adam_update(parameter, gradient, first_[i], second_[i], step[groups.group_of(i)], call.loc());
-    computed.insert(computed.end(), {next.parameter, next.first, next.second});
-    parameter = std::move(next.parameter);
-    first_[i].tensor() = std::move(next.first);
-    second_[i].tensor() = std::move(next.second);
+    values.set(parameter, std::move(next.parameter));
+    values.set(first_[i], std::move(next.first));
+    values.set(second_[i], std::move(next.second));
   });
-  detail::compute(std::move(computed), call.loc());
+  values.finish(call.loc());
 }
 
 template class BasicAdam<false>;

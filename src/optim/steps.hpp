@@ -1,21 +1,29 @@
 // What the steps of all optimizers share.
 #pragma once
+#include "base/number_checks.hpp"
 #include "weft/optim.hpp"
 
 namespace weft::optim::detail {
 
-// A step outside a trace is computed when it is taken: nothing of it stays pending.
-void compute(std::vector<Tensor> values, Loc loc);
+// Outside a trace values are computed when a step is taken: nothing of it stays pending.
+void compute(std::span<const Tensor> values, Loc loc);
+
+// The new values of one optimizer's step. What holds them keeps its dtype: a model that was cast after its optimizer
+// was made has parameters of its own dtype, and the optimizer's state keeps the one that it was made with.
+class NewValues {
+ public:
+  void set(Tensor& place, Tensor value);
+  void set(Buffer& place, Tensor value) { set(place.tensor(), std::move(value)); }
+  void finish(Loc loc) { compute(values_, loc); }
+
+ private:
+  std::vector<Tensor> values_;
+};
 void require_same_model(std::size_t made_for, std::size_t given, Loc loc);
 
-// An option as the user wrote it.
-struct NamedOption {
-  const char* name;
-  double value;
-};
-// Throws the user's error for an amount that is negative or no number, and a share that is not from 0 to below 1.
-void check_options(const char* optimizer, std::initializer_list<NamedOption> amounts,
-                   std::initializer_list<NamedOption> shares, Loc loc);
+// Throws the user's error for an amount that is negative or not finite, and a share that is not from 0 to below 1.
+void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
+                   std::initializer_list<NamedNumber> shares, Loc loc);
 
 // Calls f(number, parameter, gradient) for each parameter that is updated.
 template <class F>

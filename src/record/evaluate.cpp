@@ -208,12 +208,12 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
   auto visit = [&](Node* node) {
     if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
     if (is_loop_id(node->trace))
-      fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
+      fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
            "cond, "
            "or return the tensor and read it behind the loop");
     if (node->trace != 0)
-      fail(operation, loc, "the value of a tensor (", to_string(node->type), ", made at ", to_string(node->loc),
+      fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
            "tensor and read it outside");
     node->index = static_cast<std::uint32_t>(order.size());
@@ -294,7 +294,7 @@ void execute_eagerly(Node* node) {
     std::vector<Storage*> storages;
     storages.reserve(results.size());
     for (std::size_t i = 1; i < results.size(); ++i) storages.push_back(std::exchange(results[i].storage, nullptr));
-    node->more->storages.swap(storages);
+    if (!storages.empty()) node->more->storages.swap(storages);
     set_computed(node, std::move(results[0]));
   } else {
     set_computed(node, eager::execute(node->op, node->attributes(), node->type, operands, node->loc));

@@ -43,7 +43,7 @@ TEST_CASE("options that no optimizer can have are refused") {
   nn::Linear model(2, 3);
   using weft::test::refused;
   refused([&] { optim::Adam(model, {.lr = -1}); }, "[Adam] lr must not be negative, it is -1");
-  refused([&] { optim::AdamW(model, {.lr = NAN}); }, "[AdamW] lr must not be negative, it is nan");
+  refused([&] { optim::AdamW(model, {.lr = NAN}); }, "[AdamW] lr must be finite, it is nan");
   refused([&] { optim::Adam(model, {.beta1 = 1.5}); }, "[Adam] beta1 must be from 0 to below 1, it is 1.5");
   refused([&] { optim::SGD(model, {.momentum = -0.5}); }, "[SGD] momentum must not be negative");
   refused([&] { optim::LAMB(model, {.beta2 = 1}); }, "[LAMB] beta2 must be from 0");
@@ -53,16 +53,37 @@ TEST_CASE("options that no optimizer can have are refused") {
   refused([&] { optim::Adagrad(model, {.initial_accumulator_value = -1}); }, "[Adagrad] initial_accumulator_value");
   refused([&] { optim::Adafactor(model, {.lr = -1}); }, "[Adafactor] lr must not be negative");
   refused([&] { optim::Adafactor(model, {.beta2_decay = 0.8}); }, "[Adafactor] beta2_decay must not be positive");
-  refused([&] { optim::Adafactor(model, {.eps2 = NAN}); }, "[Adafactor] eps2 must not be negative");
+  refused([&] { optim::Adafactor(model, {.eps2 = NAN}); }, "[Adafactor] eps2 must be finite, it is nan");
   refused([&] { optim::Adafactor(model, {.d = 0.5}); }, "[Adafactor] d must not be below 1, it is 0.5");
   refused([&] { optim::Muon(model, {.momentum = -1}); }, "[Muon] momentum must not be negative");
   refused([&] { optim::Muon(model, {.ns_steps = -1}); }, "[Muon] ns_steps must not be negative");
   refused([&] { optim::Muon(model, {.others = {.lr = -1}}); }, "[AdamW] lr must not be negative");
-  for (const double wrong : {-1.0, -2.0, static_cast<double>(NAN)}) {
+  refused([&] { optim::SGD(model, {}, {{"*", {.lr = NAN}}}); }, "lr of the group * must be finite, it is nan");
+  for (const double wrong : {-1.0, -2.0}) {
     refused([&] { optim::SGD(model, {}, {{"*", {.lr = wrong}}}); }, "lr of the group * must not be negative");
     refused([&] { optim::SGD(model, {}, {{"*", {.weight_decay = wrong}}}); }, "weight_decay of the group *");
   }
   optim::SGD(model, {.lr = 0});
+}
+
+TEST_CASE("amounts that are not finite are refused by every optimizer") {
+  nn::Linear model(2, 3);
+  using weft::test::refused;
+  refused([&] { optim::SGD(model, {.momentum = .9, .dampening = NAN}); }, "[SGD] dampening must be finite, it is nan");
+  refused([&] { optim::SGD(model, {.lr = INFINITY}); }, "[SGD] lr must be finite, it is inf");
+  refused([&] { optim::Adam(model, {.lr = INFINITY}); }, "[Adam] lr must be finite, it is inf");
+  refused([&] { optim::AdamW(model, {.weight_decay = INFINITY}); }, "[AdamW] weight_decay must be finite");
+  refused([&] { optim::Adam(model, {.beta1 = NAN}); }, "[Adam] beta1 must be from 0 to below 1, it is nan");
+  refused([&] { optim::RMSprop(model, {.lr = INFINITY}); }, "[RMSprop] lr must be finite");
+  refused([&] { optim::Adagrad(model, {.lr = INFINITY}); }, "[Adagrad] lr must be finite");
+  refused([&] { optim::Lion(model, {.lr = INFINITY}); }, "[Lion] lr must be finite");
+  refused([&] { optim::LAMB(model, {.lr = INFINITY}); }, "[LAMB] lr must be finite");
+  refused([&] { optim::Adafactor(model, {.lr = INFINITY}); }, "[Adafactor] lr must be finite");
+  refused([&] { optim::Adafactor(model, {.beta2_decay = NAN}); }, "[Adafactor] beta2_decay must be finite");
+  refused([&] { optim::Muon(model, {.lr = INFINITY}); }, "[Muon] lr must be finite");
+  refused([&] { optim::LBFGS(model, {.lr = INFINITY}); }, "[LBFGS] lr must be finite");
+  refused([&] { optim::LBFGS(model, {.tolerance_change = NAN}); }, "[LBFGS] tolerance_change must be finite");
+  refused([&] { optim::SGD(model, {}, {{"*", {.lr = INFINITY}}}); }, "lr of the group * must be finite, it is inf");
 }
 
 TEST_CASE("as in PyTorch") {
@@ -134,11 +155,38 @@ TEST_CASE(
   CHECK(model[2].tensor().item() == 3);
 }
 
-TEST_CASE("parameters keep their dtype") {
-  Model model{ones({3})};
-  optim::AdamW optimizer(model);
-  optimizer.update(model, Model{ones({3})});
-  CHECK(model.p.tensor().dtype() == DType::f32);
+// The model is cast to another dtype after its optimizer was made, and back.
+template <class Optimizer>
+void check_dtypes(Optimizer made) {
+  Model model{ones({3, 3})};
+  Optimizer optimizer = made;
+  optimizer.update(model, Model{ones({3, 3})});
+  CHECK(model.p->dtype() == DType::f32);
+  for (const DType dtype : {DType::bf16, DType::f64, DType::f32}) {
+    nn::to(model, dtype);
+    optimizer.update(model, Model{full({3, 3}, 2, {dtype})});
+    CHECK(model.p->dtype() == dtype);
+  }
+  auto step = compile([](Model& model, Optimizer& optimizer, const Tensor& x) {
+    optimizer.update(model, grad([&](const Model& m) { return sum(cast(m.p.tensor(), DType::f32) * x); }, model));
+  });
+  nn::to(model, DType::bf16);
+  for (int i = 0; i < 3; ++i) step(model, optimizer, ones({3, 3}));
+  CHECK(model.p->dtype() == DType::bf16);
+  CHECK(specialization_count(step) == 1);
+}
+TEST_CASE("parameters keep their dtype, and an optimizer's state keeps its own") {
+  const Model model{ones({3, 3})};
+  check_dtypes(optim::SGD(model, {.lr = 0.1}));
+  check_dtypes(optim::SGD(model, {.lr = 0.1, .momentum = 0.9, .dampening = 0.1}));
+  check_dtypes(optim::Adam(model));
+  check_dtypes(optim::AdamW(model));
+  check_dtypes(optim::RMSprop(model, {.momentum = 0.5, .centered = true}));
+  check_dtypes(optim::Adagrad(model));
+  check_dtypes(optim::Lion(model));
+  check_dtypes(optim::LAMB(model));
+  check_dtypes(optim::Adafactor(model));
+  check_dtypes(optim::Muon(model));
 }
 
 TEST_CASE("training outside compile leaves nothing pending and gets there") {
