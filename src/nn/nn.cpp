@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
@@ -33,6 +34,39 @@ Tensor uniform_of(Sizes sizes, double deviation, Generator& generator, Options o
 }
 
 }  // namespace
+
+std::string detail::summary(const std::vector<SummaryRow>& rows) {
+  std::vector<std::string> types;
+  std::size_t path_width = 0, type_width = 0;
+  std::int64_t numbers = 0, frozen = 0;
+  bool counted = true;
+  for (const SummaryRow& row : rows) {
+    const Type& type = type_of(*row.value);
+    types.push_back(to_string(type));
+    path_width = std::max(path_width, std::strlen(row.path));
+    type_width = std::max(type_width, types.back().size());
+    const Dim count = type.shape.element_count();
+    const std::string_view note = row.note;
+    if (note == "buffer") continue;
+    if (!count.is_constant())
+      counted = false;
+    else
+      (note == "frozen" ? frozen : numbers) += count.constant();
+  }
+  std::string text;
+  const auto padded = [](std::string word, std::size_t width) { return word.append(width - word.size() + 2, ' '); };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::string line = padded(rows[i].path, path_width);
+    line += *rows[i].note ? padded(types[i], type_width) + rows[i].note : types[i];
+    text += line + "\n";
+  }
+  if (counted) {
+    text += std::to_string(numbers + frozen) + " numbers in parameters";
+    if (frozen) text += ", " + std::to_string(frozen) + " of them frozen";
+    text += "\n";
+  }
+  return text;
+}
 
 Tensor kaiming_uniform(Sizes sizes, Generator& generator, double gain, Options options, Loc loc) {
   LooseComposite call("kaiming_uniform", loc);
@@ -107,12 +141,20 @@ void each_floating(const LeafList& leaves, F f) {
 }
 Tensor wide(const Tensor& value) { return type_of(value).dtype == DType::f64 ? value : cast(value, DType::f32); }
 
+// A negative limit would turn every gradient around. The value of a Tensor or Scalar is not known when it is recorded.
+void check_limit(const char* name, const char* option, const At& limit, Loc loc) {
+  if (limit.tensor || limit.symbolic) return;
+  const double value = limit.kind == DTypeKind::floating ? limit.number : static_cast<double>(limit.integer);
+  if (!(value >= 0)) fail(name, loc, option, " must be 0 or more, it is ", value);
+}
+
 }  // namespace
 
 void refuse_pattern(const char* pattern, Loc loc) { fail("freeze", loc, "no parameter is named ", pattern); }
 
 Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type) {
   LooseComposite call("clip_grad_norm", max_norm.loc);
+  check_limit("clip_grad_norm", "max_norm", max_norm, call.loc());
   if (!(norm_type > 0)) fail("clip_grad_norm", call.loc(), "the norm's type must be positive, it is ", norm_type);
   const bool greatest = std::isinf(norm_type);
   Tensor total;
@@ -136,6 +178,7 @@ Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type) 
 
 void clip_grad_value(const LeafList& gradients, At clip_value) {
   LooseComposite call("clip_grad_value", clip_value.loc);
+  check_limit("clip_grad_value", "clip_value", clip_value, call.loc());
   each_floating(gradients,
                 [&](const Leaf& leaf) { leaf.tensor() = minimum(maximum(leaf.tensor(), -clip_value), clip_value); });
 }

@@ -71,6 +71,26 @@ TEST_CASE("clip_grad_norm refuses a norm that is none, with the user's line") {
   }
 }
 
+TEST_CASE("clipping refuses a limit that is negative or NaN, and changes nothing") {
+  Layer gradients{vector({3, 4}), {}};
+  const auto refused = [&](auto clip, const std::string& sentence) {
+    try {
+      clip();
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(std::string(error.what()).find(sentence + ", at models_test.cpp:") != std::string::npos);
+    }
+    CHECK(values(gradients.weight) == std::vector<double>{3, 4});
+  };
+  refused([&] { nn::clip_grad_norm(gradients, -1); }, "[clip_grad_norm] max_norm must be 0 or more, it is -1");
+  refused([&] { nn::clip_grad_norm(gradients, NAN); }, "[clip_grad_norm] max_norm must be 0 or more, it is nan");
+  refused([&] { nn::clip_grad_value(gradients, -0.5); }, "[clip_grad_value] clip_value must be 0 or more, it is -0.5");
+  nn::clip_grad_norm(gradients, HUGE_VAL);
+  CHECK(values(gradients.weight) == std::vector<double>{3, 4});
+  nn::clip_grad_norm(gradients, 0);
+  CHECK(values(gradients.weight) == std::vector<double>{0, 0});
+}
+
 TEST_CASE("clip_grad_value") {
   Model gradients;
   nn::clip_grad_value(gradients, 3.5);
@@ -96,6 +116,24 @@ TEST_CASE("zeros_like, add_into, lerp_into") {
   CHECK(values(sum.encoder.at("first").weight) == std::vector<double>{5.25, 7});
   CHECK(values(sum.running) == std::vector<double>{5});  // a buffer becomes the model's
   CHECK(sum.count.item() == 2);
+}
+
+TEST_CASE("summary: a line for each parameter and buffer, and how many numbers there are") {
+  struct Net {
+    nn::Linear in{3, 4}, out{4, 2, {.bias = false}};
+    nn::BatchNorm1d norm{4};
+  } net;
+  nn::freeze(net, "in.*");
+  CHECK(nn::summary(net) ==
+        "in.weight                 f32[4,3]  frozen\n"
+        "in.bias                   f32[4]    frozen\n"
+        "out.weight                f32[2,4]\n"
+        "norm.weight               f32[4]\n"
+        "norm.bias                 f32[4]\n"
+        "norm.running_mean         f32[4]    buffer\n"
+        "norm.running_var          f32[4]    buffer\n"
+        "norm.num_batches_tracked  i64[]     buffer\n"
+        "32 numbers in parameters, 16 of them frozen\n");
 }
 
 TEST_CASE("num_parameters, and freezing by a pattern") {

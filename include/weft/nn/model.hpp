@@ -1,6 +1,7 @@
 // Whole models: naming, counting, freezing, moving and initializing their parameters, the mode of their layers, norms
 // and sums of their gradients, averages of their weights.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "weft/ops.hpp"
@@ -45,6 +46,12 @@ std::int64_t num_parameters(const M& model, bool trainable = false, Loc loc = Lo
 namespace detail {
 using weft::detail::LeafKind;
 using weft::detail::LeafList;
+struct SummaryRow {
+  const char* path;
+  const Tensor* value;
+  const char* note;  // frozen, buffer, or nothing
+};
+std::string summary(const std::vector<SummaryRow>& rows);
 [[noreturn]] void refuse_pattern(const char* pattern, Loc loc);
 // Of the leaves that hold defined floating tensors.
 Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type);
@@ -59,6 +66,24 @@ LeafList& flattened(M& model, LeafList& leaves) {
   return leaves;
 }
 }  // namespace detail
+
+// A table to print: the path and type of each defined parameter and buffer, in the order of declaration, which ones are
+// frozen, and how many numbers the parameters hold. Computes nothing.
+template <class M>
+std::string summary(const M& model) {
+  (void)weft::detail::check_model<M>();
+  std::vector<detail::SummaryRow> rows;
+  auto visit = [&rows]<class T>(const weft::detail::Path& path, T& part) {
+    if constexpr (std::is_same_v<T, const Param>) {
+      if (part.tensor().defined()) rows.push_back({path.interned(), &part.tensor(), part.frozen ? "frozen" : ""});
+    } else if constexpr (std::is_same_v<T, const Buffer>) {
+      if (part.tensor().defined()) rows.push_back({path.interned(), &part.tensor(), "buffer"});
+    }
+    return false;
+  };
+  weft::detail::walk(visit, {}, model);
+  return detail::summary(rows);
+}
 
 // A frozen parameter is not differentiated and not updated.
 template <class M>
@@ -143,13 +168,15 @@ requires(!std::is_same_v<M, Tensor>) void to(M& model, DType dtype, Loc loc = Lo
 
 // Scales all gradients by max_norm / (norm + 1e-6) where that is less than 1, and returns the norm that they had, of
 // all their elements as one vector (Pascanu and others 2013): f32 [] (f64 where one is). norm_type is p of the p-norm;
-// infinity takes the greatest. `gradients` is what grad returns. Of no gradients the norm is 0.
+// infinity takes the greatest. `gradients` is what grad returns. Of no gradients the norm is 0. Throws where max_norm
+// is a number that is negative or NaN; the value of a Tensor or Scalar is not known when the call is recorded, and is
+// not checked.
 template <class M>
 Tensor clip_grad_norm(M& gradients, At max_norm, double norm_type = 2) {
   detail::LeafList leaves;
   return detail::clip_grad_norm(detail::flattened(gradients, leaves), max_norm, norm_type);
 }
-// Clamps every gradient to [-clip_value, clip_value].
+// Clamps every gradient to [-clip_value, clip_value]. The bound is checked as max_norm is.
 template <class M>
 void clip_grad_value(M& gradients, At clip_value) {
   detail::LeafList leaves;
