@@ -175,8 +175,32 @@ TEST_CASE("a cycle whose way up would begin and end at the first step, and one o
           "[one_cycle_lr] pct_start must not be the share of a single step: the way up would begin and end at step 0. "
           "It is 0.5 of 2 steps");
   refused([] { optim::one_cycle_lr(0.5, 0, 1, {.pct_start = 1}); }, "It is 1 of 1 step");
-  refused([] { optim::one_cycle_lr(0.5, 0, 0); }, "the number of steps must be at least 1, it is 0");
+  refused([] { optim::one_cycle_lr(0.5, 0, 0); }, "total_steps must be at least 1, it is 0");
   refused([] { optim::one_cycle_lr(0.5, 0, 9, {.pct_start = 1.5}); }, "pct_start must be from 0 to 1, it is 1.5");
+  refused([] { optim::one_cycle_lr(0.5, 0, 9, {.pct_start = 2}); }, "pct_start must be from 0 to 1, it is 2");
+}
+
+TEST_CASE("schedules refuse numbers that are not finite, and counts that are not positive") {
+  using weft::test::refused;
+  for (const double wrong : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    const std::string it_is = concat_text(" must be finite, it is ", wrong);
+    refused([&] { optim::exponential_lr(1, 0, wrong); }, "[exponential_lr] gamma" + it_is);
+    refused([&] { optim::cosine_annealing_lr(1, 0, wrong); }, "t_max" + it_is);
+    refused([&] { optim::cosine_annealing_lr(1, 0, 9, wrong); }, "eta_min" + it_is);
+    refused([&] { optim::linear_lr(1, 0, wrong); }, "start_factor" + it_is);
+    refused([&] { optim::linear_lr(1, 0, 1, wrong); }, "end_factor" + it_is);
+    refused([&] { optim::linear_lr(1, 0, 1, 1, wrong); }, "total_iters" + it_is);
+    refused([&] { optim::step_lr(1, 0, wrong); }, "step_size" + it_is);
+    refused([&] { optim::step_lr(1, 0, 2, wrong); }, "gamma" + it_is);
+    refused([&] { optim::multi_step_lr(1, 0, {2, wrong}); }, "a milestone" + it_is);
+    refused([&] { optim::multi_step_lr(1, 0, {2}, wrong); }, "gamma" + it_is);
+    refused([&] { optim::one_cycle_lr(1, 0, wrong); }, "total_steps" + it_is);
+    refused([&] { optim::one_cycle_lr(1, 0, 9, {.div_factor = wrong}); }, "div_factor" + it_is);
+    refused([&] { optim::one_cycle_lr(1, 0, 9, {.final_div_factor = wrong}); }, "final_div_factor" + it_is);
+  }
+  refused([] { optim::one_cycle_lr(1, 0, 9, {.pct_start = NAN}); }, "pct_start must be from 0 to 1, it is nan");
+  refused([] { optim::step_lr(1, 0, 0); }, "step_size must be positive, it is 0");
+  refused([] { optim::one_cycle_lr(1, 0, 9, {.div_factor = 0}); }, "div_factor must be positive, it is 0");
 }
 
 }  // namespace

@@ -288,7 +288,7 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias");
   optim::Adafactor adafactor(two);
   refuses([&] { adafactor.update(three, three); }, "made for a model of 2 parameters, this one has 3");
-  refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "the number of steps must be positive, it is 0");
+  refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "t_max must be positive, it is 0");
   optim::SGD plain(two);
   plain.momentum = 0.9;
   refuses([&] { plain.update(two, two); }, "made without a momentum");

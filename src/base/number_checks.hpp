@@ -1,0 +1,25 @@
+// Checks of numbers that a user gives as options. Each refuses NaN and says the option's name and value.
+#pragma once
+#include <initializer_list>
+
+#include "weft/error.hpp"
+
+namespace weft {
+
+struct NamedNumber {
+  const char* name;  // the option's, as the user writes it
+  double value;
+};
+
+enum class Bounds {
+  finite,           // any number but the infinite ones
+  not_negative,     // finite, 0 or more
+  positive,         // finite, more than 0
+  share,            // from 0 to 1
+  share_below_one,  // from 0 to below 1
+};
+
+// Throws Error for the first of the numbers that is not within the bounds.
+void check_numbers(const char* operation, Bounds bounds, std::initializer_list<NamedNumber> numbers, Loc loc);
+
+}  // namespace weft
