@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "nn/losses.hpp"
 #include "record/composite.hpp"
 #include "weft/loops.hpp"
@@ -115,8 +116,7 @@ Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options) {
   constexpr const char* name = "cross_entropy";
   LooseComposite call(name, logits.loc);
   const Tensor given = resolve(logits, name), label = resolve(labels, name);
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
-    fail(name, call.loc(), "label_smoothing must be in [0, 1], it is ", options.label_smoothing);
+  check_numbers(name, Bounds::share, {{"label_smoothing", options.label_smoothing}}, call.loc());
   const Tensor rows = classes_last(name, given, options.axis, call.loc());
   if (!is_floating(type_of(rows).dtype)) fail(name, call.loc(), "takes floating logits: ", to_string(type_of(rows)));
   check_weight(name, options.weight, rows, call.loc());
@@ -154,6 +154,7 @@ Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options)
   constexpr const char* name = "multi_margin_loss";
   LooseComposite call(name, input.loc);
   const Tensor given = resolve(input, name), label = resolve(labels, name);
+  check_numbers(name, Bounds::finite, {{"margin", options.margin}}, call.loc());
   if (options.p != 1 && options.p != 2) fail(name, call.loc(), "p must be 1 or 2, it is ", options.p);
   if (!is_floating(type_of(given).dtype) || !is_labels(given, label))
     fail(name, call.loc(), "takes floating rows of classes and integer labels: ", to_string(type_of(given)), " x ",

@@ -1,40 +1,31 @@
 // Norms along an axis, and distances, loose: several numbers say what each is.
-#include <limits>
-
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "weft/linalg.hpp"
 #include "weft/nn/normalization.hpp"
 
 namespace weft::nn {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Tensor sum_of_powers(const Tensor& x, double p, int axis) {
-  const auto body = [p](const Tensor& x) { return p == 1 ? abs(x) : p == 2 ? x * x : pow(abs(x), p); };
-  return sum(body(x), axis, true);
-}
-// Of an x that is wide; keeps the axis.
-Tensor norm_along(const Tensor& x, double p, int axis) {
-  if (p == 2) return norm(x, axis, true);
-  if (p == infinity) return amax(abs(x), axis, true);
-  const Tensor total = sum_of_powers(x, p, axis);
-  return p == 1 ? total : pow(total, 1 / p);
-}
-
 void check_order(const char* name, double p, Loc loc) {
   if (!(p > 0)) fail(name, loc, "p must be positive, it is ", p);
+}
+void check_eps(const char* name, double eps, Loc loc) {
+  check_numbers(name, Bounds::not_negative, {{"eps", eps}}, loc);
 }
 }  // namespace
 
 Tensor normalize(At x, double p, int axis, double eps) {
   LooseComposite call("normalize", x.loc);
   check_order("normalize", p, call.loc());
+  check_eps("normalize", eps, call.loc());
   return in_wide(resolve(x, "normalize"),
-                 [&](const Tensor& value) { return value / maximum(norm_along(value, p, axis), eps); });
+                 [&](const Tensor& value) { return value / maximum(linalg::vector_norm(value, p, axis, true), eps); });
 }
 Tensor cosine_similarity(At left, At right, int axis, double eps) {
   LooseComposite call("cosine_similarity", left.loc);
+  check_eps("cosine_similarity", eps, call.loc());
   Tensor values[] = {resolve(left, "cosine_similarity"), resolve(right, "cosine_similarity")};
   unify("cosine_similarity", values, DTypeClass::floating, call.loc());
   return in_wide(values[0], [&](const Tensor& a) {
@@ -50,11 +41,11 @@ Tensor cosine_similarity(At left, At right, int axis, double eps) {
 Tensor pairwise_distance(At left, At right, double p, double eps, bool keepdim) {
   LooseComposite call("pairwise_distance", left.loc);
   check_order("pairwise_distance", p, call.loc());
+  check_numbers("pairwise_distance", Bounds::finite, {{"eps", eps}}, call.loc());
   Tensor values[] = {resolve(left, "pairwise_distance"), resolve(right, "pairwise_distance")};
   unify("pairwise_distance", values, DTypeClass::floating, call.loc());
   return in_wide(values[0], [&](const Tensor& a) {
-    const Tensor distance = norm_along(a - cast(values[1], type_of(a).dtype) + eps, p, -1);
-    return keepdim ? distance : squeeze(distance, -1);
+    return linalg::vector_norm(a - cast(values[1], type_of(a).dtype) + eps, p, -1, keepdim);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 #include "weft/nn/normalization.hpp"
 
@@ -85,7 +86,7 @@ Tensor mse_loss(At input, At target, Reduction reduction) {
                    [](const Tensor& a, const Tensor& b) { return square(a - b); });
 }
 Tensor smooth_l1_loss(At input, At target, SmoothL1Options options) {
-  if (options.beta < 0) fail("smooth_l1_loss", input.loc, "beta must not be negative, it is ", options.beta);
+  check_numbers("smooth_l1_loss", Bounds::not_negative, {{"beta", options.beta}}, input.loc);
   return pair_loss("smooth_l1_loss", input, target, options.reduction, options.beta,
                    [beta = options.beta](const Tensor& a, const Tensor& b) {
                      const Tensor d = abs(a - b);
@@ -93,7 +94,7 @@ Tensor smooth_l1_loss(At input, At target, SmoothL1Options options) {
                    });
 }
 Tensor huber_loss(At input, At target, HuberOptions options) {
-  if (!(options.delta > 0)) fail("huber_loss", input.loc, "delta must be positive, it is ", options.delta);
+  check_numbers("huber_loss", Bounds::positive, {{"delta", options.delta}}, input.loc);
   return pair_loss("huber_loss", input, target, options.reduction, options.delta,
                    [delta = options.delta](const Tensor& a, const Tensor& b) {
                      const Tensor d = abs(a - b);
@@ -180,9 +181,18 @@ Tensor multilabel_soft_margin_loss(At input, At target, const Tensor& weight, Re
 
 // ---- margins --------------------------------------------------------------------------------------------------------
 
+namespace {
+
+void check_margin(const char* name, double margin, Loc loc) {
+  check_numbers(name, Bounds::finite, {{"margin", margin}}, loc);
+}
+
+}  // namespace
+
 Tensor margin_ranking_loss(At first, At second, At target, MarginOptions options) {
   constexpr const char* name = "margin_ranking_loss";
   WideLoss call(name, first);
+  check_margin(name, options.margin, call.loc());
   const Tensor a = call.operand(first), b = call.operand(second), y = call.operand(target);
   check_same_shape(name, a, b, call.loc());
   const Tensor losses = relu(-call.wide(y) * (call.wide(a) - call.wide(b)) + options.margin);
@@ -190,6 +200,7 @@ Tensor margin_ranking_loss(At first, At second, At target, MarginOptions options
 }
 
 Tensor hinge_embedding_loss(At input, At target, MarginOptions options) {
+  check_margin("hinge_embedding_loss", options.margin, input.loc);
   return pair_loss("hinge_embedding_loss", input, target, options.reduction, options.margin,
                    [margin = options.margin](const Tensor& x, const Tensor& y) {
                      return where(y == 1, x, 0) + where(y == -1, relu(margin - x), 0);
@@ -200,6 +211,7 @@ Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions optio
   constexpr const char* name = "cosine_embedding_loss";
   constexpr double eps = 1e-12;
   WideLoss call(name, first);
+  check_margin(name, options.margin, call.loc());
   const Tensor a = call.operand(first), b = call.operand(second), y = call.operand(target);
   check_same_shape(name, a, b, call.loc());
   if (type_of(a).shape.rank() < 1 || type_of(y).shape.rank() + 1 != type_of(a).shape.rank())
@@ -214,11 +226,13 @@ Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions optio
 Tensor triplet_margin_loss(At anchor, At positive, At negative, TripletOptions options) {
   constexpr const char* name = "triplet_margin_loss";
   WideLoss call(name, anchor);
+  check_margin(name, options.margin, call.loc());
+  check_numbers(name, Bounds::finite, {{"eps", options.eps}}, call.loc());
   const Tensor a = call.operand(anchor), p = call.operand(positive), n = call.operand(negative);
   check_same_shape(name, a, p, call.loc());
   check_same_shape(name, a, n, call.loc());
   if (type_of(a).shape.rank() < 1) fail(name, call.loc(), "takes vectors along the last axis");
-  if (!(options.p > 0)) fail(name, call.loc(), "the norm's type must be positive, it is ", options.p);
+  if (!(options.p > 0)) fail(name, call.loc(), "p must be positive, it is ", options.p);
   const auto distance = [&](const Tensor& x, const Tensor& y) {
     return pairwise_distance(call.wide(x), call.wide(y), options.p, options.eps);
   };
@@ -232,6 +246,7 @@ Tensor triplet_margin_loss(At anchor, At positive, At negative, TripletOptions o
 Tensor poisson_nll_loss(At input, At target, PoissonOptions options) {
   constexpr const char* name = "poisson_nll_loss";
   WideLoss call(name, input);
+  check_numbers(name, Bounds::not_negative, {{"eps", options.eps}}, call.loc());
   const Tensor given = call.operand(input), counts = call.operand(target);
   check_same_shape(name, given, counts, call.loc());
   const Tensor x = call.wide(given), t = call.wide(counts);
@@ -246,6 +261,7 @@ Tensor poisson_nll_loss(At input, At target, PoissonOptions options) {
 Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions options) {
   constexpr const char* name = "gaussian_nll_loss";
   WideLoss call(name, input);
+  check_numbers(name, Bounds::not_negative, {{"eps", options.eps}}, call.loc());
   const Tensor given = call.operand(input), wanted = call.operand(target), spread = call.operand(variance);
   check_same_shape(name, given, wanted, call.loc());
   // Of the input's shape, or one for each row: without the last axis, or with 1 in its place.

@@ -5,10 +5,17 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 
 namespace weft::nn {
 namespace {
+
+// What a call of a normalization says of itself; all of them make it here.
+NormalizedCall call_of(const std::string& name, AxisSet axes, double eps, Loc loc) {
+  check_numbers(name.c_str(), Bounds::not_negative, {{"eps", eps}}, loc);
+  return {called(name), axes, eps};
+}
 
 std::vector<int> list_of(AxisSet axes, int rank) {
   std::vector<int> list;
@@ -59,7 +66,7 @@ Tensor normalized(const char* name, AxisSet axes, double eps, Center center, con
     });
   };
   Tensor result;
-  composite(NormalizedCall{called(name), axes, eps}, operands, std::span(&result, 1), loc, record);
+  composite(call_of(name, axes, eps, loc), operands, std::span(&result, 1), loc, record);
   return result;
 }
 
@@ -87,7 +94,7 @@ Tensor over_last_axes(const char* name, const Tensor& x, const Shape& shape, con
 }
 
 double epsilon_or(double eps, const Tensor& x) {
-  if (eps >= 0) return eps;
+  if (!(eps < 0)) return eps;
   return type_of(x).dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
                                         : std::numeric_limits<float>::epsilon();
 }
@@ -169,6 +176,7 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
   const Tensor scale = x.of_channel("weight", weight), shift = x.of_channel("bias", bias);
   const std::vector<int> list = list_of(axes, x.rank);
   if (!running.mean.defined()) return normalized(x.name, axes, eps, Center::yes, x.value, scale, shift, x.loc);
+  if (!momentum.tensor) check_numbers(x.name, Bounds::share, {{"momentum", momentum.number}}, x.loc);
   (void)x.of_channel("running mean", running.mean), (void)x.of_channel("running variance", running.variance);
   std::vector<Tensor> operands = with_weights(x.value, scale, shift, x.loc);
   const auto record = [&](std::span<const Tensor> inputs, std::span<Tensor> results) {
@@ -178,8 +186,7 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
     results[1] = found.mean, results[2] = found.variance;
   };
   Tensor results[3];
-  const std::string name = std::string(x.name) + "_training";
-  composite(NormalizedCall{called(name), axes, eps}, operands, results, x.loc, record);
+  composite(call_of(std::string(x.name) + "_training", axes, eps, x.loc), operands, results, x.loc, record);
   if (x.value.element_count().same(Dim(0))) return results[0];  // a batch of nothing has no statistics
   Dim count = 1;
   for (const int axis : list) count = count * type_of(x.value).shape[axis];
@@ -202,8 +209,8 @@ Tensor by_running_statistics(const Channels& x, const Tensor& weight, const Tens
     });
   };
   Tensor result;
-  const NormalizedCall numbers{called(std::string(x.name) + "_inference"), {}, eps};
-  composite(numbers, operands, std::span(&result, 1), x.loc, record);
+  composite(call_of(std::string(x.name) + "_inference", {}, eps, x.loc), operands, std::span(&result, 1), x.loc,
+            record);
   return result;
 }
 
@@ -279,6 +286,7 @@ Tensor local_response_norm(At input, std::int64_t size, double alpha, double bet
   LooseComposite call("local_response_norm", input.loc);
   const Channels x("local_response_norm", input, call.loc());
   if (size < 1) fail("local_response_norm", call.loc(), "the size must be positive, it is ", size);
+  check_numbers("local_response_norm", Bounds::finite, {{"alpha", alpha}, {"beta", beta}, {"k", k}}, call.loc());
   if (x.value.element_count().same(Dim(0))) return x.value;
   return in_wide(x.value, [&](const Tensor& value) {
     const Tensor padded = pad(value * value, 1, size / 2, (size - 1) / 2);
@@ -315,6 +323,8 @@ template <class Norm, class NormOptions>
 void make_tracked(const char* name, Norm& norm, std::int64_t channels, const NormOptions& options, Loc loc) {
   LooseComposite call(name, loc);
   if (channels < 1) fail(name, call.loc(), "the number of channels must be positive, it is ", channels);
+  check_numbers(name, Bounds::not_negative, {{"eps", options.eps}}, call.loc());
+  if (!(options.momentum < 0)) check_numbers(name, Bounds::share, {{"momentum", options.momentum}}, call.loc());
   make(norm.weight, options.affine, {channels}, 1, options.options, call.loc());
   make(norm.bias, options.affine, {channels}, 0, options.options, call.loc());
   if (!options.track_running_stats) return;
@@ -378,6 +388,7 @@ Tensor run_instances(Norm& norm, const At& x, int spatial, Running running, Loc 
 
 LayerNorm::LayerNorm(Sizes shape, LayerNormOptions options, Loc loc) : eps(options.eps) {
   LooseComposite call("LayerNorm", loc);
+  check_numbers("LayerNorm", Bounds::not_negative, {{"eps", eps}}, call.loc());
   normalized_shape = numbers_of("LayerNorm", shape, call.loc());
   make(weight, options.elementwise_affine, normalized_shape, 1, options.options, call.loc());
   make(bias, options.elementwise_affine && options.bias, normalized_shape, 0, options.options, call.loc());
@@ -388,6 +399,7 @@ void LayerNorm::initialize(Generator&) { start(*this); }
 
 RMSNorm::RMSNorm(Sizes shape, RMSNormOptions options, Loc loc) : eps(options.eps) {
   LooseComposite call("RMSNorm", loc);
+  check_numbers("RMSNorm", Bounds::finite, {{"eps", eps}}, call.loc());
   normalized_shape = numbers_of("RMSNorm", shape, call.loc());
   make(weight, options.elementwise_affine, normalized_shape, 1, options.options, call.loc());
 }
@@ -398,6 +410,7 @@ void RMSNorm::initialize(Generator&) { start_at(weight.tensor(), 1); }
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options, Loc loc)
     : num_groups(num_groups), num_channels(num_channels), eps(options.eps) {
   LooseComposite call("GroupNorm", loc);
+  check_numbers("GroupNorm", Bounds::not_negative, {{"eps", eps}}, call.loc());
   if (num_groups < 1 || num_channels < 1 || num_channels % num_groups != 0)
     fail("GroupNorm", call.loc(), num_channels, " channels don't come in ", num_groups, " groups");
   make(weight, options.affine, {num_channels}, 1, options.options, call.loc());

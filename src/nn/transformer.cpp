@@ -1,6 +1,7 @@
 #include "weft/nn/transformer.hpp"
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/record.hpp"
 #include "weft/nn/initial.hpp"
 #include "weft/nn/model.hpp"
@@ -17,6 +18,7 @@ MultiheadAttention attention(std::int64_t d_model, std::int64_t nhead, const Tra
                             loc);
 }
 LayerNorm norm(std::int64_t d_model, const TransformerOptions& options, Loc loc) {
+  check_numbers("Transformer", Bounds::not_negative, {{"layer_norm_eps", options.layer_norm_eps}}, loc);
   return LayerNorm(d_model, {.eps = options.layer_norm_eps, .bias = options.bias, .options = options.options}, loc);
 }
 

@@ -94,6 +94,7 @@ TEST_CASE("dropout between the layers of an LSTM, not behind the last; in traini
 }
 
 TEST_CASE("dropout: what is refused") {
+  refused([] { nn::Dropout(NAN); }, "[Dropout] the probability must be in [0, 1], it is nan");
   refused([] { nn::Dropout(1.5); }, "[Dropout] the probability must be in [0, 1], it is 1.5");
   refused([] { dropout(ones({2}), -0.1, true); }, "the probability must be in [0, 1]");
   const nn::Dropout2d layer;

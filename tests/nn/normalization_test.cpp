@@ -1,4 +1,6 @@
 // Normalizations and distances against PyTorch's; training and evaluation; what is refused.
+#include <cmath>
+
 #include "tests/nn/golden.hpp"
 
 using namespace weft;
@@ -136,6 +138,20 @@ TEST_CASE("normalizations of 16 bits are computed in f32 and rounded once") {
   }
 }
 
+TEST_CASE("norms of zeros have PyTorch's derivatives, whatever p is") {
+  const Tensor zero = zeros({1, 3}, f64), one = ones({1, 3}, f64);
+  for (const double p : {1.0, 1.5, 2.0, 3.0, 4.0, HUGE_VAL}) {
+    CAPTURE(p);
+    const Tensor unit = grad([p](const Tensor& x) { return sum(nn::normalize(x, p, -1)); }, zero);
+    CHECK(all(abs(unit * 1e-12 - 1) < 1e-12).item<bool>());
+    const Tensor apart = grad([&](const Tensor& x) { return sum(nn::pairwise_distance(x, one, p, 0)); }, one);
+    CHECK(all(apart == 0).item<bool>());
+    const nn::TripletOptions how{.p = p, .eps = 0};
+    const Tensor triple = grad([&](const Tensor& x) { return nn::triplet_margin_loss(x, one, one, how); }, one);
+    CHECK(all(triple == 0).item<bool>());
+  }
+}
+
 TEST_CASE("normalizations: what is refused") {
   const Tensor x = ones({2, 6, 3});
   refused([&] { nn::layer_norm(x, Sizes{4}); },
@@ -152,4 +168,37 @@ TEST_CASE("normalizations: what is refused") {
   refused([&] { nn::InstanceNorm1d(3)(ones({2, 3, 1})); }, "needs more than 1 number a channel");
   refused([&] { nn::LayerNorm(0); }, "sizes must be positive");
   refused([&] { nn::normalize(x, 0); }, "p must be positive");
+}
+
+TEST_CASE("normalizations: numbers that are none they can have are refused when they are made, and by functions") {
+  const Tensor x = ones({2, 4, 3}), w = ones({3});
+  Tensor mean = zeros({4}), variance = ones({4});
+  for (const double wrong : {static_cast<double>(NAN), static_cast<double>(INFINITY)}) {
+    refused([&] { nn::LayerNorm(3, {.eps = wrong}); }, "[LayerNorm] eps must be finite, it is ");
+    refused([&] { nn::RMSNorm(3, {.eps = wrong}); }, "[RMSNorm] eps must be finite, it is ");
+    refused([&] { nn::GroupNorm(2, 4, {.eps = wrong}); }, "[GroupNorm] eps must be finite, it is ");
+    refused([&] { nn::BatchNorm2d(4, {.eps = wrong}); }, "[BatchNorm] eps must be finite, it is ");
+    refused([&] { nn::InstanceNorm2d(4, {.eps = wrong}); }, "[InstanceNorm] eps must be finite, it is ");
+    refused([&] { nn::BatchNorm2d(4, {.momentum = wrong}); }, "[BatchNorm] momentum must be from 0 to 1, it is ");
+    refused([&] { nn::InstanceNorm2d(4, {.momentum = wrong}); }, "[InstanceNorm] momentum must be from 0 to 1, it is ");
+    refused([&] { nn::layer_norm(x, w, w, wrong); }, "[layer_norm] eps must be finite");
+    refused([&] { nn::rms_norm(x, w, wrong); }, "[rms_norm] eps must be finite");
+    refused([&] { nn::group_norm(x, 2, {}, {}, wrong); }, "[group_norm] eps must be finite");
+    refused([&] { nn::instance_norm(x, {}, {}, wrong); }, "[instance_norm] eps must be finite");
+    for (const bool training : {false, true})
+      refused([&] { nn::batch_norm(x, mean, variance, {}, {}, training, 0.1, wrong); },
+              "[batch_norm] eps must be finite");
+    refused([&] { nn::batch_norm(x, mean, variance, {}, {}, true, wrong); },
+            "[batch_norm] momentum must be from 0 to 1");
+    refused([&] { nn::local_response_norm(x, 2, wrong); }, "[local_response_norm] alpha must be finite");
+    refused([&] { nn::normalize(x, 2, 1, wrong); }, "[normalize] eps must be finite");
+    refused([&] { nn::cosine_similarity(x, x, 1, wrong); }, "[cosine_similarity] eps must be finite");
+    refused([&] { nn::pairwise_distance(x, x, 2, wrong); }, "[pairwise_distance] eps must be finite");
+  }
+  refused([] { nn::LayerNorm(3, {.eps = -1}); }, "[LayerNorm] eps must not be negative, it is -1");
+  refused([] { nn::BatchNorm2d(3, {.momentum = 7}); }, "[BatchNorm] momentum must be from 0 to 1, it is 7");
+  refused([&] { nn::batch_norm(x, mean, variance, {}, {}, true, -1); }, "[batch_norm] momentum must be from 0 to 1");
+  refused([&] { nn::layer_norm(x, w, w, -1); }, "[layer_norm] eps must not be negative, it is -1");
+  CHECK(nn::RMSNorm(3, {.eps = -1}).eps == -1);
+  CHECK(nn::BatchNorm2d(3, {.momentum = -1}).momentum == -1);
 }

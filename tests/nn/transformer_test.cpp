@@ -1,6 +1,8 @@
 // Transformers, containers and gates against PyTorch's; modes; what is refused.
 #include "weft/nn/transformer.hpp"
 
+#include <cmath>
+
 #include "tests/nn/golden.hpp"
 #include "weft/nn/activation.hpp"
 #include "weft/nn/containers.hpp"
@@ -122,6 +124,8 @@ TEST_CASE("modes reach the parts of a transformer and of Sequential; layers of a
 
 TEST_CASE("transformers and containers: what is refused") {
   refused([] { nn::TransformerEncoderLayer(6, 4); }, "6 features");
+  refused([] { nn::TransformerEncoderLayer(6, 2, {.layer_norm_eps = NAN}); },
+          "layer_norm_eps must be finite, it is nan");
   refused([] { nn::glu(ones({2, 3})); }, "axis -1 does not have two halves: f32[2,3]");
   refused([] { nn::Unflatten(1, {2, 2})(ones({2, 3})); }, "axis 1 is not of these sizes: f32[2,3]");
   refused([] { nn::Bilinear(2, 3, 4)(ones({5, 2}), ones({5, 2})); }, "takes [..., in1], [..., in2]");

@@ -40,8 +40,8 @@ Tensor cosine_similarity(At a, At b, int axis = 1, double eps = 1e-8);
 // The p-norm of a - b + eps along the last axis. Shapes broadcast.
 Tensor pairwise_distance(At a, At b, double p = 2, double eps = 1e-6, bool keepdim = false);
 
-struct LayerNormOptions {  // of LayerNorm
-  double eps = 1e-5;
+struct LayerNormOptions {          // of LayerNorm
+  double eps = 1e-5;               // added to the variance; not negative
   bool elementwise_affine = true;  // whether there are a weight and a bias, which start at 1 and 0
   bool bias = true;                // false: a weight alone
   Options options = {};
@@ -79,7 +79,7 @@ struct RMSNorm {  // rms_norm, with its weight
 };
 
 struct GroupNormOptions {  // of GroupNorm
-  double eps = 1e-5;
+  double eps = 1e-5;       // added to the variance; not negative
   bool affine = true;
   Options options = {};
 };
@@ -99,8 +99,8 @@ struct GroupNorm {  // group_norm, with its weight and bias
 };
 
 struct BatchNormOptions {  // of BatchNorm1d, 2d, 3d
-  double eps = 1e-5;
-  double momentum = 0.1;  // the share of a batch in the running statistics; negative: averages of all batches
+  double eps = 1e-5;       // added to the variance; not negative
+  double momentum = 0.1;   // the share of a batch in the running statistics, to 1; negative: averages of all batches
   bool affine = true;
   bool track_running_stats = true;
   Options options = {};
@@ -134,7 +134,7 @@ using BatchNorm2d = BatchNorm<2>;
 using BatchNorm3d = BatchNorm<3>;
 
 struct InstanceNormOptions {  // of InstanceNorm1d, 2d, 3d
-  double eps = 1e-5;
+  double eps = 1e-5;          // added to the variance; not negative
   double momentum = 0.1;
   bool affine = false;
   bool track_running_stats = false;
