@@ -64,6 +64,8 @@ struct Convolve {
   std::int64_t groups;
   bool same;
 };
+// Throws Error where a number is none that a convolution can have.
+void check_convolve(const char* name, const Convolve& how, Loc loc);
 Tensor convolve(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how);
 Tensor convolve_transposed(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how);
 template <int count>
@@ -129,6 +131,18 @@ struct Pool {
   bool ceil_mode, count_include_pad;
   std::int64_t divisor;
 };
+template <int count>
+Pool pool_of(const PerAxis<count>& kernel, const MaxPoolOptions<count>& o) {
+  return {count, kernel.sizes, o.stride.sizes, o.padding.sizes, o.dilation.sizes, o.ceil_mode, true, 0};
+}
+template <int count>
+Pool pool_of(const PerAxis<count>& kernel, const AvgPoolOptions<count>& o) {
+  return {count,   kernel.sizes, o.stride.sizes,      o.padding.sizes,
+          nullptr, o.ceil_mode,  o.count_include_pad, o.divisor_override};
+}
+// Throw Error where a number is none that pooling can have.
+void check_pool(const char* name, const Pool& how, Loc loc);
+void check_adaptive_pool(const char* name, int count, const std::int64_t* sizes, Loc loc);
 Tensor max_pool(const char* name, const At& x, const Pool& how);
 Tensor avg_pool(const char* name, const At& x, const Pool& how);
 Tensor adaptive_pool(const char* name, const At& x, int count, const std::int64_t* sizes, bool greatest);
@@ -137,24 +151,20 @@ Tensor adaptive_pool(const char* name, const At& x, int count, const std::int64_
 // max_pool: the greatest of each window, whose derivative goes to the first one that is; NaN where one is NaN. Padding
 // is at most half of the kernel, and is never the greatest. avg_pool: the mean. adaptive_*: sizes' windows of about
 // equal size, from floor(i S / S') to ceil((i + 1) S / S').
-#define WEFT_POOL(count)                                                                                 \
-  using MaxPool##count##dOptions = MaxPoolOptions<count>;                                                \
-  using AvgPool##count##dOptions = AvgPoolOptions<count>;                                                \
-  inline Tensor max_pool##count##d(At x, PerAxis<count> kernel, MaxPool##count##dOptions o = {}) {       \
-    return detail::max_pool(                                                                             \
-        "max_pool" #count "d", x,                                                                        \
-        {count, kernel.sizes, o.stride.sizes, o.padding.sizes, o.dilation.sizes, o.ceil_mode, true, 0}); \
-  }                                                                                                      \
-  inline Tensor avg_pool##count##d(At x, PerAxis<count> kernel, AvgPool##count##dOptions o = {}) {       \
-    return detail::avg_pool("avg_pool" #count "d", x,                                                    \
-                            {count, kernel.sizes, o.stride.sizes, o.padding.sizes, nullptr, o.ceil_mode, \
-                             o.count_include_pad, o.divisor_override});                                  \
-  }                                                                                                      \
-  inline Tensor adaptive_max_pool##count##d(At x, PerAxis<count> sizes) {                                \
-    return detail::adaptive_pool("adaptive_max_pool" #count "d", x, count, sizes.sizes, true);           \
-  }                                                                                                      \
-  inline Tensor adaptive_avg_pool##count##d(At x, PerAxis<count> sizes) {                                \
-    return detail::adaptive_pool("adaptive_avg_pool" #count "d", x, count, sizes.sizes, false);          \
+#define WEFT_POOL(count)                                                                           \
+  using MaxPool##count##dOptions = MaxPoolOptions<count>;                                          \
+  using AvgPool##count##dOptions = AvgPoolOptions<count>;                                          \
+  inline Tensor max_pool##count##d(At x, PerAxis<count> kernel, MaxPool##count##dOptions o = {}) { \
+    return detail::max_pool("max_pool" #count "d", x, detail::pool_of(kernel, o));                 \
+  }                                                                                                \
+  inline Tensor avg_pool##count##d(At x, PerAxis<count> kernel, AvgPool##count##dOptions o = {}) { \
+    return detail::avg_pool("avg_pool" #count "d", x, detail::pool_of(kernel, o));                 \
+  }                                                                                                \
+  inline Tensor adaptive_max_pool##count##d(At x, PerAxis<count> sizes) {                          \
+    return detail::adaptive_pool("adaptive_max_pool" #count "d", x, count, sizes.sizes, true);     \
+  }                                                                                                \
+  inline Tensor adaptive_avg_pool##count##d(At x, PerAxis<count> sizes) {                          \
+    return detail::adaptive_pool("adaptive_avg_pool" #count "d", x, count, sizes.sizes, false);    \
   }
 WEFT_POOL(1)
 WEFT_POOL(2)

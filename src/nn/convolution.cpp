@@ -48,8 +48,8 @@ Conv<count>::Conv(std::int64_t in, std::int64_t out, PerAxis<count> kernel, Conv
       groups(options.groups),
       padding_mode(options.padding_mode) {
   LooseComposite call("conv", loc);
-  for (const std::int64_t step : stride.sizes)
-    if (padding.same && step != 1) fail("conv", call.loc(), "same padding needs a stride of 1, it is ", step);
+  const ConvOptions<count> numbers{stride, padding, dilation, groups};
+  weft::detail::check_convolve("conv", weft::detail::convolve_of(numbers), call.loc());
   make("conv", weight, bias, out, in, out, groups, kernel, options.bias, options.options, call.loc());
 }
 template <int count>
@@ -86,6 +86,8 @@ ConvTranspose<count>::ConvTranspose(std::int64_t in, std::int64_t out, PerAxis<c
       groups(options.groups),
       dilation(options.dilation) {
   LooseComposite call("conv_transpose", loc);
+  const ConvTransposeOptions<count> numbers{stride, padding, output_padding, groups, dilation};
+  weft::detail::check_convolve("conv_transpose", weft::detail::convolve_of(numbers), call.loc());
   make("conv_transpose", weight, bias, in, out, out, groups, kernel, options.bias, options.options, call.loc());
 }
 template <int count>

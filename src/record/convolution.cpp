@@ -54,17 +54,23 @@ struct Operands {
   }
 };
 
+// `what` of each axis is at least `least`.
+void check_axes(const char* name, const char* what, const std::int64_t* numbers, int count, std::int64_t least,
+                Loc loc) {
+  for (int axis = 0; axis < count; ++axis)
+    if (numbers[axis] < least)
+      fail(name, loc, what, least > 0 ? " must be positive, it is " : " must not be negative, it is ", numbers[axis]);
+}
+
 Convolution attributes_of(const char* name, const Convolve& how, const Shape& kernel, Loc loc) {
+  check_convolve(name, how, loc);
   Convolution attributes;
   attributes.groups = how.groups;
   for (int axis = 0; axis < how.count; ++axis) {
-    for (const std::int64_t each : {how.stride[axis], how.padding[axis], how.dilation[axis]})
-      check_extent(name, "a number of the options", each, loc);
     attributes.strides.push_back(how.stride[axis]);
     attributes.dilation.push_back(how.dilation[axis]);
     std::int64_t low = how.padding[axis], high = low;
     if (how.same) {
-      if (how.stride[axis] != 1) fail(name, loc, "same padding needs a stride of 1, it is ", how.stride[axis]);
       const std::int64_t zeros = how.dilation[axis] * (kernel[axis + 2].constant() - 1);
       low = zeros / 2, high = zeros - low;
     }
@@ -75,6 +81,22 @@ Convolution attributes_of(const char* name, const Convolve& how, const Shape& ke
 }
 
 }  // namespace
+
+void check_convolve(const char* name, const Convolve& how, Loc loc) {
+  check_axes(name, "stride", how.stride, how.count, 1, loc);
+  check_axes(name, "padding", how.padding, how.count, 0, loc);
+  check_axes(name, "dilation", how.dilation, how.count, 1, loc);
+  for (int axis = 0; axis < how.count; ++axis) {
+    const std::int64_t stride = how.stride[axis];
+    for (const std::int64_t each : {stride, how.padding[axis], how.dilation[axis]})
+      check_extent(name, "a number of the options", each, loc);
+    if (how.same && stride != 1) fail(name, loc, "same padding needs a stride of 1, it is ", stride);
+    if (!how.output_padding) continue;
+    const std::int64_t more = how.output_padding[axis];
+    if (more < 0 || (more >= stride && more >= how.dilation[axis]))
+      fail(name, loc, "output_padding must be less than the stride or the dilation, it is ", more);
+  }
+}
 
 Tensor convolve(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how) {
   LooseComposite call(name, x.loc);
@@ -96,10 +118,6 @@ Tensor convolve_transposed(const char* name, const At& x, const At& weight, cons
   wanted.shape[1] = kernel[1] * Dim(how.groups);
   for (int axis = 0; axis < how.count; ++axis) {
     const std::int64_t stride = how.stride[axis], dilation = how.dilation[axis], more = how.output_padding[axis];
-    if (stride < 1 || dilation < 1)
-      fail(name, call.loc(), "stride and dilation must be positive: ", stride, " and ", dilation);
-    if (more < 0 || (more >= stride && more >= dilation))
-      fail(name, call.loc(), "output_padding must be less than the stride or the dilation, it is ", more);
     Dim& size = wanted.shape[axis + 2];
     size = (size - Dim(1)) * stride - Dim(2 * how.padding[axis]) + Dim(dilation) * (kernel[axis + 2] - Dim(1)) +
            Dim(more + 1);
@@ -138,10 +156,6 @@ struct AxisOfPool {
 AxisOfPool axis_of_pool(const char* name, const Pool& how, int axis, Dim size, Loc loc) {
   AxisOfPool it{how.kernel[axis], how.stride[axis], how.padding[axis], how.dilation ? how.dilation[axis] : 1, 0, 0};
   if (it.stride == 0) it.stride = it.kernel;
-  if (it.kernel < 1 || it.stride < 1 || it.dilation < 1)
-    fail(name, loc, "kernel, stride and dilation must be positive: ", it.kernel, ", ", it.stride, ", ", it.dilation);
-  if (it.padding < 0 || it.padding > it.kernel / 2)
-    fail(name, loc, "padding must be at most half of the kernel's ", it.kernel, ", it is ", it.padding);
   const Dim window = Dim(it.dilation) * Dim(it.kernel - 1) + Dim(1), last = size + Dim(2) * Dim(it.padding) - window;
   const bool fits = !window.beyond() && (how.ceil_mode || !(last < Dim(0)));
   if (fits) it.count = last / Dim(it.stride) + Dim(1);
@@ -165,6 +179,7 @@ Pooled pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc l
   if ((first != 1 && first != 2) || type_of(x).dtype == DType::boolean)
     fail(name, loc, "takes numbers [N,C,sizes...] or [C,sizes...] of ", counted(how.count, "size", "sizes"), ": ",
          to_string(type_of(x)));
+  check_pool(name, how, loc);
   Shape widths;
   bool is_padded = false;
   std::vector<AxisOfPool> axes;
@@ -254,6 +269,19 @@ At lowest(const Tensor& x) {
 
 }  // namespace
 
+void check_pool(const char* name, const Pool& how, Loc loc) {
+  check_axes(name, "kernel", how.kernel, how.count, 1, loc);
+  check_axes(name, "stride", how.stride, how.count, 0, loc);  // 0: the kernel's size
+  check_axes(name, "padding", how.padding, how.count, 0, loc);
+  if (how.dilation) check_axes(name, "dilation", how.dilation, how.count, 1, loc);
+  for (int axis = 0; axis < how.count; ++axis)
+    if (how.padding[axis] > how.kernel[axis] / 2)
+      fail(name, loc, "padding must be at most half of the kernel's ", how.kernel[axis], ", it is ", how.padding[axis]);
+}
+void check_adaptive_pool(const char* name, int count, const std::int64_t* sizes, Loc loc) {
+  check_axes(name, "sizes", sizes, count, 1, loc);
+}
+
 Tensor max_pool(const char* name, const At& x, const Pool& how) {
   LooseComposite call(name, x.loc);
   const Tensor value = resolve(x, name);
@@ -297,12 +325,12 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
   if ((first != 1 && first != 2) || !is_floating(type_of(x).dtype))
     fail(name, call.loc(), "takes floating numbers [N,C,sizes...] or [C,sizes...] of ", counted(count, "size", "sizes"),
          ": ", to_string(type_of(x)));
+  check_adaptive_pool(name, count, sizes, call.loc());
   const DType dtype = type_of(x).dtype;
   x = cast(x, computed_in(dtype));
   for (int i = 0; i < count; ++i) {
     const int axis = first + i;
     const Dim size = type_of(x).shape[axis], wanted = sizes[i];
-    if (sizes[i] < 1) fail(name, call.loc(), "sizes must be positive: ", sizes[i]);
     if (size.same(wanted)) continue;
     Shape cut = type_of(x).shape;
     if ((size % wanted).same(Dim(0))) {  // windows of equal size, which of a symbolic size is not asked

@@ -174,3 +174,27 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   refused([&] { avg_pool1d(ones({4}), 2); }, "takes numbers [N,C,sizes...]");
   refused([&] { adaptive_avg_pool2d(x, 0); }, "sizes must be positive");
 }
+
+TEST_CASE("convolutions and pooling: options that are none they can have are refused when the layer is made") {
+  refused([] { Conv2d(3, 8, 3, {.stride = 0}); }, "[conv] stride must be positive, it is 0");
+  refused([] { Conv2d(3, 8, 3, {.stride = {1, -2}}); }, "[conv] stride must be positive, it is -2");
+  refused([] { Conv2d(3, 8, 3, {.padding = -1}); }, "[conv] padding must not be negative, it is -1");
+  refused([] { Conv2d(3, 8, 3, {.dilation = 0}); }, "[conv] dilation must be positive, it is 0");
+  refused([] { ConvTranspose2d(3, 8, 3, {.stride = 0}); }, "[conv_transpose] stride must be positive, it is 0");
+  refused([] { ConvTranspose2d(3, 8, 3, {.padding = -1}); }, "[conv_transpose] padding must not be negative");
+  refused([] { ConvTranspose2d(3, 8, 3, {.output_padding = 1}); }, "output_padding must be less than the stride");
+  refused([] { ConvTranspose2d(3, 8, 3, {.dilation = 0}); }, "[conv_transpose] dilation must be positive");
+  refused([] { MaxPool2d(0); }, "[MaxPool2d] kernel must be positive, it is 0");
+  refused([] { MaxPool2d(2, {.stride = -1}); }, "[MaxPool2d] stride must not be negative, it is -1");
+  refused([] { MaxPool2d(2, {.padding = 2}); }, "[MaxPool2d] padding must be at most half of the kernel's 2, it is 2");
+  refused([] { MaxPool1d(2, {.dilation = 0}); }, "[MaxPool1d] dilation must be positive, it is 0");
+  refused([] { AvgPool3d(2, {.padding = -1}); }, "[AvgPool3d] padding must not be negative, it is -1");
+  refused([] { AvgPool2d(-2); }, "[AvgPool2d] kernel must be positive, it is -2");
+  refused([] { AdaptiveAvgPool2d(0); }, "[AdaptiveAvgPool2d] sizes must be positive, it is 0");
+  refused([] { AdaptiveMaxPool1d(-1); }, "[AdaptiveMaxPool1d] sizes must be positive, it is -1");
+  const Tensor x = ones({2, 3, 8, 8}), weight = ones({3, 3, 3, 3});
+  refused([&] { conv2d(x, weight, {.stride = 0}); }, "[conv2d] stride must be positive, it is 0");
+  refused([&] { conv2d(x, weight, {.padding = -1}); }, "[conv2d] padding must not be negative, it is -1");
+  refused([&] { conv_transpose2d(x, weight, {.dilation = 0}); }, "[conv_transpose2d] dilation must be positive");
+  refused([&] { max_pool2d(x, 2, {.stride = -1}); }, "[max_pool2d] stride must not be negative, it is -1");
+}

@@ -36,7 +36,7 @@ struct ConvLayerOptions {  // of Conv1d, Conv2d, Conv3d
 };
 // x [N, in, sizes...] or [in, sizes...]: conv1d, conv2d or conv3d with a weight [out, in / groups, kernel...]. Weight
 // and bias start uniform within 1 / sqrt(in / groups * kernel's elements). Throws Error on sizes that are not positive,
-// and on groups that do not divide the channels.
+// on groups that do not divide the channels, and on options that are none of those they can be.
 template <int count>
 struct Conv {
   Conv(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvLayerOptions<count> options = {},
@@ -88,33 +88,44 @@ using ConvTranspose1d = ConvTranspose<1>;
 using ConvTranspose2d = ConvTranspose<2>;
 using ConvTranspose3d = ConvTranspose<3>;
 
-// The functions of weft/convolution.hpp as layers.
-#define WEFT_POOL_LAYERS(count)                                                                               \
-  struct MaxPool##count##d {                                                                                  \
-    MaxPool##count##d(PerAxis<count> size, MaxPool##count##dOptions how = {}) : kernel(size), options(how) {} \
-    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                          \
-    PerAxis<count> kernel;                                                                                    \
-    MaxPool##count##dOptions options;                                                                         \
-    WEFT_MEMBERS(kernel, options)                                                                             \
-  };                                                                                                          \
-  struct AvgPool##count##d {                                                                                  \
-    AvgPool##count##d(PerAxis<count> size, AvgPool##count##dOptions how = {}) : kernel(size), options(how) {} \
-    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                          \
-    PerAxis<count> kernel;                                                                                    \
-    AvgPool##count##dOptions options;                                                                         \
-    WEFT_MEMBERS(kernel, options)                                                                             \
-  };                                                                                                          \
-  struct AdaptiveMaxPool##count##d {                                                                          \
-    explicit AdaptiveMaxPool##count##d(PerAxis<count> given) : sizes(given) {}                                \
-    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }                           \
-    PerAxis<count> sizes;                                                                                     \
-    WEFT_MEMBERS(sizes)                                                                                       \
-  };                                                                                                          \
-  struct AdaptiveAvgPool##count##d {                                                                          \
-    explicit AdaptiveAvgPool##count##d(PerAxis<count> given) : sizes(given) {}                                \
-    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }                           \
-    PerAxis<count> sizes;                                                                                     \
-    WEFT_MEMBERS(sizes)                                                                                       \
+// The functions of weft/convolution.hpp as layers. Constructors throw Error on options that are none of those they can
+// be.
+#define WEFT_POOL_LAYERS(count)                                                                         \
+  struct MaxPool##count##d {                                                                            \
+    MaxPool##count##d(PerAxis<count> size, MaxPool##count##dOptions how = {}, Loc loc = Loc::current()) \
+        : kernel(size), options(how) {                                                                  \
+      weft::detail::check_pool("MaxPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
+    }                                                                                                   \
+    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                    \
+    PerAxis<count> kernel;                                                                              \
+    MaxPool##count##dOptions options;                                                                   \
+    WEFT_MEMBERS(kernel, options)                                                                       \
+  };                                                                                                    \
+  struct AvgPool##count##d {                                                                            \
+    AvgPool##count##d(PerAxis<count> size, AvgPool##count##dOptions how = {}, Loc loc = Loc::current()) \
+        : kernel(size), options(how) {                                                                  \
+      weft::detail::check_pool("AvgPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
+    }                                                                                                   \
+    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                    \
+    PerAxis<count> kernel;                                                                              \
+    AvgPool##count##dOptions options;                                                                   \
+    WEFT_MEMBERS(kernel, options)                                                                       \
+  };                                                                                                    \
+  struct AdaptiveMaxPool##count##d {                                                                    \
+    explicit AdaptiveMaxPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) { \
+      weft::detail::check_adaptive_pool("AdaptiveMaxPool" #count "d", count, sizes.sizes, loc);         \
+    }                                                                                                   \
+    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }                     \
+    PerAxis<count> sizes;                                                                               \
+    WEFT_MEMBERS(sizes)                                                                                 \
+  };                                                                                                    \
+  struct AdaptiveAvgPool##count##d {                                                                    \
+    explicit AdaptiveAvgPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) { \
+      weft::detail::check_adaptive_pool("AdaptiveAvgPool" #count "d", count, sizes.sizes, loc);         \
+    }                                                                                                   \
+    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }                     \
+    PerAxis<count> sizes;                                                                               \
+    WEFT_MEMBERS(sizes)                                                                                 \
   };
 WEFT_POOL_LAYERS(1)
 WEFT_POOL_LAYERS(2)
