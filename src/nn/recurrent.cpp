@@ -37,8 +37,9 @@ struct Shapes {
 
 // What a layer remembers at first: slice `place` of `given`, or zeros.
 Tensor start(const Tensor& given, std::int64_t place, const Shapes& shapes, const Type& like, Loc loc) {
-  if (given.defined()) return shapes.batched ? select(given, 0, place) : unsqueeze(select(given, 0, place), 0);
-  return zeros({shapes.batch, shapes.hidden}, {like.dtype, like.device}, loc);
+  if (!given.defined()) return zeros({shapes.batch, shapes.hidden}, {like.dtype, like.device}, loc);
+  const Tensor own = cast(select(given, 0, place), like.dtype);
+  return shapes.batched ? own : unsqueeze(own, 0);
 }
 
 void check_start(const char* name, const char* what, const Tensor& given, std::int64_t places, const Shapes& shapes,
@@ -58,17 +59,32 @@ struct Outcome {
   std::vector<Tensor> h, c;
 };
 
+// What input, weights and states promote to: a state begins and ends a step in one dtype.
+DType common_dtype(const Recurrent& layers, const Tensor& x, const Tensor& h_0, const Tensor& c_0) {
+  DType common = type_of(x).dtype;
+  const auto join = [&](const Tensor& each) {
+    if (each.defined()) common = promote({common, false, false}, {type_of(each).dtype, false, false});
+  };
+  join(h_0), join(c_0);
+  for (const RecurrentWeights& own : layers.weights)
+    for (const Param* each : {&own.weight_ih, &own.weight_hh, &own.bias_ih, &own.bias_hh}) join(each->tensor());
+  return common;
+}
+
 // `step` gives the next state from the gates of the input, those of the state, and the state.
 template <class Step>
 Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h_0, const Tensor& c_0, Loc loc,
             Step step) {
   Tensor x = resolve(input, name);
-  const Type type = type_of(x), weights = type_of(layers.weights[0].weight_ih.tensor());
+  Type type = type_of(x);
+  const Type weights = type_of(layers.weights[0].weight_ih.tensor());
   const int rank = type.shape.rank();
   if ((rank != 2 && rank != 3) || !(type.shape[rank - 1] == weights.shape[1]))
     fail(name, loc, "takes [L, N, ", dims::to_string(weights.shape[1]),
          "], batch and steps in the order that batch_first says, or [L, ", dims::to_string(weights.shape[1]),
          "]: the input is ", to_string(type));
+  type.dtype = common_dtype(layers, x, h_0, c_0);
+  x = cast(x, type.dtype);
   const bool batched = rank == 3;
   if (!batched) x = unsqueeze(x, 1);
   if (batched && layers.batch_first) x = transpose(x, 0, 1);

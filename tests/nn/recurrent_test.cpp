@@ -126,3 +126,27 @@ TEST_CASE("recurrent layers: initial values, states that are zeros, and what is 
   refused([&] { layer(x, ones({4, 3, 4})); }, "h_0 is f32[4,3,4], not [4, 2, 4]");
   refused([&] { nn::LSTM(0, 4); }, "[LSTM] sizes must be positive");
 }
+
+TEST_CASE("recurrent layers: dtypes of input, weights and states promote, as those of Linear do") {
+  const auto check = [](const auto& layer, const Tensor& x, DType wanted) {
+    const auto narrow = layer(x);
+    const auto wide = layer(cast(x, wanted));
+    CHECK(narrow.output.dtype() == wanted);
+    CHECK(narrow.h_n.dtype() == wanted);
+    loops_test::check_close(narrow.output, wide.output, 0);
+  };
+  const Tensor x = uniform({4, 3, 2});
+  const nn::LSTM lstm(2, 3, {.num_layers = 2, .bidirectional = true});
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    check(lstm, cast(x, dtype), DType::f32);
+    check(nn::GRU(2, 3), cast(x, dtype), DType::f32);
+    check(nn::RNN(2, 3), cast(x, dtype), DType::f32);
+    check(nn::GRU(2, 3, {.options = {dtype}}), x, DType::f32);
+    CHECK(lstm(cast(x, dtype)).c_n.dtype() == DType::f32);
+    CHECK(nn::LSTM(2, 3, {.options = {dtype}})(cast(x, dtype)).output.dtype() == dtype);
+  }
+  check(lstm, cast(x, DType::f64), DType::f64);
+  const Tensor start = zeros({4, 3, 3}, {DType::bf16});
+  loops_test::check_close(lstm(x, start, start).output, lstm(x).output, 0);
+  CHECK(nn::GRU(2, 3)(x, zeros({1, 3, 3}, {DType::f64})).output.dtype() == DType::f64);
+}

@@ -54,8 +54,8 @@ struct LstmResult {  // of LSTM
 };
 
 // All start uniform within 1 / sqrt(hidden_size). x [L, N, input_size] ([N, L, input_size] with batch_first, [L,
-// input_size] of no batch); h_0 and c_0 [num_layers * D, N, hidden_size], zeros where they are undefined. Throw Error
-// on sizes that are not positive, and on inputs of other shapes.
+// input_size] of no batch); h_0 and c_0 [num_layers * D, N, hidden_size], zeros where they are undefined. Dtypes of
+// input, weights and states promote. Throw Error on sizes that are not positive, and on inputs of other shapes.
 
 // h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of that.
 struct RNN {
