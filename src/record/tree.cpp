@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/fail.hpp"
+#include "base/path_name.hpp"
 #include "base/wildcards.hpp"
 #include "record/composite.hpp"
 
@@ -25,7 +26,8 @@ const char* Path::interned() const { return interned_text(intern_text(text_)).c_
 
 Path::Segment::Segment(Path& path, std::int64_t number, MemberName name) : path_(path), before_(path.size_) {
   std::string text = name.text ? std::string(name.text, name.size) : std::to_string(number);
-  path.size_ = append(path.text_, path.size_, sizeof path.text_, text.c_str(), static_cast<unsigned>(text.size()));
+  path.size_ =
+      append(path.text_, path.size_, sizeof path.text_, path_name(text).data(), static_cast<unsigned>(text.size()));
 }
 Path::Segment::~Segment() {
   path_.size_ = before_;

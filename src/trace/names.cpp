@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/path_name.hpp"
 
 namespace weft::detail {
 namespace {
@@ -27,7 +28,7 @@ struct PathWalk {
   void child(const TypeDescription& description, std::string_view name) {
     std::size_t length = path.size();
     if (length) path += '.';
-    path += name;
+    path += path_name(name);
     walk(description);
     path.resize(length);
   }
