@@ -246,6 +246,14 @@ bool due(Check check, std::uint64_t calls) {
   return check == Check::every_call || (calls & (calls - 1)) == 0;
 }
 
+// Calls join the trace that they are made in: what still comes here while one is made asks about a function.
+void refuse_trace(Loc loc) {
+  if (recorder().trace())
+    fail("explain", loc,
+         "explain() and is_compiled() can't be asked inside a compiled function, where a call becomes a part of that "
+         "one: ask outside of it");
+}
+
 }  // namespace
 
 void Scratch::clear() {
@@ -294,11 +302,13 @@ Call::~Call() {
 }
 
 bool Call::known() {
+  refuse_trace(loc_);
   encode(signature_, *arguments_, scratch_->words, loc_);
   return function_->find(scratch_->words) != nullptr;
 }
 
 const void* Call::prepare() {
+  refuse_trace(loc_);
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
   find_overlaps(*scratch_, loc_);
   encode(signature_, *arguments_, scratch_->words, loc_);

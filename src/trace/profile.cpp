@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "record/record.hpp"
 #include "trace/function.hpp"
 #include "trace/machine_rates.hpp"
 #include "trace/median.hpp"
@@ -112,6 +113,10 @@ Profile summary(const StepTimes& times, const std::vector<std::size_t>& ends) {
 namespace detail {
 
 Profile profile(void (*call)(void*), void* context) {
+  if (recorder().trace())
+    fail("profile", {},
+         "profile() inside a compiled function would measure its compilation: call it outside, with the compiled "
+         "function");
   if (runtime::current_watch) fail("profile", {}, "profile() inside of what another profile() measures");
   StepTimes first;
   for (int i = 0; i < most_first_calls; ++i) {

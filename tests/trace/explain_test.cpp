@@ -134,3 +134,17 @@ TEST_CASE("why a concatenation and a padding have kernels of their own, and that
   const auto among = compile([](const Tensor& x) { return relu(concat({x, pad(x, 0, 1, 1) * 2}, 0)); });
   CHECK(explain(among, ones({4, 3})).kernels.size() == 1);
 }
+
+TEST_CASE("explain() and is_compiled() inside a compiled function are refused") {
+  static const auto inner = compile([](const Tensor& x) { return x + 1; });
+  static const auto generic = compile([](const auto& x) { return x + 1; });
+  const auto refused = [](auto ask) {
+    CHECK_THROWS_WITH_AS(compile(ask)(ones({2})),
+                         doctest::Contains("explain() and is_compiled() can't be asked inside a compiled function"),
+                         Error);
+  };
+  refused([](const Tensor& x) { (void)explain(inner, x); });
+  refused([](const Tensor& x) { (void)explain(generic, x); });
+  refused([](const Tensor& x) { (void)is_compiled(inner, x); });
+  refused([](const Tensor&) { (void)explain(inner, ones({3})); });
+}

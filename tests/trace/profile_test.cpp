@@ -250,3 +250,12 @@ TEST_CASE("who does a step is what its payload says, and nothing that is read ou
   CHECK_FALSE(find(profile, "argsort")->generated);
   CHECK(contains(to_string(profile), "cholesky by Eigen"));
 }
+
+TEST_CASE("profile() inside a compiled function is refused") {
+  static const auto inner = compile([](const Tensor& x) { return x + 1; });
+  const auto outer = compile([](const Tensor& x) {
+    (void)profile(inner, x);
+    return x;
+  });
+  CHECK_THROWS_WITH_AS(outer(ones({2})), doctest::Contains("[profile] profile() inside a compiled function"), Error);
+}
