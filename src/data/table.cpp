@@ -17,6 +17,16 @@
 #include "record/record.hpp"
 
 namespace weft::data {
+namespace {
+
+// How many bytes a line's end at `at` has, \n, \r\n or \r; 0: there is none.
+std::size_t line_end(std::string_view text, std::size_t at) {
+  if (at >= text.size()) return 0;
+  if (text[at] == '\n') return 1;
+  return text[at] != '\r' ? 0 : text.substr(at, 2) == "\r\n" ? 2 : 1;
+}
+
+}  // namespace
 
 struct Table::Data {
   struct Cell {
@@ -52,8 +62,13 @@ struct Table::Data {
            (raw.empty() || std::find(options.missing.begin(), options.missing.end(), raw) != options.missing.end());
   }
   std::size_t line_of(std::size_t position) const {
-    return 1 + static_cast<std::size_t>(
-                   std::count(bytes().begin(), bytes().begin() + static_cast<std::ptrdiff_t>(position), '\n'));
+    std::size_t line = 1;
+    for (std::size_t at = 0; at < position;) {
+      const std::size_t end = line_end(bytes(), at);
+      line += end > 0;
+      at += std::max<std::size_t>(end, 1);
+    }
+    return line;
   }
   template <class... Parts>
   [[noreturn]] void refuse(const char* operation, Loc loc, std::size_t position, const Parts&... parts) const {
@@ -91,16 +106,15 @@ Table::Data::Cell Table::Data::read_cell(std::size_t& at, char separator, Loc lo
       at = end + 1;
       break;
     }
-    const bool ends = at == text.size() || text[at] == separator || text[at] == '\n' || text.substr(at, 2) == "\r\n";
+    const bool ends = at == text.size() || text[at] == separator || line_end(text, at) > 0;
     if (!ends) refuse("read_table", loc, start, "a quoted field goes on behind its quotes");
     return cell;
   }
   const char *byte = text.data() + at, *const end = text.data() + text.size();
-  while (byte != end && *byte != separator && *byte != '\n' && *byte != '"') ++byte;
+  while (byte != end && *byte != separator && *byte != '\n' && *byte != '\r' && *byte != '"') ++byte;
   if (byte != end && *byte == '"') refuse("read_table", loc, start, "a quote stands within a field");
   at = static_cast<std::size_t>(byte - text.data());
-  std::size_t size = at - start;
-  if (size && (byte == end || *byte == '\n') && byte[-1] == '\r') --size;
+  const std::size_t size = at - start;
   if (size > UINT32_MAX) refuse("read_table", loc, start, "a field has more than 4 GiB");
   return {start, static_cast<std::uint32_t>(size), false, false};
 }
@@ -117,15 +131,15 @@ void Table::Data::read_names(std::vector<Cell>& first, Loc loc) {
 void Table::Data::read(Loc loc) {
   const std::string_view text = bytes();
   std::size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
-  const std::string_view head = text.substr(at, text.find('\n', at) - at);
+  const std::string_view head = text.substr(at, text.find_first_of("\r\n", at) - at);
   char separator = options.separator;
   if (!separator) separator = head.find('\t') != head.npos && head.find(',') == head.npos ? '\t' : ',';
   if (separator == '"' || separator == '\n' || separator == '\r')
     fail("read_table", loc, "a quote or a line's end can't be the separator");
   std::size_t width = 0;
   while (at < text.size()) {
-    if (text[at] == '\n' || text.substr(at, 2) == "\r\n") {
-      at += text[at] == '\n' ? 1 : 2;
+    if (const std::size_t blank = line_end(text, at); blank > 0) {
+      at += blank;
       continue;
     }
     const std::size_t start = at, before = cells.size();
@@ -134,7 +148,7 @@ void Table::Data::read(Loc loc) {
       if (at == text.size() || text[at] != separator) break;
       ++at;
     }
-    at += at < text.size() && text[at] == '\r' ? 2 : 1;
+    at += line_end(text, at);
     if (width == 0) {
       width = cells.size();
       read_names(cells, loc);
@@ -196,8 +210,10 @@ void Table::Data::read_column(std::size_t column, const ColumnOptions& wanted, T
     const Cell& cell = this->cell(row, column);
     if (is_missing(cell)) {
       if (!has_substitute)
-        refuse("column", loc, cell.begin, names[column], " is missing, and ", info(wanted.dtype).name,
-               " has no NaN: .missing says what stands for it");
+        refuse("column", loc, cell.begin, names[column], " is missing, and ",
+               std::isnan(wanted.missing)
+                   ? concat_text(info(wanted.dtype).name, " has no NaN: .missing says what stands for it")
+                   : concat_text(".missing is ", wanted.missing, ", which does not fit in ", info(wanted.dtype).name));
       *to = substitute;
       continue;
     }

@@ -28,7 +28,7 @@ struct Written {
 
 TEST_CASE("columns of numbers and words") {
   Written written;
-  for (const std::string end : {"\n", "\r\n"}) {
+  for (const std::string end : {"\n", "\r\n", "\r"}) {
     const data::Table table =
         written.table("\xef\xbb\xbfname,size,\"a, b\",on" + end + "x,1,2.5,true" + end + end +
                       "\"y \"\"z\"\"\"\", w\", -2 ,+4e2,0" + end + "\"multi" + end + "line\",3,-1e-3,False");
@@ -77,7 +77,11 @@ TEST_CASE("values that are missing") {
   CHECK(numbers(table.column("a", {.dtype = DType::i64, .missing = 7})) == std::vector<double>{1, 7, 7, 4});
   CHECK(
       holds(error_of([&] { table.column("a", {.dtype = DType::i32}); }), "x.csv:3: a is missing, and i32 has no NaN"));
-  CHECK(holds(error_of([&] { table.column("a", {.dtype = DType::u8, .missing = 300}); }), "x.csv:3: a is missing"));
+  const auto misfit = [&](const data::ColumnOptions& options) { return error_of([&] { table.column("a", options); }); };
+  CHECK(holds(misfit({.dtype = DType::u8, .missing = 300}),
+              "x.csv:3: a is missing, and .missing is 300, which does not fit in u8"));
+  CHECK(holds(misfit({.dtype = DType::u8, .missing = -1}), ".missing is -1, which does not fit in u8"));
+  CHECK(holds(misfit({.dtype = DType::i64, .missing = 0.5}), ".missing is 0.5, which does not fit in i64"));
   const data::Categories words = table.categories("b");
   CHECK(words.names == std::vector<std::string>{"", "x", "y"});  // "" in quotes is a word
   CHECK(numbers(words.values) == std::vector<double>{1, 2, 0, -1});

@@ -29,8 +29,9 @@ struct Categories {
   std::vector<std::string> names;  // in the order of their bytes
 };
 
-// Cells of a mapped file, which must not be changed in place meanwhile. They are read as numbers when a column is asked
-// for. All throw Error on a name that no column has, and where a cell does not fit, with the path and the line.
+// Cells of a mapped file, whose lines end with \n, \r\n or \r; it must not be changed in place meanwhile. They are read
+// as numbers when a column is asked for. All throw Error on a name that no column has, and where a cell does not fit,
+// with the path and the line.
 class Table {
  public:
   // The other one must not be asked then.
