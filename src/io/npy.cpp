@@ -29,16 +29,30 @@ std::string name_in_numpy(DType dtype) {
   const char* name = info(dtype).name;
   return concat_text(name[0], storage_bytes(dtype, 1));
 }
-DType dtype_of_name(std::string_view descr) {
+// As users of NumPy know it: '<u8' (uint64). The digits of a descr are bytes, those of a name are bits.
+std::string described(std::string_view descr, std::string_view name) {
+  std::string text = concat_text("'", descr, "'");
+  int bytes = 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), bytes);
+  if (error != std::errc() || end != name.data() + name.size() || bytes < 1 || bytes > 64) return text;
+  const char* kind = name[0] == 'i'   ? "int"
+                     : name[0] == 'u' ? "uint"
+                     : name[0] == 'f' ? "float"
+                     : name[0] == 'c' ? "complex"
+                                      : nullptr;
+  return kind ? concat_text(text, " (", kind, 8 * bytes, ")") : text;
+}
+DType dtype_of(std::string_view descr, bool has_order) {
+  const std::string_view wanted = descr.substr(has_order ? 1 : 0);
   static constexpr DType all[] = {
 #define WEFT_DTYPE(name, ...) DType::name,
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
   };
-  if (!descr.empty())
-    for (const DType dtype : all)
-      if (name_in_numpy(dtype) == descr) return dtype;
-  damaged("has elements of dtype ", descr, ", which Weft has not");
+  if (wanted.empty()) damaged("has elements of no dtype");
+  for (const DType dtype : all)
+    if (name_in_numpy(dtype) == wanted) return dtype;
+  damaged("has elements of dtype ", described(descr, wanted), ", which Weft has not");
 }
 
 // The Python literal of the header, from left to right.
@@ -109,7 +123,7 @@ class DictReader {
     const char order = text[0];
     const bool marked = order == '<' || order == '>' || order == '|' || order == '=';
     header_.swapped = order == '>';
-    header_.type.dtype = dtype_of_name(marked ? text.substr(1) : text);
+    header_.type.dtype = dtype_of(text, marked);
   }
   void shape() {
     expect('(');

@@ -33,7 +33,7 @@ TEST_CASE("arrays that NumPy wrote") {
   Tensor number = io::load_npy(golden("number.npy").c_str());
   CHECK(number.rank() == 0);
   CHECK(number.item() == 2.5);
-  refused([] { io::load_npy(golden("text.npy").c_str()); }, "has elements of dtype U1, which Weft has not");
+  refused([] { io::load_npy(golden("text.npy").c_str()); }, "has elements of dtype '<U1', which Weft has not");
   refused([] { io::load_npy(golden("object.npy").c_str()); }, "which Weft has not");
 }
 
@@ -118,7 +118,10 @@ TEST_CASE("what NumPy has not, and damaged files, are refused") {
   damaged(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (-1,)}", 4), "does not say");
   damaged(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,)} x", 4), "does not say");
   damaged(npy("{'descr': [('a', '<f4')], 'fortran_order': True, 'shape': (1,)}", 4), "does not say");
-  damaged(npy("{'descr': '<c8', 'fortran_order': False, 'shape': ()}", 8), "dtype c8, which Weft has not");
+  damaged(npy("{'descr': '<c8', 'fortran_order': False, 'shape': ()}", 8),
+          "dtype '<c8' (complex64), which Weft has not");
+  damaged(npy("{'descr': '<u8', 'fortran_order': False, 'shape': ()}", 8), "dtype '<u8' (uint64), which Weft has not");
+  damaged(npy("{'descr': '<f16', 'fortran_order': False, 'shape': ()}", 16), "dtype '<f16' (float128), which");
   damaged(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", 4),
           "has 4 bytes of elements where f32[2] has 8");
   damaged(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}", 4),
