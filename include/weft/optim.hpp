@@ -428,7 +428,7 @@ struct Evaluation {
 // with io::save.
 class LBFGS {
  public:
-  // Throws Error where an option is negative, or a count that must be positive is not.
+  // Throws Error where an option is negative, NaN or infinite, or a count that must be positive is not.
   LBFGS(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
   explicit LBFGS(const detail::Parameters& model, const LbfgsOptions& options = {}, Loc loc = Loc::current());
   // closure(model) gives what value_and_grad does; it may be a compiled function. Gives the parameters their new values
@@ -437,13 +437,20 @@ class LBFGS {
   template <class M, class F>
   auto step(M& model, F&& closure, Loc loc = Loc::current()) {
     auto first = closure(model);
-    const auto result_of = [&](const auto& result) {
-      return loss_and_gradient(detail::Parameters(model, result.gradients, loc), number_of(result.value), loc);
-    };
-    auto evaluate = [&] { return result_of(closure(model)); };
-    iterate(detail::Parameters(model, first.gradients, loc), result_of(first),
-            {&evaluate, [](void* context) { return (*static_cast<decltype(evaluate)*>(context))(); }}, loc);
-    return std::move(first.value);
+    constexpr bool fits = requires { first.value, first.gradients; };
+    static_assert(
+        fits,
+        "weft: the closure of LBFGS::step must return what value_and_grad does, a value and gradients: a loss "
+        "alone does not say where to go");
+    if constexpr (fits) {
+      const auto result_of = [&](const auto& result) {
+        return loss_and_gradient(detail::Parameters(model, result.gradients, loc), number_of(result.value), loc);
+      };
+      auto evaluate = [&] { return result_of(closure(model)); };
+      iterate(detail::Parameters(model, first.gradients, loc), result_of(first),
+              {&evaluate, [](void* context) { return (*static_cast<decltype(evaluate)*>(context))(); }}, loc);
+      return std::move(first.value);
+    }
   }
 
   Scalar lr;                                     // these and the next are the options of their names
@@ -476,7 +483,8 @@ class LBFGS {
 
 // ---- learning rates ------------------------------------------------------------------------------------------------
 // Functions of the number of steps taken, from 0, by PyTorch's closed formulas. With an optimizer's counter they may be
-// part of a compiled step: opt.lr = optim::cosine_annealing_lr(1e-3, opt.steps, 1000).
+// part of a compiled step: opt.lr = optim::cosine_annealing_lr(1e-3, opt.steps, 1000). They throw Error on numbers
+// that are not finite, and on counts of steps that are not positive.
 
 // From lr down to eta_min along half a period of the cosine, of t_max steps; afterwards up again.
 Scalar cosine_annealing_lr(const Scalar& lr, const Scalar& step, double t_max, double eta_min = 0,
