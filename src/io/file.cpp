@@ -59,6 +59,7 @@ std::int64_t count_of(const Type& type) { return static_cast<std::int64_t>(type.
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const char* operation, const char* path, Loc loc) {
+  if (!*path) fail(operation, loc, "the path is empty");
   const Descriptor descriptor(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would be waited for
   if (!descriptor) fail_with_reason(operation, loc, errno, path, " can't be opened");
   struct stat status;
@@ -107,6 +108,7 @@ std::string folder_of(const std::string& path) {
 }
 
 NewFile::NewFile(const char* operation, const char* path, Loc loc) : operation_(operation), path_(path), loc_(loc) {
+  if (!*path) fail(operation, loc, "the path is empty");
   struct stat before;
   const bool exists = stat(path, &before) == 0;
   if (exists && !S_ISREG(before.st_mode)) fail(operation, loc, path, " is no regular file");

@@ -355,6 +355,9 @@ TEST_CASE("what can't be saved is refused, and leaves the old file and no other"
   // A full disk, as a limit on the size of files.
   struct rlimit old;
   getrlimit(RLIMIT_FSIZE, &old);
+  refused([&] { io::save("", {{"x", value}}); }, "[save] the path is empty");
+  refused([&] { io::load("", {{"x", value}}); }, "[load] the path is empty");
+  refused([&] { io::save_npy("", value); }, "[save_npy] the path is empty");
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   struct rlimit limit = old;
   limit.rlim_cur = 100000;
