@@ -147,6 +147,9 @@ Tensor KeyValueCache::mask(Dim length, const Index& position, Loc loc) const {
   LooseComposite call("key_value_cache", loc);
   const Type type = type_of(keys.tensor());
   const Shape pairs = Shape::of(length, type.shape[2]);
+  // A compiled step has its check in update(), which it makes with the same position.
+  if (!recorder().trace() && position.item() < 0)
+    fail("key_value_cache", call.loc(), "the position must not be negative, it is ", position.item());
   return weft::positions(1, pairs, type.device, call.loc()) <=
          weft::positions(0, pairs, type.device, call.loc()) + position;
 }

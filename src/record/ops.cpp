@@ -217,7 +217,10 @@ Tensor update_slice(At x, At update, int axis, At start) {
   const Tensor value = resolve(x, "update_slice"), part = resolve(update, "update_slice");
   const Shape &whole = type_of(value).shape, &own = type_of(part).shape;
   axis = normalize_axis("update_slice", axis, whole.rank(), loc);
-  bool fits = own.rank() == whole.rank() && type_of(value).dtype == type_of(part).dtype;
+  if (type_of(value).dtype != type_of(part).dtype)
+    fail("update_slice", loc, "an update has another dtype than what it is written into: ", to_string(type_of(part)),
+         " into ", to_string(type_of(value)));
+  bool fits = own.rank() == whole.rank();
   for (int i = 0; fits && i < whole.rank(); ++i) fits = i == axis || whole[i] == own[i];
   if (!fits || whole[axis] < own[axis])
     fail("update_slice", loc, "an update ", to_string(type_of(part)), " does not fit into ", to_string(type_of(value)),

@@ -203,3 +203,13 @@ TEST_CASE(
   }
   CHECK(specialization_count(step) == 1);
 }
+
+TEST_CASE("a cache of keys and values: positions and dtypes that it has not are refused") {
+  nn::KeyValueCache cache(1, 2, 8, 4);
+  const Tensor new_key = ones({1, 2, 1, 4});
+  refused([&] { cache.mask(2, Index(-5)); }, "[key_value_cache] the position must not be negative, it is -5");
+  refused([&] { cache.update(new_key, new_key, Index(-1)); }, "the position is out of range [0, 7]");
+  refused([&] { cache.update(new_key, new_key, Index(8)); }, "the position is out of range [0, 7]");
+  refused([&] { cache.update(cast(new_key, DType::bf16), new_key, 0); },
+          "another dtype than what it is written into: bf16[1,2,1,4] into f32[1,2,8,4]");
+}

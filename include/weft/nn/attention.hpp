@@ -91,7 +91,8 @@ struct KeyValueCache {
 
   // Those of the tokens at `position` and behind it. Stops the call where they do not fit.
   void update(At key, At value, const Index& position);
-  // bool [length, capacity]: what the queries from `position` on see: all tokens up to themselves.
+  // bool [length, capacity]: what the queries from `position` on see: all tokens up to themselves. Throws Error where
+  // the position is negative; in a compiled function the check of update() is the one.
   Tensor mask(Dim length, const Index& position, Loc loc = Loc::current()) const;
 
   Buffer keys;    // [N, heads, capacity, depth]; zeros where no token is yet
