@@ -103,6 +103,44 @@ TEST_CASE("functions of f64 lanes keep their bounds") {
   check(measured_f64, &Functions::f64_unary, samples<double, std::uint64_t>(40));
 }
 
+namespace {
+template <class T>
+T value_of(const Function<T, T>* function, const char* name, T x) {
+  while (std::string(function->name) != name) ++function;
+  T y;
+  function->apply(&y, &x, 1);
+  return y;
+}
+template <class T>
+void check_denormals(const Functions& functions, const Function<T, T>* Functions::*list) {
+  constexpr T least = std::numeric_limits<T>::denorm_min();
+  for (const char* name : {"expm1", "sinh", "log1p", "tanh", "asinh", "atan"})
+    for (const T x : {least, -least, 3 * least, -5 * least}) {
+      INFO(std::string(name) << " of f" << 8 * sizeof(T) << " at " << x);
+      CHECK(value_of(functions.*list, name, x) == x);
+    }
+}
+}  // namespace
+
+// The bounds in ULP above don't tell the least number from 0.
+TEST_CASE("functions that are about x beside 0 are x where it is denormal") {
+  Isa isas[3];
+  for (int isa = 0, count = supported(isas); isa < count; ++isa) {
+    INFO(isas[isa].name);
+    check_denormals(*isas[isa].functions, &Functions::f32_unary);
+    check_denormals(*isas[isa].functions, &Functions::f64_unary);
+  }
+}
+
+TEST_CASE("lgamma is infinite at whole numbers below 0, however large") {
+  Isa isas[3];
+  for (int isa = 0, count = supported(isas); isa < count; ++isa) {
+    INFO(isas[isa].name);
+    for (const double x : {-1.0, -7.0, -1e17, -1e300, -1e308, -std::numeric_limits<double>::max()})
+      CHECK(value_of(isas[isa].functions->f64_unary, "lgamma", x) == std::numeric_limits<double>::infinity());
+  }
+}
+
 TEST_CASE("ISAs with FMA give the same bits") {
   Isa isas[3];
   if (supported(isas) < 3) return;
