@@ -25,14 +25,15 @@ Tensor solve_triangular(At a, At b, TriangularOptions options = {});
 Tensor solve(At a, At b, bool left = true);
 // A singular matrix is an error.
 Tensor inv(At a);
-// 0 for a singular matrix, at which it has no derivative here.
+// 0 for a singular matrix. The derivative there is that by cofactors, from singular values, also where PyTorch gives
+// zeros (of [[1, 2], [2, 4]]); the second derivative is not: cofactors of singular matrices are held constant.
 Tensor det(At a);
 struct SignAndLogAbsDet {  // of a determinant
   Tensor sign;             // [...]: 1, -1, or 0 of a singular matrix
   Tensor logabsdet;        // [...]: logarithm of the magnitude, -infinity of a singular matrix
   WEFT_MEMBERS(sign, logabsdet)
 };
-// det(a) = sign exp(logabsdet); for a singular matrix 0 and -infinity.
+// det(a) = sign exp(logabsdet); for a singular matrix 0 and -infinity, and no derivative.
 SignAndLogAbsDet slogdet(At a);
 
 // log(det(a)): NaN where the determinant is negative, -infinity where it is 0.
@@ -86,7 +87,8 @@ Tensor svdvals(At a);  // the singular values alone, [...,k], descending
 // The x [...,n,k] of least norm among those that make a x - b [...,m,k] least, for an a [...,m,n] of full rank.
 Tensor lstsq(At a, At b);
 // The pseudoinverse [...,n,m] by singular values; those below rtol times the greatest count as 0. A negative rtol
-// stands for max(m, n) times the spacing of the dtype at 1.
+// stands for max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant; singular values may
+// be equal (Golub and Pereyra 1973).
 Tensor pinv(At a, double rtol = -1);
 // How many singular values are above rtol times the greatest, i64 [...].
 Tensor matrix_rank(At a, double rtol = -1);
@@ -99,7 +101,7 @@ Tensor matrix_power(At a, std::int64_t exponent);
 Tensor matrix_norm(At a, const char* ord = "fro", bool keepdim = false);
 Tensor matrix_norm(At a, double ord, bool keepdim = false);
 // (sum |x|^ord)^(1/ord) over axes, by default all; infinity: the greatest, -infinity: the least magnitude, 0: how many
-// are not 0.
+// are not 0. Where the norm is 0 its derivative is 0, and so is that by an element that is 0, as in PyTorch.
 Tensor vector_norm(At x, double ord = 2, Axes axes = {}, bool keepdim = false);
 
 }  // namespace weft::linalg

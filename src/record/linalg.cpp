@@ -8,6 +8,7 @@
 
 #include "record/composite.hpp"
 #include "weft/linalg.hpp"
+#include "weft/loops.hpp"
 
 namespace weft::linalg {
 
@@ -208,14 +209,39 @@ Tensor inv(At given) {
   return solve_checked("inv", a, identity_like(a), call.loc());
 }
 
+// The cofactors of singular matrices: det(u) det(v) times the other singular values, at the vectors of the least one.
+static Tensor singular_cofactors(const Tensor& a) {
+  const auto [u, s, vh] = svd(a, true);
+  const Dim n = size_at(a, 1);
+  const Tensor lu = lu_of(matmul(u, vh)), signs = prod(sign(diagonal_of(lu)), -1);
+  const Tensor size = parity(result_of(lu, 1), type_of(a).dtype) * signs * prod(slice(s, -1, 0, n - Dim(1)), -1);
+  return matmul(slice(u, -1, n - Dim(1)), slice(vh, -2, n - Dim(1))) * unsqueeze(unsqueeze(size, -1), -1);
+}
+
+// The cofactors: the determinant times the transposed inverse, or where that does not exist by singular values, which
+// are computed where one of the matrices is singular. Operands are the matrix, its factors, their rows; a derivative
+// of this one differentiates the factors, as in solve_derivative, and holds the cofactors of singular matrices
+// constant.
+static void det_derivative(const CallValues& p, std::span<Tensor> gradients) {
+  if (!p.gradients[0].defined()) return;
+  const Tensor &a = p.operands[0], &lu = p.operands[1], &rows = p.operands[2];
+  const Tensor none = diagonal_of(lu) == 0, singular = any(none, -1, true);
+  const Tensor regular = lu + diagonal_matrix(cast(none, type_of(lu).dtype));
+  const Tensor inverse = solve_by_lu(regular, rows, identity_like(lu), true);
+  const Tensor others = cond(
+      any(none), [](const Tensor& a) { return singular_cofactors(a); }, [](const Tensor& a) { return zeros_like(a); },
+      stop_gradient(a));
+  const Tensor cofactors = where(unsqueeze(singular, -1), others, inverse * unsqueeze(unsqueeze(p.results[0], -1), -1));
+  gradients[0] = unsqueeze(unsqueeze(p.gradients[0], -1), -1) * cofactors;
+}
+
 Tensor det(At given) {
   LooseComposite call("det", given.loc);
-  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a), diagonal = diagonal_of(lu);
-  // The last factor is 1, and has the derivatives of the determinant over its value: those of a product want its size
-  // as a number.
-  const Tensor logarithm = sum(log(abs(where(diagonal == 0, 1, diagonal))), -1);
-  return parity(result_of(lu, 1), type_of(a).dtype) * prod(stop_gradient(diagonal), -1) *
-         exp(logarithm - stop_gradient(logarithm));
+  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a);
+  const auto record = [](const Tensor&, const Tensor& lu, const Tensor& rows) {
+    return parity(rows, type_of(lu).dtype) * prod(diagonal_of(lu), -1);
+  };
+  return composite_with(det_derivative, called("det"), call.loc(), record, a, lu, result_of(lu, 1));
 }
 
 SignAndLogAbsDet slogdet(At given) {
@@ -304,13 +330,26 @@ Tensor lstsq(At given, At right) {
   return matmul(q, triangular(r, b, {.upper = true, .transposed = true}));
 }
 
+// Golub and Pereyra 1973: by the matrix and its pseudoinverse. Derivatives of singular vectors divide by differences of
+// singular values, which may be equal here. The rank is held constant.
+static void pinv_derivative(const CallValues& p, std::span<Tensor> gradients) {
+  if (!p.gradients[0].defined()) return;
+  const Tensor &a = p.operands[0], &inverse = p.results[0], given = transpose(p.gradients[0]);
+  const Tensor right = matmul(given, inverse), both = matmul(right, transpose(inverse));
+  gradients[0] = both - transpose(matmul(inverse, right)) - matmul(matmul(a, inverse), both) +
+                 matmul(matmul(transpose(inverse), inverse), given - matmul(right, a));
+}
+
 Tensor pinv(At given, double rtol) {
   LooseComposite call("pinv", given.loc);
   const Tensor a = matrix("pinv", given, call.loc());
   const auto [u, s, vh] = svd(a, false);
   const Tensor counts = above(s, size_at(a, 2), size_at(a, 1), rtol);
   const Tensor inverses = where(counts, 1 / where(counts, s, 1), 0);
-  return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
+  const auto record = [](const Tensor&, const Tensor& u, const Tensor& inverses, const Tensor& vh) {
+    return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
+  };
+  return composite_with(pinv_derivative, called("pinv"), call.loc(), record, a, u, inverses, vh);
 }
 
 Tensor matrix_rank(At given, double rtol) {
@@ -366,11 +405,13 @@ Tensor vector_norm(At given, double ord, Axes axes, bool keepdim) {
   return in_wide(x, [&](const Tensor& wide) {
     if (ord == 0) return sum(cast(wide != 0, type_of(wide).dtype), axes, keepdim);
     if (ord == 1) return sum(abs(wide), axes, keepdim);
-    // Powers have no derivative at 0, where it is 0 here.
+    // Powers have no derivative at 0, where it is 0 here: of an element, and of the norm. A negative power of 0 is
+    // infinite, and so is the total of a norm of 0.
+    const double power_of_zero = ord > 0 ? 0 : std::numeric_limits<double>::infinity();
     const Tensor size = abs(wide), zero = size == 0;
-    const Tensor total = sum(ord > 0 ? where(zero, 0, pow(where(zero, 1, size), ord)) : pow(size, ord), axes, keepdim);
-    const Tensor none = total == 0;
-    return ord > 0 ? where(none, 0, pow(where(none, 1, total), 1 / ord)) : pow(total, 1 / ord);
+    const Tensor total = sum(where(zero, power_of_zero, pow(where(zero, 1, size), ord)), axes, keepdim);
+    const Tensor none = total == power_of_zero;
+    return where(none, 0, pow(where(none, 1, total), 1 / ord));
   });
 }
 

@@ -190,6 +190,58 @@ TEST_CASE("singular matrices") {
   check_near(numbers_of(qr(singular).r), numbers_of(matmul(transpose(qr(singular).q), singular)), 1e-12);
 }
 
+TEST_CASE("the derivative of det at a singular matrix is that by cofactors, in its matrix alone") {
+  const auto slope = [](const Tensor& x) { return grad([](const Tensor& a) { return sum(det(a)); }, x); };
+  const auto compiled = compile(slope, {.on_compile_error = OnFailure::raise});
+  const auto check = [&](const Tensor& a, const Numbers& cofactors) {
+    CAPTURE(to_string(a.shape()));
+    check_near(numbers_of(slope(a)), cofactors, 1e-12);
+    check_near(numbers_of(compiled(a)), cofactors, 1e-12);
+  };
+  check(zeros({1, 1}, {DType::f64}), {1});
+  check(from_list({{1.0, 2.0}, {2.0, 4.0}}), {4, -2, -2, 1});
+  check(from_list({{0.0, 1.0}, {0.0, 0.0}}), {0, 0, -1, 0});
+  check(zeros({2, 2}, {DType::f64}), {0, 0, 0, 0});
+  check(from_list({{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}, {7.0, 8.0, 9.0}}), {-12, 24, -12, 6, -12, 6, 0, 0, 0});
+  check(from_list({{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}, {3.0, 6.0, 9.0}}), Numbers(9));
+  check(zeros({3, 3}, {DType::f64}), Numbers(9));
+  check(concat({reshape(from_list({2.0, 1.0, 1.0, 3.0}), {1, 2, 2}), zeros({1, 2, 2}, {DType::f64})}),
+        {3, -1, -1, 2, 0, 0, 0, 0});
+  check(zeros({2, 0, 0}, {DType::f64}), {});
+  const auto second = [](const Tensor& x) {
+    return grad([](const Tensor& y) { return sum(square(grad([](const Tensor& a) { return sum(det(a)); }, y))); }, x);
+  };
+  check_near(numbers_of(second(from_list({{2.0, 1.0}, {1.0, 3.0}}))), {4, 2, 2, 6}, 1e-12);
+}
+
+TEST_CASE("the derivative of pinv needs no distinct singular values, and is PyTorch's at any rank") {
+  const auto slope = [](const Tensor& x) { return grad([](const Tensor& a) { return sum(pinv(a)); }, x); };
+  check_near(numbers_of(slope(zeros({2, 2}, {DType::f64}))), Numbers(4), 0);
+  check_near(numbers_of(slope(identity(2))), {-1, -1, -1, -1}, 1e-12);
+  check_near(numbers_of(slope(ones({2, 2}, {DType::f64}))), {-0.25, -0.25, -0.25, -0.25}, 1e-12);
+  check_near(numbers_of(slope(from_list({{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}}))),
+             {0.003673469387755104, -0.0012244897959183714, -0.0061224489795918425, 0.001224489795918375,
+              -0.014693877551020413, -0.030612244897959193},
+             1e-12);
+}
+
+TEST_CASE("derivatives of vector_norm are PyTorch's where elements are 0") {
+  const auto slope = [](const Tensor& x, double p) {
+    return numbers_of(grad([p](const Tensor& v) { return vector_norm(v, p); }, x));
+  };
+  const Tensor x = from_list({1.0, 0.0, 2.0});
+  for (const double p : {-1.0, -2.0, -0.5, -std::numeric_limits<double>::infinity()}) {
+    CAPTURE(p);
+    CHECK(slope(x, p) == Numbers(3));
+    CHECK(slope(x * 0, p) == Numbers(3));
+    CHECK(vector_norm(x, p).item<double>() == 0);
+  }
+  for (const double p : {0.5, 1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()})
+    CHECK(slope(x * 0, p) == Numbers(3));
+  check_near(slope(x, 3), {0.2311204247835449, 0, 0.9244816991341795}, 1e-12);
+  check_near(slope(from_list({1.0, 4.0, 2.0}), -1), {16.0 / 49, 1.0 / 49, 4.0 / 49}, 1e-12);
+}
+
 TEST_CASE("what is not finite gives NaN, in its matrix alone") {
   const Tensor finite = random({3, 4, 4}, DType::f64);
   for (const double wrong : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
