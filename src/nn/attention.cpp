@@ -32,10 +32,14 @@ Tensor ungrouped(const Tensor& value, const Tensor& like) {
 
 Tensor wide(const Tensor& value) { return cast(value, computed_in(type_of(value).dtype)); }
 
+// 1 / sqrt(depth), and 1 of no features: all scores are 0 there, which no infinity must meet.
+double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(depth, 1))); }
+
 // query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S]: the weights of the values, in f32 at least. A query
 // that sees nothing has none.
 Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask) {
   Tensor scores = wide(ungrouped(matmul(grouped(query, key), transpose(key)), query)) * how.scale;
+  if (size_of(scores, -1).same(Dim(0))) return scores;  // of no keys there are no weights, and their sum is 0
   if (how.is_causal) {
     const Device device = type_of(scores).device;
     const Shape pairs = Shape::of(size_of(scores, -2), size_of(scores, -1));
@@ -122,9 +126,7 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
     if (!shape.same(own)) value = expand(value, shape);
   };
   widen(q), widen(k), widen(v);
-  const double scale = options.scale != 0
-                           ? options.scale
-                           : 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(size_of(q, -1))));
+  const double scale = options.scale != 0 ? options.scale : usual_scale(static_cast<std::int64_t>(size_of(q, -1)));
   const AttentionCall how{called(attention_name), scale, options.is_causal};
   Tensor mask;
   if (options.attn_mask.defined()) {
@@ -268,7 +270,7 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
     mask = joined(mask, positions(1, pairs, device, call.loc()) <= positions(0, pairs, device, call.loc()));
     is_causal = false;
   }
-  const double rate = training ? dropout : 0, scale = 1 / std::sqrt(static_cast<double>(features / num_heads));
+  const double rate = training ? dropout : 0, scale = usual_scale(features / num_heads);
   Tensor wide_mask = mask;
   if (mask.defined()) wide_mask = expand(mask, {batch, num_heads, length, keys});
   MultiheadResult result;

@@ -246,6 +246,7 @@ Tensor one_hot(At index, Dim classes, DType dtype) {
 Tensor square(At x) {
   LooseComposite call("square", x.loc);
   Tensor value = resolve(x, "square");
+  if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);  // the number, as in PyTorch
   return value * value;
 }
 Tensor gelu(At x, Gelu form) {
@@ -329,9 +330,11 @@ void differentiate_log_softmax(const CallValues& call, std::span<Tensor> gradien
 }
 }  // namespace
 
-// A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch.
+// A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch. A row of no elements has no greatest
+// one, and stays as it is.
 Tensor softmax(At x, int axis) {
   const auto record = [](const Tensor& value, int axis) {
+    if (type_of(value).shape[axis].same(Dim(0))) return value;
     Tensor e = exp(value - stop_gradient(amax(value, axis, true)));
     return e / sum(e, axis, true);
   };
@@ -339,6 +342,7 @@ Tensor softmax(At x, int axis) {
 }
 Tensor log_softmax(At x, int axis) {
   const auto record = [](const Tensor& value, int axis) {
+    if (type_of(value).shape[axis].same(Dim(0))) return value;
     Tensor shifted = value - stop_gradient(amax(value, axis, true));
     return shifted - log(sum(exp(shifted), axis, true));
   };

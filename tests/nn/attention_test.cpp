@@ -111,6 +111,37 @@ TEST_CASE("attention over 16-bit floats normalizes in f32; dropout draws; what d
   refused([&] { nn::scaled_dot_product_attention(wave({3, 8, 4}, 1), k, v, {.enable_gqa = true}); }, "takes a query");
 }
 
+TEST_CASE("attention of no features weighs keys equally; a query of no keys gets zeros") {
+  const Tensor none = ones({1, 2, 0}), value = reshape(arange(6), {1, 2, 3}) * 1.0;
+  loops_test::check_close(nn::scaled_dot_product_attention(none, none, value), expand(mean(value, 1, true), {1, 2, 3}),
+                          1e-6);
+  const Tensor query = ones({1, 2, 3}), no_keys = ones({1, 0, 3}), mask = zeros({2, 0});
+  static constexpr auto attend = [](const Tensor& q, const Tensor& k) { return nn::scaled_dot_product_attention(q, k, k); };
+  loops_test::check_close(attend(query, no_keys), zeros({1, 2, 3}), 0);
+  loops_test::check_close(nn::scaled_dot_product_attention(query, no_keys, no_keys, {.is_causal = true}),
+                          zeros({1, 2, 3}), 0);
+  for (const Tensor& each : {mask, mask > 0})
+    loops_test::check_close(nn::scaled_dot_product_attention(query, no_keys, no_keys, {.attn_mask = each}),
+                            zeros({1, 2, 3}), 0);
+  const auto slope = [](const Tensor& q, const Tensor& k) {
+    return grad([&](const Tensor& x) { return sum(attend(x, k)); }, q);
+  };
+  loops_test::check_close(slope(query, no_keys), zeros({1, 2, 3}), 0);
+  CHECK(softmax(no_keys, 1).shape() == Shape::of(1, 0, 3));
+  CHECK(log_softmax(no_keys, 1).shape() == Shape::of(1, 0, 3));
+
+  auto fixed = compile(attend, {.on_compile_error = OnFailure::raise});
+  loops_test::check_close(fixed(query, no_keys), zeros({1, 2, 3}), 0);
+  auto varied = compile(attend, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  auto varied_slope = compile(slope, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const std::int64_t keys : {4, 5, 0, 7, 0}) {
+    CAPTURE(keys);
+    const Tensor k = ones({1, keys, 3});
+    loops_test::check_close(varied(query, k), keys == 0 ? zeros({1, 2, 3}) : ones({1, 2, 3}), 1e-6);
+    loops_test::check_close(varied_slope(query, k), zeros({1, 2, 3}), 1e-6);
+  }
+}
+
 TEST_CASE("MultiheadAttention gives PyTorch's results, weights and gradients") {
   const nn::MultiheadAttentionOptions wide{.options = {DType::f64}};
   constexpr std::int64_t L = 3, S = 4, N = 2, E = 6, H = 2;

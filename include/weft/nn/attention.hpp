@@ -9,7 +9,7 @@ namespace weft::nn {
 
 struct AttentionOptions {  // of scaled_dot_product_attention
   // bool: which keys each query sees; or a floating number for each pair, added to its score. Broadcasts to [...,
-  // heads, L, S]. A query that sees nothing (false, or -inf, everywhere) gets zeros.
+  // heads, L, S]. A query that sees nothing (false, or -inf, everywhere, or no keys at all) gets zeros.
   Tensor attn_mask = {};
   double dropout_p = 0;            // of the weights; a draw of the generator where it is not 0
   bool is_causal = false;          // query i sees keys 0 ... i. Not beside a mask
