@@ -179,7 +179,8 @@ Tensor interpolate(At given, const InterpolateOptions& options) {
       it.to = options.size.shape()[sizes == 1 ? 0 : i];
     } else {
       it.scale = options.scale_factor[scales == 1 ? 0 : static_cast<std::size_t>(i)];
-      if (!(it.scale > 0 && it.scale < 1e9)) fail(resize, call.loc(), "scale_factor must be positive: ", it.scale);
+      if (!(it.scale > 0 && it.scale < 1e9))
+        fail(resize, call.loc(), "scale_factor must be positive and below 1e9, it is ", it.scale);
       it.to = scaled(it.from, it.scale);
     }
     check_extent(resize, "a size", it.to, call.loc());

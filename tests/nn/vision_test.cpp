@@ -137,7 +137,9 @@ TEST_CASE("interpolate: layers, other dtypes, sizes of another tensor, and what 
   refused([&] { interpolate(x, {.size = {2, 2, 2}}); }, "needs a number for each of 2 sizes");
   refused([&] { interpolate(x, {.size = {2}, .mode = linear}); }, "takes [N,C,sizes...] of 1 size in this mode");
   refused([&] { interpolate(x, {.size = {0}}); }, "sizes must be positive: 4 to 0");
-  refused([&] { interpolate(x, {.scale_factor = {-1}}); }, "scale_factor must be positive: -1");
+  refused([&] { interpolate(x, {.scale_factor = {-1}}); }, "scale_factor must be positive and below 1e9, it is -1");
+  refused([&] { interpolate(x, {.scale_factor = {1e300}}); },
+          "scale_factor must be positive and below 1e9, it is 1e+300");
   refused([&] { interpolate(x, {.size = {2}, .align_corners = true}); }, "align_corners is for linear");
   refused([&] { interpolate(cast(x, DType::i32), {.size = {2}, .mode = area}); }, "takes a floating tensor");
   refused([&] { pixel_shuffle(x, 2); }, "[pixel_shuffle] 2 x 2 places do not divide 2 channels");
