@@ -139,6 +139,7 @@ void stack_leaves(const TypeDescription& description, LeafList* lists, std::size
   }
   for (std::size_t place = 0; place < first.leaves.size(); ++place) {
     const Leaf& leaf = first.leaves[place];
+    if (leaf.kind == LeafKind::text && !leaf.flag) continue;
     const auto refuse = [&](std::size_t i, const std::string& a, const std::string& b) {
       const std::string path = path_of(description, first, place);
       fail("batch", loc, "elements of a batch differ", path.empty() ? "" : " at " + path, ": ", a, " in element 0, ", b,
@@ -150,7 +151,7 @@ void stack_leaves(const TypeDescription& description, LeafList* lists, std::size
       if (!holds_tensor(leaf.kind)) {
         const bool same = other.kind == leaf.kind && other.size == leaf.size &&
                           (is_count(leaf.kind) || std::memcmp(other.address, leaf.address, leaf.size) == 0);
-        if (!same) refuse(i, "one value", "another (only tensors are stacked, make it one)");
+        if (!same) refuse(i, "one value", "another");
         continue;
       }
       const bool defined = leaf.tensor().defined();

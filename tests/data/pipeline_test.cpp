@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <range/v3/view/take.hpp>
@@ -105,19 +106,17 @@ struct Nested {
     std::vector<Tensor> boxes;
     Tensor absent;
   } target;
-  std::string kind = "png";
 };
 
 TEST_CASE("elements of many kinds become batches") {
   std::vector<Nested> samples;
   for (int i = 0; i < 3; ++i) samples.push_back({full({2}, i), {{arange(3) + i, full({}, i)}, {}}});
-  for (auto& [image, target, kind] : samples | batch(3)) {
+  for (auto& [image, target] : samples | batch(3)) {
     CHECK(image.shape().same(Shape::of(3, 2)));
     CHECK(target.boxes[0].shape().same(Shape::of(3, 3)));
     CHECK(integers(target.boxes[0]) == std::vector<std::int64_t>{0, 1, 2, 1, 2, 3, 2, 3, 4});
     CHECK(target.boxes[1].shape().same(Shape::of(3)));
     CHECK(!target.absent.defined());
-    CHECK(kind == "png");
   }
   for (auto [name, label] :
        std::vector<std::pair<Tensor, std::int64_t>>{{full({2}, 1), 4}, {full({2}, 2), 5}} | batch(2)) {
@@ -127,6 +126,21 @@ TEST_CASE("elements of many kinds become batches") {
   for (const Tensor& numbers : std::vector<float>{1, 2, 3} | batch(3)) CHECK(numbers.dtype() == DType::f32);
   for (const auto& texts : std::vector<std::string>{"a", "b"} | batch(2))
     CHECK(texts == std::vector<std::string>{"a", "b"});
+  // Texts in tuples too, also where they are all the same, and in a tuple of a tuple.
+  using Named = std::pair<Tensor, std::string>;
+  for (auto [x, names] : std::vector<Named>{{full({2}, 1), "a"}, {full({2}, 2), "a"}, {full({2}, 3), "b"}} | batch(2)) {
+    static_assert(std::is_same_v<decltype(names), std::vector<std::string>>);
+    const std::int64_t count(x.size(0));
+    CHECK(names == (count == 2 ? std::vector<std::string>{"a", "a"} : std::vector<std::string>{"b"}));
+  }
+  using Deep = std::tuple<std::tuple<std::string, int>, std::map<std::string, Tensor>, std::string>;
+  const std::vector<Deep> deep = {{{"a", 1}, {{"x", ones({2})}}, "c"}, {{"b", 2}, {{"x", zeros({2})}}, "d"}};
+  for (auto [inner, map, texts] : deep | prefetch(1) | batch(2) | data::to(Device::cpu())) {
+    CHECK(std::get<0>(inner) == std::vector<std::string>{"a", "b"});
+    CHECK(std::get<1>(inner).shape().same(Shape::of(2)));
+    CHECK(map.at("x").shape().same(Shape::of(2, 2)));
+    CHECK(texts == std::vector<std::string>{"c", "d"});
+  }
   for (const Tensor& rows : arange(6) | batch(4) | take(1)) CHECK(integers(rows) == counting(4));
   for (const auto& [a, b] : std::tuple(arange(2), arange(2) * 2) | drop(1)) {
     CHECK(a.shape().rank() == 0);
@@ -405,11 +419,11 @@ TEST_CASE("what does not fit is refused") {
   };
   CHECK(
       holds(error_of(shapes), "[batch] elements of a batch differ at image: f32[2] in element 0, f32[3] in element 1"));
-  const std::vector<Nested> kinds = {{ones({2}), {}, "png"}, {ones({2}), {}, "jpg"}};
-  const auto texts = [&] {
-    for (const Nested& each : kinds | batch(2)) CHECK(each.image.defined());
+  using Keyed = std::map<std::string, Tensor>;
+  const auto keys = [] {
+    for (const Keyed& each : std::vector<Keyed>{{{"a", ones({2})}}, {{"b", ones({2})}}} | batch(2)) CHECK(each.empty());
   };
-  CHECK(holds(error_of(texts), "differ at kind"));
+  CHECK(holds(error_of(keys), "[batch] elements of a batch differ"));
 }
 
 }  // namespace

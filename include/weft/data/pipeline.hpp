@@ -172,8 +172,9 @@ inline auto shuffle(Generator& generator = default_generator(), Loc loc = Loc::c
 struct BatchOptions {      // of batch
   bool drop_last = false;  // whether rows that do not fill a batch are left out; else the last batch is smaller
 };
-// `size` elements as one: tensors are stacked along a new first axis, in structs and tuples place by place, and numbers
-// in tuples become tensors; texts become a vector. Throws Error where size < 1, and for elements whose shapes or dtypes
+// `size` elements as one: tensors are stacked along a new first axis, in structs, containers and tuples place by place.
+// Numbers, alone and in tuples, become tensors, and texts a vector; inside a struct or a container, whose type has no
+// room for that, they do not compile. Throws Error where size < 1, and for elements whose shapes, dtypes or lengths
 // differ, with their place.
 inline auto batch(std::int64_t size, BatchOptions options = {}, Loc loc = Loc::current()) {
   detail::check_at_least("batch", "the size of a batch", 1, size, loc);

@@ -25,8 +25,8 @@ void check_outside_trace(Loc loc);
 std::int64_t count_rows(LeafList& leaves, Loc loc);
 // Each tensor becomes these of its rows; `one`: the only one, without the first axis.
 void take_rows(LeafList& leaves, std::span<const std::int64_t> rows, bool one, Loc loc);
-// The tensors of the first of `count` lists become those of all, stacked. Throws where elements differ in anything
-// else.
+// The tensors of the first of `count` lists become those of all, stacked; texts that are no keys are left alone. Throws
+// where elements differ in anything else.
 void stack_leaves(const TypeDescription& description, LeafList* lists, std::size_t count, Loc loc);
 void compute(LeafList& leaves, Loc loc);
 void move_to(LeafList& leaves, Device device, Loc loc);
@@ -238,6 +238,60 @@ auto as_tensors(T element) {
     return element;
 }
 
+// Whether elements are stacked into one of their own type: tensors, in containers and structs. The keys of a map are no
+// obstacle: they are the same in all.
+template <class T, class... Open>
+constexpr bool can_stack() {
+  constexpr TypeKind kind = weft::detail::type_kind<T>();
+  if constexpr ((std::is_same_v<T, Open> || ...))
+    return true;
+  else if constexpr (kind == TypeKind::number || kind == TypeKind::text || kind == TypeKind::scalar ||
+                     kind == TypeKind::index)
+    return false;
+  else if constexpr (kind == TypeKind::map)
+    return can_stack<typename T::mapped_type, T, Open...>();
+  else
+    return []<class... Child>(weft::detail::TypeList<Child...>) {
+      return (can_stack<Child, T, Open...>() && ...);
+    }(weft::detail::child_types<T>());
+}
+// Whether batch takes elements that as_tensors has made: the texts of a tuple become a vector.
+template <class T>
+constexpr bool can_batch() {
+  if constexpr (weft::detail::type_kind<T>() == TypeKind::text)
+    return true;
+  else if constexpr (weft::detail::type_kind<T>() == TypeKind::tuple)
+    return []<class... Child>(weft::detail::TypeList<Child...>) {
+      return (can_batch<Child>() && ...);
+    }(weft::detail::child_types<T>());
+  else
+    return can_stack<T>();
+}
+// The batch, place by place of tuples: the texts of all elements, and what the first one has, whose tensors are those
+// of all. `place` gives the place of an element.
+template <class Element, class Place>
+auto joined(std::vector<Element>& elements, Place place) {
+  using T = std::remove_cvref_t<decltype(place(elements[0]))>;
+  if constexpr (weft::detail::type_kind<T>() == TypeKind::text) {
+    std::vector<T> texts;
+    for (Element& each : elements) texts.push_back(std::move(place(each)));
+    return texts;
+  } else if constexpr (weft::detail::type_kind<T>() == TypeKind::tuple) {
+    return [&]<template <class...> class Tuple, class... Part>(const Tuple<Part...>&) {
+      return [&]<int... i>(std::integer_sequence<int, i...>) {
+        const auto part = [&]<int at>(std::integral_constant<int, at>) {
+          return joined(
+              elements, [&](Element & each) -> auto& { return get<at>(place(each)); });
+        };
+        return Tuple<decltype(part(std::integral_constant<int, i>()))...>(part(std::integral_constant<int, i>())...);
+      }
+      (std::make_integer_sequence<int, sizeof...(Part)>());
+    }(place(elements[0]));
+  } else {
+    return T(std::move(place(elements[0])));
+  }
+}
+
 template <class S>
 struct Batched {
   S source;
@@ -260,15 +314,18 @@ struct Batched {
         using Element = decltype(as_tensors(source.at(0)));
         static_assert(can_flatten<Element>(),
                       "weft: batch stacks tensors, numbers, and structs and tuples of them: map the elements to such");
-        std::vector<Element> elements;
-        for (std::int64_t k = 0; k < count; ++k) elements.push_back(as_tensors(source.at(first + k)));
-        if constexpr (weft::detail::type_kind<Element>() == TypeKind::text || !can_flatten<Element>()) {
-          return elements;
+        static_assert(!can_flatten<Element>() || can_batch<Element>(),
+                      "weft: batch can't stack a number or a text inside a struct or a container: make it a Tensor, or "
+                      "map the elements to tuples, whose numbers become tensors and whose texts become a vector");
+        if constexpr (!can_flatten<Element>() || !can_batch<Element>()) {
+          return as_tensors(source.at(first));  // so that what follows is no further error
         } else {
+          std::vector<Element> elements;
+          for (std::int64_t k = 0; k < count; ++k) elements.push_back(as_tensors(source.at(first + k)));
           std::vector<LeafList> lists(elements.size());
           for (std::size_t k = 0; k < elements.size(); ++k) weft::detail::flatten(elements[k], lists[k]);
           stack_leaves(weft::detail::Description<Element>::value, lists.data(), lists.size(), loc);
-          return Element(std::move(elements[0]));
+          return joined(elements, [](Element& each) -> Element& { return each; });
         }
       }
     }
