@@ -1,0 +1,10 @@
+// expect: weft: batch can't stack a number or a text inside a struct or a container: make it a Tensor, or map
+#include "weft/data.hpp"
+
+struct Row {
+  weft::Tensor x;
+  std::string name;
+};
+int main() {
+  for (auto [row, label] : std::vector<std::pair<Row, int>>(3) | weft::data::batch(2)) (void)label;
+}
