@@ -26,7 +26,7 @@ Tensor accuracy(const Mlp& model, const Tensor& x, const Tensor& y) {
 }
 
 struct Settings {
-  int epochs = 6;
+  int epochs = 0;
   std::int64_t images = 60000;
   Device device;
   std::string folder;  // empty: where Debian's package puts the data
@@ -35,7 +35,7 @@ struct Settings {
     for (int i = 1; i < count; ++i) {
       std::string option = arguments[i], value = i + 1 < count ? arguments[i + 1] : "";
       if (option == "--quick") {
-        epochs = 1, images = 1280;
+        images = 1280;
         continue;
       }
       if (option == "--epochs" && std::atoi(value.c_str()) > 0)
@@ -52,6 +52,7 @@ struct Settings {
       }
       ++i;
     }
+    if (epochs == 0) epochs = images < 60000 ? 1 : 6;
   }
 };
 

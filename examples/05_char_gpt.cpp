@@ -56,7 +56,7 @@ support::CharacterModel resumed(const std::string& file, const support::Characte
   support::CharacterModel shape;
   io::load(file, {{"shape", shape}}, {.allow_extra = true});
   const auto require = [&](const char* option, std::int64_t wanted, std::int64_t found) {
-    if (std::count(given.begin(), given.end(), option) && wanted != found)
+    if (given.has(option) && wanted != found)
       support::fail(std::string(option) + " is " + std::to_string(wanted) + ", and that of the model in " + file +
                     " is " + std::to_string(found));
   };
@@ -74,22 +74,30 @@ int main(int count, char** arguments) {
     std::string path = "/usr/share/common-licenses/GPL-3", prompt;
     std::int64_t write = 300;
     Settings settings;
-    const support::Given given = support::parse(count, arguments, run,
-                                                {{"--text", path, "FILE: what to learn from"},
-                                                 {"--steps", settings.steps, "N: of training"},
-                                                 {"--batch", settings.batch, "N: rows of a step"},
-                                                 {"--context", asked.context, "N: characters that the model sees"},
-                                                 {"--width", asked.width, "N: of the model"},
-                                                 {"--layers", asked.layers, "N: of the model"},
-                                                 {"--heads", asked.heads, "N: of a layer"},
-                                                 {"--lr", settings.lr, "X: the greatest learning rate"},
-                                                 {"--prompt", prompt, "TEXT: what the written text begins with"},
-                                                 {"--write", write, "N: characters to write"}});
-    if (run.quick)
-      settings.steps = std::min<std::int64_t>(settings.steps, 40), settings.batch = 16, asked.width = 64,
-      asked.layers = 2;
+    constexpr support::Sign positive = support::Sign::positive;
+    const support::Given given =
+        support::parse(count, arguments, run,
+                       {{"--text", path, "FILE: what to learn from"},
+                        {"--steps", settings.steps, "N: of training"},
+                        {"--batch", settings.batch, "N: rows of a step", positive},
+                        {"--context", asked.context, "N: characters that the model sees", positive},
+                        {"--width", asked.width, "N: of the model, a multiple of --heads", positive},
+                        {"--layers", asked.layers, "N: of the model", positive},
+                        {"--heads", asked.heads, "N: of a layer", positive},
+                        {"--lr", settings.lr, "X: the greatest learning rate", positive},
+                        {"--prompt", prompt, "TEXT: what the written text begins with"},
+                        {"--write", write, "N: characters to write"}});
+    if (run.quick) {
+      given.set_unless_given<std::int64_t>("--steps", settings.steps, 40);
+      given.set_unless_given<std::int64_t>("--batch", settings.batch, 16);
+      given.set_unless_given<std::int64_t>("--width", asked.width, 64);
+      given.set_unless_given<std::int64_t>("--layers", asked.layers, 2);
+    }
+    if (!run.resumes() && asked.width % asked.heads != 0)
+      support::fail("--width is " + std::to_string(asked.width) + ", which is no multiple of --heads, " +
+                    std::to_string(asked.heads));
     settings.dtype = run.dtype();
-    const std::string text = support::read_file(path);
+    const std::string text = data::read_text(path);
     if (!run.resumes()) asked.alphabet = support::Alphabet(text);
     State state(run.resumes() ? resumed(run.resume, asked, given) : asked, run.device(), run.seed);
     const std::int64_t context = state.shape.context;
@@ -97,6 +105,8 @@ int main(int count, char** arguments) {
     if (held <= context)
       support::fail(path + " has " + std::to_string(length) + " characters: a context of " + std::to_string(context) +
                     " wants at least " + std::to_string(10 * context + 10));
+    if (!given.has("--prompt")) prompt = support::beginning(text, std::min<std::int64_t>(8, context));
+    if (write > 0) support::check_prompt(prompt, state.shape.alphabet, context);
     const Tensor all = to(state.shape.alphabet.encode(text), run.device());
     const Tensor seen = slice(all, 0, 0, length - held), unseen = slice(all, 0, length - held);
 
@@ -119,7 +129,6 @@ int main(int count, char** arguments) {
     std::printf("held-out loss: %.4f\n", sum / static_cast<double>(rows));
     if (!whole || write == 0) return;
     Generator draws(static_cast<std::uint64_t>(run.seed));
-    if (prompt.empty()) prompt = text.substr(0, 8);
     support::generate(state.model, state.shape.alphabet, prompt, write, 0.8, 0, draws);
   });
 }

@@ -38,9 +38,10 @@ int main(int count, char** arguments) {
     std::string folder;
     std::int64_t epochs = 3, images = 60000;
     constexpr std::int64_t batch = 128;
-    support::parse(count, arguments, run,
-                   {{"--data", folder, "FOLDER: with Fashion-MNIST's four files"}, {"--epochs", epochs, "N"}});
-    if (run.quick) epochs = 1, images = 20 * batch;
+    const support::Given given =
+        support::parse(count, arguments, run,
+                       {{"--data", folder, "FOLDER: with Fashion-MNIST's four files"}, {"--epochs", epochs, "N"}});
+    if (run.quick) given.set_unless_given<std::int64_t>("--epochs", epochs, 1), images = 20 * batch;
     const char* where = folder.empty() ? nullptr : folder.c_str();
     const auto dataset = data::fashion_mnist(data::Split::train, where);
     // A batch is a row of a permutation, which the seed and the epoch alone say: so a resumed run sees the same ones.

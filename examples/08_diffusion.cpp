@@ -51,12 +51,12 @@ int main(int count, char** arguments) {
     support::Training run;
     std::string folder, picture = "diffusion.png";
     std::int64_t steps = 1500;
-    support::parse(count, arguments, run,
-                   {{"--data", folder, "FOLDER: with Fashion-MNIST's four files"},
-                    {"--steps", steps, "N: of training"},
-                    {"--picture", picture, "FILE: the grid of images"}});
+    const support::Given given = support::parse(count, arguments, run,
+                                                {{"--data", folder, "FOLDER: with Fashion-MNIST's four files"},
+                                                 {"--steps", steps, "N: of training"},
+                                                 {"--picture", picture, "FILE: the grid of images"}});
     Settings settings{.dtype = run.dtype()};
-    if (run.quick) steps = std::min<std::int64_t>(steps, 4), settings.batch = 8, settings.noises = 4;
+    if (run.quick) given.set_unless_given<std::int64_t>("--steps", steps, 4), settings.batch = 8, settings.noises = 4;
     settings.steps = static_cast<double>(steps);
     const auto clothes = data::fashion_mnist(data::Split::train, folder.empty() ? nullptr : folder.c_str());
     const Tensor darkest = amin(clothes.x), lightest = amax(clothes.x);

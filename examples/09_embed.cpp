@@ -2,7 +2,6 @@
 // vector of each sentence, and those that point the same way come first.
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "examples/models/bert.hpp"
 #include "examples/support/wordpiece.hpp"
@@ -31,8 +30,7 @@ int main(int count, char** arguments) {
                                        "Knead until the dough is smooth."};
     if (!path.empty()) {
       sentences.clear();
-      std::istringstream file(support::read_file(path));
-      for (std::string line; std::getline(file, line);)
+      for (const std::string& line : data::read_lines(path))
         if (!line.empty()) sentences.push_back(line);
       if (sentences.empty()) support::fail(path + " has no sentence");
     }

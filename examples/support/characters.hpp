@@ -1,4 +1,5 @@
-// A model of characters, as 05_char_gpt trains it and 06_generate reads it: GPT-2 over the bytes of a text.
+// A model of characters, as 05_char_gpt trains it and 06_generate reads it: GPT-2 over the bytes of a text. What a user
+// reads, in messages and of what the model writes, are whole characters of UTF-8.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,26 @@
 #include "examples/support/run.hpp"
 
 namespace support {
+
+// How many bytes a character of UTF-8 has that begins with this one; 0 where none does.
+inline std::size_t length_from(char byte) {
+  const auto first = static_cast<unsigned char>(byte);
+  return first < 0x80 ? 1 : first < 0xC2 || first > 0xF4 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+inline bool goes_on(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+// How many bytes the character has that begins at this place of a text; 1 where no whole one does.
+inline std::size_t length_at(const std::string& text, std::size_t at) {
+  const std::size_t length = length_from(text[at]);
+  for (std::size_t i = 1; i < length; ++i)
+    if (at + i == text.size() || !goes_on(text[at + i])) return 1;
+  return std::max<std::size_t>(length, 1);
+}
+// The first characters of a text, whole ones, of at most so many bytes.
+inline std::string beginning(const std::string& text, std::int64_t most) {
+  std::size_t end = 0;
+  while (end < text.size() && end + length_at(text, end) <= static_cast<std::size_t>(most)) end += length_at(text, end);
+  return text.substr(0, end);
+}
 
 // The bytes that a text has, numbered in their order.
 struct Alphabet {
@@ -29,12 +50,16 @@ struct Alphabet {
     std::vector<std::int64_t> number(256);
     numbers.copy_to(number);
     std::vector<std::int64_t> found;
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      found.push_back(number[byte]);
-      if (found.back() < 0)
+    for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
+      end += length_at(text, at);
+      for (std::size_t i = at; i < end; ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        found.push_back(number[byte]);
+        if (found.back() >= 0) continue;
+        const bool shows = end - at > 1 || (byte > 32 && byte < 127);
         fail("the model's alphabet does not have the character " +
-             (byte > 32 && byte < 127 ? "'" + std::string(1, c) + "'" : "of code " + std::to_string(byte)));
+             (shows ? "'" + text.substr(at, end - at) + "'" : "of code " + std::to_string(byte)));
+      }
     }
     return from_span(found, {static_cast<std::int64_t>(found.size())});
   }
@@ -65,6 +90,36 @@ struct CharacterModel {
   }
 };
 
+// Refuses a prompt that the model can't go on from.
+inline void check_prompt(const std::string& prompt, const Alphabet& alphabet, std::int64_t context) {
+  const auto start = static_cast<std::int64_t>(prompt.size());
+  if (prompt.empty()) fail("the prompt must have a character at least");
+  if (start > context)
+    fail("the prompt has " + std::to_string(start) + " characters, and the model sees " + std::to_string(context));
+  alphabet.encode(prompt);
+}
+
+// Prints bytes as they come, a whole character at a time, and ? for what is none; half a one at the end is left out.
+class Printer {
+ public:
+  void put(char byte) {
+    if (!held_.empty() && !goes_on(byte)) {
+      std::putchar('?');
+      held_.clear();
+    }
+    held_ += byte;
+    if (length_from(held_[0]) == 0) held_ = '?';
+    if (held_.size() == length_from(held_[0])) {
+      std::fwrite(held_.data(), 1, held_.size(), stdout);
+      held_.clear();
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  std::string held_;  // a character whose end has not come yet
+};
+
 // Calls that were timed, of a character each.
 struct Timed {
   std::int64_t calls = 0;
@@ -77,10 +132,7 @@ struct Timed {
 inline Timed generate(const models::Gpt2& model, const Alphabet& alphabet, const std::string& prompt,
                       std::int64_t count, double temperature, std::int64_t top, Generator& generator) {
   const std::int64_t start = static_cast<std::int64_t>(prompt.size()), context = model.config.context;
-  if (prompt.empty()) fail("the prompt must have a character at least");
-  if (start > context)
-    fail("the prompt has " + std::to_string(start) + " characters, and the model sees " + std::to_string(context));
-  if (temperature < 0) fail("the temperature must not be negative");
+  check_prompt(prompt, alphabet, context);
   top = std::min(top ? top : alphabet.size, alphabet.size);
   count = std::min(count, context - start + 1);
   auto next = compile([](const models::Gpt2& m, const Tensor& tokens, models::Gpt2::Caches& caches, const Index& at,
@@ -95,10 +147,10 @@ inline Timed generate(const models::Gpt2& model, const Alphabet& alphabet, const
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin;
   Timed timed;
+  Printer printer;
   for (std::int64_t i = 0; i < count; ++i) {
     if (i > 0) token = next(model, token, caches, start + i - 1, temperature, top, generator);
-    std::putchar(alphabet.decode(token.item<std::int64_t>()));
-    std::fflush(stdout);
+    printer.put(alphabet.decode(token.item<std::int64_t>()));
     if (i == 1) begin = Clock::now();
     if (i > 1) ++timed.calls;
   }

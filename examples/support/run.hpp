@@ -1,10 +1,12 @@
 // What the programs from 05 on share: options, training that saves and resumes, and errors as one sentence.
 #pragma once
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,25 +17,36 @@ namespace support {
 
 using namespace weft;
 
+enum class Sign { not_negative, positive };  // of a number; none that is given may be infinite or NaN
+
 // An option of the command line and the variable that it sets; a bool takes no value.
 struct Option {
   const char* name;
   const char* meaning;
   std::string* text = nullptr;
-  std::int64_t* number = nullptr;  // not negative
+  std::int64_t* number = nullptr;
   double* real = nullptr;
   bool* flag = nullptr;
+  Sign sign = Sign::not_negative;
   Option(const char* n, std::string& to, const char* m) : name(n), meaning(m), text(&to) {}
-  Option(const char* n, std::int64_t& to, const char* m) : name(n), meaning(m), number(&to) {}
-  Option(const char* n, double& to, const char* m) : name(n), meaning(m), real(&to) {}
+  Option(const char* n, std::int64_t& to, const char* m, Sign s = {}) : name(n), meaning(m), number(&to), sign(s) {}
+  Option(const char* n, double& to, const char* m, Sign s = {}) : name(n), meaning(m), real(&to), sign(s) {}
   Option(const char* n, bool& to, const char* m) : name(n), meaning(m), flag(&to) {}
 
   bool set(const char* value) const {
-    char* end = nullptr;
     if (text) *text = value;
+    if (text) return true;
+    char* end = nullptr;
+    errno = 0;
     if (number) *number = std::strtoll(value, &end, 10);
     if (real) *real = std::strtod(value, &end);
-    return !end || (*value && !*end && (!number || *number >= 0));
+    const double found = real ? *real : static_cast<double>(*number);
+    return *value && !*end && errno == 0 && std::isfinite(found) && (sign == Sign::positive ? found > 0 : found >= 0);
+  }
+  // What set() takes.
+  std::string wanted() const {
+    return std::string(number ? "an integer" : "a number") +
+           (sign == Sign::positive ? " above 0" : " that is not negative");
   }
 };
 
@@ -58,7 +71,14 @@ struct Training : Run {
 };
 
 // The names of the options that the command line has.
-using Given = std::vector<std::string>;
+struct Given : std::vector<std::string> {
+  bool has(const char* option) const { return std::find(begin(), end(), option) != end(); }
+  // What --quick makes of an option: the value that the command line has for it stays.
+  template <class T>
+  void set_unless_given(const char* option, T& value, T quick) const {
+    if (!has(option)) value = quick;
+  }
+};
 
 // Reads the options, --device among them. Ends the program where one is unknown or wrong.
 inline Given parse_all(int count, char** arguments, Run& run, std::vector<Option> options) {
@@ -81,7 +101,8 @@ inline Given parse_all(int count, char** arguments, Run& run, std::vector<Option
     }
     if (i + 1 == count || !found->set(arguments[i + 1]))
       refuse(std::string(found->name) +
-             (i + 1 == count ? " wants a value" : " does not take " + std::string(arguments[i + 1])));
+             (i + 1 == count ? " wants a value"
+                             : " does not take " + std::string(arguments[i + 1]) + ", but " + found->wanted()));
     ++i;
   }
   if (run.device_name != "cpu" && run.device_name != "cuda") refuse("--device is cpu or cuda, not " + run.device_name);
@@ -102,7 +123,7 @@ inline Given parse(int count, char** arguments, Training& run, std::vector<Optio
   more.emplace_back("--save", run.save, "FILE: write a checkpoint at the end, and on Ctrl-C");
   more.emplace_back("--resume", run.resume, "FILE: go on from a checkpoint");
   more.emplace_back("--seed", run.seed, "N: of the random numbers");
-  more.emplace_back("--quick", run.quick, "a few seconds, to see that it runs");
+  more.emplace_back("--quick", run.quick, "a few seconds, to see that it runs; what other options say stays");
   Given given = parse_all(count, arguments, run, std::move(more));
   seed(static_cast<std::uint64_t>(run.seed));
   return given;
@@ -167,12 +188,6 @@ bool train(const Training& run, State& state, std::int64_t steps, Step step, std
   if (interrupted) std::printf("interrupted%s%s\n", run.save.empty() ? "" : "; go on with --resume ", run.save.c_str());
   std::signal(SIGINT, SIG_DFL);
   return !interrupted;
-}
-
-inline std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path + " can't be read");
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace support

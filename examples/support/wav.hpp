@@ -13,7 +13,7 @@ struct Sound {
 
 // Throws Error where the file is none, is damaged, or holds sound that is compressed.
 inline Sound read_wav(const std::string& path) {
-  const std::string file = read_file(path);
+  const std::string file = data::read_text(path);
   const auto number = [&](std::size_t at, std::size_t bytes) {
     std::uint64_t value = 0;
     if (at + bytes > file.size()) fail(path + " ends too early");

@@ -14,7 +14,7 @@ class WordPiece {
  public:
   // A file with a token a line, numbered from 0: as many as the model has embeddings.
   WordPiece(const std::string& path, std::int64_t size) {
-    const std::string file = read_file(path);
+    const std::string file = data::read_text(path);
     for (std::size_t begin = 0, end; (end = file.find('\n', begin)) != std::string::npos; begin = end + 1)
       numbers_.emplace(file.substr(begin, end - begin), numbers_.size());
     for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]"})
