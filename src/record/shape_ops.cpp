@@ -147,7 +147,8 @@ Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
     if (position < Dim(0)) position = position + size;
     return position < low ? low : position > high ? high : position;
   };
-  start = clamp(start);
+  // slice_end is the end that the step leads from, or to.
+  start = !start.same(slice_end) ? clamp(start) : step > 0 ? low : high;
   stop = !stop.same(slice_end) ? clamp(stop) : step > 0 ? high : low;
   const Dim span = step > 0 ? stop - start : start - stop, width = step > 0 ? Dim(step) : Dim(-step);
   // A step that is longer than any axis reaches the first element only. Adding it to the span could saturate.

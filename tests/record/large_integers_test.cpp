@@ -52,6 +52,22 @@ TEST_CASE("bounds of a slice are clamped, however large") {
   }
 }
 
+TEST_CASE("slice_end is the end from which, and to which, the step leads") {
+  const auto taken = [](Dim start, Dim stop, Dim step) {
+    const Tensor part = slice(arange(5), 0, start, stop, step);
+    const View<const std::int64_t> view = part.data<std::int64_t>();
+    return std::vector<std::int64_t>(view.begin(), view.end());
+  };
+  using Integers = std::vector<std::int64_t>;
+  CHECK(taken(slice_end, 3, 1) == Integers{0, 1, 2});
+  CHECK(taken(slice_end, slice_end, 2) == Integers{0, 2, 4});
+  CHECK(taken(slice_end, -4, 1) == Integers{0});
+  CHECK(taken(slice_end, 1, -1) == Integers{4, 3, 2});
+  CHECK(taken(slice_end, slice_end, -1) == Integers{4, 3, 2, 1, 0});
+  CHECK(taken(3, slice_end, 1) == Integers{3, 4});
+  CHECK(taken(INT64_MAX, slice_end, 1).empty());
+}
+
 TEST_CASE("a step beyond the axis takes one element") {
   Tensor x = arange(5), table = reshape(arange(12), {3, 4});
   for (std::int64_t step :
