@@ -2,6 +2,8 @@
 //
 // A branch that `where` does not take must not give a NaN to its derivative: its operand is replaced there, by `where`
 // and not by `minimum`, which would halve the derivative at the kink.
+#include <cmath>
+
 #include "base/fail.hpp"
 #include "record/composite.hpp"
 #include "weft/ops.hpp"
@@ -28,6 +30,7 @@ Tensor between(const Tensor& x, double low, double high) { return where(x <= low
 }  // namespace
 
 Tensor softplus(At x, double beta, double threshold) {
+  if (beta == 0 || std::isnan(beta)) fail("softplus", x.loc, "beta must be a number other than 0, it is ", beta);
   return activation(ActivationCall{called("softplus"), beta, threshold}, x, [=](const Tensor& x) {
     const Tensor scaled = x * beta;
     return where(scaled > threshold, x, plain_softplus(scaled) / beta);

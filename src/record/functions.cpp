@@ -51,16 +51,17 @@ Tensor pick_number(const char* name, const At& left, const At& right, Op op) {
 }  // namespace
 
 // Divided by the greater size, which the derivative takes for a constant: the function has degree 1, so it may.
+// Infinite beside an infinity, whatever the other is, a NaN too: IEEE 754.
 Tensor hypot(At a, At b) {
   return of_two("hypot", a, b, [](const Tensor& a, const Tensor& b) {
-    const Tensor size = maximum(abs(a), abs(b));
+    const Tensor size = maximum(abs(a), abs(b)), infinite = (abs(a) == infinity) | (abs(b) == infinity);
     const Tensor scale = stop_gradient(where(isfinite(size) & (size > 0), size, 1)), x = a / scale, y = b / scale;
-    return sqrt(x * x + y * y) * scale;
+    return where(infinite, infinity, sqrt(x * x + y * y) * scale);
   });
 }
 Tensor xlogy(At x, At y) {
   return of_two("xlogy", x, y, [](const Tensor& x, const Tensor& y) {
-    return x * log(where((x == 0) & ((y <= 0) | (y == infinity)), 1, y));
+    return x * log(where((x == 0) & ((y <= 0) | (y == infinity)), 1, y)) + 0;  // no zero is negative
   });
 }
 Tensor logaddexp(At a, At b) {
@@ -97,6 +98,7 @@ Tensor deg2rad(At x) {
 // About 1/2 by atanh, since the two logarithms cancel there.
 Tensor logit(At x, double eps) {
   LooseComposite call("logit", x.loc);
+  if (!(eps <= 0.5)) fail("logit", call.loc(), "eps must be at most 0.5, it is ", eps);
   return in_wide(resolve(x, "logit"), [eps](const Tensor& given) {
     Tensor p = given;
     if (eps >= 0) p = where(p < eps, eps, where(p > 1 - eps, 1 - eps, p));

@@ -241,6 +241,8 @@ Tensor bincount(At index, Dim count) {
   const Tensor places = integers("bincount", index, call.loc());
   if (type_of(places).shape.rank() != 1)
     fail("bincount", call.loc(), "needs a vector, it is ", to_string(type_of(places)));
+  check_extent("bincount", "the count", count, call.loc());
+  if (count < Dim(0)) fail("bincount", call.loc(), "the count must not be negative, it is ", dims::to_string(count));
   check_range(places, count, "bincount", call.loc());
   return record(Op::scatter_add, {places, ones_like(places)}, {},
                 Type{DType::i64, false, type_of(places).device, Shape::of(count)}, call.loc());
@@ -252,7 +254,8 @@ Tensor histc(At x, std::int64_t bins, double least, double greatest) {
   const Type type = type_of(value);
   if (!is_floating(type.dtype)) fail("histc", call.loc(), "needs a floating dtype, it is ", to_string(type));
   if (bins < 1) fail("histc", call.loc(), "the number of bins is ", bins);
-  if (!(least < greatest)) fail("histc", call.loc(), "the range is from ", least, " to ", greatest);
+  if (!(least < greatest) || !std::isfinite(greatest - least))
+    fail("histc", call.loc(), "the range must be finite and ascending, it is from ", least, " to ", greatest);
   const Tensor wide = cast(value, computed_in(type.dtype));
   const Tensor inside = (wide >= least) & (wide <= greatest);
   const Tensor bin =

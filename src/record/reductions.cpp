@@ -1,5 +1,6 @@
 // Public reductions: axes to attributes, dtypes of results, and composites over sum and argmax.
 #include <algorithm>
+#include <cmath>
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
@@ -121,6 +122,10 @@ Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, 
       [&](const Tensor& value) { return in_f32(value, name, call.loc(), compute); }, std::move(value));
 }
 
+void check_correction(const char* name, double correction, Loc loc) {
+  if (!std::isfinite(correction)) fail(name, loc, "the correction must be finite, it is ", correction);
+}
+
 // The square root, whose gradient at 0 is 0 here.
 Tensor root(const Tensor& squares) {
   const Tensor none = squares == 0;
@@ -134,6 +139,7 @@ Tensor mean(At x, Axes axes, bool keepdim) {
   });
 }
 Tensor var(At x, Axes axes, double correction, bool keepdim) {
+  check_correction("var", correction, x.loc);
   return statistic("var", x, axes, keepdim, correction, [&](const Tensor& value) {
     Tensor centered = value - mean(value, axes, true);
     const Dim count = reduced_count(value, axes, "var", x.loc);
@@ -144,6 +150,7 @@ Tensor var(At x, Axes axes, double correction, bool keepdim) {
   });
 }
 Tensor std(At x, Axes axes, double correction, bool keepdim) {
+  check_correction("std", correction, x.loc);
   return statistic("std", x, axes, keepdim, correction,
                    [&](const Tensor& value) { return root(var(value, axes, correction, keepdim)); });
 }

@@ -1,4 +1,6 @@
 // Functions of samples: differences, integrals, how variables vary together, and places in sorted rows.
+#include <cmath>
+
 #include "base/fail.hpp"
 #include "ir/dtype.hpp"
 #include "record/composite.hpp"
@@ -60,6 +62,7 @@ Tensor trapezoid(At y, double dx, int axis) {
 
 Tensor cov(At x, double correction) {
   LooseComposite call("cov", x.loc);
+  if (!std::isfinite(correction)) fail("cov", call.loc(), "the correction must be finite, it is ", correction);
   const Tensor given = resolve(x, "cov");
   const int rank = type_of(given).shape.rank();
   if (rank > 2) fail("cov", call.loc(), "of ", to_string(type_of(given)), ": variables in rows, a matrix at most");

@@ -161,7 +161,25 @@ TEST_CASE("nothing overflows on the way") {
   CHECK(numbers_of(hypot(a, b)) == Numbers{infinity, infinity, infinity});
 }
 
+TEST_CASE("hypot is infinite beside an infinity, whatever the other is") {
+  const auto compiled = compile([](const Tensor& a, const Tensor& b) { return hypot(a, b); });
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    CAPTURE(std::string(info(dtype).name));
+    const Tensor a = tensor_of({INFINITY, -INFINITY, NAN, NAN, 5, NAN}, dtype),
+                 b = tensor_of({NAN, NAN, INFINITY, -INFINITY, -INFINITY, 1}, dtype);
+    for (const Numbers& got : {numbers_of(hypot(a, b)), numbers_of(compiled(a, b))}) {
+      CHECK(Numbers(got.begin(), got.begin() + 5) == Numbers(5, INFINITY));
+      CHECK(std::isnan(got[5]));
+    }
+  }
+}
+
 TEST_CASE("xlogy is 0 where x is 0, whatever the logarithm") {
+  for (const double zero : {0.0, -0.0})
+    for (const double y : {2.0, 0.5, 0.0, -1.0, HUGE_VAL}) {
+      const double got = xlogy(tensor_of({zero}, DType::f64), y).item<double>();
+      CHECK((got == 0 && !std::signbit(got)));
+    }
   const Tensor x = tensor_of({0, 0, 0, 2, 0}, DType::f64), y = tensor_of({0, -1, INFINITY, 3, NAN}, DType::f64);
   const Numbers got = numbers_of(xlogy(x, y));
   CHECK(Numbers(got.begin(), got.begin() + 3) == Numbers{0, 0, 0});
@@ -203,6 +221,12 @@ TEST_CASE("isinf, signbit, heaviside, isclose, allclose") {
   CHECK_FALSE(allclose(ones({2, 3}), from_list({1.f, 1.f, 2.f})).item<bool>());
 }
 
+TEST_CASE("a square of bools is a number") {
+  const Tensor y = square(tensor_of({0, 2}, DType::f32) > 1);
+  CHECK(y.dtype() == DType::i64);
+  CHECK(numbers_of(y) == Numbers{0, 1});
+}
+
 TEST_CASE("prelu takes one weight, or one a channel") {
   const Tensor x = reshape(arange(12, {DType::f32}) - 6.0, {2, 3, 2});
   const Numbers all = numbers_of(prelu(x, from_list({0.5f, 0.f, 2.f})));
@@ -235,6 +259,19 @@ TEST_CASE("refusals say what is wrong at the user's line") {
   const Tensor x = ones({2});
   refused([&] { return celu(x, 0); }, "[celu] alpha is 0");
   refused([&] { return hardtanh(x, 2, 1); }, "[hardtanh] low 2 is above high 1");
+  refused([&] { return softplus(x, 0); }, "[softplus] beta must be a number other than 0, it is 0");
+  refused([&] { return softplus(x, NAN); }, "[softplus] beta must be a number other than 0, it is nan");
+  refused([&] { return logit(x, 0.7); }, "[logit] eps must be at most 0.5, it is 0.7");
+  refused([&] { return logit(x, NAN); }, "[logit] eps must be at most 0.5, it is nan");
+  for (const double wrong : {NAN, INFINITY}) {
+    refused([&] { return var(x, {}, wrong); }, "[var] the correction must be finite, it is ");
+    refused([&] { return weft::std(x, {}, wrong); }, "[std] the correction must be finite, it is ");
+    refused([&] { return cov(x, wrong); }, "[cov] the correction must be finite, it is ");
+  }
+  refused([&] { return histc(x, 3, 0, INFINITY); },
+          "[histc] the range must be finite and ascending, it is from 0 to inf");
+  refused([&] { return histc(x, 3, 1, 1); }, "[histc] the range must be finite and ascending, it is from 1 to 1");
+  refused([] { return bincount(arange(3), -1); }, "[bincount] the count must not be negative, it is -1");
   refused([&] { return softshrink(x, -1); }, "[softshrink] lambda is -1, it must be 0 or more");
   refused([&] { return isclose(x, x, {.rtol = -1}); }, "[isclose] rtol -1 and atol");
   refused([&] { return hypot(x, ones({3})); }, "[hypot] shapes do not broadcast");
