@@ -140,7 +140,7 @@ Tensor bitcast(At x, DType dtype);
 
 // ---- more elementwise functions, made of the primitives -------------------------------------------------------------
 // Values and derivatives are PyTorch's. Floating functions take integers as f32, and compute f16 and bf16 in f32.
-Tensor hypot(At a, At b);       // sqrt(a^2 + b^2), without overflow in between
+Tensor hypot(At a, At b);       // sqrt(a^2 + b^2), without overflow in between; infinite beside an infinity
 Tensor xlogy(At x, At y);       // x log(y), 0 where x is 0 and y no NaN
 Tensor logaddexp(At a, At b);   // log(exp(a) + exp(b)), without overflow
 Tensor logaddexp2(At a, At b);  // log2(2^a + 2^b)
@@ -151,7 +151,8 @@ Tensor fmin(At a, At b);
 Tensor frac(At x);     // x - trunc(x)
 Tensor rad2deg(At x);  // x * 180 / pi
 Tensor deg2rad(At x);  // x * pi / 180
-// log(x / (1 - x)), NaN outside of [0, 1]. With an eps that is not negative x is first brought into [eps, 1 - eps].
+// log(x / (1 - x)), NaN outside of [0, 1]. With an eps that is not negative x is first brought into [eps, 1 - eps];
+// throws where eps is above 1/2.
 Tensor logit(At x, double eps = -1);
 Tensor isinf(At x);  // bool
 // Of what is not 0, in bool; of values that are bool already, `~`, `&`, `|` and `^`.
@@ -194,7 +195,8 @@ Tensor squeeze(At x, int axis);
 // A new axis of size 1 at this place of the result.
 Tensor unsqueeze(At x, int axis);
 // Elements start, start+step, ... before stop along `axis`. Negative start and stop count from the end and are clamped
-// as in Python; a negative step walks backwards. `slice_end` is Python's None: the end to which the step leads.
+// as in Python; a negative step walks backwards. `slice_end` is Python's None: as a start the end from which the step
+// leads, as a stop that to which it leads.
 inline constexpr Dim slice_end = Dim::end();
 Tensor slice(At x, int axis, Dim start, Dim stop = slice_end, Dim step = 1);
 // `length` elements along `axis` from a position that is known when it runs: another one is no new compilation.
@@ -297,7 +299,8 @@ Tensor argmin(At x, int axis = -1, bool keepdim = false);
 Tensor any(At x, Axes axes = {}, bool keepdim = false);  // bool: some element is not 0; false of none
 Tensor all(At x, Axes axes = {}, bool keepdim = false);  // bool: no element is 0; true of none
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
-// which does not go below 0: the variance of too few values is NaN or infinite.
+// which does not go below 0: the variance of too few values is NaN or infinite. Throws where `correction` is infinite
+// or NaN.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 // A bool is keepdim, as in the other reductions; the correction is 1.
 Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }
@@ -383,10 +386,10 @@ Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool ac
 Tensor masked_scatter(At x, At mask, At source);
 // x, but this number where the mask is true.
 Tensor masked_fill(At x, At mask, At value);
-// How often 0, 1, ... count - 1 occur in a vector of integers, i64. Others are an error.
+// How often 0, 1, ... count - 1 occur in a vector of integers, i64. Others are an error, and so is a negative count.
 Tensor bincount(At index, Dim count);
 // How many elements lie in each of equal bins from `least` to `greatest`, which is in the last one; others do not
-// count. In the dtype of x.
+// count. In the dtype of x. Throws where the bounds do not ascend or are not finite.
 Tensor histc(At x, std::int64_t bins, double least, double greatest);
 // Where each value would stand in a sorted row: the number of the row's elements below it (right: not above it), i64.
 // One sorted vector for values of any shape, or [..., n] for values [..., m]. NaN counts as the greatest.
@@ -447,7 +450,7 @@ Tensor one_hot(At index, Dim classes, DType dtype = DType::f32);
 // x * Phi(x), Phi by erf, or x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): Hendrycks and Gimpel 2016.
 enum class Gelu : std::uint8_t { exact, tanh };
 Tensor gelu(At x, Gelu form = Gelu::exact);
-// Along an axis that is not empty. A row that is -inf throughout gives NaN (logsumexp: -inf).
+// Along an axis, for logsumexp one that is not empty. A row that is -inf throughout gives NaN (logsumexp: -inf).
 Tensor softmax(At x, int axis = -1);
 Tensor log_softmax(At x, int axis = -1);
 Tensor logsumexp(At x, int axis = -1, bool keepdim = false);
@@ -456,7 +459,7 @@ Tensor silu(At x);  // x * sigmoid(x)
 // computed in f32 and rounded once. Values and derivatives are PyTorch's, at kinks, bounds and infinities too; a
 // derivative at a kink is that of the side which the inequality includes.
 Tensor softplus(At x, double beta = 1,
-                double threshold = 20);  // log(1 + exp(beta x)) / beta; x where beta x > threshold
+                double threshold = 20);  // log(1 + exp(beta x)) / beta; x where beta x > threshold; throws if beta is 0
 Tensor elu(At x, double alpha = 1);      // x where x > 0, else alpha (exp(x) - 1): Clevert and others 2016
 Tensor selu(At x);                       // elu with the two constants of Klambauer and others 2017
 Tensor celu(At x, double alpha = 1);     // x where x > 0, else alpha (exp(x / alpha) - 1); throws where alpha is 0
@@ -478,7 +481,7 @@ Tensor hardshrink(At x, double lambda = 0.5);        // 0 where -lambda <= x <= 
 Tensor threshold(At x, double bound, double value);  // value where x <= bound
 // min(max(x, low), high): high where low > high, NaN where any is. At a bound the gradient is x's.
 Tensor clamp(At x, At low, At high);
-Tensor square(At x);  // x * x
+Tensor square(At x);  // x * x; of bool, i64
 
 // The same value, through which no gradient passes.
 Tensor stop_gradient(At x);
