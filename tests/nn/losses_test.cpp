@@ -244,6 +244,9 @@ TEST_CASE("losses: 16-bit floats, no elements, what cannot be reached, and what 
     CHECK(loss.item() == doctest::Approx(huber_loss(x, y).item()).epsilon(0.01));
   }
   CHECK(std::isnan(l1_loss(ones({0}), ones({0})).item()));
+  for (const double beyond : {-0.5, 1.5})  // which PyTorch refuses
+    for (const double target : {0.0, 1.0})
+      CHECK(std::isnan(binary_cross_entropy(full({}, beyond), full({}, target)).item()));
   CHECK(l1_loss(ones({0}), ones({0}), Reduction::sum).item() == 0);
   CHECK(std::isnan(cross_entropy(x, integers({-100, -100, -100}), {.ignore_index = -100}).item()));
   const Tensor text = from_list<std::int64_t>({{1, 1}}), sound = log_softmax(wave({2, 1, 3}, 1), -1);

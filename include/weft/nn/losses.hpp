@@ -54,7 +54,8 @@ struct BinaryCrossEntropyOptions {  // of binary_cross_entropy
   Tensor pos_weight = {};           // of the targets that are 1, with logits alone; broadcasts
   Reduction reduction = Reduction::mean;
 };
-// -(target log(input) + (1 - target) log(1 - input)), logarithms not below -100. Input in [0, 1].
+// -(target log(input) + (1 - target) log(1 - input)), logarithms not below -100. NaN where input is
+// not in [0, 1], which PyTorch refuses.
 Tensor binary_cross_entropy(At input, At target, const BinaryCrossEntropyOptions& options = {});
 // The same of sigmoid(input), without overflow.
 Tensor binary_cross_entropy_with_logits(At input, At target, const BinaryCrossEntropyOptions& options = {});
