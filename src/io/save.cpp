@@ -97,21 +97,19 @@ struct OpenFile {
   SafetensorsHeader header;
 };
 
-// What keeps a file from being loaded, all of it.
+// What keeps a file from being loaded, all of it: several have a line each.
 struct Misfits {
   std::vector<std::string> missing, extra, others;
-  static void add(std::string& text, const char* words, std::vector<std::string>& names) {
-    if (names.empty()) return;
-    std::sort(names.begin(), names.end());
-    text += text.empty() ? "" : "; ";
-    text += words;
-    for (std::size_t i = 0; i < names.size(); ++i) text += (i ? ", " : " ") + names[i];
-  }
   std::string text() {
     std::string result;
-    add(result, "it has no", missing);
-    add(result, "nothing asks for", extra);
-    add(result, "of another type:", others);
+    const char* const before = missing.size() + extra.size() + others.size() > 1 ? "\n  " : " ";
+    const auto add = [&](const char* words, std::vector<std::string>& names) {
+      std::sort(names.begin(), names.end());
+      for (const std::string& name : names) result += concat_text(before, words, name);
+    };
+    add("it has no ", missing);
+    add("nothing asks for ", extra);
+    add("", others);
     return result;
   }
 };
@@ -141,7 +139,7 @@ class Loading {
           misfits_.extra.push_back(name.substr(number_prefix.size()));
     }
     if (!options_.strict) misfits_.missing.clear();
-    if (const std::string text = misfits_.text(); !text.empty()) fail("load", loc_, path_, " does not fit: ", text);
+    if (const std::string text = misfits_.text(); !text.empty()) fail("load", loc_, path_, " does not fit:", text);
     for (auto& [leaf, value] : tensors_) leaf.tensor() = std::move(value);
     for (const auto& [leaf, bytes] : numbers_)
       if (!bytes.empty()) std::memcpy(leaf.address, bytes.data(), bytes.size());
