@@ -1,6 +1,7 @@
 // Operations on tensors. Operands are tensors, parameters, Scalars or literals in any mix; shapes broadcast as in NumPy
-// and PyTorch; dtypes promote as in PyTorch (weft/dtype.hpp). All throw weft::Error with the caller's line on shapes or
-// dtypes that do not fit. Pointwise primitives come from weft/ops.def, the rest are short functions over them.
+// and PyTorch; dtypes promote by PyTorch's rules (weft/dtype.hpp), also in matrix products, where PyTorch wants one
+// dtype. All throw weft::Error with the caller's line on shapes or dtypes that do not fit. Pointwise primitives come
+// from weft/ops.def, the rest are short functions over them.
 #pragma once
 #include <vector>
 

@@ -7,7 +7,9 @@
 // gives the parameters their new values; frozen ones and those without a gradient are left alone. update() throws Error
 // where model or gradients are of another structure, or a gradient of another shape. The gradient of a parameter that
 // the loss does not reach is 0, not undefined: weight decay and momentum act on it. In PyTorch, where it has none, they
-// do not. Freeze the parameter to leave it as it is. An optimizer of one's own is a struct of models in step with the
+// do not. Freeze the parameter to leave it as it is. Steps are counted once for the whole model, as in optax, not for
+// each parameter as in PyTorch: one that is unfrozen late gets larger first steps of Adam and its like. Make a new
+// optimizer when parameters are unfrozen. An optimizer of one's own is a struct of models in step with the
 // parameters (tree::for_each):
 //   template <class M> struct Momentum {
 //     explicit Momentum(const M& model) : velocity(nn::zeros_like(model)) {}
