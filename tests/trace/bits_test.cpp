@@ -79,6 +79,24 @@ TEST_CASE("bit for bit: short rows, over which lanes run where there are enough 
   }
 }
 
+TEST_CASE("bit for bit: comparisons of f64, whose masks are of two registers with AVX-512") {
+  const auto f = [](const Tensor& x) {
+    const Tensor s = square(x);
+    return std::vector<Tensor>{sum(elu(1 / x), -1), quantile(s, 1.0), cast(s > addcdiv(x, x, s, -1.0), DType::f64)};
+  };
+  Generator rng(13);
+  for (const std::int64_t length : {2, 6, 17}) {
+    const Tensor x = normal({4, length}, 0.3, 1, rng, {.dtype = DType::f64}), row = select(x, 0, 0);
+    for (const Tensor& in : {x, row}) {
+      const std::vector<Tensor> eager = f(in), compiled = compile(f, {.on_compile_error = OnFailure::raise})(in);
+      for (std::size_t i = 0; i < eager.size(); ++i) {
+        INFO("result ", i, " of rows of ", length);
+        CHECK(same_bits<double>(eager[i], compiled[i]));
+      }
+    }
+  }
+}
+
 namespace {
 
 // The same bits, where any NaN is as good as another.
