@@ -138,6 +138,10 @@ std::string to_string(const Shape& shape) {
 std::string to_string(Device device) {
   return device.type == Device::Type::cuda ? "cuda:" + std::to_string(device.index) : "cpu";
 }
+std::string made_at(const Node& node) {
+  return to_string(node.type) + (node.loc.file ? ", made at " + to_string(node.loc) : "");
+}
+
 std::string to_string(const Type& type) {
   std::string text = info(type.dtype).name + to_string(type.shape);
   if (type.weak) text += "'";

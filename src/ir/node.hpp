@@ -118,6 +118,9 @@ void drop_operands(Node* node);
 // threads that make many share no counter.
 Tensor make_computed(const Type& type, Loc loc);
 
+// `f32[64], made at model.cpp:12`, without the place where it is not known.
+std::string made_at(const Node& node);
+
 // Interned text (composites' scopes, messages of checks). Id 0 is the empty text.
 std::uint32_t intern_text(std::string_view text);
 const std::string& interned_text(std::uint32_t id);

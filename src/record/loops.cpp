@@ -10,7 +10,7 @@ namespace weft {
 
 // ---- a body ---------------------------------------------------------------------------------------------------------
 
-LoopBody::LoopBody(Loc loc, const char* operation, std::uint32_t scope) : loc_(loc) {
+LoopBody::LoopBody(Loc loc, const char* operation, std::uint32_t scope, Loc call) : call_(call) {
   DimEnvironment* const sizes = DimEnvironment::current();
   trace_.id = new_loop_id();
   trace_.is_loop = true;
@@ -27,7 +27,7 @@ LoopBody::~LoopBody() {
     *drawn->state = drawn->before;
 }
 
-Tensor LoopBody::input(const Type& type) { return Builder(loc_, 0, trace_.id).input(0, type); }
+Tensor LoopBody::input(const Type& type) { return Builder(call_, 0, trace_.id).input(0, type); }
 
 void LoopBody::close() {
   inside_.reset();
@@ -154,7 +154,7 @@ struct LoopRecorder::State {
 
   Loc loc() const { return here; }
 
-  LoopBody& open(int body) { return bodies[body].emplace(outer_loc, outer_operation, outer_scope); }
+  LoopBody& open(int body) { return bodies[body].emplace(outer_loc, outer_operation, outer_scope, here); }
   // As values of the trace that is recorded.
   void resolve_all(const LeafList& list) const {
     for (const Leaf& leaf : list.leaves)

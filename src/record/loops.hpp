@@ -10,8 +10,9 @@ namespace weft {
 
 class LoopBody {
  public:
-  // What is recorded in it stands at `loc`, under the name of `operation` and the scope, unless it says otherwise.
-  explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0);
+  // What is recorded in it stands at `loc`, under the name of `operation` and the scope, unless it says otherwise. Its
+  // inputs stand at `call`, the user's line of the loop.
+  explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0, Loc call = {});
   // Also when an exception passes: generators hold what they held before.
   ~LoopBody();
   LoopBody(const LoopBody&) = delete;
@@ -36,7 +37,7 @@ class LoopBody {
   std::shared_ptr<const Graph> take(std::vector<Tensor> inputs, std::vector<Tensor> outputs);
 
  private:
-  const Loc loc_;
+  const Loc call_;
   Trace trace_;
   std::optional<TraceScope> inside_;
   std::vector<Drawn> generators_;

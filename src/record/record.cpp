@@ -121,7 +121,7 @@ Tensor admitted(const Recorder& r, const Tensor& operand, const char* operation,
     return operand;
   if (trace && trace->is_loop)
     if (Tensor input = captured(r, r.traces.size(), operand); input.defined()) return input;
-  const std::string what = to_string(type_of(operand)) + (node.loc.file ? ", made at " + to_string(node.loc) : "");
+  const std::string what = made_at(node);
   if (is_loop_id(node.trace))
     fail(operation, loc, "a tensor (", what,
          ") of the body of a loop is used outside it: what an iteration leaves behind is part of the state that the "

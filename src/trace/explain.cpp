@@ -12,6 +12,7 @@ void Call::explain(Explanation& out) {
   const Specialization& s = *specialization_;
   out.guards = guard_texts(s.guards, signature_, *arguments_);
   out.fallback = s.fallback;
+  if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
   std::lock_guard lock(function_->mutex);
   out.recompiles = function_->recompile_reasons;
   out.specializations = function_->compiled;

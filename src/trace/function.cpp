@@ -149,8 +149,8 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
 }
 
 // Why none of what is there fits: against what was used last.
-std::string recompile_reason(CallContext call, const Snapshot* snapshot) {
-  if (!snapshot) return "Check dropped what was compiled: the function does something else now";
+Difference recompile_reason(CallContext call, const Snapshot* snapshot) {
+  if (!snapshot) return {"Check dropped what was compiled: the function does something else now"};
   const Guards& guards = snapshot->list[snapshot->last.load()]->guards;
   return violation(guards, call.signature, call.scratch.arguments, call.scratch.words);
 }
@@ -230,9 +230,10 @@ void Function::publish(std::vector<std::shared_ptr<const Specialization>> list) 
 }
 
 namespace {
-const char* size_advice(const Function& function, const std::string& reason) {
-  if (function.options.dynamic.sizes == Dynamic::Sizes::all) return "";
-  return reason.find(": size of dimension ") == reason.npos ? "" : " (sizes may vary under {.dynamic = true})";
+// Only a size that was compiled as a number is a symbol under {.dynamic = true}: a guard on a symbol stays one.
+const char* size_advice(const Function& function, const Difference& reason) {
+  const bool helps = reason.of_size && function.options.dynamic.sizes != Dynamic::Sizes::all;
+  return helps ? " (sizes may vary under {.dynamic = true})" : "";
 }
 }  // namespace
 
@@ -242,35 +243,38 @@ const Specialization* specialize(CallContext call) {
   if (const Specialization* found = function.find(call.scratch.words)) return found;
   bool beyond_limit = false;
   const auto begin = StepTimes::Clock::now();
-  std::string reason;
+  Difference reason;
+  std::string limit;  // why the call is beyond it; empty where it is not
   std::vector<Guards::Symbol> symbols = choose_symbols(call);
   if (function.compiled > 0) {
     reason = recompile_reason(call, function.current.load());
-    logging::write(logging::Channel::recompiles, title(function) + ": " + reason + new_symbols_text(call, symbols));
+    logging::write(logging::Channel::recompiles,
+                   title(function) + ": " + reason.text + new_symbols_text(call, symbols));
     {
       const std::lock_guard whole(process_mutex(LockOrder::functions));
-      function.recompile_reasons.push_back(reason);
+      function.recompile_reasons.push_back(reason.text);
       if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
     }
     beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
-      std::string text = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
-                                     ", the limit; the last reason: ", reason, size_advice(function, reason));
-      if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, text);
+      limit = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
+                          ", the limit; the last reason: ", reason.text, size_advice(function, reason));
+      if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, limit);
       if (!std::exchange(function.limit_reported, true))
-        logging::warn_once(title(function) + ": " + text + ". Further ones run eagerly, traced on each call");
+        logging::warn_once(title(function) + ": " + limit + ". Further ones run eagerly, traced on each call");
     }
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
   const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
   std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend, id);
   made->number = function.compiled;
+  if (beyond_limit) made->fallback = std::move(limit);
   ++compilations_of_thread;
   if (logging::enabled(logging::Channel::guards))
     for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
       logging::write(logging::Channel::guards, title(function) + ": " + line);
   if (run_page::is_on()) [[unlikely]]
-    run_page::add({call, *made, beyond_limit, reason, begin});
+    run_page::add({call, *made, beyond_limit, reason.text, begin});
   if (beyond_limit) {
     call.scratch.temporary = made;
     return made.get();

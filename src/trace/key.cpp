@@ -34,7 +34,7 @@ std::size_t word_count(const Leaf& leaf, const std::uint64_t* words) {
 [[noreturn]] void refuse_traced(const CallSignature& signature, const LeafList& arguments, const Leaf& leaf, Loc loc) {
   const Tensor& value = leaf.tensor();
   fail("compile", loc, argument_names(signature, arguments)[static_cast<std::size_t>(&leaf - arguments.leaves.begin())],
-       " is a tensor of a finished trace (", to_string(type_of(value)), ", made at ", to_string(value.node()->loc),
+       " is a tensor of a finished trace (", made_at(*value.node()),
        "): it has no value outside it; return it from the compiled function instead");
 }
 
@@ -45,21 +45,22 @@ std::size_t word_count(const Leaf& leaf, const std::uint64_t* words) {
        "Generator of your own");
 }
 
-std::string tensor_difference(std::uint64_t was, std::uint64_t is, const std::uint64_t* old_sizes,
-                              const std::uint64_t* sizes) {
+Difference tensor_difference(const std::string& name, std::uint64_t was, std::uint64_t is,
+                             const std::uint64_t* old_sizes, const std::uint64_t* sizes) {
+  const auto differ = [&](const auto&... words) { return Difference{concat_text(name, ": ", words...)}; };
   auto state = [](std::uint64_t meta) { return is_defined(meta) ? "defined" : "undefined"; };
-  if (is_defined(was) != is_defined(is)) return concat_text("was ", state(was), ", is ", state(is));
+  if (is_defined(was) != is_defined(is)) return differ("was ", state(was), ", is ", state(is));
   if (dtype_in(was) != dtype_in(is))
-    return concat_text("dtype was ", info(dtype_in(was)).name, ", is ", info(dtype_in(is)).name);
-  if (rank_of(was) != rank_of(is)) return concat_text("number of dimensions was ", rank_of(was), ", is ", rank_of(is));
-  if (device_text(was) != device_text(is))
-    return concat_text("device was ", device_text(was), ", is ", device_text(is));
-  if ((was ^ is) >> 14 & 1) return is >> 14 & 1 ? "was not frozen, is frozen" : "was frozen, is not frozen";
-  if (was != is) return is >> 12 & 1 ? "was a tensor, is a number (weak)" : "was a number (weak), is a tensor";
+    return differ("dtype was ", info(dtype_in(was)).name, ", is ", info(dtype_in(is)).name);
+  if (rank_of(was) != rank_of(is)) return differ("number of dimensions was ", rank_of(was), ", is ", rank_of(is));
+  if (device_text(was) != device_text(is)) return differ("device was ", device_text(was), ", is ", device_text(is));
+  if ((was ^ is) >> 14 & 1) return differ(is >> 14 & 1 ? "was not frozen, is frozen" : "was frozen, is not frozen");
+  if (was != is) return differ(is >> 12 & 1 ? "was a tensor, is a number (weak)" : "was a number (weak), is a tensor");
   for (int axis = 0; axis < rank_of(is); ++axis)
     if (old_sizes[axis] != sizes[axis])
-      return concat_text("size of dimension ", axis, " was ", static_cast<std::int64_t>(old_sizes[axis]), ", is ",
-                         static_cast<std::int64_t>(sizes[axis]));
+      return {concat_text(name, ": size of dimension ", axis, " was ", static_cast<std::int64_t>(old_sizes[axis]),
+                          ", is ", static_cast<std::int64_t>(sizes[axis])),
+              true};
   return {};
 }
 
@@ -135,10 +136,10 @@ std::vector<std::size_t> word_positions(const LeafList& arguments) {
   return positions;
 }
 
-std::string difference(const CallSignature& signature, const LeafList& arguments,
-                       const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
-                       const Words& words) {
-  if (earlier[0] != words.data()[0]) return "the types of the arguments changed";
+Difference difference(const CallSignature& signature, const LeafList& arguments,
+                      const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
+                      const Words& words) {
+  if (earlier[0] != words.data()[0]) return {"the types of the arguments changed"};
   std::vector<std::string> names = argument_names(signature, arguments);
   // Words that may vary are taken to be as they were.
   std::vector<std::uint64_t> before = earlier;
@@ -154,11 +155,11 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
     bool same = count == word_count(leaf, was) && at + count <= before.size() && std::memcmp(was, is, count * 8) == 0;
     at += count;
     if (same) continue;
-    if (holds_tensor(leaf.kind)) return names[i] + ": " + tensor_difference(was[0], is[0], was + 1, is + 1);
+    if (holds_tensor(leaf.kind)) return tensor_difference(names[i], was[0], is[0], was + 1, is + 1);
     if (is_count(leaf.kind))
-      return names[i] + ": was " + count_text(leaf.kind, was[0]) + ", is " + count_text(leaf.kind, is[0]);
-    if (leaf.kind == LeafKind::text) return names[i] + ": was " + text_of(was) + ", is " + text_of(is);
-    if (leaf.kind == LeafKind::bytes) return names[i] + ": its numbers changed";
+      return {names[i] + ": was " + count_text(leaf.kind, was[0]) + ", is " + count_text(leaf.kind, is[0])};
+    if (leaf.kind == LeafKind::text) return {names[i] + ": was " + text_of(was) + ", is " + text_of(is)};
+    if (leaf.kind == LeafKind::bytes) return {names[i] + ": its numbers changed"};
     std::string text = names[i] + ": was " + value_text(leaf.number, was[0], leaf.size) + ", is " +
                        value_text(leaf.number, is[0], leaf.size);
     if (leaf.number == NumberKind::floating || leaf.number == NumberKind::float16 ||
@@ -168,7 +169,7 @@ std::string difference(const CallSignature& signature, const LeafList& arguments
       text +=
           " (an operand of arithmetic may vary as a weft::Index; a loop count, a stride or a size shapes the graph and "
           "is compiled for each value: raise recompile_limit, or take a size from a tensor, whose size may vary)";
-    return text;
+    return {text};
   }
   return {};
 }

@@ -28,11 +28,15 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
 // Where each leaf's words begin.
 std::vector<std::size_t> word_positions(const LeafList& arguments);
 
-// What differs between an earlier call's words and these, where the mask (none: everywhere) has bits:
-// `argument 0 (x): size of dimension 0 was 64, is 32`. Empty when nothing does.
-std::string difference(const CallSignature& signature, const LeafList& arguments,
-                       const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
-                       const Words& words);
+// Why words do not fit: `argument 0 (x): size of dimension 0 was 64, is 32`. Empty where they do.
+struct Difference {
+  std::string text;
+  bool of_size = false;  // of a tensor, which was compiled as a number
+};
+// What differs between an earlier call's words and these, where the mask (none: everywhere) has bits.
+Difference difference(const CallSignature& signature, const LeafList& arguments,
+                      const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
+                      const Words& words);
 // The size that a word holds: `argument 0 (x): size of dimension 0`.
 std::string size_name(const CallSignature& signature, const LeafList& arguments, std::size_t word);
 

@@ -46,32 +46,39 @@ std::string condition_text(const DimCondition& condition) {
                                                                      : (condition.holds ? " < " : " >= ");
   return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
 }
+// `model.cpp:12`, or `after model.cpp:12`: see DimCondition.
+std::string place_text(const DimCondition& condition) {
+  return (condition.after ? "after " : "") + to_string(condition.loc);
+}
 }  // namespace
 
-std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
-                      const Words& call) {
-  if (std::string text = difference(signature, arguments, guards.words, guards.mask, call); !text.empty()) return text;
+Difference violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
+                     const Words& call) {
+  if (Difference found = difference(signature, arguments, guards.words, guards.mask, call); !found.text.empty())
+    return found;
   auto size_at = [&](std::size_t word) { return static_cast<std::int64_t>(call.data()[word]); };
   for (const Guards::Symbol& symbol : guards.symbols) {
     std::size_t first = symbol.positions[0];
     for (std::size_t position : symbol.positions) {
       std::int64_t size = size_at(position);
       if (size < symbol.lower || size > symbol.upper)
-        return concat_text(size_name(signature, arguments, position), " is ", size,
-                           size < symbol.lower ? ", must be at least " : ", must be at most ",
-                           size < symbol.lower ? symbol.lower : symbol.upper);
+        return {concat_text(size_name(signature, arguments, position), " is ", size,
+                            size < symbol.lower ? ", must be at least " : ", must be at most ",
+                            size < symbol.lower ? symbol.lower : symbol.upper)};
       if (size != size_at(first))
-        return concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first),
-                           " as of ", size_name(signature, arguments, first));
+        return {concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first),
+                            " as of ", size_name(signature, arguments, first))};
     }
   }
   for (const DimCondition& condition : guards.conditions) {
     if (guards.holds(condition, call)) continue;
-    std::string text = condition_text(condition) + " does not hold any more";
+    std::string text = condition_text(condition);
+    if (condition.loc.file) text += concat_text(", decided ", condition.after ? "" : "at ", place_text(condition), ",");
+    text += " does not hold any more";
     for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
       text += concat_text(symbol ? ", " : " for ", "s", symbol, " = ", guards.symbol_value(symbol, call), " (",
                           size_name(signature, arguments, guards.symbols[symbol].positions[0]), ")");
-    return text;
+    return {text};
   }
   return {};
 }
@@ -115,8 +122,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
                     (s.upper == INT64_MAX ? "" : concat_text(", <= ", s.upper)));
   }
   for (const DimCondition& condition : guards.conditions) {
-    const std::string where = (condition.after ? "  # after " : "  # ") + to_string(condition.loc);
-    lines.push_back(condition_text(condition) + (condition.loc.file ? where : ""));
+    lines.push_back(condition_text(condition) + (condition.loc.file ? "  # " + place_text(condition) : ""));
   }
   return lines;
 }

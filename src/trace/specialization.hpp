@@ -34,8 +34,8 @@ struct Guards {
   }
 };
 // Why a call does not satisfy them: the first that fails.
-std::string violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
-                      const Words& call);
+Difference violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
+                     const Words& call);
 // A line a guard.
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
 

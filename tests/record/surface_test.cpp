@@ -11,6 +11,7 @@
 #include "weft/explain.hpp"
 #include "weft/expr.hpp"
 #include "weft/grad.hpp"
+#include "weft/loops.hpp"
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
 
@@ -340,4 +341,8 @@ TEST_CASE("a value that is asked for inside a compiled function is refused by th
   CHECK(message_of([&] { data(ones({2})); }).find("[data] ") == 0);
   auto eval = compile([](const Tensor& x) { return Tensor((x + 1).eval()); });
   CHECK(message_of([&] { eval(ones({2})); }).find("[eval] ") == 0);
+  // What a loop gives its body was made where the loop is.
+  const std::string where = "made at surface_test.cpp:" + std::to_string(__LINE__ + 1);
+  message = message_of([] { scan([](Tensor s, const Tensor& v) { return s + v.item(); }, zeros({}), ones({4})); });
+  CHECK(message.find("[item] the value of a tensor (f32[], " + where + ") of the body of a loop") == 0);
 }

@@ -25,7 +25,7 @@ void encode_tensor_on(Device device, Key& key) {
 }
 std::string change(const Key& from, const Key& to) {
   std::vector<std::uint64_t> earlier(from.words.data(), from.words.data() + from.words.size);
-  return difference(signature, to.leaves, earlier, {}, to.words);
+  return difference(signature, to.leaves, earlier, {}, to.words).text;
 }
 
 }  // namespace

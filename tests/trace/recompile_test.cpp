@@ -169,6 +169,27 @@ TEST_CASE("the limit is told once, with the last reason and advice") {
                                  "traced on each call"});
 }
 
+TEST_CASE("the limit's advice is about sizes that were compiled as numbers, not about guards of operations") {
+  const auto asks = [](const Tensor& x) { return x.size(0) % Dim(3) == Dim(0) ? x + 1 : x + 2; };
+  auto f = compile(asks, {.on_recompile_limit = OnFailure::raise, .recompile_limit = 1});
+  f(ones_of(4));
+  f(ones_of(6));
+  const std::string broken = message_of([&] { f(ones_of(7)); });
+  CHECK(contains(broken, "does not hold any more for s0 = 7 (argument 0: size of dimension 0)"));
+  CHECK(!contains(broken, "{.dynamic = true}"));
+}
+
+TEST_CASE("beyond the limit explain() says why it runs eagerly, and so it does of what was asked to") {
+  auto f = compile([](const Tensor& x, double by) { return x * by; }, {.recompile_limit = 1});
+  for (const double by : {1., 2., 3., 4.}) f(ones({3}), by);
+  const Explanation e = explain(f, ones({3}), 4.);
+  CHECK(e.kernels.empty());
+  CHECK(contains(e.fallback, "recompiled 1 time, the limit; the last reason: argument 1: was 2, is 4"));
+  CHECK(explain(f, ones({3}), 1.).fallback.empty());
+  auto eager = compile([](const Tensor& x) { return x + 1; }, {.backend = Backend::eager});
+  CHECK(contains(explain(eager, ones({3})).fallback, "Backend::eager"));
+}
+
 TEST_CASE("the cache is bounded: what was used least recently goes first") {
   auto f = compile([](const Tensor& x) { return x + 1; }, {.dynamic = false, .recompile_limit = 100, .cache_size = 2});
   f(ones_of(1));
@@ -200,6 +221,7 @@ TEST_CASE("dynamic: one specialization for all sizes of 2 and more") {
 }
 
 TEST_CASE("dynamic: sizes that were equal must stay equal, and what was decided on a size is guarded") {
+  const std::string at_line_of_f = AT_LINE(__LINE__ + 1);
   auto f = compile([](const Tensor& x) { return x.size(0) < Dim(10) ? x + 1 : x + 2; }, {.dynamic = true});
   CHECK(numbers_of(f(ones({3}))) == Numbers(3, 2.0f));
   CHECK(numbers_of(f(ones({9}))) == Numbers(9, 2.0f));
@@ -207,7 +229,8 @@ TEST_CASE("dynamic: sizes that were equal must stay equal, and what was decided 
   CHECK(numbers_of(f(ones({10}))) == Numbers(10, 3.0f));
   CHECK(numbers_of(f(ones({11}))) == Numbers(11, 3.0f));
   CHECK(specialization_count(f) == 2);
-  CHECK(last_recompile_reason(f) == "s0 < 10 does not hold any more for s0 = 10 (argument 0: size of dimension 0)");
+  CHECK(last_recompile_reason(f) == "s0 < 10, decided after " + at_line_of_f.substr(5) +
+                                        ", does not hold any more for s0 = 10 (argument 0: size of dimension 0)");
   auto square = compile([](const Tensor& x) { return x + transpose(x); }, {.dynamic = true});
   square(ones({3, 3}));
   square(ones({4, 4}));
