@@ -148,7 +148,10 @@ struct Pooled {
   Tensor inside;   // where windows lie over elements, not over padding; broadcasts to `windows`. Undefined: everywhere
 };
 
-// Zeros, or what `fill` says, around an axis, and how many windows it then has.
+// Zeros, or what `fill` says, around an axis, and how many windows it then has. Under ceil_mode the last window begins
+// before the padding behind: there are floor((last + more) / stride) + 1 of them, where `last` is the place of the last
+// window that ends inside and `more` = min(stride - 1, window - 1 - padding). That is PyTorch's count, and asks nothing
+// of a symbolic size; whether the size divides is not asked either: a symbolic axis gets all `more` elements.
 struct AxisOfPool {
   std::int64_t kernel, stride, padding, dilation;
   Dim beyond, count;  // elements behind the padding that windows of ceil_mode reach; windows
@@ -157,16 +160,14 @@ AxisOfPool axis_of_pool(const char* name, const Pool& how, int axis, Dim size, L
   AxisOfPool it{how.kernel[axis], how.stride[axis], how.padding[axis], how.dilation ? how.dilation[axis] : 1, 0, 0};
   if (it.stride == 0) it.stride = it.kernel;
   const Dim window = Dim(it.dilation) * Dim(it.kernel - 1) + Dim(1), last = size + Dim(2) * Dim(it.padding) - window;
-  const bool fits = !window.beyond() && (how.ceil_mode || !(last < Dim(0)));
-  if (fits) it.count = last / Dim(it.stride) + Dim(1);
-  if (fits && how.ceil_mode && !(last % Dim(it.stride) == Dim(0)) &&
-      it.count * Dim(it.stride) < size + Dim(it.padding)) {
-    it.beyond = it.count * Dim(it.stride) - last;
-    it.count = it.count + Dim(1);
-  }
-  if (!fits || (how.ceil_mode && it.count < Dim(1)))
+  const std::int64_t more =
+      how.ceil_mode && !window.beyond() ? std::min(it.stride - 1, window.constant() - 1 - it.padding) : 0;
+  const bool fits = !window.beyond() && !(last + Dim(more) < Dim(0));
+  if (!fits)
     fail(name, loc, "a window of ", dims::to_string(window), " does not fit into ", dims::to_string(size),
          " elements and padding");
+  it.count = (last + Dim(more)) / Dim(it.stride) + Dim(1);
+  if (!it.count.same(last / Dim(it.stride) + Dim(1))) it.beyond = more;
   return it;
 }
 
@@ -296,10 +297,12 @@ Tensor avg_pool(const char* name, const At& x, const Pool& how) {
   const Pooled in = pooled(name, cast(value, dtype), how, 0, call.loc());
   Tensor total = sum(cast(in.windows, wide), list_of(in.places));
   if (how.divisor != 0) return cast(total / static_cast<double>(how.divisor), dtype);
-  // Of each axis the elements of its windows, as a vector; their products are the counts.
+  // Of each axis the elements of its windows, as a vector; their products are the counts. Sums are divided once, so
+  // that a count that is the same everywhere gives the same bits as a number.
   const Shape shape = type_of(total).shape, sizes = type_of(value).shape;
   const int first = shape.rank() - how.count;
   double all = 1;
+  Tensor product;
   for (int i = 0; i < how.count; ++i) {
     const AxisOfPool it = axis_of_pool(name, how, i, sizes[first + i], call.loc());
     const bool differs = !it.beyond.same(Dim(0)) || (!how.count_include_pad && it.padding > 0);
@@ -313,9 +316,10 @@ Tensor avg_pool(const char* name, const At& x, const Pool& how) {
     const Tensor counts = sum(in_windows(pad(element, 0, before, before + it.beyond), 0, it, call.loc()), 0);
     Shape along;
     for (int axis = 0; axis < shape.rank(); ++axis) along.push_back(axis == first + i ? shape[axis] : Dim(1));
-    total = total / reshape(counts, along);
+    const Tensor factor = reshape(counts, along);
+    product = product.defined() ? product * factor : factor;
   }
-  return cast(total / all, dtype);
+  return cast(product.defined() ? total / (product * all) : total / all, dtype);
 }
 
 Tensor adaptive_pool(const char* name, const At& given, int count, const std::int64_t* sizes, bool of_greatest) {

@@ -175,6 +175,43 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   refused([&] { adaptive_avg_pool2d(x, 0); }, "sizes must be positive");
 }
 
+TEST_CASE("pooling with ceil_mode serves all sizes from one specialization, with the bits of each") {
+  const auto pooled = [](const Tensor& x) {
+    const Tensor once = max_pool2d(x, 2, {.ceil_mode = true}),
+                 twice = max_pool2d(once, 3, {.stride = 2, .padding = 1, .ceil_mode = true});
+    const Tensor mean = avg_pool2d(once, {3, 2}, {.stride = {2, 3}, .ceil_mode = true});
+    return std::tuple{twice, mean,
+                      avg_pool2d(x, 4, {.stride = 3, .padding = 2, .ceil_mode = true, .count_include_pad = false})};
+  };
+  const auto f = compile(pooled, {.dynamic = true, .on_recompile_limit = OnFailure::raise, .recompile_limit = 0});
+  const auto gradient = [](const Tensor& x) {
+    return grad(
+        [](const Tensor& x) {
+          return sum(square(max_pool2d(x, 2, {.stride = 3, .ceil_mode = true}))) +
+                 sum(square(avg_pool2d(x, 3, {.stride = 2, .padding = 1, .ceil_mode = true})));
+        },
+        x);
+  };
+  const auto g = compile(gradient, {.dynamic = true, .on_recompile_limit = OnFailure::raise, .recompile_limit = 0});
+  Generator generator(3);
+  for (std::int64_t rows = 9; rows < 15; ++rows)
+    for (std::int64_t columns = 7; columns < 12; ++columns) {
+      if (rows == columns) continue;
+      CAPTURE(rows);
+      CAPTURE(columns);
+      const Tensor x = normal({1, 2, rows, columns}, 0, 1, generator);
+      const auto [twice, mean, padded] = f(x);
+      const auto [eager_twice, eager_mean, eager_padded] = pooled(x);
+      for (const auto& [found, wanted] :
+           {std::pair{twice, eager_twice}, {mean, eager_mean}, {padded, eager_padded}, {g(x), gradient(x)}}) {
+        REQUIRE(found.shape() == wanted.shape());
+        CHECK(all(found == wanted).item() == 1);
+      }
+    }
+  CHECK(specialization_count(f) == 1);
+  CHECK(specialization_count(g) == 1);
+}
+
 TEST_CASE("convolutions and pooling: options that are none they can have are refused when the layer is made") {
   refused([] { Conv2d(3, 8, 3, {.stride = 0}); }, "[conv] stride must be positive, it is 0");
   refused([] { Conv2d(3, 8, 3, {.stride = {1, -2}}); }, "[conv] stride must be positive, it is -2");
