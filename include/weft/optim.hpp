@@ -68,6 +68,8 @@ class Parameters {
   Tensor& parameter(std::size_t i) const { return leaves_.leaves[positions_[i]].tensor(); }
   const Tensor& gradient(std::size_t i) const { return gradient_leaves_.leaves[positions_[i]].tensor(); }
   bool trains(std::size_t i) const;
+  // The path of one: layers[0].weight; empty where the model is a parameter.
+  std::string path(std::size_t i) const;
   // Whether the path of each is of the pattern (tree::matches).
   std::vector<std::uint8_t> named(const char* pattern) const;
   // Keeps in view those of which `kept` says so; the others are there, but undefined to zeros() and never trained.

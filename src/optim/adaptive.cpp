@@ -13,8 +13,8 @@ using detail::Parameters;
 
 class Step : public detail::NewValues {
  public:
-  Step(const char* name, const Parameters& parameters, std::size_t made_for, Loc loc) : call_(name, loc) {
-    detail::require_same_model(made_for, parameters.size(), call_.loc());
+  Step(const char* name, const Parameters& parameters, std::span<const Buffer> state, Loc loc) : call_(name, loc) {
+    detail::require_same_model(parameters, state, call_.loc());
   }
   void finish() { NewValues::finish(call_.loc()); }
   Loc loc() const { return call_.loc(); }
@@ -45,7 +45,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
 }
 void RMSprop::step(const Parameters& parameters, Loc loc) {
-  Step step("rmsprop", parameters, square_.size(), loc);
+  Step step("rmsprop", parameters, square_, loc);
   const Scalar rest = 1 - alpha;
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
     const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
@@ -84,7 +84,7 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
     if (square->defined()) square = full_like(square, At(options.initial_accumulator_value, loc));
 }
 void Adagrad::step(const Parameters& parameters, Loc loc) {
-  Step step("adagrad", parameters, square_.size(), loc);
+  Step step("adagrad", parameters, square_, loc);
   const Scalar slowed = 1 + steps * lr_decay;
   step.set(steps.tensor(), (steps + 1).tensor());
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
@@ -106,7 +106,7 @@ Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups grou
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void Lion::step(const Parameters& parameters, Loc loc) {
-  Step step("lion", parameters, first_.size(), loc);
+  Step step("lion", parameters, first_, loc);
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);
@@ -130,7 +130,7 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void LAMB::step(const Parameters& parameters, Loc loc) {
-  Step step("lamb", parameters, first_.size(), loc);
+  Step step("lamb", parameters, first_, loc);
   step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2, scale1 = 1 - pow(beta1, steps), scale2 = 1 - pow(beta2, steps);
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
@@ -161,8 +161,7 @@ Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& optio
       {{"lr", options.lr}, {"eps1", options.eps1}, {"eps2", options.eps2}, {"weight_decay", options.weight_decay}}, {},
       loc);
   check_numbers("Adafactor", Bounds::finite, {{"beta2_decay", options.beta2_decay}}, loc);
-  if (options.beta2_decay > 0)
-    fail("Adafactor", loc, "beta2_decay must not be positive, it is ", options.beta2_decay);
+  if (options.beta2_decay > 0) fail("Adafactor", loc, "beta2_decay must not be positive, it is ", options.beta2_decay);
   if (!(options.d >= 1)) fail("Adafactor", loc, "d must not be below 1, it is ", options.d);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters.parameter(i).defined()) continue;
@@ -187,7 +186,13 @@ static double epsilon(DType dtype) {
                                : 0x1p-7;
 }
 void Adafactor::step(const Parameters& parameters, Loc loc) {
-  Step step("adafactor", parameters, rows_.size(), loc);
+  Step step("adafactor", parameters, square_, loc);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i]->defined()) continue;
+    Shape shape = rows_[i]->shape();
+    shape[shape.rank() - 1] = columns_[i]->shape()[shape.rank() - 1];
+    detail::require_same_shape(parameters, i, shape, step.loc());
+  }
   step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar fresh = pow(steps, beta2_decay);
   detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {

@@ -69,7 +69,7 @@ Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc
 
 void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
   LooseComposite call("muon", loc);
-  detail::require_same_model(momentum_.size(), matrices.size(), call.loc());
+  detail::require_same_model(matrices, momentum_, call.loc());
   matrices.keep(is_matrix_);
   rest.keep(inverted(is_matrix_));
   detail::NewValues values;

@@ -47,6 +47,18 @@ std::vector<Buffer> Parameters::zeros(Loc loc) const {
   return result;
 }
 
+std::string Parameters::path(std::size_t i) const {
+  struct Context {
+    std::size_t left;
+    std::string found;
+  } context{positions_[i], {}};
+  visit_paths(*description_, leaves_.leaves.begin(), &context, [](void* at, const Leaf&, const char* path) {
+    Context& context = *static_cast<Context*>(at);
+    if (context.left-- == 0) context.found = path;
+  });
+  return context.found;
+}
+
 std::vector<std::uint8_t> Parameters::named(const char* pattern) const {
   struct Context {
     const char* pattern;
@@ -74,10 +86,20 @@ void check_options(const char* optimizer, std::initializer_list<NamedNumber> amo
   check_numbers(optimizer, Bounds::not_negative, amounts, loc);
   check_numbers(optimizer, Bounds::share_below_one, shares, loc);
 }
-void require_same_model(std::size_t made_for, std::size_t given, Loc loc) {
-  if (made_for != given)
+void require_same_model(const Parameters& parameters, std::span<const Buffer> state, Loc loc) {
+  if (state.size() != parameters.size())
     fail("update", loc, "the optimizer was made for a model of ",
-         counted(static_cast<std::int64_t>(made_for), "parameter", "parameters"), ", this one has ", given);
+         counted(static_cast<std::int64_t>(state.size()), "parameter", "parameters"), ", this one has ",
+         parameters.size());
+  for (std::size_t i = 0; i < state.size(); ++i)
+    if (state[i].tensor().defined()) require_same_shape(parameters, i, type_of(state[i].tensor()).shape, loc);
+}
+void require_same_shape(const Parameters& parameters, std::size_t i, const Shape& made_for, Loc loc) {
+  const Tensor& parameter = parameters.parameter(i);
+  if (!parameter.defined() || type_of(parameter).shape == made_for) return;
+  const std::string path = parameters.path(i);
+  fail("update", loc, "the optimizer was made for another model: parameter ", i, path.empty() ? "" : " (" + path + ")",
+       " was ", to_string(made_for), ", is ", to_string(type_of(parameter).shape));
 }
 
 }  // namespace detail
@@ -137,7 +159,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
   Operation call("sgd", loc);
   if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
     fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
-  if (!velocity_.empty()) detail::require_same_model(velocity_.size(), parameters.size(), call.loc());
+  if (!velocity_.empty()) detail::require_same_model(parameters, velocity_, call.loc());
   detail::NewValues values;
   Scalar undamped = 1;
   if (dampened_) {
@@ -205,7 +227,7 @@ BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Opti
 template <bool decoupled>
 void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   LooseComposite call(decoupled ? "adamw" : "adam", loc);
-  detail::require_same_model(first_.size(), parameters.size(), call.loc());
+  detail::require_same_model(parameters, first_, call.loc());
   detail::NewValues values;
   values.set(steps.tensor(), (steps + 1).tensor());
   const Scalar first_scale = 1 - pow(beta1, steps), second_scale = sqrt(1 - pow(beta2, steps));

@@ -19,7 +19,11 @@ class NewValues {
  private:
   std::vector<Tensor> values_;
 };
-void require_same_model(std::size_t made_for, std::size_t given, Loc loc);
+// Throws where the optimizer was made for another model: `state` has what it keeps for each parameter, in its shape, or
+// undefined.
+void require_same_model(const Parameters& parameters, std::span<const Buffer> state, Loc loc);
+// The same of one parameter and the shape that it had.
+void require_same_shape(const Parameters& parameters, std::size_t i, const Shape& made_for, Loc loc);
 
 // Throws the user's error for an amount that is negative or not finite, and a share that is not from 0 to below 1.
 void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,

@@ -281,6 +281,23 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   optim::AdamW optimizer(two);
   refuses([&] { optimizer.update(three, three); }, "made for a model of 2 parameters, this one has 3");
   refuses([&] { optimizer.update(two, three); }, "gradients are of another model");
+  struct Pair {
+    Param weight, bias;
+  };
+  Pair small{zeros({2, 2}), zeros({2})}, large{zeros({3, 3}), zeros({2})};
+  const auto refuses_large = [&](auto made) {
+    refuses([&] { made.update(large, large); },
+            "the optimizer was made for another model: parameter 0 (weight) was [2,2], is [3,3]");
+  };
+  refuses_large(optim::SGD(small, {.momentum = 0.5}));
+  refuses_large(optim::Adam(small));
+  refuses_large(optim::AdamW(small));
+  refuses_large(optim::RMSprop(small));
+  refuses_large(optim::Adagrad(small));
+  refuses_large(optim::Lion(small));
+  refuses_large(optim::LAMB(small));
+  refuses_large(optim::Adafactor(small));
+  refuses_large(optim::Muon(small));
   std::vector<Param> longer = {vector({1, 2}), vector({2})};
   refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
