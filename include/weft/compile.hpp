@@ -273,6 +273,18 @@ template <class... P>
 consteval bool check_types() {
   return ((check_type<typename FirstUnsupported<Value<P>>::type>() && check_parameter<P>()) && ... && true);
 }
+// What a refused call would return: of the function's type, so that what is done with it is no further error.
+template <class R>
+R refused() {
+  __builtin_unreachable();
+}
+// What compile() returns of what it refuses: it can be called with anything.
+struct Refused {
+  template <class... A>
+  Tensor operator()(A&&...) const {
+    return refused<Tensor>();
+  }
+};
 template <class R>
 consteval bool check_result() {
   if constexpr (std::is_void_v<R>)
@@ -340,7 +352,7 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
   // Other arguments are refused with a sentence.
   template <class... A>
   requires(!detail::arguments_fit<detail::TypeList<A...>, P..., Loc> &&
-           !detail::arguments_fit<detail::TypeList<A...>, P...>) void
+           !detail::arguments_fit<detail::TypeList<A...>, P...>) R
   operator()(A&&...) const {
     static_assert(sizeof...(A) == sizeof...(P) || sizeof...(A) == sizeof...(P) + 1,
                   "weft: a compiled function is called with the arguments of the function that was compiled: there are "
@@ -349,6 +361,7 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
         sizeof...(A) != sizeof...(P) && sizeof...(A) != sizeof...(P) + 1,
         "weft: a compiled function is called with the arguments of the function that was compiled: a type here "
         "does not convert to its parameter's (a parameter T& takes no const object and no temporary one)");
+    return detail::refused<R>();
   }
   // What explain() and is_compiled() ask.
   bool inspect(Explanation* explanation, P... argument, Loc loc) const {
@@ -380,6 +393,8 @@ class Compiled<F, void, Bound<T...>, void, void> {
       return bound_.apply([&](T&... bound) -> R {
         return detail::call<R, T&..., Plain<A>...>(function_, f_, loc_, bound..., argument...);
       });
+    else
+      return detail::refused<R>();
   }
   // What explain() and is_compiled() ask.
   template <class... A>
@@ -453,8 +468,8 @@ auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::curren
 }
 // Everything else is refused with a sentence.
 template <class F, class... Rest>
-requires(!detail::Stateless<std::decay_t<F>> &&
-         !detail::CallableModel<std::remove_cvref_t<F>>) void compile(F&&, Rest&&...) {
+requires(!detail::Stateless<std::decay_t<F>> && !detail::CallableModel<std::remove_cvref_t<F>>) detail::Refused
+    compile(F&&, Rest&&...) {
   (void)detail::check_members<std::remove_cvref_t<F>>();
   static_assert(
       !std::is_class_v<std::remove_cvref_t<F>>,
@@ -468,6 +483,7 @@ requires(!detail::Stateless<std::decay_t<F>> &&
       "m.forward(x); })");
   static_assert(std::is_class_v<std::remove_cvref_t<F>> || std::is_member_function_pointer_v<std::remove_cvref_t<F>>,
                 "weft: compile() takes a lambda without captures, a function, or a model");
+  return {};
 }
 
 // A size of this tensor is symbolic for the compiled functions that get it, from their first call on, and lies between

@@ -166,6 +166,14 @@ class Shape {  // the sizes of a tensor, outermost first
       if (!(a.dims_[i] == b.dims_[i])) return false;
     return true;
   }
+  // Another list of sizes is refused with a sentence.
+  template <class List>
+  requires(!std::convertible_to<const List&, Shape> &&
+           requires(const List& list) { list.begin(), list.size(); }) friend bool
+  operator==(const Shape&, const List&) {
+    static_assert(sizeof(List) == 0, "weft: a Shape is compared with a Shape, as in x.shape() == Shape::of(3, 4)");
+    return false;
+  }
   // Structural equality of every size.
   bool same(const Shape& other) const {
     if (rank_ != other.rank_) return false;

@@ -94,7 +94,7 @@ inline constexpr DTypeInfo dtype_infos[] = {
 #include "weft/dtypes.def"
 #undef WEFT_DTYPE
 };
-constexpr const DTypeInfo& info(DType dtype) { return dtype_infos[static_cast<int>(dtype)]; }  // the dtype's row
+constexpr const DTypeInfo& info(DType dtype) { return dtype_infos[static_cast<std::size_t>(dtype)]; }  // its row
 constexpr DType computed_in(DType dtype) { return info(dtype).computed; }  // in which functions of floats are computed
 constexpr DType accumulated_in(DType dtype) { return info(dtype).accumulated; }  // in which sums are accumulated
 constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }  // f16, bf16, f32, f64
@@ -103,7 +103,7 @@ constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeKind::i
 // place where bits become bytes: tools/check_layers holds that.
 template <class Count>
 constexpr Count storage_bytes(const DTypeInfo& row, Count count) {
-  const Count unit((row.bits * row.packing + 7) / 8);
+  const auto unit = static_cast<Count>((row.bits * row.packing + 7) / 8);
   return (row.packing == 1 ? count : (count + Count(row.packing - 1)) / Count(row.packing)) * unit;
 }
 constexpr std::size_t storage_bytes(DType dtype, std::int64_t count) {

@@ -59,7 +59,12 @@ enum class Misuse : std::uint8_t {
   not_copyable,
   no_parameter,
   not_callable,
+  fails_to_compile,
   bad_result
+};
+template <class F>
+concept HasOneCallOperator = requires {
+  &F::operator();
 };
 template <class Argument, class F, class M>
 consteval Misuse misuse() {
@@ -72,7 +77,11 @@ consteval Misuse misuse() {
   else if constexpr (!cloneable<M>())
     return Misuse::not_copyable;
   else if constexpr (!std::is_invocable_v<F&, Argument>)
-    return std::is_invocable_v<F&> ? Misuse::no_parameter : Misuse::not_callable;
+    // To g++ a lambda in whose return statement there is an error can't be called, and has no signature. Neither has a
+    // generic one, so only the compiler can say of the two why not.
+    return std::is_invocable_v<F&>                        ? Misuse::no_parameter
+           : std::is_class_v<F> && !HasOneCallOperator<F> ? Misuse::fails_to_compile
+                                                          : Misuse::not_callable;
   else if constexpr (!Flattenable<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>)
     return Misuse::bad_result;
   else
@@ -131,6 +140,8 @@ auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc) {
   constexpr Misuse found = misuse<Wrt&, F, M>();
   if constexpr (found == Misuse::nothing)
     return run(operation, f, wrt, loc);
+  else if constexpr (found == Misuse::fails_to_compile)
+    return (void)f(wrt), *static_cast<ValueAndGrad<Tensor, M>*>(nullptr);
   else
     return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),
            *static_cast<ValueAndGrad<

@@ -23,7 +23,7 @@ requires(!Listed<T> && boost::hana::Struct<T>::value) inline constexpr bool hana
 
 template <int count>
 struct NameList {
-  MemberName names[count > 0 ? count : 1];
+  MemberName names[static_cast<std::size_t>(count > 0 ? count : 1)];
 };
 struct CollectNames {
   template <class... Accessor>

@@ -44,7 +44,7 @@ concept Listed = requires {
 // "a, b, c" at commas outside brackets, without spaces and `this->`.
 template <int count>
 struct MemberNames {
-  MemberName names[count > 0 ? count : 1];
+  MemberName names[static_cast<std::size_t>(count > 0 ? count : 1)];
   constexpr explicit MemberNames(const char* text) : names{} {
     int depth = 0, index = 0;
     const char* begin = text;

@@ -319,6 +319,26 @@ Tensor nansum(At x, Axes axes = {}, bool keepdim = false);
 Tensor nanmean(At x, Axes axes = {}, bool keepdim = false);
 // How many elements are not 0, i64.
 Tensor count_nonzero(At x, Axes axes = {}, bool keepdim = false);
+// sum(x, 0, 1) would mean axis 0 and keepdim: it is refused with a sentence.
+#define WEFT_KEEPDIM_IS_BOOL(name)                                                                                    \
+  template <class Number>                                                                                             \
+  requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor name(At, Axes, Number) {               \
+    static_assert(sizeof(Number) == 0,                                                                                \
+                  "weft: keepdim is a bool, as in " #name "(x, 0, true); two axes are a list, " #name "(x, {0, 1})"); \
+    return {};                                                                                                        \
+  }
+WEFT_KEEPDIM_IS_BOOL(sum)
+WEFT_KEEPDIM_IS_BOOL(mean)
+WEFT_KEEPDIM_IS_BOOL(prod)
+WEFT_KEEPDIM_IS_BOOL(amax)
+WEFT_KEEPDIM_IS_BOOL(amin)
+WEFT_KEEPDIM_IS_BOOL(any)
+WEFT_KEEPDIM_IS_BOOL(all)
+WEFT_KEEPDIM_IS_BOOL(norm)
+WEFT_KEEPDIM_IS_BOOL(nansum)
+WEFT_KEEPDIM_IS_BOOL(nanmean)
+WEFT_KEEPDIM_IS_BOOL(count_nonzero)
+#undef WEFT_KEEPDIM_IS_BOOL
 // x[i + 1] - x[i] along the axis, n times; of bools whether they differ.
 Tensor diff(At x, int n = 1, int axis = -1);
 // The integral along an axis by the trapezoidal rule, at places dx apart.

@@ -10,7 +10,7 @@ inline constexpr int scalar_capacity = 1024;
 
 template <int Capacity>
 struct ScalarTape {
-  ScalarEntry entries[Capacity] = {};
+  ScalarEntry entries[static_cast<std::size_t>(Capacity)] = {};
   int entry_count = 0;
   int argument_count = 0;
   int result_count = 0;
@@ -25,12 +25,12 @@ struct ScalarTape {
   }
   // Drops what no result needs, and settles the kinds.
   constexpr void finish() {
-    bool used[Capacity] = {};
+    bool used[static_cast<std::size_t>(Capacity)] = {};
     for (int i = 0; i < result_count; ++i) used[results[i]] = true;
     for (int i = entry_count; i-- > argument_count;)
       if (used[i] && entries[i].op != ScalarOp::literal)
         for (int k = 0; k < scalar_arities[static_cast<int>(entries[i].op)]; ++k) used[entries[i].operands[k]] = true;
-    std::uint16_t place[Capacity] = {};
+    std::uint16_t place[static_cast<std::size_t>(Capacity)] = {};
     int kept = 0;
     for (int i = 0; i < entry_count; ++i) {
       if (i >= argument_count && !used[i]) continue;
@@ -79,8 +79,8 @@ constexpr void fill_gradient(ScalarTape<Capacity>& tape, const ElementwiseDefini
 template <int Count>
 constexpr auto gradient_tape(const ScalarTape<Count>& of) {
   ScalarTape<16 * Count + 64> tape;  // a primitive's derivative takes a handful of operations
-  Sym values[Count];
-  Cotangent cotangents[Count];
+  Sym values[static_cast<std::size_t>(Count)];
+  Cotangent cotangents[static_cast<std::size_t>(Count)];
   fill_gradient(tape, of.definition(), values, cotangents);
   return tape;
 }

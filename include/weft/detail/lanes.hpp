@@ -11,7 +11,10 @@ inline namespace avx2 {
 #else
 inline namespace baseline {
 #endif
-// Each needs those before it.
+// Each needs those before it. g++ 12 calls the int that a template has for a number of lanes a change of sign where it
+// is the length of an array.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 // clang-format off
 #include "weft/detail/lanes_native.inc"
 #include "weft/detail/lanes.inc"
@@ -24,6 +27,7 @@ inline namespace baseline {
 #include "weft/detail/lanes_random.inc"
 #include "weft/detail/reduce_chunks.inc"
 #include "weft/detail/reduce.inc"
+#pragma GCC diagnostic pop
 // clang-format on
 }  // namespace
 }  // namespace weft::lanes
