@@ -352,6 +352,9 @@ TEST_CASE("what can't be saved is refused, and leaves the old file and no other"
   const std::string before = test::bytes_of(path);
   refused([&] { io::save(path.c_str(), {{"x", value}, {"x", value}}); }, "two values have the name x");
   refused([&] { io::save(path.c_str(), value); }, "needs a name");
+  refused([&] { io::save("", {{"x", value}}); }, "[save] the path is empty");
+  refused([&] { io::load("", {{"x", value}}); }, "[load] the path is empty");
+  refused([&] { io::save_npy("", value); }, "[save_npy] the path is empty");
   refused([&] { io::save(path.c_str(), {{"__metadata__", value}}); }, "the format keeps the name __metadata__");
   refused([&] { io::save(path.c_str(), {{"x", std::string("\xff")}}); }, "is not UTF-8");
   refused([&] { io::save(folder.file("none/x").c_str(), {{"x", value}}); }, "can't be written: No such file");
@@ -363,9 +366,6 @@ TEST_CASE("what can't be saved is refused, and leaves the old file and no other"
   // A full disk, as a limit on the size of files.
   struct rlimit old;
   getrlimit(RLIMIT_FSIZE, &old);
-  refused([&] { io::save("", {{"x", value}}); }, "[save] the path is empty");
-  refused([&] { io::load("", {{"x", value}}); }, "[load] the path is empty");
-  refused([&] { io::save_npy("", value); }, "[save_npy] the path is empty");
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   struct rlimit limit = old;
   limit.rlim_cur = 100000;
