@@ -25,8 +25,7 @@ Tensor solve_triangular(At a, At b, TriangularOptions options = {});
 Tensor solve(At a, At b, bool left = true);
 // A singular matrix is an error.
 Tensor inv(At a);
-// 0 for a singular matrix. The derivative there is that by cofactors, from singular values, also where PyTorch gives
-// zeros (of [[1, 2], [2, 4]]); the second derivative is not: cofactors of singular matrices are held constant.
+// 0 for a singular matrix, at which the derivative is NaN.
 Tensor det(At a);
 struct SignAndLogAbsDet {  // of a determinant
   Tensor sign;             // [...]: 1, -1, or 0 of a singular matrix

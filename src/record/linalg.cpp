@@ -8,7 +8,6 @@
 
 #include "record/composite.hpp"
 #include "weft/linalg.hpp"
-#include "weft/loops.hpp"
 
 namespace weft::linalg {
 
@@ -209,39 +208,14 @@ Tensor inv(At given) {
   return solve_checked("inv", a, identity_like(a), call.loc());
 }
 
-// The cofactors of singular matrices: det(u) det(v) times the other singular values, at the vectors of the least one.
-static Tensor singular_cofactors(const Tensor& a) {
-  const auto [u, s, vh] = svd(a, true);
-  const Dim n = size_at(a, 1);
-  const Tensor lu = lu_of(matmul(u, vh)), signs = prod(sign(diagonal_of(lu)), -1);
-  const Tensor size = parity(result_of(lu, 1), type_of(a).dtype) * signs * prod(slice(s, -1, 0, n - Dim(1)), -1);
-  return matmul(slice(u, -1, n - Dim(1)), slice(vh, -2, n - Dim(1))) * unsqueeze(unsqueeze(size, -1), -1);
-}
-
-// The cofactors: the determinant times the transposed inverse, or where that does not exist by singular values, which
-// are computed where one of the matrices is singular. Operands are the matrix, its factors, their rows; a derivative
-// of this one differentiates the factors, as in solve_derivative, and holds the cofactors of singular matrices
-// constant.
-static void det_derivative(const CallValues& p, std::span<Tensor> gradients) {
-  if (!p.gradients[0].defined()) return;
-  const Tensor &a = p.operands[0], &lu = p.operands[1], &rows = p.operands[2];
-  const Tensor none = diagonal_of(lu) == 0, singular = any(none, -1, true);
-  const Tensor regular = lu + diagonal_matrix(cast(none, type_of(lu).dtype));
-  const Tensor inverse = solve_by_lu(regular, rows, identity_like(lu), true);
-  const Tensor others = cond(
-      any(none), [](const Tensor& a) { return singular_cofactors(a); }, [](const Tensor& a) { return zeros_like(a); },
-      stop_gradient(a));
-  const Tensor cofactors = where(unsqueeze(singular, -1), others, inverse * unsqueeze(unsqueeze(p.results[0], -1), -1));
-  gradients[0] = unsqueeze(unsqueeze(p.gradients[0], -1), -1) * cofactors;
-}
-
 Tensor det(At given) {
   LooseComposite call("det", given.loc);
-  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a);
-  const auto record = [](const Tensor&, const Tensor& lu, const Tensor& rows) {
-    return parity(rows, type_of(lu).dtype) * prod(diagonal_of(lu), -1);
-  };
-  return composite_with(det_derivative, called("det"), call.loc(), record, a, lu, result_of(lu, 1));
+  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a), diagonal = diagonal_of(lu);
+  // The last factor is 1, and has the derivatives of the determinant over its value: those of a product want its size
+  // as a number.
+  const Tensor logarithm = sum(log(abs(where(diagonal == 0, 1, diagonal))), -1);
+  return parity(result_of(lu, 1), type_of(a).dtype) * prod(stop_gradient(diagonal), -1) *
+         exp(logarithm - stop_gradient(logarithm));
 }
 
 SignAndLogAbsDet slogdet(At given) {
