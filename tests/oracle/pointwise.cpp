@@ -259,7 +259,7 @@ const std::map<std::string, Unary>& unary_table() {
 
 Array unary(const std::string& name, const Array& given) {
   if (name == "square") {
-    const Array x = given.dtype == DType::boolean ? cast(given, DType::i64) : given;
+    const Array x = given->dtype == DType::boolean ? cast(given, DType::i64) : given;
     return binary("operator*", x, x);
   }
   if (name == "silu") return in_wide(given, [](const Array& x) { return binary("mul", x, unary("sigmoid", x)); });
