@@ -86,8 +86,8 @@ Tensor svdvals(At a);  // the singular values alone, [...,k], descending
 // The x [...,n,k] of least norm among those that make a x - b [...,m,k] least, for an a [...,m,n] of full rank.
 Tensor lstsq(At a, At b);
 // The pseudoinverse [...,n,m] by singular values; those below rtol times the greatest count as 0. A negative rtol
-// stands for max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant; singular values may
-// be equal (Golub and Pereyra 1973).
+// stands for max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant, and is NaN where
+// singular values are equal.
 Tensor pinv(At a, double rtol = -1);
 // How many singular values are above rtol times the greatest, i64 [...].
 Tensor matrix_rank(At a, double rtol = -1);

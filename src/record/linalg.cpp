@@ -304,26 +304,13 @@ Tensor lstsq(At given, At right) {
   return matmul(q, triangular(r, b, {.upper = true, .transposed = true}));
 }
 
-// Golub and Pereyra 1973: by the matrix and its pseudoinverse. Derivatives of singular vectors divide by differences of
-// singular values, which may be equal here. The rank is held constant.
-static void pinv_derivative(const CallValues& p, std::span<Tensor> gradients) {
-  if (!p.gradients[0].defined()) return;
-  const Tensor &a = p.operands[0], &inverse = p.results[0], given = transpose(p.gradients[0]);
-  const Tensor right = matmul(given, inverse), both = matmul(right, transpose(inverse));
-  gradients[0] = both - transpose(matmul(inverse, right)) - matmul(matmul(a, inverse), both) +
-                 matmul(matmul(transpose(inverse), inverse), given - matmul(right, a));
-}
-
 Tensor pinv(At given, double rtol) {
   LooseComposite call("pinv", given.loc);
   const Tensor a = matrix("pinv", given, call.loc());
   const auto [u, s, vh] = svd(a, false);
   const Tensor counts = above(s, size_at(a, 2), size_at(a, 1), rtol);
   const Tensor inverses = where(counts, 1 / where(counts, s, 1), 0);
-  const auto record = [](const Tensor&, const Tensor& u, const Tensor& inverses, const Tensor& vh) {
-    return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
-  };
-  return composite_with(pinv_derivative, called("pinv"), call.loc(), record, a, u, inverses, vh);
+  return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
 }
 
 Tensor matrix_rank(At given, double rtol) {

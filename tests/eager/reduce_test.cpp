@@ -215,6 +215,5 @@ TEST_CASE("matmul: every dtype, transposed and strided operands, batches, odd an
 TEST_CASE("the variance of too few values is NaN, or infinite") {
   CHECK(std::isnan(var(zeros({0})).item()));
   CHECK(std::isnan(var(ones({1})).item()));
-  CHECK(std::isnan(var(ones({3}), {}, INFINITY).item()));
   CHECK(var(arange(3, {DType::f32}), {}, 5).item() == INFINITY);
 }

@@ -69,7 +69,7 @@ TEST_CASE("slices are Python's, for every start, stop and step") {
       return std::min(std::max(at < 0 ? at + size : at, low), high);
     };
     std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    std::int64_t at = start == none && step < 0 ? high : clamp(start, low, high);
+    std::int64_t at = start == none ? (step > 0 ? low : high) : clamp(start, low, high);
     std::int64_t end = stop == none ? (step > 0 ? high : low) : clamp(stop, low, high);
     std::vector<std::int64_t> list;
     for (; step > 0 ? at < end : at > end; at += step) list.push_back(at);

@@ -199,24 +199,6 @@ TEST_CASE("the derivative of det is NaN at a singular matrix, and in its matrix 
   const auto second = [&](const Tensor& x) { return grad([&](const Tensor& y) { return sum(square(slope(y))); }, x); };
   const Tensor regular = from_list({{2.0, 1.0}, {1.0, 3.0}});
   check_near(numbers_of(second(stack({regular, regular}))), {4, 2, 2, 6, 4, 2, 2, 6}, 1e-12);
-  const auto of_inverse = [](const Tensor& x) {
-    return grad([](const Tensor& y) { return sum(square(grad([](const Tensor& a) { return sum(pinv(a)); }, y))); }, x);
-  };
-  const auto of_inv = [](const Tensor& x) {
-    return grad([](const Tensor& y) { return sum(square(grad([](const Tensor& a) { return sum(inv(a)); }, y))); }, x);
-  };
-  check_near(numbers_of(of_inverse(stack({regular, regular}))), numbers_of(of_inv(stack({regular, regular}))), 1e-10);
-}
-
-TEST_CASE("the derivative of pinv needs no distinct singular values, and is PyTorch's at any rank") {
-  const auto slope = [](const Tensor& x) { return grad([](const Tensor& a) { return sum(pinv(a)); }, x); };
-  check_near(numbers_of(slope(zeros({2, 2}, {DType::f64}))), Numbers(4), 0);
-  check_near(numbers_of(slope(identity(2))), {-1, -1, -1, -1}, 1e-12);
-  check_near(numbers_of(slope(ones({2, 2}, {DType::f64}))), {-0.25, -0.25, -0.25, -0.25}, 1e-12);
-  check_near(numbers_of(slope(from_list({{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}}))),
-             {0.003673469387755104, -0.0012244897959183714, -0.0061224489795918425, 0.001224489795918375,
-              -0.014693877551020413, -0.030612244897959193},
-             1e-12);
 }
 
 TEST_CASE("derivatives of vector_norm are PyTorch's where elements are 0") {

@@ -136,9 +136,9 @@ TEST_CASE("bad convolutions are refused with both shapes") {
       "f32[2,4,5,6] "
       "x f32[8,4,3]");
   bad(ones({8, 4, 0, 3}), {}, "[conv2d] a kernel of no elements: f32[2,4,5,6] x f32[8,4,0,3]");
-  bad(w, {.stride = {1, 0}}, "[conv2d] a stride is 0");
-  bad(w, {.dilation = -1}, "[conv2d] a dilation is -1");
-  bad(w, {.padding = -1}, "[conv2d] negative padding");
+  bad(w, {.stride = {1, 0}}, "[conv2d] stride must be positive, it is 0");
+  bad(w, {.dilation = -1}, "[conv2d] dilation must be positive, it is -1");
+  bad(w, {.padding = -1}, "[conv2d] padding must not be negative, it is -1");
   bad(w, {.padding = INT64_MAX}, "[conv2d] a number of the options is beyond what can be counted");
   bad(w, {.dilation = INT64_MAX}, "[conv2d] a number of the options is beyond what can be counted");
   bad(w, {.padding = std::int64_t{1} << 40}, "[conv2d] ");

@@ -45,5 +45,7 @@ TEST_CASE("files that are no vocabulary, or not the whole one of the model") {
   CHECK(refusal(whole.substr(0, whole.size() - 3), 6) ==  // within the last line
         " is damaged: it has 5 whole lines that differ, and the model has 6 tokens");
   CHECK(refusal(whole, 7) == " is damaged: it has 6 whole lines that differ, and the model has 7 tokens");
-  CHECK(message_of([] { support::WordPiece("/nonexistent/vocab.txt", 1); }) == "/nonexistent/vocab.txt can't be read");
+  CHECK(message_of([] {
+          support::WordPiece("/nonexistent/vocab.txt", 1);
+        }).starts_with("[read_text] /nonexistent/vocab.txt can't be opened: No such file or directory"));
 }
