@@ -14,6 +14,7 @@
 #include "base/options.hpp"
 #include "codegen/cpp.hpp"
 #include "codegen/cuda.hpp"
+#include "loop/device_team.hpp"
 #include "passes/algebra.hpp"
 #include "passes/cse.hpp"
 #include "passes/dead_code.hpp"
@@ -25,6 +26,7 @@
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/code.hpp"
+#include "runtime/cuda/launch_limits.hpp"
 #include "runtime/host/jit.hpp"
 #include "schedule/launches.hpp"
 #include "schedule/schedule.hpp"
@@ -131,17 +133,31 @@ std::size_t generate(Target& target) {
   return target.units.size();
 }
 
+// Every device must be able to launch a function and those of its inner steps.
+void check_launches(const runtime::EntryPoint& entry, const std::vector<std::string>& cubins) {
+  for (const runtime::EntryPoint& inner : entry.inner) check_launches(inner, cubins);
+  if (entry.name.empty()) return;
+  runtime::cuda::LaunchNeeds needs{.threads = entry.threads, .dynamic_shared = entry.shared};
+  for (const std::string& cubin : cubins)  // one of them has it
+    needs.static_shared += runtime::cuda::static_shared_in(cubin, entry.name);
+  const std::string why = runtime::cuda::beyond_limits(needs, {.shared = loop::shared_of_every_device});
+  WEFT_CHECK(why.empty(), entry.name, ": ", why);
+}
+
 // With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite then is a test of
 // the CUDA generator, without a GPU.
 void check_device_code(const std::vector<Compilation>& graphs) {
   std::string why;
   if (!runtime::cuda::nvrtc_available(&why)) return logging::warn_once("WEFT_NVRTC_CHECK: " + why);
   providers::Sources sources(Device::cuda());
+  std::vector<runtime::EntryPoint> entries;
   for (const Compilation& compilation : graphs)
-    for (const Step& step : compilation.schedule.steps) step.payload->emit(sources);
+    for (const Step& step : compilation.schedule.steps) entries.push_back(step.payload->emit(sources));
   try {
     constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
-    runtime::cuda::compile_units(device_units(sources, most_a_unit), "sm_90", runtime::cuda::Effort::check);
+    const std::vector<std::string> cubins =
+        runtime::cuda::compile_units(device_units(sources, most_a_unit), "sm_90", runtime::cuda::Effort::check);
+    for (const runtime::EntryPoint& entry : entries) check_launches(entry, cubins);
   } catch (const CompileError& error) {  // which would be no more than a warning
     throw_internal(Loc::current(), error.what());
   }

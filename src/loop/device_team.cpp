@@ -64,8 +64,13 @@ int pack_width(const Kernel& kernel, const Analysis& analysis) {
   return static_cast<int>(std::max<std::int64_t>(width, 1));
 }
 
-// What every device gives a block (99 KB from compute capability 8.0 on, which is needed), less 512 bytes for joins.
-constexpr std::int64_t most_shared = (99 << 10) - 512;
+// What is left of it for packs: a join of a block's threads holds up to 16 bytes a warp for each reduction and scan.
+std::int64_t shared_for_packs(const Kernel& kernel, const Team& team) {
+  const auto joined = std::count_if(kernel.body.begin(), kernel.body.end(), [](const Instruction& it) {
+    return it.kind == Kind::reduce || it.kind == Kind::scan;
+  });
+  return shared_of_every_device - joined * 16 * ((team.members + 31) / 32);
+}
 
 std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {
   return team.width * static_cast<std::int64_t>(storage_bytes(kernel.body[static_cast<std::size_t>(load)].dtype, 1));
@@ -75,23 +80,26 @@ std::int64_t pack_bytes(const Kernel& kernel, const Team& team, int load) {
 void fetch_row(const Kernel& kernel, std::int64_t packs, const Analysis& analysis, Team& team,
                std::vector<int>& fetched) {
   if (team.width == 1 || !analysis.carried.empty()) return;
+  Team fetching = team;
+  fetching.members = fetching.threads = 512;
+  fetching.blocks = 2;
   for (int loads = 4; loads > 0; --loads) {
     const Analysis kept = analyze(kernel, {KeepLimits::What::packs, kernel.inner_count().constant(), loads});
     if (kept.kept.empty()) return;
     std::int64_t bytes = 0;
     for (const int i : kept.kept) bytes += packs * pack_bytes(kernel, team, i);
-    if (bytes > most_shared) continue;
+    if (bytes > shared_for_packs(kernel, fetching)) continue;
     fetched = kept.kept;
+    team = fetching;
     team.shared = bytes;
-    team.members = team.threads = 512;
-    team.blocks = 2;
     return;
   }
 }
 
 // The loads of rows that a unit walks in order, which are fetched a row ahead.
 void fetch_ahead(const Kernel& kernel, const Analysis& analysis, Team& team, std::vector<int>& fetched) {
-  constexpr std::int64_t most = 48 << 10;  // two blocks and more have room for it
+  // Two blocks and more have room for 48 KB.
+  const std::int64_t most = std::min<std::int64_t>(48 << 10, shared_for_packs(kernel, team));
   if (analysis.carried.size() != 1 || team.turns == 0 || team.members != team.threads) return;
   const std::uint32_t carried = 1u << analysis.carried[0];
   for (int i = 0; i < static_cast<int>(kernel.body.size()); ++i) {

@@ -5,6 +5,10 @@
 
 namespace weft::loop {
 
+// Bytes of shared memory that a block of every device may have, those that its function declares among them (compute
+// capability 8.0 or more, which is needed).
+inline constexpr std::int64_t shared_of_every_device = 99 << 10;
+
 // `fetched`: the loads whose packs are to be read from shared memory.
 Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fetched);
 

@@ -354,6 +354,7 @@ void open(Slot& slot, Device device) {
   check(call.cuDeviceGetAttribute(&state.multiprocessors, attribute_multiprocessors, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.major, attribute_major, ordinal), "cuDeviceGetAttribute");
   check(call.cuDeviceGetAttribute(&state.minor, attribute_minor, ordinal), "cuDeviceGetAttribute");
+  check(call.cuDeviceGetAttribute(&state.shared_of_block, attribute_shared_of_block, ordinal), "cuDeviceGetAttribute");
   if (state.major < 8)
     fail("cuda", {}, name, " has compute capability ", state.major, ".", state.minor, ", Weft needs 8.0");
   check(call.cuDevicePrimaryCtxRetain(&state.context, ordinal), "cuDevicePrimaryCtxRetain");

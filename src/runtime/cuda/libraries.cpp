@@ -104,6 +104,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuModuleLoadData),
                   WEFT_SYMBOL(cuModuleUnload),
                   WEFT_SYMBOL(cuModuleGetFunction),
+                  WEFT_SYMBOL(cuFuncGetAttribute),
                   WEFT_SYMBOL(cuFuncSetAttribute),
                   WEFT_SYMBOL(cuLaunchKernel),
                   WEFT_SYMBOL(cuGetErrorString),

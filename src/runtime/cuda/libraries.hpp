@@ -55,6 +55,7 @@ struct Driver {
   int (*cuModuleLoadData)(Module** module, const void* image);
   int (*cuModuleUnload)(Module* module);
   int (*cuModuleGetFunction)(Function** function, Module* module, const char* name);
+  int (*cuFuncGetAttribute)(int* value, int attribute, Function* function);
   int (*cuFuncSetAttribute)(Function* function, int attribute, int value);
   int (*cuLaunchKernel)(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
@@ -66,8 +67,10 @@ const Driver& driver();
 
 inline constexpr int error_out_of_memory = 2;
 inline constexpr int attribute_multiprocessors = 16;
-inline constexpr int function_attribute_shared = 8;
 inline constexpr int attribute_major = 75, attribute_minor = 76;
+inline constexpr int attribute_shared_of_block = 97;  // static and dynamic together, with the function's consent
+// Of a function: the most threads of a block, its static shared memory, the dynamic shared memory that it consents to.
+inline constexpr int function_most_threads = 0, function_static_shared = 1, function_dynamic_shared = 8;
 
 // Throws Error with the driver's words, OutOfMemory where it says so.
 void check(int result, const char* call);

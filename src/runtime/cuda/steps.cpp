@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "runtime/cuda/launch_limits.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -55,10 +56,16 @@ Compiled::Compiled(const Preparation& preparation, int fixed_threads)
     : entry(static_cast<Function*>(preparation.function())),
       threads(fixed_threads ? fixed_threads : preparation.entry.threads),
       shared(preparation.entry.shared) {
-  constexpr std::int64_t most_without_asking = 48 << 10;
-  if (entry && shared > most_without_asking)
-    check(driver().cuFuncSetAttribute(entry, function_attribute_shared, static_cast<int>(shared)),
-          "cuFuncSetAttribute");
+  if (!entry) return;
+  LaunchLimits limits{.shared = use(preparation.device).shared_of_block};
+  int static_shared = 0;
+  check(driver().cuFuncGetAttribute(&limits.threads, function_most_threads, entry), "cuFuncGetAttribute");
+  check(driver().cuFuncGetAttribute(&static_shared, function_static_shared, entry), "cuFuncGetAttribute");
+  if (const std::string why = beyond_limits({threads, static_shared, shared}, limits); !why.empty())
+    throw CompileError(concat_text("[cuda] ", preparation.entry.name, " can't be launched: ", why).c_str());
+  // A function must consent to more than 48 KB in all.
+  if (shared > 0)
+    check(driver().cuFuncSetAttribute(entry, function_dynamic_shared, static_cast<int>(shared)), "cuFuncSetAttribute");
 }
 
 DeviceKernel::DeviceKernel(const Preparation& preparation, std::size_t buffers, std::span<const Dim> parameters)

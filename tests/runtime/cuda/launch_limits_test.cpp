@@ -1,0 +1,42 @@
+// What a launch may ask for, found before it: no device is needed.
+#include "runtime/cuda/launch_limits.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "runtime/cuda/code.hpp"
+#include "runtime/cuda/libraries.hpp"
+#include "weft/error.hpp"
+
+using namespace weft::runtime::cuda;
+
+TEST_CASE("static and dynamic shared memory count together, and a block's threads by themselves") {
+  const LaunchLimits limits{.threads = 512, .shared = 4096};
+  CHECK(beyond_limits({512, 96, 4000}, limits).empty());
+  CHECK(beyond_limits({512, 97, 4000}, limits) ==
+        "a block wants 97 + 4000 bytes of shared memory, and the device gives 4096");
+  CHECK(beyond_limits({513, 0, 0}, limits) == "a block has 513 threads, and at most 512 fit");
+}
+
+TEST_CASE("a cubin tells how much shared memory each of its functions declares") {
+  if (!nvrtc_available()) {
+    MESSAGE("left out: NVRTC is not installed");
+    return;
+  }
+  const std::vector<std::string> units = {
+      "extern \"C\" __global__ void reversed(float* x) {\n"
+      "  __shared__ float row[192];\n"
+      "  row[threadIdx.x] = x[threadIdx.x];\n"
+      "  __syncthreads();\n"
+      "  x[threadIdx.x] = row[191 - threadIdx.x];\n"
+      "}\n"
+      "extern \"C\" __global__ void doubled(float* x) { x[threadIdx.x] *= 2; }\n"};
+  for (const Effort effort : {Effort::run, Effort::check}) {
+    const std::string cubin = compile_units(units, "sm_90", effort).at(0);
+    CHECK(static_shared_in(cubin, "reversed") == 768);
+    CHECK(static_shared_in(cubin, "doubled") == 0);
+    CHECK_THROWS_AS(static_shared_in(std::string_view(cubin).substr(0, 100), "reversed"), weft::InternalError);
+  }
+  CHECK_THROWS_AS(static_shared_in("no cubin", "reversed"), weft::InternalError);
+}
