@@ -26,11 +26,12 @@ std::string cuda_scatter(Op op, DType dtype) {
 std::string cuda_argsort_name(DType dtype) { return std::string("weft_argsort_") + info(dtype).name; }
 std::string cuda_argsort(DType dtype) {
   return "extern \"C\" __global__ void " + cuda_argsort_name(dtype) +
-         "(const __grid_constant__ Arguments<2, 3> arguments) {\n"
+         "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
          "  argsort(static_cast<const " +
          memory_type(dtype) +
-         "*>(arguments.buffers[0]), static_cast<long*>(arguments.buffers[1]),\n"
-         "          arguments.sizes[0], arguments.sizes[1], arguments.sizes[2] != 0);\n}\n";
+         "*>(arguments.buffers[0]), static_cast<const long*>(arguments.buffers[1]),\n"
+         "          static_cast<long*>(arguments.buffers[2]), arguments.sizes[0], arguments.sizes[1],\n"
+         "          arguments.sizes[2] != 0, arguments.sizes[3]);\n}\n";
 }
 
 std::string cuda_fourier_name(DType dtype) { return std::string("weft_fourier_pairs_") + info(dtype).name; }

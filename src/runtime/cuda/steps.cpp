@@ -145,19 +145,36 @@ void DeviceScatter::run(const StepCall& call) const {
   launch_for(width * parts, parts);
 }
 
-constexpr int sort_threads = 256;  // as many elements of a row as a block of argsort has in shared memory
+constexpr int sort_threads = 256, sort_tile = 1024;  // of cuda_steps.inc
 
 DeviceSort::DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation)
     : device_(use(preparation.device)),
       function_(preparation, sort_threads),
       descending_(descending),
+      merges_(!size.is_constant() || size.constant() > sort_tile),
       sizes_(preparation.numbers.add({rows, size})) {}
 
+std::size_t DeviceSort::workspace(std::span<const std::int64_t> numbers) const {
+  const std::int64_t rows = numbers[sizes_.begin], size = numbers[sizes_.begin + 1];
+  return size > sort_tile ? static_cast<std::size_t>(rows * size) * sizeof(std::int64_t) : 0;
+}
+
+// Sorted runs, merged until one is a whole row. Orders lie in the result and in the workspace by turns.
 void DeviceSort::run(const StepCall& call) const {
-  const std::span<const std::int64_t> size = call.part(sizes_);
-  const std::int64_t blocks = size[0] * ((size[1] + sort_threads - 1) / sort_threads);
-  const std::int64_t sizes[] = {size[0], size[1], descending_};
-  if (blocks > 0) launch(device_, call.queue, function_, blocks, {call.pointers, 2}, sizes);
+  const std::int64_t rows = call.part(sizes_)[0], size = call.part(sizes_)[1], count = rows * size;
+  if (count == 0) return;
+  int merges = 0;
+  for (std::int64_t width = sort_tile; width < size; width *= 2) ++merges;
+  void* const places[] = {call.pointers[1], call.workspace.data()};
+  const auto launch_for = [&](int from, int to, std::int64_t width, std::int64_t blocks) {
+    void* const buffers[] = {call.pointers[0], places[from], places[to]};
+    const std::int64_t sizes[] = {rows, size, descending_, width};
+    launch(device_, call.queue, function_, blocks, buffers, sizes);
+  };
+  int at = merges % 2;
+  launch_for(1 - at, at, 0, size > sort_tile ? rows * ((size - 1) / sort_tile + 1) : rows);
+  for (std::int64_t width = sort_tile; width < size; width *= 2, at = 1 - at)
+    launch_for(at, 1 - at, width, (count + sort_threads - 1) / sort_threads);
 }
 
 DeviceUpdate::DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation)

@@ -17,7 +17,8 @@ struct Compiled {
   std::int64_t shared;
 };
 
-// At most as many blocks as the device holds at once; the function takes Arguments of these pointers and sizes.
+// At most as many blocks as the device holds at once: the function strides by its grid. It takes Arguments of these
+// pointers and sizes.
 void launch(const DeviceState& device, const Queue* queue, const Compiled& function, std::int64_t blocks,
             std::span<void* const> pointers, std::span<const std::int64_t> sizes);
 
@@ -81,12 +82,15 @@ class DeviceScatter final : public Runnable {
 class DeviceSort final : public Runnable {
  public:
   DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation);
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+  bool has_workspace() const override { return merges_; }
   void run(const StepCall& call) const override;
 
  private:
   DeviceState& device_;
   Compiled function_;
   bool descending_;
+  bool merges_;  // rows may be longer than a run that a block sorts
   NumberTable::Range sizes_;
 };
 

@@ -1,0 +1,70 @@
+// Sorts on a CUDA device around the limits of a block's run: what the host gives, to the bit, several in one function.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/cuda/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace cuda_test;
+
+namespace {
+
+bool same(const Tensor& there, const Tensor& here) {
+  const Tensor found = to(there, Device::cpu());
+  if (found.dtype() != here.dtype() || !(found.shape() == here.shape())) return false;
+  return all((found == here) | ((found != found) & (here != here))).item<bool>();
+}
+
+// Equal elements, NaN and infinities among them.
+Tensor mixed(const Sizes& sizes, std::uint64_t seed) {
+  const Tensor x = round(sample(sizes, seed) * 16) / 16;
+  const Tensor special = where(x > 1.9, std::numeric_limits<double>::quiet_NaN(), x);
+  return where(special < -1.9, -std::numeric_limits<double>::infinity(), special);
+}
+
+struct Orders {
+  Tensor along, across, order, most;
+  WEFT_MEMBERS(along, across, order, most)
+};
+Orders orders(const Tensor& x) {
+  return {sort(x, 1).values, sort(x, 0, true).values, argsort(x, 1, true), topk(x, 2, 1).indices};
+}
+
+}  // namespace
+
+TEST_CASE("cuda: several sorts of one tensor in one function, called three times") {
+  if (no_device()) return;
+  auto compiled = compile(orders);
+  for (const auto& [rows, columns] :
+       {std::pair<int, int>{33, 5000}, {2, 5000}, {257, 3001}, {256, 5000}, {100, 8192}, {3000, 33}})
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      const Tensor x = cast(mixed({rows, columns}, 7), dtype), there = to(x, Device::cuda());
+      const Orders expected = orders(x);
+      for (int call = 0; call < 3; ++call) {
+        CAPTURE(rows);
+        CAPTURE(columns);
+        CAPTURE(call);
+        const Orders found = compiled(there);
+        CHECK(same(found.along, expected.along));
+        CHECK(same(found.across, expected.across));
+        CHECK(same(found.order, expected.order));
+        CHECK(same(found.most, expected.most));
+      }
+    }
+}
+
+TEST_CASE("cuda: rows of every length around a run of 1024 elements, and of none") {
+  if (no_device()) return;
+  for (const int size : {1, 2, 3, 31, 33, 512, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 33000})
+    for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::u8}) {
+      CAPTURE(size);
+      const Tensor x =
+          is_floating(dtype) ? cast(mixed({5, size}, 3), dtype) : cast(remainder(arange(5 * size) * 7919, 97), dtype);
+      const Tensor row = reshape(x, {5, size}), there = to(row, Device::cuda());
+      for (const bool descending : {false, true})
+        CHECK(same(argsort(there, 1, descending), argsort(row, 1, descending)));
+    }
+  CHECK(argsort(to(zeros({3, 0}), Device::cuda()), 1).element_count() == Dim(0));
+}
