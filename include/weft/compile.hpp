@@ -487,10 +487,10 @@ requires(!detail::Stateless<std::decay_t<F>> && !detail::CallableModel<std::remo
 }
 
 // A size of this tensor is symbolic for the compiled functions that get it, from their first call on, and lies between
-// `least` and `greatest`. The mark belongs to the value: a new tensor has none. It is read when a function is compiled:
-// what was compiled for the size before goes on to be used. A size of 0 or 1 is compiled as a number. Throws Error
-// where the axis does not exist, or its size is not between the two. A compiled function that makes a number of such a
-// size throws with the line where it does. No other thread may use the tensor meanwhile.
+// `least` and `greatest`; `least` of 0 serves empty tensors and sizes of 1 too. The mark belongs to the value: a new
+// tensor has none. It is read when a function is compiled: what was compiled for the size before goes on to be used.
+// Throws Error where the axis does not exist, or its size is not between the two. A compiled function that makes a
+// number, besides 0 and 1, of such a size throws with the line. No other thread may use the tensor meanwhile.
 void mark_dynamic(const Tensor& x, int axis, std::int64_t least = 2, std::int64_t greatest = INT64_MAX,
                   Loc loc = Loc::current());
 // The size is a number for the functions that get the tensor, although it differs from an earlier call's, or the

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/dim_expression.hpp"
+#include "base/dim_guards.hpp"
 #include "base/fail.hpp"
 
 namespace weft {
@@ -71,6 +72,11 @@ bool DimEnvironment::require_less(Dim size, Dim limit) {
   std::erase_if(bounds, [&](const DimCondition& known) { return follows(known.left, wanted); });
   bounds.push_back(wanted);
   return true;
+}
+
+bool& dims::are_guarded() {
+  thread_local bool guarded = false;
+  return guarded;
 }
 
 DimEnvironment*& DimEnvironment::current() {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/dim_guards.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
@@ -218,6 +219,12 @@ Split split(Dim a, Dim d) {
 
 bool is_positive(Dim dim) { return dims::proves_less(Dim(0), dim); }
 
+// In a trace a guard remembers that a divisor is not 0: quotients are simplified as if none were.
+bool is_zero_divisor(Dim d) {
+  if (d.is_constant()) return d.constant() == 0;
+  return dims::are_guarded() && DimEnvironment::current() && !is_positive(d) && d == Dim(0);
+}
+
 bool is_nonnegative(const DimNode* atom) {
   switch (atom->kind) {
     case DimKind::symbol: return atom->lower.constant() >= 0;
@@ -290,7 +297,7 @@ Dim Dim::multiply(Dim a, Dim b) {
 }
 
 Dim Dim::floor_divide(Dim a, Dim d) {
-  if (d.is_constant() && d.constant() == 0) fail("Dim", {}, "division by zero");
+  if (is_zero_divisor(d)) fail("Dim", {}, "division by zero");
   if (a.beyond() && d.is_constant()) return Dim((a.constant() < 0) == (d.constant() < 0) ? most : -most);
   if (a.is_constant() && d.is_constant()) return Dim(floor_divide_integers(a.constant(), d.constant()));
   Split parts = split(a, d);
@@ -305,7 +312,7 @@ Dim Dim::floor_divide(Dim a, Dim d) {
 }
 
 Dim Dim::modulo(Dim a, Dim d) {
-  if (d.is_constant() && d.constant() == 0) fail("Dim", {}, "modulo by zero");
+  if (is_zero_divisor(d)) fail("Dim", {}, "modulo by zero");
   if (a.beyond() && d.is_constant()) return a;
   if (a.is_constant() && d.is_constant())
     return Dim(a.constant() - d.constant() * floor_divide_integers(a.constant(), d.constant()));

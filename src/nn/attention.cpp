@@ -39,7 +39,7 @@ double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double
 // that sees nothing has none.
 Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask) {
   Tensor scores = wide(ungrouped(matmul(grouped(query, key), transpose(key)), query)) * how.scale;
-  if (size_of(scores, -1).same(Dim(0))) return scores;  // of no keys there are no weights, and their sum is 0
+  if (size_of(scores, -1) == Dim(0)) return scores;  // of no keys there are no weights, and their sum is 0
   if (how.is_causal) {
     const Device device = type_of(scores).device;
     const Shape pairs = Shape::of(size_of(scores, -2), size_of(scores, -1));

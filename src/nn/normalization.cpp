@@ -187,7 +187,7 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
   };
   Tensor results[3];
   composite(call_of(std::string(x.name) + "_training", axes, eps, x.loc), operands, results, x.loc, record);
-  if (x.value.element_count().same(Dim(0))) return results[0];  // a batch of nothing has no statistics
+  if (x.value.element_count() == Dim(0)) return results[0];  // a batch of nothing has no statistics
   Dim count = 1;
   for (const int axis : list) count = count * type_of(x.value).shape[axis];
   follow(running.mean, results[1], momentum);

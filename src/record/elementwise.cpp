@@ -11,6 +11,7 @@
 #include "base/lazy.hpp"
 #include "record/composite.hpp"
 #include "record/expressions.hpp"
+#include "record/ones.hpp"
 #include "runtime/host/isa.hpp"
 #include "weft/detail/expr_tape.hpp"
 
@@ -88,7 +89,7 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
   std::optional<Promotable> common;
   bool weak = true;
   for (int i = 0; i < definition.argument_count; ++i) {
-    const Tensor& operand = result.operands.emplace_back(with_plain_ones(resolve(list[i], "elementwise"), loc));
+    const Tensor& operand = result.operands.emplace_back(resolve(list[i], "elementwise"));
     const Type& type = type_of(operand);
     if (type.device.type != Device::Type::cpu) result.number.device = type.device;
     weak = weak && type.weak;
@@ -103,6 +104,7 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
   }
   result.number.dtype = common ? common->dtype : DType::f32;
   result.number.weak = weak;
+  settle_ones(result.operands, 0, loc);
   result.number.shape = broadcast("elementwise", result.operands, loc);
   for (int i = 0; i < definition.argument_count; ++i) {
     bool boolean = definition.entries[i].kind == ScalarKind::boolean;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "record/composite.hpp"
+#include "record/ones.hpp"
 #include "weft/linalg.hpp"
 
 namespace weft::linalg {
@@ -80,8 +81,9 @@ void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
     fail(name, loc, "dtypes differ: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
   if (type_of(a).device != type_of(b).device) fail(name, loc, "operands live on different devices");
   if (type_of(a).shape.rank() > 2 || type_of(b).shape.rank() > 2) {
-    a = with_plain_ones(a, loc);
-    b = with_plain_ones(b, loc);
+    Tensor both[] = {a, b};
+    settle_ones(both, 2, loc);
+    a = both[0], b = both[1];
   }
   const Shape sa = type_of(a).shape, sb = type_of(b).shape;
   Shape full_a, full_b;

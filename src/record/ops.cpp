@@ -7,6 +7,7 @@
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
 #include "record/indexing.hpp"
+#include "record/ones.hpp"
 
 namespace weft {
 
@@ -121,8 +122,9 @@ Tensor matmul(At left, At right) {
   if (vector_a) a = unsqueeze(a, 0);
   if (vector_b) b = unsqueeze(b, 1);
   if (ta.shape.rank() > 2 || tb.shape.rank() > 2) {  // batches broadcast
-    a = with_plain_ones(a, call.loc());
-    b = with_plain_ones(b, call.loc());
+    Tensor both[] = {a, b};
+    settle_ones(both, 2, call.loc());
+    a = both[0], b = both[1];
   }
   Shape sa = type_of(a).shape, sb = type_of(b).shape;
   if (!(sa[sa.rank() - 1] == sb[sb.rank() - 2]))
@@ -330,12 +332,20 @@ void differentiate_log_softmax(const CallValues& call, std::span<Tensor> gradien
 }
 }  // namespace
 
+// The greatest element of each row, a constant to the derivative. Of a row of no elements that can only be asked of a
+// symbolic size, and is -infinity: amax would guard that there are some.
+static Tensor greatest(const Tensor& value, int axis) {
+  Reduce over;
+  over.axes.insert(axis);
+  return stop_gradient(record(Op::amax, {value}, over, {}, {}));
+}
+
 // A row that is all -inf has no distribution: its softmax is NaN, as in PyTorch. A row of no elements has no greatest
 // one, and stays as it is.
 Tensor softmax(At x, int axis) {
   const auto record = [](const Tensor& value, int axis) {
     if (type_of(value).shape[axis].same(Dim(0))) return value;
-    Tensor e = exp(value - stop_gradient(amax(value, axis, true)));
+    Tensor e = exp(value - greatest(value, axis));
     return e / sum(e, axis, true);
   };
   return along("softmax", x, axis, record, false, differentiate_softmax);
@@ -343,16 +353,21 @@ Tensor softmax(At x, int axis) {
 Tensor log_softmax(At x, int axis) {
   const auto record = [](const Tensor& value, int axis) {
     if (type_of(value).shape[axis].same(Dim(0))) return value;
-    Tensor shifted = value - stop_gradient(amax(value, axis, true));
+    Tensor shifted = value - greatest(value, axis);
     return shifted - log(sum(exp(shifted), axis, true));
   };
   return along("log_softmax", x, axis, record, false, differentiate_log_softmax);
 }
 Tensor logsumexp(At x, int axis, bool keepdim) {
   const auto record = [keepdim](const Tensor& value, int axis) {
-    Tensor top = stop_gradient(amax(value, axis, true));
-    Tensor finite = where(isfinite(top), top, 0);
-    Tensor result = log(sum(exp(value - finite), axis, true)) + finite;
+    Tensor result;
+    if (type_of(value).shape[axis].same(Dim(0))) {  // log(0)
+      result = log(sum(exp(value), axis, true));
+    } else {
+      Tensor top = greatest(value, axis);
+      Tensor finite = where(isfinite(top), top, 0);
+      result = log(sum(exp(value - finite), axis, true)) + finite;
+    }
     return keepdim ? result : squeeze(result, axis);
   };
   return along("logsumexp", x, axis, record, keepdim);

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <utility>
 
+#include "base/dim_guards.hpp"
 #include "base/fail.hpp"
 #include "base/per_thread.hpp"
 #include "interpret/reference.hpp"
 #include "ir/infer.hpp"
 #include "record/composite.hpp"
 #include "record/evaluate.hpp"
+#include "record/ones.hpp"
 
 namespace weft {
 namespace {
@@ -37,10 +39,12 @@ TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), s
   recorder().scope = 0;
   recorder().in_body = false;
   DimEnvironment::current() = &trace.dims;
+  dims::are_guarded() = true;
 }
 TraceScope::~TraceScope() {
   recorder() = std::move(saved_);
   DimEnvironment::current() = saved_dims_;
+  dims::are_guarded() = !recorder().traces.empty();
 }
 
 void note_call(Loc loc) {
@@ -321,26 +325,9 @@ Tensor coerce(const Tensor& given, DType dtype, bool weak, const Shape& shape, D
   Tensor value = operand;
   if (type.dtype != dtype || (type.weak && !weak))
     value = record(Op::cast, {value}, {}, Type{dtype, weak, {}, {}}, loc);
-  if (!type.shape.same(shape)) value = record(Op::expand, {value}, {}, Type{dtype, weak, {}, shape}, loc);
+  if (!type.shape.same(shape))
+    value = record(Op::expand, {settled_for(value, shape, loc)}, {}, Type{dtype, weak, {}, shape}, loc);
   return value;
-}
-
-Tensor with_plain_ones(const Tensor& value, Loc loc) {
-  const Shape& shape = type_of(value).shape;
-  if (!std::any_of(shape.begin(), shape.end(), [](Dim size) { return !size.is_constant(); })) return value;
-  Trace& trace = *recorder().trace();
-  if (const Tensor& plain = plain_or_same(trace, value); !plain.same(value)) return plain;
-  Type type = type_of(value);
-  bool changed = false;
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (!shape[axis].is_constant() && shape[axis] == Dim(1)) {
-      type.shape[axis] = 1;
-      changed = true;
-    }
-  if (!changed) return value;
-  const Tensor plain = record(Op::reshape, {value}, {}, type, loc);
-  trace.plain_ones.emplace(value.word(), plain);
-  return plain;
 }
 
 Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc) {
@@ -384,7 +371,7 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
     fail(operation, loc, "needs bool or integers: ", describe_operands(operands));
   if (dtypes == DTypeClass::integers && !is_integer(common.dtype))
     fail(operation, loc, "needs integers: ", describe_operands(operands));
-  for (Tensor& operand : operands) operand = with_plain_ones(operand, loc);
+  settle_ones(operands, 0, loc);
   Shape shape = broadcast(operation, operands, loc);
   Device device = type_of(operands[0]).device;
   for (const Tensor& operand : operands)

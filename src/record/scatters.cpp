@@ -26,7 +26,7 @@ Tensor last_writer(const Tensor& index, Dim rows, Loc loc) {
 // x with updates[i, ...] in the place of row index[i], of a vector in range.
 Tensor with_rows(const Tensor& x, const Tensor& index, const Tensor& updates, Loc loc) {
   const Shape shape = type_of(x).shape;
-  if (type_of(index).shape[0].same(Dim(0)) || shape[0].same(Dim(0))) return x;
+  if (type_of(index).shape[0] == Dim(0) || shape[0] == Dim(0)) return x;
   const Tensor writer = last_writer(index, shape[0], loc);
   const Tensor written = record(Op::gather, {updates, maximum(writer, 0)}, {}, {}, loc);
   return where(along_rows(writer >= 0, shape, loc), written, x);
@@ -113,7 +113,7 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
     fail("scatter_reduce", call.loc(), "the mean needs a floating dtype, it is ", to_string(type_of(all.x)));
   if (adds && dtype == DType::boolean)
     fail("scatter_reduce", call.loc(), "no sum of bool: ", to_string(type_of(all.x)));
-  if (type_of(all.index).shape[0].same(Dim(0)) || type_of(all.x).shape[0].same(Dim(0)))
+  if (type_of(all.index).shape[0] == Dim(0) || type_of(all.x).shape[0] == Dim(0))
     return reshape_to(all.x, all.shape, call.loc());
   const Tensor own = cast(all.x, wide), updates = cast(all.source, wide);
   const Shape table = type_of(own).shape;
@@ -158,7 +158,7 @@ Tensor index_fill(At x, int axis, At index, At value) {
     fail("index_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
   const Tensor number = values_like("index_fill", value, of, {}, call.loc()), first = movedim(of, normal, 0);
   const Shape shape = type_of(first).shape;
-  if (type_of(places).shape[0].same(Dim(0)) || shape[0].same(Dim(0))) return of;
+  if (type_of(places).shape[0] == Dim(0) || shape[0] == Dim(0)) return of;
   const Tensor filled = along_rows(last_writer(places, shape[0], call.loc()) >= 0, shape, call.loc());
   return movedim(where(filled, number, first), 0, normal);
 }
@@ -223,7 +223,7 @@ Tensor masked_scatter(At x, At mask, At source) {
   const Tensor numbers = cumsum(where_true, 0);
   require(sum(where_true) <= dim_value(count, call.loc()), "masked_scatter", call.loc(),
           "the mask takes more elements than the source " + to_string(type_of(elements)) + " has");
-  if (count.same(Dim(0)) || type_of(where_true).shape[0].same(Dim(0))) return value;
+  if (count == Dim(0) || type_of(where_true).shape[0] == Dim(0)) return value;
   const Tensor taken = record(Op::gather, {elements, where(where_true, numbers - 1, 0)}, {}, {}, call.loc());
   return reshape_to(where(where_true, taken, flatten(value)), type.shape, call.loc());
 }

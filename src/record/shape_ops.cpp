@@ -1,7 +1,7 @@
 // Public functions that move elements and compute none: views, and what puts tensors together. In: the user's sizes,
 // axes and positions, negative ones and -1 included. Out: primitives with plain ones.
 #include "base/fail.hpp"
-#include "record/record.hpp"
+#include "record/ones.hpp"
 
 namespace weft {
 
@@ -40,7 +40,7 @@ Tensor reshape(At x, Sizes sizes) {
   }
   if (inferred >= 0) {
     Dim count = type_of(value).shape.element_count();
-    if (known.same(Dim(0))) fail("reshape", call.loc(), "-1 is ambiguous for ", to_string(type_of(value)));
+    if (known == Dim(0)) fail("reshape", call.loc(), "-1 is ambiguous for ", to_string(type_of(value)));
     shape[inferred] = count / known;
     if (!(shape[inferred] * known == count)) {
       shape[inferred] = Dim(-1);
@@ -103,7 +103,7 @@ Tensor expand(At x, Sizes sizes) {
   int lead = shape.rank() - from.rank();
   for (int i = 0; i < shape.rank(); ++i)
     if (shape[i].same(Dim(-1)) && i >= lead) shape[i] = from[i - lead];
-  return view(Op::expand, value, {}, shape, call.loc());
+  return view(Op::expand, settled_for(value, shape, call.loc()), {}, shape, call.loc());
 }
 
 Tensor squeeze(At x, int axis) {

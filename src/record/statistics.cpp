@@ -26,7 +26,7 @@ Tensor count_before(const Tensor& rows, const Tensor& values, bool right, Loc lo
   const Type type{DType::i64, false, type_of(values).device, type_of(values).shape};
   const Tensor flat = flatten(rows), all = dim_value(size, loc);
   Tensor count = constant_like(0, type, loc);
-  if (size.same(Dim(0))) return count;
+  if (size == Dim(0)) return count;
   std::int64_t bit = std::int64_t{1} << 40;  // of a symbolic size
   while (size.is_constant() && bit > size.constant()) bit /= 2;
   for (; bit > 0; bit /= 2) {

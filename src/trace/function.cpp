@@ -9,6 +9,7 @@
 #include "trace/run_page.hpp"
 #include "trace/symbols.hpp"
 #include "trace/tracing.hpp"
+#include "trace/unread.hpp"
 
 namespace weft::detail {
 
@@ -112,6 +113,25 @@ void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   }
 }
 
+// Kernels are chosen by the sizes of the call that traced. Where those are 0 or 1 and other calls had greater ones, and
+// no decision forbids them, these are the better example.
+void take_larger_hints(Graph& graph, std::span<const Guards::Symbol> symbols) {
+  const auto holds = [&](const DimCondition& condition) {
+    const auto value = [&](Dim dim) {
+      return dims::evaluate(
+          dim, [&](const DimNode* atom) { return graph.symbols[static_cast<std::size_t>(atom->number)].hint; });
+    };
+    const std::int64_t left = value(condition.left), right = value(condition.right);
+    return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+  };
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const std::int64_t own = graph.symbols[i].hint, larger = std::max<std::int64_t>(symbols[i].greatest, 2);
+    if (own >= 2 || larger > symbols[i].upper) continue;
+    graph.symbols[i].hint = larger;
+    if (!std::ranges::all_of(graph.conditions, holds)) graph.symbols[i].hint = own;
+  }
+}
+
 std::shared_ptr<Specialization> make_specialization(CallContext call, std::vector<Guards::Symbol> symbols,
                                                     Backend backend, std::uint64_t id) {
   auto made = std::make_shared<Specialization>(id);
@@ -119,21 +139,27 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
   const auto trace = [&](const std::vector<Guards::Symbol>& symbols) {
     return take_trace(call.signature, symbols, call.body, call.body_context, call.loc);
   };
-  if (!symbols.empty() && function.options.dynamic.sizes == Dynamic::Sizes::that_differ) {
-    // What fails with symbols fails again with numbers, and says them. Else symbols that nobody asked for become
-    // numbers; those of mark_dynamic remain.
+  const bool all = function.options.dynamic.sizes == Dynamic::Sizes::all;
+  // Nobody asked for it: under {.dynamic = true} of sizes of 0 and 1 alone, and of none that mark_dynamic is called
+  // for.
+  const auto may_be_number = [&](const Guards::Symbol& symbol) {
+    return !symbol.marked && (!all || call.scratch.words.data()[symbol.positions[0]] < 2);
+  };
+  if (!all ? !symbols.empty() : std::ranges::any_of(symbols, may_be_number)) {
+    // What fails with symbols fails again with numbers, and says them. Else those symbols become numbers.
     try {
       made->traced = trace(symbols);
     } catch (const Error&) {
-      made->traced = trace({});
-      const std::size_t unmarked = std::erase_if(symbols, [](const Guards::Symbol& symbol) { return !symbol.marked; });
-      if (unmarked == 0) throw;
-      if (!symbols.empty()) made->traced = trace(symbols);
+      if (!all) made->traced = trace({});
+      if (std::erase_if(symbols, may_be_number) == 0) throw;
+      if (all || !symbols.empty()) made->traced = trace(symbols);
     }
   } else {
     made->traced = trace(symbols);
   }
+  free_unread_sizes(call, symbols, made->traced, trace);
   made->symbolic = !symbols.empty();
+  take_larger_hints(made->traced.graph, symbols);
   const Graph& graph = made->traced.graph;
   check_marks(call, symbols, graph);
   made->guards = make_guards(made->traced, std::move(symbols), call.scratch.words);
@@ -153,6 +179,25 @@ Difference recompile_reason(CallContext call, const Snapshot* snapshot) {
   if (!snapshot) return {"Check dropped what was compiled: the function does something else now"};
   const Guards& guards = snapshot->list[snapshot->last.load()]->guards;
   return violation(guards, call.signature, call.scratch.arguments, call.scratch.words);
+}
+
+// Whether the call differs from what was compiled for such arguments only in that a size is 0 or 1. A few
+// specializations serve all of these, so they do not count towards recompile_limit, as long as they leave room for
+// others: half of cache_size. A limit of 0 means that nothing is compiled again.
+bool is_free(CallContext call) {
+  const Function& function = call.function;
+  const Snapshot* const snapshot = function.current.load();
+  const int most = function.options.recompile_limit > 0 ? function.options.cache_size / 2 : 0;
+  if (!snapshot || function.options.dynamic.sizes == Dynamic::Sizes::none ||
+      function.uncounted >= static_cast<std::size_t>(std::max(most, 0)))
+    return false;
+  bool found = false;
+  for (const auto& each : snapshot->list) {
+    const Likeness like = likeness(each->guards, call.scratch.arguments, call.scratch.words);
+    if (like == Likeness::other_sizes) return false;
+    found |= like == Likeness::all_but_ones;
+  }
+  return found;
 }
 
 }  // namespace
@@ -232,8 +277,13 @@ void Function::publish(std::vector<std::shared_ptr<const Specialization>> list) 
 namespace {
 // Only a size that was compiled as a number is a symbol under {.dynamic = true}: a guard on a symbol stays one.
 const char* size_advice(const Function& function, const Difference& reason) {
-  const bool helps = reason.of_size && function.options.dynamic.sizes != Dynamic::Sizes::all;
-  return helps ? " (sizes may vary under {.dynamic = true})" : "";
+  if (reason.of_size && function.options.dynamic.sizes != Dynamic::Sizes::all)
+    return " (sizes may vary under {.dynamic = true})";
+  if (reason.of_one)
+    return " (a size that is sometimes 0 or 1 may vary too, by mark_dynamic(x, axis, 0); where the function asks "
+           "whether it is, as where it meets another size that it may be repeated to, each answer is compiled: call it "
+           "with expanded arguments)";
+  return "";
 }
 }  // namespace
 
@@ -241,7 +291,7 @@ const Specialization* specialize(CallContext call) {
   Function& function = call.function;
   std::lock_guard lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
-  bool beyond_limit = false;
+  bool beyond_limit = false, uncounted = false;
   const auto begin = StepTimes::Clock::now();
   Difference reason;
   std::string limit;  // why the call is beyond it; empty where it is not
@@ -255,7 +305,9 @@ const Specialization* specialize(CallContext call) {
       function.recompile_reasons.push_back(reason.text);
       if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
     }
-    beyond_limit = function.compiled > static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
+    uncounted = is_free(call);
+    beyond_limit = !uncounted && function.compiled - function.uncounted >
+                                     static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
       limit = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
                           ", the limit; the last reason: ", reason.text, size_advice(function, reason));
@@ -280,6 +332,7 @@ const Specialization* specialize(CallContext call) {
     return made.get();
   }
   ++function.compiled;
+  function.uncounted += uncounted;
   made->last_used.store(function.tick.fetch_add(1) + 1);
   const Specialization* result = made.get();
   function.add(std::move(made));

@@ -48,6 +48,7 @@ struct Function {
   RecursiveMutex mutex;                                   // of everything below, and of tracing
   std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
   std::size_t compiled = 0;                               // specializations made so far
+  std::size_t uncounted = 0;                              // of these, those that recompile_limit does not count
   std::vector<std::string> recompile_reasons;
   bool limit_reported = false;
 

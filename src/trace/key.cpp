@@ -60,7 +60,7 @@ Difference tensor_difference(const std::string& name, std::uint64_t was, std::ui
     if (old_sizes[axis] != sizes[axis])
       return {concat_text(name, ": size of dimension ", axis, " was ", static_cast<std::int64_t>(old_sizes[axis]),
                           ", is ", static_cast<std::int64_t>(sizes[axis])),
-              true};
+              true, old_sizes[axis] < 2 || sizes[axis] < 2};
   return {};
 }
 

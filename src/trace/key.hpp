@@ -32,6 +32,7 @@ std::vector<std::size_t> word_positions(const LeafList& arguments);
 struct Difference {
   std::string text;
   bool of_size = false;  // of a tensor, which was compiled as a number
+  bool of_one = false;   // a size is 0 or 1 in one of the calls and not in the other
 };
 // What differs between an earlier call's words and these, where the mask (none: everywhere) has bits.
 Difference difference(const CallSignature& signature, const LeafList& arguments,

@@ -46,6 +46,11 @@ std::string condition_text(const DimCondition& condition) {
                                                                      : (condition.holds ? " < " : " >= ");
   return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
 }
+// Whether it is, or is below, 0 or 1.
+bool asks_for_one(const DimCondition& condition) {
+  const auto is_small = [](Dim side) { return side.same(Dim(0)) || side.same(Dim(1)); };
+  return is_small(condition.left) || is_small(condition.right);
+}
 // `model.cpp:12`, or `after model.cpp:12`: see DimCondition.
 std::string place_text(const DimCondition& condition) {
   return (condition.after ? "after " : "") + to_string(condition.loc);
@@ -64,10 +69,12 @@ Difference violation(const Guards& guards, const CallSignature& signature, const
       if (size < symbol.lower || size > symbol.upper)
         return {concat_text(size_name(signature, arguments, position), " is ", size,
                             size < symbol.lower ? ", must be at least " : ", must be at most ",
-                            size < symbol.lower ? symbol.lower : symbol.upper)};
+                            size < symbol.lower ? symbol.lower : symbol.upper),
+                false, size < 2 && size < symbol.lower};
       if (size != size_at(first))
         return {concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first),
-                            " as of ", size_name(signature, arguments, first))};
+                            " as of ", size_name(signature, arguments, first)),
+                false, size < 2 || size_at(first) < 2};
     }
   }
   for (const DimCondition& condition : guards.conditions) {
@@ -78,9 +85,39 @@ Difference violation(const Guards& guards, const CallSignature& signature, const
     for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
       text += concat_text(symbol ? ", " : " for ", "s", symbol, " = ", guards.symbol_value(symbol, call), " (",
                           size_name(signature, arguments, guards.symbols[symbol].positions[0]), ")");
-    return {text};
+    return {text, false, asks_for_one(condition)};
   }
   return {};
+}
+
+Likeness likeness(const Guards& guards, const LeafList& arguments, const Words& call) {
+  if (guards.words.size() != call.size) return Likeness::other_arguments;
+  const std::vector<std::size_t> positions = word_positions(arguments);
+  std::vector<bool> is_size(call.size);
+  for (std::size_t i = 0; i < arguments.leaves.size(); ++i)
+    if (holds_tensor(arguments.leaves[i].kind))
+      for (int axis = 0; axis < rank_of(call.data()[positions[i]]); ++axis)
+        is_size[positions[i] + 1 + static_cast<std::size_t>(axis)] = true;
+  bool by_one = false;
+  for (std::size_t word = 0; word < call.size; ++word) {
+    const std::uint64_t was = guards.words[word], is = call.data()[word];
+    if (was == is) continue;
+    if (!is_size[word]) return Likeness::other_arguments;
+    by_one |= (guards.mask.empty() || guards.mask[word]) && (was < 2 || is < 2);
+  }
+  for (const Guards::Symbol& symbol : guards.symbols) {
+    const std::uint64_t first = call.data()[symbol.positions[0]];
+    for (const std::size_t position : symbol.positions) {
+      const std::uint64_t size = call.data()[position];
+      by_one |=
+          (size < 2 && static_cast<std::int64_t>(size) < symbol.lower) || (size != first && (size < 2 || first < 2));
+    }
+  }
+  for (const DimCondition& condition : guards.conditions) {
+    if (by_one) break;
+    if (!guards.holds(condition, call)) return asks_for_one(condition) ? Likeness::all_but_ones : Likeness::other_sizes;
+  }
+  return by_one ? Likeness::all_but_ones : Likeness::other_sizes;
 }
 
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments) {

@@ -22,7 +22,8 @@ struct Guards {
   struct Symbol {
     std::vector<std::size_t> positions;  // the words of the sizes that this symbol stands for, equal to each other
     std::int64_t lower, upper;
-    bool marked = false;  // mark_dynamic asked for it
+    bool marked = false;        // mark_dynamic asked for it
+    std::int64_t greatest = 0;  // of this size in the calls that were compiled for
   };
   std::vector<Symbol> symbols;
   std::vector<DimCondition> conditions;
@@ -36,6 +37,13 @@ struct Guards {
 // Why a call does not satisfy them: the first that fails.
 Difference violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
                      const Words& call);
+// How a call that does not satisfy them differs from the one that they were made for.
+enum class Likeness : std::uint8_t {
+  other_arguments,  // in more than sizes
+  other_sizes,
+  all_but_ones,  // in a size that is 0 or 1 in one of the two, or in what was decided by that
+};
+Likeness likeness(const Guards& guards, const LeafList& arguments, const Words& call);
 // A line a guard.
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
 

@@ -37,13 +37,11 @@ void mark_static(const Tensor& x, int axis, Loc loc) {
 }
 
 namespace detail {
-namespace {
 
 using Sizes = Dynamic::Sizes;
 
-// Whether an earlier call's words are laid out as this call's, so that sizes stand in the same places.
-bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext& call,
-                   const std::vector<std::size_t>& positions) {
+bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext& call) {
+  const std::vector<std::size_t> positions = word_positions(call.scratch.arguments);
   const Words& words = call.scratch.words;
   if (earlier.size() != words.size || earlier[0] != words.data()[0]) return false;
   const LeafList& arguments = call.scratch.arguments;
@@ -62,17 +60,15 @@ const Node::SizeMark* mark_on(const Tensor& value, int axis) {
   return found == node.more->marks.end() ? nullptr : &*found;
 }
 
-}  // namespace
-
 std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
   const LeafList& arguments = call.scratch.arguments;
   const std::uint64_t* const words = call.scratch.words.data();
   const std::vector<std::size_t> positions = word_positions(arguments);
   const Sizes mode = call.function.options.dynamic.sizes;
   std::vector<const Guards*> earlier;
-  if (const Snapshot* snapshot = call.function.current.load(); snapshot && mode == Sizes::that_differ)
+  if (const Snapshot* snapshot = call.function.current.load(); snapshot && mode != Sizes::none)
     for (const auto& each : snapshot->list)
-      if (is_comparable(each->guards.words, call, positions)) earlier.push_back(&each->guards);
+      if (is_comparable(each->guards.words, call)) earlier.push_back(&each->guards);
   const auto differs = [&](std::size_t word) {
     return std::ranges::any_of(earlier, [&](const Guards* guards) {
       return guards->words[word] != words[word] || (!guards->mask.empty() && guards->mask[word] == 0);
@@ -82,6 +78,15 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
     return words[a] == words[b] &&
            std::ranges::all_of(earlier, [&](const Guards* guards) { return guards->words[a] == guards->words[b]; });
   };
+  const auto was_small = [&](std::size_t word) {
+    return words[word] < 2 ||
+           std::ranges::any_of(earlier, [&](const Guards* guards) { return guards->words[word] < 2; });
+  };
+  const auto greatest_at = [&](std::size_t word) {
+    std::uint64_t greatest = words[word];
+    for (const Guards* guards : earlier) greatest = std::max(greatest, guards->words[word]);
+    return static_cast<std::int64_t>(greatest);
+  };
   std::vector<Guards::Symbol> symbols;
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
     const Leaf& leaf = arguments.leaves[i];
@@ -90,16 +95,19 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
     for (int axis = 0; axis < type_of(leaf.tensor()).shape.rank(); ++axis) {
       const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
       const Node::SizeMark* const mark = mark_on(leaf.tensor(), axis);
-      const bool chosen =
-          mark ? mark->dynamic : mode == Sizes::all || (mode == Sizes::that_differ && !persistent && differs(word));
-      if (!chosen || words[word] < 2) continue;
-      const std::int64_t lower = mark ? std::max<std::int64_t>(mark->least, 2) : 2,
+      const bool varies = !persistent && differs(word);
+      const bool chosen = mark ? mark->dynamic : varies || (mode == Sizes::all && words[word] >= 2);
+      if (!chosen) continue;
+      // 0 and 1 are like other sizes where an earlier call had another one there; else tracing relies on 2 and more.
+      const std::int64_t lower = mark                        ? std::max<std::int64_t>(mark->least, 0)
+                                 : varies && was_small(word) ? 0
+                                                             : 2,
                          upper = mark ? mark->greatest : INT64_MAX;
       const auto same = std::ranges::find_if(symbols, [&](const Guards::Symbol& symbol) {
         return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
       });
       if (same == symbols.end())
-        symbols.push_back({{word}, lower, upper, mark != nullptr});
+        symbols.push_back({{word}, lower, upper, mark != nullptr, greatest_at(word)});
       else
         same->positions.push_back(word), same->marked |= mark != nullptr;
     }
@@ -115,6 +123,9 @@ void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbol
                       (condition.left.is_constant() || condition.right.is_constant());
     const DimNode* const atom = condition.left.is_constant() ? condition.right.node() : condition.left.node();
     if (!pins || !atom || atom->kind != DimKind::symbol) continue;
+    // That a size is 0 or 1 is asked by broadcasting and the like, and each answer is compiled.
+    const Dim number = condition.left.is_constant() ? condition.left : condition.right;
+    if (number.constant() < 2) continue;
     const Guards::Symbol& symbol = symbols[static_cast<std::size_t>(atom->number)];
     for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
       if (!holds_tensor(arguments.leaves[i].kind) || !arguments.leaves[i].tensor().defined()) continue;
@@ -137,7 +148,7 @@ std::string new_symbols_text(const CallContext& call, std::span<const Guards::Sy
   const auto was_symbolic = [&](std::size_t word) {
     const Snapshot* const snapshot = call.function.current.load();
     return snapshot && std::ranges::any_of(snapshot->list, [&](const auto& each) {
-             return is_comparable(each->guards.words, call, positions) && !each->guards.mask.empty() &&
+             return is_comparable(each->guards.words, call) && !each->guards.mask.empty() &&
                     each->guards.mask[word] == 0;
            });
   };

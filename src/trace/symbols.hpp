@@ -1,12 +1,18 @@
 // Which sizes of a call are symbols. In: the call's leaves and words, what was compiled before, options and marks. Out:
-// for each symbol the words that it stands for, in the order of their first words. Sizes share a symbol where they are
-// equal, in this call and in the earlier ones that are looked at.
+// for each symbol the words that it stands for. Sizes share a symbol where they are equal, in this call and in the
+// earlier ones that are looked at.
 #pragma once
 #include "trace/function.hpp"
 
 namespace weft::detail {
 
 std::vector<Guards::Symbol> choose_symbols(const CallContext& call);
+
+// Whether an earlier call's words are laid out as this call's, so that sizes are in the same places.
+bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext& call);
+
+// The mark of an axis; null where it has none.
+const Node::SizeMark* mark_on(const Tensor& value, int axis);
 
 // Throws the user's error where a size that is marked as dynamic became a number.
 void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced);

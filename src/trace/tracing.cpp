@@ -32,6 +32,7 @@ class FunctionTracer final : public Tracer {
 
  private:
   void restore();
+  Dim size_at(std::size_t word, const std::vector<std::size_t>& positions) const;
   bool symbolize(Type& type, std::size_t size_word);
   Source source_of(const Tensor& value, const std::string& name);
   void collect_state();
@@ -127,18 +128,21 @@ void FunctionTracer::restore() {
   in_place_objects.clear();
 }
 
+// The size that a word of the call holds.
+Dim FunctionTracer::size_at(std::size_t word, const std::vector<std::size_t>& positions) const {
+  const auto after = std::ranges::upper_bound(positions, word);
+  const auto leaf = static_cast<std::size_t>(after - positions.begin()) - 1;
+  return type_of(arguments.leaves[leaf].tensor()).shape[static_cast<int>(word - positions[leaf] - 1)];
+}
+
 // Whether a size of the type is symbolic now. Its sizes are the words from `size_word` on.
 bool FunctionTracer::symbolize(Type& type, std::size_t size_word) {
   bool any = false;
   for (std::size_t number = 0; number < symbols_.size(); ++number) {
-    const Guards::Symbol& symbol = symbols_[number];
-    for (const std::size_t word : symbol.positions) {
+    for (const std::size_t word : symbols_[number].positions) {
       const std::size_t axis = word - size_word;
       if (word < size_word || axis >= static_cast<std::size_t>(type.shape.rank())) continue;
-      if (number == sizes_.size())
-        sizes_.push_back(
-            trace_.dims.new_symbol(type.shape[static_cast<int>(axis)].constant(), symbol.lower, symbol.upper));
-      type.shape[static_cast<int>(axis)] = sizes_.at(number);
+      type.shape[static_cast<int>(axis)] = sizes_[number];
       any = true;
     }
   }
@@ -150,6 +154,9 @@ void FunctionTracer::begin_trace() {
   std::vector<std::size_t> positions = word_positions(arguments);
   inputs_.resize(arguments.leaves.size());
   bytes_.resize(arguments.leaves.size());
+  for (const Guards::Symbol& symbol : symbols_)
+    sizes_.push_back(
+        trace_.dims.new_symbol(size_at(symbol.positions[0], positions).constant(), symbol.lower, symbol.upper));
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
     const Leaf& leaf = arguments.leaves[i];
     if (leaf.access == Access::state && holds_bytes(leaf.kind)) bytes_[i] = bytes_of(leaf);

@@ -7,7 +7,7 @@
 namespace weft::detail {
 
 // Refuses what cannot be replayed (a tensor from outside, a handle that outlives the trace, a length that changed) with
-// the user's line. `symbols` stand in the order of their first words.
+// the user's line.
 TraceResult take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
                        void* context, Loc loc);
 

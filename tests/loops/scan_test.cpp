@@ -61,7 +61,7 @@ void check(bool dynamic) {
       check_close(made[i], expected[i]);
     }
   }
-  CHECK(specialization_count(compiled) == (dynamic ? 3 : 5));
+  CHECK(specialization_count(compiled) == (dynamic ? 2 : 5));
 }
 
 }  // namespace

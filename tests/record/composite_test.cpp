@@ -86,11 +86,10 @@ TEST_CASE("a derivative is one call too, shared, and reads only what it needs") 
 }
 
 TEST_CASE("errors in a body name the user's call and line, each time") {
-  const Tensor x = ones({4, 4}), whole = ones({4, 4}, {.dtype = DType::i64}), none = ones({4, 0});
+  const Tensor x = ones({4, 4}), whole = ones({4, 4}, {.dtype = DType::i64});
   for (int i = 0; i < 2; ++i) {
     refused([&] { mean(whole, 1); }, "[mean] needs a floating dtype, it is i64[4,4]");
     refused([&] { var(x, {1, -1}); }, "[var] axis 1 is named twice");
-    refused([&] { logsumexp(none, 1); }, "[logsumexp] over an empty axis");
     refused([&] { softmax(x, 2); }, "[softmax] axis 2 is out of range for 2 axes");
     refused([&] { nn::layer_norm(x, ones({3}), ones({4})); }, "[layer_norm] takes a floating tensor [..., n]");
   }

@@ -73,7 +73,7 @@ TEST_CASE("a global that is read: the error names the first operation that diffe
 
 TEST_CASE("what was found stale is dropped: the next call traces anew, and other specializations stay") {
   for (Backend backend : backends) {
-    auto f = compile([](const Tensor& x) { return x * factor; }, {.backend = backend});
+    auto f = compile([](const Tensor& x) { return x * factor; }, {.dynamic = false, .backend = backend});
     const Tensor x = vector_of({1}), longer = vector_of({1, 1});
     factor = 2;
     f(longer);
