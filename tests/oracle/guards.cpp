@@ -88,8 +88,8 @@ struct Maker {
       case 1:
       case 2:
       case 3: dtypes[which] = kinds[below(std::size(kinds))]; break;
-      case 4: rows = 1 + below(4); break;
-      case 5: columns = 1 + below(5); break;
+      case 4: rows = below(5); break;
+      case 5: columns = below(6); break;
       case 6: rank_of_y = below(3); break;
       case 7: memory[0] = static_cast<Memory>(below(6)); break;
       case 8: memory[1] = static_cast<Memory>(below(6)); break;
@@ -133,7 +133,7 @@ struct Maker {
 };
 
 // Guards do not depend on what runs behind them: eager execution of the recording needs no compiler.
-auto make_function(bool dynamic, bool compiled = false) {
+auto make_function(weft::Dynamic dynamic, bool compiled = false) {
   return weft::compile(
       [](const Model& m, const Tensor& x, const Tensor& y, const Scalar& factor) { return use(m, x, y, factor); },
       {.dynamic = dynamic,
@@ -163,7 +163,7 @@ std::string difference(const std::vector<Tensor>& got, const std::vector<Tensor>
 void check_guards(std::uint64_t first, int count) {
   weft::options().kernel_optimization = 1;
   count /= weft::test::less_when_sanitized;
-  const auto fixed = make_function(false), dynamic = make_function(true);
+  const auto fixed = make_function(false), dynamic = make_function(true), differing = make_function({});
   for (int i = 0; i < count; ++i) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     Maker maker;
@@ -173,11 +173,14 @@ void check_guards(std::uint64_t first, int count) {
     const Arguments a = maker.arguments();
     const Scalar factor(a.factor);
     const std::vector<Tensor> eager = use(a.model, a.x, a.y, factor);
-    for (const auto* function : {&fixed, &dynamic}) {
+    for (const auto* function : {&fixed, &dynamic, &differing}) {
       const std::string what = difference((*function)(a.model, a.x, a.y, factor), eager);
       if (!what.empty())
-        FAIL_CHECK("guards, seed ", seed, function == &fixed ? "" : ", dynamic", ": ", what, " after a change of ",
-                   maker.changed);
+        FAIL_CHECK("guards, seed ", seed,
+                   function == &fixed     ? ""
+                   : function == &dynamic ? ", dynamic"
+                                          : ", that differ",
+                   ": ", what, " after a change of ", maker.changed);
     }
     if (seed % 97 == 0) {
       const std::string what = difference(make_function(false, true)(a.model, a.x, a.y, factor), eager);
