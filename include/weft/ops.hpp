@@ -287,7 +287,8 @@ std::vector<Tensor> meshgrid(std::initializer_list<Tensor> axes, Indexing indexi
 
 // ---- reductions: over `axes` (default all); keepdim keeps reduced axes as size 1 ------------------------------------
 // Sums and products of bool are i64. Means, variances and norms want a floating dtype; those of f16 and bf16 are
-// computed in f32 and rounded once. amax, amin, argmax and argmin over nothing throw, a sum is 0 and a product 1.
+// computed in f32 and rounded once. amax, amin, argmax and argmin over nothing throw, a sum is 0 and a product 1. Axis
+// 0 or -1 of a 0-d tensor is a row of one, here and in the functions that order.
 Tensor sum(At x, Axes axes = {}, bool keepdim = false);
 Tensor mean(At x, Axes axes = {}, bool keepdim = false);
 Tensor prod(At x, Axes axes = {}, bool keepdim = false);
@@ -339,6 +340,17 @@ WEFT_KEEPDIM_IS_BOOL(nansum)
 WEFT_KEEPDIM_IS_BOOL(nanmean)
 WEFT_KEEPDIM_IS_BOOL(count_nonzero)
 #undef WEFT_KEEPDIM_IS_BOOL
+// So is a number for keepdim where one axis is reduced, or the correction comes before.
+#define WEFT_KEEPDIM_IS_BOOL(Result, name, call, ...)                                                      \
+  template <class Number>                                                                                  \
+  requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Result name(__VA_ARGS__, Number) { \
+    static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in " call);                            \
+    return {};                                                                                             \
+  }
+WEFT_KEEPDIM_IS_BOOL(Tensor, argmax, "argmax(x, 0, true)", At, int)
+WEFT_KEEPDIM_IS_BOOL(Tensor, argmin, "argmin(x, 0, true)", At, int)
+WEFT_KEEPDIM_IS_BOOL(Tensor, var, "var(x, 0, 1, true)", At, Axes, double)
+WEFT_KEEPDIM_IS_BOOL(Tensor, std, "std(x, 0, 1, true)", At, Axes, double)
 // x[i + 1] - x[i] along the axis, n times; of bools whether they differ.
 Tensor diff(At x, int n = 1, int axis = -1);
 // The integral along an axis by the trapezoidal rule, at places dx apart.
@@ -391,11 +403,11 @@ Tensor scatter(At x, int axis, At index, At source);
 enum class ScatterReduction : std::uint8_t { sum, mean, amax, amin };
 Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self = true);
 // x with the slices of the source, or with this number, at these positions, a vector, along the axis; the last one of
-// equal positions stays.
+// equal positions stays. Those of index_fill count from the end where they are negative.
 Tensor index_copy(At x, int axis, At index, At source);
 Tensor index_fill(At x, int axis, At index, At value);
 // x with the row values[i..., :] in the place of row rows[i...] of axis 0; the last one of equal rows stays. Values
-// broadcast to rows.shape + x.shape[1:].
+// broadcast to rows.shape + x.shape[1:]. Rows count from the end where they are negative.
 Tensor set_rows(At x, At rows, At values);
 // x with values at [indices[0], indices[1], ...], index tensors of integers that broadcast to one shape, one for each
 // of the first axes; values broadcast to that shape and the other axes. The last one of equal places stays, or under
@@ -444,12 +456,15 @@ ValuesAndIndices sort(At x, int axis = -1, bool descending = false);  // the ele
 ValuesAndIndices topk(At x, Dim count, int axis = -1, bool largest = true);
 // The k-th least element, counted from 1, and where it is; the axis goes unless keepdim.
 ValuesAndIndices kthvalue(At x, std::int64_t k, int axis = -1, bool keepdim = false);
+WEFT_KEEPDIM_IS_BOOL(ValuesAndIndices, kthvalue, "kthvalue(x, 2, 0, true)", At, std::int64_t, int)
 // The element in the middle, the lower one of two; NaN where there is one. The axis goes unless keepdim.
 ValuesAndIndices median(At x, int axis, bool keepdim = false);
+WEFT_KEEPDIM_IS_BOOL(ValuesAndIndices, median, "median(x, 0, true)", At, int)
 Tensor median(At x);  // of all elements
 // Between 0 (the least element) and 1 (the greatest), between two elements by their distance; NaN where there is one.
 // Floating. The axis becomes a number, and goes unless keepdim.
 Tensor quantile(At x, double q, int axis, bool keepdim = false);
+WEFT_KEEPDIM_IS_BOOL(Tensor, quantile, "quantile(x, 0.5, 0, true)", At, double, int)
 Tensor quantile(At x, double q);  // of all elements
 
 // ---- cumulative: what is reduced up to each element, along an axis. A 0-d tensor is its own result. ---------------
@@ -471,10 +486,12 @@ Tensor one_hot(At index, Dim classes, DType dtype = DType::f32);
 // x * Phi(x), Phi by erf, or x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): Hendrycks and Gimpel 2016.
 enum class Gelu : std::uint8_t { exact, tanh };
 Tensor gelu(At x, Gelu form = Gelu::exact);
-// Along an axis, for logsumexp one that is not empty. A row that is -inf throughout gives NaN (logsumexp: -inf).
+// Along an axis. A row that is -inf throughout gives NaN (logsumexp: -inf, and so does a row of no elements).
 Tensor softmax(At x, int axis = -1);
 Tensor log_softmax(At x, int axis = -1);
 Tensor logsumexp(At x, int axis = -1, bool keepdim = false);
+WEFT_KEEPDIM_IS_BOOL(Tensor, logsumexp, "logsumexp(x, 0, true)", At, int)
+#undef WEFT_KEEPDIM_IS_BOOL
 Tensor silu(At x);  // x * sigmoid(x)
 // The functions from here to threshold take a floating x of any shape, of which integers become f32; f16 and bf16 are
 // computed in f32 and rounded once. Values and derivatives are PyTorch's, at kinks, bounds and infinities too; a

@@ -109,8 +109,8 @@ class Tensor {  // a value of the graph, computed when it is read
   Dim element_count(Loc loc = Loc::current()) const;  // the product of the sizes
   Device device(Loc loc = Loc::current()) const;      // where the elements lie, or will
 
-  // x[i] along axis 0: an integer (negative: from the end) or a size; an Index or a tensor of integers takes rows, and
-  // is computed and checked at once (in a compiled function: by the call).
+  // x[i] along axis 0, negative from the end: an integer or a size; an Index or a tensor of integers takes rows, and is
+  // computed and checked at once (in a compiled function: by the call).
   Tensor operator[](At index) const;
 
   // Computes the value now (and what it needs). Returns *this.

@@ -17,6 +17,15 @@ Tensor integers(const char* name, const At& given, Loc loc) {
   return cast(index, DType::i64);
 }
 
+Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table) {
+  const Tensor length = dim_value(size, loc);
+  if (!index.element_count().same(Dim(0)))
+    require(~any((index < -length) | (index >= length)), operation, loc,
+            concat_text("an index is out of range [", dims::to_string(-size), ", ", dims::to_string(size),
+                        "): ", to_string(type_of(index)), " into ", to_string(type_of(table))));
+  return where(index < 0, index + length, index);
+}
+
 Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc) {
   Tensor position = index;
   Dim stride = 1;
@@ -131,6 +140,12 @@ Tensor index_add(At x, int axis, At index, At source) {
 
 namespace {
 
+// What `compute` gives of a 0-d tensor, which it takes as a row of one.
+template <class Compute>
+ValuesAndIndices of_row(const Tensor& value, Loc loc, Compute compute) {
+  const auto [values, indices] = compute(unsqueeze(value, 0));
+  return {reshape_to(values, {}, loc), reshape_to(indices, {}, loc)};
+}
 // An axis that exists, of a tensor that has one.
 int order_axis(const char* name, const Tensor& value, int axis, Loc loc) {
   return normalize_axis(name, axis, type_of(value).shape.rank(), loc);
@@ -165,12 +180,16 @@ Tensor or_nan(const Tensor& values, const Tensor& of, int axis, bool keepdim) {
 Tensor argsort(At x, int axis, bool descending) {
   LooseComposite call("argsort", x.loc);
   const Tensor value = resolve(x, "argsort");
+  if (type_of(value).shape.rank() == 0)
+    return reshape_to(argsort(unsqueeze(value, 0), axis, descending), {}, call.loc());
   return order_of(value, order_axis("argsort", value, axis, call.loc()), {descending}, call.loc());
 }
 
 ValuesAndIndices sort(At x, int axis, bool descending) {
   LooseComposite call("sort", x.loc);
   const Tensor value = resolve(x, "sort");
+  if (type_of(value).shape.rank() == 0)
+    return of_row(value, call.loc(), [&](const Tensor& row) { return sort(row, axis, descending); });
   const int normal = order_axis("sort", value, axis, call.loc());
   const Tensor order = order_of(value, normal, {descending}, call.loc());
   return {gather(value, normal, order), order};
@@ -179,6 +198,8 @@ ValuesAndIndices sort(At x, int axis, bool descending) {
 ValuesAndIndices topk(At x, Dim count, int axis, bool largest) {
   LooseComposite call("topk", x.loc);
   const Tensor value = resolve(x, "topk");
+  if (type_of(value).shape.rank() == 0 && count == Dim(1))
+    return of_row(value, call.loc(), [&](const Tensor& row) { return topk(row, 1, axis, largest); });
   const int normal = order_axis("topk", value, axis, call.loc());
   if (count < Dim(0) || count > type_of(value).shape[normal])
     fail("topk", call.loc(), dims::to_string(count), " elements of axis ", axis, " of ", to_string(type_of(value)));
@@ -189,6 +210,8 @@ ValuesAndIndices topk(At x, Dim count, int axis, bool largest) {
 ValuesAndIndices kthvalue(At x, std::int64_t k, int axis, bool keepdim) {
   LooseComposite call("kthvalue", x.loc);
   const Tensor value = resolve(x, "kthvalue");
+  if (type_of(value).shape.rank() == 0)
+    return of_row(value, call.loc(), [&](const Tensor& row) { return kthvalue(row, k, axis); });
   const int normal = order_axis("kthvalue", value, axis, call.loc());
   if (k < 1 || Dim(k) > type_of(value).shape[normal])
     fail("kthvalue", call.loc(), "element ", k, ", from 1, of axis ", axis, " of ", to_string(type_of(value)));
@@ -198,6 +221,8 @@ ValuesAndIndices kthvalue(At x, std::int64_t k, int axis, bool keepdim) {
 ValuesAndIndices median(At x, int axis, bool keepdim) {
   LooseComposite call("median", x.loc);
   const Tensor value = resolve(x, "median");
+  if (type_of(value).shape.rank() == 0)
+    return of_row(value, call.loc(), [&](const Tensor& row) { return median(row, axis); });
   const int normal = order_axis("median", value, axis, call.loc());
   const Dim size = type_of(value).shape[normal];
   if (size == Dim(0)) fail("median", call.loc(), "of no elements: ", to_string(type_of(value)));
@@ -217,6 +242,7 @@ Tensor median(At x) {
 Tensor quantile(At x, double q, int axis, bool keepdim) {
   LooseComposite call("quantile", x.loc);
   const Tensor value = resolve(x, "quantile");
+  if (type_of(value).shape.rank() == 0) return reshape_to(quantile(unsqueeze(value, 0), q, axis), {}, call.loc());
   const int normal = order_axis("quantile", value, axis, call.loc());
   if (!is_floating(type_of(value).dtype))
     fail("quantile", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)));

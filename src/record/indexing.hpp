@@ -7,6 +7,9 @@ namespace weft {
 
 // The operand as i64. Throws where it is no integer.
 Tensor integers(const char* name, const At& given, Loc loc);
+// The index, with what is negative counted from the end of an axis of this size. The user's error where it is computed
+// and out of range.
+Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table);
 // For each element of `index` the position in the flattened `shape` of the element with this index along the axis, and
 // with the index's own position along the others.
 Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc);

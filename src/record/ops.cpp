@@ -308,6 +308,8 @@ Tensor along(const char* name, const At& x, int axis, F record, bool keepdim = f
              CallDerivative derivative = nullptr) {
   Operation call(name, x.loc);
   Tensor value = resolve(x, name);
+  if (type_of(value).shape.rank() == 0)  // a row of one
+    return reshape_to(along(name, unsqueeze(value, 0), axis, record, keepdim, derivative), {}, call.loc());
   const int normal = normalize_axis(name, axis, type_of(value).shape.rank(), call.loc());
   ReducedCall over{called(name), {}, keepdim};
   over.axes.insert(normal);

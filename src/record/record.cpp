@@ -392,6 +392,17 @@ static bool is_negative_literal(const Tensor& value) {
   return number.is_size() ? number.size < Dim(0) : number.as_integer() < 0;
 }
 
+// Beyond these orders polygamma is NaN, which of a number is said.
+static void check_polygamma_order(const Tensor& order, Loc loc) {
+  const Node& node = *order.node();
+  if (node.op != Op::constant || !node.type.weak) return;
+  const auto& number = node.attributes<Constant>();
+  if (number.is_size()) return;
+  const double n =
+      is_floating(node.type.dtype) ? number.as_number(node.type.dtype) : static_cast<double>(number.as_integer());
+  if (!(n >= 0 && n < 31)) fail("polygamma", loc, "the order is ", n, ", which is not in 0 to 30");
+}
+
 std::optional<DType> rounds_numbers(std::span<const Tensor> operands) {
   std::optional<DType> narrow;
   for (const Tensor& operand : operands) {
@@ -441,6 +452,7 @@ Tensor pointwise(Op op, std::span<const At> operands) {
   std::span<Tensor> list(values, operands.size());
   if (row.rounding != Rounding::exact)
     if (const std::optional<DType> narrow = rounds_numbers(list)) return pointwise_in_f32(op, list, *narrow, loc);
+  if (op == Op::polygamma) check_polygamma_order(values[0], loc);
   const Tensor exponent = op == Op::pow ? values[1] : Tensor();
   unify(row.name, list, row.dtypes, loc);
   if (op == Op::pow && !is_floating(type_of(values[0]).dtype) && is_negative_literal(exponent))

@@ -16,11 +16,11 @@ AxisSet axes_over(const char* name, const Axes& axes, int rank, Loc loc) {
   AxisSet over;
   for (int i = 0; axes.count() == 0 && i < rank; ++i) over.insert(i);
   for (int i = 0; i < axes.count(); ++i) {
-    const int axis = normalize_axis(name, axes[i], rank, loc);
+    const int axis = normalize_axis(name, axes[i], std::max(rank, 1), loc);  // of a 0-d tensor, which is a row of one
     if (over[axis]) fail(name, loc, "axis ", axis, " is named twice");
     over.insert(axis);
   }
-  return over;
+  return rank == 0 ? AxisSet() : over;
 }
 
 // The axes that have a say in the order in which elements are combined, where they are of size 1: those of the result
@@ -65,7 +65,8 @@ Dim reduced_count(const Tensor& value, const Axes& axes, const char* name, Loc l
   const Shape& from = type_of(value).shape;
   if (axes.count() == 0) return from.element_count();
   Dim count = 1;
-  for (int i = 0; i < axes.count(); ++i) count = count * from[normalize_axis(name, axes[i], from.rank(), loc)];
+  for (int i = 0; i < axes.count() && from.rank() > 0; ++i)
+    count = count * from[normalize_axis(name, axes[i], from.rank(), loc)];
   return count;
 }
 
@@ -111,6 +112,7 @@ Tensor argmax(At x, int axis, bool keepdim) {
   Operation call("argmax", x.loc);
   Tensor value = resolve(x, "argmax");
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::u8);
+  if (type_of(value).shape.rank() == 0) value = unsqueeze(value, 0), keepdim = false;
   return reduce(Op::argmax, value, Axes(axis), keepdim, call.loc());
 }
 // What reverses the order: of integers it can't overflow.

@@ -152,8 +152,11 @@ Tensor index_copy(At x, int axis, At index, At source) {
 
 Tensor index_fill(At x, int axis, At index, At value) {
   LooseComposite call("index_fill", x.loc);
-  const Tensor of = resolve(x, "index_fill"), places = integers("index_fill", index, call.loc());
-  const int normal = check_vector("index_fill", of, places, axis, call.loc());
+  const Tensor of = resolve(x, "index_fill"), given = integers("index_fill", index, call.loc());
+  const int normal = normalize_axis("index_fill", axis, type_of(of).shape.rank(), call.loc());
+  if (type_of(given).shape.rank() != 1)
+    fail("index_fill", call.loc(), "the index must be a vector, it is ", to_string(type_of(given)));
+  const Tensor places = from_end(given, type_of(of).shape[normal], "index_fill", call.loc(), of);
   if (value.tensor && type_of(*value.tensor).shape.rank() != 0)
     fail("index_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
   const Tensor number = values_like("index_fill", value, of, {}, call.loc()), first = movedim(of, normal, 0);
@@ -165,11 +168,11 @@ Tensor index_fill(At x, int axis, At index, At value) {
 
 Tensor set_rows(At x, At rows, At values) {
   LooseComposite call("set_rows", x.loc);
-  const Tensor value = resolve(x, "set_rows"), places = integers("set_rows", rows, call.loc());
-  const Shape shape = type_of(value).shape, lead = type_of(places).shape;
+  const Tensor value = resolve(x, "set_rows"), given = integers("set_rows", rows, call.loc());
+  const Shape shape = type_of(value).shape, lead = type_of(given).shape;
   if (shape.rank() == 0) fail("set_rows", call.loc(), "of a 0-d tensor");
+  const Tensor places = from_end(given, shape[0], "set_rows", call.loc(), value);
   if (lead.rank() + shape.rank() - 1 > max_rank) fail("set_rows", call.loc(), "more than ", max_rank, " axes");
-  check_range(places, shape[0], "set_rows", call.loc(), value);
   const Tensor updates = values_like("set_rows", values, value, joined(lead, shape, 1), call.loc());
   const Dim count = lead.element_count();
   return with_rows(value, flatten(places), reshape_to(updates, joined(Shape::of(count), shape, 1), call.loc()),
@@ -191,9 +194,8 @@ Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumula
   Dim rows = 1;
   for (int i = 0; i < count; ++i) {
     const Tensor& given = places[static_cast<std::size_t>(i)];
-    const Tensor size = dim_value(shape[i], call.loc());
-    const Tensor place = where(given < 0, given + size, given);
-    check_range(place, shape[i], "index_put", call.loc(), value);
+    const Tensor size = dim_value(shape[i], call.loc()),
+                 place = from_end(given, shape[i], "index_put", call.loc(), value);
     row = i == 0 ? place : row * size + place;
     rows = rows * shape[i];
   }

@@ -1,6 +1,7 @@
 // Public functions that move elements and compute none: views, and what puts tensors together. In: the user's sizes,
 // axes and positions, negative ones and -1 included. Out: primitives with plain ones.
 #include "base/fail.hpp"
+#include "record/indexing.hpp"
 #include "record/ones.hpp"
 
 namespace weft {
@@ -177,8 +178,13 @@ Tensor detail::Rows::operator*() const { return select(*x, 0, i); }
 Tensor Tensor::operator[](At index) const {
   Operation call("index", index.loc);
   const At x(*this, call.loc());
-  if (type_of(resolve(x, "index")).shape.rank() == 0) fail("index", call.loc(), "a 0-d tensor has no rows");
-  if (index.tensor) return gather(x, index);
+  const Tensor value = resolve(x, "index");
+  if (type_of(value).shape.rank() == 0) fail("index", call.loc(), "a 0-d tensor has no rows");
+  if (index.tensor) {
+    const Tensor given = integers("index", index, call.loc());
+    const Tensor rows = from_end(given, type_of(value).shape[0], "index", call.loc(), value);
+    return record(Op::gather, {value, rows}, {}, {}, call.loc());
+  }
   if (index.kind != DTypeKind::integer) fail("index", call.loc(), "the index must be an integer");
   return select(x, 0, index.symbolic ? index.size : Dim(index.integer));
 }

@@ -188,7 +188,7 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       const auto [values, indices] = step.op == Op::cummax ? cummax(x, axis) : cummin(x, axis);
       return number(step, 1) % 3 ? values : indices;
     }
-    case Op::argmax: return rank ? argmax(x, axis, number(step, 1) % 2) : Tensor();
+    case Op::argmax: return rank ? argmax(x, axis, number(step, 1) % 2 != 0) : Tensor();
     case Op::matmul: {
       if (rank < 2 || x.dtype() == DType::boolean || x.dtype() == DType::u8) return {};
       return number(step, 1) % 2 ? matmul(x, transpose(x)) : matmul(transpose(x), x);

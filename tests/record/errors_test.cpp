@@ -92,7 +92,9 @@ TEST_CASE("axes and indices that are not there") {
   refused([&] { return sum(o.table, 2); }, "[sum] axis 2 is out of range for 2 axes");
   refused([&] { return sum(o.table, {0, -2}); }, "[sum] axis 0 is named twice");
   refused([&] { return softmax(o.row, 1); }, "[softmax] axis 1 is out of range for 1 axis");
-  refused([&] { return argmax(o.number, 0); }, "[argmax] axis 0 is out of range for 0 axes");
+  refused([&] { return argmax(o.number, 1); }, "[argmax] axis 1 is out of range for 1 axis");
+  refused([&] { return sum(o.number, {0, -1}); }, "[sum] axis 0 is named twice");
+  refused([&] { return o.table[o.index + 1]; }, "[index] an index is out of range [-2, 2): i64[2] into f32[2,3]");
   refused([&] { return transpose(o.row); }, "[transpose] axis -2 is out of range for 1 axis");
   refused([&] { return concat({o.row, o.row}, 1); }, "[concat] axis 1 is out of range for 1 axis");
   refused([&] { return o.row.size(1); }, "[size] axis 1 is out of range for 1 axis");
@@ -107,6 +109,13 @@ TEST_CASE("axes and indices that are not there") {
   refused([&] { return gather(o.number, o.index); }, "[gather] from a 0-d tensor");
   CHECK(select(select(o.table, 0, -1), 0, -1).item() == 6);
   CHECK(sum(gather(o.table, o.index)).item() == 21);
+}
+
+TEST_CASE("orders of polygamma, where they are numbers") {
+  Operands o;
+  refused([&] { return polygamma(-1, o.row); }, "[polygamma] the order is -1, which is not in 0 to 30");
+  refused([&] { return polygamma(-0.5, o.row); }, "[polygamma] the order is -0.5, which is not in 0 to 30");
+  refused([&] { return polygamma(31, o.row); }, "[polygamma] the order is 31, which is not in 0 to 30");
 }
 
 TEST_CASE("empty and undefined tensors") {

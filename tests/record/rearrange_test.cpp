@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
 #include "weft/ops.hpp"
 
 using namespace weft;
@@ -85,17 +86,22 @@ TEST_CASE("read and added at positions as PyTorch does") {
   check_every_way(
       [](const Tensor& x, const Tensor& c, const Tensor& rows, const Tensor& columns, const Tensor& places,
          const Tensor& source) {
-        return Answers{{gather(x, 0, rows), "8 1 6 7 0 9 10 3"},
-                       {gather(x, 1, columns), "3 0 5 5 10 11"},
-                       {index_select(c, 1, places), "8 9 10 11 0 1 2 3 8 9 10 11 20 21 22 23 12 13 14 15 20 21 22 23"},
-                       {scatter_add(x, 0, rows, source), "104 102 2 110 4 5 108 110 108 114 116 11"},
-                       {scatter_add(x, 1, columns, source), "101 1 2 103 4 214 6 7 8 9 118 120"},
-                       {index_add(x, 0, places, source), "104 106 108 110 4 5 6 7 216 219 222 225"},
-                       {masked_fill(x, x > 6, -1), "0 1 2 3 4 5 6 -1 -1 -1 -1 -1"},
-                       {bincount(places, 4), "1 0 2 0"},
-                       {histc(x, 4, 1, 9), "2 2 2 3"},
-                       {weft::std(x, 1), "1.29099441 1.29099441 1.29099441"},
-                       {weft::std(x), "3.60555124"}};
+        return Answers{
+            {gather(x, 0, rows), "8 1 6 7 0 9 10 3"},
+            {gather(x, 1, columns), "3 0 5 5 10 11"},
+            {index_select(c, 1, places), "8 9 10 11 0 1 2 3 8 9 10 11 20 21 22 23 12 13 14 15 20 21 22 23"},
+            {scatter_add(x, 0, rows, source), "104 102 2 110 4 5 108 110 108 114 116 11"},
+            {scatter_add(x, 1, columns, source), "101 1 2 103 4 214 6 7 8 9 118 120"},
+            {index_add(x, 0, places, source), "104 106 108 110 4 5 6 7 216 219 222 225"},
+            {x[places - 3], "8 9 10 11 0 1 2 3 8 9 10 11"},
+            {x[-1 - reshape(places, {3, 1})], "0 1 2 3 8 9 10 11 0 1 2 3"},
+            {x[sum(places) - 5], "8 9 10 11"},
+            {grad([](const Tensor& v) { return sum(v[-1 - arange(4) % 2] * 2); }, slice(x, 1, 0, 1)), "0 4 4"},
+            {masked_fill(x, x > 6, -1), "0 1 2 3 4 5 6 -1 -1 -1 -1 -1"},
+            {bincount(places, 4), "1 0 2 0"},
+            {histc(x, 4, 1, 9), "2 2 2 3"},
+            {weft::std(x, 1), "1.29099441 1.29099441 1.29099441"},
+            {weft::std(x), "3.60555124"}};
       },
       counted({3, 4}), counted({2, 3, 4}), reshape(vector({2, 0, 1, 1, 0, 2, 2, 0}), {2, 4}),
       reshape(vector({3, 0, 1, 1, 2, 3}), {3, 2}), vector({2, 0, 2}), counted({3, 4}, 100));
@@ -329,7 +335,7 @@ TEST_CASE("arguments that do not fit are refused with the reason") {
   refused([&] { median(zeros({2, 0}), 1); }, "[median] of no elements: f32[2,0]");
   refused([&] { quantile(x, 1.5); }, "[quantile] q is 1.5, which is not in 0 to 1");
   refused([&] { quantile(vector({1}), 0.5); }, "[quantile] needs a floating dtype, it is i64[1]");
-  refused([&] { argsort(zeros({})); }, "[argsort] axis -1 is out of range");
+  refused([&] { argsort(zeros({}), 1); }, "[argsort] axis 1 is out of range for 1 axis");
   refused([&] { einsum("ij,jk", {x}); }, "[einsum] the equation 'ij,jk' has 2 operands, and there are 1");
   refused([&] { einsum("ijk->i", {x}); }, "[einsum] 'ijk' names 3 axes of f32[3,4]");
   refused([&] { einsum("ij->k", {x}); }, "[einsum] no operand has the result's label 'k'");

@@ -43,6 +43,8 @@ TEST_CASE("elements and rows that are set, as in PyTorch; of equal places the la
             {scatter_add(x > 9, 0, matrix({{0, 2}, {0, 1}}), matrix({{1, 0}, {0, 1}}) > 0), "1 0 0 0 0 1 0 0 0 0 1 1"},
             {index_put(x > 9, {vector({1, 1})}, x[2] < 10, true), "0 0 0 0 1 1 0 0 0 0 1 1"},
             {set_rows(x, vector({2, 0}), 1.5), "1.5 1.5 1.5 1.5 4 5 6 7 1.5 1.5 1.5 1.5"},
+            {set_rows(x, vector({-1, -3}), 1.5), "1.5 1.5 1.5 1.5 4 5 6 7 1.5 1.5 1.5 1.5"},
+            {index_fill(x, 1, vector({-1, 0}), -1), "-1 1 2 -1 -1 5 6 -1 -1 9 10 -1"},
             {set_rows(x, matrix({{1}, {1}}), counted({2, 1, 4}, 20)), "0 1 2 3 24 25 26 27 8 9 10 11"},
             {set_rows(cast(x, DType::bf16), cast(vector({0}), DType::i32), x[2]), "8 9 10 11 4 5 6 7 8 9 10 11"},
             {index_put(x, {vector({0, -1, 0}), vector({1, -2, 3})}, counted({3}, 7)), "0 7 2 9 4 5 6 7 8 9 8 11"},
@@ -165,10 +167,10 @@ TEST_CASE("the last of many that meet stays, whatever the number of threads") {
 TEST_CASE("what is out of range or does not fit is an error at the user's line") {
   const Tensor x = counted({3, 4});
   CHECK(contains(message_of([&] { scatter(x, 0, matrix({{3}}), 1); }), "an index is out of range [0, 3)"));
-  CHECK(contains(message_of([&] { set_rows(x, vector({-1}), 1); }), "[set_rows] an index is out of range [0, 3)"));
-  CHECK(contains(message_of([&] { index_put(x, {vector({0}), vector({-5})}, 1); }), "out of range [0, 4)"));
+  CHECK(contains(message_of([&] { set_rows(x, vector({-4}), 1); }), "[set_rows] an index is out of range [-3, 3)"));
+  CHECK(contains(message_of([&] { index_put(x, {vector({0}), vector({-5})}, 1); }), "out of range [-4, 4)"));
   auto compiled = compile([](const Tensor& x, const Tensor& at) { return set_rows(x, at, 1); });
-  CHECK(contains(message_of([&] { compiled(x, vector({4})).eval(); }), "[set_rows] an index is out of range [0, 3)"));
+  CHECK(contains(message_of([&] { compiled(x, vector({4})).eval(); }), "[set_rows] an index is out of range [-3, 3)"));
   CHECK(message_of([&] { scatter(x, 0, vector({1}), 1); }) ==
         "[scatter] the index i64[1] does not fit f32[3,4] beside axis 0" + AT_LINE(__LINE__ - 1));
   CHECK(contains(message_of([&] { scatter(x, 0, matrix({{1, 2}}), counted({1, 1})); }), "does not fit the source"));

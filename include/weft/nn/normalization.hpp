@@ -39,6 +39,13 @@ Tensor normalize(At x, double p = 2, int axis = 1, double eps = 1e-12);
 Tensor cosine_similarity(At a, At b, int axis = 1, double eps = 1e-8);
 // The p-norm of a - b + eps along the last axis. Shapes broadcast.
 Tensor pairwise_distance(At a, At b, double p = 2, double eps = 1e-6, bool keepdim = false);
+// A number for keepdim is refused with a sentence.
+template <class Number>
+requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor
+    pairwise_distance(At, At, double, double, Number) {
+  static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in pairwise_distance(a, b, 2, 1e-6, true)");
+  return {};
+}
 
 struct LayerNormOptions {          // of LayerNorm
   double eps = 1e-5;               // added to the variance; not negative
