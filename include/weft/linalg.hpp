@@ -2,7 +2,8 @@
 // meanings are those of torch.linalg. Operands are f32 or f64; others throw, as do shapes that do not fit, with the
 // caller's line. A matrix that is not what a function needs (singular, not positive definite) is an error when it is
 // computed. All are differentiable, some only where the factors are unique: derivatives of eigenvectors and singular
-// vectors want distinct values, and do not depend on signs only if the loss does not (Giles 2008; Townsend 2016).
+// vectors want distinct values, and do not depend on signs only if the loss does not (Giles 2008; Townsend 2016). What
+// reads one triangle of a symmetric matrix has a symmetric gradient.
 #pragma once
 #include "weft/ops.hpp"
 

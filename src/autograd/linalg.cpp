@@ -25,6 +25,8 @@ Dim size_at(const Tensor& value, int from_end) {
 
 Tensor sum_of(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : a + b; }
 
+Tensor skew(const Tensor& x) { return x - transpose(x); }
+
 // x[i, j] / (values[j] - values[i]), and 0 on the diagonal.
 Tensor by_differences(const Tensor& x, const Tensor& values) {
   const Tensor diagonal = on_diagonal(size_at(values, 1), type_of(values).device);
@@ -101,14 +103,15 @@ void vjp_qr(const Pullback& p) {
   p.results[0] = concat({dx, dy}, -1);
 }
 
-// V (diag(dlambda) + (V^T dV)_ij / (lambda_j - lambda_i)) V^T: Giles 2008.
+// V (diag(dlambda) + skew(V^T dV)_ij / 2 (lambda_j - lambda_i)) V^T: Giles 2008, of which this is the symmetric half.
+// Only one triangle is read, so the other half is a derivative along changes that leave no symmetric matrix.
 void vjp_eigh(const Pullback& p) {
   const bool vectors = p.node().attributes<Spectrum>().vectors;
   const Tensor again = vectors ? p.value : record(Op::eigh, {p.operand(0)}, Spectrum{}, {}, {});
   const Tensor v = result_of(again, 1);
   const Tensor dv = vectors ? p.gradients[1] : Tensor();
   Tensor middle;
-  if (dv.defined()) middle = by_differences(matmul(transpose(v), dv), p.value);
+  if (dv.defined()) middle = by_differences(skew(matmul(transpose(v), dv)), p.value) * 0.5;
   if (p.gradient().defined()) middle = sum_of(middle, diagonal_matrix(p.gradient()));
   p.results[0] = matmul(matmul(v, middle), transpose(v));
 }
@@ -129,7 +132,6 @@ void vjp_svd(const Pullback& p) {
   const Dim k = size_at(s, 1);
   const Tensor left = spectrum.full && !is_square ? slice(u, -1, 0, k) : u;
   const Tensor right = spectrum.full && !is_square ? slice(vt, -2, 0, k) : vt;
-  const auto skew = [](const Tensor& x) { return x - transpose(x); };
   const Tensor across = unsqueeze(s, -2), down = unsqueeze(s, -1), squares = s * s;
   Tensor middle;
   if (p.gradient().defined()) middle = diagonal_matrix(p.gradient());

@@ -81,6 +81,10 @@ ROWS = [
     (MATRICES + ["tall"], "eigvalsh(gram(x))", lambda x: L.eigvalsh(gram(x))),
     (["square", "batch"], "eigh(gram(x)).eigenvalues", lambda x: L.eigh(gram(x)).eigenvalues),
     (["square", "batch"], "square(eigh(gram(x)).eigenvectors)", lambda x: L.eigh(gram(x)).eigenvectors ** 2),
+    # Of a matrix that is not symmetric the gradient shows that one triangle is read, and that it is symmetric.
+    (["square", "batch"], "square(eigh(x).eigenvectors)", lambda x: L.eigh(x).eigenvectors ** 2),
+    (["square"], "square(eigh(x, true).eigenvectors)", lambda x: L.eigh(x, UPLO="U").eigenvectors ** 2),
+    (["batch"], "eigvalsh(x)", L.eigvalsh),
     (["square"], "eigvalsh(x + transpose(x), true)", lambda x: L.eigvalsh(x + x.mT)),
     (RECTANGLES + ["one"], "svdvals(x)", L.svdvals),
     (RECTANGLES, "square(svd(x, false).u)", lambda x: L.svd(x, full_matrices=False).U ** 2),
