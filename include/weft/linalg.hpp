@@ -51,7 +51,8 @@ struct LU {  // P L U
 // largest element of a column is the pivot.
 LU lu(At a);
 
-// The product of two vectors that is at right angles to both, along an axis of 3; others broadcast.
+// The product of two vectors that is at right angles to both, along an axis of 3, of operands of as many axes; the
+// other axes broadcast.
 Tensor cross(At a, At b, int axis = -1);
 
 struct QR {  // Q R

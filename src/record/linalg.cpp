@@ -247,15 +247,19 @@ Tensor cholesky_solve(At right, At given, bool upper) {
 
 Tensor cross(At left, At right, int axis) {
   LooseComposite call("cross", left.loc);
-  Tensor values[] = {resolve(left, "cross"), resolve(right, "cross")};
-  const Shape shape = broadcast("cross", values, call.loc());
-  const int normal = normalize_axis("cross", axis, shape.rank(), call.loc());
-  if (!shape[normal].same(Dim(3)))
-    fail("cross", call.loc(), "needs 3 elements along axis ", axis, ": ", to_string(type_of(values[0])), " x ",
-         to_string(type_of(values[1])));
-  const Tensor a = expand(values[0], shape), b = expand(values[1], shape);
+  const Tensor a = resolve(left, "cross"), b = resolve(right, "cross");
+  const int rank = type_of(a).shape.rank();
+  if (type_of(b).shape.rank() != rank)
+    fail("cross", call.loc(), "needs operands of as many axes: ", to_string(type_of(a)), " x ", to_string(type_of(b)));
+  const int normal = normalize_axis("cross", axis, rank, call.loc());
+  for (const Tensor& each : {a, b})
+    if (!(type_of(each).shape[normal] == Dim(3)))
+      fail("cross", call.loc(), "needs 3 elements along axis ", axis, ": ", to_string(type_of(a)), " x ",
+           to_string(type_of(b)));
   // Element i is a[i+1] b[i+2] - a[i+2] b[i+1].
-  const auto from = [&](const Tensor& value, int by) { return roll(value, -by, normal); };
+  const auto from = [&](const Tensor& value, int by) {
+    return concat({slice(value, normal, by, 3), slice(value, normal, 0, by)}, normal);
+  };
   return from(a, 1) * from(b, 2) - from(a, 2) * from(b, 1);
 }
 

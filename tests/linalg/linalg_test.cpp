@@ -279,6 +279,24 @@ TEST_CASE("the text of a graph of several results reads back") {
   CHECK(to_text(parse_graph(text)) == text);
 }
 
+TEST_CASE("cross: other axes broadcast, and sizes may be symbols") {
+  const auto f = [](const Tensor& a, const Tensor& b) {
+    return std::vector{cross(a, b), cross(transpose(a), transpose(b), 0)};
+  };
+  auto dynamic = compile(f, {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const int rows : {4, 2, 5}) {
+    CAPTURE(rows);
+    const Tensor a = random({rows, 3}, DType::f64), b = random({1, 3}, DType::f64, 2);
+    const std::vector<Tensor> found = dynamic(a, b);
+    check_near(found[0], cross(a, expand(b, {rows, 3})), 0);
+    check_near(found[1], transpose(found[0]), 0);
+    check_near(sum(found[0] * a, -1), zeros({rows}, {DType::f64}), 1e-14);
+  }
+  CHECK(last_recompile_reason(dynamic).empty());
+  CHECK_THROWS_WITH_AS(dynamic(ones({4, 2}), ones({1, 3})),
+                       doctest::Contains("[cross] needs 3 elements along axis -1: "), Error);
+}
+
 TEST_CASE("in the body of a loop") {
   const auto f = [](const Tensor& a) {
     return fori(
@@ -294,7 +312,10 @@ TEST_CASE("in the body of a loop") {
 }  // namespace
 
 TEST_CASE("cross, cdist, kron, logdet and cholesky_solve: what does not fit, and what has no logarithm") {
-  refused([] { cross(ones({2, 4}), ones({4})); }, "[cross] needs 3 elements along axis -1: f32[2,4] x f32[4]");
+  refused([] { cross(ones({2, 4}), ones({2, 4})); }, "[cross] needs 3 elements along axis -1: f32[2,4] x f32[2,4]");
+  refused([] { cross(ones({2, 1}), ones({2, 3})); }, "[cross] needs 3 elements along axis -1: f32[2,1] x f32[2,3]");
+  refused([] { cross(ones({3, 2}), ones({1, 2}), 0); }, "[cross] needs 3 elements along axis 0: f32[3,2] x f32[1,2]");
+  refused([] { cross(ones({3}), ones({2, 3})); }, "[cross] needs operands of as many axes: f32[3] x f32[2,3]");
   refused([] { cdist(ones({2, 4}), ones({2, 3})); }, "[cdist] needs rows of one length");
   refused([] { cdist(ones({2, 4}), ones({2, 4}), -1); }, "p must not be negative");
   refused([] { kron(ones({1, 1, 1, 1, 1}), ones({2})); }, "[kron] takes at most 4 axes, there are 5");
