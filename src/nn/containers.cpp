@@ -80,7 +80,8 @@ Tensor bilinear(At left, At right, const Tensor& weight, const Tensor& bias) {
   const Tensor rows = rank == 1 ? unsqueeze(a, 0) : flatten(a, 0, -2),
                others = rank == 1 ? unsqueeze(b, 0) : flatten(b, 0, -2);
   const Tensor products = matmul(rows, flatten(permute(w, {1, 0, 2}), 1, 2));
-  Tensor y = sum(reshape(products, {type_of(rows).shape[0], tw.shape[0], tw.shape[2]}) * unsqueeze(others, 1), -1);
+  const Tensor terms = reshape(products, {type_of(rows).shape[0], tw.shape[0], tw.shape[2]}) * unsqueeze(others, 1);
+  Tensor y = cast(sum(terms, -1), type_of(terms).dtype);  // as the product is: sums of integers alone are i64
   if (bias.defined()) y = y + bias;
   Shape shape = ta.shape;
   shape[rank - 1] = tw.shape[0];

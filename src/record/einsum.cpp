@@ -63,7 +63,7 @@ class Contraction {
   }
 
   // An axis of size 1 stands for one of any size.
-  void drop_repeated(std::vector<Labelled>& operands) const {
+  void drop_repeated(std::vector<Labelled>& operands) {
     for (std::size_t i = 0; i < operands.size(); ++i)
       for (const Label label : Labels(operands[i].labels))
         for (Labelled& other : operands) {
@@ -75,22 +75,32 @@ class Contraction {
             fail(name_, loc_, "sizes of one label differ: ", to_string(type_of(operands[i].value)), " x ",
                  to_string(type_of(other.value)));
           }
+          stretched_ += label;
           other.value = squeeze(other.value, static_cast<int>(other.labels.find(label)));
           std::erase(other.labels, label);
         }
   }
 
-  // Over all axes that nobody wants any more.
+  // Over all axes that nobody wants any more. A sum of integers is i64, a sum of products has their dtype, also where
+  // the other factor is one number for all of them: the equation decides the dtype, and no size does.
   void sum_out(Labelled& operand, const Labels& wanted) const {
     std::vector<int> axes;
     Labels kept;
-    for (std::size_t i = 0; i < operand.labels.size(); ++i)
-      if (has(wanted, operand.labels[i]))
+    bool is_sum = false;
+    for (std::size_t i = 0; i < operand.labels.size(); ++i) {
+      if (has(wanted, operand.labels[i])) {
         kept += operand.labels[i];
-      else
-        axes.push_back(static_cast<int>(i));
+        continue;
+      }
+      axes.push_back(static_cast<int>(i));
+      is_sum |= !has(stretched_, operand.labels[i]);
+    }
     if (axes.empty()) return;
+    const DType dtype = type_of(operand.value).dtype;
+    if (!is_sum && dtype == DType::boolean)  // as the product would be
+      fail(name_, loc_, "is not defined on bool, cast first: ", to_string(type_of(operand.value)));
     operand.value = sum(operand.value, axes);
+    if (!is_sum) operand.value = cast(operand.value, dtype);
     operand.labels = kept;
   }
 
@@ -150,6 +160,7 @@ class Contraction {
 
   const char* name_;
   Loc loc_;
+  Labels stretched_;  // which an operand has had with size 1
 };
 
 // The labels of an operand, or of the result, as it is written. `axes`: those that its ellipsis stands for, where it

@@ -128,6 +128,12 @@ TEST_CASE("transformers and containers: what is refused") {
           "layer_norm_eps must be finite, it is nan");
   refused([] { nn::glu(ones({2, 3})); }, "axis -1 does not have two halves: f32[2,3]");
   refused([] { nn::Unflatten(1, {2, 2})(ones({2, 3})); }, "axis 1 is not of these sizes: f32[2,3]");
+  for (const int size : {1, 2}) {  // integers keep their dtype, as in PyTorch
+    const Tensor row = ones({3, size}, {DType::i32});
+    const Tensor twice = nn::bilinear(row, row, ones({2, size, size}, {DType::i32}), ones({2}, {DType::i32}));
+    CHECK(twice.dtype() == DType::i32);
+    CHECK(all(twice == size * size + 1).item<bool>());
+  }
   refused([] { nn::Bilinear(2, 3, 4)(ones({5, 2}), ones({5, 2})); }, "takes [..., in1], [..., in2]");
   refused([] { nn::PReLU(0); }, "the number of parameters must be positive");
 }

@@ -107,6 +107,31 @@ TEST_CASE("read and added at positions as PyTorch does") {
       reshape(vector({3, 0, 1, 1, 2, 3}), {3, 2}), vector({2, 0, 2}), counted({3, 4}, 100));
 }
 
+TEST_CASE("the dtype of a sum of products depends on no size") {
+  const auto of = [](const Sizes& sizes) { return ones(sizes, {DType::i32}); };
+  for (const int size : {1, 3})
+    for (const int other : {1, 3}) {
+      CAPTURE(size);
+      CAPTURE(other);
+      const int most = std::max(size, other);
+      const auto check = [](const Tensor& found, DType dtype, int number) {
+        CHECK(found.dtype() == dtype);
+        CHECK(all(found == number).item<bool>());
+      };
+      check(tensordot(of({size}), of({other}), 0, 0), DType::i32, most);
+      check(tensordot(of({2, size}), of({other, 2}), 1), DType::i32, most);
+      check(einsum("ij,j->i", {of({2, size}), of({other})}), DType::i32, most);
+      check(einsum("ij,jk,j->ik", {of({2, size}), of({other, 2}), of({size})}), DType::i32, most);
+      check(einsum("ij->i", {of({2, size})}), DType::i64, size);
+      check(einsum("ij,jk->j", {of({2, size}), of({other, 2})}), DType::i64, 4);
+    }
+  const Tensor mask = ones({2, 3}, {DType::boolean});
+  CHECK(einsum("ij->i", {mask}).dtype() == DType::i64);
+  for (const int size : {1, 3})
+    CHECK_THROWS_WITH_AS(einsum("ij,j->i", {mask, ones({size}, {DType::boolean})}),
+                         doctest::Contains("[einsum] is not defined on bool"), Error);
+}
+
 TEST_CASE("sums of products over labels as PyTorch does") {
   check_every_way(
       [](const Tensor& x, const Tensor& y, const Tensor& c, const Tensor& d, const Tensor& s, const Tensor& e) {
