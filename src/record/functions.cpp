@@ -31,13 +31,15 @@ Tensor of_two(const char* name, const At& a, const At& b, F compute) {
   return composite(called(name), call.loc(), body, values[0], values[1]);
 }
 
-// log(exp(a) + exp(b)) as the greater and what the lesser adds to it. Equal infinities differ by nothing.
+// log(exp(a) + exp(b)) as the greater and what the lesser adds to it. Equal infinities are their own sum; their shares
+// of the gradient are NaN, as in PyTorch: the derivative of the sum that is not taken is NaN there.
 template <class F>
 Tensor add_logarithms(const Tensor& a, const Tensor& b, F added) {
-  const Tensor same = (a == b) & ~isfinite(a), x = where(same, 0, a), y = where(same, 0, b);
-  return where(a > b, a, b) + added(where(x > y, y - x, x - y));
+  const Tensor total = where(a > b, a, b) + added(where(a > b, b - a, a - b));
+  return where((a == b) & ~isfinite(a), a, total);
 }
 
+// Of two NaN the first, which has the gradient then, as in PyTorch.
 Tensor pick_number(const char* name, const At& left, const At& right, Op op) {
   LooseComposite call(name, left.loc);
   Tensor values[] = {resolve(left, name), resolve(right, name)};
@@ -45,7 +47,7 @@ Tensor pick_number(const char* name, const At& left, const At& right, Op op) {
   const auto& [a, b] = values;
   const Tensor picked = op == Op::maximum ? maximum(a, b) : minimum(a, b);
   if (!is_floating(type_of(a).dtype)) return picked;
-  return where(isnan(a), b, where(isnan(b), a, picked));
+  return where(isnan(b), a, where(isnan(a), b, picked));
 }
 
 }  // namespace
@@ -100,9 +102,12 @@ Tensor logit(At x, double eps) {
   LooseComposite call("logit", x.loc);
   if (!(eps <= 0.5)) fail("logit", call.loc(), "eps must be at most 0.5, it is ", eps);
   return in_wide(resolve(x, "logit"), [eps](const Tensor& given) {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     Tensor p = given;
-    if (eps >= 0) p = where(p < eps, eps, where(p > 1 - eps, 1 - eps, p));
-    p = where((p < 0) | (p > 1), std::numeric_limits<double>::quiet_NaN(), p);
+    if (eps >= 0)
+      p = where(p < eps, eps, where(p > 1 - eps, 1 - eps, p));
+    else
+      p = p * where((p < 0) | (p > 1), nan, 1);  // a product, so that the derivative is NaN too
     const Tensor centered = p * 2 - 1, near = abs(centered) < 0.5;
     return where(near, atanh(where(near, centered, 0)) * 2, log(p) - log1p(-p));
   });
