@@ -2,7 +2,8 @@
 // recorded, with values that stand for those of any iteration; nothing is unrolled, and a compiled body is compiled
 // once. Eagerly and inside compile() the same. A state, what is scanned and what a body returns are tensors, or
 // structs, tuples and containers of them. A body may capture tensors, models and generators by reference ([&]): what it
-// uses of them are operands of the loop by themselves, and the state of a generator that it draws from is carried.
+// uses of them are operands of the loop by themselves, and the state of a generator that it draws from is carried. At
+// most 64 loops and choices are inside each other: one whose body calls it again is an Error.
 #pragma once
 #include "weft/flatten.hpp"
 #include "weft/ops.hpp"

@@ -72,6 +72,9 @@ namespace detail {
 
 namespace {
 
+// How many loops and choices may be inside each other. Each takes some KB of the stack while it is recorded.
+constexpr std::ptrdiff_t nesting_limit = 64;
+
 // A leaf as it was when the body was opened: what the body returns in its place is held against it.
 struct Known {
   LeafKind kind;
@@ -154,7 +157,13 @@ struct LoopRecorder::State {
 
   Loc loc() const { return here; }
 
-  LoopBody& open(int body) { return bodies[body].emplace(outer_loc, outer_operation, outer_scope, here); }
+  // A body is recorded before it runs, so one that opens itself again would never end.
+  LoopBody& open(int body) {
+    if (std::ranges::count_if(recorder().traces, &Trace::is_loop) >= nesting_limit)
+      fail(name, here, "is inside ", nesting_limit,
+           " loops and choices, the limit: recording a body that calls itself never ends");
+    return bodies[body].emplace(outer_loc, outer_operation, outer_scope, here);
+  }
   // As values of the trace that is recorded.
   void resolve_all(const LeafList& list) const {
     for (const Leaf& leaf : list.leaves)
