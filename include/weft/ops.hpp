@@ -368,7 +368,7 @@ Tensor matmul(At a, At b);
 // Sums of products over labelled axes: einsum("bij,bjk->bik", {a, b}). A label that the result lacks is summed over;
 // one that an operand has twice is its diagonal; "..." stands for axes that broadcast. Without "->" the result has the
 // axes of the ellipsis and the labels that occur once, in the order of the alphabet. Operands are multiplied from the
-// left.
+// left. Sums of products have their dtype; a label of one operand alone is summed as sum() does, integers to i64.
 Tensor einsum(const char* equation, std::span<const Tensor> operands, Loc loc = Loc::current());
 Tensor einsum(const char* equation, std::initializer_list<Tensor> operands, Loc loc = Loc::current());
 // Summed over pairs of axes; over the last ones of a and the first ones of b.
@@ -391,7 +391,7 @@ Tensor gather(At x, int axis, At index);
 // The elements at these positions, a vector, along the axis.
 Tensor index_select(At x, int axis, At index);
 // x plus source[i, j] at [index[i, j], j] for axis 0, and so on; what meets in one place is added up in the order of
-// the source.
+// the source. Here and below a floating source, or a number with a fraction, for an x of integers or bools is an error.
 Tensor scatter_add(At x, int axis, At index, At source);
 // x plus the slices of the source at these positions, a vector, along the axis.
 Tensor index_add(At x, int axis, At index, At source);

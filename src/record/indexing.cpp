@@ -63,6 +63,19 @@ Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Lo
   return result;
 }
 
+Tensor source_for(const char* name, const At& source, const Tensor& x, Loc loc) {
+  const Tensor given = resolve(source, name);
+  const Type &from = type_of(given), &to = type_of(x);
+  if (is_floating(from.dtype) && !is_floating(to.dtype)) {
+    if (source.tensor)
+      fail(name, loc, "a floating source would be cut to ", info(to.dtype).name, ": ", to_string(from), " into ",
+           to_string(to), ": cast it first");
+    if (source.number != std::trunc(source.number))
+      fail(name, loc, "the number ", source.number, " does not fit into ", to_string(to));
+  }
+  return coerce(given, to.dtype, false, from.shape, to.device, loc);
+}
+
 Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc) {
   Type type = type_of(updates);
   if (type.dtype == DType::boolean)  // a sum of bools is true where one of them is
@@ -78,8 +91,7 @@ Tensor masked_fill(At x, At mask, At value) {
     fail("masked_fill", call.loc(), "the mask must be bool, it is ", to_string(type_of(where_true)));
   if (value.tensor && type_of(*value.tensor).shape.rank() != 0)
     fail("masked_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
-  const DType dtype = type_of(of).dtype;
-  return where(where_true, value.tensor ? cast(value, dtype) : full({}, value, {dtype}), of);
+  return where(where_true, source_for("masked_fill", value, of, call.loc()), of);
 }
 
 Tensor gather(At x, int axis, At index) {
@@ -110,7 +122,8 @@ Tensor scatter_add(At x, int axis, At index, At source) {
   const Type type = type_of(value);
   if (type.shape.rank() == 0) fail("scatter_add", call.loc(), "into a 0-d tensor");
   const int normal = check_index("scatter_add", type, type_of(places), axis, call.loc());
-  const Tensor updates = taken_part("scatter_add", cast(source, type.dtype), type_of(places).shape, call.loc());
+  const Tensor updates = taken_part("scatter_add", source_for("scatter_add", source, value, call.loc()),
+                                    type_of(places).shape, call.loc());
   check_range(places, type.shape[normal], "scatter_add", call.loc(), value);
   const Tensor flat = meeting(Op::scatter_add, flatten(flat_positions(places, type.shape, normal, call.loc())),
                               flatten(updates), Shape::of(type.shape.element_count()), call.loc());
@@ -121,7 +134,7 @@ Tensor index_add(At x, int axis, At index, At source) {
   LooseComposite call("index_add", x.loc);
   const Tensor value = resolve(x, "index_add"), places = integers("index_add", index, call.loc());
   const int normal = normalize_axis("index_add", axis, type_of(value).shape.rank(), call.loc());
-  Tensor updates = cast(source, type_of(value).dtype);
+  const Tensor updates = source_for("index_add", source, value, call.loc());
   Shape wanted = type_of(value).shape;
   if (type_of(places).shape.rank() != 1)
     fail("index_add", call.loc(), "the index must be a vector, it is ", to_string(type_of(places)));

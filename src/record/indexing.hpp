@@ -18,6 +18,9 @@ Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc
 int check_index(const char* name, const Type& type, const Type& index, int axis, Loc loc);
 // The part of `source` that an index of this shape takes. Throws where it is shorter than the index.
 Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Loc loc);
+// The source of a write into x, in x's dtype. Throws where a floating one would be cut to integers: a tensor, or a
+// number that is no integer.
+Tensor source_for(const char* name, const At& source, const Tensor& x, Loc loc);
 // The rows of `updates` that meet at `index` in a table of this shape.
 Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc);
 

@@ -35,7 +35,7 @@ Tensor with_rows(const Tensor& x, const Tensor& index, const Tensor& updates, Lo
 // The operand in the dtype of x and in this shape.
 Tensor values_like(const char* name, const At& given, const Tensor& x, const Shape& shape, Loc loc) {
   const Type& type = type_of(x);
-  return coerce(resolve(given, name), type.dtype, false, shape, type.device, loc);
+  return coerce(source_for(name, given, x, loc), type.dtype, false, shape, type.device, loc);
 }
 
 // What scatter and scatter_reduce are given: positions in the flattened x, and an update for each of them.
@@ -50,8 +50,8 @@ Updates updates_of(const char* name, const At& x, int axis, const At& index, con
   const Shape shape = type_of(places).shape;
   const int normal = check_index(name, type, type_of(places), axis, loc);
   const bool one = !source.tensor || type_of(*source.tensor).shape.rank() == 0;
-  const Tensor taken =
-      one ? values_like(name, source, value, shape, loc) : taken_part(name, cast(source, type.dtype), shape, loc);
+  const Tensor taken = one ? values_like(name, source, value, shape, loc)
+                           : taken_part(name, source_for(name, source, value, loc), shape, loc);
   check_range(places, type.shape[normal], name, loc, value);
   return {flatten(value), flatten(flat_positions(places, type.shape, normal, loc)), flatten(taken), type.shape};
 }
@@ -141,7 +141,7 @@ Tensor index_copy(At x, int axis, At index, At source) {
   LooseComposite call("index_copy", x.loc);
   const Tensor value = resolve(x, "index_copy"), places = integers("index_copy", index, call.loc());
   const int normal = check_vector("index_copy", value, places, axis, call.loc());
-  const Tensor updates = cast(source, type_of(value).dtype);
+  const Tensor updates = source_for("index_copy", source, value, call.loc());
   Shape wanted = type_of(value).shape;
   wanted[normal] = type_of(places).shape[0];
   if (!(type_of(updates).shape == wanted))
@@ -220,7 +220,7 @@ Tensor masked_scatter(At x, At mask, At source) {
   if (type_of(where_true).dtype != DType::boolean)
     fail("masked_scatter", call.loc(), "the mask must be bool, it is ", to_string(type_of(where_true)));
   where_true = flatten(coerce(where_true, DType::boolean, false, type.shape, type.device, call.loc()));
-  const Tensor elements = flatten(cast(source, type.dtype));
+  const Tensor elements = flatten(source_for("masked_scatter", source, value, call.loc()));
   const Dim count = type_of(elements).shape[0];
   const Tensor numbers = cumsum(where_true, 0);
   require(sum(where_true) <= dim_value(count, call.loc()), "masked_scatter", call.loc(),

@@ -1,5 +1,7 @@
 // Functions that write at positions: against the numbers that PyTorch gives, in every way that there is to run them;
 // where several updates meet the last one stays; and what they say to arguments that do not fit.
+#include <cmath>
+
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/ops.hpp"
@@ -185,4 +187,80 @@ TEST_CASE("what is out of range or does not fit is an error at the user's line")
   CHECK(contains(message_of([&] { masked_scatter(x, x, x); }), "the mask must be bool"));
   CHECK(contains(message_of([&] { scatter_reduce(cast(x, DType::i32), 0, matrix({{1}}), 1, ScatterReduction::mean); }),
                  "the mean needs a floating dtype"));
+}
+
+TEST_CASE("a floating source is no source for integers or bools") {
+  using Write = Tensor (*)(const Tensor& x, const Tensor& source);
+  const std::pair<const char*, Write> writes[] = {
+      {"scatter",
+       [](const Tensor& x, const Tensor& s) {
+         return scatter(x, 0, zeros({2, 4}, {DType::i64}), s);
+       }},
+      {"scatter_add",
+       [](const Tensor& x, const Tensor& s) {
+         return scatter_add(x, 0, zeros({2, 4}, {DType::i64}), s);
+       }},
+      {"scatter_reduce",
+       [](const Tensor& x, const Tensor& s) {
+         return scatter_reduce(x, 0, zeros({2, 4}, {DType::i64}), s, ScatterReduction::amax);
+       }},
+      {"index_add",
+       [](const Tensor& x, const Tensor& s) {
+         return index_add(x, 0, vector({2, 0}), s);
+       }},
+      {"index_copy",
+       [](const Tensor& x, const Tensor& s) {
+         return index_copy(x, 0, vector({2, 0}), s);
+       }},
+      {"index_put",
+       [](const Tensor& x, const Tensor& s) {
+         return index_put(x, {vector({2, 0})}, s);
+       }},
+      {"index_put",
+       [](const Tensor& x, const Tensor& s) {
+         return index_put(x, {vector({2, 0})}, s, true);
+       }},
+      {"set_rows",
+       [](const Tensor& x, const Tensor& s) {
+         return set_rows(x, vector({2, 0}), s);
+       }},
+      {"masked_scatter", [](const Tensor& x, const Tensor& s) {
+         return masked_scatter(x, x == x, concat({s, s}));
+       }}};
+  for (const auto& [name, write] : writes)
+    for (const DType dtype : {DType::i32, DType::u8, DType::i64, DType::boolean})
+      for (const DType of : {DType::f32, DType::f64, DType::bf16}) {
+        CAPTURE(name);
+        CAPTURE(info(dtype).name);
+        const Tensor x = cast(counted({3, 4}), dtype), source = cast(counted({2, 4}) + 0.5, of);
+        const std::string words = "[" + std::string(name) + "] a floating source would be cut to " +
+                                  std::string(info(dtype).name) + ": " + std::string(info(of).name) + "[";
+        CHECK(contains(message_of([&] { write(x, source); }), words));
+        CHECK(contains(message_of([&] { compile(write)(x, source); }), words));
+        CHECK(write(cast(x, of), source).dtype() == of);  // and no others are refused
+        CHECK(write(cast(x, of), cast(source, DType::i32)).dtype() == of);
+        CHECK(write(x, cast(source, dtype)).dtype() == dtype);
+      }
+  const Tensor x = cast(counted({3, 4}), DType::i32), at = vector({1});
+  const Tensor half = full({}, 0.5, {DType::f64});
+  CHECK(contains(message_of([&] { masked_fill(x, x > 3, half); }),
+                 "[masked_fill] a floating source would be cut to i32"));
+  CHECK(
+      contains(message_of([&] { index_fill(x, 0, at, half); }), "[index_fill] a floating source would be cut to i32"));
+  CHECK(
+      contains(message_of([&] { set_rows(x, at, Scalar(0.5)); }), "[set_rows] a floating source would be cut to i32"));
+}
+
+TEST_CASE("a number that is written fits the dtype, or is an error") {
+  const Tensor x = cast(counted({3, 4}), DType::u8), at = vector({1}), index = matrix({{1}});
+  CHECK(message_of([&] { masked_fill(x, x > 3, 1.5); }) ==
+        "[masked_fill] the number 1.5 does not fit into u8[3,4]" + AT_LINE(__LINE__ - 1));
+  CHECK(contains(message_of([&] { index_fill(x, 0, at, -0.5); }), "[index_fill] the number -0.5 does not fit"));
+  CHECK(contains(message_of([&] { scatter(x, 0, index, 0.25); }), "[scatter] the number 0.25 does not fit"));
+  CHECK(contains(message_of([&] { set_rows(x, at, NAN); }), "[set_rows] the number nan does not fit"));
+  CHECK(contains(message_of([&] { index_put(x, {at}, INFINITY); }), "[index_put] inf does not fit into u8"));
+  CHECK(contains(message_of([&] { masked_fill(x, x > 3, 300); }), "[masked_fill] 300 does not fit into u8"));
+  CHECK(text_of(masked_fill(x, x > 3, 2.0)) == "0 1 2 3 2 2 2 2 2 2 2 2");
+  CHECK(text_of(scatter(x, 0, index, 7.0)) == "0 1 2 3 7 5 6 7 8 9 10 11");
+  CHECK(text_of(masked_fill(x > 9, x > 5, 2)) == "0 0 0 0 0 0 1 1 1 1 1 1");
 }
