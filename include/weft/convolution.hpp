@@ -106,7 +106,7 @@ WEFT_CONVOLUTION(2)
 WEFT_CONVOLUTION(3)
 #undef WEFT_CONVOLUTION
 
-// ---- pooling: x [N,C,sizes...] or [C,sizes...], by windows ---------------------------------------------------------
+// ---- pooling: x [N,C,sizes...] or [C,sizes...], of which only N may be 0, by windows --------------------------------
 
 template <int count>
 struct MaxPoolOptions {         // of max_pool

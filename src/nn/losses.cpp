@@ -226,7 +226,7 @@ Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions optio
 Tensor triplet_margin_loss(At anchor, At positive, At negative, TripletOptions options) {
   constexpr const char* name = "triplet_margin_loss";
   WideLoss call(name, anchor);
-  check_margin(name, options.margin, call.loc());
+  check_numbers(name, Bounds::positive, {{"margin", options.margin}}, call.loc());
   check_numbers(name, Bounds::finite, {{"eps", options.eps}}, call.loc());
   const Tensor a = call.operand(anchor), p = call.operand(positive), n = call.operand(negative);
   check_same_shape(name, a, p, call.loc());

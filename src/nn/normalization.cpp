@@ -246,6 +246,15 @@ Tensor group_norm(At input, std::int64_t num_groups, const Tensor& weight, const
   const Shape shape = type_of(x.value).shape;
   if (num_groups < 1 || !(shape[1] % Dim(num_groups) == Dim(0)))
     fail("group_norm", call.loc(), "the channels don't come in ", num_groups, " groups: ", to_string(type_of(x.value)));
+  // As in PyTorch only the batch may be of nothing, and one sample needs more than one number a group.
+  Dim count = shape[0] * (shape[1] / Dim(num_groups));
+  for (int axis = 1; axis < x.rank; ++axis) {
+    if (shape[axis] == Dim(0))
+      fail("group_norm", call.loc(), "of no elements along axis ", axis, ": ", to_string(type_of(x.value)));
+    if (axis > 1) count = count * shape[axis];
+  }
+  if (count == Dim(1))
+    fail("group_norm", call.loc(), "needs more than 1 number a group: ", to_string(type_of(x.value)));
   // [N, groups, C / groups, ...]: the weights have the two axes in the place of one.
   const auto grouped = [&](const Tensor& each, int axis) {
     if (!each.defined()) return each;

@@ -142,6 +142,12 @@ Tensor convolve_transposed(const char* name, const At& x, const At& weight, cons
 
 namespace {
 
+// A batch may be of nothing; channels and sizes may not, as in PyTorch.
+void check_elements(const char* name, const Type& type, int from, Loc loc) {
+  for (int axis = from; axis < type.shape.rank(); ++axis)
+    if (type.shape[axis] == Dim(0)) fail(name, loc, "of no elements along axis ", axis, ": ", to_string(type));
+}
+
 struct Pooled {
   Tensor windows;  // [N, C, k, S', k, S', ...]
   AxisSet places;  // the axes of places in a window
@@ -180,6 +186,7 @@ Pooled pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc l
   if ((first != 1 && first != 2) || type_of(x).dtype == DType::boolean)
     fail(name, loc, "takes numbers [N,C,sizes...] or [C,sizes...] of ", counted(how.count, "size", "sizes"), ": ",
          to_string(type_of(x)));
+  check_elements(name, type_of(x), first - 1, loc);
   check_pool(name, how, loc);
   Shape widths;
   bool is_padded = false;
@@ -329,6 +336,8 @@ Tensor adaptive_pool(const char* name, const At& given, int count, const std::in
   if ((first != 1 && first != 2) || !is_floating(type_of(x).dtype))
     fail(name, call.loc(), "takes floating numbers [N,C,sizes...] or [C,sizes...] of ", counted(count, "size", "sizes"),
          ": ", to_string(type_of(x)));
+  // Of no channels PyTorch refuses the greatest in a batch.
+  check_elements(name, type_of(x), of_greatest && first == 2 ? 1 : first, call.loc());
   check_adaptive_pool(name, count, sizes, call.loc());
   const DType dtype = type_of(x).dtype;
   x = cast(x, computed_in(dtype));

@@ -172,6 +172,20 @@ TEST_CASE("convolutions and pooling: initial values, other dtypes, and what is r
   refused([&] { max_pool2d(x, 9); }, "a window of 9 does not fit into 8 elements");
   refused([&] { max_pool2d(x, 3, {.padding = 2}); }, "padding must be at most half");
   refused([&] { avg_pool1d(ones({4}), 2); }, "takes numbers [N,C,sizes...]");
+  refused([&] { max_pool1d(ones({0, 10}), 2); }, "[max_pool1d] of no elements along axis 0: f32[0,10]");
+  refused([&] { max_pool1d(ones({2, 0, 10}), 2); }, "[max_pool1d] of no elements along axis 1: f32[2,0,10]");
+  refused([&] { max_pool1d(ones({2, 2, 0}), 2, {.padding = 1}); }, "of no elements along axis 2: f32[2,2,0]");
+  refused([&] { max_pool2d(ones({0, 4, 4}), 2); }, "[max_pool2d] of no elements along axis 0: f32[0,4,4]");
+  refused([&] { max_pool3d(ones({0, 1, 2, 10}), 1); }, "[max_pool3d] of no elements along axis 0: f32[0,1,2,10]");
+  refused([&] { avg_pool2d(ones({1, 2, 4, 0}), 2, {.padding = 1}); }, "[avg_pool2d] of no elements along axis 3");
+  refused([&] { avg_pool1d(ones({0, 10}), 2); }, "[avg_pool1d] of no elements along axis 0");
+  refused([&] { adaptive_avg_pool1d(ones({2, 3, 0}), 2); }, "[adaptive_avg_pool1d] of no elements along axis 2");
+  refused([&] { adaptive_max_pool2d(ones({3, 0, 4}), 2); }, "[adaptive_max_pool2d] of no elements along axis 1");
+  refused([&] { adaptive_max_pool1d(ones({2, 0, 4}), 2); }, "[adaptive_max_pool1d] of no elements along axis 1");
+  CHECK(max_pool1d(ones({0, 2, 10}), 2).shape() == Shape::of(0, 2, 5));
+  CHECK(avg_pool2d(ones({0, 2, 4, 4}), 2).shape() == Shape::of(0, 2, 2, 2));
+  CHECK(adaptive_avg_pool1d(ones({2, 0, 10}), 2).shape() == Shape::of(2, 0, 2));
+  CHECK(adaptive_max_pool1d(ones({0, 10}), 2).shape() == Shape::of(0, 2));
   refused([&] { adaptive_avg_pool2d(x, 0); }, "sizes must be positive");
 }
 

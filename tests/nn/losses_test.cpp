@@ -272,6 +272,9 @@ TEST_CASE("losses: 16-bit floats, no elements, what cannot be reached, and what 
   refused([&] { smooth_l1_loss(x, y, {.beta = NAN}); }, "[smooth_l1_loss] beta must be finite, it is nan");
   refused([&] { huber_loss(x, y, {.delta = NAN}); }, "[huber_loss] delta must be finite, it is nan");
   refused([&] { triplet_margin_loss(x, y, y, {.margin = NAN}); }, "[triplet_margin_loss] margin must be finite");
+  refused([&] { triplet_margin_loss(x, y, y, {.margin = -1}); }, "[triplet_margin_loss] margin must be positive");
+  refused([&] { triplet_margin_loss(x, y, y, {.margin = 0}); },
+          "[triplet_margin_loss] margin must be positive, it is 0");
   refused([&] { triplet_margin_loss(x, y, y, {.eps = NAN}); }, "[triplet_margin_loss] eps must be finite");
   refused([&] { margin_ranking_loss(x, y, y, {.margin = NAN}); }, "[margin_ranking_loss] margin must be finite");
   refused([&] { hinge_embedding_loss(x, y, {.margin = NAN}); }, "[hinge_embedding_loss] margin must be finite");

@@ -159,6 +159,15 @@ TEST_CASE("normalizations: what is refused") {
   CHECK(nn::rms_norm(ones({4, 11}), {11}).size(1) == Dim(11));
   refused([&] { nn::rms_norm(x, ones({2})); }, "[rms_norm] takes a floating tensor");
   refused([&] { nn::group_norm(x, 4); }, "the channels don't come in 4 groups");
+  refused([&] { nn::group_norm(ones({1, 0, 2}), 1); }, "[group_norm] of no elements along axis 1: f32[1,0,2]");
+  refused([&] { nn::group_norm(ones({1, 0, 2}), 2); }, "[group_norm] of no elements along axis 1: f32[1,0,2]");
+  refused([&] { nn::group_norm(ones({1, 2, 0}), 1); }, "[group_norm] of no elements along axis 2: f32[1,2,0]");
+  refused([&] { nn::group_norm(ones({1, 2, 1}), 2); }, "[group_norm] needs more than 1 number a group: f32[1,2,1]");
+  refused([&] { nn::GroupNorm(2, 2)(ones({1, 2})); }, "[GroupNorm] needs more than 1 number a group: f32[1,2]");
+  CHECK(nn::group_norm(ones({0, 2, 3}), 2).shape() == Shape::of(0, 2, 3));
+  CHECK(nn::group_norm(ones({1, 2, 1}), 1).shape() == Shape::of(1, 2, 1));
+  for (const Shape& none : {Shape::of(1, 0, 2), Shape::of(1, 2, 0), Shape::of(0, 2, 3)})  // as in PyTorch
+    CHECK(nn::instance_norm(ones(none)).shape() == none);
   refused([&] { nn::GroupNorm(4, 6); }, "6 channels don't come in 4 groups");
   refused([&] { nn::BatchNorm2d(6)(x); }, "takes 6 channels and 2 axes behind them: f32[2,6,3]");
   refused([&] { nn::BatchNorm1d(5)(x); }, "takes 5 channels");

@@ -98,7 +98,7 @@ Tensor hinge_embedding_loss(At input, At target, MarginOptions options = {.margi
 // [..., n] x [..., n] x [...].
 Tensor cosine_embedding_loss(At first, At second, At target, MarginOptions options = {});
 struct TripletOptions {  // of triplet_margin_loss
-  double margin = 1;     // by how much the negative's distance should exceed the positive's
+  double margin = 1;     // by how much the negative's distance should exceed the positive's; positive
   double p = 2;          // of the norm that is the distance; positive
   double eps = 1e-6;     // added to each difference of two elements
   bool swap = false;     // the lesser distance, from the anchor or from the positive one, counts as the negative's

@@ -17,7 +17,7 @@ Tensor layer_norm(At x, Sizes normalized_shape, const Tensor& weight = {}, const
 Tensor rms_norm(At x, const Tensor& weight, double eps = -1);
 Tensor rms_norm(At x, Sizes normalized_shape, const Tensor& weight = {}, double eps = -1);
 // x [N, C, ...]: each group of C / num_groups channels of a sample has mean 0 and variance 1; weight and bias [C] (Wu
-// and He 2018).
+// and He 2018). Throws where an axis but the first has no elements, and where the batch is one number a group.
 Tensor group_norm(At x, std::int64_t num_groups, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
 // x [N, C, ...]: each channel has mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015); weight and bias [C].
 // In training, and where running_mean is undefined, the statistics are those of x; else the running ones [C]. Training
