@@ -57,7 +57,9 @@ TEST_CASE("a loop or choice that calls itself without end is an Error") {
   const std::pair<const char*, Tensor (*)(const Tensor&)> endless[] = {
       {"cond", endless_cond},        {"cond", endless_second},          {"scan", endless_scan}, {"fori", endless_fori},
       {"while_loop", endless_while}, {"while_loop", endless_condition}, {"", endless_mixture}};
-  for (const auto& [name, f] : endless) {
+  for (const auto& each : endless) {
+    const char* const name = each.first;
+    const auto f = each.second;
     CAPTURE(name);
     const std::string words =
         "is inside 64 loops and choices, the limit: recording a body that calls itself never ends";

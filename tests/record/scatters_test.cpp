@@ -227,9 +227,11 @@ TEST_CASE("a floating source is no source for integers or bools") {
       {"masked_scatter", [](const Tensor& x, const Tensor& s) {
          return masked_scatter(x, x == x, concat({s, s}));
        }}};
-  for (const auto& [name, write] : writes)
+  for (const auto& each : writes)
     for (const DType dtype : {DType::i32, DType::u8, DType::i64, DType::boolean})
       for (const DType of : {DType::f32, DType::f64, DType::bf16}) {
+        const char* const name = each.first;
+        const Write write = each.second;
         CAPTURE(name);
         CAPTURE(info(dtype).name);
         const Tensor x = cast(counted({3, 4}), dtype), source = cast(counted({2, 4}) + 0.5, of);
