@@ -315,6 +315,30 @@ void vjp_update_slice(const Pullback& p) {
   }
   if (p.wanted[1]) p.results[1] = slice(p.gradient(), axis, Index(p.operand(2)), part.shape[axis]);
 }
+// A row that a later one has replaced has no gradient.
+void vjp_update_rows(const Pullback& p) {
+  const auto [axis, adds] = p.node().attributes<RowUpdate>();
+  const Tensor &updates = p.operand(1), &index = p.operand(2), &g = p.gradient();
+  const Type &type = type_of(updates), &places = type_of(index);
+  if (p.wanted[0]) {
+    Type zeros = type;
+    zeros.weak = false;
+    p.results[0] = adds ? g
+                        : build.make(Op::update_rows, {g, constant_like(0, zeros, p.node().loc), index},
+                                     p.node().attributes(), p.node().type);
+  }
+  if (!p.wanted[1]) return;
+  Tensor rows = build.make(Op::gather, {movedim(g, axis, 0), index});
+  if (!adds) {
+    const Tensor own = positions(0, places.shape, places.device, p.node().loc);
+    const Type writers{DType::i64, false, places.device, Shape::of(p.node().type.shape[axis])};
+    const Tensor last = build.make(Op::scatter_amax, {index, own}, {}, writers);
+    Tensor stays = build.make(Op::gather, {last, index}) == own;
+    for (int i = 1; i < type.shape.rank(); ++i) stays = unsqueeze(stays, -1);
+    rows = where(stays, rows, 0);
+  }
+  p.results[1] = movedim(rows, 0, axis);
+}
 void vjp_scatter_add(const Pullback& p) {
   if (p.wanted[1]) p.results[1] = build.make(Op::gather, {p.gradient(), p.operand(0)});
 }

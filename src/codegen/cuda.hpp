@@ -41,6 +41,8 @@ std::string cuda_matrices(DType dtype);
 // `checked`: it writes nothing where the device's error word, its last buffer, is not 0.
 std::string cuda_update_slice_name(DType dtype, bool checked);
 std::string cuda_update_slice(DType dtype, bool checked);
+std::string cuda_update_rows_name(DType dtype, bool adds, bool checked);
+std::string cuda_update_rows(DType dtype, bool adds, bool checked);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

@@ -70,6 +70,21 @@ std::string cuda_update_slice(DType dtype, bool checked) {
          "  for (long i = blockIdx.x * long(blockDim.x) + threadIdx.x; i < count; i += gridDim.x * long(blockDim.x))\n"
          "    result[i / part * whole + start * sizes[3] + i % part] = update[i];\n}\n";
 }
+std::string cuda_update_rows_name(DType dtype, bool adds, bool checked) {
+  return std::string(adds ? "weft_add_rows_" : "weft_put_rows_") + info(dtype).name + (checked ? "_checked" : "");
+}
+std::string cuda_update_rows(DType dtype, bool adds, bool checked) {
+  const std::string type = memory_type(dtype);
+  return "extern \"C\" __global__ void " + cuda_update_rows_name(dtype, adds, checked) +
+         "(const __grid_constant__ Arguments<" + (checked ? "5" : "4") + ", 9> arguments) {\n" +
+         (checked ? "  if (*static_cast<const volatile int*>(arguments.buffers[4]) != 0) return;\n" : "") +
+         "  update_rows<" + type + ", " + (adds ? "true" : "false") + ">(static_cast<const " + type +
+         "*>(arguments.buffers[0]) + arguments.sizes[7],\n"
+         "      static_cast<const long*>(arguments.buffers[1]) + arguments.sizes[8], static_cast<" +
+         type +
+         "*>(arguments.buffers[2]),\n"
+         "      static_cast<long*>(arguments.buffers[3]), arguments.sizes);\n}\n";
+}
 std::string cuda_check() {
   return std::string("extern \"C\" __global__ void ") + cuda_check_name +
          "(const __grid_constant__ Arguments<2, 2> arguments) {\n"

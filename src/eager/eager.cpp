@@ -195,6 +195,7 @@ Value execute(Op op, const Attributes& attributes, const Type& type, std::span<c
                            : execute_concat(attributes.as<Along>(), type, operands);
     case OpKind::index:
       if (op == Op::update_slice) return execute_update_slice(attributes.as<Along>(), type, operands);
+      if (op == Op::update_rows) return execute_update_rows(attributes.as<RowUpdate>(), type, operands, loc);
       return op == Op::gather ? execute_gather(type, operands[0], operands[1], loc)
                               : execute_scatter(op, type, operands[0], operands[1], loc);
     case OpKind::order: return execute_argsort(attributes.as<Order>(), type, operands[0]);

@@ -68,6 +68,7 @@ Value execute_convolution(Op op, const Attributes& attributes, const Type& type,
                           Loc loc);
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc);
 Value execute_update_slice(const Along& along, const Type& type, std::span<const Value> operands);
+Value execute_update_rows(const RowUpdate& update, const Type& type, std::span<const Value> operands, Loc loc);
 Value execute_scatter(Op op, const Type& type, const Value& index, const Value& updates, Loc loc);
 Value execute_cumulative(Op op, const Along& along, const Type& type, const Value& operand);
 Value execute_argsort(const Order& order, const Type& type, const Value& operand);

@@ -8,6 +8,7 @@
 #include "eager/kernels.hpp"
 #include "runtime/host/argsort.hpp"
 #include "runtime/host/scatter.hpp"
+#include "runtime/host/update_rows.hpp"
 #include "runtime/parallel.hpp"
 
 namespace weft::eager {
@@ -81,6 +82,19 @@ Value execute_scatter(Op op, const Type& type, const Value& index, const Value& 
   runtime::scatter(meeting, joined.dtype, {rows, count, total / rows}, picks.as<std::int64_t>(), from.data(),
                    result.data());
   return convert(result, type.dtype);
+}
+
+Value execute_update_rows(const RowUpdate& update, const Type& type, std::span<const Value> operands, Loc loc) {
+  const Value rows = make_contiguous(operands[1]), picks = make_contiguous(operands[2]), result = make_value(type);
+  copy_elements(result.sizes, result.element_bytes(), result.storage->data, result.layout, operands[0].storage->data,
+                operands[0].layout);
+  runtime::RowSizes sizes{1, result.sizes.size[update.axis], 1, picks.sizes.count()};
+  for (int i = 0; i < update.axis; ++i) sizes.outer *= result.sizes.size[i];
+  for (int i = update.axis + 1; i < result.sizes.rank; ++i) sizes.inner *= result.sizes.size[i];
+  check_rows(info(Op::update_rows).name, picks.as<std::int64_t>(), sizes.count, sizes.rows, loc);
+  std::vector<std::byte> workspace(runtime::update_rows_workspace(update.adds, type.dtype, sizes.count));
+  runtime::update_rows(update.adds, type.dtype, sizes, rows.data(), picks.as<std::int64_t>(), result.data(), workspace);
+  return result;
 }
 
 Value execute_argsort(const Order& order, const Type& type, const Value& operand) {

@@ -172,6 +172,7 @@ struct Interpreter {
                                       : interpret_concat(attributes.as<Along>(), type, operands));
       case OpKind::index:
         if (node.op == Op::update_slice) return one(interpret_update_slice(node, type, operands));
+        if (node.op == Op::update_rows) return one(interpret_update_rows(node, type, operands));
         return one(node.op == Op::gather ? interpret_gather(node, type, *operands[0], *operands[1])
                                          : interpret_scatter(node, type, *operands[0], *operands[1]));
       case OpKind::order: return one(interpret_argsort(attributes.as<Order>(), type, *operands[0]));
@@ -213,7 +214,8 @@ bool is_exact(const Node& node) {
     case OpKind::contraction:
     case OpKind::convolution:
     case OpKind::factorization: return false;
-    case OpKind::index: return node.op != Op::scatter_add;
+    case OpKind::index:
+      return node.op != Op::scatter_add && !(node.op == Op::update_rows && node.attributes<RowUpdate>().adds);
     default: return true;
   }
 }

@@ -261,6 +261,23 @@ Literal interpret_update_slice(const Node& node, const Type& type, Operands oper
   });
   return result;
 }
+Literal interpret_update_rows(const Node& node, const Type& type, Operands operands) {
+  const RowUpdate& update = node.attributes<RowUpdate>();
+  const Literal &table = *operands[0], &updates = *operands[1], &index = *operands[2];
+  const Sizes whole = sizes_of(type), part = sizes_of(updates.type);
+  std::vector<Number> totals(static_cast<std::size_t>(whole.count()));
+  for (std::size_t i = 0; i < totals.size(); ++i) totals[i] = get(table, static_cast<std::int64_t>(i));
+  const Op joined = type.dtype == DType::boolean ? Op::amax : Op::sum;
+  part.each([&](const Indices& at, std::int64_t i) {
+    Indices place = at;
+    place[update.axis] = checked_row(node, index, at[update.axis], whole.size[update.axis]);
+    Number& total = totals[static_cast<std::size_t>(whole.position(place))];
+    total = update.adds ? combine(joined, is_floating(type.dtype), total, get(updates, i)) : get(updates, i);
+  });
+  Literal result = make_literal(type);
+  for (std::size_t i = 0; i < totals.size(); ++i) set(result, static_cast<std::int64_t>(i), totals[i]);
+  return result;
+}
 Literal interpret_scatter(const Node& node, const Type& type, const Literal& index, const Literal& updates) {
   Literal result = make_literal(type);
   std::int64_t rows = sizes_of(type).size[0], count = sizes_of(index.type).count();

@@ -17,6 +17,7 @@ Literal interpret_convolution(Op op, const Convolution& c, const Type& type, con
 Literal interpret_gather(const Node& node, const Type& type, const Literal& table, const Literal& index);
 Literal interpret_argsort(const Order& order, const Type& type, const Literal& operand);
 Literal interpret_update_slice(const Node& node, const Type& type, Operands operands);
+Literal interpret_update_rows(const Node& node, const Type& type, Operands operands);
 Literal interpret_scatter(const Node& node, const Type& type, const Literal& index, const Literal& updates);
 Literal interpret_random_bits(const Type& type, const Literal& seed, const Literal& offset);
 

@@ -142,6 +142,15 @@ struct Along {
   static constexpr auto fields() { return std::array{field<&Along::axis>("axis")}; }
 };
 
+// Rows are slices along the axis.
+struct RowUpdate {
+  std::uint8_t axis = no_axis;
+  bool adds = false;  // else they replace
+  static constexpr auto fields() {
+    return std::array{field<&RowUpdate::axis>("axis"), field<&RowUpdate::adds>("adds")};
+  }
+};
+
 struct Permute {
   AxisList axes = {};  // result axis i is the operand's axes[i]
   static constexpr auto fields() { return std::array{field<&Permute::axes>("axes")}; }

@@ -250,8 +250,25 @@ Type infer_update(std::span<const Tensor> operands, const Along& along, Loc loc)
   return result;
 }
 
+Type infer_row_update(std::span<const Tensor> operands, const RowUpdate& update, Loc loc) {
+  const Type &table = type_of(operands[0]), &rows = type_of(operands[1]), &index = type_of(operands[2]);
+  bool fits = table.dtype == rows.dtype && table.shape.rank() == rows.shape.rank() &&
+              update.axis < table.shape.rank() && index.shape.rank() == 1;
+  for (int i = 0; fits && i < table.shape.rank(); ++i)
+    fits = rows.shape[i] == (i == update.axis ? index.shape[0] : table.shape[i]);
+  if (!fits)
+    fail("update_rows", loc, "the rows do not fit along axis ", int{update.axis}, ": ", describe_operands(operands));
+  if (index.dtype != DType::i64) fail("update_rows", loc, "the index must be i64: ", describe_operands(operands));
+  if (rows.device != table.device || index.device != table.device)
+    fail("update_rows", loc, "operands live on different devices: ", describe_operands(operands));
+  Type result = table;
+  result.weak = false;
+  return result;
+}
+
 Type infer_index(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted, Loc loc) {
   if (op == Op::update_slice) return infer_update(operands, attributes.as<Along>(), loc);
+  if (op == Op::update_rows) return infer_row_update(operands, attributes.as<RowUpdate>(), loc);
   // gather(table, index), scatters(index, updates): rows are axis 0 of the table.
   const Type& index = type_of(op == Op::gather ? operands[1] : operands[0]);
   const Type& rows = type_of(op == Op::gather ? operands[0] : operands[1]);

@@ -76,6 +76,42 @@ Tensor source_for(const char* name, const At& source, const Tensor& x, Loc loc) 
   return coerce(given, to.dtype, false, from.shape, to.device, loc);
 }
 
+namespace {
+// Every axis but this one has one element, or its elements lie in one place.
+bool repeats(const Tensor& index, int axis) {
+  const Node* node = index.node();
+  const Shape& shape = type_of(index).shape;
+  if (node->storage == nullptr && node->op == Op::cast && node->operand_count == 1)
+    return repeats(node->input(0), axis);
+  const bool expands = node->storage == nullptr && node->op == Op::expand && node->operand_count == 1;
+  const auto lies_in_one_place = [&](int i) {
+    if (!expands) return node->layout && node->layout->strides[i] == 0;
+    const Shape& from = type_of(node->input(0)).shape;
+    const int own = i - (shape.rank() - from.rank());
+    return own < 0 || from[own].same(Dim(1));
+  };
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != axis && !shape[i].same(Dim(1)) && !lies_in_one_place(i)) return false;
+  return true;
+}
+}  // namespace
+
+Tensor repeated_vector(const Tensor& index, const Shape& shape, int axis, Loc loc) {
+  const Shape& own = type_of(index).shape;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != axis && (!own[i].same(shape[i]) || own[i] == Dim(0))) return {};
+  if (!repeats(index, axis)) return {};
+  Tensor vector = index;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != axis && !own[i].same(Dim(1))) vector = slice(vector, i, 0, 1);
+  return reshape_to(vector, Shape::of(own[axis]), loc);
+}
+
+Tensor update_rows(const Tensor& x, int axis, const Tensor& index, const Tensor& updates, bool adds, Loc loc) {
+  if (type_of(index).shape[0].same(Dim(0)) || type_of(x).shape[axis].same(Dim(0))) return x;
+  return record(Op::update_rows, {x, updates, index}, RowUpdate{static_cast<std::uint8_t>(axis), adds}, {}, loc);
+}
+
 Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc) {
   Type type = type_of(updates);
   if (type.dtype == DType::boolean)  // a sum of bools is true where one of them is
@@ -100,6 +136,10 @@ Tensor gather(At x, int axis, At index) {
   const Type type = type_of(value);
   if (type.shape.rank() == 0) fail("gather", call.loc(), "from a 0-d tensor");
   const int normal = check_index("gather", type, type_of(picks), axis, call.loc());
+  if (const Tensor rows = repeated_vector(picks, type.shape, normal, call.loc()); rows.defined()) {
+    check_range(rows, type.shape[normal], "gather", call.loc(), value);
+    return movedim(record(Op::gather, {movedim(value, normal, 0), rows}, {}, {}, call.loc()), 0, normal);
+  }
   check_range(picks, type.shape[normal], "gather", call.loc(), value);
   return record(Op::gather, {flatten(value), flat_positions(picks, type.shape, normal, call.loc())}, {}, {},
                 call.loc());
@@ -124,10 +164,13 @@ Tensor scatter_add(At x, int axis, At index, At source) {
   const int normal = check_index("scatter_add", type, type_of(places), axis, call.loc());
   const Tensor updates = taken_part("scatter_add", source_for("scatter_add", source, value, call.loc()),
                                     type_of(places).shape, call.loc());
+  if (const Tensor rows = repeated_vector(places, type.shape, normal, call.loc()); rows.defined()) {
+    check_range(rows, type.shape[normal], "scatter_add", call.loc(), value);
+    return update_rows(value, normal, rows, updates, true, call.loc());
+  }
   check_range(places, type.shape[normal], "scatter_add", call.loc(), value);
-  const Tensor flat = meeting(Op::scatter_add, flatten(flat_positions(places, type.shape, normal, call.loc())),
-                              flatten(updates), Shape::of(type.shape.element_count()), call.loc());
-  return value + reshape_to(flat, type.shape, call.loc());
+  const Tensor flat = flatten(flat_positions(places, type.shape, normal, call.loc()));
+  return reshape_to(update_rows(flatten(value), 0, flat, flatten(updates), true, call.loc()), type.shape, call.loc());
 }
 
 Tensor index_add(At x, int axis, At index, At source) {
@@ -143,10 +186,7 @@ Tensor index_add(At x, int axis, At index, At source) {
     fail("index_add", call.loc(), "the source is ", to_string(type_of(updates)), ", not ",
          to_string(Type{type_of(value).dtype, false, {}, wanted}));
   check_range(places, type_of(value).shape[normal], "index_add", call.loc(), value);
-  const Tensor first = movedim(value, normal, 0);
-  const Tensor sum =
-      first + meeting(Op::scatter_add, places, movedim(updates, normal, 0), type_of(first).shape, call.loc());
-  return movedim(sum, 0, normal);
+  return update_rows(value, normal, places, updates, true, call.loc());
 }
 
 // ---- order --------------------------------------------------------------------------------------------------------

@@ -21,6 +21,13 @@ Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Lo
 // The source of a write into x, in x's dtype. Throws where a floating one would be cut to integers: a tensor, or a
 // number that is no integer.
 Tensor source_for(const char* name, const At& source, const Tensor& x, Loc loc);
+
+// The vector that `index` repeats along all axes but this one; empty where it does not repeat one, or has not the size
+// of `shape` along another axis. Then what is read and written are rows, slices along the axis.
+Tensor repeated_vector(const Tensor& index, const Shape& shape, int axis, Loc loc);
+// x with the rows of `updates`, slices along the axis, in the place of those at `index`, a vector in range, or added to
+// them.
+Tensor update_rows(const Tensor& x, int axis, const Tensor& index, const Tensor& updates, bool adds, Loc loc);
 // The rows of `updates` that meet at `index` in a table of this shape.
 Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc);
 

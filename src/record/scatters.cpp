@@ -1,6 +1,5 @@
-// Public functions that write at positions. Which update stays in a place is found first: the greatest of the numbers
-// of those that meet there, an extreme, so that it is the last one on every device. The rest is a gather and a choice,
-// which fuse and differentiate.
+// Public functions that write at positions: rows of a table by a vector of indices, or elements of the flattened table
+// by positions.
 #include <vector>
 
 #include "base/fail.hpp"
@@ -23,25 +22,21 @@ Tensor last_writer(const Tensor& index, Dim rows, Loc loc) {
   return meeting(Op::scatter_amax, index, positions(0, type.shape, type.device, loc), Shape::of(rows), loc);
 }
 
-// x with updates[i, ...] in the place of row index[i], of a vector in range.
-Tensor with_rows(const Tensor& x, const Tensor& index, const Tensor& updates, Loc loc) {
-  const Shape shape = type_of(x).shape;
-  if (type_of(index).shape[0] == Dim(0) || shape[0] == Dim(0)) return x;
-  const Tensor writer = last_writer(index, shape[0], loc);
-  const Tensor written = record(Op::gather, {updates, maximum(writer, 0)}, {}, {}, loc);
-  return where(along_rows(writer >= 0, shape, loc), written, x);
-}
-
 // The operand in the dtype of x and in this shape.
 Tensor values_like(const char* name, const At& given, const Tensor& x, const Shape& shape, Loc loc) {
   const Type& type = type_of(x);
   return coerce(source_for(name, given, x, loc), type.dtype, false, shape, type.device, loc);
 }
 
-// What scatter and scatter_reduce are given: positions in the flattened x, and an update for each of them.
+// What scatter and scatter_reduce are given: rows of x and an update for each index of a vector. Where the index of
+// the call is no repeated vector, x is flat and its rows are elements.
 struct Updates {
-  Tensor x, index, source;  // all flat
-  Shape shape;              // of x
+  Tensor x, index, source;
+  Shape shape;  // of what was given as x
+  int axis;     // in it, of the rows; negative: x is flat
+  Tensor restored(const Tensor& result, Loc loc) const {
+    return axis < 0 ? reshape_to(result, shape, loc) : movedim(result, 0, axis);
+  }
 };
 Updates updates_of(const char* name, const At& x, int axis, const At& index, const At& source, Loc loc) {
   const Tensor value = resolve(x, name), places = integers(name, index, loc);
@@ -52,8 +47,12 @@ Updates updates_of(const char* name, const At& x, int axis, const At& index, con
   const bool one = !source.tensor || type_of(*source.tensor).shape.rank() == 0;
   const Tensor taken = one ? values_like(name, source, value, shape, loc)
                            : taken_part(name, source_for(name, source, value, loc), shape, loc);
+  if (const Tensor rows = repeated_vector(places, type.shape, normal, loc); rows.defined()) {
+    check_range(rows, type.shape[normal], name, loc, value);
+    return {movedim(value, normal, 0), rows, movedim(taken, normal, 0), type.shape, normal};
+  }
   check_range(places, type.shape[normal], name, loc, value);
-  return {flatten(value), flatten(flat_positions(places, type.shape, normal, loc)), flatten(taken), type.shape};
+  return {flatten(value), flatten(flat_positions(places, type.shape, normal, loc)), flatten(taken), type.shape, -1};
 }
 
 int check_vector(const char* name, const Tensor& value, const Tensor& places, int axis, Loc loc) {
@@ -100,7 +99,7 @@ Tensor extreme_with(const Tensor& x, const Tensor& updates, const Tensor& index,
 Tensor scatter(At x, int axis, At index, At source) {
   LooseComposite call("scatter", x.loc);
   const Updates all = updates_of("scatter", x, axis, index, source, call.loc());
-  return reshape_to(with_rows(all.x, all.index, all.source, call.loc()), all.shape, call.loc());
+  return all.restored(update_rows(all.x, 0, all.index, all.source, false, call.loc()), call.loc());
 }
 
 Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self) {
@@ -114,27 +113,33 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
   if (adds && dtype == DType::boolean)
     fail("scatter_reduce", call.loc(), "no sum of bool: ", to_string(type_of(all.x)));
   if (type_of(all.index).shape[0] == Dim(0) || type_of(all.x).shape[0] == Dim(0))
-    return reshape_to(all.x, all.shape, call.loc());
+    return all.restored(all.x, call.loc());
   const Tensor own = cast(all.x, wide), updates = cast(all.source, wide);
   const Shape table = type_of(own).shape;
   Tensor result;
   if (!adds && include_self) {
     result = extreme_with(own, updates, all.index, least, call.loc());
   } else if (adds) {
-    result = meeting(Op::scatter_add, all.index, updates, table, call.loc());
-    if (include_self) result = own + result;
+    result = include_self ? update_rows(own, 0, all.index, updates, true, call.loc())
+                          : meeting(Op::scatter_add, all.index, updates, table, call.loc());
   } else {
     result = meeting(Op::scatter_amax, all.index, least ? turned(updates) : updates, table, call.loc());
     if (least) result = turned(result);
   }
   if (reduce == ScatterReduction::mean) {
-    const Tensor ones = constant_like(1, type_of(updates), call.loc());
-    const Tensor count = meeting(Op::scatter_add, all.index, ones, table, call.loc());
+    Type each = type_of(updates);
+    each.shape = type_of(all.index).shape;
+    const Tensor ones = constant_like(1, each, call.loc());
+    const Tensor count =
+        along_rows(meeting(Op::scatter_add, all.index, ones, Shape::of(table[0]), call.loc()), table, call.loc());
     result = result / (include_self ? count + 1 : maximum(count, 1));
   }
   result = cast(result, dtype);
-  if (!include_self) result = where(last_writer(all.index, table[0], call.loc()) >= 0, result, all.x);
-  return reshape_to(result, all.shape, call.loc());
+  if (!include_self) {
+    const Tensor written = last_writer(all.index, table[0], call.loc()) >= 0;
+    result = where(along_rows(written, table, call.loc()), result, all.x);
+  }
+  return all.restored(result, call.loc());
 }
 
 Tensor index_copy(At x, int axis, At index, At source) {
@@ -147,7 +152,7 @@ Tensor index_copy(At x, int axis, At index, At source) {
   if (!(type_of(updates).shape == wanted))
     fail("index_copy", call.loc(), "the source is ", to_string(type_of(updates)), ", not ",
          to_string(Type{type_of(value).dtype, false, {}, wanted}));
-  return movedim(with_rows(movedim(value, normal, 0), places, movedim(updates, normal, 0), call.loc()), 0, normal);
+  return update_rows(value, normal, places, updates, false, call.loc());
 }
 
 Tensor index_fill(At x, int axis, At index, At value) {
@@ -159,11 +164,9 @@ Tensor index_fill(At x, int axis, At index, At value) {
   const Tensor places = from_end(given, type_of(of).shape[normal], "index_fill", call.loc(), of);
   if (value.tensor && type_of(*value.tensor).shape.rank() != 0)
     fail("index_fill", call.loc(), "the value must be a number, it is ", to_string(type_of(*value.tensor)));
-  const Tensor number = values_like("index_fill", value, of, {}, call.loc()), first = movedim(of, normal, 0);
-  const Shape shape = type_of(first).shape;
-  if (type_of(places).shape[0] == Dim(0) || shape[0] == Dim(0)) return of;
-  const Tensor filled = along_rows(last_writer(places, shape[0], call.loc()) >= 0, shape, call.loc());
-  return movedim(where(filled, number, first), 0, normal);
+  Shape rows = type_of(of).shape;
+  rows[normal] = type_of(places).shape[0];
+  return update_rows(of, normal, places, values_like("index_fill", value, of, rows, call.loc()), false, call.loc());
 }
 
 Tensor set_rows(At x, At rows, At values) {
@@ -175,8 +178,8 @@ Tensor set_rows(At x, At rows, At values) {
   if (lead.rank() + shape.rank() - 1 > max_rank) fail("set_rows", call.loc(), "more than ", max_rank, " axes");
   const Tensor updates = values_like("set_rows", values, value, joined(lead, shape, 1), call.loc());
   const Dim count = lead.element_count();
-  return with_rows(value, flatten(places), reshape_to(updates, joined(Shape::of(count), shape, 1), call.loc()),
-                   call.loc());
+  return update_rows(value, 0, flatten(places), reshape_to(updates, joined(Shape::of(count), shape, 1), call.loc()),
+                     false, call.loc());
 }
 
 Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate) {
@@ -204,9 +207,7 @@ Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumula
   const Shape table = joined(Shape::of(rows), shape, count);
   const Tensor flat = reshape_to(value, table, call.loc()),
                each = reshape_to(updates, joined(Shape::of(lead.element_count()), shape, count), call.loc());
-  const Tensor result = accumulate ? flat + meeting(Op::scatter_add, row, each, table, call.loc())
-                                   : with_rows(flat, row, each, call.loc());
-  return reshape_to(result, shape, call.loc());
+  return reshape_to(update_rows(flat, 0, row, each, accumulate, call.loc()), shape, call.loc());
 }
 Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate) {
   return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, accumulate);

@@ -112,6 +112,18 @@ std::vector<Case> structural_cases() {
          return update_slice(x[0] * x[0], slice(part, 0, 1, 3), 0, Index(1)) *
                 cast(slice(x[1], 2, Index(1), 2)[0][0][1], DType::f64);
        }},
+      {"update_rows",
+       {m, cube},
+       [](X x) {
+         const auto updated = [&](int axis, bool adds) {  // row 1 twice
+           const Tensor index = constant(std::vector<std::int64_t>{1, 0, 1}, {3});
+           const Tensor rows = axis == 0 ? x[0] : slice(x[1] * x[1], 1, 0, 3)[0];
+           return record(Op::update_rows, {sin(x[0]), axis == 0 ? rows : slice(transpose(rows), 0, 0, 3), index},
+                         RowUpdate{static_cast<std::uint8_t>(axis), adds}, {}, {});
+         };
+         return sum(square(updated(0, false))) + sum(exp(updated(0, true))) +
+                sum(cos(updated(1, false)) * square(updated(1, true)));
+       }},
       {"cond",
        {m},
        [](X x) {

@@ -191,6 +191,9 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
   }
   for (const DType dtype : {DType::f32, DType::bf16, DType::boolean})
     for (const bool checked : {false, true}) stand_ins.push_back(codegen::cuda_update_slice(dtype, checked));
+  for (const DType dtype :
+       {DType::boolean, DType::u8, DType::i8, DType::u32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64})
+    for (const bool adds : {false, true}) stand_ins.push_back(codegen::cuda_update_rows(dtype, adds, !adds));
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
 

@@ -257,7 +257,8 @@ bool is_drawn(Op op) {
     case OpKind::region:
     case OpKind::factorization: return false;
     case OpKind::convolution: return op == Op::convolution;
-    default: return op != Op::input && !is_scatter(op) && op != Op::check && op != Op::update_slice;
+    default:
+      return op != Op::input && !is_scatter(op) && op != Op::check && op != Op::update_slice && op != Op::update_rows;
   }
 }
 

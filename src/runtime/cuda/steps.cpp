@@ -1,6 +1,7 @@
 #include "runtime/cuda/steps.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/fail.hpp"
 #include "runtime/cuda/launch_limits.hpp"
@@ -196,6 +197,54 @@ void DeviceUpdate::run(const StepCall& call) const {
   const std::int64_t sizes[] = {count, part, whole, n[1], n[2] - n[3], n[5], n[6]};
   launch(device_, call.queue, function_, std::min<std::int64_t>((count + 255) / 256, 4096),
          {call.pointers + 1, checked_ ? 4u : 3u}, sizes);
+}
+
+DeviceRows::DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation)
+    : device_(use(preparation.device)),
+      function_(preparation, 256),
+      dtype_(update.dtype),
+      adds_(update.adds),
+      checked_(checked),
+      sizes_(update.numbers(preparation.numbers)) {}
+
+namespace {
+// Of the table by which updates of one row find each other.
+std::int64_t row_slots(std::int64_t count) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * count)));
+}
+}  // namespace
+
+std::size_t DeviceRows::workspace(std::span<const std::int64_t> numbers) const {
+  const std::int64_t columns = numbers[sizes_.begin] * numbers[sizes_.begin + 2], count = numbers[sizes_.begin + 3];
+  if (direct() || count == 0) return 0;
+  return static_cast<std::size_t>(2 * row_slots(count) + count) * sizeof(std::int64_t) +
+         (sums() ? static_cast<std::size_t>(columns * count) * sizeof(float) : 0);
+}
+
+void DeviceRows::run(const StepCall& call) const {
+  const std::span<const std::int64_t> n = call.part(sizes_);
+  const auto bytes = static_cast<std::int64_t>(storage_bytes(dtype_, 1));
+  const std::int64_t columns = n[0] * n[2], count = n[3], slots = direct() || count == 0 ? 0 : row_slots(count);
+  auto* const table = static_cast<std::byte*>(call.pointers[0]) + n[4] * bytes;
+  if (table != call.pointers[3] && columns * n[1] > 0)
+    device_interface(Device::Type::cuda)
+        .copy(call.pointers[3], device_.device, table, device_.device, static_cast<std::size_t>(columns * n[1] * bytes),
+              call.queue);
+  if (columns * count == 0) return;
+  // Parts of the rows go to different threads; each column has threads of its own anyway.
+  const std::int64_t parts = std::clamp<std::int64_t>(16384 / columns, 1, count);
+  const auto phase = [&](std::int64_t number, std::int64_t threads) {
+    const std::int64_t sizes[] = {n[0], n[1], n[2], count, slots, number, parts, n[5], n[6]};
+    void* const buffers[] = {call.pointers[1], call.pointers[2], call.pointers[3], call.workspace.data(),
+                             checked_ ? call.pointers[4] : nullptr};
+    launch(device_, call.queue, function_, (threads + 255) / 256, std::span(buffers, checked_ ? 5 : 4), sizes);
+  };
+  // RowPhase of weft/detail/cuda_steps.inc.
+  enum : std::int64_t { clear, insert, last, replace, add, sums_begin, sums_add, sums_end };
+  if (direct()) return phase(add, columns * parts);
+  phase(clear, 2 * slots), phase(insert, count), phase(last, count);
+  if (!adds_) return phase(replace, columns * count);
+  phase(sums_begin, columns * count), phase(sums_add, columns * parts), phase(sums_end, columns * count);
 }
 
 DeviceCheck::DeviceCheck(const std::string& message, const Preparation& preparation)

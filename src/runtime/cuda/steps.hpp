@@ -4,6 +4,7 @@
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/product_numbers.hpp"
+#include "runtime/update_rows.hpp"
 #include "runtime/update_slice.hpp"
 
 namespace weft::runtime::cuda {
@@ -106,6 +107,25 @@ class DeviceUpdate final : public Runnable {
   Compiled function_;
   std::int64_t element_;
   bool checked_;
+  NumberTable::Range sizes_;
+};
+
+// As on the host, with the error word as above.
+class DeviceRows final : public Runnable {
+ public:
+  DeviceRows(const RowsUpdate& update, bool checked, const Preparation& preparation);
+  bool has_workspace() const override { return !direct(); }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+  void run(const StepCall& call) const override;
+
+ private:
+  bool sums() const { return adds_ && is_floating(dtype_) && storage_bytes(dtype_, 1) == 2; }
+  bool direct() const { return adds_ && !sums(); }
+
+  DeviceState& device_;
+  Compiled function_;
+  DType dtype_;
+  bool adds_, checked_;
   NumberTable::Range sizes_;
 };
 

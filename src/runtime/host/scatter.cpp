@@ -1,6 +1,7 @@
 #include "runtime/host/scatter.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <type_traits>
 
@@ -33,8 +34,16 @@ T sum_of(T a, T b) {
 }
 template <class T>
 T greatest_of(T a, T b) {
-  if (a == b) return a == T(0) ? sum_of(a, b) : a;  // -0 < +0
-  return a > b || a != a ? a : b;
+  if constexpr (std::is_floating_point_v<T>) {  // without a branch, so that it becomes vector instructions
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    const auto mask = [](bool holds) { return Bits{0} - static_cast<Bits>(holds); };
+    const auto first = std::bit_cast<Bits>(a), second = std::bit_cast<Bits>(b);
+    const Bits takes_first = mask(a > b) | mask(a != a);
+    const Bits joined = (first & takes_first) | (second & ~takes_first);
+    return std::bit_cast<T>(joined & ~(mask(a == b) & (first ^ second)));  // -0 < +0
+  } else {
+    return a > b ? a : b;
+  }
 }
 
 // A thread owns rows [begin, end) and takes the updates that fall there.

@@ -1,7 +1,9 @@
 // Steps that run on the host. In: compiled functions, numbers of the plan's table. Out: Runnables.
 #pragma once
 #include "runtime/host/scatter.hpp"
+#include "runtime/host/update_rows.hpp"
 #include "runtime/product_numbers.hpp"
+#include "runtime/update_rows.hpp"
 #include "runtime/update_slice.hpp"
 
 namespace weft::runtime {
@@ -68,6 +70,21 @@ class HostUpdate final : public Runnable {
 
  private:
   std::int64_t element_;
+  NumberTable::Range sizes_;
+};
+
+// The table is copied first, unless it lies where the result does.
+class HostRows final : public Runnable {
+ public:
+  HostRows(const RowsUpdate& update, NumberTable& numbers)
+      : dtype_(update.dtype), adds_(update.adds), sizes_(update.numbers(numbers)) {}
+  bool has_workspace() const override { return update_rows_workspace(adds_, dtype_, 1) > 0; }
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+  void run(const StepCall& call) const override;
+
+ private:
+  DType dtype_;
+  bool adds_;
   NumberTable::Range sizes_;
 };
 

@@ -1,0 +1,189 @@
+// Rows of a table that is state: written where the table lies, at the cost of the rows; and what several updates of one
+// row give.
+#include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
+#include "weft/random.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+Tensor vector(std::vector<std::int64_t> numbers) {
+  return constant(numbers, {static_cast<std::int64_t>(numbers.size())});
+}
+const void* place_of(const Tensor& x) { return x.data<float>().data(); }
+
+struct Table {
+  Tensor rows;
+};
+// What compiled(table, index, updates) makes of a table of zeros: in its place, without another one, as eagerly.
+template <class F>
+void check_in_place(F f, const Sizes& sizes, const Tensor& index, const Tensor& updates) {
+  auto compiled = compile(f);
+  Table table{zeros(sizes).eval()}, plain{zeros(sizes)};
+  const void* place = nullptr;
+  for (int i = 0; i < 3; ++i) {
+    compiled(table, index, updates);
+    f(plain, index, updates);
+    if (i == 0) place = place_of(table.rows);  // the first call, which compiles, holds its arguments
+    CHECK(place_of(table.rows) == place);
+  }
+  CHECK(max(abs(table.rows - plain.rows)).item() == 0);
+  CHECK(sum(abs(plain.rows)).item() > 0);
+  CHECK(explain(compiled, table, index, updates).arena_bytes < 1 << 18);  // the tables have a MB at least
+}
+}  // namespace
+
+TEST_CASE("rows of a table that is state are updated where it lies") {
+  const Tensor index = vector({7, 3, 7, 1000}), updates = arange(4 * 64, {DType::f32}) + 1;
+  const Sizes sizes{4096, 64};
+  const Tensor rows = reshape(updates, {4, 64});
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_add(t.rows, 0, at, u); }, sizes,
+                 index, rows);
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = set_rows(t.rows, at, u); }, sizes, index,
+                 rows);
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_put(t.rows, {at}, u); }, sizes, index,
+                 rows);
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_put(t.rows, {at}, u, true); }, sizes,
+                 index, rows);
+  check_in_place(
+      [](Table& t, const Tensor& at, const Tensor& u) {
+        t.rows = index_put(t.rows, {at, at % 64}, u);
+      },
+      sizes, index, slice(updates, 0, 0, 4));
+  check_in_place([](Table& t, const Tensor& at, const Tensor&) { t.rows = index_fill(t.rows, 0, at, 2.5); }, sizes,
+                 index, rows);
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_copy(t.rows, 0, at, u); }, sizes,
+                 index, rows);
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = scatter(t.rows, 0, unsqueeze(at, 1), u); },
+                 sizes, index, reshape(slice(updates, 0, 0, 4), {4, 1}));
+  check_in_place(
+      [](Table& t, const Tensor& at, const Tensor& u) {
+        t.rows = scatter_add(t.rows, 0, expand(unsqueeze(at, 1), {4, 64}), u);
+      },
+      sizes, index, rows);
+  check_in_place(
+      [](Table& t, const Tensor& at, const Tensor& u) {
+        t.rows = scatter_reduce(t.rows, 0, unsqueeze(at, 1), u, ScatterReduction::sum);
+      },
+      sizes, index, reshape(slice(updates, 0, 0, 4), {4, 1}));
+  // Along a middle axis, as a cache of keys that is written at several positions.
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_copy(t.rows, 1, at, u); },
+                 {2, 2048, 64}, index, reshape(arange(2 * 4 * 64, {DType::f32}), {2, 4, 64}));
+  check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_add(t.rows, 1, at, u); },
+                 {2, 2048, 64}, index, reshape(arange(2 * 4 * 64, {DType::f32}), {2, 4, 64}));
+}
+
+TEST_CASE("a gather of the rows before their update reads them as they were") {
+  auto step = compile([](Table& t, const Tensor& at) {
+    const Tensor rows = gather(t.rows, at);
+    t.rows = index_add(t.rows, 0, at, rows * 2);
+    return sum(rows);
+  });
+  Table table{ones({1 << 14, 16}).eval()};
+  step(table, vector({4}));
+  const void* const place = place_of(table.rows);
+  CHECK(step(table, vector({5, 9, 5})).item() == 48);
+  CHECK(place_of(table.rows) == place);
+  CHECK(table.rows[5][3].item() == 5);
+  CHECK(table.rows[9][3].item() == 3);
+  CHECK(table.rows[4][3].item() == 3);
+  CHECK(table.rows[6][3].item() == 1);
+}
+
+TEST_CASE("an index out of range leaves the state as it was") {
+  auto step = compile([](Table& t, const Tensor& at) {
+    t.rows = index_add(t.rows, 0, at, ones({at.size(0), 4}));
+    t.rows = t.rows + 0.0;
+  });
+  auto put = compile([](Table& t, const Tensor& at) { t.rows = set_rows(t.rows, at, 1); });
+  Table table{zeros({100, 4}).eval()};
+  for (const std::int64_t bad : {100, -1}) {
+    CHECK(contains(message_of([&] {
+                     step(table, vector({1, bad}));
+                   }),
+                   "[index_add] an index is out of range [0, 100)"));
+    CHECK(contains(message_of([&] { put(table, vector({1, bad})); }), "[set_rows] an index is out of range [0, 100)"));
+    CHECK(max(abs(table.rows)).item() == 0);
+  }
+}
+
+TEST_CASE("updates that meet are added to the row in their order; what has none keeps its bits") {
+  const auto f = [](const Tensor& x, const Tensor& big) {
+    const Tensor at = vector({1, 0, 1, 1});
+    const Tensor u = constant(std::vector<float>{1e8f, 1, 1, 2}, {4});
+    const Tensor half = cast(u * 0 + 0.75, DType::bf16), row = cast(big, DType::bf16);
+    return Answers{
+        {index_add(x, 0, at, u), "1 3 -0"},  // (-1e8 + 1e8) + 1 + 2: if the updates met first, this would be 0
+        {index_add(row, 0, at, half), "256 258 256"},  // 256 + 3 * 0.75, rounded once; one by one they would vanish
+        {index_add(cast(row, DType::f16) * 8, 0, at, cast(half, DType::f16)), "2048 2050 2048"},
+        {index_add(cast(big - 156, DType::i8), 0, at, cast(u * 0 + 20, DType::i8)), "120 -96 100"},
+        {index_add(cast(big, DType::u32), 0, at, cast(u * 0 + 3, DType::u32)), "259 265 256"},
+        {index_add(cast(big, DType::f64), 0, vector({2, 2}), cast(slice(u, 0, 1, 3), DType::f64)), "256 256 258"},
+        {index_add(x > 0, 0, at, u > 0), "1 1 0"},
+        {set_rows(x, at, u), "1 2 -0"}};
+  };
+  check_every_way(f, vector_of({0, -1e8f, -0.0f}), full({3}, 256));
+}
+
+TEST_CASE("many updates of narrow and of wide rows: compiled, eager, whatever the number of threads") {
+  const auto f = [](const Tensor& x, const Tensor& at, const Tensor& u) {
+    return std::vector{index_add(x, 0, at, u), index_copy(x, 0, at, u),
+                       cast(index_add(cast(x, DType::bf16), 0, at, cast(u, DType::bf16)), DType::f32)};
+  };
+  Generator generator(3);
+  for (const std::int64_t width : {1, 3, 64, 1000}) {
+    CAPTURE(width);
+    const std::int64_t rows = 300, count = 200000 / width;
+    const Tensor x = normal({rows, width}, 0, 1, generator).eval(), u = normal({count, width}, 0, 1, generator).eval(),
+                 at = randint({count}, 0, rows, generator).eval();
+    std::vector<float> sums = numbers_of(x), last = sums;
+    const std::vector<float> given = numbers_of(u);
+    const auto index = at.data<std::int64_t>();
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t j = 0; j < width; ++j) {
+        const auto place = static_cast<std::size_t>(index[static_cast<std::size_t>(i)] * width + j);
+        sums[place] += given[static_cast<std::size_t>(i * width + j)];
+        last[place] = given[static_cast<std::size_t>(i * width + j)];
+      }
+    const std::vector<Tensor> plain = f(x, at, u), compiled = compile(f)(x, at, u);
+    for (const std::vector<Tensor>& way : {plain, compiled}) {
+      CHECK(numbers_of(way[0]) == sums);
+      CHECK(numbers_of(way[1]) == last);
+    }
+    CHECK(numbers_of(plain[2]) == numbers_of(compiled[2]));
+  }
+}
+
+TEST_CASE("an index that is repeated along the other axes is read as a vector: the same values and gradients") {
+  const auto f = [](const Tensor& x, const Tensor& at, const Tensor& u) {
+    const Tensor wide = expand(unsqueeze(at, 1), {5, 4}), copied = wide + 0, tall = expand(at, {4, 5});
+    const auto all = [&](const Tensor& index, const Tensor& across) {
+      const auto loss = [&](const std::pair<Tensor, Tensor>& in) {
+        const auto& [x, u] = in;
+        return sum(square(scatter_reduce(x, 0, index, u, ScatterReduction::amax))) +
+               sum(scatter_reduce(x, 0, index, u, ScatterReduction::mean, false) * x) +
+               sum(sin(scatter(x, 0, index, u))) + sum(square(scatter_add(x, 0, index, u))) +
+               sum(cos(gather(x, 0, index)) * u) + sum(exp(gather(x, 1, across % 4))) +
+               sum(square(scatter(transpose(x), 1, across, transpose(u))));
+      };
+      auto [dx, du] = grad(loss, std::pair{x, u});
+      return std::vector{loss({x, u}), dx, du};
+    };
+    std::vector<Tensor> results = all(wide, tall);
+    for (const Tensor& each : all(copied, tall + 0)) results.push_back(each);
+    return results;
+  };
+  Generator generator(5);
+  const Tensor x = normal({4, 4}, 0, 1, generator), u = normal({5, 4}, 0, 1, generator), at = vector({2, 0, 2, 3, 2});
+  for (const std::vector<Tensor>& way : every_way(f, x, at, u))
+    for (std::size_t i = 0; i < 3; ++i) CHECK(max(abs(way[i] - way[i + 3])).item() <= 1e-5);
+}
+
+TEST_CASE("no index is written for rows that are repeated: the memory of a compiled call is that of the vector") {
+  auto f = compile([](const Tensor& x, const Tensor& at, const Tensor& u) {
+    return scatter_reduce(x, 0, expand(unsqueeze(at, 1), {1 << 14, 64}), u, ScatterReduction::amax);
+  });
+  const Tensor x = zeros({100, 64}), at = remainder(arange(1 << 14), 100), u = ones({1 << 14, 64});
+  CHECK(explain(f, x, at, u).arena_bytes < 1 << 20);  // as i64 the index has 8 MB
+}
