@@ -1,5 +1,7 @@
 // Functions that rearrange, contract and index: against the numbers that PyTorch gives, in every way that there is to
 // run them; with symbolic sizes; and what they say to arguments that do not fit.
+#include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include "tests/trace/support.hpp"
@@ -29,6 +31,24 @@ void check_symbolic(F function, std::initializer_list<std::pair<std::int64_t, st
   }
 }
 }  // namespace
+
+TEST_CASE("a rotation costs about what a copy costs, wherever the memory of its operand ends") {
+  const Tensor x = arange(1 << 20, {DType::f32}).eval();
+  const auto least = [&](auto f) {
+    auto compiled = compile(f);
+    double milliseconds = 1e9;
+    for (int i = 0; i < 20; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      compiled(x).eval();
+      const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+      milliseconds = std::min(milliseconds, passed.count());
+    }
+    return milliseconds;
+  };
+  const double copied = least([](const Tensor& x) { return -x; });
+  CHECK(least([](const Tensor& x) { return roll(x, 37); }) < 15 * copied);
+  CHECK(least([](const Tensor& x) { return roll(x, -37); }) < 15 * copied);
+}
 
 TEST_CASE("rearranged as PyTorch does") {
   check_every_way(
