@@ -99,6 +99,19 @@ def conv2d(channels, size, outputs, kernel, stride, groups=1):
                     (8, channels, size, size), (outputs, channels // groups, kernel, kernel))
 
 
+def updated(update):
+    """256 rows of a table of 128 MB, in place."""
+    def make(_):
+        table, index, rows = torch.zeros(1 << 18, 128), torch.randint(0, 1 << 18, (256,)), torch.randn(256, 128)
+        return lambda: update(table, index, rows)
+    return make
+
+
+def scatter_amax(variant):
+    f = cases.compiled_by(variant)(lambda x, index, rows: x.scatter_reduce(0, index[:, None].expand(rows.shape), rows, "amax"))
+    return cases.call(f, torch.randn(1000, 64), torch.randint(0, 1000, (100000,)), torch.randn(100000, 64))
+
+
 CASES = {
     "call": function(lambda x: (x + 1) * 2, 16),
     "pointwise": function(lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z),
@@ -120,6 +133,12 @@ CASES = {
     "layernorm": lambda variant: cases.layer_norm_gradients(cases.compiled_by(variant), 4096, 1024),
     "adamw": lambda variant: cases.adamw(cases.compiled_by(variant), 40, 1 << 18),
     "sum": function(torch.sum, 64 << 20),
+    "index-add": updated(lambda table, index, rows: table.index_add_(0, index, rows)),
+    "index-put": updated(lambda table, index, rows: table.index_put_((index,), rows)),
+    "set-rows": updated(lambda table, index, rows: table.__setitem__(index, rows)),
+    "scatter-amax": scatter_amax,
+    "roll-flat": function(lambda x: torch.roll(x, 37), 1 << 20),
+    "roll-windows": function(lambda x: torch.roll(x, (-3, -3), (1, 2)) * 2, (8, 56, 56, 96)),
     "forward-softmax": function(lambda x: F.softmax(x, -1), (4096, 1024)),
     "forward-layernorm": function(lambda x, scale, shift: F.layer_norm(x, (1024,), scale, shift), (4096, 1024), 1024, 1024),
     "forward-cross-entropy": cross_entropy(4096, 1024),
