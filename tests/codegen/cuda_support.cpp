@@ -57,6 +57,12 @@ void check_cuda_compiles(const std::vector<Trial>& trials) {
   CHECK_NOTHROW(runtime::cuda::compile_units(cuda_programs(trials), "sm_90"));
 }
 
+std::string nvrtc() {
+  std::string why;
+  runtime::cuda::nvrtc_available(&why);
+  return why;
+}
+
 void check_on_device(std::vector<Trial>& trials) {
   const std::map<std::string, codegen::CudaKernel> kernels = generate(trials);
   std::vector<std::string> names;

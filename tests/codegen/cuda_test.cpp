@@ -19,13 +19,6 @@ using namespace weft::test;
 
 namespace {
 
-bool no_nvrtc() {
-  std::string why;
-  if (runtime::cuda::nvrtc_available(&why)) return false;
-  MESSAGE("left out: ", why);
-  return true;
-}
-
 // Compiles for the host and, with NVRTC, for a GPU while it lives.
 class NvrtcCheck {
  public:
@@ -64,8 +57,7 @@ struct Net {
 
 }  // namespace
 
-TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set") {
-  if (no_nvrtc()) return;
+TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds its set" * needs(nvrtc)) {
   std::vector<std::string> texts;
   for (const loop::Kernel& kernel : {scale(10, 64, "flat"), row_sum(100, 8192, DType::bf16, Op::sum, "rows")})
     texts.push_back(codegen::generate_cuda(kernel, 3).text);
@@ -74,8 +66,8 @@ TEST_CASE("CUDA: a kernel over a table of buffers compiles, and each block finds
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(texts), "sm_90"));
 }
 
-TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set, and its text reads back") {
-  if (no_nvrtc()) return;
+TEST_CASE("CUDA: a kernel with a predicate stores nothing where its word is set, and its text reads back" *
+          needs(nvrtc)) {
   loop::Kernel kernel = row_sum(100, 64, DType::f32, Op::sum, "predicated");
   kernel.predicate = static_cast<int>(kernel.buffers.size());
   kernel.buffers.push_back({DType::i32, false, -1, 1});
@@ -145,8 +137,7 @@ TEST_CASE("the grid has a team for each row and a thread for each pack") {
   CHECK(codegen::generate_cuda(scale(1, 4096, "flat")).blocks.same(Dim(4)));
 }
 
-TEST_CASE("NVRTC's words come with the source's place, and the next program compiles") {
-  if (no_nvrtc()) return;
+TEST_CASE("NVRTC's words come with the source's place, and the next program compiles" * needs(nvrtc)) {
   const auto compile = [](const std::string& source) {
     return runtime::cuda::compile_units(std::span(&source, 1), "sm_90")[0];
   };
@@ -161,8 +152,7 @@ TEST_CASE("NVRTC's words come with the source's place, and the next program comp
   CHECK_FALSE(compile("extern \"C\" __global__ void k() {}").empty());
 }
 
-TEST_CASE("code that was only to be checked is not what the cache gives to run") {
-  if (no_nvrtc()) return;
+TEST_CASE("code that was only to be checked is not what the cache gives to run" * needs(nvrtc)) {
   const std::string source =
       "extern \"C\" __global__ void k(float* x, int n) { for (int i = 0; i < n; ++i) x[i] = x[i] * x[i] + x[0]; }";
   const auto compiled = [&](runtime::cuda::Effort effort) {
@@ -174,8 +164,7 @@ TEST_CASE("code that was only to be checked is not what the cache gives to run")
   CHECK(checked != run);
 }
 
-TEST_CASE("kernels of each form and reduction compile for sm_90") {
-  if (no_nvrtc()) return;
+TEST_CASE("kernels of each form and reduction compile for sm_90" * needs(nvrtc)) {
   std::vector<Trial> trials;
   trials.emplace_back(scale(3, 5, "scale"));
   for (const Op op : {Op::sum, Op::prod, Op::amax, Op::amin, Op::argmax})
@@ -197,8 +186,7 @@ TEST_CASE("kernels of each form and reduction compile for sm_90") {
   CHECK_NOTHROW(runtime::cuda::compile_units(codegen::cuda_units(stand_ins), "sm_90"));
 }
 
-TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a training step") {
-  if (no_nvrtc()) return;
+TEST_CASE("traced programs compile for sm_90: softmax, layer normalization, a training step" * needs(nvrtc)) {
   const NvrtcCheck check;
   const Tensor x = ones({16, 300});
   CHECK_NOTHROW(compile([](const Tensor& x) { return softmax(x * 2, -1); })(x).eval());
@@ -259,8 +247,7 @@ std::vector<Tensor> scanned(const Tensor& x) {
 }
 }  // namespace
 
-TEST_CASE("scans of rows and columns compile for sm_90, and run right on the host") {
-  if (no_nvrtc()) return;
+TEST_CASE("scans of rows and columns compile for sm_90, and run right on the host" * needs(nvrtc)) {
   const NvrtcCheck check;
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
     for (const std::int64_t length : {3, 33, 1000, 40000}) {
@@ -278,7 +265,8 @@ TEST_CASE("scans of rows and columns compile for sm_90, and run right on the hos
   CHECK_NOTHROW(compile(scanned<0>, symbolic)(ones({5, 7}))[0].eval());
 }
 
-TEST_CASE("our own product takes any strides, sizes and floats: the same kernel on the host is right") {
+namespace {
+std::vector<Trial> own_products() {
   test::Traced t;
   std::vector<Trial> trials;
   for (const DType dtype : {DType::f32, DType::f64})
@@ -294,13 +282,9 @@ TEST_CASE("our own product takes any strides, sizes and floats: the same kernel 
                                   {5, 0, 3}})
       trials.emplace_back(strided_product(t, dtype, m, n, k));
   trials.emplace_back(strided_product(t, DType::f32, 6, 5, 4, true));
-  check_all(trials);
-  if (no_nvrtc()) return;
-  for (const DType dtype : {DType::f16, DType::bf16}) trials.emplace_back(strided_product(t, dtype, 70, 130, 20));
-  check_cuda_compiles(trials);
+  return trials;
 }
-
-TEST_CASE("our own product of symbolic sizes compiles for sm_90, and is right on the host") {
+std::vector<Trial> own_symbolic_products() {
   test::Traced t;
   std::vector<Trial> trials;
   for (const DType dtype : {DType::f32, DType::f64}) {
@@ -311,6 +295,24 @@ TEST_CASE("our own product of symbolic sizes compiles for sm_90, and is right on
     for (loop::Buffer& buffer : kernel.buffers) buffer.elements = dims::evaluate(buffer.elements, symbols);
     trials.emplace_back(std::move(kernel), std::move(sizes));
   }
+  return trials;
+}
+}  // namespace
+
+TEST_CASE("our own product takes any strides, sizes and floats: the same kernel on the host is right") {
+  std::vector<Trial> trials = own_products();
   check_all(trials);
-  if (!no_nvrtc()) check_cuda_compiles(trials);
+}
+
+TEST_CASE("our own product of symbolic sizes is right on the host") {
+  std::vector<Trial> trials = own_symbolic_products();
+  check_all(trials);
+}
+
+TEST_CASE("our own product of any strides, floats and symbolic sizes compiles for sm_90" * needs(nvrtc)) {
+  test::Traced t;
+  std::vector<Trial> trials = own_products();
+  for (const DType dtype : {DType::f16, DType::bf16}) trials.emplace_back(strided_product(t, dtype, 70, 130, 20));
+  check_cuda_compiles(trials);
+  check_cuda_compiles(own_symbolic_products());
 }

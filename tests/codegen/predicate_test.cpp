@@ -270,12 +270,7 @@ TEST_CASE("a load with a predicate touches no memory where the predicate does no
   }
 }
 
-TEST_CASE("CUDA: loads with predicates of every dtype and access compile") {
-  std::string why;
-  if (!runtime::cuda::nvrtc_available(&why)) {
-    MESSAGE("left out: ", why);
-    return;
-  }
+TEST_CASE("CUDA: loads with predicates of every dtype and access compile" * needs(nvrtc)) {
   std::vector<std::string> texts;
   for (const Form& form : forms)
     for (const DType dtype :

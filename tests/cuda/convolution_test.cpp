@@ -1,27 +1,19 @@
-// Convolutions and their gradients on a device against the reference, by cuDNN where it is found and generated. On a
-// machine without a GPU they are left out, and say so.
+// Convolutions and their gradients on a device against the reference, by cuDNN where it is found and generated. Skipped
+// without a GPU.
 #include <doctest/doctest.h>
 
 #include "base/options.hpp"
 #include "pipeline.hpp"
 #include "runtime/cuda/device.hpp"
+#include "tests/cuda/support.hpp"
 #include "tests/providers/convolution_support.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
 using namespace weft::test;
+using cuda_test::a_device;
 
 namespace {
-
-bool no_device() {
-  try {
-    runtime::cuda::use(Device::cuda());
-    return false;
-  } catch (const Error& error) {
-    MESSAGE("left out: ", error.what());
-    return true;
-  }
-}
 
 // The results, compiled as one function, on the device.
 std::vector<std::vector<float>> run_on_device(const RandomConvolution& it, const std::vector<Literal>& operands) {
@@ -66,18 +58,17 @@ void check_on_device(int count, std::uint64_t seed, DType dtype) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("random convolutions and their gradients on a device: by cuDNN = generated = reference") {
-  if (no_device()) return;
   check_on_device(60, 0, DType::f32);
 }
 
 TEST_CASE("convolutions of 16-bit floats and of f64 on a device") {
-  if (no_device()) return;
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) check_on_device(8, 300, dtype);
 }
 
 TEST_CASE("a plan with a convolution that is replayed as one piece convolves what is there then") {
-  if (no_device()) return;
   Generator rng(9);
   const Tensor weight = normal({8, 8, 3, 3}, 0, 1, rng), there = to(weight, Device::cuda()).eval();
   static constexpr auto f = [](const Tensor& image, const Tensor& kernel) {
@@ -96,7 +87,6 @@ TEST_CASE("a plan with a convolution that is replayed as one piece convolves wha
 }
 
 TEST_CASE("conv2d on a device, eagerly and compiled, has the numbers of the host") {
-  if (no_device()) return;
   Generator rng(4);
   const Tensor x = normal({3, 8, 17, 15}, 0, 1, rng), weight = normal({12, 4, 3, 3}, 0, 1, rng);
   const auto f = [](const Tensor& image, const Tensor& kernel) {
@@ -107,3 +97,5 @@ TEST_CASE("conv2d on a device, eagerly and compiled, has the numbers of the host
   for (const Tensor& found : {f(there, kernel), compiled(there, kernel)})
     CHECK(amax(abs(to(found, Device::cpu()) - expected)).item() <= 1e-5 * amax(abs(expected)).item());
 }
+
+TEST_SUITE_END();

@@ -1,5 +1,5 @@
-// A CUDA device through the public functions: moving tensors, eager operations, compiled steps, errors. On a machine
-// without a GPU what is held is that the absence is a clear error; everything else says that it was left out.
+// A CUDA device through the public functions: moving tensors, eager operations, compiled steps, errors. Skipped
+// without a GPU; what is then is absence_test.cpp's.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,30 +9,13 @@
 #include "ir/node.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/device.hpp"
+#include "tests/cuda/support.hpp"
 #include "weft/weft.hpp"
 
 using namespace weft;
+using namespace cuda_test;
 
 namespace {
-
-std::string why_not() {
-  try {
-    runtime::cuda::use(Device::cuda());
-    return {};
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-bool no_device() {
-  static const std::string reason = why_not();
-  if (!reason.empty()) MESSAGE("left out: ", reason);
-  return !reason.empty();
-}
-
-Tensor sample(Sizes sizes, std::uint64_t seed) {
-  Generator generator(seed);
-  return normal(sizes, 0, 1, generator);
-}
 
 template <class T = float>
 std::vector<T> values(const Tensor& tensor) {
@@ -62,27 +45,9 @@ struct Net {
 
 }  // namespace
 
-TEST_CASE("a machine without a driver says what was looked for, with the user's line") {
-  if (why_not().empty()) {
-    MESSAGE("left out: there is a device");
-    return;
-  }
-  std::string text;
-  try {
-    to(ones({2, 2}), Device::cuda());
-  } catch (const Error& error) {
-    text = error.what();
-  }
-  CHECK(text.find("[to] cuda:0 can't be used") != std::string::npos);
-  CHECK(text.rfind('[') == 0);  // one prefix
-  CHECK(text.find("device_test.cpp:") != std::string::npos);
-  const bool says = text.find("libcuda.so.1") != std::string::npos || text.find("finds no device") != std::string::npos;
-  CHECK_MESSAGE(says, text);
-  CHECK(values(ones({2}) + 1) == std::vector<float>{2, 2});  // the next call works
-}
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
 
 TEST_CASE("one object that arrives by move in two places is not written while it is read") {
-  if (no_device()) return;
   auto f = compile([](auto a, auto b) { return a * 1.0f + flip(b, 0) * 10; });
   auto read = compile([](auto a, const auto& b) { return a * 1.0f + flip(b, 0) * 10; });
   const Tensor ramp = arange(100000, {DType::f32});
@@ -96,7 +61,6 @@ TEST_CASE("one object that arrives by move in two places is not written while it
 }
 
 TEST_CASE("tensors move to the device and back unchanged") {
-  if (no_device()) return;
   Tensor x = sample({37, 5}, 1);
   Tensor there = to(x, Device::cuda());
   CHECK(there.device() == Device::cuda());
@@ -109,7 +73,6 @@ TEST_CASE("tensors move to the device and back unchanged") {
 }
 
 TEST_CASE("eager operations on the device agree with the host's") {
-  if (no_device()) return;
   Tensor x = sample({33, 65}, 2), y = sample({33, 65}, 3);
   Tensor dx = to(x, Device::cuda()), dy = to(y, Device::cuda());
   const auto agree = [](const char* name, const Tensor& device, const Tensor& host) {
@@ -132,14 +95,12 @@ TEST_CASE("eager operations on the device agree with the host's") {
 }
 
 TEST_CASE("random numbers have the host's bits") {
-  if (no_device()) return;
   Generator a(7), b(7);
   const Tensor host = uniform({1001}, 0, 1, a), there = uniform({1001}, 0, 1, b, {DType::f32, Device::cuda()});
   CHECK(values(there) == values(host));
 }
 
 TEST_CASE("products of all layouts and batches go through the library or its stand-in") {
-  if (no_device()) return;
   for (const int m : {1, 3, 64})
     for (const int n : {1, 5, 128})
       for (const int k : {1, 7, 96}) {
@@ -162,7 +123,6 @@ TEST_CASE("products of all layouts and batches go through the library or its sta
 }
 
 TEST_CASE("products of 16-bit floats are the library's: added up in f32, whatever the layout") {
-  if (no_device()) return;
   const auto there = [](const Tensor& t) { return to(t, Device::cuda()); };
   const auto check = [&](DType dtype, auto function, const Tensor& a, const Tensor& b) {
     const Tensor wide = function(cast(a, DType::f32), cast(b, DType::f32));
@@ -201,7 +161,6 @@ TEST_CASE("products of 16-bit floats are the library's: added up in f32, whateve
 }
 
 TEST_CASE("parts of a concatenation and a product's operand are written in place on the device too") {
-  if (no_device()) return;
   auto joined = compile([](const Tensor& x, const Tensor& w) {
     return concat({matmul(x, w), softmax(x), concat({x, gelu(x) * exp(-x * x)}, 1)}, 1);
   });
@@ -218,7 +177,6 @@ TEST_CASE("parts of a concatenation and a product's operand are written in place
 }
 
 TEST_CASE("pads and concatenations are formulas on the device too: stencils, rolls, strided gradients") {
-  if (no_device()) return;
   const auto f = [](const Tensor& x) {
     const Tensor padded = pad(pad(x, 0, 1, 2), 1, 2, 1), half = slice(x, 1, 0, slice_end, 2);
     return std::vector{slice(padded, 0, 0, x.size(0)) + slice(padded, 0, 2, x.size(0) + Dim(2)),
@@ -248,7 +206,6 @@ TEST_CASE("pads and concatenations are formulas on the device too: stencils, rol
 }
 
 TEST_CASE("reductions in two stages, and rows and columns in one pass, on the device too") {
-  if (no_device()) return;
   const auto f = [](const Tensor& x) {
     const Tensor centered = x - mean(x, -1, true), normal = centered * rsqrt(mean(square(centered), -1, true) + 1e-5);
     const Tensor dy = tanh(x);
@@ -280,7 +237,6 @@ struct Many {
 }  // namespace
 
 TEST_CASE("kernels of one text are few launches, whatever their sizes") {
-  if (no_device()) return;
   auto step = compile([](Many& model, const Many& gradients, Scalar rate) {
     for (std::size_t i = 0; i < model.values.size(); ++i)
       model.values[i] = model.values[i].tensor() - tanh(gradients.values[i].tensor()) * rate;
@@ -304,7 +260,6 @@ TEST_CASE("kernels of one text are few launches, whatever their sizes") {
 }
 
 TEST_CASE("a compiled training step on the device gives the host's parameters") {
-  if (no_device()) return;
   const auto step = [](Net& net, const Tensor& x, const Tensor& y, Scalar rate) {
     auto [loss, gradients] = value_and_grad([&](const Net& n) { return mean(square(n(x) - y)); }, net);
     net.in = net.in.tensor() - gradients.in.tensor() * rate;
@@ -329,7 +284,6 @@ TEST_CASE("a compiled training step on the device gives the host's parameters") 
 }
 
 TEST_CASE("no memory is a typed error, and the next call works") {
-  if (no_device()) return;
   CHECK_THROWS_AS(allocate(Device::cuda(), std::size_t{1} << 42), OutOfMemory);
   CHECK(values(to(ones({4}), Device::cuda()) + 1) == std::vector<float>{2, 2, 2, 2});
 }
@@ -351,7 +305,6 @@ std::string error_at_wait() {
 }  // namespace
 
 TEST_CASE("an index out of range is the user's error, thrown once, by who waits for the device") {
-  if (no_device()) return;
   const Tensor bad = there(from_list<std::int64_t>({0, 9})), good = there(from_list<std::int64_t>({3, 1}));
   const Tensor table = there(sample({4, 3}, 1));
   auto look_up = compile([](const Tensor& table, const Tensor& index) { return gather(table, index); });
@@ -366,7 +319,6 @@ TEST_CASE("an index out of range is the user's error, thrown once, by who waits 
 }
 
 TEST_CASE("a failed check leaves a compiled step's state as it was, in later steps too, until it is thrown") {
-  if (no_device()) return;
   for (const bool shared : {false, true}) {  // somebody else holds the state: it is not written in place
     CAPTURE(shared);
     auto step = compile([](Param& weight, const Tensor& x, const Tensor& labels) {
@@ -399,7 +351,6 @@ TEST_CASE("a failed check leaves a compiled step's state as it was, in later ste
 }
 
 TEST_CASE("steps that are replayed as one piece give what they give one by one, wherever their values move") {
-  if (no_device()) return;
   const auto train = [](Net& net, const Tensor& x) {
     auto [loss, gradients] = value_and_grad([&](const Net& n) { return mean(square(n(x))); }, net);
     net.in = net.in.tensor() - gradients.in.tensor() * 0.01;
@@ -429,7 +380,6 @@ TEST_CASE("steps that are replayed as one piece give what they give one by one, 
 }
 
 TEST_CASE("two threads call one function at once") {
-  if (no_device()) return;
   auto f = compile([](const Tensor& x) { return softmax(x * 2, -1); });
   const Tensor x = sample({64, 300}, 1), there = to(x, Device::cuda());
   const std::vector<float> expected = values(f(there));
@@ -445,7 +395,6 @@ TEST_CASE("two threads call one function at once") {
 }
 
 TEST_CASE("memory on a device knows the queue and the number of its last use") {
-  if (no_device()) return;
   Queue& queue = runtime::cuda::use(Device::cuda()).queue;
   const auto storage = [](const Tensor& value) { return value.node()->storage; };
   auto f = compile([](const Tensor& x) { return x * 2 + 1; });
@@ -469,3 +418,5 @@ TEST_CASE("memory on a device knows the queue and the number of its last use") {
                       .copy(storage(y)->data, Device::cuda(), storage(x)->data, Device::cuda(), 4, &elsewhere),
                   InternalError);
 }
+
+TEST_SUITE_END();

@@ -1,5 +1,5 @@
 // Functions that sort, index, rearrange and contract, and the narrow integers, on a CUDA device: what the host gives,
-// eagerly and compiled. On a machine without a GPU everything says that it was left out.
+// eagerly and compiled. Skipped without a GPU.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -34,8 +34,9 @@ void check_there(F function, const Tensor& x) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("cuda: orders of rows, long and short, with NaN and equal elements") {
-  if (no_device()) return;
   const auto orders = [](const Tensor& x) {
     return std::vector<Tensor>{
         argsort(x),          argsort(x, 0, true), sort(x, 1, true).values,         topk(x, 3).values,
@@ -47,7 +48,6 @@ TEST_CASE("cuda: orders of rows, long and short, with NaN and equal elements") {
 }
 
 TEST_CASE("cuda: read and added at positions, rearranged, contracted over labels") {
-  if (no_device()) return;
   check_there(
       [](const Tensor& x) {
         const Tensor at = argmax(x, 1, true);
@@ -71,7 +71,6 @@ TEST_CASE("cuda: read and added at positions, rearranged, contracted over labels
 }
 
 TEST_CASE("cuda: integers of 8, 16 and 32 bits wrap as on the host") {
-  if (no_device()) return;
   for (DType dtype : {DType::i8, DType::i16, DType::u16, DType::u32, DType::u8}) {
     const Tensor x = cast(arange(600) * 97, dtype), there = to(x, Device::cuda());
     const auto arithmetic = [](const Tensor& x) { return (x * x + 3) ^ (x >> 1); };
@@ -104,7 +103,6 @@ std::vector<Tensor> scan_gradients(const Tensor& x) {
 }  // namespace
 
 TEST_CASE("cuda: scans of short and long rows, along each axis") {
-  if (no_device()) return;
   for (const std::int64_t length : {1, 33, 1024, 100000}) {
     CAPTURE(length);
     check_there(scanned<0>, sample({length}, 6));
@@ -119,7 +117,6 @@ TEST_CASE("cuda: scans of short and long rows, along each axis") {
 }
 
 TEST_CASE("cuda: what stands around a scan, and its derivatives") {
-  if (no_device()) return;
   check_there(
       [](const Tensor& x) {
         const Tensor e = exp(x);
@@ -132,7 +129,6 @@ TEST_CASE("cuda: what stands around a scan, and its derivatives") {
 }
 
 TEST_CASE("cuda: elements and rows that are set; of many that meet the last one stays") {
-  if (no_device()) return;
   check_there(
       [](const Tensor& x) {
         const Tensor at = cast(clamp(round(abs(x)), 0, 2), DType::i64), rows = at[0];
@@ -157,3 +153,5 @@ TEST_CASE("cuda: elements and rows that are set; of many that meet the last one 
       },
       sample({20000}, 17));
 }
+
+TEST_SUITE_END();

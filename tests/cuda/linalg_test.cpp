@@ -1,5 +1,5 @@
 // Linear algebra and Fourier transforms of values on a CUDA device: what the host gives, eagerly, compiled and in
-// derivatives. On a machine without a GPU everything says that it was left out.
+// derivatives. Skipped without a GPU.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -111,8 +111,9 @@ std::vector<std::pair<Tensor, Tensor>> identities(const Tensor& x) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("cuda: linear algebra and Fourier transforms") {
-  if (no_device()) return;
   const Tensor x = sample({3, 6, 6}, 3), there = to(x, Device::cuda());
   const std::vector<Tensor> expected = answers(x);
   for (const std::vector<Tensor>& found : {answers(there), compile(answers)(there), compile(answers)(there)})
@@ -123,7 +124,6 @@ TEST_CASE("cuda: linear algebra and Fourier transforms") {
 }
 
 TEST_CASE("cuda: derivatives of linear algebra, with symbolic sizes too") {
-  if (no_device()) return;
   auto compiled = compile(slope, {.dynamic = true});
   for (const std::int64_t batch : {2, 3, 5}) {
     const Tensor x = sample({batch, 5, 5}, 4), there = to(x, Device::cuda());
@@ -133,7 +133,6 @@ TEST_CASE("cuda: derivatives of linear algebra, with symbolic sizes too") {
 }
 
 TEST_CASE("cuda: transforms of rows of many lengths, forwards and back, of both dtypes and of symbolic sizes") {
-  if (no_device()) return;
   const auto spectrum = [](const Tensor& x) {
     const fft::Complex y = fft::fft({x, cos(x)});
     return std::vector{y.real, y.imag, fft::ifft(y).real, fft::ifft(y).imag};
@@ -167,7 +166,6 @@ TEST_CASE("cuda: transforms of rows of many lengths, forwards and back, of both 
 }
 
 TEST_CASE("cuda: a singular matrix is the user's error") {
-  if (no_device()) return;
   const Tensor singular = to(zeros({2, 2}), Device::cuda());
   auto compiled = compile([](const Tensor& x) { return sum(linalg::inv(x)); });
   CHECK_THROWS_WITH_AS(sum(linalg::inv(singular)).item<double>(), doctest::Contains("[inv] the matrix is singular"),
@@ -176,7 +174,6 @@ TEST_CASE("cuda: a singular matrix is the user's error") {
 }
 
 TEST_CASE("cuda: factors of matrices of many shapes, alone and in batches, of both dtypes") {
-  if (no_device()) return;
   for (const DType dtype : {DType::f32, DType::f64})
     for (const auto& [batch, m, n] : {Matrices{1, 1, 1},
                                       {5, 1, 3},
@@ -211,7 +208,6 @@ TEST_CASE("cuda: factors of matrices of many shapes, alone and in batches, of bo
 }
 
 TEST_CASE("cuda: what has no factors gives NaN, and its neighbours in a batch have theirs") {
-  if (no_device()) return;
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
   // Good, indefinite, with a NaN, infinite, good.
   const Tensor five = from_span(std::vector<double>{4.0, 1.0, 1.0,      3.0, 1.0, 2.0, 2.0, 1.0, nan, 0.0,  //
@@ -242,3 +238,5 @@ TEST_CASE("cuda: what has no factors gives NaN, and its neighbours in a batch ha
       }
     }
 }
+
+TEST_SUITE_END();

@@ -1,5 +1,5 @@
-// Loops on a CUDA device: the same numbers as on the host, with state, checks and values that decide how to go on. On a
-// machine without a GPU everything says that it was left out.
+// Loops on a CUDA device: the same numbers as on the host, with state, checks and values that decide how to go on.
+// Skipped without a GPU.
 #include <doctest/doctest.h>
 
 #include "tests/cuda/support.hpp"
@@ -25,8 +25,9 @@ std::vector<Tensor> train(const nn::GRU& model, const Tensor& x) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("cuda: a GRU's results and gradients, compiled and eager, and replayed") {
-  if (no_device()) return;
   nn::GRU model(8, 16);
   const Tensor x = sample({20, 4, 8}, 1);
   const std::vector<Tensor> expected = train(model, x);
@@ -41,7 +42,6 @@ TEST_CASE("cuda: a GRU's results and gradients, compiled and eager, and replayed
 }
 
 TEST_CASE("cuda: while_loop and cond wait for what decides") {
-  if (no_device()) return;
   const auto f = [](const Tensor& x) {
     const Tensor y =
         while_loop([](const Tensor& s) { return sum(s) < 100; }, [&](const Tensor& s) { return s * 2 + 1; }, abs(x));
@@ -61,7 +61,6 @@ TEST_CASE("cuda: while_loop and cond wait for what decides") {
 }
 
 TEST_CASE("cuda: a cache is updated where it lies, and not by a call of which a check fails") {
-  if (no_device()) return;
   struct Cache {
     Tensor k;
     static Tensor step(Cache& cache, const Tensor& row, const Index& at) {
@@ -80,7 +79,6 @@ TEST_CASE("cuda: a cache is updated where it lies, and not by a call of which a 
 }
 
 TEST_CASE("cuda: random numbers and checks in a body") {
-  if (no_device()) return;
   const auto f = [](Generator& rng, const Tensor& table, const Tensor& at) {
     return scan(
         [&](const Tensor& s, const Tensor& i) {
@@ -97,3 +95,5 @@ TEST_CASE("cuda: random numbers and checks in a body") {
   check_close(made(compiled, there(table), there(at)), expected);
   CHECK_THROWS_AS(made(compiled, there(table), there(bad)).item(), Error);
 }
+
+TEST_SUITE_END();

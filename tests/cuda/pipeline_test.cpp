@@ -1,5 +1,5 @@
-// Pipelines that copy to a CUDA device ahead of the loop, and that stack what lies there. Without a GPU they are left
-// out.
+// Pipelines that copy to a CUDA device ahead of the loop, and that stack what lies there. Skipped without a
+// GPU.
 #include <doctest/doctest.h>
 
 #include "tests/cuda/support.hpp"
@@ -8,8 +8,9 @@
 using namespace weft;
 using namespace cuda_test;
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("cuda: batches are copied to the device while the loop computes there") {
-  if (no_device()) return;
   const data::Dataset rows = {reshape(arange(6000), {100, 60}), arange(100)};
   Generator generator(1), same(1);
   const auto on_host = rows | data::shuffle(generator) | data::batch(16);
@@ -30,7 +31,6 @@ TEST_CASE("cuda: batches are copied to the device while the loop computes there"
 }
 
 TEST_CASE("cuda: elements on the device are stacked there") {
-  if (no_device()) return;
   std::vector<Tensor> rows;
   for (int i = 0; i < 3; ++i) rows.push_back(to(arange(4) + i, Device::cuda()));
   for (const Tensor& batch : rows | data::batch(3)) {
@@ -38,3 +38,5 @@ TEST_CASE("cuda: elements on the device are stacked there") {
     CHECK(all(to(batch, Device::cpu()) == stack({arange(4), arange(4) + 1, arange(4) + 2})).item<bool>());
   }
 }
+
+TEST_SUITE_END();

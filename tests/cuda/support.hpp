@@ -3,24 +3,21 @@
 #include <doctest/doctest.h>
 
 #include "runtime/cuda/device.hpp"
+#include "tests/needs.hpp"
 #include "weft/random.hpp"
 
 namespace cuda_test {
 
 using namespace weft;
 
-// Whether there is no device: then the test says that it was left out.
-inline bool no_device() {
-  static const std::string reason = [] {
-    try {
-      runtime::cuda::use(Device::cuda());
-      return std::string();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-  }();
-  if (!reason.empty()) MESSAGE("left out: ", reason);
-  return !reason.empty();
+// What lacks where no device can be used.
+inline std::string a_device() {
+  try {
+    runtime::cuda::use(Device::cuda());
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 inline Tensor sample(const Sizes& sizes, std::uint64_t seed) {

@@ -20,6 +20,9 @@ using weft::test::CaptureLog;
 using weft::test::Folder;
 using weft::test::KeepOptions;
 using weft::test::KeepVariable;
+using weft::test::mounting;
+using weft::test::needs;
+using weft::test::root;
 
 namespace {
 
@@ -39,18 +42,30 @@ void age(const std::string& path, std::time_t seconds) {
   REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
-// A small file system of its own, for root alone. `mounted` is false where that is not allowed.
+// A small file system of its own. Needs mounting.
 struct SmallDisk {
   Folder folder;
-  bool mounted;
-  explicit SmallDisk(const char* options, unsigned long flags = 0)
-      : mounted(mount("weft-test", folder.path().c_str(), "tmpfs", flags, options) == 0) {
-    if (!mounted) MESSAGE("skipped: a file system can't be mounted here");
+  explicit SmallDisk(const char* options) {
+    REQUIRE(mount("weft-test", folder.path().c_str(), "tmpfs", 0, options) == 0);
   }
-  ~SmallDisk() {
-    if (mounted) umount2(folder.path().c_str(), MNT_DETACH);
-  }
+  SmallDisk(const SmallDisk&) = delete;
+  ~SmallDisk() { umount2(folder.path().c_str(), MNT_DETACH); }
 };
+
+std::string tracing() {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+    raise(SIGSTOP);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFSTOPPED(status)) return "ptrace is not allowed here";
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  return {};
+}
 
 }  // namespace
 
@@ -138,16 +153,40 @@ TEST_CASE("links, folders, pipes and files that others may write are misses") {
     unlink(path.c_str());
     mkfifo(path.c_str(), 0600);
   }
-  SUBCASE("foreign-owned") {
-    if (geteuid() != 0) return;
-    REQUIRE(chown(path.c_str(), 12345, 12345) == 0);
-  }
   CHECK_FALSE(cache.load(key));
 }
 
+TEST_CASE("a file of another user is a miss" * needs(root)) {
+  const Folder folder;
+  Cache cache({folder.path()});
+  cache.store(key, "", "payload");
+  REQUIRE(chown(entry_path(folder.path()).c_str(), 12345, 12345) == 0);
+  CHECK_FALSE(cache.load(key));
+}
+
+namespace {
+// One warning, and a private folder among `folder`, that of temporary files, instead of the chosen one.
+void check_refused(const Folder& folder, const std::string& chosen, const std::string& reason) {
+  CaptureLog capture;
+  const KeepOptions keep;
+  const KeepVariable temporary("TMPDIR", folder.path().c_str());
+  weft::options().cache_directory = chosen;
+  for (int i = 0; i < 3; ++i) {
+    weft::options().cache_directory = i == 1 ? folder / "fine" : chosen;  // opened again each time
+    const auto cache = weft::disk_cache();
+    if (i == 1) continue;
+    CHECK(cache->path() == weft::concat_text(folder.path(), "/weft-", geteuid()));
+    CHECK(cache->store(key, "", "payload"));
+  }
+  CHECK(capture.lines.size() == 1);
+  CHECK(capture.count(chosen) == 1);
+  CHECK(capture.count(reason) == 1);
+}
+}  // namespace
+
 TEST_CASE("a folder that can't be trusted is refused with one warning, and a private one is used") {
   const Folder folder;
-  std::string chosen = folder / "cache";
+  const std::string chosen = folder / "cache";
   std::string reason;
   SUBCASE("a symbolic link") {
     mkdir((folder / "real").c_str(), 0700);
@@ -164,30 +203,19 @@ TEST_CASE("a folder that can't be trusted is refused with one warning, and a pri
     chmod(chosen.c_str(), 0770);
     reason = "others may write";
   }
-  SUBCASE("owned by another") {
-    if (geteuid() != 0) return;
-    mkdir(chosen.c_str(), 0700);
-    REQUIRE(chown(chosen.c_str(), 12345, 12345) == 0);
-    reason = "owned by user 12345";
-  }
   SUBCASE("a file") {
     weft::test::write_file(chosen, "");
     reason = "no directory";
   }
-  CaptureLog capture;
-  const KeepOptions keep;
-  const KeepVariable temporary("TMPDIR", folder.path().c_str());
-  weft::options().cache_directory = chosen;
-  for (int i = 0; i < 3; ++i) {
-    weft::options().cache_directory = i == 1 ? folder / "fine" : chosen;  // opened again each time
-    const auto cache = weft::disk_cache();
-    if (i == 1) continue;
-    CHECK(cache->path() == weft::concat_text(folder.path(), "/weft-", geteuid()));
-    CHECK(cache->store(key, "", "payload"));
-  }
-  CHECK(capture.lines.size() == 1);
-  CHECK(capture.count(chosen) == 1);
-  CHECK(capture.count(reason) == 1);
+  check_refused(folder, chosen, reason);
+}
+
+TEST_CASE("a folder of another user is refused with one warning, and a private one is used" * needs(root)) {
+  const Folder folder;
+  const std::string chosen = folder / "cache";
+  mkdir(chosen.c_str(), 0700);
+  REQUIRE(chown(chosen.c_str(), 12345, 12345) == 0);
+  check_refused(folder, chosen, "owned by user 12345");
 }
 
 TEST_CASE("the folder that was checked is the one that is used") {
@@ -231,9 +259,8 @@ TEST_CASE("where the cache lies follows the environment, and no HOME is fine") {
   CHECK_FALSE(weft::disk_cache()->load(key));
 }
 
-TEST_CASE("a full disk: nothing is stored, nothing is left, one warning") {
+TEST_CASE("a full disk: nothing is stored, nothing is left, one warning" * needs(mounting)) {
   const SmallDisk disk("size=64k");
-  if (!disk.mounted) return;
   CaptureLog capture;
   Cache cache({disk.folder / "cache"});
   CHECK(cache.store(other_key, "", "small"));
@@ -244,9 +271,8 @@ TEST_CASE("a full disk: nothing is stored, nothing is left, one warning") {
   CHECK(capture.count("No space left on device") == 1);
 }
 
-TEST_CASE("a read-only disk: what is there is loaded, nothing is stored, one warning") {
+TEST_CASE("a read-only disk: what is there is loaded, nothing is stored, one warning" * needs(mounting)) {
   const SmallDisk disk("");
-  if (!disk.mounted) return;
   const std::string folder = disk.folder / "cache";
   Cache({folder}).store(key, "", "payload");
   REQUIRE(mount("weft-test", disk.folder.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
@@ -276,7 +302,8 @@ TEST_CASE("without descriptors every load is a miss and every store is refused")
   CHECK(payload_of(cache) == "payload");
 }
 
-TEST_CASE("killed at any system call of a publication: the next start is right, leftovers are collected") {
+TEST_CASE("killed at any system call of a publication: the next start is right, leftovers are collected" *
+          needs(tracing)) {
   const Folder folder;
   Cache cache({folder.path()});
   const std::string before(50000, 'b'), after(50000, 'a');
@@ -292,10 +319,7 @@ TEST_CASE("killed at any system call of a publication: the next start is right, 
     }
     int status = 0;
     waitpid(child, &status, 0);
-    if (!WIFSTOPPED(status)) {
-      MESSAGE("skipped: ptrace is not allowed here");
-      return;
-    }
+    REQUIRE(WIFSTOPPED(status));
     // Two stops a call, one when it begins and one when it ends.
     for (int i = 0; i <= system_calls && !ended; ++i) {
       ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);

@@ -1,6 +1,7 @@
 // What the tests of the runtime share: folders that go away, options that come back, captured log lines, kernels, and
 // programs that pretend to be compilers.
 #pragma once
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "base/options.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/host/jit.hpp"
+#include "tests/needs.hpp"
 
 namespace weft::test {
 
@@ -52,6 +54,14 @@ class Folder {
  private:
   std::string path_;
 };
+
+// What lacks where no file system can be mounted.
+inline std::string mounting() {
+  const Folder folder;
+  if (mount("weft-test", folder.path().c_str(), "tmpfs", 0, "") != 0) return "no file system can be mounted here";
+  umount2(folder.path().c_str(), MNT_DETACH);
+  return {};
+}
 
 // No file but Weft's mark.
 inline bool is_empty(const std::string& folder) {

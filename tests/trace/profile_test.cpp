@@ -156,12 +156,16 @@ TEST_CASE("the Chrome trace has every run of every step") {
   std::filesystem::remove(path);
   const double runs = std::accumulate(profile.steps.begin(), profile.steps.end(), 0.0,
                                       [](double sum, const Profile::Step& step) { return sum + step.runs; });
+  double microseconds = 0, seconds = 0;
+  for (const Profile::Event& event : profile.events) seconds += event.seconds;
   REQUIRE(static_cast<double>(trace.at("traceEvents").size()) == runs * static_cast<double>(profile.calls));
   for (const nlohmann::json& event : trace.at("traceEvents")) {
     CHECK(event.at("ph") == "X");
-    CHECK(event.at("dur") >= 0);
+    CHECK(event.at("dur") > 0);
+    microseconds += event.at("dur").get<double>();
     CHECK(contains(event.at("args").at("computes").dump(), "profile_test.cpp"));
   }
+  CHECK(microseconds == doctest::Approx(seconds * 1e6));
   CHECK(contains(message_of([&] { profile.chrome_trace("/nonexistent/step.json"); }),
                  "the trace can't be written to /nonexistent/step.json"));
 }

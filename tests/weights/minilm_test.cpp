@@ -8,9 +8,11 @@
 using namespace weft;
 using namespace weights_test;
 
-TEST_CASE("tokens of 260 texts and embeddings of sentences, one compilation for a single text, one for several") {
+static std::string weights() { return lack_of("minilm"); }
+
+TEST_CASE("tokens of 260 texts and embeddings of sentences, one compilation for a single text, one for several" *
+          test::needs(weights)) {
   const std::string folder = folder_of("minilm");
-  if (folder.empty()) return;
   const nlohmann::json expected = golden("minilm.json");
   const support::WordPiece vocabulary(folder + "/vocab.txt", models::BertConfig().vocab_size);
   for (const nlohmann::json& one : expected.at("texts")) {
@@ -47,9 +49,8 @@ TEST_CASE("tokens of 260 texts and embeddings of sentences, one compilation for 
   CHECK(compared == 30 * 384);
 }
 
-TEST_CASE("weights for another model: every name is listed, and nothing is changed") {
+TEST_CASE("weights for another model: every name is listed, and nothing is changed" * test::needs(weights)) {
   const std::string folder = folder_of("minilm");
-  if (folder.empty()) return;
   models::Bert wider({.width = 400, .hidden = 1536, .layers = 7, .heads = 10});
   const Tensor before = wider.pooler.weight;
   const std::string text = message_of(

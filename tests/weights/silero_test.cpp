@@ -7,9 +7,11 @@
 using namespace weft;
 using namespace weights_test;
 
-TEST_CASE("a recording with the published weights: PyTorch's probabilities, whatever its length") {
+static std::string weights() { return lack_of("silero"); }
+
+TEST_CASE("a recording with the published weights: PyTorch's probabilities, whatever its length" *
+          test::needs(weights)) {
   const std::string folder = folder_of("silero");
-  if (folder.empty()) return;
   models::SileroVad model;
   io::load(folder + "/silero_vad_16k.safetensors", model, {.renames = models::silero_vad_names});
   const support::Sound sound = support::read_wav(WEFT_SOURCE_DIR "/tests/weights/speech.wav");
@@ -29,9 +31,9 @@ TEST_CASE("a recording with the published weights: PyTorch's probabilities, what
   CHECK(support::speech_probabilities(model, {}).empty());
 }
 
-TEST_CASE("a recording in parts: the probabilities of one call for all windows, of which each part goes on") {
+TEST_CASE("a recording in parts: the probabilities of one call for all windows, of which each part goes on" *
+          test::needs(weights)) {
   const std::string folder = folder_of("silero");
-  if (folder.empty()) return;
   models::SileroVad model;
   io::load(folder + "/silero_vad_16k.safetensors", model, {.renames = models::silero_vad_names});
   const std::vector<float> samples = support::read_wav(WEFT_SOURCE_DIR "/tests/weights/speech.wav").samples;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/support/run.hpp"
+#include "tests/needs.hpp"
 #include "tests/trace/support.hpp"
 
 namespace weights_test {
@@ -17,12 +18,11 @@ inline nlohmann::json golden(const std::string& name) {
   return nlohmann::json::parse(in);
 }
 
-// The folder of a model's weights; empty, which tests/CMakeLists.txt takes for skipped, where they could not be had.
-inline std::string folder_of(const std::string& model) {
-  const std::string folder = WEFT_BINARY_DIR "/weights/" + model;
-  if (std::filesystem::exists(folder)) return folder;
-  std::puts("skipped: the weights are not there");
-  return {};
+inline std::string folder_of(const std::string& model) { return WEFT_BINARY_DIR "/weights/" + model; }
+
+// What lacks where a model's weights could not be fetched.
+inline std::string lack_of(const std::string& model) {
+  return std::filesystem::exists(folder_of(model)) ? "" : "the weights are not there";
 }
 
 class TemporaryFile {

@@ -16,6 +16,7 @@
 
 #include "base/options.hpp"
 #include "runtime/host/cblas_product.hpp"
+#include "tests/needs.hpp"
 
 using namespace weft;
 using runtime::cblas::Product;
@@ -29,9 +30,9 @@ const runtime::cblas::Library* installed() {
   options().cblas = 1, options().isa.clear();
   const runtime::cblas::Library* const library = runtime::cblas::library();
   options() = before;
-  if (!library) MESSAGE("no CBLAS library that can be used is installed");
   return library;
 }
+std::string a_library() { return installed() ? "" : "no CBLAS library that can be used is installed"; }
 
 template <class T>
 std::vector<T> random_values(Int count, unsigned seed) {
@@ -127,8 +128,7 @@ TEST_CASE("a CBLAS library that is absent, is none, or has integers of 64 bits i
   CHECK(runtime::cblas::load("libopenblas64.so.0") == nullptr);  // has cblas_sgemm under that very name
 }
 
-TEST_CASE("WEFT_CBLAS=0 and a narrower WEFT_ISA leave CBLAS out") {
-  if (!installed()) return;
+TEST_CASE("WEFT_CBLAS=0 and a narrower WEFT_ISA leave CBLAS out" * test::needs(a_library)) {
   const ProcessOptions before = options();
   options().cblas = 0;
   CHECK(runtime::cblas::library() == nullptr);
@@ -137,9 +137,8 @@ TEST_CASE("WEFT_CBLAS=0 and a narrower WEFT_ISA leave CBLAS out") {
   options() = before;
 }
 
-TEST_CASE("products by CBLAS equal naive ones") {
+TEST_CASE("products by CBLAS equal naive ones" * test::needs(a_library)) {
   const runtime::cblas::Library* const library = installed();
-  if (!library) return;
   const Case cases[] = {{300, 270, 64, 1, false, false, false},   {256, 256, 33, 1, true, false, true, 5},
                         {31, 300, 40, 3, false, true, true},      {65, 33, 100, 4, true, true, false, 3, true},
                         {1, 300, 100, 2, false, false, false, 1}, {300, 1, 100, 2, true, true, true, 1},
@@ -155,9 +154,8 @@ TEST_CASE("products by CBLAS equal naive ones") {
   }
 }
 
-TEST_CASE("CBLAS is not given what it can't read or write, nor sizes beyond 32 bits") {
+TEST_CASE("CBLAS is not given what it can't read or write, nor sizes beyond 32 bits" * test::needs(a_library)) {
   const runtime::cblas::Library* const library = installed();
-  if (!library) return;
   const Contraction fits = place<float>({40, 50, 60, 1, false, false, false}).contraction;
   const auto takes = [&](auto change) {
     Contraction c = fits;
@@ -175,10 +173,9 @@ TEST_CASE("CBLAS is not given what it can't read or write, nor sizes beyond 32 b
   CHECK_FALSE(takes([](Contraction& c) { c.dtype = DType::bf16; }));
 }
 
-TEST_CASE(
-    "the number of threads does not change a bit of a product by CBLAS, nor does the product change that number") {
+TEST_CASE("the number of threads does not change a bit of a product by CBLAS, nor does the product change that number" *
+          test::needs(a_library)) {
   const runtime::cblas::Library* const library = installed();
-  if (!library) return;
   const int before = omp_get_max_threads();
   const Case it{500, 700, 300, 1, false, true, true};
   const Placed placed = place<float>(it);
@@ -204,9 +201,9 @@ TEST_CASE(
   omp_set_num_threads(before);
 }
 
-TEST_CASE("children that are forked while other threads are inside of CBLAS multiply to the same bits") {
+TEST_CASE("children that are forked while other threads are inside of CBLAS multiply to the same bits" *
+          test::needs(a_library)) {
   const runtime::cblas::Library* const library = installed();
-  if (!library) return;
   const Case it{96, 160, 48, 2, false, false, false};
   const Placed placed = place<double>(it);
   const std::vector<double> left = random_values<double>(2 * placed.a.size, 1),

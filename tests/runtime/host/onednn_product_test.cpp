@@ -11,6 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/needs.hpp"
+
 using namespace weft;
 using runtime::onednn::Product;
 
@@ -106,6 +108,8 @@ const Case cases[] = {
     {1, 300, 100, 2, Lie::rows, Lie::rows, Lie::rows},        {300, 1, 100, 2, Lie::rows, Lie::rows, Lie::columns},
     {1500, 40, 7, 1, Lie::columns, Lie::rows, Lie::rows}};
 
+std::string a_library() { return runtime::onednn::library() ? "" : "oneDNN is not installed"; }
+
 }  // namespace
 
 TEST_CASE("oneDNN is found, or is absent without an error") {
@@ -114,12 +118,8 @@ TEST_CASE("oneDNN is found, or is absent without an error") {
   if (const auto* library = runtime::onednn::library()) CHECK(runtime::onednn::name(*library).starts_with("oneDNN 2."));
 }
 
-TEST_CASE("oneDNN's products equal naive ones") {
+TEST_CASE("oneDNN's products equal naive ones" * test::needs(a_library)) {
   const auto* library = runtime::onednn::library();
-  if (!library) {
-    MESSAGE("oneDNN is not installed");
-    return;
-  }
   for (const Case& it : cases) CHECK(check<float>(*library, it));
   // It refuses bf16 where the CPU has no instructions for it.
   const bool has_bf16 = runtime::onednn::is_fast(*library, DType::bf16);
@@ -139,12 +139,8 @@ TEST_CASE("oneDNN refuses operands whose elements lie apart, repeat or run backw
   CHECK_FALSE(reads({7, 1}));
 }
 
-TEST_CASE("the number of threads does not change a bit of oneDNN's products") {
+TEST_CASE("the number of threads does not change a bit of oneDNN's products" * test::needs(a_library)) {
   const auto* library = runtime::onednn::library();
-  if (!library) {
-    MESSAGE("oneDNN is not installed");
-    return;
-  }
   const int before = omp_get_max_threads();
   const Case it{500, 700, 300, 1, Lie::rows, Lie::rows, Lie::columns};
   const Strides a = strides_of(it.a, it.m, it.k), b = strides_of(it.b, it.k, it.n), c = strides_of(it.c, it.m, it.n);

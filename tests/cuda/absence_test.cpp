@@ -1,0 +1,27 @@
+// What a machine without a CUDA device does: it says what was looked for, and goes on.
+#include "tests/cuda/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+
+namespace {
+
+std::string no_device() { return cuda_test::a_device().empty() ? "there is a device" : ""; }
+
+}  // namespace
+
+TEST_CASE("a machine without a driver says what was looked for, with the user's line" * test::needs(no_device)) {
+  std::string text;
+  try {
+    to(ones({2, 2}), Device::cuda());
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  CHECK(text.find("[to] cuda:0 can't be used") != std::string::npos);
+  CHECK(text.rfind('[') == 0);  // one prefix
+  CHECK(text.find("absence_test.cpp:") != std::string::npos);
+  const bool says = text.find("libcuda.so.1") != std::string::npos || text.find("finds no device") != std::string::npos;
+  CHECK_MESSAGE(says, text);
+  const Tensor two = ones({2}) + 1;
+  CHECK((two.data<float>()[0] == 2 && two.data<float>()[1] == 2));  // the next call works
+}
