@@ -323,6 +323,10 @@ Bound<T...> bind(T&... objects) {
 }
 
 namespace detail {
+template <class T>
+inline constexpr bool is_bound = false;
+template <class... T>
+inline constexpr bool is_bound<Bound<T...>> = true;
 template <class Given, class... P>
 inline constexpr bool arguments_fit = false;
 template <class... A, class... P>
@@ -354,7 +358,11 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
   requires(!detail::arguments_fit<detail::TypeList<A...>, P..., Loc> &&
            !detail::arguments_fit<detail::TypeList<A...>, P...>) R
   operator()(A&&...) const {
-    static_assert(sizeof...(A) == sizeof...(P) || sizeof...(A) == sizeof...(P) + 1,
+    constexpr bool by_default = sizeof...(A) < sizeof...(P) && std::is_invocable_v<const F&, First..., A...>;
+    static_assert(!by_default,
+                  "weft: default arguments are no part of a function's type, and a compiled function has none: give "
+                  "it all arguments");
+    static_assert(by_default || sizeof...(A) == sizeof...(P) || sizeof...(A) == sizeof...(P) + 1,
                   "weft: a compiled function is called with the arguments of the function that was compiled: there are "
                   "too many or too few here");
     static_assert(
@@ -380,12 +388,18 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
 // The same for a generic callable: each call's arguments say what the types are.
 template <class F, class... T>
 class Compiled<F, void, Bound<T...>, void, void> {
+  template <class A>  // what is moved and const is only read
+  using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
+  template <class... P>
+  using Result = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<P>()...))>;
+
  public:
   // compile(f) makes it.
   Compiled(F f, Bound<T...> bound, const CompileOptions& options, Loc loc)
       : f_(std::move(f)), bound_(bound), loc_(loc), function_(detail::make_function(options, loc)) {}
   // Runs f, compiled for these arguments. Throws Error as CompileOptions says.
   template <class... A>
+  requires std::is_invocable_v<F&, T&..., Plain<A>...>
   auto operator()(A&&... argument) const {
     using R = Result<Plain<A>...>;
     static_assert(detail::check_types<T..., Plain<A>...>() && detail::check_result<R>());
@@ -395,6 +409,20 @@ class Compiled<F, void, Bound<T...>, void, void> {
       });
     else
       return detail::refused<R>();
+  }
+  // Other arguments are refused with a sentence.
+  template <class... A>
+  requires(!std::is_invocable_v<F&, T&..., Plain<A>...>) auto operator()(A&&...) const {
+    constexpr bool fits_named = std::is_invocable_v<F&, T&..., std::remove_reference_t<A>&...>;
+    static_assert(!fits_named,
+                  "weft: a compiled function with a parameter `auto&` is called with a temporary object: such a "
+                  "parameter is state, which is written back after the call. Take it by const auto&, or give the "
+                  "object a name");
+    static_assert(fits_named, "weft: a compiled function is called with arguments that the function does not take");
+    if constexpr (fits_named)
+      return detail::refused<Result<std::remove_reference_t<A>&...>>();
+    else
+      return detail::refused<Tensor>();
   }
   // What explain() and is_compiled() ask.
   template <class... A>
@@ -407,10 +435,6 @@ class Compiled<F, void, Bound<T...>, void, void> {
   const detail::FunctionHandle& function() const { return function_; }  // what was compiled
 
  private:
-  template <class A>  // what is moved and const is only read
-  using Plain = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
-  template <class... P>
-  using Result = std::remove_cvref_t<decltype(std::declval<F&>()(std::declval<T&>()..., std::declval<P>()...))>;
   [[no_unique_address]] F f_;
   [[no_unique_address]] Bound<T...> bound_;
   Loc loc_;
@@ -476,7 +500,8 @@ requires(!detail::Stateless<std::decay_t<F>> && !detail::CallableModel<std::remo
       "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
       "or bind it: compile(f, bind(a, b)) passes a and b as the first arguments of every call. A model that is no "
       "aggregate (it has a constructor, say) needs WEFT_MEMBERS; one with several call operators, as Sequential, a "
-      "lambda: compile([](Model& m, const Tensor& x) { return m(x); })");
+      "lambda: compile([](Model& m, const Tensor& x) { return m(x); }). A captured helper that captures nothing "
+      "itself: make it static constexpr, or a function, which is used without a capture");
   static_assert(
       !std::is_member_function_pointer_v<std::remove_cvref_t<F>>,
       "weft: compile() takes no member function: wrap it, compile([](const Model& m, const Tensor& x) { return "
@@ -485,6 +510,16 @@ requires(!detail::Stateless<std::decay_t<F>> && !detail::CallableModel<std::remo
                 "weft: compile() takes a lambda without captures, a function, or a model");
   return {};
 }
+template <class F, class Other, class... Rest>
+requires(detail::Stateless<std::decay_t<F>> && !std::is_convertible_v<Other, const CompileOptions&> &&
+         !detail::is_bound<std::remove_cvref_t<Other>>) detail::Refused compile(F&&, Other&&, Rest&&...) {
+  static_assert(!detail::Stateless<std::decay_t<F>>,
+                "weft: compile(f, options) takes CompileOptions after the function, as {.dynamic = true}, or "
+                "bind(objects...)");
+  return {};
+}
+// What has no type to deduce. The comment is a part of what the compiler says.
+detail::Refused compile(...) = delete;  // weft: wrap an overloaded name in a lambda
 
 // A size of this tensor is symbolic for the compiled functions that get it, from their first call on, and lies between
 // `least` and `greatest`; `least` of 0 serves empty tensors and sizes of 1 too. The mark belongs to the value: a new

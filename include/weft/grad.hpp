@@ -60,12 +60,27 @@ enum class Misuse : std::uint8_t {
   no_parameter,
   not_callable,
   fails_to_compile,
-  bad_result
+  bad_result,
+  number_result
 };
 template <class F>
 concept HasOneCallOperator = requires {
   &F::operator();
 };
+template <class First, class... Others>
+First first_of(TypeList<First, Others...>);
+// Whether the first leaf of a T, the loss, is a number or a text.
+template <class T>
+consteval bool begins_with_number() {
+  constexpr TypeKind kind = type_kind<T>();
+  if constexpr (kind == TypeKind::tuple || kind == TypeKind::structure || kind == TypeKind::array) {
+    if constexpr (requires { first_of(child_types<T>()); })
+      return begins_with_number<decltype(first_of(child_types<T>()))>();
+    return false;
+  } else {
+    return kind == TypeKind::number || kind == TypeKind::text;
+  }
+}
 template <class Argument, class F, class M>
 consteval Misuse misuse() {
   if constexpr (std::is_array_v<M>)
@@ -84,6 +99,8 @@ consteval Misuse misuse() {
                                                           : Misuse::not_callable;
   else if constexpr (!Flattenable<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>)
     return Misuse::bad_result;
+  else if constexpr (begins_with_number<std::remove_cvref_t<std::invoke_result_t<F&, Argument>>>())
+    return Misuse::number_result;
   else
     return Misuse::nothing;
 }
@@ -107,6 +124,9 @@ consteval bool explain() {
       found != Misuse::bad_result,
       "weft: value_and_grad(f, wrt): f must return the loss, a Tensor, or a struct or tuple of tensors and numbers "
       "whose first member is the loss");
+  static_assert(found != Misuse::number_result,
+                "weft: value_and_grad(f, wrt): f returns a number for the loss, which has no derivative: return the "
+                "Tensor, and read it with item() outside");
   return found == Misuse::nothing;
 }
 
@@ -145,7 +165,8 @@ auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc) {
   else
     return (void)explain<found>(), (void)check_members<typename FirstUnsupported<M>::type>(),
            *static_cast<ValueAndGrad<
-               Tensor, std::conditional_t<found == Misuse::not_copyable || found == Misuse::c_array, Tensor, M>>*>(
+               Tensor,
+               std::conditional_t<found == Misuse::not_copyable || !std::is_copy_constructible_v<M>, Tensor, M>>*>(
                nullptr);
 }
 

@@ -29,7 +29,8 @@ enum class Flaw : unsigned char {
   incomplete_list,    // WEFT_MEMBERS, or hana, leaves a member out
   base_with_members,  // of a plain struct
   many_members,
-  unlistable,  // a bit-field, a reference, a union, or a member that takes any initializer
+  unlistable,           // a bit-field, a reference, a union, or a member that takes any initializer
+  polymorphic_pointer,  // of a pointer: what it points to may be of a class with more members
 };
 
 // ---- how many members -----------------------------------------------------------------------------------------------

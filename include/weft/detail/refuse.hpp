@@ -1,5 +1,5 @@
-// The sentences about structs whose members cannot all be listed. In: the type that does not fit. Out: an error at
-// compile time, or nothing where the type is no such struct.
+// The sentences about structs whose members cannot all be listed, and about pointers to such. In: the type that does
+// not fit. Out: an error at compile time, or nothing where the type is no such struct.
 #pragma once
 #include "weft/flatten.hpp"
 
@@ -9,6 +9,8 @@ template <class Offending>
 consteval Flaw flaw_of() {
   if constexpr (requires { members<Offending>::flaw; })
     return members<Offending>::flaw;
+  else if constexpr (PointerLike<Offending>)
+    return std::is_polymorphic_v<typename Offending::element_type> ? Flaw::polymorphic_pointer : Flaw::none;
   else
     return Flaw::none;
 }
@@ -36,6 +38,10 @@ consteval bool check_members() {
       "weft: the members of this plain struct cannot be listed: one is a reference, a bit-field, a union, takes "
       "any initializer, or is a C array of over 256 elements (take std::array); list others with "
       "WEFT_MEMBERS(a, b, ...) inside it");
+  static_assert(flaw != Flaw::polymorphic_pointer,
+                "weft: a pointer to a class with virtual functions cannot be followed, whether or not its classes have "
+                "WEFT_MEMBERS: what it points to may be of a derived class with other members. Hold the classes that "
+                "there are as std::variant<A, B>, and call through std::visit");
   return true;
 }
 

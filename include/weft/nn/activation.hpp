@@ -98,6 +98,7 @@ struct PReLU {  // weft::prelu, with its weight
 
 // down(silu(gate(x)) * up(x)): the feed-forward of Shazeer 2020, without biases unless asked for.
 struct SwiGLU {
+  SwiGLU() = delete;  // weft: it is made as nn::SwiGLU(features, hidden)
   SwiGLU(std::int64_t features, std::int64_t hidden, LinearOptions options = {.bias = false}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
   Linear gate;  // features to hidden: what goes through silu

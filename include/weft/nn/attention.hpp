@@ -44,6 +44,7 @@ struct RotaryOptions {       // of RotaryEmbedding
 // and 2i + 1.
 struct RotaryEmbedding {
   // Throws Error where dim is not even and positive, or an option is none of those it can be.
+  RotaryEmbedding() = delete;  // weft: it is made as nn::RotaryEmbedding(dim)
   explicit RotaryEmbedding(std::int64_t dim, const RotaryOptions& options = {}, Loc loc = Loc::current());
   // x [..., L, dim], floating, of which token i is at position offset + i; the result has its type. Throws Error on
   // other shapes and dtypes.
@@ -69,6 +70,7 @@ Tensor alibi_bias(std::int64_t heads, Dim queries, Dim keys, Device device = {},
 // A mask of learned biases, [heads, L, S], one for a head and a bucket of distances: near ones have their own, far ones
 // share, logarithmically up to max_distance (Raffel and others 2020). Drawn from a normal of mean 0 and deviation 1.
 struct RelativePositionBias {
+  RelativePositionBias() = delete;  // weft: it is made as nn::RelativePositionBias(heads)
   explicit RelativePositionBias(std::int64_t heads, bool bidirectional = true, std::int64_t num_buckets = 32,
                                 std::int64_t max_distance = 128, Options options = {}, Loc loc = Loc::current());
   // The first query is at `offset`, the first key at 0.
@@ -86,6 +88,7 @@ struct RelativePositionBias {
 // that takes it by reference no more is written than what is new, and another position is no new compilation.
 struct KeyValueCache {
   // Zeros in all `capacity` places.
+  KeyValueCache() = delete;  // weft: it is made as nn::KeyValueCache(batch, heads, capacity, depth)
   KeyValueCache(std::int64_t batch, std::int64_t heads, std::int64_t capacity, std::int64_t depth, Options options = {},
                 Loc loc = Loc::current());
 
@@ -122,6 +125,7 @@ struct MultiheadResult {  // of MultiheadAttention
 // Projections of queries, keys and values, attention of `num_heads` heads, and a projection of the result, with the
 // parameters and initial values of PyTorch's. Inputs [L, N, E] and [S, N, E], or [L, E] of no batch.
 struct MultiheadAttention {
+  MultiheadAttention() = delete;  // weft: it is made as nn::MultiheadAttention(embed_dim, num_heads)
   MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, MultiheadAttentionOptions options = {},
                      Loc loc = Loc::current());
   // query [L, N, E], key [S, N, kdim], value [S, N, vdim]; with batch_first N comes first, of no batch there is none.

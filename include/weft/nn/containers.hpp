@@ -52,6 +52,7 @@ struct Flatten {
 };
 struct Unflatten {  // an axis as several
   // Throws Error where there are no sizes.
+  Unflatten() = delete;  // weft: it is made as nn::Unflatten(axis, sizes)
   Unflatten(int axis, Sizes sizes, Loc loc = Loc::current());
   // Throws Error where the sizes' product is not the size of the axis.
   Tensor operator()(At x) const;
@@ -63,7 +64,8 @@ struct Unflatten {  // an axis as several
 
 // y[..., o] = sum over i, j of a[..., i] weight[o, i, j] b[..., j], + bias[o]. Both start uniform within 1 / sqrt(in1).
 Tensor bilinear(At a, At b, const Tensor& weight, const Tensor& bias = {});
-struct Bilinear {  // x1 W x2 + b for each output, as in PyTorch
+struct Bilinear {       // x1 W x2 + b for each output, as in PyTorch
+  Bilinear() = delete;  // weft: it is made as nn::Bilinear(in1, in2, out)
   Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
   // a [..., in1] and b [..., in2] to [..., out]. Throws Error on other shapes.
   Tensor operator()(At a, At b) const { return bilinear(a, b, weight, bias); }

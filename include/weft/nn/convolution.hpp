@@ -39,6 +39,7 @@ struct ConvLayerOptions {  // of Conv1d, Conv2d, Conv3d
 // on groups that do not divide the channels, and on options that are none of those they can be.
 template <int count>
 struct Conv {
+  Conv() = delete;  // weft: it is made as nn::Conv2d(in, out, kernel)
   Conv(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvLayerOptions<count> options = {},
        Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -70,6 +71,7 @@ struct ConvTransposeLayerOptions {    // of ConvTranspose1d, 2d, 3d
 // The same for conv_transpose1d, 2d, 3d: a weight [in, out / groups, kernel...].
 template <int count>
 struct ConvTranspose {
+  ConvTranspose() = delete;  // weft: it is made as nn::ConvTranspose2d(in, out, kernel)
   ConvTranspose(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvTransposeLayerOptions<count> options = {},
                 Loc loc = Loc::current());
   Tensor operator()(At x) const;

@@ -15,6 +15,7 @@ struct EmbeddingOptions {                 // of Embedding
 Tensor embedding(At index, At weight, std::int64_t padding_idx = no_padding);
 // Starts normal.
 struct Embedding {
+  Embedding() = delete;  // weft: it is made as nn::Embedding(num_embeddings, embedding_dim)
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingOptions options = {},
             Loc loc = Loc::current());
   // The rows at integers [...]: [..., embedding_dim]. Throws Error on other dtypes; an index that is no row is an
@@ -47,7 +48,8 @@ struct EmbeddingBagOptions {  // of EmbeddingBag
   std::int64_t padding_idx = no_padding;  // this row starts at 0, its indices belong to no bag; negative: from the end
   Options options = {};
 };
-struct EmbeddingBag {  // embedding_bag, with its weight
+struct EmbeddingBag {       // embedding_bag, with its weight
+  EmbeddingBag() = delete;  // weft: it is made as nn::EmbeddingBag(num_embeddings, embedding_dim)
   EmbeddingBag(std::int64_t num_embeddings, std::int64_t embedding_dim, EmbeddingBagOptions options = {},
                Loc loc = Loc::current());
   // As embedding_bag: indices [bags, n], or a vector of indices and offsets [bags]; [bags, embedding_dim].

@@ -13,6 +13,7 @@ struct LinearOptions {  // of Linear
 };
 // The same; both start uniform within 1 / sqrt(in), as in PyTorch.
 struct Linear {
+  Linear() = delete;  // weft: it is made as nn::Linear(in, out)
   Linear(std::int64_t in, std::int64_t out, LinearOptions options = {}, Loc loc = Loc::current());
   // x [..., in] to [..., out]. Throws Error on other sizes.
   Tensor operator()(At x) const;

@@ -53,7 +53,8 @@ struct LayerNormOptions {          // of LayerNorm
   bool bias = true;                // false: a weight alone
   Options options = {};
 };
-struct LayerNorm {  // layer_norm, with its weight and bias
+struct LayerNorm {       // layer_norm, with its weight and bias
+  LayerNorm() = delete;  // weft: it is made as nn::LayerNorm(size)
   LayerNorm(Sizes normalized_shape, LayerNormOptions options = {}, Loc loc = Loc::current());
   LayerNorm(std::int64_t size, LayerNormOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -72,7 +73,8 @@ struct RMSNormOptions {  // of RMSNorm
   bool elementwise_affine = true;
   Options options = {};
 };
-struct RMSNorm {  // rms_norm, with its weight
+struct RMSNorm {       // rms_norm, with its weight
+  RMSNorm() = delete;  // weft: it is made as nn::RMSNorm(size)
   RMSNorm(Sizes normalized_shape, RMSNormOptions options = {}, Loc loc = Loc::current());
   RMSNorm(std::int64_t size, RMSNormOptions options = {}, Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -90,7 +92,8 @@ struct GroupNormOptions {  // of GroupNorm
   bool affine = true;
   Options options = {};
 };
-struct GroupNorm {  // group_norm, with its weight and bias
+struct GroupNorm {       // group_norm, with its weight and bias
+  GroupNorm() = delete;  // weft: it is made as nn::GroupNorm(num_groups, num_channels)
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, GroupNormOptions options = {},
             Loc loc = Loc::current());
   Tensor operator()(At x) const;
@@ -116,6 +119,7 @@ struct BatchNormOptions {  // of BatchNorm1d, 2d, 3d
 // statistics change. A const one in training is an error, unless it has none.
 template <int spatial>
 struct BatchNorm {
+  BatchNorm() = delete;  // weft: it is made as nn::BatchNorm(num_features)
   BatchNorm(std::int64_t num_features, BatchNormOptions options = {}, Loc loc = Loc::current());
   // Throws Error on an x of other axes or channels. In training the running statistics, where there are any, change.
   Tensor operator()(At x);
@@ -150,6 +154,7 @@ struct InstanceNormOptions {  // of InstanceNorm1d, 2d, 3d
 // Of `spatial` axes behind [N, C] or [C]. As BatchNorm where it tracks running statistics.
 template <int spatial>
 struct InstanceNorm {
+  InstanceNorm() = delete;  // weft: it is made as nn::InstanceNorm(num_features)
   InstanceNorm(std::int64_t num_features, InstanceNormOptions options = {}, Loc loc = Loc::current());
   // Throws Error on an x of other axes or channels. In training the running statistics, where there are any, change.
   Tensor operator()(At x);

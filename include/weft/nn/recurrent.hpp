@@ -60,6 +60,7 @@ struct LstmResult {  // of LSTM
 // h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of that.
 struct RNN {
   enum class Nonlinearity : std::uint8_t { tanh, relu };  // the function of a step
+  RNN() = delete;                                         // weft: it is made as nn::RNN(input_size, hidden_size)
   RNN(std::int64_t input_size, std::int64_t hidden_size, Nonlinearity nonlinearity = Nonlinearity::tanh,
       RecurrentOptions options = {}, Loc loc = Loc::current());
   // x [L, N, input_size], [N, L, input_size] with batch_first, or [L, input_size] of no batch; h_0 [num_layers * D, N,
@@ -74,6 +75,7 @@ struct RNN {
 // i, f, g, o in this order: c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c) (Hochreiter and Schmidhuber
 // 1997).
 struct LSTM {
+  LSTM() = delete;  // weft: it is made as nn::LSTM(input_size, hidden_size)
   LSTM(std::int64_t input_size, std::int64_t hidden_size, RecurrentOptions options = {}, Loc loc = Loc::current());
   // x [L, N, input_size], [N, L, input_size] with batch_first, or [L, input_size] of no batch; h_0 and c_0 [num_layers
   // * D, N, hidden_size], zeros where they are undefined. Throws Error on other shapes.
@@ -86,6 +88,7 @@ struct LSTM {
 // r, z, n in this order: n = tanh(W_in x + b_in + sigmoid(r) (W_hn h + b_hn)), h = (1 - sigmoid(z)) n + sigmoid(z) h
 // (Cho and others 2014).
 struct GRU {
+  GRU() = delete;  // weft: it is made as nn::GRU(input_size, hidden_size)
   GRU(std::int64_t input_size, std::int64_t hidden_size, RecurrentOptions options = {}, Loc loc = Loc::current());
   // x [L, N, input_size], [N, L, input_size] with batch_first, or [L, input_size] of no batch; h_0 [num_layers * D, N,
   // hidden_size], zeros where it is undefined. Throws Error on other shapes.

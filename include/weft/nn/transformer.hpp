@@ -29,6 +29,7 @@ struct DecoderMasks {
 
 // x + attention(x), then x + linear2(activation(linear1(x))), each normalized.
 struct TransformerEncoderLayer {
+  TransformerEncoderLayer() = delete;  // weft: it is made as nn::TransformerEncoderLayer(d_model, nhead)
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {},
                           Loc loc = Loc::current());
   // source [S, N, E], [N, S, E] with batch_first, or [S, E] of no batch; the result has its shape.
@@ -47,6 +48,7 @@ struct TransformerEncoderLayer {
 };
 // The same with attention to the encoder's result in between.
 struct TransformerDecoderLayer {
+  TransformerDecoderLayer() = delete;  // weft: it is made as nn::TransformerDecoderLayer(d_model, nhead)
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {},
                           Loc loc = Loc::current());
   // target [T, N, E] and memory [S, N, E], in the order of batch_first or without a batch; the target's shape.
@@ -69,7 +71,8 @@ struct TransformerDecoderLayer {
 
 // Layers one after the other, and a normalization of the result where there is one. The layers start as copies of the
 // one that is given, as in PyTorch: nn::initialize draws them apart.
-struct TransformerEncoder {  // encoder layers, one after the other
+struct TransformerEncoder {       // encoder layers, one after the other
+  TransformerEncoder() = delete;  // weft: it is made as nn::TransformerEncoder(layer, num_layers)
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
                      Loc loc = Loc::current());
   // source [S, N, E], [N, S, E] with batch_first, or [S, E] of no batch; the result has its shape.
@@ -79,7 +82,8 @@ struct TransformerEncoder {  // encoder layers, one after the other
   std::optional<LayerNorm> norm;
   WEFT_MEMBERS(layers, norm)
 };
-struct TransformerDecoder {  // decoder layers, one after the other
+struct TransformerDecoder {       // decoder layers, one after the other
+  TransformerDecoder() = delete;  // weft: it is made as nn::TransformerDecoder(layer, num_layers)
   TransformerDecoder(const TransformerDecoderLayer& layer, std::int64_t num_layers, std::optional<LayerNorm> norm = {},
                      Loc loc = Loc::current());
   // target [T, N, E] and memory [S, N, E], in the order of batch_first or without a batch; the target's shape.

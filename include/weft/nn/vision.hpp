@@ -67,19 +67,22 @@ Tensor pixel_shuffle(At x, std::int64_t upscale_factor);
 Tensor pixel_unshuffle(At x, std::int64_t downscale_factor);
 // [N, C, ...]: the channels of `groups` equal parts in turn (Zhang and others 2018). Throws where they do not divide.
 Tensor channel_shuffle(At x, std::int64_t groups);
-struct PixelShuffle {  // pixel_shuffle as a layer
+struct PixelShuffle {       // pixel_shuffle as a layer
+  PixelShuffle() = delete;  // weft: it is made as nn::PixelShuffle(upscale_factor)
   explicit PixelShuffle(std::int64_t given) : upscale_factor(given) {}
   Tensor operator()(At x) const { return pixel_shuffle(x, upscale_factor); }
   std::int64_t upscale_factor;
   WEFT_MEMBERS(upscale_factor)
 };
-struct PixelUnshuffle {  // pixel_unshuffle as a layer
+struct PixelUnshuffle {       // pixel_unshuffle as a layer
+  PixelUnshuffle() = delete;  // weft: it is made as nn::PixelUnshuffle(downscale_factor)
   explicit PixelUnshuffle(std::int64_t given) : downscale_factor(given) {}
   Tensor operator()(At x) const { return pixel_unshuffle(x, downscale_factor); }
   std::int64_t downscale_factor;
   WEFT_MEMBERS(downscale_factor)
 };
-struct ChannelShuffle {  // channel_shuffle as a layer
+struct ChannelShuffle {       // channel_shuffle as a layer
+  ChannelShuffle() = delete;  // weft: it is made as nn::ChannelShuffle(groups)
   explicit ChannelShuffle(std::int64_t given) : groups(given) {}
   Tensor operator()(At x) const { return channel_shuffle(x, groups); }
   std::int64_t groups;  // equal parts of the channels, which are taken from in turn

@@ -1,0 +1,15 @@
+// expect: weft: a pointer to a class with virtual functions cannot be followed
+#include <memory>
+#include <vector>
+
+#include "weft/nn.hpp"
+
+struct Layer {
+  virtual ~Layer() = default;
+  weft::Param weight;
+  WEFT_MEMBERS(weight)
+};
+int main() {
+  std::vector<std::unique_ptr<Layer>> layers;
+  weft::nn::parameters(layers);
+}
