@@ -296,7 +296,7 @@ TEST_CASE("what is refused, with the user's line") {
   contains(error_of([&] { grad([](const Tensor&) { return Tensor(); }, x); }), "the loss is an undefined tensor");
   contains(error_of([&] { grad([](const Tensor& v) { return sum(v); }, Tensor()); }),
            "the argument is an undefined tensor");
-  contains(error_of([&] { grad([](const Tensor& v) { return std::tuple{1, v}; }, x); }), "must be the loss");
+  contains(error_of([&] { grad([](const Tensor& v) { return std::vector<Tensor>{v}; }, x); }), "must be the loss");
   std::vector<Param> grown = {x};
   auto grows = [](std::vector<Param>& v) {
     Tensor loss = sum(v[0].tensor());

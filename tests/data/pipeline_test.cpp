@@ -22,6 +22,7 @@
 #include <tuple>
 
 #include "data/support.hpp"
+#include "tests/runtime/support.hpp"
 #include "weft/data.hpp"
 #include "weft/ops.hpp"
 
@@ -369,6 +370,93 @@ TEST_CASE("who catches an error of a thread and asks again gets it again, neithe
     CHECK_THROWS_WITH(++it, "broken");
     CHECK_THROWS_WITH(*it, "broken");
   }
+}
+
+namespace {
+std::int64_t decoded(std::int64_t i) {
+  if (i % 4 == 1) throw std::runtime_error("sample " + std::to_string(i) + " is broken");
+  return i;
+}
+template <class P>
+std::vector<std::int64_t> numbers_of(const P& pipeline) {
+  std::vector<std::int64_t> result;
+  for (const Tensor& each : pipeline)
+    for (const std::int64_t number : each.template data<std::int64_t>()) result.push_back(number);
+  return result;
+}
+}  // namespace
+
+TEST_CASE("bad samples are skipped and counted, by any number of threads: batches are filled from those that follow") {
+  const std::vector<std::int64_t> source = counting(41);  // 1, 5, ..., 37 are bad
+  std::vector<std::int64_t> good;
+  for (const std::int64_t i : source)
+    if (i % 4 != 1) good.push_back(i);
+  const test::CaptureLog capture;
+  const auto check = [&](const auto& pipeline) {
+    CHECK(pipeline.skipped() == 0);
+    for (int pass = 0; pass < 2; ++pass) {  // counted anew
+      CHECK(numbers_of(pipeline) == good);
+      CHECK(pipeline.skipped() == 10);
+    }
+  };
+  for (const int workers : {1, 3, 8}) {
+    CAPTURE(workers);
+    const auto decode = [&] { return map(decoded, {.workers = workers, .skip_bad = true}); };
+    check(source | decode() | batch(4));
+    check(source | decode() | batch(4) | prefetch(2));
+    check(source | decode() | map([](std::int64_t i) { return i; }) | batch(3) | data::to(Device::cpu()) | prefetch(1));
+    CHECK(numbers_of(source | decode() | take(6) | batch(2)) == std::vector<std::int64_t>{0, 2, 3, 4, 6, 7});
+    std::vector<std::int64_t> sizes;
+    for (const Tensor& each : source | decode() | batch(4)) sizes.push_back(static_cast<std::int64_t>(each.size(0)));
+    CHECK(sizes == std::vector<std::int64_t>{4, 4, 4, 4, 4, 4, 4, 3});
+    sizes.clear();
+    for (const Tensor& each : source | decode() | batch(4, {.drop_last = true}))
+      sizes.push_back(static_cast<std::int64_t>(each.size(0)));
+    CHECK(sizes == std::vector<std::int64_t>(7, 4));
+  }
+  check(source | map(decoded) | prefetch(3, {.skip_bad = true}) | batch(4));
+  CHECK(capture.count("a bad sample is skipped (sample 1 is broken), and those after it, at pipeline_test.cpp:") > 0);
+}
+
+TEST_CASE("the order of what is not skipped, and what is drawn for it, do not depend on the number of threads") {
+  const std::vector<std::int64_t> source = counting(60);
+  const auto drawn = [&](int workers) {
+    Generator order(3), noise(4);
+    const auto noisy = [](std::int64_t i, Generator& own) { return uniform({}, 0, 1, own) + i; };
+    std::vector<float> result;
+    for (const Tensor& each : source | shuffle(order) | map(decoded, {.workers = workers, .skip_bad = true}) |
+                                  augment(noisy, noise) | batch(7))
+      for (const float number : each.data<float>()) result.push_back(number);
+    return result;
+  };
+  const std::vector<float> expected = drawn(1);
+  CHECK(expected.size() == 45);
+  for (const int workers : {2, 5}) CHECK(drawn(workers) == expected);
+}
+
+TEST_CASE(
+    "what is not skipped: samples of which all are bad, no memory, exceptions that are none, and what is thrown "
+    "later") {
+  const std::vector<std::int64_t> source = counting(6);
+  const auto all = [](std::int64_t i) -> std::int64_t { throw std::runtime_error("bad " + std::to_string(i)); };
+  const auto bad = source | map(all, {.workers = 2, .skip_bad = true});
+  CHECK(holds(error_of([&] {
+                for (std::int64_t each : bad) (void)each;
+              }),
+              "[data] all 6 samples are bad"));
+  CHECK(bad.skipped() == 6);
+  const auto none = [](std::int64_t) -> std::int64_t { throw std::bad_alloc(); };
+  const auto number = [](std::int64_t) -> std::int64_t { throw 7; };
+  CHECK_THROWS_AS(*(source | map(none, {.skip_bad = true})).begin(), std::bad_alloc);
+  CHECK_THROWS_AS(*(source | map(number, {.skip_bad = true})).begin(), int);
+  const auto later = source | map(decoded, {.skip_bad = true}) |
+                     map([](std::int64_t i) { return i == 2 ? throw std::runtime_error("later") : i; });
+  auto it = later.begin();
+  CHECK(*it == 0);
+  ++it;
+  for (int times = 0; times < 3; ++times) CHECK_THROWS_WITH(*it, "later");
+  CHECK(holds(error_of([&] { (void)(source | map(decoded, {.workers = 2}) | prefetch(2, {.skip_bad = true})); }),
+              "[prefetch] skip_bad must stand with the first threads"));
 }
 
 TEST_CASE("counts beyond reason: one batch of all, or refused") {

@@ -8,8 +8,10 @@
 // An element is a function of its position and of what is drawn when a pass begins, so neither the order nor random
 // augmentation depends on the number of threads. A pass begins with begin(), on the caller's thread; its threads end
 // with its last iterator, also where a loop is left early. What a worker throws is thrown to the loop at the element's
-// place, where the pass ends: who asks again gets the same error. A pipeline is an input range: std::ranges and
-// range-v3 take it.
+// place, where the pass ends: who asks again gets the same error. Threads may leave bad samples out instead:
+//   auto train = folder | data::shuffle(rng) | data::map(decode, {.workers = 4, .skip_bad = true}) | data::batch(64);
+//   for (auto [x, y] : train) ...;   // train.skipped() counts them
+// A pipeline is an input range: std::ranges and range-v3 take it.
 #pragma once
 #include "weft/detail/data_stages.hpp"
 
@@ -21,7 +23,10 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
   // What `|` makes; errors of a pass name `loc`.
   Pipeline(Stage stage, Loc loc) : stage_(std::move(stage)), loc_(loc) {}
 
-  std::int64_t size() const { return stage_.size(); }  // elements of a pass
+  std::int64_t size() const { return stage_.size(); }  // elements of a pass; the most, where bad samples are skipped
+  // How many elements were left out for {.skip_bad = true} since the last begin() of this pipeline or of a copy, as far
+  // as the loop and the threads before it have come: exact when the loop has ended.
+  std::int64_t skipped() const { return detail::skipped_by(stage_); }
 
   struct End {};  // behind the last element
   // An input iterator: copies share one position.
@@ -49,18 +54,18 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
 
     // Made when it is asked for first; a reference until the iterator moves on.
     value_type& operator*() const {
-      if (!pass_->element) pass_->element = new value_type(pass_->pass.at(pass_->position));
+      pass_->make();
       return *pass_->element;
     }
     // Moves on to the next element, also where this one was not asked for; that is made and dropped then.
     Iterator& operator++() {
-      **this;  // a pass hands out its elements in order
+      pass_->make();  // a pass hands out its elements in order
       pass_->drop();
       ++pass_->position;
       return *this;
     }
-    void operator++(int) { ++*this; }                                       // the same
-    bool operator==(End) const { return pass_->position >= pass_->count; }  // whether no element is left
+    void operator++(int) { ++*this; }                        // the same
+    bool operator==(End) const { return pass_->is_over(); }  // whether no element is left
 
    private:
     friend class Pipeline;
@@ -68,9 +73,34 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
       explicit Shared(const Stage& stage) : pass(stage.start()), count(stage.size()) {}
       ~Shared() { drop(); }
       void drop() { delete std::exchange(element, nullptr); }
+      void make() {
+        if (element) return;
+        if constexpr (detail::Ends<detail::PassOf<Stage>>)
+          element = next();
+        else
+          element = new value_type(pass.at(position));
+      }
+      bool is_over() {
+        if constexpr (detail::Ends<detail::PassOf<Stage>>) {  // known when the next one is there
+          if (!element) element = next();
+          return !element;
+        } else {
+          return position >= count;
+        }
+      }
+      value_type* next() requires detail::Ends<detail::PassOf<Stage>> {
+        if (failed) std::rethrow_exception(failed);
+        try {
+          return pass.next();
+        } catch (...) {
+          failed = std::current_exception();
+          throw;
+        }
+      }
       detail::PassOf<Stage> pass;
       std::int64_t count, position = 0;
       value_type* element = nullptr;
+      std::exception_ptr failed;  // where a pass ends with an error
       long references = 1;
     };
     explicit Iterator(Shared* pass) : pass_(pass) {}
@@ -191,10 +221,13 @@ auto map(F f, Loc loc = Loc::current()) {
   return detail::adaptor([f]<class S>(S source) { return detail::Map<S, F>{std::move(source), f}; }, loc);
 }
 struct MapOptions {  // of map
-  int workers;       // threads
+  int workers = 1;   // threads
   int ahead = 0;     // elements that may be ready before they are asked for, at least one a thread; 0: two a thread
+  bool skip_bad = false;  // whether elements are left out and counted (Pipeline::skipped) whose making throws
 };
-// The same by threads, which call f at the same time, ahead of who asks; the order stays.
+// The same by threads, which call f at the same time, ahead of who asks; the order stays. With skip_bad, an element for
+// which the source or f throws a std::exception is left out, but for a lack of memory; the first is warned of; a pass
+// of which all are left out ends with an Error.
 template <class F>
 auto map(F f, MapOptions options, Loc loc = Loc::current()) {
   detail::check_count("map", "workers", 1, options.workers, loc);
@@ -203,7 +236,11 @@ auto map(F f, MapOptions options, Loc loc = Loc::current()) {
       [f, options, loc]<class S>(S source) {
         static_assert(detail::random_access<S>, "weft: map with workers must stand before prefetch and other workers");
         return detail::RunAhead<detail::Map<S, F>>{
-            {std::move(source), f}, options.workers, options.ahead ? options.ahead : 2 * options.workers, loc};
+            {std::move(source), f},
+            options.workers,
+            options.ahead ? options.ahead : 2 * options.workers,
+            options.skip_bad ? detail::count_skipped() : detail::Shared(nullptr, nullptr),
+            loc};
       },
       loc);
 }
@@ -250,12 +287,18 @@ inline auto to(Device device, Loc loc = Loc::current()) {
       loc);
 }
 
-// A thread of its own makes what stands before it, up to `count` elements ahead.
-inline auto prefetch(int count, Loc loc = Loc::current()) {
+struct PrefetchOptions {  // of prefetch
+  bool skip_bad = false;  // as in MapOptions; of what is batched before, whole batches
+};
+// A thread of its own makes what stands before it, up to `count` elements ahead. Throws Error where skip_bad stands
+// after other threads: what they throw has ended their pass.
+inline auto prefetch(int count, PrefetchOptions options = {}, Loc loc = Loc::current()) {
   detail::check_count("prefetch", "the count", 1, count, loc);
   return detail::adaptor(
-      [count, loc]<class S>(S source) {
-        return detail::RunAhead<S>{std::move(source), 1, count, loc};
+      [count, options, loc]<class S>(S source) {
+        if (options.skip_bad && !detail::random_access<S>) detail::refuse_skipping(loc);
+        return detail::RunAhead<S>{std::move(source), 1, count,
+                                   options.skip_bad ? detail::count_skipped() : detail::Shared(nullptr, nullptr), loc};
       },
       loc);
 }

@@ -1,7 +1,9 @@
 // The stages of data pipelines (weft/data/pipeline.hpp), and what compiled code does for them. A stage has size(), the
 // number of elements of each of its passes, and start(), which begins one. A pass has at(i), which several threads may
 // call where it is random_access; else it is called for 0, 1, 2, ... by one thread. Where it can copy many rows at once
-// it has gather(indices).
+// it has gather(indices). The pass of threads may have fewer elements than its stage's size(), as bad samples are left
+// out: it, and what takes from it, has next() instead of at(i), which gives an element that the caller deletes, or null
+// at the end.
 #pragma once
 #include <vector>
 
@@ -21,6 +23,7 @@ using weft::detail::TypeKind;
 void check_count(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc);
 void check_at_least(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc);
 void check_outside_trace(Loc loc);
+[[noreturn]] void refuse_skipping(Loc loc);  // after threads
 // Of tensors on the host whose first axes are equally long: that length. Throws on others. Computes them.
 std::int64_t count_rows(LeafList& leaves, Loc loc);
 // Each tensor becomes these of its rows; `one`: the only one, without the first axis.
@@ -54,6 +57,10 @@ class Shared {
   Owners* owners_;
 };
 
+// How many samples were left out in the pass that began last; copies of a stage share it. Null: none may be.
+Shared count_skipped();
+std::int64_t skipped(const Shared& count);
+
 // Elements that threads of its own make, in order: at most `depth` are made or in the making beyond the one that was
 // taken last.
 class Ahead {
@@ -61,13 +68,17 @@ class Ahead {
   struct Source {
     const void* pass;
     std::int64_t count;
-    void* (*make)(const void* pass, std::int64_t index);  // called at the same time where there are several threads
+    // Called at the same time where there are several threads. Null: there are no more; of one thread alone.
+    void* (*make)(const void* pass, std::int64_t index);
     void (*drop)(void* element);
   };
-  Ahead(const Source& source, int threads, int depth, Loc loc);
+  // With a count of those that are skipped, an element whose making throws an exception is left out and counted, but
+  // for a lack of memory. Begins to count anew.
+  Ahead(const Source& source, int threads, int depth, const Shared& skipped, Loc loc);
   ~Ahead();  // waits for its threads, which finish the element that they are at
   Ahead(const Ahead&) = delete;
-  // The next element. Throws what its making threw, and from then on the same again: there is no element after it.
+  // The next element; null at the end. Throws what its making threw, and from then on the same again: there is no
+  // element after it. Throws Error at the end where all were skipped.
   void* take() const;
 
  private:
@@ -93,10 +104,32 @@ LeafList& flattened(T& value, LeafList& leaves) {
 
 template <class Stage>
 using PassOf = decltype(std::declval<const Stage&>().start());
+template <class Pass>
+concept Ends = requires(const Pass& pass) {
+  pass.next();
+};
+template <class Pass>
+struct ElementOfPass {
+  using type = decltype(std::declval<const Pass&>().at(0));
+};
+template <Ends Pass>
+struct ElementOfPass<Pass> {
+  using type = std::remove_pointer_t<decltype(std::declval<const Pass&>().next())>;
+};
 template <class Stage>
-using ElementOf = decltype(std::declval<const PassOf<Stage>&>().at(0));
+using ElementOf = typename ElementOfPass<PassOf<Stage>>::type;
 template <class Stage>
 inline constexpr bool random_access = PassOf<Stage>::random_access;
+// The next element of a pass that ends.
+template <class Element>
+struct Taken {
+  explicit Taken(Element* taken) : element(taken) {}
+  Taken(const Taken&) = delete;
+  ~Taken() { delete element; }
+  explicit operator bool() const { return element != nullptr; }
+  Element&& operator*() const { return std::move(*element); }
+  Element* element;
+};
 template <class Pass>
 concept Gathers = requires(const Pass& pass, std::span<const std::int64_t> rows) {
   pass.gather(rows);
@@ -172,8 +205,10 @@ struct Part {
   struct Pass {
     static constexpr bool random_access = data::detail::random_access<S>;
     PassOf<S> source;
-    std::int64_t first;
-    auto at(std::int64_t i) const { return source.at(first + i); }
+    std::int64_t first, count;
+    mutable std::int64_t taken = 0;
+    auto at(std::int64_t i) const requires(!Ends<PassOf<S>>) { return source.at(first + i); }
+    auto next() const requires Ends<PassOf<S>> { return taken++ < count ? source.next() : nullptr; }
     auto gather(std::span<const std::int64_t> rows) const requires Gathers<PassOf<S>> {
       std::vector<std::int64_t> there;
       for (std::int64_t row : rows) there.push_back(first + row);
@@ -181,7 +216,7 @@ struct Part {
     }
   };
   std::int64_t size() const { return count; }
-  Pass start() const { return {source.start(), first}; }
+  Pass start() const { return {source.start(), first, count}; }
 };
 
 template <class S, class F>
@@ -193,7 +228,12 @@ struct Map {
     static constexpr bool random_access = data::detail::random_access<S>;
     PassOf<S> source;
     const F* f;
-    auto at(std::int64_t i) const { return (*f)(source.at(i)); }
+    auto at(std::int64_t i) const requires(!Ends<PassOf<S>>) { return (*f)(source.at(i)); }
+    auto next() const requires Ends<PassOf<S>> {
+      using Element = std::decay_t<decltype((*f)(std::declval<ElementOf<S>>()))>;
+      const Taken taken(source.next());
+      return taken ? new Element((*f)(*taken)) : nullptr;
+    }
   };
   std::int64_t size() const { return source.size(); }
   Pass start() const { return {source.start(), &f}; }
@@ -212,9 +252,17 @@ struct Augment {
     const F* f;
     Generator generator;
     Loc loc;
-    auto at(std::int64_t i) const {
+    mutable std::int64_t taken = 0;
+    auto at(std::int64_t i) const requires(!Ends<PassOf<S>>) {
       Generator own = generator_of_element(generator, i, loc);
       return (*f)(source.at(i), own);
+    }
+    auto next() const requires Ends<PassOf<S>> {
+      using Element = std::decay_t<decltype((*f)(std::declval<ElementOf<S>>(), std::declval<Generator&>()))>;
+      const Taken element(source.next());
+      if (!element) return static_cast<Element*>(nullptr);
+      Generator own = generator_of_element(generator, taken++, loc);
+      return new Element((*f)(*element, own));
     }
   };
   std::int64_t size() const { return source.size(); }
@@ -301,43 +349,59 @@ struct Batched {
 
   struct Pass {
     static constexpr bool random_access = data::detail::random_access<S>;
+    using Element = decltype(as_tensors(std::declval<ElementOf<S>>()));
     PassOf<S> source;
     std::int64_t rows, total;
+    bool drop_last;
     Loc loc;
-    auto at(std::int64_t i) const {
+    auto at(std::int64_t i) const requires(!Ends<PassOf<S>>) {
       const std::int64_t first = i * rows, count = rows > total - first ? total - first : rows;
       if constexpr (Gathers<PassOf<S>>) {
         std::vector<std::int64_t> there(static_cast<std::size_t>(count));
         for (std::int64_t k = 0; k < count; ++k) there[static_cast<std::size_t>(k)] = first + k;
         return source.gather(there);
       } else {
-        using Element = decltype(as_tensors(source.at(0)));
-        static_assert(can_flatten<Element>(),
-                      "weft: batch stacks tensors, numbers, and structs and tuples of them: map the elements to such");
-        static_assert(!can_flatten<Element>() || can_batch<Element>(),
-                      "weft: batch can't stack a number or a text inside a struct or a container: make it a Tensor, or "
-                      "map the elements to tuples, whose numbers become tensors and whose texts become a vector");
-        if constexpr (!can_flatten<Element>() || !can_batch<Element>()) {
-          return as_tensors(source.at(first));  // so that what follows is no further error
-        } else {
-          std::vector<Element> elements;
-          for (std::int64_t k = 0; k < count; ++k) elements.push_back(as_tensors(source.at(first + k)));
-          std::vector<LeafList> lists(elements.size());
-          for (std::size_t k = 0; k < elements.size(); ++k) weft::detail::flatten(elements[k], lists[k]);
-          stack_leaves(weft::detail::Description<Element>::value, lists.data(), lists.size(), loc);
-          return joined(elements, [](Element& each) -> Element& { return each; });
-        }
+        std::vector<Element> elements;
+        for (std::int64_t k = 0; k < count; ++k) elements.push_back(as_tensors(source.at(first + k)));
+        return stacked(elements);
+      }
+    }
+    auto next() const requires Ends<PassOf<S>> {
+      std::vector<Element> elements;
+      while (static_cast<std::int64_t>(elements.size()) < rows) {
+        const Taken taken(source.next());
+        if (!taken) break;
+        elements.push_back(as_tensors(*taken));
+      }
+      using Batch = decltype(stacked(elements));
+      const bool is_last = static_cast<std::int64_t>(elements.size()) < rows;
+      return elements.empty() || (is_last && drop_last) ? nullptr : new Batch(stacked(elements));
+    }
+    auto stacked(std::vector<Element>& elements) const {
+      static_assert(can_flatten<Element>(),
+                    "weft: batch stacks tensors, numbers, and structs and tuples of them: map the elements to such");
+      static_assert(!can_flatten<Element>() || can_batch<Element>(),
+                    "weft: batch can't stack a number or a text inside a struct or a container: make it a Tensor, or "
+                    "map the elements to tuples, whose numbers become tensors and whose texts become a vector");
+      if constexpr (!can_flatten<Element>() || !can_batch<Element>()) {
+        return Element(std::move(elements[0]));  // so that what follows is no further error
+      } else {
+        std::vector<LeafList> lists(elements.size());
+        for (std::size_t k = 0; k < elements.size(); ++k) weft::detail::flatten(elements[k], lists[k]);
+        stack_leaves(weft::detail::Description<Element>::value, lists.data(), lists.size(), loc);
+        return joined(elements, [](Element& each) -> Element& { return each; });
       }
     }
   };
   std::int64_t size() const { return source.size() / rows + (!drop_last && source.size() % rows != 0); }
-  Pass start() const { return {source.start(), rows, source.size(), loc}; }
+  Pass start() const { return {source.start(), rows, source.size(), drop_last, loc}; }
 };
 
 template <class S>
 struct RunAhead {
   S source;
   int threads, depth;
+  Shared skipped;  // null: what making an element throws is thrown to who takes it
   Loc loc;
 
   class Pass {
@@ -347,22 +411,22 @@ struct RunAhead {
     static constexpr bool random_access = false;
     explicit Pass(const RunAhead& stage)
         : source_(stage.source.start()),
-          ahead_({&source_, stage.size(), make, drop}, stage.threads, stage.depth, stage.loc) {}
-    Element at(std::int64_t) const {
-      Element* element = static_cast<Element*>(ahead_.take());
-      Element result = std::move(*element);
-      delete element;
-      return result;
-    }
+          ahead_({&source_, stage.size(), make, drop}, stage.threads, stage.depth, stage.skipped, stage.loc) {}
+    Element* next() const { return static_cast<Element*>(ahead_.take()); }
 
    private:
     static void* make(const void* pass, std::int64_t index) {
-      Element element = static_cast<const PassOf<S>*>(pass)->at(index);
+      const PassOf<S>& source = *static_cast<const PassOf<S>*>(pass);
+      Taken<Element> made(nullptr);
+      if constexpr (Ends<PassOf<S>>)
+        made.element = source.next();
+      else
+        made.element = new Element(source.at(index));
       if constexpr (can_flatten<Element>()) {  // what it is made of is computed by the thread too
         LeafList leaves;
-        compute(flattened(element, leaves), {});
+        if (made) compute(flattened(*made.element, leaves), {});
       }
-      return new Element(std::move(element));
+      return std::exchange(made.element, nullptr);
     }
     static void drop(void* element) { delete static_cast<Element*>(element); }
     PassOf<S> source_;
@@ -371,6 +435,15 @@ struct RunAhead {
   std::int64_t size() const { return source.size(); }
   Pass start() const { return Pass(*this); }
 };
+
+// Those that its stages left out.
+template <class S>
+std::int64_t skipped_by(const S& stage) {
+  std::int64_t count = 0;
+  if constexpr (requires { stage.skipped; }) count += skipped(stage.skipped);
+  if constexpr (requires { stage.source; }) count += skipped_by(stage.source);
+  return count;
+}
 
 struct MoveTo {
   Device device;
