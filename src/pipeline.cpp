@@ -59,6 +59,7 @@ struct Target {
   std::vector<Compilation> graphs;
   providers::Sources sources;
   std::vector<std::string> units;
+  Digest code;  // of the kernels, however they are divided into units
   Compiled compiled;
 };
 
@@ -127,9 +128,9 @@ std::size_t generate(Target& target) {
   for (Compilation& compilation : target.graphs)
     for (const Step& step : compilation.schedule.steps)
       compilation.entries.push_back(step.payload->emit(target.sources));
-  target.units = target.on_host()
-                     ? codegen::cpp_units(target.sources.kernels(), unit_count(target.sources.kernels().size()))
-                     : device_units(target.sources, codegen::functions_a_unit);
+  target.units = target.on_host() ? codegen::cpp_units(target.sources.kernels(),
+                                                       unit_count(target.sources.kernels().size()), &target.code)
+                                  : device_units(target.sources, codegen::functions_a_unit);
   return target.units.size();
 }
 
@@ -171,7 +172,7 @@ std::size_t compile(Target& target) {
     auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
     target.compiled = {code, code->source_path()};
   } else if (!target.units.empty()) {
-    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}});
+    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}, target.code});
     target.compiled = {library, library->source_path()};
   }
   return target.sources.kernels().size();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "loop/kernel.hpp"
 
 namespace weft::codegen {
@@ -17,7 +18,8 @@ namespace weft::codegen {
 // The function of one kernel, as a person would read it: comments, then `extern "C" void name(...)`.
 std::string generate_cpp(const loop::Kernel& kernel);
 
-// All kernels as at most `count` translation units of about equal length, each with its prelude.
-std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::size_t count);
+// All kernels as at most `count` translation units of about equal length, each with its prelude. `digest`, unless null:
+// of the kernels and what of the prelude they use, the same for every count.
+std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::size_t count, Digest* digest = nullptr);
 
 }  // namespace weft::codegen

@@ -35,7 +35,7 @@ int size_of(const loop::Kernel& kernel) {
 
 }  // namespace
 
-std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::size_t count) {
+std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::size_t count, Digest* digest) {
   count = std::min(count, kernels.size());
   if (count == 0) return {};
   // The largest first, each to the unit that is shortest so far; within a unit in the order in which they run.
@@ -51,14 +51,23 @@ std::vector<std::string> cpp_units(std::span<const loop::Kernel> kernels, std::s
     members[unit].push_back(i);
   }
 
-  std::vector<std::string> units;
+  std::vector<std::string> units, texts;
+  for (const loop::Kernel& kernel : kernels) texts.push_back(generate_cpp(kernel));
+  std::set<std::string> all_words;
   for (std::vector<std::size_t>& unit : members) {
     std::sort(unit.begin(), unit.end());
     std::string functions;
-    for (const std::size_t i : unit) functions += "\n" + generate_cpp(kernels[i]);
+    for (const std::size_t i : unit) functions += "\n" + texts[i];
     std::set<std::string> words;
     find_words(functions, words);
     units.push_back(prelude(words) + functions);
+    all_words.merge(words);
+  }
+  if (digest) {
+    Hasher hasher;
+    hasher.add(prelude(all_words));
+    for (const std::string& text : texts) hasher.add(text);
+    *digest = hasher.digest();
   }
   return units;
 }

@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
@@ -138,6 +140,22 @@ std::optional<CacheEntry> Cache::load(const Digest& key) const {
 
   if (std::time(nullptr) - status.st_mtime > touch_age) futimens(file.get(), nullptr);  // now: the time of last use
   return CacheEntry{std::string(metadata), std::string(payload)};
+}
+
+std::vector<Digest> Cache::keys_with(std::uint64_t high) const {
+  std::vector<Digest> keys;
+  if (path().empty()) return keys;
+  const std::string prefix = hex({0, high}).substr(0, 16);
+  std::vector<std::pair<std::time_t, Digest>> found;
+  for (const std::string& name : list_names(state_->descriptor())) {
+    struct stat status;
+    if (!name.starts_with(prefix) || !is_name_of_ours(name) || !name.ends_with(entry_suffix)) continue;
+    if (fstatat(state_->descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    found.emplace_back(status.st_mtime, Digest{std::stoull(name.substr(16, 16), nullptr, 16), high});
+  }
+  std::ranges::sort(found, std::greater<>());
+  for (const auto& [used, key] : found) keys.push_back(key);
+  return keys;
 }
 
 bool Cache::store(const Digest& key, std::string_view metadata, std::string_view payload) {

@@ -31,6 +31,8 @@ class Cache {
   ~Cache();
 
   std::optional<CacheEntry> load(const Digest& key) const;
+  // The keys of entries with this high half, the last used one first.
+  std::vector<Digest> keys_with(std::uint64_t high) const;
   // False when it could not be stored, which has been reported once.
   bool store(const Digest& key, std::string_view metadata, std::string_view payload);
 

@@ -105,26 +105,34 @@ std::vector<std::string> distinct(const std::vector<std::string>& units) {
   return result;
 }
 
-Digest key_of(const HostCompiler& compiler, const std::vector<std::string>& units, const KernelSource& source) {
+// All that the library depends on but the compiler, and how the source is divided into units.
+Digest digest_of(const std::vector<std::string>& units, const KernelSource& source) {
   Hasher hasher;
-  hasher.add("kernels").add(version()).add(static_cast<std::uint64_t>(kernel_abi)).add(compiler.identity);
+  hasher.add("kernels").add(version()).add(static_cast<std::uint64_t>(kernel_abi));
   hasher.add(name(source.isa)).add(source.extra_key);
   for (const std::string& flag : compile_flags(source.isa)) hasher.add(flag);
   for (const std::string& flag : link_flags()) hasher.add(flag);
-  hasher.add("units");
+  hasher.add("source");
+  if (source.code != Digest()) return hasher.add(source.code.low).add(source.code.high).digest();
   for (const std::string& unit : units) hasher.add(unit);
   return hasher.digest();
 }
 
-std::string metadata_of(const HostCompiler& compiler, const KernelSource& source, std::size_t units, double seconds) {
-  const nlohmann::json json = {{"kind", "kernels"},
-                               {"weft", version()},
-                               {"kernel_abi", kernel_abi},
-                               {"isa", name(source.isa)},
-                               {"flags", compile_flags(source.isa)},
-                               {"units", units},
-                               {"compiler", compiler.identity},
-                               {"compile_seconds", seconds}};
+// The high half is that of the source's digest: where there is no compiler, an entry is found by it. The low half tells
+// compilers and divisions apart.
+Digest key_of(const HostCompiler& compiler, const Digest& source, const std::vector<std::string>& units) {
+  Hasher hasher;
+  hasher.add(source.low).add(source.high).add(compiler.identity);
+  for (const std::string& unit : units) hasher.add(unit);
+  return {hasher.digest().low, source.high};
+}
+
+std::string metadata_of(const HostCompiler& compiler, const KernelSource& source, const Digest& digest,
+                        std::size_t units, double seconds) {
+  const nlohmann::json json = {
+      {"kind", "kernels"},        {"source", hex(digest)},         {"weft", version()},
+      {"kernel_abi", kernel_abi}, {"isa", name(source.isa)},       {"flags", compile_flags(source.isa)},
+      {"units", units},           {"compiler", compiler.identity}, {"compile_seconds", seconds}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -163,8 +171,33 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// What any compiler made of this source, or null.
+std::shared_ptr<Library> find_of_any_compiler(const Digest& digest, const KernelSource& source) {
+  for (const Digest& key : disk_cache()->keys_with(digest.high)) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::optional<CacheEntry> entry = disk_cache()->load(key);
+    if (!entry) continue;
+    const nlohmann::json metadata = nlohmann::json::parse(entry->metadata, nullptr, false);
+    if (!metadata.is_object() || metadata.value("source", nlohmann::json()) != hex(digest)) continue;
+    const nlohmann::json units = metadata.value("units", nlohmann::json());
+    if (!units.is_number_unsigned()) continue;
+    if (auto library = find_or_begin(key)) return library;
+    Turn turn(key);
+    try {
+      auto library = Library::load(entry->payload, key, units.get<std::size_t>());
+      memory().count(&JitCounts::from_disk);
+      report("hit", key, 0, seconds_since(start));
+      library->set_source_path(keep_source(key, source_text(source)));
+      return turn.finish(std::move(library));
+    } catch (const CompileError& error) {  // another one may be right
+      if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
+    }
+  }
+  return nullptr;
+}
+
 std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& compiler, const KernelSource& source,
-                                         const std::vector<std::string>& units) {
+                                         const Digest& digest, const std::vector<std::string>& units) {
   auto start = std::chrono::steady_clock::now();
   if (auto library = load_cached(key, units.size())) {
     memory().count(&JitCounts::from_disk);
@@ -177,7 +210,7 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
   memory().count(&JitCounts::compiled, seconds);
   report("compiled", key, bytes.size(), seconds);
   auto library = Library::load(bytes, key, units.size());  // before it is published: what can't be loaded is not kept
-  disk_cache()->store(key, metadata_of(compiler, source, units.size(), seconds), bytes);
+  disk_cache()->store(key, metadata_of(compiler, source, digest, units.size(), seconds), bytes);
   return library;
 }
 
@@ -205,19 +238,21 @@ std::string source_text(const KernelSource& source) {
 std::shared_ptr<Library> jit(const KernelSource& source) {
   WEFT_CHECK(!source.units.empty(), "no source");
   const std::vector<std::string> units = distinct(source.units);
+  const Digest of_source = digest_of(units, source);
   HostCompiler compiler;
   try {
     compiler = host_compiler();
   } catch (const NoCompilerError& error) {
+    if (auto library = find_of_any_compiler(of_source, source)) return library;
     fail_with_source(error, digest(source_text(source)), source);
   } catch (const CompileError& error) {
     fail_with_source(error, digest(source_text(source)), source);
   }
-  const Digest key = key_of(compiler, units, source);
+  const Digest key = key_of(compiler, of_source, units);
   if (auto library = find_or_begin(key)) return library;
   Turn turn(key);
   try {
-    auto library = load_or_compile(key, compiler, source, units);
+    auto library = load_or_compile(key, compiler, source, of_source, units);
     library->set_source_path(keep_source(key, source_text(source)));
     return turn.finish(std::move(library));
   } catch (const CompileError& error) {

@@ -1,12 +1,15 @@
 // From source to code that can be called: the one entry point for generated kernels. What was asked for before comes
 // from memory while somebody holds it, then from the disk cache, and is compiled otherwise. The same source under the
-// same compiler, flags and ISA is the same library; two threads that ask at once compile once.
+// same compiler, flags and ISA is the same library; two threads that ask at once compile once. Where
+// there is no compiler, what any compiler made of the same source with the same flags for the same ISA is taken from
+// the disk cache.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/host/library.hpp"
 
@@ -16,12 +19,16 @@ struct KernelSource {
   std::vector<std::string> units = {};  // freestanding C++; compiled side by side. A unit that comes twice counts once
   Isa isa = host_isa();
   std::string extra_key = {};  // whatever else the code depends on and its text does not show
+  // The same for the same code, however it is divided into units, which depends on the number of cores. Empty: of the
+  // units as they are.
+  Digest code = {};
 };
 
 // Into how many units so many kernels are best divided for the soonest result: as many as cores, but not for a handful.
 std::size_t unit_count(std::size_t kernels);
 
-// Throws CompileError with the compiler's words, and says where the source was kept.
+// Throws CompileError with the compiler's words, and says where the source was kept; NoCompilerError where there is
+// none and the disk cache has no such library.
 std::shared_ptr<Library> jit(const KernelSource& source);
 
 // All units in one text, as it is kept for people to read (Library::source_path() is the file).

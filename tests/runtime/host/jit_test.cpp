@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "base/no_compiler.hpp"
 #include "runtime/cache.hpp"
 #include "tests/runtime/support.hpp"
 
@@ -87,6 +88,85 @@ TEST_CASE("whatever makes the code is in the key") {
   CHECK(one != two);
   CHECK(one != three);
   CHECK(compiled() == start + (three ? 3 : 2));
+}
+
+TEST_CASE("without a compiler, what any compiler made of the same source is loaded; with one, its own alone") {
+  Bench bench;
+  const Folder compilers;
+  const std::string other = weft::test::fake_compiler(compilers, "c++ \"$@\"");
+  const auto start = jit_counts();
+  const auto compiled = [&] { return jit_counts().compiled - start.compiled; };
+  const auto from_disk = [&] { return jit_counts().from_disk - start.from_disk; };
+  const auto no_compiler = [&] { weft::options().compiler = "/no/such/c++"; };
+  weft::options().compiler = other;
+  CHECK(answer(*jit(source_answering(1))) == 1);
+  CHECK(compiled() == 1);
+  no_compiler();
+  {
+    const auto library = jit(source_answering(1));
+    CHECK(answer(*library) == 1);
+    CHECK(weft::test::read_file(library->source_path()).starts_with(unit_answering(1)));
+    CHECK(jit(source_answering(1)) == library);
+  }
+  CHECK(from_disk() == 1);
+  const auto refused = [](const KernelSource& source) {
+    try {
+      jit(source);
+      return false;
+    } catch (const weft::NoCompilerError&) {
+      return true;
+    }
+  };
+  CHECK(refused(source_answering(2)));
+  KernelSource contracted = source_answering(1), plain = source_answering(1);
+  contracted.extra_key = "contracted";
+  CHECK(refused(contracted));
+  if (weft::host_isa() != weft::Isa::baseline) {
+    plain.isa = weft::Isa::baseline;
+    CHECK(refused(plain));
+  }
+  weft::options().compiler.clear();
+  CHECK(answer(*jit(source_answering(1))) == 1);
+  CHECK(compiled() == 2);
+  CHECK(from_disk() == 1);
+  // Damaged, the one that was used last gives way to the other.
+  no_compiler();
+  const auto entries = bench.folder.names_with(".weft");
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].substr(0, 16) == entries[1].substr(0, 16));
+  weft::test::write_file(bench.folder / entries[0], "damaged");
+  CHECK(answer(*jit(source_answering(1))) == 1);
+  CHECK(from_disk() == 2);
+  weft::test::write_file(bench.folder / entries[1], "damaged");
+  CHECK(refused(source_answering(1)));
+}
+
+TEST_CASE("without a compiler, an entry whose name is right and whose source is another's is not loaded") {
+  Bench bench;
+  CHECK(answer(*jit(source_answering(1))) == 1);
+  const auto entries = bench.folder.names_with(".weft");
+  REQUIRE(entries.size() == 1);
+  const weft::Digest key{std::stoull(entries[0].substr(16, 16), nullptr, 16),
+                         std::stoull(entries[0].substr(0, 16), nullptr, 16)};
+  weft::Cache cache({bench.folder.path()});
+  const std::string payload = cache.load(key)->payload;
+  weft::options().compiler = "/no/such/c++";
+  for (const char* metadata : {"", "{}", "[]", "{\"source\": 1}", "{\"source\": \"00\", \"units\": 1}"}) {
+    CAPTURE(metadata);
+    REQUIRE(cache.store(key, metadata, payload));
+    CHECK_THROWS_AS(jit(source_answering(1)), weft::NoCompilerError);
+  }
+}
+
+TEST_CASE("without a compiler, the number of cores of who compiled does not matter") {
+  Bench bench;
+  const std::vector<std::string> units = {unit_answering(1), unit_answering(2, "second")};
+  const weft::Digest code = weft::digest("both");
+  jit({.units = units, .code = code});
+  weft::options().compiler = "/no/such/c++";
+  const auto library = jit({.units = {units[0] + units[1]}, .code = code});
+  CHECK(answer(*library) == 1);
+  CHECK(library->function<int()>("second")() == 2);
 }
 
 TEST_CASE("kernels are divided into a unit a core, into fewer when they are few, into more when units would be large") {
