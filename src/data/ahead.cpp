@@ -123,6 +123,8 @@ Ahead::Ahead(const Source& source, int threads, int depth, const Shared& skipped
     fail("prefetch", loc, "a thread can't be started: ", reason.what());
   }
 }
+Ahead::Ahead(const Source& source, int threads, int depth, Loc loc)
+    : Ahead(source, threads, depth, Shared(nullptr, nullptr), loc) {}
 Ahead::~Ahead() {
   // In a child of the process the threads are not there, and a lock may be held for ever: its memory is left alone.
   if (getpid() != state_->process) return;

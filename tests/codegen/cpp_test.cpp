@@ -504,3 +504,19 @@ TEST_CASE("no text of the user's reaches the source") {
   CHECK(text.find("model.cpp:12") != std::string::npos);
   CHECK(text.rfind("// evil", 0) == 0);
 }
+
+TEST_CASE("the digest of kernels does not depend on how many units they make, and does on each kernel") {
+  std::vector<loop::Kernel> kernels = {chain(DType::f32, 64), softmax(8, 64, "softmax"), layer_norm(4, 33)};
+  const auto digest_in = [&](std::size_t count) {
+    Digest digest;
+    CHECK(codegen::cpp_units(kernels, count, &digest).size() == std::min(count, kernels.size()));
+    return digest;
+  };
+  const Digest one = digest_in(1);
+  CHECK(one != Digest());
+  for (const std::size_t count : {2, 3, 4}) CHECK(digest_in(count) == one);
+  kernels[2] = layer_norm(4, 34);
+  CHECK(digest_in(1) != one);
+  kernels.pop_back();
+  CHECK(digest_in(2) != one);
+}

@@ -75,6 +75,7 @@ class Ahead {
   // With a count of those that are skipped, an element whose making throws an exception is left out and counted, but
   // for a lack of memory. Begins to count anew.
   Ahead(const Source& source, int threads, int depth, const Shared& skipped, Loc loc);
+  Ahead(const Source& source, int threads, int depth, Loc loc);  // what programs of earlier headers call
   ~Ahead();  // waits for its threads, which finish the element that they are at
   Ahead(const Ahead&) = delete;
   // The next element; null at the end. Throws what its making threw, and from then on the same again: there is no
