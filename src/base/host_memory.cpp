@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/cgroup.hpp"
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/options.hpp"
@@ -17,17 +18,6 @@ namespace weft {
 namespace {
 
 std::atomic<std::uint64_t> held = 0;
-
-// The least number in `file` of this folder and of those above it. A file without a number ("max") sets no limit.
-std::uint64_t least_above(const std::string& mounted, std::string folder, const char* file) {
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  while (true) {
-    std::uint64_t bytes = 0;
-    if (std::ifstream(mounted + folder + "/" + file) >> bytes) least = std::min(least, bytes);
-    if (folder.empty()) return least;
-    folder.resize(std::min(folder.rfind('/'), folder.size() - 1));
-  }
-}
 
 bool fits(std::uint64_t bytes, std::uint64_t beside) {
   const std::uint64_t limit = host_memory_limit();
@@ -40,16 +30,15 @@ std::uint64_t machine_memory(const std::string& root) {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   if (pages > 0 && page > 0) least = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "0::/path", or "4:cpu,memory:/path" of version 1
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos || second + 1 == line.size()) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string folder = line.substr(second + 1);
-    if (controllers == ",,") least = std::min(least, least_above(root + "/sys/fs/cgroup", folder, "memory.max"));
-    if (controllers.find(",memory,") != line.npos)
-      least = std::min(least, least_above(root + "/sys/fs/cgroup/memory", folder, "memory.limit_in_bytes"));
-  }
+  for_each_cgroup(
+      root, "memory",
+      [](void* context, const std::string& folder, bool version_2) {
+        std::uint64_t bytes = 0;  // a file without a number ("max") sets no limit
+        auto& least = *static_cast<std::uint64_t*>(context);
+        if (std::ifstream(folder + (version_2 ? "memory.max" : "memory.limit_in_bytes")) >> bytes)
+          least = std::min(least, bytes);
+      },
+      &least);
   return least;
 }
 

@@ -11,18 +11,10 @@
 #include "weft/error.hpp"
 
 using weft::machine_memory;
-using weft::test::Folder;
 using weft::test::KeepOptions;
+using weft::test::Root;
 
 namespace {
-
-// Files of /proc and /sys below a folder.
-struct Root : Folder {
-  void write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(*this / path).parent_path());
-    weft::test::write_file(*this / path, text);
-  }
-};
 
 const std::uint64_t machine = machine_memory("/nonexistent");
 constexpr std::size_t mebibyte = std::size_t{1} << 20;

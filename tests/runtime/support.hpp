@@ -62,6 +62,13 @@ inline std::string mounting() {
   umount2(folder.path().c_str(), MNT_DETACH);
   return {};
 }
+// Files of /proc and /sys below a folder.
+struct Root : Folder {
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(*this / path).parent_path());
+    write_file(*this / path, text);
+  }
+};
 
 // No file but Weft's mark.
 inline bool is_empty(const std::string& folder) {

@@ -1,0 +1,12 @@
+// Folders of this process's control groups: its own and those above it, whose limits hold for it too.
+#pragma once
+#include <string>
+
+namespace weft {
+
+// Calls `visit` with each folder that limits what this controller ("memory", "cpu") gives the process, and whether it
+// is of version 2, which names its files otherwise than version 1. `root` is put before /proc and /sys.
+void for_each_cgroup(const std::string& root, const std::string& controller,
+                     void (*visit)(void* context, const std::string& folder, bool version_2), void* context);
+
+}  // namespace weft
