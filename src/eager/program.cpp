@@ -114,13 +114,8 @@ class Execution {
     const std::int64_t units = (p_.rows_ - 1) / p_.unit_ + 1;
     const std::int64_t unit_elements = p_.unit_ * static_cast<std::int64_t>(p_.widest_);
     parallel_for(
-        0, units, std::max<std::int64_t>(1, grain / unit_elements),
-        [](void* context, std::int64_t begin, std::int64_t end) {
-          const Execution& self = *static_cast<Execution*>(context);
-          const std::int64_t unit = self.p_.unit_;
-          self.run_rows(begin * unit, std::min(end * unit, self.p_.rows_));
-        },
-        this);
+        0, units, std::max<std::int64_t>(1, grain / unit_elements), units,
+        [](void* context, Chunks& chunks) { static_cast<const Execution*>(context)->run_chunks(chunks); }, this);
     for (std::size_t i = 0; i < p_.placed_.size(); ++i) {
       const Program::Placed& placed = p_.placed_[i];
       if (placed.stage == Stage::folded) join(i);
@@ -202,8 +197,12 @@ class Execution {
     return memory;
   }
 
-  void run_rows(std::int64_t begin, std::int64_t end) const {
-    const Memory memory = make_memory(std::min(p_.block_, end - begin));
+  void run_chunks(Chunks& chunks) const {
+    const Memory memory = make_memory(std::min(p_.block_, p_.rows_));
+    for (std::int64_t begin, end; chunks.next(begin, end);)
+      run_rows(memory, begin * p_.unit_, std::min(end * p_.unit_, p_.rows_));
+  }
+  void run_rows(const Memory& memory, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t at = begin; at < end; at += p_.block_) {
       const std::int64_t count = std::min(p_.block_, end - at);
       for (const Prepared& prepared : prepared_) {

@@ -2,8 +2,6 @@
 // compiled; what is refused, and what stays symbolic.
 #include <doctest/doctest.h>
 
-#include <omp.h>
-
 #include "base/options.hpp"
 #include "pipeline.hpp"
 #include "providers/provider.hpp"
@@ -11,6 +9,7 @@
 #include "runtime/plan.hpp"
 #include "tests/providers/convolution_support.hpp"
 #include "tests/record/refused.hpp"
+#include "tests/runtime/support.hpp"
 #include "weft/compile.hpp"
 #include "weft/convolution.hpp"
 #include "weft/explain.hpp"
@@ -239,15 +238,14 @@ TEST_CASE("a convolution and its gradients have the same bits on any number of t
     std::vector<Numbers> given;
     for (const Literal& operand : operands) given.push_back(numbers_of(operand));
     const auto executable = compile_graph(it.graph(), {});
-    const int threads = omp_get_max_threads();
+    const KeepOptions keep;
     std::vector<Numbers> first;
     for (const int count : {1, 2, 3, 8}) {
-      omp_set_num_threads(count);
+      options().num_threads = count;
       const std::vector<Numbers> found = run(*executable, given, allowed.values);
       if (first.empty()) first = found;
       CHECK(found == first);
     }
-    omp_set_num_threads(threads);
     CHECK(allowed.miss(first) == "");
   }
 }

@@ -47,7 +47,7 @@ extern "C" void GOMP_parallel(void (*body)(void*), void* context, unsigned threa
 TEST_CASE("a child of a process with one thread has threads of its own") {
   const KeepOptions keep;
   weft::options().num_threads = 2;
-  CHECK(in_child([] { return !weft::threads_lost() && pieces_of_a_loop() == 2; }) == 0);
+  CHECK(in_child([] { return !weft::threads_lost() && pieces_of_a_loop() > 1; }) == 0);
 }
 #endif
 
@@ -65,7 +65,7 @@ TEST_CASE("a child of a host that used OpenMP itself runs its loops alone and do
   WEFT_HAPPENS_AFTER(&closed);
   CHECK(in_child([] { return pieces_of_a_loop() == 1 && weft::threads_lost(); }) == 0);
   CHECK(in_child([] { return in_child([] { return pieces_of_a_loop() == 1; }) == 0; }) == 0);
-  CHECK(pieces_of_a_loop() == 2);
+  CHECK(pieces_of_a_loop() > 1);
 }
 
 TEST_CASE("a mutex that another thread holds is free in the child; the forking thread keeps its own") {

@@ -2,7 +2,6 @@
 #include "runtime/plan.hpp"
 
 #include <doctest/doctest.h>
-#include <omp.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 
 #include "runtime/host/steps.hpp"
 #include "runtime/plan_number.hpp"
+#include "tests/runtime/support.hpp"
 #include "weft/error.hpp"
 
 using namespace weft;
@@ -90,13 +90,12 @@ void check_chain(const Plan& plan, Int n, std::vector<Int> symbols) {
 }  // namespace
 
 TEST_CASE("kernels, temporaries and slots, on one thread and on several") {
-  const int before = omp_get_max_threads();
+  const test::KeepOptions keep;
   for (const int threads : {1, 2, 3, 7}) {
-    omp_set_num_threads(threads);
+    options().num_threads = threads;
     for (const Int n : {Int{0}, Int{1}, Int{100}, Int{100000}})
       for (const Int work : {Int{0}, Int{1000}, Int{1000000}}) check_chain(chain(n, work), n, {});
   }
-  omp_set_num_threads(before);
 }
 
 TEST_CASE("what is small runs on one thread in one piece, what is large in several") {
@@ -105,8 +104,8 @@ TEST_CASE("what is small runs on one thread in one piece, what is large in sever
     ++pieces;
     twice_plus(buffers, parameters, begin, end);
   };
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(4);
+  const test::KeepOptions keep;
+  options().num_threads = 4;
   for (const Int work : {Int{0}, Int{1000000}}) {
     const Plan plan = chain(100000, work, counted);
     pieces = 0;
@@ -117,7 +116,6 @@ TEST_CASE("what is small runs on one thread in one piece, what is large in sever
     else
       CHECK(pieces.load() > 4);
   }
-  omp_set_num_threads(before);
 }
 
 TEST_CASE("one plan serves sizes that grow and shrink") {
@@ -324,14 +322,13 @@ TEST_CASE("scatter_add takes indices that come twice, in order, on any number of
       wanted[std::size_t(index[std::size_t(i)] * width + j)] += updates[std::size_t(i * width + j)];
   void* const arguments[] = {index.data(), updates.data()};
   void* const results[] = {table.data()};
-  const int before = omp_get_max_threads();
+  const test::KeepOptions keep;
   for (const int threads : {1, 2, 3, 7}) {
-    omp_set_num_threads(threads);
+    options().num_threads = threads;
     std::fill(table.begin(), table.end(), -1.0F);
     run(plan, arguments, results, {});
     CHECK(table == wanted);
   }
-  omp_set_num_threads(before);
 }
 
 TEST_CASE("a check that fails stops the call with the user's words, and the next call works") {

@@ -1,7 +1,6 @@
 #include "runtime/host/matmul.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -144,15 +143,16 @@ struct Task {
   const Matrix &left, &right;
   std::byte *result, *panels;
   void (*kernel)(const MatmulTile&);
-  std::atomic<Int> pieces = 0;  // that have begun: each has panels of its own
 
-  void run(Int begin, Int end) {
-    const auto [tile_rows, tile_columns] = it.tiling;
+  // On one of the threads, which has panels of its own and keeps what they hold from one tile to the next.
+  void run(Chunks& chunks) const {
+    const Int tile_rows = it.tiling.rows, tile_columns = it.tiling.columns;
     const Int across = count_of(it.columns, tile_columns), tiles = count_of(it.rows, tile_rows) * across;
-    std::byte* const left_panel =
-        panels + pieces.fetch_add(1, std::memory_order_relaxed) * (it.panels.left + it.panels.right);
-    for (Int index = begin; index < end; ++index) {
+    std::byte* const left_panel = panels + chunks.place() * (it.panels.left + it.panels.right);
+    Int left_held = -1, right_held = -1;  // numbers of the tiles of the operands
+    for_each_index(chunks, [&](Int index) {
       const Int item = index / tiles, i = index % tiles / across * tile_rows, j = index % across * tile_columns;
+      const Int left_tile = index / across, right_tile = item * across + index % across;
       const auto at = [&](const Matrix& operand, Int row, Int column) {
         return operand.data +
                it.element * (offset_of(item, product.batch, operand) + row * operand.row + column * operand.column);
@@ -162,8 +162,9 @@ struct Task {
               result + it.element * (offset_of(item, product.batch, product.c_batch) + i + j * it.result_step),
               left_panel, left_panel + it.panels.left, it.left_by_rows ? left.row : left.column,
               it.right_by_rows ? right.row : right.column, it.result_step, it.left_by_rows, it.right_by_rows,
-              index > begin && j > 0, index > begin && across == 1 && i > 0});
-    }
+              left_tile == left_held, right_tile == right_held});
+      left_held = left_tile, right_held = right_tile;
+    });
   }
 };
 
@@ -177,8 +178,8 @@ const MatmulKernels& host_kernels() {
 
 std::size_t matmul_workspace(const Matmul& product) {
   const Arranged it(product);
-  const Int pieces = std::min<Int>(count_of(it.tiles, it.grain), num_threads());
-  return static_cast<std::size_t>(it.left_bytes() + it.right_bytes() + pieces * (it.panels.left + it.panels.right));
+  const Int threads = std::min<Int>(count_of(it.tiles, it.grain), num_threads());
+  return static_cast<std::size_t>(it.left_bytes() + it.right_bytes() + threads * (it.panels.left + it.panels.right));
 }
 
 void matmul(const Matmul& product, const void* a, const void* b, void* c, std::span<std::byte> workspace) {
@@ -196,8 +197,8 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c, std::s
   };
   const Int panel_bytes = it.panels.left + it.panels.right,
             spare = static_cast<Int>(workspace.size()) - it.left_bytes() - it.right_bytes(),
-            most_pieces = panel_bytes > 0 ? spare / panel_bytes : it.tiles;
-  WEFT_CHECK(spare >= 0 && most_pieces > 0, "a matmul's workspace of ", workspace.size(), " bytes");
+            most_threads = panel_bytes > 0 ? spare / panel_bytes : it.tiles;
+  WEFT_CHECK(spare >= 0 && most_threads > 0, "a matmul's workspace of ", workspace.size(), " bytes");
   if (it.pack_left) packed(left, it.rows, it.depth, it.left_bytes());
   if (it.pack_right) packed(right, it.depth, it.columns, it.right_bytes());
   Task task{product,
@@ -208,8 +209,8 @@ void matmul(const Matmul& product, const void* a, const void* b, void* c, std::s
             memory,
             is_double ? host_kernels().f64 : host_kernels().f32};
   parallel_for(
-      0, it.tiles, std::max(it.grain, count_of(it.tiles, most_pieces)),
-      [](void* context, Int begin, Int end) { static_cast<Task*>(context)->run(begin, end); }, &task);
+      0, it.tiles, it.grain, most_threads,
+      [](void* context, Chunks& chunks) { static_cast<const Task*>(context)->run(chunks); }, &task);
 }
 
 void matmul(const Matmul& product, const void* a, const void* b, void* c) {

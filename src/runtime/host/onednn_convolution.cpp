@@ -1,7 +1,6 @@
 #include "runtime/host/onednn_convolution.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -205,7 +204,6 @@ struct Convolution::Run {
   const Convolution& it;
   std::byte* data[3];
   std::byte *weights, *partial, *threads;
-  std::atomic<Int> pieces = 0;
 
   std::byte* given(int value, Int item, Int part) const {
     const Value& v = it.values_[value];
@@ -216,16 +214,16 @@ struct Convolution::Run {
     task.run(pair, scratch, "convolution");
   }
 
-  void run_tiles(Int begin, Int end) {
+  void run_tiles(Chunks& chunks) const {
     const OneThread alone;
-    std::byte* next = threads + static_cast<std::size_t>(pieces++) * it.thread_bytes();
+    std::byte* next = threads + static_cast<std::size_t>(chunks.place()) * it.thread_bytes();
     std::byte* own[3] = {};
     for (int i = 0; i < 3; ++i) {
       own[i] = next;
       if (i != 1 || !it.keeps_weights()) next += it.values_[i].bytes;
     }
     const std::byte* held[2] = {};  // what own[i] was put in order from
-    for (Int tile = begin; tile < end; ++tile) {
+    for_each_index(chunks, [&](Int tile) {
       const Int item = tile / it.parts_, part = tile % it.parts_;
       void* operands[3];
       for (int i = 0; i < 3; ++i) {
@@ -241,7 +239,7 @@ struct Convolution::Run {
       }
       it.task_->run(operands, next, "convolution");
       if (it.values_[2].bytes > 0) reorder(*it.values_[2].reorder, own[2], given(2, item, part), next);
-    }
+    });
   }
   void prepare_weights(Int begin, Int end) const {
     const OneThread alone;
@@ -260,12 +258,12 @@ void Convolution::run(Int batch, const void* a, const void* b, void* result, std
   const Int tiles = items(batch) * parts_;
   if (tiles == 0) return;
   const std::size_t left = workspace.size() - kept - partial_bytes();
-  const Int most_pieces = thread_bytes() > 0 ? static_cast<Int>(left / thread_bytes()) : tiles;
-  WEFT_CHECK(most_pieces > 0, "a workspace of ", workspace.size(), " bytes");
+  const Int most_threads = thread_bytes() > 0 ? static_cast<Int>(left / thread_bytes()) : tiles;
+  WEFT_CHECK(most_threads > 0, "a workspace of ", workspace.size(), " bytes");
   if (keeps_weights()) work.prepare_weights(0, parts_);
   parallel_for(
-      0, tiles, (tiles + most_pieces - 1) / most_pieces,
-      [](void* context, Int begin, Int end) { static_cast<Run*>(context)->run_tiles(begin, end); }, &work);
+      0, tiles, 1, most_threads,
+      [](void* context, Chunks& chunks) { static_cast<const Run*>(context)->run_tiles(chunks); }, &work);
   if (chunks_ == 1) return;
   const Int count = values_[2].item_step;
   auto* const sums = reinterpret_cast<const float*>(partial);

@@ -1,7 +1,6 @@
 #include "runtime/host/product_tiles.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "base/fail.hpp"
@@ -104,7 +103,6 @@ void ProductTiles::run(const Matmul& now, const void* left, const void* right, v
     Int down, across, element;
     void (*work)(void* context, const Tile& tile);
     void* context;
-    std::atomic<Int> pieces = 0;
   } loop{*this,
          static_cast<const std::byte*>(swapped ? right : left),
          static_cast<const std::byte*>(swapped ? left : right),
@@ -116,15 +114,15 @@ void ProductTiles::run(const Matmul& now, const void* left, const void* right, v
          storage_bytes(info(dtype), Int{1}),
          work,
          context};
-  const Int most_pieces = scratch > 0 ? static_cast<Int>((workspace.size() - result_bytes()) / scratch) : count();
-  WEFT_CHECK(most_pieces > 0, "a workspace of ", workspace.size(), " bytes");
+  const Int most_threads = scratch > 0 ? static_cast<Int>((workspace.size() - result_bytes()) / scratch) : count();
+  WEFT_CHECK(most_threads > 0, "a workspace of ", workspace.size(), " bytes");
   parallel_for(
-      0, count(), count_of(count(), most_pieces),
-      [](void* context, Int begin, Int end) {
-        Loop& loop = *static_cast<Loop*>(context);
+      0, count(), 1, most_threads,
+      [](void* context, Chunks& chunks) {
+        const Loop& loop = *static_cast<const Loop*>(context);
         const ProductTiles& it = loop.it;
-        std::byte* const space = loop.space + static_cast<std::size_t>(loop.pieces++) * loop.scratch;
-        for (Int index = begin; index < end; ++index) {
+        std::byte* const space = loop.space + static_cast<std::size_t>(chunks.place()) * loop.scratch;
+        for_each_index(chunks, [&](Int index) {
           const Int item = index / (loop.down * loop.across), down = index / loop.across % loop.down,
                     across = index % loop.across, i = down * it.rows, j = across * it.columns;
           loop.work(loop.context, {down + 1 == loop.down ? it.last_rows() : it.rows,
@@ -132,7 +130,7 @@ void ProductTiles::run(const Matmul& now, const void* left, const void* right, v
                                    loop.a + loop.element * it.a.at(it.batch, item, i, 0),
                                    loop.b + loop.element * it.b.at(it.batch, item, 0, j),
                                    loop.c + loop.element * it.c.at(it.batch, item, i, j), space});
-        }
+        });
       },
       &loop);
   if (!copies) return;

@@ -46,7 +46,7 @@ T greatest_of(T a, T b) {
   }
 }
 
-// A thread owns rows [begin, end) and takes the updates that fall there.
+// Takes the updates that fall into rows [begin, end).
 template <Meeting meeting, class T>
 void join_rows(void* context, std::int64_t begin, std::int64_t end) {
   const Scatter& it = *static_cast<const Scatter*>(context);
@@ -87,7 +87,9 @@ void scatter(Meeting meeting, DType dtype, ScatterSizes sizes, const std::int64_
   Scatter job{sizes, index, updates, table};
   const std::int64_t work = (sizes.count + sizes.rows) * std::max<std::int64_t>(sizes.width, 1);
   const std::int64_t grain = std::max<std::int64_t>(1, sizes.rows * piece_elements / std::max<std::int64_t>(work, 1));
-  parallel_for(0, sizes.rows, grain, join, &job);
+  // Each piece looks at all updates: there are no more of them than threads.
+  const std::int64_t piece = (sizes.rows - 1) / num_threads() + 1;
+  parallel_for(0, sizes.rows, std::max(grain, piece), join, &job);
 }
 
 }  // namespace weft::runtime

@@ -17,6 +17,7 @@
 #include "base/options.hpp"
 #include "runtime/host/cblas_product.hpp"
 #include "tests/needs.hpp"
+#include "tests/runtime/support.hpp"
 
 using namespace weft;
 using runtime::cblas::Product;
@@ -176,6 +177,7 @@ TEST_CASE("CBLAS is not given what it can't read or write, nor sizes beyond 32 b
 TEST_CASE("the number of threads does not change a bit of a product by CBLAS, nor does the product change that number" *
           test::needs(a_library)) {
   const runtime::cblas::Library* const library = installed();
+  const test::KeepOptions keep;
   const int before = omp_get_max_threads();
   const Case it{500, 700, 300, 1, false, true, true};
   const Placed placed = place<float>(it);
@@ -189,6 +191,7 @@ TEST_CASE("the number of threads does not change a bit of a product by CBLAS, no
   }
   CHECK(omp_get_max_threads() == 3);
   for (const int threads : {1, 2, 3, 7}) {
+    options().num_threads = threads;
     omp_set_num_threads(threads);
     const std::shared_ptr<const Product> product = Product::make(*library, placed.contraction);
     REQUIRE(product);

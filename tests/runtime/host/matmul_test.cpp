@@ -3,7 +3,6 @@
 #include "runtime/host/matmul.hpp"
 
 #include <doctest/doctest.h>
-#include <omp.h>
 
 #include <Eigen/Core>
 
@@ -11,6 +10,8 @@
 #include <cstring>
 #include <random>
 #include <vector>
+
+#include "tests/runtime/support.hpp"
 
 using namespace weft;
 using runtime::Matmul;
@@ -180,18 +181,17 @@ TEST_CASE("an operand repeated along an axis or walked backwards") {
 }
 
 TEST_CASE("the number of threads does not change a bit of a matmul") {
-  const int before = omp_get_max_threads();
+  const test::KeepOptions keep;
   const Int sizes[][3] = {{64, 256, 784}, {784, 256, 64}, {333, 517, 129}, {5000, 1, 300}};
   for (const auto& [m, n, k] : sizes) {
     const std::vector<float> a = random_values<float>(m * k, 1), b = random_values<float>(k * n, 2);
     std::vector<float> first;
     for (const int threads : {1, 2, 3, 7}) {
-      omp_set_num_threads(threads);
+      options().num_threads = threads;
       std::vector<float> c(static_cast<std::size_t>(m * n));
       runtime::matmul({DType::f32, m, n, k, k, 1, n, 1, n, 1, {}, {}, {}, {}}, a.data(), b.data(), c.data());
       if (first.empty()) first = c;
       CHECK(std::memcmp(first.data(), c.data(), c.size() * sizeof(float)) == 0);
     }
   }
-  omp_set_num_threads(before);
 }

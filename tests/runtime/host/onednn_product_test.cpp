@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/needs.hpp"
+#include "tests/runtime/support.hpp"
 
 using namespace weft;
 using runtime::onednn::Product;
@@ -141,6 +142,7 @@ TEST_CASE("oneDNN refuses operands whose elements lie apart, repeat or run backw
 
 TEST_CASE("the number of threads does not change a bit of oneDNN's products" * test::needs(a_library)) {
   const auto* library = runtime::onednn::library();
+  const test::KeepOptions keep;
   const int before = omp_get_max_threads();
   const Case it{500, 700, 300, 1, Lie::rows, Lie::rows, Lie::columns};
   const Strides a = strides_of(it.a, it.m, it.k), b = strides_of(it.b, it.k, it.n), c = strides_of(it.c, it.m, it.n);
@@ -149,6 +151,7 @@ TEST_CASE("the number of threads does not change a bit of oneDNN's products" * t
   const std::vector<float> left = random_values<float>(a.size, 1), right = random_values<float>(b.size, 2);
   std::vector<float> first;
   for (const int threads : {1, 2, 3, 7}) {
+    options().num_threads = threads;
     omp_set_num_threads(threads);  // also while its primitives are made
     const std::shared_ptr<const Product> product = Product::make(*library, contraction);
     REQUIRE(product);
