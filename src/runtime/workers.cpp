@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/float_modes.hpp"
@@ -20,19 +19,17 @@ namespace weft::workers {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// An owner looks for so long whether its workers have left before it sleeps: about what it costs to sleep and be woken.
-constexpr microseconds owner_looks{10};
-// A worker without work looks around for so long, so that the next loop need not wake it; and where something else
-// wants the processors, hardly at all.
-constexpr microseconds worker_looks{300}, crowded_worker_looks{5};
-// For so long after a thread was last interrupted the processors count as wanted by others.
-constexpr microseconds crowded_for{20000};
+// An owner looks for so long whether its workers have left, before it sleeps; a worker without work looks around for so
+// long, so that the next loop need not wake it. Where something else wants the processors, both sleep almost at once.
+constexpr microseconds owner_looks{100}, worker_looks{300}, crowded_worker_looks{5}, crowded_owner_looks{20};
+// So many interruptions of threads within the first of these mean that others want the processors too, and one more of
+// them that they still do, for the second.
+constexpr int interruptions_of_a_crowd = 3;
+constexpr microseconds crowd_shows_in{25000}, crowded_for{200000};
 
-// ---- the state of a loop
-// ----------------------------------------------------------------------------------------------
+// ---- the state of a loop ------------------------------------------------------------------------------------------
 
 constexpr std::uint32_t inside = 0xff, owner_sleeps = 0x100, is_open = 0x200, in_use = 0x400, one_loop = 0x800;
 
@@ -40,8 +37,7 @@ constexpr int most_loops = 32;  // at once; further ones run on their own thread
 constinit Loop loops[most_loops];
 constinit std::atomic<int> used_loops = 0;  // records from this one on were never in use
 
-// ---- the threads
-// ------------------------------------------------------------------------------------------------------
+// ---- the threads --------------------------------------------------------------------------------------------------
 
 alignas(64) constinit std::atomic<std::uint32_t> opened = 0;  // counts what workers look around for
 alignas(64) constinit std::atomic<int> owners = 0;            // threads with a loop
@@ -50,9 +46,11 @@ struct alignas(64) Sleeper {
   std::atomic<std::uint32_t> asleep{0};
 };
 constinit Sleeper sleepers[most_threads];
-constinit std::atomic<int> started = 0;                 // workers
-constinit std::atomic<bool> refused = false;            // the system gives no further thread
-constinit std::atomic<std::int64_t> crowded_until = 0;  // on the Clock
+constinit std::atomic<int> started = 0;                                          // workers
+constinit std::atomic<bool> refused = false;                                     // the system gives no further thread
+constinit std::atomic<std::int64_t> crowded_until = 0;                           // on the Clock
+constinit std::atomic<std::int64_t> interrupted[interruptions_of_a_crowd] = {};  // when that was last noticed
+constinit std::atomic<unsigned> interruptions = 0;
 
 thread_local constinit bool in_body = false;
 
@@ -84,15 +82,21 @@ bool look_for(microseconds most, Condition condition) {
   return false;
 }
 
-// Whether the system took a processor from one of these threads lately, to give it to another one.
+// Whether the system took processors from these threads lately, to give them to other ones. The odd interruption is not
+// that: an idle system has them too.
 bool crowded() { return Clock::now().time_since_epoch().count() < crowded_until.load(std::memory_order_relaxed); }
 void note_interruptions() {
   thread_local constinit long before = 0;
   rusage usage{};
   if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
-  if (usage.ru_nivcsw != before)
-    crowded_until.store((Clock::now() + crowded_for).time_since_epoch().count(), std::memory_order_relaxed);
+  if (usage.ru_nivcsw == before) return;
   before = usage.ru_nivcsw;
+  const Clock::duration now = Clock::now().time_since_epoch();
+  const unsigned place = interruptions.fetch_add(1, std::memory_order_relaxed) % interruptions_of_a_crowd;
+  interrupted[place].store(now.count(), std::memory_order_relaxed);
+  const Clock::duration first(interrupted[(place + 1) % interruptions_of_a_crowd].load(std::memory_order_relaxed));
+  if (crowded() || now - first < crowd_shows_in)
+    crowded_until.store((now + crowded_for).count(), std::memory_order_relaxed);
 }
 
 // Wakes sleeping workers, at most so many, those of the lowest numbers.
@@ -235,7 +239,7 @@ void open(Loop& loop) {
 void close(Loop& loop) {
   std::uint32_t state = loop.state.fetch_and(~is_open, std::memory_order_acq_rel);
   const auto alone = [&] { return ((state = loop.state.load(std::memory_order_acquire)) & inside) == 0; };
-  if ((state & inside) != 0 && !look_for(owner_looks, alone)) {
+  if ((state & inside) != 0 && !look_for(crowded() ? crowded_owner_looks : owner_looks, alone)) {
     note_interruptions();
     while (!alone()) {
       loop.state.fetch_or(owner_sleeps);

@@ -4,6 +4,7 @@
 // has begun. A worker that finds nothing to do looks around for a moment, and sleeps.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 
@@ -16,6 +17,7 @@ class Chunks;
 namespace workers {
 
 constexpr int most_threads = 128;  // of a loop
+using Clock = std::chrono::steady_clock;
 
 // One place's part of a range, in units; the first is in the upper half of `left`, the end in the lower one.
 struct alignas(64) Part {
