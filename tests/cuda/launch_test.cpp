@@ -33,8 +33,9 @@ void close(const Tensor& there, const Tensor& here, double within) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("cuda: norms forward and backward of wide rows") {
-  if (no_device()) return;
   for (const auto& [rows, columns, dtype] : {std::tuple<int, int, DType>{255, 3001, DType::f32},
                                              {333, 3001, DType::f32},
                                              {255, 4096, DType::bf16},
@@ -58,7 +59,6 @@ TEST_CASE("cuda: norms forward and backward of wide rows") {
 }
 
 TEST_CASE("cuda: log-softmax with its gradient, and integers, of wide rows") {
-  if (no_device()) return;
   for (const auto& [rows, columns] : {std::pair<int, int>{128, 3001}, {512, 3001}, {333, 5000}}) {
     const Tensor x = sample({rows, columns}, 5), weight = sample({columns}, 6);
     close(compile(log_softmax_backward)(to(x, Device::cuda()), to(weight, Device::cuda())),
@@ -70,3 +70,5 @@ TEST_CASE("cuda: log-softmax with its gradient, and integers, of wide rows") {
   CHECK(all(to(found.columns, Device::cpu()) == wanted.columns).item<bool>());
   CHECK(all(to(found.upto, Device::cpu()) == wanted.upto).item<bool>());
 }
+
+TEST_SUITE_END();

@@ -34,8 +34,9 @@ Orders orders(const Tensor& x) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
 TEST_CASE("cuda: several sorts of one tensor in one function, called three times") {
-  if (no_device()) return;
   auto compiled = compile(orders);
   for (const auto& [rows, columns] :
        {std::pair<int, int>{33, 5000}, {2, 5000}, {257, 3001}, {256, 5000}, {100, 8192}, {3000, 33}})
@@ -56,7 +57,6 @@ TEST_CASE("cuda: several sorts of one tensor in one function, called three times
 }
 
 TEST_CASE("cuda: rows of every length around a run of 1024 elements, and of none") {
-  if (no_device()) return;
   for (const int size : {1, 2, 3, 31, 33, 512, 1023, 1024, 1025, 2047, 2048, 2049, 4097, 33000})
     for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::u8}) {
       CAPTURE(size);
@@ -68,3 +68,5 @@ TEST_CASE("cuda: rows of every length around a run of 1024 elements, and of none
     }
   CHECK(argsort(to(zeros({3, 0}), Device::cuda()), 1).element_count() == Dim(0));
 }
+
+TEST_SUITE_END();
