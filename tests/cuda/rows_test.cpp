@@ -1,0 +1,88 @@
+// Rows of a table that is state, on a CUDA device: what the host gives to the bit, in each of several replays.
+#include <doctest/doctest.h>
+
+#include "tests/cuda/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace cuda_test;
+
+namespace {
+
+struct Table {
+  Tensor rows, flat;
+  WEFT_MEMBERS(rows, flat)
+};
+Tensor table_of(DType dtype, const Sizes& sizes, std::uint64_t seed) {
+  const Tensor x = sample(sizes, seed);
+  return dtype == DType::boolean ? (x > 0.5).eval() : cast(is_floating(dtype) ? x : round(x * 20), dtype).eval();
+}
+
+template <class F>
+void check_as_on_host(F step, DType dtype, std::int64_t rows, std::int64_t width, std::int64_t count) {
+  Table here{table_of(dtype, {rows, width}, 1), table_of(dtype, {rows * width}, 2)};
+  Table there{to(here.rows, Device::cuda()), to(here.flat, Device::cuda())};
+  auto compiled = compile(step);
+  for (int call = 0; call < 4; ++call) {
+    const Tensor index = remainder(arange(count) * (7 + call) * (arange(count) + call), rows).eval();
+    const Tensor updates = table_of(dtype, {count, width}, 3 + static_cast<std::uint64_t>(call));
+    step(here, index, updates);
+    compiled(there, to(index, Device::cuda()), to(updates, Device::cuda()));
+    CAPTURE(info(dtype).name);
+    CAPTURE(width);
+    CAPTURE(call);
+    CHECK(all(to(there.rows, Device::cpu()) == here.rows).item<bool>());
+    CHECK(all(to(there.flat, Device::cpu()) == here.flat).item<bool>());
+  }
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
+TEST_CASE("cuda: rows are replaced where the table lies; of several for one row the last is kept") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i64, DType::u8, DType::boolean})
+    for (const std::int64_t width : {1, 3, 64})
+      check_as_on_host(
+          [](Table& t, const Tensor& index, const Tensor& updates) {
+            t.rows = set_rows(t.rows, index, updates);
+            t.flat = index_put(t.flat, {index}, reshape(slice(updates, 1, 0, 1), {index.size(0)}));
+          },
+          dtype, 1000, width, 3000);
+}
+
+TEST_CASE("cuda: rows are added where the table lies, in the order of the updates") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i8, DType::boolean})
+    for (const std::int64_t width : {1, 3, 64})
+      check_as_on_host(
+          [](Table& t, const Tensor& index, const Tensor& updates) {
+            t.rows = index_add(t.rows, 0, index, updates);
+            t.flat = index_add(t.flat, 0, index + 3, reshape(slice(updates, 1, 0, 1), {index.size(0)}));
+          },
+          dtype, 1000, width, 3000);
+}
+
+TEST_CASE("cuda: columns of a table, and no row at all") {
+  check_as_on_host(
+      [](Table& t, const Tensor& index, const Tensor& updates) {
+        t.rows = index_add(t.rows, 1, remainder(index, 48), transpose(slice(updates, 1, 0, 1)) + zeros({48, 1}));
+        t.rows = index_copy(t.rows, 1, slice(remainder(index, 48), 0, 0, 5), zeros({48, 5}));
+      },
+      DType::f32, 48, 48, 20);
+  check_as_on_host([](Table& t, const Tensor& index, const Tensor& updates) { t.rows = set_rows(t.rows, index, updates); },
+                   DType::f32, 48, 48, 0);
+}
+
+TEST_CASE("cuda: an index out of range is an error, and the table is what it was") {
+  auto step = compile([](Table& t, const Tensor& index) { t.rows = index_add(t.rows, 0, index, ones({2, 4})); });
+  Table there{to(zeros({100, 4}), Device::cuda()), to(zeros({1}), Device::cuda())};
+  const auto at = [](std::int64_t last) { return to(constant(std::vector<std::int64_t>{1, last}, {2}), Device::cuda()); };
+  step(there, at(7));
+  CHECK(sum(there.rows).item() == 8);
+  for (const std::int64_t bad : {100, -1}) {
+    CHECK_THROWS_AS((step(there, at(bad)), sum(there.rows).item()), Error);
+    CHECK(sum(there.rows).item() == 8);
+  }
+}
+
+TEST_SUITE_END();
