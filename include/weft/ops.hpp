@@ -341,16 +341,16 @@ WEFT_KEEPDIM_IS_BOOL(nanmean)
 WEFT_KEEPDIM_IS_BOOL(count_nonzero)
 #undef WEFT_KEEPDIM_IS_BOOL
 // So is a number for keepdim where one axis is reduced, or the correction comes before.
-#define WEFT_KEEPDIM_IS_BOOL(Result, name, call, ...)                                                      \
+#define WEFT_LAST_IS_KEEPDIM(Result, name, call, ...)                                                      \
   template <class Number>                                                                                  \
   requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Result name(__VA_ARGS__, Number) { \
     static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in " call);                            \
     return {};                                                                                             \
   }
-WEFT_KEEPDIM_IS_BOOL(Tensor, argmax, "argmax(x, 0, true)", At, int)
-WEFT_KEEPDIM_IS_BOOL(Tensor, argmin, "argmin(x, 0, true)", At, int)
-WEFT_KEEPDIM_IS_BOOL(Tensor, var, "var(x, 0, 1, true)", At, Axes, double)
-WEFT_KEEPDIM_IS_BOOL(Tensor, std, "std(x, 0, 1, true)", At, Axes, double)
+WEFT_LAST_IS_KEEPDIM(Tensor, argmax, "argmax(x, 0, true)", At, int)
+WEFT_LAST_IS_KEEPDIM(Tensor, argmin, "argmin(x, 0, true)", At, int)
+WEFT_LAST_IS_KEEPDIM(Tensor, var, "var(x, 0, 1, true)", At, Axes, double)
+WEFT_LAST_IS_KEEPDIM(Tensor, std, "std(x, 0, 1, true)", At, Axes, double)
 // x[i + 1] - x[i] along the axis, n times; of bools whether they differ.
 Tensor diff(At x, int n = 1, int axis = -1);
 // The integral along an axis by the trapezoidal rule, at places dx apart.
@@ -456,15 +456,15 @@ ValuesAndIndices sort(At x, int axis = -1, bool descending = false);  // the ele
 ValuesAndIndices topk(At x, Dim count, int axis = -1, bool largest = true);
 // The k-th least element, counted from 1, and where it is; the axis goes unless keepdim.
 ValuesAndIndices kthvalue(At x, std::int64_t k, int axis = -1, bool keepdim = false);
-WEFT_KEEPDIM_IS_BOOL(ValuesAndIndices, kthvalue, "kthvalue(x, 2, 0, true)", At, std::int64_t, int)
+WEFT_LAST_IS_KEEPDIM(ValuesAndIndices, kthvalue, "kthvalue(x, 2, 0, true)", At, std::int64_t, int)
 // The element in the middle, the lower one of two; NaN where there is one. The axis goes unless keepdim.
 ValuesAndIndices median(At x, int axis, bool keepdim = false);
-WEFT_KEEPDIM_IS_BOOL(ValuesAndIndices, median, "median(x, 0, true)", At, int)
+WEFT_LAST_IS_KEEPDIM(ValuesAndIndices, median, "median(x, 0, true)", At, int)
 Tensor median(At x);  // of all elements
 // Between 0 (the least element) and 1 (the greatest), between two elements by their distance; NaN where there is one.
 // Floating. The axis becomes a number, and goes unless keepdim.
 Tensor quantile(At x, double q, int axis, bool keepdim = false);
-WEFT_KEEPDIM_IS_BOOL(Tensor, quantile, "quantile(x, 0.5, 0, true)", At, double, int)
+WEFT_LAST_IS_KEEPDIM(Tensor, quantile, "quantile(x, 0.5, 0, true)", At, double, int)
 Tensor quantile(At x, double q);  // of all elements
 
 // ---- cumulative: what is reduced up to each element, along an axis. A 0-d tensor is its own result. ---------------
@@ -490,8 +490,8 @@ Tensor gelu(At x, Gelu form = Gelu::exact);
 Tensor softmax(At x, int axis = -1);
 Tensor log_softmax(At x, int axis = -1);
 Tensor logsumexp(At x, int axis = -1, bool keepdim = false);
-WEFT_KEEPDIM_IS_BOOL(Tensor, logsumexp, "logsumexp(x, 0, true)", At, int)
-#undef WEFT_KEEPDIM_IS_BOOL
+WEFT_LAST_IS_KEEPDIM(Tensor, logsumexp, "logsumexp(x, 0, true)", At, int)
+#undef WEFT_LAST_IS_KEEPDIM
 Tensor silu(At x);  // x * sigmoid(x)
 // The functions from here to threshold take a floating x of any shape, of which integers become f32; f16 and bf16 are
 // computed in f32 and rounded once. Values and derivatives are PyTorch's, at kinks, bounds and infinities too; a

@@ -7,8 +7,8 @@ namespace fuzz {
 
 // Empty where the first call, two more that replay it, and a call on other values are right. Results of the same
 // inputs must have the same bits. `close` results may be 4 times as far from f64 as eager execution is, 8 times as far
-// as inputs that are moved by a unit of the dtype move them, and 32 units of its precision (1024 in f64) at the largest
-// element.
+// as inputs that are moved by a unit of the dtype move them, 32 units of its precision at the largest element, and what
+// roundings of a sum of as many terms as an input has come to.
 std::string check(const Function& function);
 
 // Checks the functions of these seeds; fails the running test with the seed and the function where one differs.

@@ -213,7 +213,12 @@ Array argmax(const Array& x, std::int64_t given, bool keepdim, bool least) {
 }
 
 namespace {
-Array top_of(const Array& x, std::int64_t axis) { return stop_gradient(reduce("amax", x, {axis}, true)); }
+// The greatest element, 0 where there is none.
+Array top_of(const Array& x, std::int64_t axis) {
+  const auto rank = static_cast<std::int64_t>(x->shape.size()), normal = axis < 0 ? axis + rank : axis;
+  const bool empty = normal >= 0 && normal < rank && x->shape[static_cast<std::size_t>(normal)] == 0;
+  return stop_gradient(reduce(empty ? "sum" : "amax", x, {axis}, true));
+}
 }  // namespace
 namespace {
 Array log_softmax_of(const Array& given, std::int64_t axis) {
