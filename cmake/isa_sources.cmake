@@ -13,6 +13,24 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(WEFT_ISA_FLAGS_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 endif()
 
+# A quick build is for this machine: each file once, for its ISA, which then has the other names too.
+if(WEFT_QUICK_BUILD AND NOT CMAKE_CROSSCOMPILING AND WEFT_ISA_NAMES MATCHES avx512)
+  file(WRITE ${PROJECT_BINARY_DIR}/host_isa.cpp "
+    int main() {
+      __builtin_cpu_init();
+      const bool avx2 = __builtin_cpu_supports(\"avx2\") && __builtin_cpu_supports(\"fma\") && __builtin_cpu_supports(\"bmi2\");
+      const bool avx512 = __builtin_cpu_supports(\"avx512f\") && __builtin_cpu_supports(\"avx512bw\") &&
+                          __builtin_cpu_supports(\"avx512cd\") && __builtin_cpu_supports(\"avx512dq\") &&
+                          __builtin_cpu_supports(\"avx512vl\");
+      return !avx2 ? 0 : avx512 ? 2 : 1;
+    }")
+  try_run(host_isa runs ${PROJECT_BINARY_DIR}/host_isa ${PROJECT_BINARY_DIR}/host_isa.cpp)
+  if(host_isa MATCHES "^[012]$")
+    list(GET WEFT_ISA_NAMES ${host_isa} WEFT_ISA_NAMES)
+    add_compile_definitions(WEFT_ONLY_ISA=${WEFT_ISA_NAMES} WEFT_ONLY_ISA_IS_${WEFT_ISA_NAMES})
+  endif()
+endif()
+
 function(weft_isa_sources target)
   if(NOT ARGN)
     return()

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/options.hpp"
 
@@ -27,7 +28,13 @@ Isa detect() {
   const bool avx2 = __builtin_cpu_supports("x86-64-v3");
   const bool avx512 = __builtin_cpu_supports("x86-64-v4");
 #endif
-  return avx512 ? Isa::avx512 : avx2 ? Isa::avx2 : Isa::baseline;
+  const Isa widest = avx512 ? Isa::avx512 : avx2 ? Isa::avx2 : Isa::baseline;
+#if defined(WEFT_ONLY_ISA)
+  if (widest < Isa::WEFT_ONLY_ISA)
+    fail("weft", {}, "this library was built with WEFT_QUICK_BUILD for ", rows[static_cast<int>(Isa::WEFT_ONLY_ISA)].name,
+         ", and this CPU has no more than ", rows[static_cast<int>(widest)].name, ": build it here");
+#endif
+  return widest;
 #else
   return Isa::baseline;
 #endif
