@@ -1,7 +1,7 @@
 // models NAME forward|training eager|compiled|profile: whole models of examples/models, small, in f32, taking turns
 // (support.hpp): logits in evaluation, or a training step with AdamW. `profile` prints profile() of the compiled
-// function and the share of its time that libraries take. Without arguments the names. bench/peers/models_peer.py has
-// the same models of the same sizes.
+// function and the share of its time that libraries take. Without arguments the names; `models full` has those of the
+// models of full size, which have a forward pass alone. bench/peers/models_peer.py has the same models of the same sizes.
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -41,16 +41,12 @@ class Runner {
   // `outputs(model, inputs)` is the forward pass, `loss(outputs, inputs)` what is trained.
   template <class M, class Outputs, class Loss>
   void operator()(const char* name, M (*make)(), const Inputs& inputs, Outputs, Loss) {
-    if (count_ < 4) return void(std::puts(name));
-    if (std::strcmp(arguments_[1], name)) return;
+    if (!is_wanted(name, count_ == 1)) return;
     M model = make();
     bench::eval_all(model);
-    const CompileOptions how{.backend = std::strcmp(arguments_[3], "eager") ? Backend::compiled : Backend::eager};
+    const CompileOptions how = options();
     if (!std::strcmp(arguments_[2], "forward")) {
-      nn::eval(model);
-      auto run = compile([](M& m, const Inputs& in) { return Outputs()(m, in); }, how);
-      if (profiled()) return print(profile(run, model, inputs));
-      bench::take_turns([&] { run(model, inputs).eval(); });
+      forward(model, inputs, Outputs(), how);
     } else {
       optim::AdamW optimizer(model, {.lr = 1e-4});
       bench::eval_all(optimizer);
@@ -70,7 +66,31 @@ class Runner {
     }
   }
 
+  // A model of full size.
+  template <class M, class Outputs>
+  void full(const char* name, M (*make)(), Inputs (*inputs)(), Outputs outputs) {
+    if (!is_wanted(name, count_ == 2 && !std::strcmp(arguments_[1], "full"))) return;
+    M model = make();
+    bench::eval_all(model);
+    forward(model, inputs(), outputs, options());
+  }
+
  private:
+  // Prints the name where it is to be listed.
+  bool is_wanted(const char* name, bool listed) const {
+    if (listed) std::puts(name);
+    return count_ == 4 && !std::strcmp(arguments_[1], name);
+  }
+  CompileOptions options() const {
+    return {.backend = std::strcmp(arguments_[3], "eager") ? Backend::compiled : Backend::eager};
+  }
+  template <class M, class Outputs>
+  void forward(M& model, const Inputs& inputs, Outputs, const CompileOptions& how) {
+    nn::eval(model);
+    auto run = compile([](M& m, const Inputs& in) { return Outputs()(m, in); }, how);
+    if (profiled()) return print(profile(run, model, inputs));
+    bench::take_turns([&] { run(model, inputs).eval(); });
+  }
   bool profiled() const { return !std::strcmp(arguments_[3], "profile"); }
   static void print(const Profile& profile) {
     double of_libraries = 0;
@@ -202,4 +222,26 @@ int main(int count, char** arguments) {
                        flatten(m.masks(features, in[2], in[3]))});
       },
       [](const Tensor& y, const Inputs&) { return mean(square(y)); });
+  constexpr auto one_image = [] { return Inputs{bench::random_normal({1, 3, 224, 224}, 1)}; };
+  constexpr auto resnet50 = [] { return models::resnet50(); };
+  run.full("resnet50-b1", +resnet50, +one_image, of_image);
+  run.full("resnet50-b8", +resnet50, +[] { return Inputs{bench::random_normal({8, 3, 224, 224}, 1)}; }, of_image);
+  run.full(
+      "efficientnet-b0-b1", +[] { return models::EfficientNet({.dropout = 0, .skip = 0}); }, +one_image, of_image);
+  constexpr auto bert_base = [] { return models::Bert({.dropout = 0}); };
+  constexpr auto of_bert = [](auto& m, const Inputs& in) { return m.pool(m(in[0], in[1])); };
+  run.full(
+      "bert-base-b1", +bert_base,
+      +[] {
+        return Inputs{tokens(1, 128, 1, 30522), ones({1, 128}, {DType::i64}).eval()};
+      },
+      of_bert);
+  run.full(
+      "bert-base-b8", +bert_base,
+      +[] {
+        return Inputs{tokens(8, 128, 1, 30522), ones({8, 128}, {DType::i64}).eval()};
+      },
+      of_bert);
+  run.full(
+      "gpt2-b1", +[] { return models::Gpt2({.dropout = 0}); }, +[] { return Inputs{tokens(1, 64, 1, 50257)}; }, of_text);
 }

@@ -1,4 +1,4 @@
-"""Makes the virtual environment of the peers: PyTorch with its models and Hugging Face's, JAX and ONNX Runtime, for the CPU,
+"""Makes the virtual environment of the peers: PyTorch with its models and Hugging Face's, JAX, ONNX Runtime and OpenVINO, for the CPU,
 pinned.
 
 PyTorch's builds without CUDA are on its own index alone. Where only PyPI can be reached its CUDA build is taken, with the
@@ -13,7 +13,8 @@ TORCH = "torch==2.15.0"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 NEEDS = ["jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.6", "filelock==4.2.11", "typing-extensions==4.16.0", "sympy==1.14.0",
          "networkx==3.6.1", "jinja2==3.1.6", "fsspec==2026.9.0", "setuptools==81.0.0",
-         "transformers==5.23.0", "diffusers==0.42.1", "pillow", "onnx==1.23.2", "onnxruntime==1.32.0", "onnxscript==0.7.2"]
+         "transformers==5.23.0", "diffusers==0.42.1", "pillow", "onnx==1.23.2", "onnxruntime==1.32.0", "onnxscript==0.7.2",
+         "openvino==2026.4.1"]
 VISION = "torchvision==0.29.2"
 
 

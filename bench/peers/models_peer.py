@@ -150,8 +150,29 @@ def mask_rcnn():
             (torch.randn(2, 64, 64, 64), torch.randn(2, 64, 32, 32), boxes, tokens(32, below=20)))
 
 
+def full_images(make, batch):
+    import torchvision
+    return getattr(torchvision.models, make)(), lambda m, x: m(x), None, (torch.randn(batch, 3, 224, 224),)
+
+
+def bert_base(batch):
+    from transformers import BertConfig, BertModel
+    return (BertModel(BertConfig()), lambda m, x, mask: m(x, mask).pooler_output, None,
+            (tokens(batch, 128, below=30522), torch.ones(batch, 128, dtype=torch.int64)))
+
+
+def gpt2_small():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    return GPT2LMHeadModel(GPT2Config()), lambda m, x: m(x, use_cache=False).logits, None, (tokens(1, 64, below=50257),)
+
+
+# Of full size, forward alone.
+FULL = {"resnet50-b1": lambda: full_images("resnet50", 1), "resnet50-b8": lambda: full_images("resnet50", 8),
+        "efficientnet-b0-b1": lambda: full_images("efficientnet_b0", 1), "bert-base-b1": lambda: bert_base(1),
+        "bert-base-b8": lambda: bert_base(8), "gpt2-b1": gpt2_small}
+
 MODELS = {"resnet18": resnet18, "efficientnet-b0": efficientnet, "unet": unet, "gpt2": gpt2, "llama": llama,
-          "mixtral": mixtral, "bert": bert, "vit": vit, "whisper": whisper, "lstm": lstm, "mask-rcnn": mask_rcnn}
+          "mixtral": mixtral, "bert": bert, "vit": vit, "whisper": whisper, "lstm": lstm, "mask-rcnn": mask_rcnn} | FULL
 
 
 def main(name, mode, variant):
