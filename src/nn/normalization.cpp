@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "record/moments.hpp"
 
 namespace weft::nn {
 namespace {
@@ -31,7 +32,9 @@ struct Statistics {
 // Mean 0, variance 1 over the axes, in x's dtype, which is wide.
 Statistics standardized(const Tensor& x, const std::vector<int>& axes, double eps, Center center) {
   Statistics result;
-  if (center == Center::yes) result.mean = mean(x, axes, true);
+  Dim count = 1;
+  for (const int axis : axes) count = count * type_of(x).shape[axis];
+  if (center == Center::yes) result.mean = mean_of_large(x, Axes(axes), true, count, {});
   const Tensor centered = center == Center::yes ? x - result.mean : x;
   result.variance = mean(centered * centered, axes, true);
   result.value = centered * rsqrt(result.variance + eps);

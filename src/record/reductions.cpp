@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "record/moments.hpp"
 #include "record/ones.hpp"
 
 namespace weft {
@@ -134,12 +135,13 @@ Tensor in_f32(Tensor value, const char* operation, Loc loc, Compute compute) {
 
 // A composite over some axes of a floating value.
 template <class Compute>
-Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, double correction, Compute compute) {
+Tensor statistic(const char* name, const At& x, const Axes& axes, bool keepdim, double correction, Compute compute,
+                 CallDerivative derivative = nullptr) {
   Operation call(name, x.loc);
   Tensor value = resolve(x, name);
   const AxisSet over = axes_over(name, axes, type_of(value).shape.rank(), call.loc());
-  return composite(
-      ReducedCall{called(name), over, keepdim, correction}, call.loc(),
+  return composite_with(
+      derivative, ReducedCall{called(name), over, keepdim, correction}, call.loc(),
       [&](const Tensor& value) { return in_f32(value, name, call.loc(), compute); }, std::move(value));
 }
 
@@ -152,7 +154,66 @@ Tensor root(const Tensor& squares) {
   const Tensor none = squares == 0;
   return where(none, 0, sqrt(where(none, 1, squares)));
 }
+
+// Over the number of values less the correction, which is not below 0, as in PyTorch: the variance of too few values is
+// NaN or infinite.
+Tensor over_freedom(const Tensor& value, Dim count, double correction, Loc loc) {
+  if (count.is_constant()) return value / std::max(static_cast<double>(count.constant()) - correction, 0.0);
+  return value / maximum(dim_value(count, loc) - correction, 0.0);
+}
+
+// Differences and their squares are f64: neither a mean, nor a square, nor a sum is then beyond what f32 holds before
+// the variance itself is. f16 has no such numbers.
+Tensor wide_for_squares(const Tensor& value, DType given) {
+  return given == DType::f16 ? value : cast(value, DType::f64);
+}
+Tensor variance(const Tensor& value, DType given, const Axes& axes, double correction, bool keepdim, Loc loc) {
+  const Tensor wide = wide_for_squares(value, given);
+  const Dim count = reduced_count(value, axes, "var", loc);
+  const Tensor centered = wide - mean_of_large(wide, axes, true, count, loc);
+  return over_freedom(sum(centered * centered, axes, keepdim), count, correction, loc);
+}
+
+// Of f32 and f64: in their own dtype, whatever the variance was computed in.
+struct Centered {
+  Tensor value, gradient, result;  // the last two broadcast to the value
+  Dim count;
+  double correction;
+  Tensor over_freedom(const Tensor& each) const { return weft::over_freedom(each, count, correction, {}); }
+};
+Centered centered_of(const CallValues& call) {
+  const Tensor& value = call.operands[0];
+  const auto& how = call.called.as<ReducedCall>();
+  const Shape& from = type_of(value).shape;
+  std::vector<int> axes;
+  Shape kept = from;
+  Dim count = 1;
+  for (int axis = 0; axis < from.rank(); ++axis)
+    if (how.axes[axis]) axes.push_back(axis), kept[axis] = 1, count = count * from[axis];
+  const Tensor mean = axes.empty() ? value : mean_of_large(value, Axes(axes), true, count, {});
+  return {value - mean, reshape(call.gradients[0], kept), reshape(call.results[0], kept), count, how.correction};
+}
+void differentiate_var(const CallValues& call, std::span<Tensor> gradients) {
+  const Centered in = centered_of(call);
+  gradients[0] = in.value * in.over_freedom(in.gradient * 2);
+}
+void differentiate_std(const CallValues& call, std::span<Tensor> gradients) {
+  const Centered in = centered_of(call);
+  const Tensor none = in.result == 0;
+  gradients[0] = in.value * where(none, 0, in.over_freedom(in.gradient / where(none, 1, in.result)));
+}
+CallDerivative unless_narrow(const At& x, CallDerivative derivative) {
+  const DType dtype = type_of(resolve(x, "var")).dtype;
+  return is_floating(dtype) && computed_in(dtype) != dtype ? nullptr : derivative;
+}
 }  // namespace
+
+Tensor mean_of_large(const Tensor& value, const Axes& axes, bool keepdim, Dim count, Loc loc) {
+  const double scale = type_of(value).dtype == DType::f64 ? 0x1p-64 : 0x1p-32;
+  const Tensor total = sum(value * scale, axes, keepdim);
+  if (count.is_constant()) return total / (static_cast<double>(count.constant()) * scale);
+  return total / (dim_value(count, loc) * scale);
+}
 
 Tensor mean(At x, Axes axes, bool keepdim) {
   return statistic("mean", x, axes, keepdim, 0, [&](const Tensor& value) {
@@ -161,19 +222,23 @@ Tensor mean(At x, Axes axes, bool keepdim) {
 }
 Tensor var(At x, Axes axes, double correction, bool keepdim) {
   check_correction("var", correction, x.loc);
-  return statistic("var", x, axes, keepdim, correction, [&](const Tensor& value) {
-    Tensor centered = value - mean(value, axes, true);
-    const Dim count = reduced_count(value, axes, "var", x.loc);
-    const Tensor squares = sum(centered * centered, axes, keepdim);
-    // Not below 0, as in PyTorch: the variance of too few values is NaN or infinite.
-    if (count.is_constant()) return squares / std::max(static_cast<double>(count.constant()) - correction, 0.0);
-    return squares / maximum(dim_value(count, x.loc) - correction, 0.0);
-  });
+  const DType given = type_of(resolve(x, "var")).dtype;
+  return statistic(
+      "var", x, axes, keepdim, correction,
+      [&](const Tensor& value) {
+        return cast(variance(value, given, axes, correction, keepdim, x.loc), given);
+      },
+      unless_narrow(x, differentiate_var));
 }
 Tensor std(At x, Axes axes, double correction, bool keepdim) {
   check_correction("std", correction, x.loc);
-  return statistic("std", x, axes, keepdim, correction,
-                   [&](const Tensor& value) { return root(var(value, axes, correction, keepdim)); });
+  const DType given = type_of(resolve(x, "std")).dtype;
+  return statistic(
+      "std", x, axes, keepdim, correction,
+      [&](const Tensor& value) {
+        return cast(root(variance(value, given, axes, correction, keepdim, x.loc)), given);
+      },
+      unless_narrow(x, differentiate_std));
 }
 Tensor norm(At x, Axes axes, bool keepdim) {
   return statistic("norm", x, axes, keepdim, 0,

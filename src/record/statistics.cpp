@@ -5,6 +5,7 @@
 #include "ir/dtype.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
+#include "record/moments.hpp"
 
 namespace weft {
 namespace {
@@ -57,7 +58,10 @@ Tensor trapezoid(At y, double dx, int axis) {
   LooseComposite call("trapezoid", y.loc);
   const Tensor value = resolve(y, "trapezoid");
   const int normal = normalize_axis("trapezoid", axis, type_of(value).shape.rank(), call.loc());
-  return sum(without_first(value, normal) + without_last(value, normal), normal) * (dx / 2);
+  const auto areas = [&](const Tensor& y) {
+    return sum(without_first(y, normal) + without_last(y, normal), normal) * (dx / 2);
+  };
+  return is_floating(type_of(value).dtype) ? in_wide(value, areas) : areas(value);
 }
 
 Tensor cov(At x, double correction) {
@@ -69,17 +73,23 @@ Tensor cov(At x, double correction) {
   if (!is_floating(type_of(given).dtype))
     fail("cov", call.loc(), "needs a floating dtype, it is ", to_string(type_of(given)), ": cast it first");
   const Tensor rows = rank == 2 ? given : reshape(given, {1, -1});
-  const Tensor centered = rows - mean(rows, -1, true);
-  const Tensor count = dim_value(type_of(rows).shape[1], call.loc());
-  const Tensor result = matmul(centered, transpose(centered)) / maximum(count - correction, 0.0);
+  const Dim size = type_of(rows).shape[1];
+  const Tensor result = in_wide(rows, [&](const Tensor& wide) {
+    const Tensor centered = wide - mean_of_large(wide, -1, true, size, call.loc());
+    return matmul(centered, transpose(centered)) / maximum(dim_value(size, call.loc()) - correction, 0.0);
+  });
   return rank == 2 ? result : reshape_to(result, {}, call.loc());
 }
 Tensor corrcoef(At x) {
   LooseComposite call("corrcoef", x.loc);
-  const Tensor together = cov(resolve(x, "corrcoef"));
-  if (type_of(together).shape.rank() == 0) return together / together;
-  const Tensor deviation = sqrt(diagonal(together));
-  return clamp(together / unsqueeze(deviation, 1) / deviation, -1, 1);
+  const auto correlation = [](const Tensor& wide) {
+    const Tensor together = cov(wide);
+    if (type_of(together).shape.rank() == 0) return together / together;
+    const Tensor deviation = sqrt(diagonal(together));
+    return clamp(together / unsqueeze(deviation, 1) / deviation, -1, 1);
+  };
+  const Tensor given = resolve(x, "corrcoef");
+  return is_floating(type_of(given).dtype) ? in_wide(given, correlation) : correlation(given);
 }
 
 Tensor searchsorted(At sorted, At values, bool right) {

@@ -1,5 +1,6 @@
 // Normalizations and distances against PyTorch's; training and evaluation; what is refused.
 #include <cmath>
+#include <string>
 
 #include "tests/nn/golden.hpp"
 
@@ -210,4 +211,43 @@ TEST_CASE("normalizations: numbers that are none they can have are refused when 
   refused([&] { nn::layer_norm(x, w, w, -1); }, "[layer_norm] eps must not be negative, it is -1");
   CHECK(nn::RMSNorm(3, {.eps = -1}).eps == -1);
   CHECK(nn::BatchNorm2d(3, {.momentum = -1}).momentum == -1);
+}
+
+TEST_CASE("of large values that are alike a normalization is its bias") {
+  const auto check = [](const char* name, const Tensor& x, auto f) {
+    CAPTURE(std::string(name));
+    const auto compiled = compile(f), varied = compile(f, {.dynamic = true});
+    for (const Tensor& y : {f(x), compiled(x), varied(x)}) {
+      CHECK(all(y == 0.25).template item<bool>());
+    }
+    // Nor is the gradient NaN.
+    const auto slope = [](const Tensor& x, const decltype(f)& f) {
+      return grad([&](const Tensor& x) { return sum(f(x)); }, x);
+    };
+    for (const Tensor& g : {slope(x, f), compile(slope)(x, f)}) CHECK(all(isfinite(g)).template item<bool>());
+  };
+  static constexpr auto shift = [](const Tensor& x, std::int64_t size) { return full({size}, 0.25, {x.dtype()}); };
+  const auto layer = [](const Tensor& x) { return nn::layer_norm(x, {768}, {}, shift(x, 768)); };
+  const auto group = [](const Tensor& x) { return nn::group_norm(x, 2, {}, shift(x, 4)); };
+  const auto instance = [](const Tensor& x) { return nn::instance_norm(x, {}, shift(x, 4)); };
+  const auto batch = [](const Tensor& x) {
+    Tensor none_mean, none_variance;
+    return nn::batch_norm(x, none_mean, none_variance, {}, shift(x, 4), true);
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    const double large = dtype == DType::f64 ? 1e308 : 8.5071e37;
+    const Tensor rows = full({3, 768}, large, {dtype}), image = full({3, 4, 5, 13}, large, {dtype});
+    check("layer_norm", rows, layer);
+    check("group_norm", image, group);
+    check("instance_norm", image, instance);
+    check("batch_norm", image, batch);
+  }
+}
+
+TEST_CASE("a normalization has the bits of a mean that is the sum divided by the count") {
+  Generator generator(5);
+  const Tensor x = normal({7, 300}, 3, 2, generator).eval();
+  const Tensor mean = sum(x, 1, true) / 300, centered = x - mean;
+  const Tensor wanted = centered * rsqrt(sum(centered * centered, 1, true) / 300 + 1e-5);
+  CHECK(all(nn::layer_norm(x, {300}) == wanted).item<bool>());
 }

@@ -179,16 +179,6 @@ Array cumulative(const std::string& name, const Array& x, std::int64_t given) {
   return x.floating() ? x : cast(x, DType::i64);
 }
 
-Array var(const Array& x, const Shape& axes, double correction, bool keepdim) {
-  return in_f32(x, "var", [&](const Array& value) {
-    Soft soft;
-    const Array centered = binary("sub", value, reduce("mean", value, axes, true));
-    const double terms = static_cast<double>(reduced("var", value, axes).terms);
-    return binary("div", reduce("sum", binary("mul", centered, centered), axes, keepdim),
-                  lit(std::max(terms - correction, 0.0)));
-  });
-}
-
 Array argmax(const Array& x, std::int64_t given, bool keepdim, bool least) {
   const char* name = "argmax";
   const auto axis = static_cast<std::size_t>(axis_of(name, given, x.rank()));
@@ -242,6 +232,27 @@ Array with_rule(const Array& value, const Array& given, const Rule& rule) {
   return y;
 }
 }  // namespace
+// Of f32 and bf16 in f64, where neither the sum nor the squares overflow; the gradient of f32 in f32.
+Array var(const Array& given, const Shape& axes, double correction, bool keepdim) {
+  if (!given.floating()) throw Refused("var");
+  Soft soft;
+  const Reduced way = reduced("var", given, axes);
+  const Array freedom = lit(std::max(static_cast<double>(way.terms) - correction, 0.0));
+  const auto centered = [axes, terms = way.terms](const Array& x) {
+    constexpr double scale = 0x1p-64;
+    const Array total = reduce("sum", binary("mul", cast(x, DType::f64), lit(scale)), axes, true);
+    return binary("sub", x, cast(binary("div", total, lit(static_cast<double>(terms) * scale)), x->dtype));
+  };
+  const Array distance = centered(cast(given, given->dtype == DType::f16 ? DType::f32 : DType::f64));
+  const Array value = cast(
+      binary("div", reduce("sum", binary("mul", distance, distance), axes, keepdim), freedom), given->dtype);
+  if (given->dtype != DType::f32 && given->dtype != DType::f64) return value;
+  return with_rule(value, given, [=](const Array&, const Array& g) {
+    const Array each = binary("div", binary("mul", reshape(g, way.kept), lit(2)), freedom);
+    return binary("mul", centered(given), each);
+  });
+}
+
 Array softmax(const Array& given, std::int64_t axis) {
   Soft soft;
   const Array value = in_wide(given, [&](const Array& x) {
