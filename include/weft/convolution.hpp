@@ -79,7 +79,7 @@ Convolve convolve_of(const ConvTransposeOptions<count>& o) {
 }  // namespace detail
 
 // x [N,C,sizes...], or [C,sizes...], with weight [O,C/groups,kernel...] to [N,O,sizes'...]: sums of products as in
-// PyTorch, without flipping the weight; bias [O] is added. A size S becomes
+// PyTorch, without flipping the weight; bias [O] is added before it is rounded. A size S becomes
 //   (S + 2 padding - dilation (k - 1) - 1) / stride + 1.
 // Dtypes promote; they are floating. The weight's sizes and the channels become constants of a compiled function; N and
 // the sizes may vary.

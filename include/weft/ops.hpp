@@ -141,7 +141,7 @@ Tensor bitcast(At x, DType dtype);
 
 // ---- more elementwise functions, made of the primitives -------------------------------------------------------------
 // Values and derivatives are PyTorch's. Floating functions take integers as f32, and compute f16 and bf16 in f32.
-Tensor hypot(At a, At b);       // sqrt(a^2 + b^2), without overflow in between; infinite beside an infinity
+Tensor hypot(At a, At b);       // sqrt(a^2 + b^2), without overflow; infinite beside an infinity; gradient 0 at 0
 Tensor xlogy(At x, At y);       // x log(y), 0 where x is 0 and y no NaN
 Tensor logaddexp(At a, At b);   // log(exp(a) + exp(b)), without overflow
 Tensor logaddexp2(At a, At b);  // log2(2^a + 2^b)
@@ -301,8 +301,8 @@ Tensor argmin(At x, int axis = -1, bool keepdim = false);
 Tensor any(At x, Axes axes = {}, bool keepdim = false);  // bool: some element is not 0; false of none
 Tensor all(At x, Axes axes = {}, bool keepdim = false);  // bool: no element is 0; true of none
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
-// which does not go below 0: the variance of too few values is NaN or infinite. Throws where `correction` is infinite
-// or NaN.
+// which does not go below 0: the variance of too few values is NaN or infinite. Of f32 and bf16 it is computed in f64.
+// Throws where `correction` is infinite or NaN.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 // A bool is keepdim, as in the other reductions; the correction is 1.
 Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }

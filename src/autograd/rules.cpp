@@ -272,10 +272,13 @@ bool is_transposed(const Tensor& value) {
     if (axes[i] != i) return false;
   return axes[axes.count - 1u] == rank - 2;
 }
+// The gradient of a sum of products, in the dtype of what is multiplied: a sum of 16-bit floats may be f32.
+Tensor as_factor(const Pullback& p) { return cast(p.gradient(), type_of(p.operand(0)).dtype); }
+
 // a b: g b^T and a^T g. The gradient of a transposed operand is computed as the transposed product, so that what stands
 // behind the transposition (a layer's weights) gets its own layout.
 void vjp_matmul(const Pullback& p) {
-  const Tensor &a = p.operand(0), &b = p.operand(1), &g = p.gradient();
+  const Tensor &a = p.operand(0), &b = p.operand(1), g = as_factor(p);
   if (p.wanted[0]) p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g))) : matmul(g, transpose(b));
   if (p.wanted[1]) p.results[1] = is_transposed(b) ? transpose(matmul(transpose(g), a)) : matmul(transpose(a), g);
 }
@@ -285,17 +288,17 @@ Tensor convolved(const Pullback& p, Op op, const Tensor& a, const Tensor& b, con
   return build.make(op, {a, b}, p.node().attributes(), type_of(like));
 }
 void vjp_convolution(const Pullback& p) {
-  const Tensor &input = p.operand(0), &weight = p.operand(1), &g = p.gradient();
+  const Tensor &input = p.operand(0), &weight = p.operand(1), g = as_factor(p);
   if (p.wanted[0]) p.results[0] = convolved(p, Op::convolution_input_gradient, g, weight, input);
   if (p.wanted[1]) p.results[1] = convolved(p, Op::convolution_weight_gradient, input, g, weight);
 }
 void vjp_convolution_input_gradient(const Pullback& p) {
-  const Tensor &gradient = p.operand(0), &weight = p.operand(1), &g = p.gradient();
+  const Tensor &gradient = p.operand(0), &weight = p.operand(1), g = as_factor(p);
   if (p.wanted[0]) p.results[0] = convolved(p, Op::convolution, g, weight, gradient);
   if (p.wanted[1]) p.results[1] = convolved(p, Op::convolution_weight_gradient, g, gradient, weight);
 }
 void vjp_convolution_weight_gradient(const Pullback& p) {
-  const Tensor &input = p.operand(0), &gradient = p.operand(1), &g = p.gradient();
+  const Tensor &input = p.operand(0), &gradient = p.operand(1), g = as_factor(p);
   if (p.wanted[0]) p.results[0] = convolved(p, Op::convolution_input_gradient, gradient, g, input);
   if (p.wanted[1]) p.results[1] = convolved(p, Op::convolution, input, g, gradient);
 }

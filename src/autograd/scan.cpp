@@ -200,7 +200,7 @@ class ScanDerivative {
     }
     if (node.op == Op::scatter_add)
       return build.make(Op::scatter_add, {with_views(node.input(0)), with_views(node.input(1))}, {}, node.type);
-    return build.make(Op::matmul, {joined(node.input(0), true), joined(node.input(1), false)});
+    return build.make(Op::matmul, {joined(node.input(0), true), joined(node.input(1), false)}, {}, node.type);
   }
 
   // The operands of all iterations' products side by side, along the axis that the product sums over: the last of the

@@ -1,5 +1,5 @@
 // Convolutions and their gradients: by oneDNN, where it is installed, else primitive by primitive: padding, a copy of
-// the windows and a product, of f16 and bf16 as f32, rounded at the end.
+// the windows and a product, of f16 and bf16 as f32, rounded to the result's dtype.
 #include "ir/convolution.hpp"
 
 #include <optional>
@@ -36,7 +36,7 @@ Value run(const Graph& graph, std::span<const Value> inputs) {
 std::optional<Value> by_library(Op op, const Convolution& attributes, const Type& type, const Value& a,
                                 const Value& b) {
   const runtime::onednn::Library* const library = runtime::onednn::library();
-  if (!library || !runtime::onednn::convolves_fast(*library, type.dtype)) return std::nullopt;
+  if (!library || !runtime::onednn::convolves_fast(*library, a.type.dtype)) return std::nullopt;
   const runtime::Convolved result = op == Op::convolution                  ? runtime::Convolved::output
                                     : op == Op::convolution_input_gradient ? runtime::Convolved::input
                                                                            : runtime::Convolved::weight;
@@ -44,10 +44,11 @@ std::optional<Value> by_library(Op op, const Convolution& attributes, const Type
   const auto list = [](const List<std::int64_t>& from) {
     return runtime::ConvolutionDims::List(from.begin(), from.end());
   };
-  auto sizes = runtime::ConvolutionDims::of(result, type.dtype, a.type.shape, b.type.shape, type.shape,
+  auto sizes = runtime::ConvolutionDims::of(result, a.type.dtype, a.type.shape, b.type.shape, type.shape,
                                             list(attributes.strides), list(attributes.low), list(attributes.high),
                                             list(attributes.dilation), attributes.groups)
                    ->known();
+  sizes->is_wide = type.dtype != a.type.dtype;
   for (int i = 0; i < 2; ++i) {
     Value& operand = operands[i];
     const Layout& layout = operand.layout;
@@ -71,10 +72,10 @@ std::optional<Value> by_library(Op op, const Convolution& attributes, const Type
 Value execute_convolution(Op op, const Attributes& attributes, const Type& type, std::span<const Value> operands,
                           Loc loc) {
   if (const auto value = by_library(op, attributes.as<Convolution>(), type, operands[0], operands[1])) return *value;
-  if (type.dtype == DType::f16 || type.dtype == DType::bf16) {
+  if (const DType computed = computed_in(operands[0].type.dtype); computed != operands[0].type.dtype) {
     Type wide = type;
-    wide.dtype = DType::f32;
-    const Value converted[] = {convert(operands[0], DType::f32), convert(operands[1], DType::f32)};
+    wide.dtype = computed;
+    const Value converted[] = {convert(operands[0], computed), convert(operands[1], computed)};
     return convert(execute_convolution(op, attributes, wide, converted, loc), type.dtype);
   }
   const Builder build(loc, 0, 0);

@@ -22,6 +22,9 @@ using PointwiseKernel = void (*)(void* result, const VectorOperand* operands, st
 // Folds up to 4096 elements of a row into one (weft/detail/reduce.inc).
 using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* result);
 
+// The sum of so many elements, each times the scale.
+using ScaledSumKernel = void (*)(const void* elements, std::int64_t count, double scale, void* result);
+
 // The results up to each element of a row (row_scan of weft/detail/reduce.inc).
 using ScanKernel = void (*)(const void* elements, std::int64_t count, void* results);
 // The same of up to 128 columns; `stride` elements from row to row.
@@ -45,6 +48,7 @@ struct Kernels {
   PointwiseKernel pointwise[row_count][dtype_count];  // by the operands' dtype; `where`: of its values
   PointwiseKernel cast[dtype_count][dtype_count];     // from, to
   ReduceKernel reduce[row_count][dtype_count];        // f32, f64, i64
+  ScaledSumKernel scaled_sum[dtype_count];            // f32, f64
   ScanKernel scan[row_count][dtype_count];            // f32, f64, i64
   ColumnScanKernel column_scan[row_count][dtype_count];
   RandomKernel random_bits[dtype_count];  // i32, i64

@@ -1,5 +1,5 @@
-// Matrix products: f32 and f64 where they lie, through runtime/matmul; f16 and bf16 as f32, rounded at the end;
-// integers by a plain loop that wraps.
+// Matrix products: f32 and f64 where they lie, through runtime/matmul; f16 and bf16 as f32, rounded to the result's
+// dtype; integers by a plain loop that wraps.
 #include <algorithm>
 #include <cstring>
 
@@ -47,7 +47,7 @@ void multiply_integers(const runtime::Matmul& p, const Value& a, const Value& b,
 }  // namespace
 
 Value execute_matmul(const Type& type, const Value& a, const Value& b) {
-  if (const DType computed = computed_in(type.dtype); computed != type.dtype) {
+  if (const DType computed = computed_in(a.type.dtype); computed != a.type.dtype) {
     Type wide = type;
     wide.dtype = computed;
     return convert(execute_matmul(wide, convert(a, computed), convert(b, computed)), type.dtype);

@@ -239,7 +239,7 @@ class Execution {
       const auto base = static_cast<std::size_t>(placed.base);
       access.stride = storage_bytes(access.stored, p_.placed_[base].inner);
       access.slot = placed.slot;
-      access.repeated = placed.repeated;
+      access.repeated = placed.repeated && inner > 1;
       if (placed.slot < 0) access.memory = wholes_[base].as<std::byte>();
     } else if (const Source& source = sources_[index]; source.mode == Source::Mode::rows) {
       access.memory = source.value.as<std::byte>();
@@ -354,6 +354,13 @@ class Execution {
     return {memory.rooms[2], static_cast<std::size_t>(inner) * element, false};
   }
 
+  static void reduce_chunk(const Program::Operation& operation, const std::byte* from, std::int64_t count,
+                           std::byte* to) {
+    if (operation.scaled_sum)
+      operation.scaled_sum(from, count, operation.scale, to);
+    else
+      operation.reduce(from, count, to);
+  }
   void run_reduction(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t kept = p_.placed_[static_cast<std::size_t>(operation.node)].inner, length = operation.length;
@@ -369,13 +376,13 @@ class Execution {
         const std::byte* from =
             rows.data + static_cast<std::size_t>(i) * rows.stride + static_cast<std::size_t>(j * length) * element;
         if (chunks == 1) {
-          operation.reduce(from, length, to);
+          reduce_chunk(operation, from, length, to);
           continue;
         }
         auto* const parts = reinterpret_cast<std::byte*>(partial.data());
         for (std::int64_t c = 0; c < chunks; ++c)
-          operation.reduce(from + static_cast<std::size_t>(c * row_chunk) * element,
-                           std::min(row_chunk, length - c * row_chunk), parts + static_cast<std::size_t>(c) * element);
+          reduce_chunk(operation, from + static_cast<std::size_t>(c * row_chunk) * element,
+                       std::min(row_chunk, length - c * row_chunk), parts + static_cast<std::size_t>(c) * element);
         join_partials(operation.op, operation.computed, parts, to, 1, chunks, 1);
       }
     if (target != result) cast_elements(operation.computed, operation.stored, result, target, count * kept);

@@ -31,14 +31,16 @@ class Program {
     std::vector<int> operands;  // nodes
     PointwiseKernel kernel = nullptr;
     ReduceKernel reduce = nullptr;
+    ScaledSumKernel scaled_sum = nullptr;  // in the place of `reduce`: a sum of a product with a constant, in one
+    double scale = 1;
     DType computed, stored;   // of the result in the kernel, and in memory
     std::int64_t length = 1;  // of what a reduction takes together
   };
   struct Placed {
     Stage stage = Stage::before;
     int base = -1;           // row, view: the node whose memory it is
-    bool repeated = false;   // view: the one element of a row stands for all of them
-    std::int64_t inner = 1;  // elements of a row
+    bool repeated = false;   // row, view: one element stands for all of a row
+    std::int64_t inner = 1;  // elements of a row; row: that are computed
     int slot = -1;           // row: its place in a block's memory; -1: in memory as a whole
     bool whole = false;      // row, view: read or given as a whole
   };

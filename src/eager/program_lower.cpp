@@ -73,6 +73,7 @@ class Lowering {
     if (!least || *least * 4 > all) return {};
     place(best);
     mark_wholes();
+    compute_once_a_row();
     make_operations();
     if (program_->operations_.size() < 2 || !choose_block()) return {};
     return std::move(program_);
@@ -197,6 +198,26 @@ class Lowering {
     }
   }
 
+  // What is computed of numbers and of values that are one element for a row is such a value itself, unless it is
+  // needed as a whole. Views follow.
+  void compute_once_a_row() {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      Program::Placed& own = placed(i);
+      if (own.stage == Stage::view) own.repeated = own.repeated || placed(operand(i, 0)).repeated;
+      if (own.stage != Stage::row || own.whole || own.inner == 1 || !is_pointwise_like(i)) continue;
+      bool repeated = true, any = false;
+      for (std::size_t k = 0; k < node(i).operand_count; ++k) {
+        const Program::Placed& from = placed(operand(i, k));
+        const bool by_row = from.stage == Stage::row || from.stage == Stage::view;
+        any = any || by_row;
+        repeated = repeated && (by_row ? from.repeated : node(operand(i, k)).op == Op::constant);
+      }
+      if (!repeated || !any) continue;
+      own.repeated = true;
+      own.inner = 1;
+    }
+  }
+
   void make_operations() {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       const Program::Placed& own = placed(i);
@@ -216,9 +237,33 @@ class Lowering {
       } else {
         operation.kernel = kernel_of(operation.op, computed_in(last), operation.stored, operation.computed);
       }
+      if (own.stage == Stage::row && operation.op == Op::sum) take_factor(i, operation);
       program_->operations_.push_back(std::move(operation));
     }
     place_slots();
+  }
+
+  // A sum of a product with a number multiplies as it reads, where nobody else reads the product: the operation before.
+  void take_factor(std::size_t i, Program::Operation& sum) {
+    const std::size_t product = operand(i, 0);
+    const ScaledSumKernel kernel = kernels().scaled_sum[static_cast<int>(sum.computed)];
+    const bool last = !program_->operations_.empty() && program_->operations_.back().node == static_cast<int>(product);
+    if (!kernel || !last || node(product).op != Op::mul || node(product).type.dtype != sum.computed ||
+        placed(product).stage != Stage::row || placed(product).whole || uses(product) != 1)
+      return;
+    const Node& factor = node(operand(product, 1));
+    if (factor.op != Op::constant || factor.attributes<Constant>().is_size()) return;
+    sum.scaled_sum = kernel;
+    sum.scale = factor.attributes<Constant>().as_number(factor.type.dtype);
+    sum.operands = {static_cast<int>(operand(product, 0))};
+    program_->operations_.pop_back();
+    placed(product).base = -1;
+  }
+  int uses(std::size_t i) const {
+    int count = 0;
+    for (const Tensor& value : graph().nodes)
+      for (const Tensor& input : value.node()->inputs()) count += input.node()->index == i;
+    return count;
   }
 
   // A slot is taken again after the last operation that reads it, by the result of that operation itself where it has

@@ -16,6 +16,16 @@ void fold_chunk(const void* elements, std::int64_t count, void* result) {
                  __attribute__((always_inline)) { return n == lane_count ? load(row + i) : load_n(row + i, n); });
 }
 
+template <class T>
+void sum_scaled_chunk(const void* elements, std::int64_t count, double scale, void* result) {
+  const auto* row = static_cast<const T*>(elements);
+  const weft::lanes::lanes<T> factor(static_cast<T>(scale));  // not the namespace
+  *static_cast<T*>(result) = reduce_row<sum_operation, T>(
+      count, [ row, factor ](long i, long n) __attribute__((always_inline)) {
+        return (n == lane_count ? load(row + i) : load_n(row + i, n)) * factor;
+      });
+}
+
 template <class Operation, class T>
 void scan_row(const void* elements, std::int64_t count, void* results) {
   const auto* from = static_cast<const T*>(elements);
@@ -55,6 +65,8 @@ void put_reductions(Kernels& kernels) {
   put(row_prod, prod_operation());
   put(row_amax, amax_operation());
   put(row_amin, amin_operation());
+  kernels.scaled_sum[static_cast<int>(DType::f32)] = sum_scaled_chunk<float>;
+  kernels.scaled_sum[static_cast<int>(DType::f64)] = sum_scaled_chunk<double>;
   auto put_scan = [&]<class Operation>(int row, Operation) {
     const auto put_for = [&]<class T>(DType dtype, T) {
       kernels.scan[row][static_cast<int>(dtype)] = scan_row<Operation, T>;

@@ -38,6 +38,21 @@ struct AttentionCall : Called {
   }
 };
 
+// A convolution of 16-bit floats with a bias: the fields of Convolution.
+struct ConvolutionCall : Called {
+  List<std::int64_t> strides = {}, low = {}, high = {}, dilation = {};
+  std::int64_t groups = 1;
+  Convolution convolution() const { return {strides, low, high, dilation, groups}; }
+  static constexpr auto fields() {
+    return std::array{field<&Called::name>(""),
+                      field<&ConvolutionCall::strides>("strides"),
+                      field<&ConvolutionCall::low>("low"),
+                      field<&ConvolutionCall::high>("high"),
+                      field<&ConvolutionCall::dilation>("dilation"),
+                      field<&ConvolutionCall::groups>("groups")};
+  }
+};
+
 struct LossCall : Called {
   std::int64_t reduction = 0;  // Reduction of weft/nn/losses.hpp
   double bound = 0;            // beta, delta or margin
@@ -96,6 +111,9 @@ inline constexpr CompositeRow composite_rows[] = {
     {"instance_norm_training", &attribute_type<NormalizedCall>},
     {"instance_norm_inference", &attribute_type<NormalizedCall>},
     {"scaled_dot_product_attention", &attribute_type<AttentionCall>},
+    {"conv1d", &attribute_type<ConvolutionCall>},
+    {"conv2d", &attribute_type<ConvolutionCall>},
+    {"conv3d", &attribute_type<ConvolutionCall>},
     {"l1_loss", &attribute_type<LossCall>},
     {"mse_loss", &attribute_type<LossCall>},
     {"smooth_l1_loss", &attribute_type<LossCall>},

@@ -30,8 +30,9 @@ Dim product(std::span<const Dim> sizes) {
 
 class Decomposition {
  public:
-  Decomposition(const Builder& build, const Convolution& c)
-      : build_(build), c_(c), axes_(static_cast<int>(c.strides.count)) {}
+  // `dtype`: of the result.
+  Decomposition(const Builder& build, const Convolution& c, DType dtype)
+      : build_(build), c_(c), dtype_(dtype), axes_(static_cast<int>(c.strides.count)) {}
 
   Tensor forward(const Tensor& input, const Tensor& weight, const Shape& result) const {
     if (by_elements(weight)) return sum_of_elements(input, weight, result);
@@ -48,7 +49,7 @@ class Decomposition {
     Shape matrices = with_groups(kernel[0] / groups, depth), one = matrices;
     one[0] = Dim(1);
     const Tensor left = build_.expand(build_.reshape(weight, one), matrices);
-    return build_.reshape(build_.make(Op::matmul, {left, columns}), result);
+    return build_.reshape(multiply(left, columns), result);
   }
 
   // A convolution with the flipped weights, their channels exchanged, of the gradient with zeros between its elements.
@@ -78,7 +79,7 @@ class Decomposition {
     const Dim split[] = {groups, outputs, kernel[1]}, merged[] = {kernel[1] * groups, outputs};
     weight = build_.reshape(weight, joined({split, behind_channels(kernel)}));
     weight = build_.reshape(build_.permute(weight, exchanged), joined({merged, behind_channels(kernel)}));
-    return Decomposition(build_, plain).forward(gradient, weight, input);
+    return Decomposition(build_, plain, dtype_).forward(gradient, weight, input);
   }
 
   Tensor weight_gradient(const Tensor& input, const Tensor& gradient, const Shape& weight) const {
@@ -98,7 +99,7 @@ class Decomposition {
     if (grouped) swapped.push_back(0);
     swapped.push_back(axis_number(grouped + 1)), swapped.push_back(axis_number(grouped));
     const Tensor rows = build_.reshape(build_.permute(gradient, channels_first), with_groups(weight[0] / groups));
-    return build_.reshape(build_.make(Op::matmul, {rows, build_.permute(columns, swapped)}), weight);
+    return build_.reshape(multiply(rows, build_.permute(columns, swapped)), weight);
   }
 
  private:
@@ -106,6 +107,9 @@ class Decomposition {
   bool by_elements(const Shape& weight) const { return c_.groups > 1 && weight[1].same(Dim(1)); }
   bool by_elements(const Tensor& weight) const { return by_elements(type_of(weight).shape); }
 
+  Tensor multiply(const Tensor& left, const Tensor& right) const {
+    return build_.make(Op::matmul, {left, right}, {}, Type{dtype_, false, {}, type_of(left).shape});
+  }
   Tensor pad(const Tensor& value, const Pad& zeros) const {
     if (zeros.before.same(Dim(0)) && zeros.after.same(Dim(0)) && zeros.interior == 0) return value;
     return build_.make(Op::pad, {value}, zeros);
@@ -162,7 +166,7 @@ class Decomposition {
     AxisSet places;
     for (int i = 0; i < axes_; ++i) places.insert(2 + i);
     const Tensor sums = build_.reshape(build_.sum(build_.mul(read, factor), places), result);
-    return build_.cast(sums, type_of(input).dtype);
+    return build_.cast(sums, dtype_);
   }
   // [O, places..., N, windows...], summed over the batch and the windows.
   Tensor sum_of_positions(const Tensor& input, const Tensor& gradient, const Shape& weight) const {
@@ -180,11 +184,12 @@ class Decomposition {
     AxisSet summed;
     for (int i = 0; i <= axes_; ++i) summed.insert(1 + axes_ + i);
     const Tensor sums = build_.reshape(build_.sum(build_.mul(read, factor), summed), weight);
-    return build_.cast(sums, type_of(input).dtype);
+    return build_.cast(sums, dtype_);
   }
 
   Builder build_;
   const Convolution& c_;
+  DType dtype_;
   int axes_;
 };
 
@@ -197,7 +202,7 @@ Tensor convolution_by_products(const Node& node, const Tensor& a, const Tensor& 
     zero.shape = {};
     return build.expand(build.constant(Constant::number(zero.dtype, 0), zero), node.type.shape);
   }
-  const Decomposition decomposition(build, node.attributes<Convolution>());
+  const Decomposition decomposition(build, node.attributes<Convolution>(), node.type.dtype);
   switch (node.op) {
     case Op::convolution: return decomposition.forward(a, b, node.type.shape);
     case Op::convolution_input_gradient: return decomposition.input_gradient(a, b, node.type.shape);

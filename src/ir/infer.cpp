@@ -163,7 +163,14 @@ Type infer_cumulative(Op op, const Tensor& operand, const Along& along, Loc loc)
   return result;
 }
 
-Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
+// A sum of products of 16-bit floats is in their dtype, or, where that is asked for, in the one that it is accumulated
+// in.
+DType dtype_of_sums(DType operands, const Type& wanted) {
+  const bool asked = wanted.shape.rank() > 0 && is_floating(operands) && wanted.dtype == accumulated_in(operands);
+  return asked ? wanted.dtype : operands;
+}
+
+Type infer_matmul(std::span<const Tensor> operands, const Type& wanted, Loc loc) {
   const Type &a = type_of(operands[0]), &b = type_of(operands[1]);
   int rank = a.shape.rank();
   if (a.dtype == DType::boolean && b.dtype == DType::boolean)
@@ -176,6 +183,7 @@ Type infer_matmul(std::span<const Tensor> operands, Loc loc) {
     if (!(a.shape[i] == b.shape[i])) fail("matmul", loc, "batch sizes differ: ", describe_operands(operands));
   if (a.device != b.device) fail("matmul", loc, "operands live on different devices: ", describe_operands(operands));
   Type result = a;
+  result.dtype = dtype_of_sums(a.dtype, wanted);
   result.weak = false;
   result.shape[rank - 1] = b.shape[rank - 1];
   return result;
@@ -199,6 +207,7 @@ Type infer_convolution(Op op, std::span<const Tensor> operands, const Convolutio
     fail(name, loc, "needs two operands of one floating dtype: ", describe_operands(operands));
   if (a.device != b.device) fail(name, loc, "operands live on different devices: ", describe_operands(operands));
   Type result = a;
+  result.dtype = dtype_of_sums(a.dtype, wanted);
   result.weak = false;
   if (op != Op::convolution) result.shape = wanted.shape;
   const Shape& input = op == Op::convolution_input_gradient ? result.shape : a.shape;
@@ -319,7 +328,7 @@ Type infer(Op op, std::span<const Tensor> operands, const Attributes& attributes
     case OpKind::assemble: return infer_assemble(op, operands, attributes, loc);
     case OpKind::reduce: return infer_reduce(op, operands, attributes, loc);
     case OpKind::cumulative: return infer_cumulative(op, operands[0], attributes.as<Along>(), loc);
-    case OpKind::contraction: return infer_matmul(operands, loc);
+    case OpKind::contraction: return infer_matmul(operands, wanted, loc);
     case OpKind::convolution: return infer_convolution(op, operands, attributes.as<Convolution>(), wanted, loc);
     case OpKind::index: return infer_index(op, operands, attributes, wanted, loc);
     case OpKind::order: return infer_order(attributes.as<Order>(), operands[0], loc);

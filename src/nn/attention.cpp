@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "record/products.hpp"
 #include "weft/nn/initial.hpp"
 
 namespace weft::nn {
@@ -38,7 +39,7 @@ double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double
 // query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S]: the weights of the values, in f32 at least. A query
 // that sees nothing has none.
 Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask) {
-  Tensor scores = wide(ungrouped(matmul(grouped(query, key), transpose(key)), query)) * how.scale;
+  Tensor scores = ungrouped(accumulated_matmul(grouped(query, key), transpose(key), {}), query) * how.scale;
   if (size_of(scores, -1) == Dim(0)) return scores;  // of no keys there are no weights, and their sum is 0
   if (how.is_causal) {
     const Device device = type_of(scores).device;
@@ -71,7 +72,7 @@ void differentiate_attention(const CallValues& call, std::span<Tensor> gradients
   const Tensor weights = attention_weights(how, query, key, mask);
   const Tensor given = grouped(call.gradients[0], value);
   gradients[2] = matmul(transpose(grouped(cast(weights, dtype), value)), given);
-  const Tensor of_weights = wide(ungrouped(matmul(given, transpose(value)), weights));
+  const Tensor of_weights = ungrouped(accumulated_matmul(given, transpose(value), {}), weights);
   const Tensor weighted = weights * of_weights;
   const Tensor of_scores = weighted - weights * sum(weighted, -1, true);
   if (mask.defined() && is_floating(type_of(mask).dtype)) gradients[3] = cast(of_scores, type_of(mask).dtype);
@@ -233,10 +234,9 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
     if (!(size_of(x, -1) == shape_of(weight)[1]))
       fail(multihead, call.loc(), "takes ", dims::to_string(shape_of(weight)[1]), " features, the input is ",
            to_string(type_of(x)));
-    const Tensor rows = matmul(flatten(x, 0, -2), transpose(weight));
     Shape shape = shape_of(x);
     shape[2] = shape_of(weight)[0];
-    return reshape(bias.defined() ? rows + bias : rows, shape);
+    return reshape(linear_product(flatten(x, 0, -2), weight, bias, call.loc()), shape);
   };
   const auto heads = [&](const Tensor& x) {  // [N, L, E] to [N, H, L, E/H]
     return permute(reshape(x, {size_of(x, -3), size_of(x, -2), num_heads, features / num_heads}), {0, 2, 1, 3});

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "base/fail.hpp"
-#include "record/record.hpp"
+#include "record/composite.hpp"
+#include "record/products.hpp"
 #include "weft/nn/activation.hpp"
 
 namespace weft::nn {
@@ -19,7 +20,10 @@ Tensor glu(At x, int axis) {
   const Dim size = type.shape[along];
   if (!(size % Dim(2) == Dim(0)))
     fail("glu", call.loc(), "axis ", axis, " does not have two halves: ", to_string(type));
-  return slice(value, along, 0, size / Dim(2)) * sigmoid(slice(value, along, size / Dim(2), size));
+  const auto gated = [&](const Tensor& whole) {
+    return slice(whole, along, 0, size / Dim(2)) * sigmoid(slice(whole, along, size / Dim(2), size));
+  };
+  return is_floating(type.dtype) ? in_wide(value, gated) : gated(value);
 }
 
 PReLU::PReLU(std::int64_t num_parameters, double init, Options options, Loc loc) {
@@ -79,10 +83,19 @@ Tensor bilinear(At left, At right, const Tensor& weight, const Tensor& bias) {
   // Products of the first with the weight are one matrix product; those of the second are summed up.
   const Tensor rows = rank == 1 ? unsqueeze(a, 0) : flatten(a, 0, -2),
                others = rank == 1 ? unsqueeze(b, 0) : flatten(b, 0, -2);
-  const Tensor products = matmul(rows, flatten(permute(w, {1, 0, 2}), 1, 2));
-  const Tensor terms = reshape(products, {type_of(rows).shape[0], tw.shape[0], tw.shape[2]}) * unsqueeze(others, 1);
-  Tensor y = cast(sum(terms, -1), type_of(terms).dtype);  // as the product is: sums of integers alone are i64
-  if (bias.defined()) y = y + bias;
+  const Tensor products = accumulated_matmul(rows, flatten(permute(w, {1, 0, 2}), 1, 2), call.loc());
+  const Shape parts = Shape::of(type_of(rows).shape[0], tw.shape[0], tw.shape[2]);
+  const auto dtype_beside = [](DType dtype, const Tensor& other) {
+    const Type& type = type_of(other);
+    return promote({dtype, false, false}, {type.dtype, false, type.weak});
+  };
+  DType dtype = dtype_beside(dtype_beside(ta.dtype, w), b);
+  Tensor y = sum(reshape(products, parts) * cast(unsqueeze(others, 1), dtype_of_sums(dtype)), -1);
+  if (bias.defined()) {
+    y = y + bias;
+    dtype = dtype_beside(dtype, bias);
+  }
+  y = cast(y, dtype);  // sums of integers alone are i64
   Shape shape = ta.shape;
   shape[rank - 1] = tw.shape[0];
   return reshape(y, shape);

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
-#include "record/composite.hpp"
+#include "record/products.hpp"
 
 namespace weft::nn {
 namespace {
@@ -119,8 +119,11 @@ Tensor linear(At x, const Tensor& weight, const Tensor& bias) {
          to_string(type));
   // All leading axes are rows of one product: so are those of the gradients.
   bool batched = type.shape.rank() > 2;
-  Tensor y = matmul(batched ? flatten(value, 0, -2) : value, transpose(weight));
-  if (bias.defined()) y = y + bias;
+  const bool single = type.shape.rank() == 1;
+  const Tensor rows = batched ? flatten(value, 0, -2) : single ? unsqueeze(value, 0) : value;
+  const Tensor y =
+      linear_product(rows, weight, bias.defined() ? resolve(At(bias, call.loc()), "linear") : bias, call.loc());
+  if (single) return squeeze(y, 0);
   if (!batched) return y;
   Shape shape = type.shape;
   shape[shape.rank() - 1] = weights.shape[0];

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "record/record.hpp"
+#include "record/products.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn/dropout.hpp"
 
@@ -14,9 +14,9 @@ Tensor initial(const Sizes& sizes, std::int64_t hidden, Generator& generator, co
   return uniform(sizes, -bound, bound, generator, options, loc);
 }
 
-// x W^T + b over the last axis of [N, in].
+// x W^T + b over the last axis of [N, in], of 16-bit floats in f32: a step rounds its new state, and nothing before.
 Tensor product(const Tensor& x, const Param& weight, const Param& bias) {
-  const Tensor y = matmul(x, transpose(weight));
+  const Tensor y = accumulated_matmul(x, transpose(weight), {});
   return bias.tensor().defined() ? y + bias : y;
 }
 
@@ -105,7 +105,11 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
       if (Step::has_cell) first.c = start(c_0, at, shapes, type, loc);
       auto [last, hs] = scan(
           [&](Hidden state, const Tensor& from_input) {
-            state = step(from_input, product(state.h, own.weight_hh, own.bias_hh), state, shapes.hidden);
+            const auto in = [](const Tensor& each, DType dtype) { return each.defined() ? cast(each, dtype) : each; };
+            const DType wide = dtype_of_sums(type.dtype);
+            const Hidden next = step(from_input, product(state.h, own.weight_hh, own.bias_hh),
+                                     {in(state.h, wide), in(state.c, wide)}, shapes.hidden);
+            state = {in(next.h, type.dtype), in(next.c, type.dtype)};
             return std::pair{state, state.h};
           },
           first, all, {.reverse = direction == 1}, loc);

@@ -51,13 +51,17 @@ Tensor product_and_sum(const Match& m) {
 
 bool is_not_provided(const Match& m) { return !m.context.provides(m.node); }
 
-bool is_computed_wide(const Match& m) { return computed_in(m.node.type.dtype) != m.node.type.dtype; }
+// Operands, of which sums are in their dtype or in f32.
+DType dtype_of_operands(const Node& node) { return type_of(node.input(0)).dtype; }
+bool is_narrow(DType dtype) { return computed_in(dtype) != dtype; }
+bool is_product_of_narrow(const Match& m) { return is_narrow(dtype_of_operands(m.node)); }
+bool is_sum_of_narrow(const Match& m) { return is_narrow(m.node.type.dtype); }
 Tensor wide_product(const Match& m) {
-  const DType wide = computed_in(m.node.type.dtype);
+  const DType wide = computed_in(dtype_of_operands(m.node));
   return m.build().make(Op::matmul, {m.build().cast(m[a], wide), m.build().cast(m[b], wide)});
 }
 bool is_provided_wide(const Match& m) {
-  return is_not_provided(m) && is_computed_wide(m) && m.context.provides(*wide_product(m).node());
+  return is_not_provided(m) && is_product_of_narrow(m) && m.context.provides(*wide_product(m).node());
 }
 Tensor rounded_product(const Match& m) { return m.build().cast(wide_product(m), m.node.type.dtype); }
 
@@ -86,7 +90,7 @@ constexpr Rewrite order_rows[] = {
     {argsort(x), {"slice(argsort(x))", slice_of_order}, is_part_not_provided},
 };
 constexpr Rewrite scatter_rows[] = {
-    {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_computed_wide},
+    {scatter_add(a, b), {"cast(scatter_add(a, cast(b)))", rounded_scatter}, is_sum_of_narrow},
 };
 constexpr Rewrite collective_rows[] = {
     {all_reduce_start(x), x},
@@ -105,11 +109,12 @@ Graph decompose_convolution(const Graph& graph, const PassContext& context) {
   return rewrite(in_bodies(graph, in_body), [&](const Node& node, std::span<const Tensor> operands) -> Tensor {
     if (info(node.op).kind != OpKind::convolution || context.provides(node)) return {};
     const Builder build(node);
-    DType dtype = node.type.dtype;
-    if (computed_in(dtype) != dtype) {
-      const Type square{dtype, false, node.type.device, Shape::of(16, 16)};
+    DType dtype = dtype_of_operands(node);
+    if (is_narrow(dtype)) {
+      Type square{dtype, false, node.type.device, Shape::of(16, 16)};
       const Tensor matrix = build.input(0, square);
-      if (!context.provides(*build.make(Op::matmul, {matrix, matrix}).node())) dtype = computed_in(dtype);
+      square.dtype = node.type.dtype;
+      if (!context.provides(*build.make(Op::matmul, {matrix, matrix}, {}, square).node())) dtype = computed_in(dtype);
     }
     const Tensor a = build.cast(operands[0], dtype), b = build.cast(operands[1], dtype);
     const Tensor whole = build.make(node.op, {a, b}, node.attributes(), node.type);

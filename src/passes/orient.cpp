@@ -21,7 +21,7 @@ bool transposes_alone(const Match& m) {
 Tensor product_of_transposes(const Match& m) {
   const AxisList& axes = m.node.attributes<Permute>().axes;
   const Tensor first = m.build().permute(m[a], axes), second = m.build().permute(m[b], axes);
-  return Builder(*m.operands[0].node()).make(Op::matmul, {second, first});
+  return Builder(*m.operands[0].node()).make(Op::matmul, {second, first}, {}, m.node.type);
 }
 
 constexpr Rewrite rows[] = {

@@ -38,9 +38,8 @@ class CblasProvider final : public Provider {
  public:
   const char* name() const override { return "cblas_matmul"; }
   bool takes(const Node& node, Device device) const override {
-    const DType dtype = node.type.dtype;
-    if (node.op != Op::matmul || device.type != Device::Type::cpu || (dtype != DType::f32 && dtype != DType::f64))
-      return false;
+    const std::optional<DType> dtype = multiplied(node);
+    if (device.type != Device::Type::cpu || (dtype != DType::f32 && dtype != DType::f64)) return false;
     const bool asked = options().cblas == 1;
     if (multiplications(node) < least || (!asked && !is_faster(node))) return false;
     const runtime::cblas::Library* library = runtime::cblas::library();

@@ -1,6 +1,11 @@
 #include "providers/convolution.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/fail.hpp"
+#include "ir/callee.hpp"
+#include "ir/composites.hpp"
 
 namespace weft::providers {
 
@@ -8,10 +13,11 @@ namespace {
 
 using runtime::Convolved;
 
+// A call of one with a bias gives the output.
 Convolved result_of(Op op) {
-  return op == Op::convolution                  ? Convolved::output
-         : op == Op::convolution_input_gradient ? Convolved::input
-                                                : Convolved::weight;
+  return op == Op::convolution_input_gradient    ? Convolved::input
+         : op == Op::convolution_weight_gradient ? Convolved::weight
+                                                 : Convolved::output;
 }
 const Shape& shape_of(const Node& node, Convolved value) {
   const Convolved result = result_of(node.op);
@@ -21,15 +27,31 @@ const Shape& shape_of(const Node& node, Convolved value) {
 
 }  // namespace
 
+bool is_convolution_with_bias(const Node& node) {
+  if (node.op != Op::call || node.definition || &node.attributes().type() != &attribute_type<ConvolutionCall> ||
+      node.operand_count != 3 || node.output_count != 1 || !std::string_view(name_of(node)).starts_with("conv") ||
+      std::string_view(name_of(node)).ends_with("_backward"))
+    return false;
+  const DType dtype = node.type.dtype;
+  if (!is_floating(dtype) || computed_in(dtype) == dtype) return false;
+  return std::all_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Tensor& operand) { return type_of(operand).dtype == dtype; });
+}
+
 std::optional<runtime::ConvolutionDims> convolution_dims(const Node& node) {
-  if (info(node.op).kind != OpKind::convolution) return std::nullopt;
-  const auto& c = node.attributes<Convolution>();
+  const bool biased = is_convolution_with_bias(node);
+  if (!biased && info(node.op).kind != OpKind::convolution) return std::nullopt;
+  const Convolution c = biased ? node.attributes().as<ConvolutionCall>().convolution() : node.attributes<Convolution>();
   const auto list = [](const List<std::int64_t>& from) {
     return runtime::ConvolutionDims::List(from.begin(), from.end());
   };
-  return runtime::ConvolutionDims::of(result_of(node.op), node.type.dtype, type_of(node.input(0)).shape,
-                                      type_of(node.input(1)).shape, node.type.shape, list(c.strides), list(c.low),
-                                      list(c.high), list(c.dilation), c.groups);
+  const Type& first = type_of(node.input(0));
+  auto dims = runtime::ConvolutionDims::of(result_of(node.op), first.dtype, first.shape, type_of(node.input(1)).shape,
+                                           node.type.shape, list(c.strides), list(c.low), list(c.high),
+                                           list(c.dilation), c.groups);
+  if (dims && node.type.dtype != first.dtype) dims->set_wide();
+  if (dims && biased) dims->set_bias();
+  return dims;
 }
 
 runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims) {
@@ -54,15 +76,16 @@ runtime::ConvolutionDims placed(const Candidate& candidate) {
 
 }  // namespace
 
-ConvolutionPayload::ConvolutionPayload(const Candidate& candidate)
-    : dims_(placed(candidate)), dtype_(candidate.node.type.dtype) {
-  for (const PlacedValue& operand : candidate.operands) offsets_.push_back(operand.offset);
+ConvolutionPayload::ConvolutionPayload(const Candidate& candidate) : dims_(placed(candidate)) {
+  for (std::size_t i = 0; i < 2; ++i) offsets_.push_back(candidate.operands[i].offset);
   offsets_.push_back(candidate.result().offset);
+  if (dims_.has_bias()) offsets_.push_back(candidate.operands[2].offset);
   text_ = " " + to_string(shape_of(candidate.node, Convolved::input)) + " with " +
           to_string(shape_of(candidate.node, Convolved::weight));
-  Dim elements = candidate.result().type.shape.element_count();
-  for (const PlacedValue& operand : candidate.operands) elements = elements + operand.type.shape.element_count();
-  cost_ = {storage_bytes(info(dtype_), elements), Dim(2) * dims_.multiplications() * dims_.batch()};
+  const auto bytes = [](const Type& type) { return storage_bytes(info(type.dtype), type.shape.element_count()); };
+  Dim moved = bytes(candidate.result().type);
+  for (const PlacedValue& operand : candidate.operands) moved = moved + bytes(operand.type);
+  cost_ = {moved, Dim(2) * dims_.multiplications() * dims_.batch()};
 }
 
 std::string ConvolutionPayload::details() const { return text_; }

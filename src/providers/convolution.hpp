@@ -5,7 +5,10 @@
 
 namespace weft::providers {
 
-// Over contiguous memory. Nothing where the node is no convolution, or its channels or its kernel's sizes are symbols.
+// A convolution, or a call of one with a bias that is taken whole: both operands, the bias and the result of one 16-bit
+// dtype.
+bool is_convolution_with_bias(const Node& node);
+// Over contiguous memory. Nothing where the node is neither, or its channels or its kernel's sizes are symbols.
 std::optional<runtime::ConvolutionDims> convolution_dims(const Node& node);
 // Sizes to ask a library about: a symbol counts as its hint.
 runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims);
@@ -19,8 +22,7 @@ class ConvolutionPayload : public Payload {
 
  protected:
   runtime::ConvolutionDims dims_;  // as the candidate's values lie
-  DType dtype_;
-  std::vector<Dim> offsets_;  // of the operands and the result
+  std::vector<Dim> offsets_;       // of the operands, the result, and the bias if there is one
 
  private:
   std::string text_;

@@ -1,5 +1,5 @@
-// Products on a device. The library takes operands with unit stride along an axis; for the others, and where sizes that
-// are not known yet may lead to such, a kernel of our own is compiled too.
+// Products on a device, with a layer's bias too. The library takes operands with unit stride along an axis; for the
+// others, and where sizes that are not known yet may lead to such, a kernel of our own is compiled too.
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/blas.hpp"
@@ -31,10 +31,13 @@ class DeviceProvider final : public Provider {
  public:
   const char* name() const override { return "cublaslt_matmul"; }
   bool takes(const Node& node, Device device) const override {
-    return node.op == Op::matmul && device.type == Device::Type::cuda && is_floating(node.type.dtype);
+    if (device.type != Device::Type::cuda) return false;
+    const std::optional<DType> dtype = multiplied(node);
+    return dtype ? is_floating(*dtype) : multiplied_with_bias(node).has_value();
   }
   // The library has one batch axis; each step along another is a call.
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    if (strides.size() == 1) return has_unit_stride(shape, strides);
     Dim inner_stride = 0;  // of the batch axis inside; 0: none yet
     for (std::size_t axis = strides.size() - 2; axis-- > 0;) {
       const Dim size = shape[static_cast<int>(axis)];

@@ -1,4 +1,5 @@
-// Convolutions and their gradients on a device by cuDNN, where it is found. Both operands lie row by row: others are
+// Convolutions and their gradients on a device by cuDNN, where it is found, and with a bias those of 16-bit floats. It
+// gives no f32 of 16-bit operands. Operands lie row by row: others are
 // put in order first.
 #include "base/options.hpp"
 #include "providers/convolution.hpp"
@@ -35,12 +36,12 @@ class DnnProvider final : public Provider {
  public:
   const char* name() const override { return "cudnn_convolution"; }
   bool takes(const Node& node, Device device) const override {
-    if (device.type != Device::Type::cuda || info(node.op).kind != OpKind::convolution) return false;
-    if (!options().cudnn) return false;
+    if (device.type != Device::Type::cuda || !options().cudnn) return false;
+    if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return false;
     const DType dtype = node.type.dtype;
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return false;
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
-    return dims && LibraryConvolution::find(device, expected(*dims));
+    return dims && dims->result_dtype() == dims->dtype() && LibraryConvolution::find(device, expected(*dims));
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     Dim step = 1;

@@ -46,7 +46,7 @@ class OneDnnProvider final : public Provider {
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cpu || info(node.op).kind != OpKind::convolution) return false;
     const runtime::onednn::Library* library = runtime::onednn::library();
-    if (!library || !runtime::onednn::convolves_fast(*library, node.type.dtype)) return false;
+    if (!library || !runtime::onednn::convolves_fast(*library, type_of(node.input(0)).dtype)) return false;
     const std::optional<runtime::ConvolutionDims> dims = convolution_dims(node);
     if (!dims) return false;
     const ConvolutionSizes sizes = served(*dims);

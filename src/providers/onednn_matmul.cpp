@@ -1,5 +1,5 @@
-// Products on the CPU by oneDNN, where it is installed: bf16 with the CPU's own instructions for it, and large ones of
-// f32.
+// Products on the CPU by oneDNN, where it is installed: bf16 with the CPU's own instructions for it, with a layer's
+// bias too, and large ones of f32.
 #include "providers/product.hpp"
 #include "runtime/host/onednn_product.hpp"
 
@@ -32,14 +32,15 @@ class OneDnnProvider final : public Provider {
  public:
   const char* name() const override { return "onednn_matmul"; }
   bool takes(const Node& node, Device device) const override {
-    if (node.op != Op::matmul || device.type != Device::Type::cpu) return false;
-    const DType dtype = node.type.dtype;
+    if (device.type != Device::Type::cpu) return false;
+    const std::optional<DType> plain = multiplied(node), dtype = plain ? plain : multiplied_with_bias(node);
     const std::int64_t least = dtype == DType::f32 ? least_f32 : dtype == DType::bf16 ? least_bf16 : 0;
     if (least == 0 || multiplications(node) < least) return false;
     const runtime::onednn::Library* library = runtime::onednn::library();
-    return library && runtime::onednn::is_fast(*library, dtype);
+    return library && runtime::onednn::is_fast(*library, *dtype);
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
+    if (strides.size() == 1) return has_unit_stride(shape, strides);
     return runtime::ProductTiles::reads(shape, strides);
   }
   std::optional<Offer> offer(const Candidate& candidate) const override {
@@ -47,7 +48,7 @@ class OneDnnProvider final : public Provider {
     auto payload = std::make_shared<OneDnnPayload>(candidate, *library);
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
-    return Offer{operations / Dim(candidate.result().type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
+    return Offer{operations / Dim(candidate.operands[0].type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
   }
 };
 

@@ -17,8 +17,8 @@ class PackedProvider final : public Provider {
  public:
   const char* name() const override { return "packed_matmul"; }
   bool takes(const Node& node, Device device) const override {
-    return node.op == Op::matmul && device.type == Device::Type::cpu &&
-           (node.type.dtype == DType::f32 || node.type.dtype == DType::f64);
+    const std::optional<DType> dtype = multiplied(node);
+    return device.type == Device::Type::cpu && (dtype == DType::f32 || dtype == DType::f64);
   }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override {
     return has_unit_stride(shape, strides);

@@ -1,10 +1,30 @@
 #include "providers/product.hpp"
 
+#include <string_view>
+#include <utility>
+
+#include "ir/callee.hpp"
 #include "schedule/kernel_axes.hpp"
 
 namespace weft::providers {
 
+std::optional<DType> multiplied(const Node& node) {
+  if (node.op != Op::matmul) return std::nullopt;
+  return type_of(node.input(0)).dtype;
+}
+std::optional<DType> multiplied_with_bias(const Node& node) {
+  const bool is_linear =
+      node.op == Op::call && !node.definition && node.operand_count == 3 && std::string_view(name_of(node)) == "linear";
+  if (!is_linear) return std::nullopt;
+  const DType dtype = node.type.dtype;
+  if (!is_floating(dtype) || computed_in(dtype) == dtype) return std::nullopt;
+  for (const Tensor& operand : node.inputs())
+    if (type_of(operand).dtype != dtype) return std::nullopt;
+  return dtype;
+}
+
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides) {
+  if (strides.size() == 1) return strides[0].same(Dim(1)) || shape[0].same(Dim(1));
   for (std::size_t axis = strides.size() - 2; axis < strides.size(); ++axis)
     if (strides[axis].same(Dim(1)) || shape[static_cast<int>(axis)].same(Dim(1))) return true;
   return false;
@@ -22,7 +42,9 @@ Product::Product(const Candidate& candidate) {
   const PlacedValue &a = candidate.operands[0], &b = candidate.operands[1], &result = candidate.result();
   const Shape& shape = result.type.shape;
   const auto row = static_cast<std::size_t>(shape.rank() - 2), column = row + 1;
-  c.dtype = result.type.dtype;
+  c.dtype = a.type.dtype;
+  c.is_wide = result.type.dtype != c.dtype;
+  c.has_bias = candidate.operands.size() > 2;
   for (std::size_t i = 0; i < row; ++i) c.batch.push_back(shape[static_cast<int>(i)]);
   c.m = shape[static_cast<int>(row)], c.n = shape[static_cast<int>(column)];
   c.k = a.type.shape[static_cast<int>(column)];
@@ -31,6 +53,10 @@ Product::Product(const Candidate& candidate) {
   };
   c.a_offset = a.offset, c.a_batch = batch(a), c.a_row = a.strides[row], c.a_column = a.strides[column];
   c.b_offset = b.offset, c.b_batch = batch(b), c.b_row = b.strides[row], c.b_column = b.strides[column];
+  if (c.has_bias) {  // b is a layer's weights
+    std::swap(c.b_row, c.b_column);
+    c.bias_offset = candidate.operands[2].offset;
+  }
   c.c_offset = result.offset, c.c_batch = batch(result);
   c.c_row = result.strides[row], c.c_column = result.strides[column];
 }
@@ -58,7 +84,8 @@ loop::Kernel Product::as_kernel() const {
     return static_cast<std::int32_t>(kernel.body.size()) - 1;
   };
   const auto buffer = [&](bool written, Dim elements) {
-    kernel.buffers.push_back({c.dtype, written, static_cast<std::int32_t>(kernel.buffers.size()), elements});
+    kernel.buffers.push_back(
+        {written ? c.result_dtype() : c.dtype, written, static_cast<std::int32_t>(kernel.buffers.size()), elements});
     return static_cast<std::int32_t>(kernel.buffers.size()) - 1;
   };
   const DType wide = accumulated_in(c.dtype);
@@ -83,9 +110,14 @@ loop::Kernel Product::as_kernel() const {
   } else {
     sum.args[0] = emit({.kind = Kind::apply, .op = Op::mul, .dtype = wide, .args = {a, b, -1}});
   }
-  const std::int32_t result = cast(emit(sum), wide, c.dtype);
+  std::int32_t total = emit(sum);
+  if (c.has_bias) {
+    const std::int32_t bias = operand(c.n, c.bias_offset + column);
+    total = emit({.kind = Kind::apply, .op = Op::add, .dtype = wide, .args = {total, bias, -1}});
+  }
+  const std::int32_t result = cast(total, wide, c.result_dtype());
   emit({.kind = Kind::store,
-        .dtype = c.dtype,
+        .dtype = c.result_dtype(),
         .args = {result, -1, -1},
         .buffer = buffer(true, c.m * c.n * batches),
         .index = place(c.c_offset, c.c_batch, row * c.c_row, column * c.c_column)});
@@ -99,14 +131,16 @@ loop::Kernel Product::as_kernel() const {
 std::string Product::details() const {
   const auto size = [](Dim dim) { return dims::to_string(dim); };
   const Contraction& c = contraction_;
-  return " [" + size(c.m) + "," + size(c.k) + "] x [" + size(c.k) + "," + size(c.n) + "]";
+  return " [" + size(c.m) + "," + size(c.k) + "] x [" + size(c.k) + "," + size(c.n) + "]" +
+         (c.has_bias ? " + [" + size(c.n) + "]" : "");
 }
 
 loop::Cost Product::cost() const {
   const Contraction& c = contraction_;
   Dim batches = 1;
   for (Dim size : c.batch) batches = batches * size;
-  return {storage_bytes(info(c.dtype), (c.m * c.k + c.k * c.n + c.m * c.n) * batches),
+  const Dim read = (c.m * c.k + c.k * c.n) * batches + (c.has_bias ? c.n : Dim(0)), written = c.m * c.n * batches;
+  return {storage_bytes(info(c.dtype), read) + storage_bytes(info(c.result_dtype()), written),
           Dim(2) * c.m * c.n * c.k * batches};
 }
 

@@ -1,14 +1,20 @@
-// What the providers of matrix products share: the product as strided memory, its text and its cost.
+// What the providers of matrix products share: the product as strided memory, its text and its cost. A product is a
+// matmul, or a call of `linear` that is taken whole: of a matrix, weights [n, k] and a bias [n], rounded once.
 #pragma once
 #include "providers/provider.hpp"
 #include "runtime/contraction.hpp"
 
 namespace weft::providers {
 
+// The dtype of the operands of a matmul. Nothing of another node.
+std::optional<DType> multiplied(const Node& node);
+// The same of a call of `linear` whose operands and result are of one 16-bit dtype.
+std::optional<DType> multiplied_with_bias(const Node& node);
+
 // Rows or columns without gaps between their elements: where the product's own axes are the last two.
 bool has_unit_stride(const Shape& shape, std::span<const Dim> strides);
 
-// Multiplications of a matmul of known sizes; else 0.
+// Multiplications of a product of known sizes; else 0.
 std::int64_t multiplications(const Node& node);
 
 class Product : public Payload {

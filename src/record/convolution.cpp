@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "ir/infer.hpp"
 #include "record/composite.hpp"
+#include "record/products.hpp"
 
 namespace weft::detail {
 namespace {
@@ -39,20 +41,44 @@ struct Operands {
     x = with_number(x, 1, loc);
     for (int axis = 0; axis < rank; ++axis) weight = with_number(weight, axis, loc);
   }
-  Tensor finish(const char* name, Tensor result, const At* bias, int count, Loc loc) const {
-    if (bias) {
-      const Tensor own = resolve(*bias, name);
-      const Shape& shape = type_of(own).shape;
-      if (shape.rank() != 1 || !(shape[0] == type_of(result).shape[1]))
-        fail(name, loc, "needs a bias of ", dims::to_string(type_of(result).shape[1]), " channels, it is ",
-             to_string(type_of(own)));
-      Shape across = Shape::of(shape[0]);
-      for (int axis = 0; axis < count; ++axis) across.push_back(1);
-      result = result + reshape(own, across);
-    }
-    return single ? squeeze(result, 0) : result;
+  // The bias of so many channels; undefined where there is none.
+  static Tensor bias_of(const char* name, const At* bias, Dim channels, Loc loc) {
+    if (!bias) return {};
+    const Tensor own = resolve(*bias, name);
+    const Shape& shape = type_of(own).shape;
+    if (shape.rank() != 1 || !(shape[0] == channels))
+      fail(name, loc, "needs a bias of ", dims::to_string(channels), " channels, it is ", to_string(type_of(own)));
+    return own;
   }
+  // The dtype of the convolution itself: a bias is added to sums that are not rounded yet.
+  DType dtype_of_result(const Tensor& bias) const {
+    const DType dtype = type_of(x).dtype;
+    return bias.defined() ? dtype_of_sums(dtype) : dtype;
+  }
+  Tensor finish(const Tensor& result) const { return single ? squeeze(result, 0) : result; }
 };
+
+// With a bias, rounded once to what the operands' dtype and the bias's promote to.
+Tensor with_bias(const Tensor& sums, const Tensor& bias, DType operands) {
+  if (!bias.defined()) return sums;
+  const Type& type = type_of(bias);
+  Shape across = Shape::of(type.shape[0]);
+  for (int axis = 2; axis < type_of(sums).shape.rank(); ++axis) across.push_back(1);
+  return cast(sums + reshape(bias, across), promote({operands, false, false}, {type.dtype, false, type.weak}));
+}
+
+// The gradients of the convolution are in the operands' dtype, and the bias has a sum.
+void differentiate_convolution(const CallValues& call, std::span<Tensor> gradients) {
+  const Tensor &x = call.operands[0], &weight = call.operands[1], &bias = call.operands[2];
+  const Attributes how = call.called.as<ConvolutionCall>().convolution();
+  const Tensor gradient = cast(call.gradients[0], type_of(x).dtype);
+  gradients[0] = record(Op::convolution_input_gradient, {gradient, weight}, how, type_of(x), {});
+  gradients[1] = record(Op::convolution_weight_gradient, {x, gradient}, how, type_of(weight), {});
+  std::vector<int> axes;
+  for (int axis = 0; axis < type_of(gradient).shape.rank(); ++axis)
+    if (axis != 1) axes.push_back(axis);
+  gradients[2] = cast(sum(call.gradients[0], axes), type_of(bias).dtype);
+}
 
 // `what` of each axis is at least `least`.
 void check_axes(const char* name, const char* what, const std::int64_t* numbers, int count, std::int64_t least,
@@ -102,8 +128,21 @@ Tensor convolve(const char* name, const At& x, const At& weight, const At* bias,
   LooseComposite call(name, x.loc);
   const Operands operands(name, x, weight, how.count, "[O,C/groups,kernel...]", call.loc());
   const Convolution attributes = attributes_of(name, how, type_of(operands.weight).shape, call.loc());
-  const Tensor result = record(Op::convolution, {operands.x, operands.weight}, attributes, {}, call.loc());
-  return operands.finish(name, result, bias, how.count, call.loc());
+  const Dim channels = type_of(operands.weight).shape[0];
+  const Tensor own = Operands::bias_of(name, bias, channels, call.loc());
+  const DType dtype = type_of(operands.x).dtype;
+  Type wanted = type_of(operands.x);
+  wanted.dtype = operands.dtype_of_result(own);
+  const auto body = [&](const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    return with_bias(record(Op::convolution, {x, weight}, attributes, wanted, call.loc()), bias, dtype);
+  };
+  if (wanted.dtype == dtype) return operands.finish(body(operands.x, operands.weight, own));
+  const ConvolutionCall called_as{called(name),    attributes.strides,  attributes.low,
+                                  attributes.high, attributes.dilation, attributes.groups};
+  const Tensor factors[] = {operands.x, operands.weight};
+  (void)infer(Op::convolution, factors, attributes, {}, call.loc());  // an error is the user's, not a body's
+  return operands.finish(
+      composite_with(differentiate_convolution, called_as, call.loc(), body, operands.x, operands.weight, own));
 }
 
 Tensor convolve_transposed(const char* name, const At& x, const At& weight, const At* bias, const Convolve& how) {
@@ -131,11 +170,13 @@ Tensor convolve_transposed(const char* name, const At& x, const At& weight, cons
     within.high[static_cast<std::size_t>(axis)] -= covered;
     reached.shape[axis + 2] = wanted.shape[axis + 2] - Dim(how.output_padding[axis] - covered);
   }
+  const Tensor own = Operands::bias_of(name, bias, wanted.shape[1], call.loc());
+  reached.dtype = operands.dtype_of_result(own);
   Tensor result = record(Op::convolution_input_gradient, {operands.x, operands.weight}, within, reached, call.loc());
   for (int axis = 0; axis < how.count; ++axis)
     if (const std::int64_t behind = how.output_padding[axis] - how.padding[axis]; behind > 0)
       result = pad(result, axis + 2, 0, behind);
-  return operands.finish(name, result, bias, how.count, call.loc());
+  return operands.finish(with_bias(result, own, type_of(operands.x).dtype));
 }
 
 // ---- pooling --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 // dtypes or several numbers decide what is recorded.
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "base/fail.hpp"
 #include "ir/dtype.hpp"
@@ -39,6 +41,35 @@ Tensor add_logarithms(const Tensor& a, const Tensor& b, F added) {
   return where((a == b) & ~isfinite(a), a, total);
 }
 
+// A function of several operands. Of 16-bit floats it is computed in f32 and rounded once, numbers beside them as they
+// are.
+template <class F>
+Tensor rounded_once(const char* name, std::span<const At> list, Loc loc, F compute) {
+  std::vector<Tensor> values;
+  std::optional<Promotable> common;
+  for (const At& each : list) {
+    const Tensor& value = values.emplace_back(resolve(each, name));
+    const Type& type = type_of(value);
+    const Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
+    common =
+        common ? Promotable{promote(*common, next), common->scalar && next.scalar, common->weak && next.weak} : next;
+  }
+  const DType dtype = common->dtype, wide = is_floating(dtype) ? computed_in(dtype) : dtype;
+  if (dtype == wide) return compute(list);
+  for (Tensor& value : values)
+    if (type_of(value).weak) value = cast(value, wide);
+  Tensor result;
+  const auto body = [&](std::span<const Tensor> inputs, std::span<Tensor> results) {
+    std::vector<Tensor> kept;
+    std::vector<At> widened;
+    for (const Tensor& input : inputs) kept.push_back(cast(input, wide));
+    for (const Tensor& each : kept) widened.emplace_back(each, loc);
+    results[0] = cast(compute(std::span<const At>(widened)), dtype);
+  };
+  composite(called(name), values, std::span(&result, 1), loc, body);
+  return result;
+}
+
 // Of two NaN the first, which has the gradient then, as in PyTorch.
 Tensor pick_number(const char* name, const At& left, const At& right, Op op) {
   LooseComposite call(name, left.loc);
@@ -58,7 +89,8 @@ Tensor hypot(At a, At b) {
   return of_two("hypot", a, b, [](const Tensor& a, const Tensor& b) {
     const Tensor size = maximum(abs(a), abs(b)), infinite = (abs(a) == infinity) | (abs(b) == infinity);
     const Tensor scale = stop_gradient(where(isfinite(size) & (size > 0), size, 1)), x = a / scale, y = b / scale;
-    return where(infinite, infinity, sqrt(x * x + y * y) * scale);
+    const Tensor squares = x * x + y * y, none = squares == 0;  // at the origin the derivative is 0
+    return where(infinite, infinity, where(none, 0, sqrt(where(none, 1, squares))) * scale);
   });
 }
 Tensor xlogy(At x, At y) {
@@ -176,23 +208,26 @@ Tensor heaviside(At x, At value) {
 // From the nearer end, so that a weight of 1 gives the end exactly.
 Tensor lerp(At start, At end, At weight) {
   LooseComposite call("lerp", start.loc);
-  Tensor values[] = {resolve(start, "lerp"), resolve(end, "lerp"), resolve(weight, "lerp")};
-  if (const std::optional<DType> narrow = rounds_numbers(values)) {
-    for (Tensor& each : values) each = cast(each, DType::f32);
-    return cast(lerp(values[0], values[1], values[2]), *narrow);
-  }
-  unify("lerp", values, DTypeClass::floating, call.loc());
-  const auto& [a, b, w] = values;
-  const Tensor way = b - a;
-  return where(abs(w) < 0.5, a + way * w, b - way * (1 - w));
+  const At list[] = {start, end, weight};
+  return rounded_once("lerp", list, call.loc(), [&](std::span<const At> given) {
+    Tensor values[] = {resolve(given[0], "lerp"), resolve(given[1], "lerp"), resolve(given[2], "lerp")};
+    unify("lerp", values, DTypeClass::floating, call.loc());
+    const auto& [a, b, w] = values;
+    const Tensor way = b - a;
+    return where(abs(w) < 0.5, a + way * w, b - way * (1 - w));
+  });
 }
 Tensor addcmul(At x, At a, At b, At value) {
   LooseComposite call("addcmul", x.loc);
-  return x + a * b * value;
+  const At list[] = {x, a, b, value};
+  return rounded_once("addcmul", list, call.loc(),
+                      [](std::span<const At> it) { return it[0] + it[1] * it[2] * it[3]; });
 }
 Tensor addcdiv(At x, At a, At b, At value) {
   LooseComposite call("addcdiv", x.loc);
-  return x + a / b * value;
+  const At list[] = {x, a, b, value};
+  return rounded_once("addcdiv", list, call.loc(),
+                      [](std::span<const At> it) { return it[0] + it[1] / it[2] * it[3]; });
 }
 
 Tensor isclose(At left, At right, Closeness within) {

@@ -305,9 +305,12 @@ Tensor quantile(At x, double q, int axis, bool keepdim) {
   const double place = q * static_cast<double>(static_cast<std::int64_t>(size) - 1), low = std::floor(place);
   const bool exact = place == low;
   const Tensor order = part_of_order(value, normal, false, static_cast<std::int64_t>(low), exact ? 1 : 2, call.loc());
-  const auto at = [&](int position) { return at_position(value, order, normal, position, keepdim).values; };
+  const DType dtype = type_of(value).dtype;
+  const auto at = [&](int position) {
+    return cast(at_position(value, order, normal, position, keepdim).values, computed_in(dtype));
+  };
   const Tensor from = at(0), between = exact ? from : from + (at(1) - from) * (place - low);
-  return or_nan(between, value, normal, keepdim);
+  return or_nan(cast(between, dtype), value, normal, keepdim);
 }
 Tensor quantile(At x, double q) {
   LooseComposite call("quantile", x.loc);

@@ -8,6 +8,7 @@
 #include "record/expressions.hpp"
 #include "record/indexing.hpp"
 #include "record/ones.hpp"
+#include "record/products.hpp"
 
 namespace weft {
 
@@ -109,7 +110,8 @@ Tensor bitcast(At x, DType dtype) {
 
 // ---- contractions ---------------------------------------------------------------------------------------------------
 
-Tensor matmul(At left, At right) {
+namespace {
+Tensor product(At left, At right, bool accumulated) {
   Operation call("matmul", left.loc);
   Tensor a = resolve(left, "matmul"), b = resolve(right, "matmul");
   const Type ta = type_of(a), tb = type_of(b);
@@ -147,11 +149,17 @@ Tensor matmul(At left, At right) {
     a = expand(a, full_a);
     b = expand(b, full_b);
   }
-  Tensor result = record(Op::matmul, {a, b}, {}, {}, call.loc());
+  Type wanted = type_of(a);
+  if (accumulated) wanted.dtype = dtype_of_sums(wanted.dtype);
+  Tensor result = record(Op::matmul, {a, b}, {}, wanted, call.loc());
   if (vector_b) result = squeeze(result, -1);
   if (vector_a) result = squeeze(result, vector_b ? -1 : -2);
   return result;
 }
+}  // namespace
+
+Tensor matmul(At left, At right) { return product(left, right, false); }
+Tensor accumulated_matmul(const Tensor& a, const Tensor& b, Loc loc) { return product(At(a, loc), At(b, loc), true); }
 
 // ---- indexing -----------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// A batched matrix product over strided memory: c[batch, m, n] = a[batch, m, k] b[batch, k, n].
-// Strides and offsets count elements and may be symbolic. Shared by the providers of products.
+// A batched matrix product over strided memory: c[batch, m, n] = a[batch, m, k] b[batch, k, n], and of one matrix
+// a b + bias[n]. Strides and offsets count elements and may be symbolic. Shared by the providers of products.
 #pragma once
 #include <vector>
 
@@ -9,12 +9,17 @@
 namespace weft {
 
 struct Contraction {
-  DType dtype = DType::f32;
-  std::vector<Dim> batch;  // sizes
+  DType dtype = DType::f32;  // of the operands, the bias too
+  std::vector<Dim> batch;    // sizes
   Dim m = 1, n = 1, k = 1;
   Dim a_offset = 0, b_offset = 0, c_offset = 0;
   std::vector<Dim> a_batch, b_batch, c_batch;  // strides of the batch axes
   Dim a_row = 0, a_column = 0, b_row = 0, b_column = 0, c_row = 0, c_column = 0;
+  bool is_wide = false;   // the result is f32, of 16-bit operands
+  bool has_bias = false;  // of unit stride; then there is no batch, and c lies by rows
+  Dim bias_offset = 0;
+
+  DType result_dtype() const { return is_wide ? DType::f32 : dtype; }
 };
 
 }  // namespace weft

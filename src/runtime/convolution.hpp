@@ -25,15 +25,17 @@ constexpr Convolved value_of_operand(Convolved result, int operand) {
 struct ConvolutionSizes {
   using Int = std::int64_t;
   Convolved result = Convolved::output;
-  DType dtype = DType::f32;
-  int axes = 1;   // behind the channels
-  Int batch = 0;  // -1: known at a call
+  DType dtype = DType::f32;                // of the operands, the bias too
+  bool is_wide = false, has_bias = false;  // the result is f32, of 16-bit operands; + bias [outputs], rounded once
+  int axes = 1;                            // behind the channels
+  Int batch = 0;                           // -1: known at a call
   Int inputs = 1, outputs = 1, groups = 1;
   std::array<Int, 3> size = {}, kernel = {}, positions = {}, strides = {}, low = {}, high = {}, dilation = {};
   // In elements, of each axis of [N, inputs, size...], [outputs, inputs/groups, kernel...], [N, outputs, positions...].
   std::array<Int, 5> input_strides = {}, weight_strides = {}, output_strides = {};
 
   bool is_empty() const;
+  DType result_dtype() const { return is_wide ? DType::f32 : dtype; }
   std::array<Int, 5>& strides_of(Convolved value) {
     return value == Convolved::input ? input_strides : value == Convolved::weight ? weight_strides : output_strides;
   }
@@ -50,10 +52,15 @@ class ConvolutionDims {
   static std::optional<ConvolutionDims> of(Convolved result, DType dtype, const Shape& a, const Shape& b,
                                            const Shape& c, List strides, List low, List high, List dilation,
                                            Int groups);
+  // What ConvolutionSizes say of them.
+  void set_wide() { fixed_.is_wide = true; }
+  void set_bias() { fixed_.has_bias = true; }
   // The value lies so in memory.
   void place(Convolved value, const Shape& shape, std::span<const Dim> strides);
 
   DType dtype() const { return fixed_.dtype; }
+  DType result_dtype() const { return fixed_.result_dtype(); }
+  bool has_bias() const { return fixed_.has_bias; }
   Dim batch() const { return dims_[0]; }
   // Products of two numbers, of one item of the batch.
   Dim multiplications() const;

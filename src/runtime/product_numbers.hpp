@@ -15,8 +15,10 @@ class ProductNumbers {
   ProductNumbers() = default;
   ProductNumbers(const Contraction& c, NumberTable& table)
       : dtype_(c.dtype),
+        is_wide_(c.is_wide),
+        has_bias_(c.has_bias),
         sizes_(table.add({c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column})),
-        offsets_(table.add({c.a_offset, c.b_offset, c.c_offset})),
+        offsets_(table.add({c.a_offset, c.b_offset, c.bias_offset, c.c_offset})),
         batch_(table.add(c.batch)),
         a_batch_(table.add(c.a_batch)),
         b_batch_(table.add(c.b_batch)),
@@ -38,18 +40,25 @@ class ProductNumbers {
   Matmul product(std::span<const std::int64_t> numbers) const {
     const auto part = [&](NumberTable::Range range) { return numbers.subspan(range.begin, range.count); };
     const std::span<const std::int64_t> n = part(sizes_);
-    return {dtype_, n[0], n[1], n[2],         n[3],           n[4],           n[5],
-            n[6],   n[7], n[8], part(batch_), part(a_batch_), part(b_batch_), part(c_batch_)};
+    return {dtype_, n[0], n[1],         n[2],           n[3],           n[4],           n[5],     n[6],
+            n[7],   n[8], part(batch_), part(a_batch_), part(b_batch_), part(c_batch_), is_wide_, has_bias_};
   }
 
-  // The first element of operand 0 (a), 1 (b) or 2 (c), in the buffer that begins at `buffer`.
-  std::byte* first(std::size_t operand, void* buffer, std::span<const std::int64_t> numbers) const {
-    return static_cast<std::byte*>(buffer) + storage_bytes(info(dtype_), numbers[offsets_.begin + operand]);
+  // The first elements of a, b, the bias (null where there is none) and c, in a step's buffers of that order.
+  struct Operands {
+    std::byte *a, *b, *bias, *c;
+  };
+  Operands first(void* const* buffers, std::span<const std::int64_t> numbers) const {
+    const auto at = [&](std::size_t buffer, std::size_t offset, DType dtype) {
+      return static_cast<std::byte*>(buffers[buffer]) + storage_bytes(info(dtype), numbers[offsets_.begin + offset]);
+    };
+    return {at(0, 0, dtype_), at(1, 1, dtype_), has_bias_ ? at(2, 2, dtype_) : nullptr,
+            at(has_bias_ ? 3 : 2, 3, is_wide_ ? DType::f32 : dtype_)};
   }
 
  private:
   DType dtype_ = DType::f32;
-  bool constant_ = false;
+  bool is_wide_ = false, has_bias_ = false, constant_ = false;
   NumberTable::Range sizes_, offsets_, batch_, a_batch_, b_batch_, c_batch_;
 };
 

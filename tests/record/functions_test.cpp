@@ -279,6 +279,49 @@ TEST_CASE("refusals say what is wrong at the user's line") {
   refused([&] { return fmod(x < 0, x < 1); }, "[fmod] is not defined on bool");
 }
 
+TEST_CASE("variances and deviations have their value where squares or sums of f32 would not fit") {
+  const auto moments = [](const Tensor& x) { return std::vector<Tensor>{var(x, 1), weft::std(x, 1, 0)}; };
+  const auto slopes = [](const Tensor& x) {
+    return std::vector<Tensor>{grad([](const Tensor& x) { return sum(var(x, 1)); }, x),
+                               grad([](const Tensor& x) { return sum(weft::std(x, 1, 0)); }, x)};
+  };
+  const Tensor alike = full({1, 768}, 8.5071e37), apart = reshape(tensor_of({1e30, -1e30}, DType::f32), {1, 2}),
+               tiny = reshape(tensor_of({1e-30, -1e-30}, DType::f32), {1, 2});
+  const auto every_way = [](auto f, const Tensor& x, auto check) {
+    check(f(x));
+    check(compile(f)(x));
+    check(compile(f, {.dynamic = true})(x));
+    check(compile(f, {.backend = Backend::reference})(x));
+  };
+  every_way(moments, alike, [](const std::vector<Tensor>& found) {
+    CHECK(numbers_of(found[0]) == Numbers{0});
+    CHECK(numbers_of(found[1]) == Numbers{0});
+  });
+  every_way(moments, apart, [](const std::vector<Tensor>& found) {
+    CHECK(numbers_of(found[0])[0] == INFINITY);
+    CHECK(numbers_of(found[1])[0] == double{1e30f});
+  });
+  every_way(moments, tiny, [](const std::vector<Tensor>& found) { CHECK(numbers_of(found[1])[0] == double{1e-30f}); });
+  every_way(slopes, alike, [](const std::vector<Tensor>& found) {
+    CHECK(numbers_of(found[0]) == Numbers(768, 0));
+    CHECK(numbers_of(found[1]) == Numbers(768, 0));
+  });
+  every_way(slopes, apart, [](const std::vector<Tensor>& found) {  // of the variance 4e30 and -4e30
+    check_near(numbers_of(found[0] / 1e30f), {2, -2}, 1e-6, true);
+    check_near(numbers_of(found[1]), {0.5, -0.5}, 1e-6, true);
+  });
+  CHECK(numbers_of(weft::std(cast(apart, DType::bf16), 1, 0))[0] == doctest::Approx(1e30).epsilon(0x1p-8));
+}
+
+TEST_CASE("the gradient of hypot at the origin is 0") {
+  const Tensor zero = zeros({2});
+  const auto slope = [](const Tensor& x) {
+    return grad([](const Tensor& x) { return sum(hypot(x, x * 2)) + sum(hypot(x, 0)); }, x);
+  };
+  CHECK(numbers_of(slope(zero)) == Numbers{0, 0});
+  CHECK(numbers_of(compile(slope)(zero)) == Numbers{0, 0});
+}
+
 TEST_CASE("literals fit the narrow integers, or are errors") {
   refused([] { return full({2}, 1, {DType::i8}) + 128; }, "[add] 128 does not fit into i8, which holds -128 to 127");
   refused([] { return full({2}, 1, {DType::i16}) * 40000; }, "[mul] 40000 does not fit into i16");

@@ -19,7 +19,7 @@ struct AttentionOptions {  // of scaled_dot_product_attention
 };
 // softmax(query key^T * scale) value (Vaswani and others 2017): query [..., H, L, E], key [..., G, S, E], value
 // [..., G, S, F] to [..., H, L, F]; axes before the last two broadcast, but G is H, or a divisor of it with enable_gqa.
-// Of one floating dtype; scores of f16 and bf16 are normalized in f32. Throws Error on other shapes and dtypes.
+// Of one floating dtype; of f16 and bf16 scores are f32, and weights are rounded. Throws Error on other shapes, dtypes.
 Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionOptions& options = {});
 
 // ---- positions -----------------------------------------------------------------------------------------------------

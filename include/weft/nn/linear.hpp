@@ -5,7 +5,7 @@
 
 namespace weft::nn {
 
-// y = x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] or undefined, to y [..., out].
+// y = x W^T + b over the last axis, rounded once: x [..., in], weight [out, in], bias [out] or none, to y [..., out].
 Tensor linear(At x, const Tensor& weight, const Tensor& bias = {});
 struct LinearOptions {  // of Linear
   bool bias = true;

@@ -21,7 +21,8 @@ constexpr int type_f32 = 0, type_f64 = 1, type_f16 = 2, type_bf16 = 14, compute_
 int type_of(DType dtype) {
   return dtype == DType::f64 ? type_f64 : dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32;
 }
-constexpr int description_transpose_a = 3, description_transpose_b = 4;
+constexpr int description_transpose_a = 3, description_transpose_b = 4, description_epilogue = 7, description_bias = 8;
+constexpr std::uint32_t epilogue_bias = 4;
 constexpr int layout_batch_count = 5, layout_batch_stride = 6;
 constexpr int preference_workspace = 1, preference_reductions = 3, preference_alignment_a = 5;
 constexpr std::uint32_t reduce_in_compute_type = 2;  // parts of a sum are not rounded to 16 bits before they are added
@@ -75,6 +76,8 @@ std::optional<Request> request_for(const Matmul& p) {
   if (p.m == 0 || p.n == 0 || p.k == 0) return std::nullopt;
   std::optional<Operand> a = operand(p.m, p.k, p.a_row, p.a_column), b = operand(p.k, p.n, p.b_row, p.b_column);
   std::optional<Operand> c = operand(p.m, p.n, p.c_row, p.c_column);
+  // The library adds a bias down its columns: they are our rows.
+  if (p.has_bias) c = Operand{p.n, p.m, std::max(p.c_row, p.n), true, 0};
   if (!a || !b || !c) return std::nullopt;
   Request request{*a, *b, *c, false, {}};
   if (c->transposed) {
@@ -86,7 +89,14 @@ std::optional<Request> request_for(const Matmul& p) {
   return request;
 }
 
-using Key = std::array<std::int64_t, 20>;
+using Key = std::array<std::int64_t, 22>;
+
+// In what a product is computed.
+struct Kind {
+  DType dtype = DType::f32;  // of the operands
+  bool is_wide = false, has_bias = false;
+  DType result() const { return is_wide ? DType::f32 : dtype; }
+};
 
 // Descriptions are kept for the life of the process: as many as there are shapes.
 struct Choice {
@@ -94,6 +104,10 @@ struct Choice {
   BlasLayout *left = nullptr, *right = nullptr, *result = nullptr;
   BlasAlgorithm algorithm;
 };
+
+void set_bias(const Choice& choice, const void* bias) {
+  check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_bias, &bias, sizeof bias), "bias");
+}
 
 BlasLayout* make_layout(int type, const Operand& it, std::int64_t batches, std::int64_t stride) {
   BlasLayout* layout = nullptr;
@@ -133,12 +147,12 @@ struct Library {
   }
 
   // With the handle, which stays.
-  const Choice& choose(const Key& key, DType dtype, const Request& request, std::uint32_t alignment) {
+  const Choice& choose(const Key& key, Kind kind, const Request& request, std::uint32_t alignment, const void* bias) {
     const std::lock_guard lock(mutex);
     auto [found, fresh] = choices.emplace(key, Choice());
     if (!fresh) return found->second;
     try {
-      found->second = make(dtype, request, alignment);
+      found->second = make(kind, request, alignment, bias);
     } catch (...) {
       choices.erase(found);
       throw;
@@ -147,10 +161,10 @@ struct Library {
   }
 
  private:
-  Choice make(DType dtype, const Request& request, std::uint32_t alignment) {
+  Choice make(Kind kind, const Request& request, std::uint32_t alignment, const void* bias) {
     if (!handle) check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
-    const bool wide = dtype == DType::f64;
-    const int type = type_of(dtype);
+    const bool wide = kind.dtype == DType::f64;
+    const int type = type_of(kind.dtype);
     Choice choice;
     check_blas(blas().cublasLtMatmulDescCreate(&choice.description, wide ? compute_f64 : compute_f32,
                                                wide ? type_f64 : type_f32),
@@ -160,10 +174,16 @@ struct Library {
                "transpose a");
     check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_transpose_b, &right, sizeof right),
                "transpose b");
+    if (kind.has_bias) {
+      check_blas(blas().cublasLtMatmulDescSetAttribute(choice.description, description_epilogue, &epilogue_bias,
+                                                       sizeof epilogue_bias),
+                 "epilogue");
+      set_bias(choice, bias);
+    }
     const BatchAxis& batch = request.strided;
     choice.left = make_layout(type, request.left, batch.size, request.swapped ? batch.b : batch.a);
     choice.right = make_layout(type, request.right, batch.size, request.swapped ? batch.a : batch.b);
-    choice.result = make_layout(type, request.result, batch.size, batch.c);
+    choice.result = make_layout(type_of(kind.result()), request.result, batch.size, batch.c);
     BlasPreference* preference = nullptr;
     check_blas(blas().cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const std::uint64_t bytes = workspace_bytes;
@@ -184,9 +204,9 @@ struct Library {
   }
 };
 
-std::uint32_t alignment_of(const void* a, const void* b, const void* c, std::size_t element) {
-  const auto bits =
-      reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c);
+std::uint32_t alignment_of(const void* a, const void* b, const void* bias, const void* c, std::size_t element) {
+  std::uintptr_t bits = 0;
+  for (const void* each : {a, b, bias, c}) bits |= reinterpret_cast<std::uintptr_t>(each);
   return bits % 16 == 0 ? 16 : static_cast<std::uint32_t>(element);
 }
 
@@ -212,24 +232,28 @@ bool library_takes(const Contraction& c) {
                       {},
                       {},
                       {},
-                      {}})
+                      {},
+                      c.is_wide,
+                      c.has_bias})
       .has_value();
 }
 
 struct LibraryProduct::Call {
   DeviceState& device;
-  DType dtype;
+  Kind kind;
   bool empty = false;
   Request request;
   std::vector<BatchAxis> walked;  // batch axes that are calls of their own
   std::atomic<const Choice*> aligned{nullptr}, unaligned{nullptr};
 
-  const Choice& choose(std::uint32_t alignment) {
+  const Choice& choose(std::uint32_t alignment, const void* bias) {
     std::atomic<const Choice*>& kept = alignment == 16 ? aligned : unaligned;
     if (const Choice* known = kept.load(std::memory_order_acquire)) [[likely]]
       return *known;
     const Request& r = request;
-    const Key key{static_cast<std::int64_t>(dtype),
+    const Key key{static_cast<std::int64_t>(kind.dtype),
+                  kind.is_wide,
+                  kind.has_bias,
                   alignment,
                   r.swapped,
                   r.left.rows,
@@ -247,7 +271,7 @@ struct LibraryProduct::Call {
                   r.strided.a,
                   r.strided.b,
                   r.strided.c};
-    const Choice& choice = Library::of(device).choose(key, dtype, r, alignment);
+    const Choice& choice = Library::of(device).choose(key, kind, r, alignment, bias);
     kept.store(&choice, std::memory_order_release);
     return choice;
   }
@@ -259,7 +283,8 @@ LibraryProduct& LibraryProduct::operator=(LibraryProduct&&) noexcept = default;
 LibraryProduct::~LibraryProduct() = default;
 
 std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product) {
-  auto call = std::unique_ptr<Call>(new Call{device, product.dtype, false, {}, {}});
+  auto call =
+      std::unique_ptr<Call>(new Call{device, {product.dtype, product.is_wide, product.has_bias}, false, {}, {}});
   call->empty = std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end();
   if (call->empty) return LibraryProduct(std::move(call));
   const std::optional<Request> request = request_for(product);
@@ -273,19 +298,26 @@ std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Ma
   return LibraryProduct(std::move(call));
 }
 
-void LibraryProduct::run(const void* a, const void* b, void* c, const Queue* queue) const {
+void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c, const Queue* queue) const {
   Call& call = *call_;
   if (call.empty) return;
   const Request& r = call.request;
   const std::vector<BatchAxis>& axes = call.walked;
-  const std::size_t element = storage_bytes(call.dtype, 1);
-  const std::uint32_t alignment = axes.empty() ? alignment_of(a, b, c, element) : static_cast<std::uint32_t>(element);
-  const Choice& choice = call.choose(alignment);
+  const std::size_t element = storage_bytes(call.kind.dtype, 1), result_element = storage_bytes(call.kind.result(), 1);
+  const std::uint32_t alignment =
+      axes.empty() ? alignment_of(a, b, bias, c, element) : static_cast<std::uint32_t>(element);
+  const Choice& choice = call.choose(alignment, bias);
   Library& library = Library::of(call.device);
   void* const workspace = library.workspace(call.device, queue);
+  // The description is shared by all products of its shape, and holds the bias.
+  std::unique_lock<std::mutex> lock;
+  if (call.kind.has_bias) {
+    lock = std::unique_lock(library.mutex);
+    set_bias(choice, bias);
+  }
   const double one = 1, zero = 0;
   const float one_f32 = 1, zero_f32 = 0;
-  const bool wide = call.dtype == DType::f64;
+  const bool wide = call.kind.dtype == DType::f64;
   const void* alpha = wide ? static_cast<const void*>(&one) : &one_f32;
   const void* beta = wide ? static_cast<const void*>(&zero) : &zero_f32;
   std::int64_t batches = 1;
@@ -299,10 +331,12 @@ void LibraryProduct::run(const void* a, const void* b, void* c, const Queue* que
       b_at += at * axes[i].b;
       c_at += at * axes[i].c;
     }
-    const auto bytes = [&](std::int64_t elements) { return elements * static_cast<std::int64_t>(element); };
-    const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at);
-    const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at);
-    void* c_batch = static_cast<std::byte*>(c) + bytes(c_at);
+    const auto bytes = [](std::int64_t elements, std::size_t size) {
+      return elements * static_cast<std::int64_t>(size);
+    };
+    const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at, element);
+    const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at, element);
+    void* c_batch = static_cast<std::byte*>(c) + bytes(c_at, result_element);
     check_blas(
         blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch, choice.left,
                               r.swapped ? a_batch : b_batch, choice.right, beta, c_batch, choice.result, c_batch,

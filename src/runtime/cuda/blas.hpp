@@ -1,6 +1,6 @@
-// Matrix products on a device through cuBLASLt: f64, f32 without tf32, f16 and bf16 accumulated in f32. In: strided
-// operands, transposed ones where they lie. Out: c = a b for each batch, queued on the device's stream. The heuristic's
-// choice is asked for once a shape.
+// Matrix products on a device through cuBLASLt: f64, f32 without tf32, f16 and bf16 accumulated in f32, which may be
+// the result too. In: strided operands, transposed ones where they lie. Out: c = a b for each batch, or a b + bias,
+// rounded once, queued on the device's stream. The heuristic's choice is asked for once a shape.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,7 +20,8 @@ class LibraryProduct {
   LibraryProduct(LibraryProduct&&) noexcept;
   LibraryProduct& operator=(LibraryProduct&&) noexcept;
   ~LibraryProduct();
-  void run(const void* a, const void* b, void* c, const Queue* queue) const;
+  // `bias`: of a product that has one.
+  void run(const void* a, const void* b, const void* bias, void* c, const Queue* queue) const;
 
  private:
   struct Call;

@@ -13,6 +13,7 @@ namespace {
 
 // Numbers of cudnn_graph.h and cudnn_ops.h.
 constexpr int type_f32 = 0, type_f16 = 2, type_bf16 = 9, row_major = 0, cross_correlation = 1;
+constexpr int identity = 5, forward_precomputed = 1;  // an activation; the algorithm that may be followed by it
 constexpr int math_tensor_cores = 1, math_f32 = 3, deterministic = 1, most_algorithms = 8;
 int type_of(DType dtype) { return dtype == DType::f16 ? type_f16 : dtype == DType::bf16 ? type_bf16 : type_f32; }
 
@@ -76,7 +77,8 @@ struct DnnLibrary {
 struct LibraryConvolution::Call {
   DeviceState& device;
   Convolved result;
-  DnnTensor *x = nullptr, *y = nullptr;
+  DnnTensor *x = nullptr, *y = nullptr, *bias = nullptr;
+  DnnActivation* activation = nullptr;  // of one with a bias: none
   DnnFilter* w = nullptr;
   DnnConvolution* convolution = nullptr;
   int algorithm = -1;
@@ -87,6 +89,8 @@ struct LibraryConvolution::Call {
   ~Call() {
     if (x) dnn().cudnnDestroyTensorDescriptor(x);
     if (y) dnn().cudnnDestroyTensorDescriptor(y);
+    if (bias) dnn().cudnnDestroyTensorDescriptor(bias);
+    if (activation) dnn().cudnnDestroyActivationDescriptor(activation);
     if (w) dnn().cudnnDestroyFilterDescriptor(w);
     if (convolution) dnn().cudnnDestroyConvolutionDescriptor(convolution);
   }
@@ -102,6 +106,11 @@ struct LibraryConvolution::Call {
     const int type = type_of(s.dtype);
     describe(x, type, Axes(s.batch, s.inputs, s.size, s.axes));
     describe(y, type, Axes(s.batch, s.outputs, s.positions, s.axes));
+    if (s.has_bias) {
+      describe(bias, type, Axes(1, s.outputs, {1, 1, 1}, s.axes));
+      check_dnn(dnn().cudnnCreateActivationDescriptor(&activation), "cudnnCreateActivationDescriptor");
+      check_dnn(dnn().cudnnSetActivationDescriptor(activation, identity, 0, 0), "cudnnSetActivationDescriptor");
+    }
     const Axes kernel(s.outputs, s.inputs / s.groups, s.kernel, s.axes);
     check_dnn(dnn().cudnnCreateFilterDescriptor(&w), "cudnnCreateFilterDescriptor");
     check_dnn(dnn().cudnnSetFilterNdDescriptor(w, type, row_major, kernel.count, kernel.sizes),
@@ -117,6 +126,10 @@ struct LibraryConvolution::Call {
   }
   // The library's first choice of those that may be used. False where there is none.
   bool choose(DnnHandle* handle) {
+    if (bias) {  // there is one that adds it
+      algorithm = forward_precomputed;
+      return workspace_of(handle, algorithm, workspace) == 0 && workspace <= most_workspace;
+    }
     DnnAlgorithm found[most_algorithms] = {};
     int count = 0;
     const int status = result == Convolved::output ? dnn().cudnnGetConvolutionForwardAlgorithm_v7(
@@ -178,8 +191,8 @@ std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device
   return nullptr;  // no device, or no library
 }
 
-void LibraryConvolution::run(const void* a, const void* b, void* result, std::span<std::byte> workspace,
-                             const Queue* queue) const {
+void LibraryConvolution::run(const void* a, const void* b, const void* bias, void* result,
+                             std::span<std::byte> workspace, const Queue* queue) const {
   const Call& c = *call_;
   WEFT_CHECK(workspace.size() >= c.workspace, "a workspace of ", workspace.size(), " bytes");
   const float one = 1, zero = 0;
@@ -189,6 +202,11 @@ void LibraryConvolution::run(const void* a, const void* b, void* result, std::sp
   void* const space = workspace.data();
   switch (c.result) {
     case Convolved::output:
+      if (c.bias)
+        return check_dnn(dnn().cudnnConvolutionBiasActivationForward(
+                             library.handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm, space, c.workspace,
+                             &zero, c.y, result, c.bias, bias, c.activation, c.y, result),
+                         "cudnnConvolutionBiasActivationForward");
       return check_dnn(dnn().cudnnConvolutionForward(library.handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm,
                                                      space, c.workspace, &zero, c.y, result),
                        "cudnnConvolutionForward");

@@ -15,7 +15,9 @@ class LibraryConvolution {
   // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
   static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes);
   std::size_t workspace() const;
-  void run(const void* a, const void* b, void* result, std::span<std::byte> workspace, const Queue* queue) const;
+  // `bias`: of one that has it.
+  void run(const void* a, const void* b, const void* bias, void* result, std::span<std::byte> workspace,
+           const Queue* queue) const;
   ~LibraryConvolution();
 
  private:
@@ -24,10 +26,11 @@ class LibraryConvolution {
   std::unique_ptr<Call> call_;
 };
 
-// Buffers: the operands, the result.
+// Buffers: the operands, the bias if there is one, the result.
 class DeviceConvolution final : public Runnable {
  public:
-  // `convolution`: null where its sizes are known at a call. `offsets`: of the three values, in elements.
+  // `convolution`: null where its sizes are known at a call. `offsets`: of the three values and the bias,
+  // in elements.
   DeviceConvolution(Device device, std::shared_ptr<const LibraryConvolution> convolution, ConvolutionDims dims,
                     std::span<const Dim> offsets, NumberTable& numbers)
       : device_(device),
@@ -38,11 +41,13 @@ class DeviceConvolution final : public Runnable {
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override { return of(numbers)->workspace(); }
   void run(const StepCall& call) const override {
-    std::byte* places[3];
-    for (std::size_t i = 0; i < 3; ++i)
-      places[i] = static_cast<std::byte*>(call.pointers[i]) +
-                  storage_bytes(info(dims_.dtype()), call.numbers[offsets_.begin + i]);
-    of(call.numbers)->run(places[0], places[1], places[2], call.workspace, call.queue);
+    const bool biased = dims_.has_bias();
+    const auto at = [&](std::size_t buffer, std::size_t offset) {
+      return static_cast<std::byte*>(call.pointers[buffer]) +
+             storage_bytes(info(dims_.dtype()), call.numbers[offsets_.begin + offset]);
+    };
+    of(call.numbers)
+        ->run(at(0, 0), at(1, 1), biased ? at(2, 3) : nullptr, at(biased ? 3 : 2, 2), call.workspace, call.queue);
   }
 
  private:

@@ -192,6 +192,10 @@ const Dnn& dnn() {
                   WEFT_SYMBOL(cudnnGetConvolutionBackwardDataWorkspaceSize),
                   WEFT_SYMBOL(cudnnGetConvolutionBackwardFilterWorkspaceSize),
                   WEFT_SYMBOL(cudnnConvolutionForward),
+                  WEFT_SYMBOL(cudnnCreateActivationDescriptor),
+                  WEFT_SYMBOL(cudnnDestroyActivationDescriptor),
+                  WEFT_SYMBOL(cudnnSetActivationDescriptor),
+                  WEFT_SYMBOL(cudnnConvolutionBiasActivationForward),
                   WEFT_SYMBOL(cudnnConvolutionBackwardData),
                   WEFT_SYMBOL(cudnnConvolutionBackwardFilter)});
     return table;

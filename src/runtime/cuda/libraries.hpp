@@ -138,6 +138,7 @@ struct DnnHandle;
 struct DnnTensor;
 struct DnnFilter;
 struct DnnConvolution;
+struct DnnActivation;
 struct DnnAlgorithm {
   int algorithm, status;
   float milliseconds;
@@ -176,6 +177,12 @@ struct Dnn {
   int (*cudnnGetConvolutionBackwardFilterWorkspaceSize)(DnnHandle*, X, X, Conv, W, int algorithm, std::size_t* bytes);
   int (*cudnnConvolutionForward)(DnnHandle*, Memory alpha, X, Memory x, W, Memory w, Conv, int algorithm,
                                  void* workspace, std::size_t bytes, Memory beta, X, void* y);
+  int (*cudnnCreateActivationDescriptor)(DnnActivation** activation);
+  int (*cudnnDestroyActivationDescriptor)(DnnActivation* activation);
+  int (*cudnnSetActivationDescriptor)(DnnActivation* activation, int function, int passes_nan, double coefficient);
+  int (*cudnnConvolutionBiasActivationForward)(DnnHandle*, Memory alpha, X, Memory x, W, Memory w, Conv, int algorithm,
+                                               void* workspace, std::size_t bytes, Memory beta, X, Memory z, X,
+                                               Memory bias, const DnnActivation*, X, void* y);
   int (*cudnnConvolutionBackwardData)(DnnHandle*, Memory alpha, W, Memory w, X, Memory dy, Conv, int algorithm,
                                       void* workspace, std::size_t bytes, Memory beta, X, void* dx);
   int (*cudnnConvolutionBackwardFilter)(DnnHandle*, Memory alpha, X, Memory x, X, Memory dy, Conv, int algorithm,

@@ -110,15 +110,14 @@ DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& 
     : product_(contraction, preparation.numbers), device_(use(preparation.device)) {
   if (product_.is_constant())
     library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()));
-  if (preparation.function()) own_ = std::make_unique<DeviceKernel>(preparation, 3, sizes);
+  if (preparation.function()) own_ = std::make_unique<DeviceKernel>(preparation, contraction.has_bias ? 4 : 3, sizes);
 }
 
 void DeviceProduct::run(const StepCall& call) const {
-  std::byte* operands[3];
-  for (std::size_t i = 0; i < 3; ++i) operands[i] = product_.first(i, call.pointers[i], call.numbers);
-  if (library_) return library_->run(operands[0], operands[1], operands[2], call.queue);
+  const ProductNumbers::Operands at = product_.first(call.pointers, call.numbers);
+  if (library_) return library_->run(at.a, at.b, at.bias, at.c, call.queue);
   if (const auto library = LibraryProduct::make(device_, product_.product(call.numbers)))
-    return library->run(operands[0], operands[1], operands[2], call.queue);
+    return library->run(at.a, at.b, at.bias, at.c, call.queue);
   WEFT_CHECK(own_, "a product that cuBLASLt does not take has no kernel");
   own_->run(call);
 }

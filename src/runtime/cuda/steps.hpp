@@ -51,7 +51,7 @@ class DeviceKernelTable final : public Runnable {
   std::vector<std::pair<NumberTable::Range, NumberTable::Range>> sets_;  // blocks, parameters
 };
 
-// Buffers: a, b, c. By cuBLASLt, or by a kernel for strides that the library does not take.
+// Buffers: a, b, the bias if there is one, c. By cuBLASLt, or by a kernel for strides that the library does not take.
 class DeviceProduct final : public Runnable {
  public:
   // `sizes`: the slots of the kernel, if there is one.

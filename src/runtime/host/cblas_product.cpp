@@ -33,7 +33,7 @@ void Product::run_tile(Library::Gemm<T> gemm, const ProductTiles::Tile& tile) co
 
 void Product::run(const void* a, const void* b, void* c) const {
   tiles_.run(
-      {}, a, b, c, {}, 0,
+      {}, {a, b, nullptr, c}, {}, 0,
       [](void* context, const ProductTiles::Tile& tile) {
         const Product& it = *static_cast<const Product*>(context);
         const Call call(it.library_);

@@ -42,8 +42,8 @@ class CblasProduct final : public Runnable {
   CblasProduct(std::shared_ptr<const cblas::Product> product, const Contraction& contraction, NumberTable& numbers)
       : product_(std::move(product)), numbers_(contraction, numbers) {}
   void run(const StepCall& call) const override {
-    const auto operand = [&](std::size_t i) { return numbers_.first(i, call.pointers[i], call.numbers); };
-    product_->run(operand(0), operand(1), operand(2));
+    const ProductNumbers::Operands at = numbers_.first(call.pointers, call.numbers);
+    product_->run(at.a, at.b, at.c);
   }
 
  private:

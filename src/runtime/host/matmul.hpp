@@ -15,12 +15,13 @@ namespace weft::runtime {
 
 // c[batch, m, n] = a[batch, m, k] b[batch, k, n]; all strides in elements.
 struct Matmul {
-  DType dtype = DType::f32;  // f32 or f64
+  DType dtype = DType::f32;  // of the operands: on the host f32 or f64
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
   std::int64_t c_row = 0, c_column = 0;                     // one of them is 1 where its axis is longer than 1
   std::span<const std::int64_t> batch;                      // sizes of the batch axes
   std::span<const std::int64_t> a_batch, b_batch, c_batch;  // and their strides
+  bool is_wide = false, has_bias = false;                   // as in a Contraction, on a device alone
 };
 
 // The bytes of workspace with which a product runs on as many threads as a parallel loop has now.

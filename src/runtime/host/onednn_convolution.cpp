@@ -90,7 +90,7 @@ bool Convolution::describe(const Library& library, Description*& description) {
   for (int operand = 0; operand < 3; ++operand)
     values[static_cast<int>(value_of_operand(s.result, operand))] = &values_[operand];
   for (int i = 0; i < 3; ++i) {
-    const int type = data_type(s.dtype);
+    const int type = data_type(i == static_cast<int>(s.result) ? s.result_dtype() : s.dtype);
     if (library.dnnl_memory_desc_init_by_tag(&own[i], sides[i]->axes, sides[i]->sizes, type, any_layout) != 0)
       return false;
     if (!lay(library, *sides[i], type, values[i]->given)) return false;
@@ -207,7 +207,8 @@ struct Convolution::Run {
 
   std::byte* given(int value, Int item, Int part) const {
     const Value& v = it.values_[value];
-    return data[value] + storage_bytes(info(it.sizes_.dtype), item * v.item_step + part * v.part_step);
+    const DType dtype = value < 2 ? it.sizes_.dtype : it.sizes_.result_dtype();
+    return data[value] + storage_bytes(info(dtype), item * v.item_step + part * v.part_step);
   }
   static void reorder(const Task& task, void* from, void* to, std::byte* scratch) {
     void* const pair[] = {from, to};

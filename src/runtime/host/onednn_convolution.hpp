@@ -69,7 +69,7 @@ class OneDnnConvolution final : public Runnable {
     std::byte* places[3];
     for (std::size_t i = 0; i < 3; ++i)
       places[i] = static_cast<std::byte*>(call.pointers[i]) +
-                  storage_bytes(info(dims_.dtype()), call.numbers[offsets_.begin + i]);
+                  storage_bytes(info(i < 2 ? dims_.dtype() : dims_.result_dtype()), call.numbers[offsets_.begin + i]);
     of(call.numbers)->run(call.numbers[values_.begin], places[0], places[1], places[2], call.workspace);
   }
 

@@ -8,20 +8,23 @@
 namespace weft::runtime::onednn {
 
 std::shared_ptr<const Task> Product::make_tile(Int rows, Int columns) const {
-  Layout a, b, c;
-  const auto lay = [&](Layout& layout, Int height, Int width, const ProductTiles::Operand& operand) {
+  Layout a, b, bias, c;
+  const auto lay = [&](Layout& layout, Int height, Int width, const ProductTiles::Operand& operand, DType dtype) {
     // The stride of an axis of one element says nothing, and the library wants it to be in order too.
     const Int sizes[] = {height, width},
               strides[] = {height == 1 ? std::max(width * operand.column, Int{1}) : operand.row,
                            width == 1 ? (operand.row == 1 ? height : 1) : operand.column};
-    return library_.dnnl_memory_desc_init_by_strides(&layout, 2, sizes, data_type(tiles_.dtype), strides) == 0;
+    return library_.dnnl_memory_desc_init_by_strides(&layout, 2, sizes, data_type(dtype), strides) == 0;
   };
   const Int depth = tiles_.k;
-  if (!lay(a, rows, depth, tiles_.a) || !lay(b, depth, columns, tiles_.b) || !lay(c, rows, columns, tiles_.c))
+  if (!lay(a, rows, depth, tiles_.a, tiles_.dtype) || !lay(b, depth, columns, tiles_.b, tiles_.dtype) ||
+      !lay(bias, 1, columns, {columns, 1, {}}, tiles_.dtype) || !lay(c, rows, columns, tiles_.c, tiles_.result_dtype))
     return nullptr;
   Operation operation;
-  if (library_.dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c) != 0) return nullptr;
-  return Task::make(library_, operation, {{argument::source, a}, {argument::weights, b}, {argument::result, c}});
+  if (library_.dnnl_matmul_desc_init(&operation, &a, &b, has_bias_ ? &bias : nullptr, &c) != 0) return nullptr;
+  std::vector<Task::Operand> operands{{argument::source, a}, {argument::weights, b}, {argument::result, c}};
+  if (has_bias_) operands.push_back({argument::bias, bias});
+  return Task::make(library_, operation, std::move(operands));
 }
 
 bool Product::make_tiles() {
@@ -46,19 +49,21 @@ bool Product::make_tiles() {
 std::shared_ptr<const Product> Product::make(const Library& library, const Contraction& contraction) {
   std::optional<ProductTiles> tiles = ProductTiles::make(contraction);
   if (!tiles) return nullptr;
-  const std::shared_ptr<Product> product(new Product(library, *std::move(tiles)));
+  if (contraction.has_bias && (tiles->swapped || tiles->copies)) return nullptr;
+  const std::shared_ptr<Product> product(new Product(library, *std::move(tiles), contraction.has_bias));
   return product->make_tiles() ? product : nullptr;
 }
 
-void Product::run(const Matmul& now, const void* a, const void* b, void* c, std::span<std::byte> workspace) const {
+void Product::run(const Matmul& now, const ProductTiles::Operands& operands, std::span<std::byte> workspace) const {
   tiles_.run(
-      now, a, b, c, workspace, scratch_,
+      now, operands, workspace, scratch_,
       [](void* context, const ProductTiles::Tile& tile) {
         const Product& it = *static_cast<const Product*>(context);
         const OneThread alone;
-        void* const data[] = {const_cast<void*>(tile.a), const_cast<void*>(tile.b), tile.c};
-        it.whole_[tile.rows == it.tiles_.last_rows()][tile.columns == it.tiles_.last_columns()]->run(data, tile.scratch,
-                                                                                                     "matmul");
+        void* const data[] = {const_cast<void*>(tile.a), const_cast<void*>(tile.b), tile.c,
+                              const_cast<void*>(tile.bias)};
+        it.whole_[tile.rows == it.tiles_.last_rows()][tile.columns == it.tiles_.last_columns()]->run(
+            std::span(data).first(it.has_bias_ ? 4 : 3), tile.scratch, "matmul");
       },
       const_cast<Product*>(this));
 }

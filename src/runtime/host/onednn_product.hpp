@@ -16,28 +16,31 @@ namespace onednn {
 // One product, its primitives made. Several threads may run it at once.
 class Product {
  public:
-  // Of f32 or bf16. Null where the sizes are not known or the library refuses the product.
+  // Of f32 or bf16, f32 of bf16, with a bias or without. Null where the sizes are not known or the library refuses the
+  // product.
   static std::shared_ptr<const Product> make(const Library& library, const Contraction& contraction);
   // On as many threads as a parallel loop has now.
   std::size_t workspace() const { return tiles_.workspace(scratch_); }
   // `now` says where the result lies, which may not have been known before.
-  void run(const Matmul& now, const void* a, const void* b, void* c, std::span<std::byte> workspace) const;
+  void run(const Matmul& now, const ProductTiles::Operands& operands, std::span<std::byte> workspace) const;
 
  private:
   using Int = std::int64_t;
-  Product(const Library& library, ProductTiles tiles) : library_(library), tiles_(std::move(tiles)) {}
+  Product(const Library& library, ProductTiles tiles, bool has_bias)
+      : library_(library), tiles_(std::move(tiles)), has_bias_(has_bias) {}
   std::shared_ptr<const Task> make_tile(Int rows, Int columns) const;
   bool make_tiles();
 
   const Library& library_;
   ProductTiles tiles_;
+  bool has_bias_;
   std::size_t scratch_ = 0;                  // bytes that a tile wants
   std::shared_ptr<const Task> whole_[2][2];  // by whether the tile is as high and as wide as the last ones
 };
 
 }  // namespace onednn
 
-// Buffers: a, b, c.
+// Buffers: a, b, the bias if there is one, c.
 class OneDnnProduct final : public Runnable {
  public:
   OneDnnProduct(std::shared_ptr<const onednn::Product> product, const Contraction& contraction, NumberTable& numbers)
@@ -45,8 +48,8 @@ class OneDnnProduct final : public Runnable {
   bool has_workspace() const override { return true; }
   std::size_t workspace(std::span<const std::int64_t>) const override { return product_->workspace(); }
   void run(const StepCall& call) const override {
-    const auto operand = [&](std::size_t i) { return numbers_.first(i, call.pointers[i], call.numbers); };
-    product_->run(numbers_.product(call.numbers), operand(0), operand(1), operand(2), call.workspace);
+    const ProductNumbers::Operands at = numbers_.first(call.pointers, call.numbers);
+    product_->run(numbers_.product(call.numbers), {at.a, at.b, at.bias, at.c}, call.workspace);
   }
 
  private:

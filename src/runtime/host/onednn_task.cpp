@@ -10,7 +10,7 @@ namespace {
 
 constexpr int out_of_memory = 1;  // a status
 constexpr int in_order = 1, by_user = 1, scratchpad_layout = 136, unsigned_bytes = 6;
-constexpr std::size_t most_operands = 4;
+constexpr std::size_t most_operands = 5;
 
 // With the scratch memory given by the caller.
 struct Settings {

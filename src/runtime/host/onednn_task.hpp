@@ -23,7 +23,7 @@ class OneThread {
 
 // Numbers of the library's enumerations.
 namespace argument {
-inline constexpr int source = 1, result = 17, weights = 33, scratchpad = 80, source_gradient = 129,
+inline constexpr int source = 1, result = 17, weights = 33, bias = 41, scratchpad = 80, source_gradient = 129,
                      result_gradient = 145, weights_gradient = 161;
 }
 constexpr int data_type(DType dtype) { return dtype == DType::bf16 ? 2 : 3; }

@@ -55,7 +55,7 @@ std::optional<ProductTiles> ProductTiles::make(const Contraction& contraction) {
     return values;
   };
   ProductTiles it;
-  it.dtype = c.dtype;
+  it.dtype = c.dtype, it.result_dtype = c.result_dtype();
   it.m = c.m.constant(), it.n = c.n.constant(), it.k = c.k.constant();
   it.batch = constants(c.batch);
   for (const Int size : it.batch) it.items *= size;
@@ -89,29 +89,30 @@ std::size_t ProductTiles::workspace(std::size_t scratch) const {
 }
 std::size_t ProductTiles::result_bytes() const {
   if (!copies) return 0;
-  return static_cast<std::size_t>(count_of(storage_bytes(info(dtype), items * m * n), 64) * 64);
+  return static_cast<std::size_t>(count_of(storage_bytes(info(result_dtype), items * m * n), 64) * 64);
 }
 
-void ProductTiles::run(const Matmul& now, const void* left, const void* right, void* result,
-                       std::span<std::byte> workspace, std::size_t scratch,
+void ProductTiles::run(const Matmul& now, const Operands& operands, std::span<std::byte> workspace, std::size_t scratch,
                        void (*work)(void* context, const Tile& tile), void* context) const {
   struct Loop {
     const ProductTiles& it;
-    const std::byte *a, *b;
+    const std::byte *a, *b, *bias;
     std::byte *c, *space;
     std::size_t scratch;
-    Int down, across, element;
+    Int down, across, element, result_element;
     void (*work)(void* context, const Tile& tile);
     void* context;
   } loop{*this,
-         static_cast<const std::byte*>(swapped ? right : left),
-         static_cast<const std::byte*>(swapped ? left : right),
-         copies ? workspace.data() : static_cast<std::byte*>(result),
+         static_cast<const std::byte*>(swapped ? operands.right : operands.left),
+         static_cast<const std::byte*>(swapped ? operands.left : operands.right),
+         static_cast<const std::byte*>(operands.bias),
+         copies ? workspace.data() : static_cast<std::byte*>(operands.result),
          workspace.data() + result_bytes(),
          scratch,
          count_of(m, rows),
          count_of(n, columns),
          storage_bytes(info(dtype), Int{1}),
+         storage_bytes(info(result_dtype), Int{1}),
          work,
          context};
   const Int most_threads = scratch > 0 ? static_cast<Int>((workspace.size() - result_bytes()) / scratch) : count();
@@ -129,7 +130,8 @@ void ProductTiles::run(const Matmul& now, const void* left, const void* right, v
                                    across + 1 == loop.across ? it.last_columns() : it.columns,
                                    loop.a + loop.element * it.a.at(it.batch, item, i, 0),
                                    loop.b + loop.element * it.b.at(it.batch, item, 0, j),
-                                   loop.c + loop.element * it.c.at(it.batch, item, i, j), space});
+                                   loop.bias ? loop.bias + loop.element * j : nullptr,
+                                   loop.c + loop.result_element * it.c.at(it.batch, item, i, j), space});
         });
       },
       &loop);
@@ -138,8 +140,9 @@ void ProductTiles::run(const Matmul& now, const void* left, const void* right, v
   for (Int item = 0; item < items; ++item)
     for (Int i = 0; i < m; ++i)
       for (Int j = 0; j < n; ++j)
-        std::memcpy(static_cast<std::byte*>(result) + loop.element * place.at(batch, item, i, j),
-                    loop.c + loop.element * c.at(batch, item, i, j), static_cast<std::size_t>(loop.element));
+        std::memcpy(static_cast<std::byte*>(operands.result) + loop.result_element * place.at(batch, item, i, j),
+                    loop.c + loop.result_element * c.at(batch, item, i, j),
+                    static_cast<std::size_t>(loop.result_element));
 }
 
 }  // namespace weft::runtime

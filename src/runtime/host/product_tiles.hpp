@@ -20,10 +20,10 @@ class ProductTiles {
     std::vector<Int> batch;
     Int at(const std::vector<Int>& sizes, Int item, Int i, Int j) const;
   };
-  // c (rows x columns) = a (rows x depth) b (depth x columns).
+  // c (rows x columns) = a (rows x depth) b (depth x columns), + bias (columns) where there is one.
   struct Tile {
     Int rows, columns;
-    const void *a, *b;
+    const void *a, *b, *bias;
     void* c;
     std::byte* scratch;
   };
@@ -34,7 +34,7 @@ class ProductTiles {
   // Nothing where sizes are not known, an operand can't be read or there is nothing to multiply.
   static std::optional<ProductTiles> make(const Contraction& contraction);
 
-  DType dtype = DType::f32;
+  DType dtype = DType::f32, result_dtype = DType::f32;
   bool swapped = false;  // c^T = b^T a^T, where c lies by columns
   bool copies = false;   // the result is computed by rows, then put where it belongs
   Int m = 0, n = 0, k = 0, items = 1, rows = 0, columns = 0;  // the last two: of a tile
@@ -49,8 +49,12 @@ class ProductTiles {
   std::size_t workspace(std::size_t scratch) const;
   // Calls `work` for each tile, in a parallel loop. `now` says where the result lies, which may not have been known
   // before.
-  void run(const Matmul& now, const void* left, const void* right, void* result, std::span<std::byte> workspace,
-           std::size_t scratch, void (*work)(void* context, const Tile& tile), void* context) const;
+  struct Operands {
+    const void *left, *right, *bias;  // the last may be null
+    void* result;
+  };
+  void run(const Matmul& now, const Operands& operands, std::span<std::byte> workspace, std::size_t scratch,
+           void (*work)(void* context, const Tile& tile), void* context) const;
 
  private:
   std::size_t result_bytes() const;  // of the workspace

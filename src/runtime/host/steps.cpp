@@ -46,8 +46,8 @@ std::size_t HostProduct::workspace(std::span<const std::int64_t> numbers) const 
   return matmul_workspace(product_.product(numbers));
 }
 void HostProduct::run(const StepCall& call) const {
-  const auto operand = [&](std::size_t i) { return product_.first(i, call.pointers[i], call.numbers); };
-  matmul(product_.product(call.numbers), operand(0), operand(1), operand(2), call.workspace);
+  const ProductNumbers::Operands at = product_.first(call.pointers, call.numbers);
+  matmul(product_.product(call.numbers), at.a, at.b, at.c, call.workspace);
 }
 
 void HostScatter::run(const StepCall& call) const {

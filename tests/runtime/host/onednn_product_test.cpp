@@ -65,7 +65,7 @@ std::vector<T> run(const Product& product, const Case& it, const Contraction& c,
   std::vector<T> result(static_cast<std::size_t>(size));
   std::vector<std::byte> memory(product.workspace() + 64);
   std::byte* begin = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-  product.run(now, left.data(), right.data(), result.data(), {begin, product.workspace()});
+  product.run(now, {left.data(), right.data(), nullptr, result.data()}, {begin, product.workspace()});
   return result;
 }
 
