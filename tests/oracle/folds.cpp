@@ -168,8 +168,23 @@ Array reduce(const std::string& name, const Array& x, const Shape& axes, bool ke
   return shaped(fold(name, x->dtype == DType::boolean ? cast(x, DType::i64) : x, way), way);
 }
 
+namespace {
+// The value, of whose zeros, or of whose gradient's, the signs are not promised.
+Array with_open_zeros(const Array& x, bool of_gradient) {
+  Array y = make(x->dtype, x->shape);
+  y.data->reals = x->reals;
+  y.data->weak = x->weak;
+  if (!of_gradient)
+    for (double& value : y.data->reals) value = open_zero(value);
+  y.data->operands = {x};
+  y.data->rules = {[of_gradient](const Array&, const Array& g) { return of_gradient ? with_open_zeros(g, false) : g; }};
+  return y;
+}
+}  // namespace
+
 // By the definition: each element is the reduction of those up to it.
-Array cumulative(const std::string& name, const Array& x, std::int64_t given) {
+Array cumulative(const std::string& name, const Array& value, std::int64_t given) {
+  const Array x = name == "prod" && value.floating() ? with_open_zeros(value, true) : value;
   const std::int64_t axis = axis_of(name.c_str(), given, std::max<std::int64_t>(x.rank(), 1));
   if (x.rank() == 0) return reduce(name, x, {}, false);
   std::vector<Array> parts;
@@ -371,7 +386,8 @@ Array one_hot(const Array& index, std::int64_t classes, DType dtype) {
 Array mse_loss(const Array& prediction, const Array& target) {
   if (prediction->shape != target->shape) throw Refused("mse_loss");
   Soft soft;
-  const Array difference = binary("sub", prediction, target);
+  const auto wide = [](const Array& x) { return x.floating() ? x : cast(x, DType::f32); };
+  const Array difference = binary("sub", wide(prediction), wide(target));
   return reduce("mean", binary("mul", difference, difference), {}, false);
 }
 Array cross_entropy(const Array& logits, const Array& labels) {
