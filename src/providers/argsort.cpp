@@ -47,7 +47,6 @@ class SortPayload final : public Payload {
 
 class SortProvider final : public Provider {
  public:
-  const char* name() const override { return "argsort"; }
   // A part of an order on the host alone.
   bool takes(const Node& node, Device device) const override {
     return node.op == Op::argsort && (device.type == Device::Type::cpu || is_whole(node.attributes<Order>()));

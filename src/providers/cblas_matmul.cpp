@@ -36,7 +36,6 @@ class CblasPayload final : public Product {
 
 class CblasProvider final : public Provider {
  public:
-  const char* name() const override { return "cblas_matmul"; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<DType> dtype = multiplied(node);
     if (device.type != Device::Type::cpu || (dtype != DType::f32 && dtype != DType::f64)) return false;

@@ -31,7 +31,6 @@ class CheckPayload final : public Payload {
 
 class CheckProvider final : public Provider {
  public:
-  const char* name() const override { return "check"; }
   bool takes(const Node& node, Device) const override { return node.op == Op::check; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     return Offer{1, std::make_shared<CheckPayload>(candidate.node)};

@@ -29,7 +29,6 @@ class DevicePayload final : public Product {
 
 class DeviceProvider final : public Provider {
  public:
-  const char* name() const override { return "cublaslt_matmul"; }
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cuda) return false;
     const std::optional<DType> dtype = multiplied(node);

@@ -34,7 +34,6 @@ class DnnPayload final : public ConvolutionPayload {
 
 class DnnProvider final : public Provider {
  public:
-  const char* name() const override { return "cudnn_convolution"; }
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cuda || !options().cudnn) return false;
     if (info(node.op).kind != OpKind::convolution && !is_convolution_with_bias(node)) return false;

@@ -79,7 +79,6 @@ class FactorizationPayload final : public Payload {
 
 class FactorizationProvider final : public Provider {
  public:
-  const char* name() const override { return "factorization"; }
   bool takes(const Node& node, Device) const override { return info(node.op).kind == OpKind::factorization; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<FactorizationPayload>(candidate);

@@ -144,7 +144,6 @@ class LoopPayload final : public Payload {
 
 class LoopProvider final : public Provider {
  public:
-  const char* name() const override { return "loop"; }
   bool takes(const Node& node, Device) const override { return is_loop(node.op); }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {

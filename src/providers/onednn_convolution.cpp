@@ -42,7 +42,6 @@ class OneDnnPayload final : public ConvolutionPayload {
 
 class OneDnnProvider final : public Provider {
  public:
-  const char* name() const override { return "onednn_convolution"; }
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cpu || info(node.op).kind != OpKind::convolution) return false;
     const runtime::onednn::Library* library = runtime::onednn::library();

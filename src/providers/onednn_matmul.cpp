@@ -30,7 +30,6 @@ class OneDnnPayload final : public Product {
 
 class OneDnnProvider final : public Provider {
  public:
-  const char* name() const override { return "onednn_matmul"; }
   bool takes(const Node& node, Device device) const override {
     if (device.type != Device::Type::cpu) return false;
     const std::optional<DType> plain = multiplied(node), dtype = plain ? plain : multiplied_with_bias(node);

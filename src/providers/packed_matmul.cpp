@@ -15,7 +15,6 @@ class PackedPayload final : public Product {
 
 class PackedProvider final : public Provider {
  public:
-  const char* name() const override { return "packed_matmul"; }
   bool takes(const Node& node, Device device) const override {
     const std::optional<DType> dtype = multiplied(node);
     return device.type == Device::Type::cpu && (dtype == DType::f32 || dtype == DType::f64);

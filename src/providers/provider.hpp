@@ -7,7 +7,6 @@ namespace weft::providers {
 
 class Provider {
  public:
-  virtual const char* name() const = 0;
   // Whether it takes the operation there, as far as that is known before operands have memory.
   virtual bool takes(const Node& node, Device device) const = 0;
   // Whether it is fast on an operand of these strides; others are put in order first.

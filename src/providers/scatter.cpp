@@ -42,7 +42,6 @@ class ScatterPayload final : public Payload {
 
 class ScatterProvider final : public Provider {
  public:
-  const char* name() const override { return "scatter"; }
   bool takes(const Node& node, Device) const override { return is_scatter(node.op); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     auto payload = std::make_shared<ScatterPayload>(candidate);

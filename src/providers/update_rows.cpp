@@ -64,7 +64,6 @@ class RowsPayload final : public Payload {
 
 class RowsProvider final : public Provider {
  public:
-  const char* name() const override { return "update_rows"; }
   bool takes(const Node& node, Device) const override { return node.op == Op::update_rows; }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {

@@ -63,7 +63,6 @@ class UpdatePayload final : public Payload {
 
 class UpdateProvider final : public Provider {
  public:
-  const char* name() const override { return "update_slice"; }
   bool takes(const Node& node, Device) const override { return node.op == Op::update_slice; }
   bool reads(const Shape& shape, std::span<const Dim> strides) const override { return is_row_major(shape, strides); }
   std::optional<Offer> offer(const Candidate& candidate) const override {
