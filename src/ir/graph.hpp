@@ -71,7 +71,6 @@ void verify(const Graph& graph);
 // One line a node: `%3 f32[64,256] = relu(%2)  # model.cpp:41 mlp`. The same text in every process; ir/parse.hpp reads
 // it back.
 std::string to_text(const Graph& graph);
-std::string to_dot(const Graph& graph);
 // A digest-ready canonical text without locations: equal for equal computations.
 std::string structure_text(const Graph& graph);
 
