@@ -257,6 +257,7 @@ class Generator : Writer {
         kind = argmax ? "row_argmax" : at(i).joins ? "joined_row" : "row_reduction";
         break;
       case State::packed: kind = "packed_row_reduction"; break;
+      case State::narrow: kind = "narrow_reduction"; break;
       case State::lanes:
         kind = argmax            ? "argmax_lanes"
                : at(i).joins     ? "joined_lanes"
@@ -276,6 +277,7 @@ class Generator : Writer {
       case State::none: break;
     }
     std::string arguments = (argmax ? "" : std::string(reduction_name(at(i).op)) + "_operation, ") + accumulated(i);
+    if (state(i) == State::narrow) arguments += ", " + extent_text(analysis_.narrow);
     if (at(i).short_row) arguments += ", " + expressions_.scalar(kernel_.inner_count());
     if (state(i) == State::columns)
       arguments +=
@@ -311,7 +313,7 @@ class Generator : Writer {
     std::string x = operand(i);
     if (at(i).online && at(i).args[2] >= 0) x += ", " + value_name(at(i).args[2]);
     if (at(i).op == Op::argmax) x += ", " + expressions_.on_lanes(at(i).index);
-    const bool in_row = state(i) == State::row || state(i) == State::packed;
+    const bool in_row = state(i) == State::row || state(i) == State::packed || state(i) == State::narrow;
     line(reduction(i) + (state(i) == State::columns ? "_lanes" : "") + ".add(" + x + (in_row ? ", n" : "") + ");");
   }
 
@@ -321,6 +323,7 @@ class Generator : Writer {
       case State::tile: return held + ".result(" + from_first(row_) + ", " + from_first(kernel_.vector_axis) + ")";
       case State::lanes: return held + ".result" + (at(i).joins || at(i).short_row ? "()" : "");
       case State::columns: return held + ".result(" + column() + ")";
+      case State::narrow: return held + ".result(" + axis_name(analysis_.narrow) + ")";
       default: break;
     }
     return "lanes<" + result_type(i) + ">(" + held + (at(i).op == Op::argmax ? ".position()" : ".result") + ")";

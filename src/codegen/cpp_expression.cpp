@@ -3,6 +3,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/fail.hpp"
 
@@ -211,6 +212,15 @@ std::string Expressions::steps(const std::string& stride) const {
   return (stride.find(' ') == std::string::npos ? stride : "(" + stride + ")") + "*" + vector_axis();
 }
 
+std::string Expressions::repeated(Dim index, const std::string& from) const {
+  for (const auto& [kind, name] :
+       {std::pair{DimKind::floor_divide, "load_repeated"}, {DimKind::modulo, "load_periodic"}})
+    if (const Spread each = spread(index, kind, 1); each.step > 1 && each.step <= loop::narrow_columns)
+      return std::string(name) + "<" + std::to_string(each.step) + ">(" + from + " + (" + scalar(each.rest) + "), " +
+             scalar(each.dividend) + ", n)";
+  return {};
+}
+
 std::string Expressions::load(const Access& access, const std::string& from, int predicate) const {
   const bool masks = predicate >= 0 && analysis_.facts[static_cast<std::size_t>(predicate)].vector;
   const std::string where = masks ? "_where(" : "(", mask = masks ? ", " + v(predicate) : "";
@@ -230,6 +240,7 @@ std::string Expressions::load(const Access& access, const std::string& from, int
                scalar(each.dividend) + mask + ", n)";
         break;
       }
+      if (text = masks ? "" : repeated(access.rest, from); !text.empty()) break;
       text = "gather" + where + from + ", " + on_lanes(access.rest) + mask + ", n)";
   }
   return predicate < 0 || masks ? text : test_name(predicate) + " ? " + text + " : no_lanes()";

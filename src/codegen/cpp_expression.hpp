@@ -56,6 +56,8 @@ class Expressions {
     std::int64_t step = 0;  // 0: it is not one
   };
   Spread spread(Dim index, DimKind kind, int coefficient) const;
+  // The load whose lanes read an element several times, or the same few elements again and again; empty: it is none.
+  std::string repeated(Dim index, const std::string& from) const;
   bool implies(int predicate, Dim test) const;
   std::string unrounded(const loop::Instruction& instruction) const;
   bool differs(const DimNode& atom) const { return loop::differs(kernel_, analysis_, atom); }

@@ -24,6 +24,10 @@ using ReduceKernel = void (*)(const void* elements, std::int64_t count, void* re
 
 // The sum of so many elements, each times the scale.
 using ScaledSumKernel = void (*)(const void* elements, std::int64_t count, double scale, void* result);
+// Folds rows of `width` columns, at most narrow_columns, which lie one after the other, into one row of results for
+// each chunk of rows.
+using NarrowReduceKernel = void (*)(const void* elements, std::int64_t rows, std::int64_t width, void* results);
+inline constexpr std::int64_t narrow_columns = 8;
 
 // The results up to each element of a row (row_scan of weft/detail/reduce.inc).
 using ScanKernel = void (*)(const void* elements, std::int64_t count, void* results);
@@ -49,7 +53,8 @@ struct Kernels {
   PointwiseKernel cast[dtype_count][dtype_count];     // from, to
   ReduceKernel reduce[row_count][dtype_count];        // f32, f64, i64
   ScaledSumKernel scaled_sum[dtype_count];            // f32, f64
-  ScanKernel scan[row_count][dtype_count];            // f32, f64, i64
+  NarrowReduceKernel narrow_reduce[row_count][dtype_count];
+  ScanKernel scan[row_count][dtype_count];  // f32, f64, i64
   ColumnScanKernel column_scan[row_count][dtype_count];
   RandomKernel random_bits[dtype_count];  // i32, i64
 };

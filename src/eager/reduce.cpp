@@ -141,6 +141,25 @@ void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
   }
 }
 
+// Columns that are narrow, as many rows at a time as a block holds of whole chunks.
+constexpr std::int64_t narrow_chunks = row_chunk / (column_chunk * narrow_columns);
+
+void fold_narrow(const Job& job, std::int64_t begin, std::int64_t end) {
+  Blocks::Scratch scratch;
+  const Reduction& reduction = job.reduction;
+  const NarrowReduceKernel kernel = kernels().narrow_reduce[static_cast<int>(job.op)][static_cast<int>(job.dtype)];
+  const std::int64_t blocks = (job.chunks + narrow_chunks - 1) / narrow_chunks;
+  const std::size_t bytes = storage_bytes(job.dtype, 1);
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t outer = unit / blocks, chunk = unit % blocks * narrow_chunks;
+    const std::int64_t first = chunk * column_chunk;
+    const std::int64_t rows = std::min(narrow_chunks * column_chunk, reduction.length - first);
+    kernel(job.blocks.fetch((outer * reduction.length + first) * reduction.inner, rows * reduction.inner, scratch),
+           rows, reduction.inner,
+           job.partial + static_cast<std::size_t>((outer * job.chunks + chunk) * reduction.inner) * bytes);
+  }
+}
+
 template <class T>
 void join_chunks(Op op, const void* partials, void* results, std::int64_t outer, std::int64_t chunks,
                  std::int64_t inner) {
@@ -264,6 +283,9 @@ Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Val
   job.partial = partial.as<std::byte>();
   if (rows)
     run_parallel(job, reduction.outer * job.chunks, std::min(chunk, reduction.length), fold_rows);
+  else if (reduction.inner <= narrow_columns)
+    run_parallel(job, reduction.outer * ((job.chunks + narrow_chunks - 1) / narrow_chunks),
+                 std::min(narrow_chunks * chunk, reduction.length) * reduction.inner, fold_narrow);
   else
     run_parallel(job, reduction.outer * job.chunks * ((reduction.inner - 1) / column_block + 1),
                  std::min(chunk, reduction.length) * std::min(reduction.inner, column_block), fold_columns);

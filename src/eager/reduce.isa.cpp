@@ -27,6 +27,20 @@ void sum_scaled_chunk(const void* elements, std::int64_t count, double scale, vo
 }
 
 template <class Operation, class T>
+void fold_narrow(const void* elements, std::int64_t rows, std::int64_t width, void* results) {
+  const auto* from = static_cast<const T*>(elements);
+  auto* to = static_cast<T*>(results);
+  const auto put = [&](const T* chunk) __attribute__((always_inline)) {
+    for (long column = 0; column < width; ++column) to[column] = chunk[column];
+    to += width;
+  };
+  if (width <= 4)
+    narrow_chunks<Operation, T, 4>::each(from, rows * width, width, put);
+  else
+    narrow_chunks<Operation, T, 8>::each(from, rows * width, width, put);
+}
+
+template <class Operation, class T>
 void scan_row(const void* elements, std::int64_t count, void* results) {
   const auto* from = static_cast<const T*>(elements);
   auto* to = static_cast<T*>(results);
@@ -58,8 +72,11 @@ void scan_columns(const void* elements, std::int64_t rows, std::int64_t columns,
 void put_reductions(Kernels& kernels) {
   auto put = [&]<class Operation>(int row, Operation) {
     kernels.reduce[row][static_cast<int>(DType::f32)] = fold_chunk<Operation, float>;
+    kernels.narrow_reduce[row][static_cast<int>(DType::f32)] = fold_narrow<Operation, float>;
     kernels.reduce[row][static_cast<int>(DType::f64)] = fold_chunk<Operation, double>;
+    kernels.narrow_reduce[row][static_cast<int>(DType::f64)] = fold_narrow<Operation, double>;
     kernels.reduce[row][static_cast<int>(DType::i64)] = fold_chunk<Operation, long>;
+    kernels.narrow_reduce[row][static_cast<int>(DType::i64)] = fold_narrow<Operation, long>;
   };
   put(row_sum, sum_operation());
   put(row_prod, prod_operation());

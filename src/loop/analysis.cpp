@@ -57,6 +57,10 @@ class Analyzer {
       if (kernel_.axes[static_cast<std::size_t>(a)].carried) carried_bits_ |= 1u << a;
       any_inner |= inner;
       if (a == kernel_.vector_axis) continue;
+      if (kernel_.axes[static_cast<std::size_t>(a)].narrow) {
+        result_.narrow = a;
+        continue;
+      }
       const bool carried = kernel_.axes[static_cast<std::size_t>(a)].carried;
       (carried ? result_.carried : inner ? result_.inner : result_.outer).push_back(a);
     }
@@ -89,6 +93,7 @@ class Analyzer {
       } else if (v.kind == Kind::reduce) {
         f.axes &= ~inner_bits_;
         if (result_.form == Form::columns) f.axes |= vector_bit_;
+        if (result_.narrow >= 0) f.axes |= 1u << result_.narrow;
         ++f.phase;
         result_.phases = std::max(result_.phases, f.phase);
       }

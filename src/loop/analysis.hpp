@@ -41,6 +41,7 @@ struct Analysis {
   std::vector<Facts> facts;              // by instruction
   std::vector<int> outer;                // outer axes without the vector axis
   std::vector<int> carried;              // axes that one unit walks in order
+  int narrow = -1;                       // the axis of narrow columns
   std::vector<int> inner;                // inner axes without the vector axis
   int phases = 0;                        // walks over the inner axes
   std::vector<std::vector<Step>> walks;  // by phase, operands first

@@ -41,8 +41,9 @@ class HostNest : Nester {
   // What stands outside of the walks and off the lanes: once, on no axis at all; or in a unit, by phase.
   void uniform(bool once, int phase) {
     for (int i = 0; i < size(); ++i)
-      if (is_uniform(i) && facts(i).phase == phase && is_once(i) == once) compute(i);
+      if (is_uniform(i) && facts(i).phase == phase && is_once(i) == once && !is_of_column(i)) compute(i);
   }
+  bool is_of_column(int i) const { return analysis().narrow >= 0 && (facts(i).axes >> analysis().narrow & 1); }
 
   // A unit is a point of the outer axes, cut into blocks of the vector axis where that is an outer one.
   std::vector<Walked> units() const {
@@ -127,6 +128,7 @@ class HostNest : Nester {
   // ---- rows ----
 
   void rows() {
+    if (analysis().narrow >= 0) return narrow_row();
     if (analysis().carried.empty()) return row();
     std::vector<int> columns;
     for (int i = 0; i < size(); ++i)
@@ -141,6 +143,17 @@ class HostNest : Nester {
         for (int i = 0; i < size(); ++i)
           if (facts(i).last) compute(i);
       });
+    });
+  }
+
+  // A row of the lanes is all rows of the narrow columns; what follows their reductions is done column by column.
+  void narrow_row() {
+    uniform(false, 0);
+    if (analysis().phases > 0) walk_row(0);
+    loop(Role::serial, {{analysis().narrow}}, [&] {
+      for (int phase = 0; phase <= analysis().phases; ++phase)
+        for (int i = 0; i < size(); ++i)
+          if (is_of_column(i) && facts(i).phase == phase) compute(i);
     });
   }
 
@@ -164,7 +177,7 @@ class HostNest : Nester {
     const bool single_run = analysis().inner.empty();
     for (const int i : rows) {
       const bool packed = !single_run && rounds(i) && !at(i).joins && !at(i).online;
-      hold(i, packed ? State::packed : State::row);
+      hold(i, analysis().narrow >= 0 ? State::narrow : packed ? State::packed : State::row);
       add(Do::start, i);
     }
     start_scans(phase, State::row);
@@ -185,7 +198,8 @@ class HostNest : Nester {
       });
     };
     const Dim run = extent(vector());
-    if (single_run && closes && !short_rows_ && !(run.is_constant() && run.constant() <= row_chunk))
+    if (single_run && closes && !short_rows_ && analysis().narrow < 0 &&
+        !(run.is_constant() && run.constant() <= row_chunk))
       return loop(Role::serial, {{vector(), row_chunk}}, [&] {
         lanes();
         close();

@@ -1,5 +1,6 @@
 #include "loop/kernel.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/fail.hpp"
@@ -19,10 +20,16 @@ Dim Kernel::inner_count() const {
   return count;
 }
 
+int Kernel::narrow_axis() const {
+  const auto found = std::find_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.narrow; });
+  return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+}
+
 Dim unit_count(const Kernel& kernel) {
   Dim rows = 1;
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
-    if (!kernel.axes[a].inner && !kernel.axes[a].carried && static_cast<int>(a) != kernel.vector_axis)
+    if (!kernel.axes[a].inner && !kernel.axes[a].carried && !kernel.axes[a].narrow &&
+        static_cast<int>(a) != kernel.vector_axis)
       rows = rows * kernel.axes[a].extent;
   if (kernel.vector_axis < 0 || kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner) return rows;
   Dim extent = kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].extent;
@@ -48,6 +55,8 @@ int weight(const Instruction& instruction) {
 Cost cost(const Kernel& kernel) {
   Cost total;
   Dim outer = kernel.outer_count(), all = outer * kernel.inner_count();
+  if (const int narrow = kernel.narrow_axis(); narrow >= 0)  // its points are the vector axis's too
+    all = all / kernel.axes[static_cast<std::size_t>(narrow)].extent;
   for (const Instruction& instruction : kernel.body) {
     Dim times = instruction.level == Level::inner ? all : instruction.level == Level::outer ? outer : Dim(1);
     if (instruction.kind == Kind::reduce) times = all;
@@ -175,6 +184,16 @@ void verify(const Kernel& kernel) {
                      kernel.inner_count().constant() <= short_row_length &&
                      !kernel.axes[static_cast<std::size_t>(kernel.vector_axis)].inner,
                  kernel.name, ": v", i, " is no short row across lanes");
+    if (kernel.narrow_axis() >= 0) {
+      const Dim columns = kernel.axes[static_cast<std::size_t>(kernel.narrow_axis())].extent;
+      const Axis& vector = kernel.axes[static_cast<std::size_t>(kernel.vector_axis)];
+      WEFT_CHECK(columns.is_constant() && columns.constant() <= narrow_columns && vector.inner &&
+                     (vector.extent % columns).same(Dim(0)),
+                 kernel.name, ": its lanes are no rows of narrow columns");
+      WEFT_CHECK(instruction.kind != Kind::scan && (instruction.level != Level::inner || instruction.phase == 0) &&
+                     (instruction.kind != Kind::reduce || (instruction.op != Op::argmax && instruction.phase == 1)),
+                 kernel.name, ": v", i, " is in no walk over narrow columns");
+    }
     if (instruction.multiplies) {
       std::size_t inner = 0, reduced = 0, outer = 0;
       for (const Axis& axis : kernel.axes) ++(axis.inner ? inner : outer);
@@ -268,6 +287,7 @@ std::string to_text(const Kernel& kernel) {
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     text += std::string(kernel.axes[a].inner     ? " inner"
                         : kernel.axes[a].carried ? " carried"
+                        : kernel.axes[a].narrow  ? " narrow"
                                                  : " outer") +
             " i" + std::to_string(a) + "<" + dims::to_string(kernel.axes[a].extent) +
             (static_cast<int>(a) == kernel.vector_axis ? " vector" : "");

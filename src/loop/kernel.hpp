@@ -38,6 +38,9 @@ enum class Kind : std::uint8_t {
 
 enum class Level : std::uint8_t { once, outer, inner };
 
+// The most columns that lie on the lanes row after row (Axis::narrow).
+inline constexpr std::int64_t narrow_columns = 8;
+
 // The rows over which lanes may run without another order of additions (Instruction::short_row).
 inline constexpr std::int64_t short_row_length = 8;
 
@@ -68,6 +71,8 @@ struct Axis {
   Dim extent;
   bool inner = false;
   bool carried = false;  // outer, but walked in order by one unit: reductions over it stay in that unit
+  bool narrow = false;  // outer, of narrow_columns points at most, all of them in one unit: the vector axis is the last
+                        // inner axis with this one fastest, and reductions keep its points apart (loop/narrow.hpp)
 };
 
 struct Buffer {
@@ -92,6 +97,7 @@ struct Kernel {
 
   Dim outer_count() const;  // product of outer extents
   Dim inner_count() const;
+  int narrow_axis() const;  // -1: none
 };
 
 // The unit of work that the plan's driver distributes. Units run over the outer axes without the vector axis; where the

@@ -77,6 +77,7 @@ enum class State : std::uint8_t {
   none,
   row,      // lanes, which are folded at the end; device: a register of each thread, which the team joins
   packed,   // a row in several runs: elements are packed into whole vectors first
+  narrow,   // rows of narrow columns: elements are packed, and chunks are folded side by side
   lanes,    // the columns of the lanes, in registers
   columns,  // the columns of a strip, or of the whole row, in the first-level cache; device: registers of each thread
   tile,     // the rows and columns of a product's tile, in the first-level cache; device: registers of each thread

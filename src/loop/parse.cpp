@@ -68,6 +68,8 @@ class Parser final : TextReader {
         axis.inner = true;
       else if (accept("carried"))
         axis.carried = true;
+      else if (accept("narrow"))
+        axis.narrow = true;
       else
         expect("outer");
       expect(" i" + std::to_string(kernel_.axes.size()) + "<");

@@ -9,6 +9,7 @@
 
 #include "base/fail.hpp"
 #include "loop/device_team.hpp"
+#include "loop/narrow.hpp"
 #include "loop/nest.hpp"
 #include "loop/online.hpp"
 #include "loop/pick.hpp"
@@ -483,7 +484,10 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
     stages = loop::cut_reductions(kernel, !inner || !on_host ? inner ? device_row_chunk : column_chunk : row_chunk);
   else
     stages.kernels.push_back(std::move(kernel));
-  for (Kernel& stage : stages.kernels) parametrize(stage);
+  for (Kernel& stage : stages.kernels) {
+    if (on_host) loop::narrow_columns_on_lanes(stage);
+    parametrize(stage);
+  }
   return stages;
 }
 

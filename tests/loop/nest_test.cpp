@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "loop/narrow.hpp"
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
 #include "tests/loop/texts.hpp"
@@ -225,4 +226,65 @@ TEST_CASE("rows and columns: a unit walks a chunk of rows and holds their column
       result v1
       store v2
 )");
+}
+
+TEST_CASE("narrow columns: the lanes are rows and columns together, and each column is finished by itself") {
+  loop::Kernel kernel = loop::parse_kernel(R"(narrow(f32 p0[12000], f32 p1[3], f32 p2[4000], out f32 p3[12])
+  outer i0<4 outer i1<3 vector inner i2<1000
+  inner0 v0 f32 = p0[3000*i0 + 3*i2 + i1]
+  outer0 v1 f32 = p1[i1]
+  inner0 v2 f32 = p2[1000*i0 + i2]
+  inner0 v3 f32 = mul(v0, v2)
+  inner0 v4 f32 = add(v3, v1)
+  outer1 v5 f32 = reduce_sum(v4)
+  outer1 v6 f32 = add(v5, v1)
+  outer1 p3[3*i0 + i1] = v6
+)");
+  const loop::Kernel before = kernel;
+  loop::narrow_columns_on_lanes(kernel);
+  loop::verify(kernel);
+  CHECK(loop::to_text(kernel) == R"(narrow(f32 p0[12000], f32 p1[3], f32 p2[4000], out f32 p3[12])
+  outer i0<4 narrow i1<3 inner i2<3000 vector
+  inner0 v0 f32 = p0[3000*i0 + i2]
+  inner0 v1 f32 = p1[((i2) % (3))]
+  outer0 v2 f32 = p1[i1]
+  inner0 v3 f32 = p2[1000*i0 + ((i2) / (3))]
+  inner0 v4 f32 = mul(v0, v3)
+  inner0 v5 f32 = add(v4, v1)
+  outer1 v6 f32 = reduce_sum(v5)
+  outer1 v7 f32 = add(v6, v2)
+  outer1 p3[3*i0 + i1] = v7
+)");
+  CHECK(loop::to_text(loop::parse_kernel(loop::to_text(kernel))) == loop::to_text(kernel));
+  CHECK(loop::unit_count(kernel).same(Dim(4)));
+  CHECK(loop::cost(kernel).operations.same(loop::cost(before).operations));
+  CHECK(on_host(kernel) == R"(  pool i0
+    start v6
+    lanes i2
+      value v0
+      value v1
+      value v3
+      value v4
+      value v5
+      accumulate v6
+    close v6
+    serial i1
+      value v2
+      result v6
+      value v7
+      store v8
+)");
+}
+
+TEST_CASE("narrow columns: a kernel that walks its rows again stays as it is") {
+  loop::Kernel kernel = loop::parse_kernel(R"(again(f32 p0[12000], out f32 p1[12000])
+  outer i0<4 outer i1<3 vector inner i2<1000
+  inner0 v0 f32 = p0[3000*i0 + 3*i2 + i1]
+  outer1 v1 f32 = reduce_amax(v0)
+  inner1 v2 f32 = sub(v0, v1)
+  inner1 p1[3000*i0 + 3*i2 + i1] = v2
+)");
+  const std::string before = loop::to_text(kernel);
+  loop::narrow_columns_on_lanes(kernel);
+  CHECK(loop::to_text(kernel) == before);
 }
