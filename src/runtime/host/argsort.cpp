@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
+#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "runtime/parallel.hpp"
@@ -109,32 +110,101 @@ void select_range(const Items<T, packed> items, const SortSizes sizes, std::uint
   std::sort_heap(heap, end, items);
 }
 
-// Rows [begin, end). Of equal elements the position decides, so that any sort will do.
-template <class T, bool packed>
-void sort_rows_as(const Sort& it, std::int64_t begin, std::int64_t end) {
-  const std::int64_t size = it.sizes.size, count = it.sizes.count;
-  for (std::int64_t row = begin; row < end; ++row) {
-    const Items<T, packed> items{static_cast<const T*>(it.values) + row * size, it.descending ? ~Key<T>{0} : 0};
-    auto* const order = reinterpret_cast<std::uint64_t*>(it.order + row * count);
-    if (count < size) {
-      select_range(items, it.sizes, order);
-    } else {
-      for (std::int64_t i = 0; i < size; ++i) order[i] = items.item(i);
-      std::sort(order, order + size, items);
+// A key of 32 bits above a position. The positions of equal keys ascend, before and after.
+using Packed = std::uint64_t;
+Packed pack(std::uint64_t key, std::uint64_t position) { return key << 32 | position; }
+std::uint64_t position_in(Packed item) { return item & ~std::uint32_t{0}; }
+
+// Sorts by the digits of the keys, the lowest first, from memory to scratch and back. A digit that all keys share takes
+// no pass. The counts of all digits are taken in one walk.
+template <int digit_bits>
+void sort_by_digits(Packed* items, Packed* scratch, std::int64_t size) {
+  constexpr int digits = (32 + digit_bits - 1) / digit_bits;
+  constexpr std::uint64_t values = std::uint64_t{1} << digit_bits;
+  std::uint32_t counts[digits][values] = {};
+  const auto digit_of = [](Packed item, int digit) { return item >> (32 + digit * digit_bits) & (values - 1); };
+  for (std::int64_t i = 0; i < size; ++i)
+    for (int digit = 0; digit < digits; ++digit) ++counts[digit][digit_of(items[i], digit)];
+  Packed *from = items, *to = scratch;
+  for (int digit = 0; digit < digits; ++digit) {
+    std::uint32_t* const places = counts[digit];
+    if (places[digit_of(from[0], digit)] == static_cast<std::uint64_t>(size)) continue;
+    std::uint32_t before = 0;
+    for (std::uint64_t value = 0; value < values; ++value) before += std::exchange(places[value], before);
+    for (std::int64_t i = 0; i < size; ++i) to[places[digit_of(from[i], digit)]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != items) std::copy_n(from, size, items);
+}
+
+// Shorter rows are sorted by comparing, and are not worth scratch memory.
+constexpr std::int64_t least_digits = 128, least_wide_digits = 1 << 14;
+
+void sort_packed(Packed* items, Packed* scratch, std::int64_t size) {
+  if (size < least_digits) return std::sort(items, items + size);
+  size < least_wide_digits ? sort_by_digits<8>(items, scratch, size) : sort_by_digits<11>(items, scratch, size);
+}
+
+// Packed by as many bits of the keys as fit, from the highest on in which keys of the row differ; runs of keys that are
+// equal up to there are sorted by the rest.
+template <class Items>
+void sort_wide(const Items& items, Packed* order, Packed* scratch, std::int64_t size) {
+  std::uint64_t differ = 0;
+  for (std::int64_t i = 1; i < size; ++i) differ |= items.key(i) ^ items.key(0);
+  const int rest = std::max(0, static_cast<int>(std::bit_width(differ)) - 32);
+  const std::uint64_t low = (std::uint64_t{1} << rest) - 1, high = ~std::uint32_t{0};
+  for (std::int64_t i = 0; i < size; ++i) order[i] = pack(items.key(i) >> rest & high, static_cast<std::uint64_t>(i));
+  sort_packed(order, scratch, size);
+  if ((differ & low) == 0) return;
+  for (std::int64_t begin = 0, end; begin < size; begin = end) {
+    for (end = begin + 1; end < size && order[end] >> 32 == order[begin] >> 32;) ++end;
+    if (end - begin == 1) continue;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::uint64_t position = position_in(order[i]);
+      order[i] = pack(items.key(static_cast<std::int64_t>(position)) & low, position);
     }
-    for (std::int64_t i = 0; i < count; ++i) it.order[row * count + i] = items.position(order[i]);
+    sort_packed(order + begin, scratch, end - begin);
   }
 }
 
-template <class T>
-void sort_rows(void* context, std::int64_t begin, std::int64_t end) {
-  const Sort& it = *static_cast<const Sort*>(context);
-  if constexpr (sizeof(T) <= sizeof(std::uint32_t))
-    if (it.sizes.size <= std::int64_t{1} << 32) return sort_rows_as<T, true>(it, begin, end);
-  sort_rows_as<T, false>(it, begin, end);
+// Of equal elements the position decides.
+template <class T, bool packed>
+void sort_row(const Sort& it, std::int64_t row, Packed* scratch) {
+  const std::int64_t size = it.sizes.size, count = it.sizes.count;
+  const Items<T, packed> items{static_cast<const T*>(it.values) + row * size, it.descending ? ~Key<T>{0} : 0};
+  auto* const order = reinterpret_cast<std::uint64_t*>(it.order + row * count);
+  const bool fits = size < std::int64_t{1} << 32;
+  if (count < size) {
+    select_range(items, it.sizes, order);
+  } else if constexpr (packed) {
+    for (std::int64_t i = 0; i < size; ++i) order[i] = items.item(i);
+    sort_packed(order, scratch, size);
+  } else if (fits) {
+    sort_wide(items, order, scratch, size);
+  } else {
+    for (std::int64_t i = 0; i < size; ++i) order[i] = items.item(i);
+    std::sort(order, order + size, items);
+  }
+  const bool has_keys = packed || (count == size && fits);
+  for (std::int64_t i = 0; i < count; ++i)
+    it.order[row * count + i] = static_cast<std::int64_t>(has_keys ? position_in(order[i]) : order[i]);
 }
 
-using SortRows = void (*)(void*, std::int64_t, std::int64_t);
+template <class T>
+void sort_rows(void* context, Chunks& chunks) {
+  const Sort& it = *static_cast<const Sort*>(context);
+  const std::int64_t size = it.sizes.size;
+  std::unique_ptr<Packed[]> scratch;
+  if (it.sizes.count == size && size >= least_digits && size < std::int64_t{1} << 32)
+    scratch = std::make_unique_for_overwrite<Packed[]>(static_cast<std::size_t>(size));
+  for_each_index(chunks, [&](std::int64_t row) {
+    if constexpr (sizeof(T) <= sizeof(std::uint32_t))
+      if (size < std::int64_t{1} << 32) return sort_row<T, true>(it, row, scratch.get());
+    sort_row<T, false>(it, row, scratch.get());
+  });
+}
+
+using SortRows = void (*)(void*, Chunks&);
 SortRows sort_rows_of(DType dtype) {
   switch (dtype) {
 #define WEFT_DTYPE(name, text, bits, packing, kind, computed, accumulated, type)                           \
@@ -154,7 +224,7 @@ constexpr std::int64_t piece_elements = 1 << 11;  // that pay for another thread
 void argsort(DType dtype, SortSizes sizes, bool descending, const void* values, std::int64_t* order) {
   Sort sort{sizes, descending, values, order};
   const std::int64_t grain = std::max<std::int64_t>(1, piece_elements / std::max<std::int64_t>(sizes.size, 1));
-  parallel_for(0, sizes.rows, grain, sort_rows_of(dtype), &sort);
+  parallel_for(0, sizes.rows, grain, num_threads(), sort_rows_of(dtype), &sort);
 }
 
 }  // namespace weft::runtime

@@ -1,6 +1,6 @@
 // The order of the elements of rows, or a part of it. In: values[rows, size]. Out: order[rows, count], positions in
 // their row, from the element at place `first` on; equal elements stay in the order of their positions, NaN is the
-// greatest. Nothing is allocated.
+// greatest. Where whole rows are sorted, each thread allocates scratch memory for one.
 #pragma once
 #include <cstdint>
 
