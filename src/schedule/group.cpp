@@ -112,11 +112,21 @@ class Grouper {
       at(base).realized = true;
       return base;
     }
-    // A reshape of a view is computed over the view's axes: its elements lie in the same order.
-    const Tensor rows = memory_base(operand);
-    const Tensor copied = in_place(rows) ? rows : operand;
-    need_memory(copied);
-    return copied;
+    // A reshape of a view is computed over the view's axes: its elements lie in the same order. Over its own axes each
+    // index would be taken apart again, so it is also what is copied where the operand is a permutation of it; where it
+    // is an expansion, what is repeated is copied once.
+    Tensor below = operand;
+    bool expands = false;
+    for (; below.node()->op == Op::permute || below.node()->op == Op::expand; below = below.node()->input(0))
+      expands |= below.node()->op == Op::expand;
+    if (!expands && below.node()->op != Op::reshape) below = operand;
+    for (const Tensor& whole : {below, operand})
+      if (const Tensor rows = memory_base(whole); in_place(rows)) {
+        need_memory(rows);
+        return rows;
+      }
+    need_memory(operand);
+    return operand;
   }
 
   // Gives a value memory of its own; one that is inlined so far gets a group that computes it.

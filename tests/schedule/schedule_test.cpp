@@ -297,6 +297,28 @@ TEST_CASE("a reshape of a view that a product reads is copied over the view's ax
   CHECK(product(schedule.steps.back()).a_row.same(Dim(63)));
 }
 
+TEST_CASE("a transposed reshape of a view is copied over the view's axes too, and a repeated one once") {
+  Traced r;
+  Tensor x = r.f32(4, 9, 5, 7), w = r.f32(6, 20), v = r.f32(3, 20, 8);
+  const auto is_plain = [&](const Schedule& schedule) {
+    REQUIRE(kernels(schedule) == 1);
+    return std::none_of(kernel(schedule, 0).body.begin(), kernel(schedule, 0).body.end(), [](const auto& it) {
+      return dims::any_atom(it.index, [](const DimNode& atom) { return atom.kind != DimKind::axis; });
+    });
+  };
+  // The windows of a convolution's weight gradient.
+  Schedule transposed = r.schedule({matmul(w, transpose(reshape(permute(x, {1, 3, 0, 2}), {63, 20})))});
+  CHECK(is_plain(transposed));
+  CHECK(product(transposed.steps.back()).b_row.same(Dim(1)));
+  // The flipped weights of its input gradient, for each item of the batch.
+  Tensor rows = reshape(permute(x, {1, 3, 0, 2}), {1, 63, 20});
+  Schedule repeated = r.schedule({matmul(expand(rows, {3, 63, 20}), v)});
+  CHECK(is_plain(repeated));
+  const Step& step = repeated.steps.back();
+  CHECK(product(step).a_batch[0].same(Dim(0)));
+  CHECK(repeated.buffers[static_cast<std::size_t>(step.buffers[0])].elements.same(Dim(63 * 20)));
+}
+
 TEST_CASE("what a product alone reads in another order is written in that order") {
   Traced t;
   Tensor x = t.f32(6, 4, 10), w = t.f32(10, 4, 3);
