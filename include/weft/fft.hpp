@@ -30,6 +30,13 @@ Complex rfft(At x, Options options = {});
 // What rfft transforms to x: n real points, by default 2 (m - 1) of the m along the axis. Imaginary parts at 0 and n /
 // 2 do not count.
 Tensor irfft(const Complex& x, Options options = {}, Loc loc = Loc::current());
+// The transform of points whose other half are the conjugates of the m along the axis: n real ones, by default 2 (m -
+// 1), irfft of the conjugates with the norm of the forward transform. ihfft is its inverse: n / 2 + 1 of n real points.
+Tensor hfft(const Complex& x, Options options = {}, Loc loc = Loc::current());
+Complex ihfft(At x, Options options = {});
+
+// The number with this magnitude and this angle: magnitude cos(angle) + i magnitude sin(angle). Operands broadcast.
+Complex polar(At magnitude, At angle);
 
 // Along each of some axes; by default all of them.
 struct AxesOptions {

@@ -6,6 +6,7 @@
 // reads one triangle of a symmetric matrix has a symmetric gradient.
 #pragma once
 #include "weft/ops.hpp"
+#include "weft/random.hpp"
 
 namespace weft::linalg {
 
@@ -51,6 +52,20 @@ struct LU {  // P L U
 // largest element of a column is the pivot.
 LU lu(At a);
 
+struct LUFactors {  // what lu_solve solves with
+  Tensor lu;        // [...,n,n]: U, and below its diagonal L without its own of ones
+  Tensor pivots;  // [...,n] i64: row i of L U is row pivots[i] of the matrix. PyTorch's are LAPACK's exchanges, from 1
+  WEFT_MEMBERS(lu, pivots)
+};
+// The factors of lu() as one matrix, and its rows as numbers. A singular matrix is an error.
+LUFactors lu_factor(At a);
+struct LUSolveOptions {  // of lu_solve
+  bool left = true;      // else x a = b
+  bool adjoint = false;  // with the transpose of a in the place of a
+};
+// x [...,n,k] with a x = b, from what lu_factor(a) gave; batches broadcast. A pivot outside of [0, n) is an error.
+Tensor lu_solve(At lu, At pivots, At b, LUSolveOptions options = {});
+
 // The product of two vectors that is at right angles to both, along an axis of 3, of operands of as many axes; the
 // other axes broadcast.
 Tensor cross(At a, At b, int axis = -1);
@@ -93,6 +108,34 @@ Tensor lstsq(At a, At b);
 Tensor pinv(At a, double rtol = -1);
 // How many singular values are above rtol times the greatest, i64 [...].
 Tensor matrix_rank(At a, double rtol = -1);
+// exp(a) = I + a + a^2 / 2 + ... of a square matrix, by Pade approximants of degree 13, in f32 7, of a / 2^s and s
+// squarings (Higham 2005). Its derivative is that of PyTorch: a corner of the exponential of a matrix of 2n x 2n.
+Tensor matrix_exp(At a);
+// norm(a) norm(a^-1) [...], in the norm that matrix_norm calls ord, by default 2: the greatest singular value by the
+// least, and -2 the least by the greatest. Others want a square matrix, and are infinite where it is singular.
+Tensor cond(At a, double ord = 2);
+Tensor cond(At a, const char* ord);
+// The inverse of a as a map from its axes from `ind` on to those before, of which the products of sizes are equal:
+// [a.shape[ind:]..., a.shape[:ind]...]. A singular map is an error.
+Tensor tensorinv(At a, int ind = 2);
+// x with tensordot(a, x, x.rank()) = b: the first axes of a are those of b, the rest are those of x. `axes` of a are
+// moved to its end before. Throws where the products of sizes differ; a singular map is an error.
+Tensor tensorsolve(At a, At b, Axes axes = {});
+// [..., n] to [..., n, count]: the powers 0, 1, ..., count - 1 of each element. A negative count stands for n. Integers
+// stay integers.
+Tensor vander(At x, std::int64_t count = -1);
+// The first n columns of H_1 H_2 ... H_k, of a [...,m,n] and tau [...,k] with k <= n <= m: H_i = I - tau_i v v^T, where
+// v is column i of a below its diagonal, 1 on it and 0 above (LAPACK's orgqr).
+Tensor householder_product(At a, At tau);
+struct SVDLowrank {  // about U diag(S) V^T
+  Tensor u;          // [...,m,q]: orthonormal columns
+  Tensor s;          // [...,q], descending
+  Tensor v;          // [...,n,q]: orthonormal columns
+  WEFT_MEMBERS(u, s, v)
+};
+// The q greatest singular values and their vectors, about, from a product with random numbers and niter rounds of
+// subspace iteration (Halko and others 2011, algorithm 5.1). Throws where q is not in [1, min(m, n)].
+SVDLowrank svd_lowrank(At a, std::int64_t q = 6, int niter = 2, Generator& generator = default_generator());
 // A negative exponent takes the inverse; 0 gives the identity.
 Tensor matrix_power(At a, std::int64_t exponent);
 

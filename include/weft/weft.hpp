@@ -16,5 +16,6 @@
 #include "weft/optim.hpp"
 #include "weft/profile.hpp"
 #include "weft/random.hpp"
+#include "weft/signal.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"

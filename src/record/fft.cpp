@@ -180,6 +180,34 @@ Tensor irfft(const Complex& x, Options options, Loc loc) {
   return from_half("irfft", value, options.n, axis, options.norm, call.loc());
 }
 
+namespace {
+
+// Transforms of spectra that are real are those of signals that are, the other way round.
+Norm other_way(Norm norm) {
+  return norm == Norm::ortho ? norm : norm == Norm::backward ? Norm::forward : Norm::backward;
+}
+
+}  // namespace
+
+Tensor hfft(const Complex& x, Options options, Loc loc) {
+  LooseComposite call("hfft", loc);
+  options.norm = other_way(options.norm);
+  const Complex value = points("hfft", x, call.loc());
+  return irfft({value.real, -value.imag}, options, call.loc());
+}
+Complex ihfft(At x, Options options) {
+  LooseComposite call("ihfft", x.loc);
+  options.norm = other_way(options.norm);
+  const Complex value = rfft(x, options);
+  return {value.real, -value.imag};
+}
+
+Complex polar(At magnitude, At angle) {
+  LooseComposite call("polar", magnitude.loc);
+  const Tensor size = points("polar", magnitude, call.loc()), turn = points("polar", angle, call.loc());
+  return {size * cos(turn), size * sin(turn)};
+}
+
 Complex fftn(const Complex& x, AxesOptions options, Loc loc) {
   LooseComposite call("fftn", loc);
   const Complex value = points("fftn", x, call.loc());

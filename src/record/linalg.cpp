@@ -50,8 +50,6 @@ Tensor diagonal_matrix(const Tensor& rows) {
   return where(on_diagonal(type.shape[type.shape.rank() - 1], type.device), unsqueeze(rows, -2), 0);
 }
 
-namespace {
-
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
 Dim size_at(const Tensor& value, int from_end) {
@@ -59,13 +57,17 @@ Dim size_at(const Tensor& value, int from_end) {
   return shape[shape.rank() - from_end];
 }
 
+namespace {
+
 void require_kind(const char* name, const Tensor& value, Loc loc) {
   const Type& type = type_of(value);
   if (type.dtype != DType::f32 && type.dtype != DType::f64)
     fail(name, loc, "needs f32 or f64, it is given ", to_string(type), ": cast it first");
 }
 
-Tensor matrix(const char* name, const At& given, Loc loc, bool square = false) {
+}  // namespace
+
+Tensor matrix(const char* name, const At& given, Loc loc, bool square) {
   const Tensor value = resolve(given, name);
   require_kind(name, value, loc);
   if (type_of(value).shape.rank() < 2)
@@ -75,7 +77,6 @@ Tensor matrix(const char* name, const At& given, Loc loc, bool square = false) {
   return value;
 }
 
-// Batches of two operands of at least two axes.
 void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
   if (type_of(a).dtype != type_of(b).dtype)
     fail(name, loc, "dtypes differ: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
@@ -102,7 +103,6 @@ void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
   b = expand(b, full_b);
 }
 
-// The user's error when the value is computed, unless all are true.
 void require_all(const Tensor& fine, const char* name, const char* what, const Tensor& of, Loc loc) {
   if (fine.element_count().same(Dim(0))) return;
   const std::string message = error_text(name, loc, concat_text(what, ": ", to_string(type_of(of))));
@@ -112,8 +112,11 @@ void require_all(const Tensor& fine, const char* name, const char* what, const T
 
 // ---- solutions ------------------------------------------------------------------------------------------------------
 
-Tensor lu_of(const Tensor& a) { return record(Op::lu, {a}, {}, {}, {}); }
 Tensor diagonal_of(const Tensor& a) { return diagonal(a, 0, -2, -1); }
+
+namespace {
+
+Tensor lu_of(const Tensor& a) { return record(Op::lu, {a}, {}, {}, {}); }
 
 // The factors are a function of the matrix, so its gradient takes theirs in: operands are the matrix, its factors,
 // their rows, the right side. A derivative of this one differentiates the factors instead.
@@ -124,6 +127,8 @@ void solve_derivative(const CallValues& p, std::span<Tensor> gradients) {
   gradients[3] = right;
 }
 
+}  // namespace
+
 Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc) {
   const Tensor lu = lu_of(a), rows = result_of(lu, 1);
   require_all(diagonal_of(lu) != 0, name, "the matrix is singular", a, loc);
@@ -132,6 +137,8 @@ Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc
   };
   return composite_with(solve_derivative, called("solve"), loc, record, a, lu, rows, b);
 }
+
+namespace {
 
 // 1 or -1: even or odd permutations.
 Tensor parity(const Tensor& rows, DType dtype) {
@@ -270,6 +277,36 @@ LU lu(At given) {
   const Tensor columns = positions(0, Shape::of(n, n), type_of(a).device, {});
   return {cast(unsqueeze(rows, -2) == columns, type_of(a).dtype), tril(factors, -1) + identity_like(factors),
           triu(factors)};
+}
+
+LUFactors lu_factor(At given) {
+  LooseComposite call("lu_factor", given.loc);
+  const Tensor a = matrix("lu_factor", given, call.loc(), true), factors = lu_of(a);
+  require_all(diagonal_of(factors) != 0, "lu_factor", "the matrix is singular", a, call.loc());
+  return {factors, result_of(factors, 1)};
+}
+
+Tensor lu_solve(At given, At rows, At right, LUSolveOptions options) {
+  LooseComposite call("lu_solve", given.loc);
+  Tensor lu = matrix("lu_solve", given, call.loc(), true), b = matrix("lu_solve", right, call.loc());
+  Tensor pivots = resolve(rows, "lu_solve");
+  const Shape own = type_of(lu).shape, shape = type_of(pivots).shape;
+  bool fits = is_integer(type_of(pivots).dtype) && shape.rank() == own.rank() - 1;
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == own[i];
+  if (!fits)
+    fail("lu_solve", call.loc(), "needs pivots [...,n] of integers: ", to_string(type_of(lu)), " and ",
+         to_string(type_of(pivots)));
+  if (!(size_at(b, options.left ? 2 : 1) == size_at(lu, 1)))
+    fail("lu_solve", call.loc(), "the right side does not fit: ", to_string(type_of(lu)), " and ",
+         to_string(type_of(b)));
+  check_range(pivots, size_at(lu, 1), "lu_solve", call.loc(), lu);
+  broadcast_batches("lu_solve", lu, b, call.loc());
+  Shape whole = type_of(lu).shape;
+  whole.resize(whole.rank() - 1);
+  pivots = expand(cast(pivots, DType::i64), whole);
+  // x a = b is a^T x^T = b^T.
+  if (!options.left) return transpose(solve_by_lu(lu, pivots, transpose(b), !options.adjoint));
+  return solve_by_lu(lu, pivots, b, options.adjoint);
 }
 
 QR qr(At given) {

@@ -19,4 +19,16 @@ Tensor identity_like(const Tensor& value);
 // A matrix of zeros but for its diagonal, for each row.
 Tensor diagonal_matrix(const Tensor& rows);
 
+// A floating matrix, or a batch of them; throws where it is none, or is not square and has to be.
+Tensor matrix(const char* name, const At& given, Loc loc, bool square = false);
+// Of the axis that is the `from_end`-th from the last.
+Dim size_at(const Tensor& value, int from_end);
+// Batches of two operands of at least two axes, broadcast. Throws where they do not fit.
+void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc);
+// The user's error when the value is computed, unless all are true.
+void require_all(const Tensor& fine, const char* name, const char* what, const Tensor& of, Loc loc);
+// x with a x = b; a singular matrix is the user's error when it is computed.
+Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc);
+Tensor diagonal_of(const Tensor& a);
+
 }  // namespace weft::linalg

@@ -347,6 +347,19 @@ std::vector<Case> structural_cases() {
          const auto [p, l, u] = linalg::lu(x[0]);
          return square(u) + matmul(p, square(l));
        }},
+      {"matrix_exp", {matrix}, [](X x) { return linalg::matrix_exp(x[0] * 3); }},
+      {"lu_solve",
+       {matrix},
+       [](X x) {
+         const auto [lu, pivots] = linalg::lu_factor(x[0]);
+         return linalg::lu_solve(lu, pivots, x[0] * x[0]) +
+                linalg::lu_solve(lu, pivots, sin(x[0]), {.left = false, .adjoint = true});
+       }},
+      {"householder_product and vander",
+       {m},
+       [](X x) {
+         return linalg::householder_product(transpose(x[0]), slice(x[0][0], 0, 1, 4)) + sum(linalg::vander(x[0][0], 3));
+       }},
       {"qr, tall",
        {m},
        [](X x) {

@@ -17,8 +17,10 @@ INPUTS = {
     "one": numbers(1, 1, seed=5) + 2,
     "row": numbers(2, 6, seed=6),
     "prime": numbers(1, 37, seed=7),
+    "cube": numbers(2, 3, 6, seed=8),
+    "long_row": numbers(2, 23, seed=9),
 }
-L, F = torch.linalg, torch.fft
+L, F, W = torch.linalg, torch.fft, torch.signal.windows
 
 
 def gram(x):
@@ -35,6 +37,15 @@ def pair(z):
 
 def from_pair(x):
     return torch.complex(x, x.flip(-1))
+
+
+def cond(x, order):
+    """That of PyTorch has no gradient in norms by the inverse."""
+    return L.matrix_norm(x, order) * L.matrix_norm(L.inv(x), order)
+
+
+def lu_solve(x, b, **options):
+    return L.lu_solve(*L.lu_factor(x), b, **options)
 
 
 MATRICES = ["square", "batch", "one"]
@@ -96,6 +107,34 @@ ROWS = [
     (["square", "batch"], "matrix_power(x, 5)", lambda x: L.matrix_power(x, 5)),
     (["square"], "matrix_power(x, -3)", lambda x: L.matrix_power(x, -3)),
     (["square"], "matrix_power(x, 0) + x", lambda x: L.matrix_power(x, 0) + x),
+    (MATRICES, "matrix_exp(x)", L.matrix_exp),
+    (["square", "batch"], "matrix_exp(x * 7)", lambda x: L.matrix_exp(x * 7)),
+    (["batch"], "matrix_exp(concat({slice(x, 0, 0, 1) * 0.01, slice(x, 0, 1, 2) * 20}))",
+     lambda x: L.matrix_exp(torch.cat([x[:1] * 0.01, x[1:] * 20]))),
+    (MATRICES, "lu_factor(x).lu", lambda x: L.lu_factor(x).LU),
+    (MATRICES, "solve_by(lu_factor(x), x * x + 1)", lambda x: lu_solve(x, x * x + 1)),
+    (["square", "batch"], "solve_by(lu_factor(x), x * x + 1, {.left = false})", lambda x: lu_solve(x, x * x + 1, left=False)),
+    (["square", "batch"], "solve_by(lu_factor(x), x * x + 1, {.adjoint = true})",
+     lambda x: lu_solve(x, x * x + 1, adjoint=True)),
+    (["batch"], "solve_by(lu_factor(x[0]), x, {.left = false, .adjoint = true})",
+     lambda x: lu_solve(x[0], x, left=False, adjoint=True)),
+    (RECTANGLES + ["one"], "cond(x)", L.cond),
+    (["tall", "batch"], "cond(x, -2)", lambda x: L.cond(x, -2)),
+    (["square", "batch"], "cond(x, 1)", lambda x: cond(x, 1)),
+    (["square"], "cond(x, -INFINITY)", lambda x: cond(x, -float("inf"))),
+    (["square", "batch"], 'cond(x, "fro")', lambda x: cond(x, "fro")),
+    (["square"], 'cond(x, "nuc")', lambda x: cond(x, "nuc")),
+    (["cube"], "tensorinv(reshape(x, {2, 3, 6}))", L.tensorinv),
+    (["square"], "tensorinv(reshape(x, {4, 2, 2}), 1)", lambda x: L.tensorinv(x.reshape(4, 2, 2), ind=1)),
+    (["cube"], "tensorsolve(reshape(x, {2, 3, 6}), select(x, -1, 0) + 1)", lambda x: L.tensorsolve(x, x[..., 0] + 1)),
+    (["cube"], "tensorsolve(reshape(x, {3, 6, 2}), reshape(slice(flatten(x), 0, 0, 6), {6}), {0, 2})",
+     lambda x: L.tensorsolve(x.reshape(3, 6, 2), x.flatten()[:6], dims=(0, 2))),
+    (["tall", "batch"], "vander(x)", L.vander),
+    (["tall"], "vander(x * (x > 0), 4)", lambda x: L.vander(x * (x > 0), N=4)),
+    (["tall"], "vander(x, 1) * x[0][0]", lambda x: torch.ones(5, 3, 1) * x[0, 0]),
+    (["tall", "batch"], "householder_product(x, select(x, -2, 1))", lambda x: L.householder_product(x, x.select(-2, 1))),
+    (["tall"], "householder_product(x, slice(x[2] * 0, 0, 0, 2) + x[0][1])",
+     lambda x: L.householder_product(x, x[2, :2] * 0 + x[0, 1])),
     (["tall", "batch"], "matrix_norm(x)", L.matrix_norm),
     (["tall", "batch"], 'matrix_norm(x, "nuc")', lambda x: L.matrix_norm(x, "nuc")),
     (["tall"], "matrix_norm(x, 1)", lambda x: L.matrix_norm(x, 1)),
@@ -124,6 +163,46 @@ ROWS = [
      lambda x: F.irfft(from_pair(x), n=7, norm="ortho")),
     (["row"], "fft::irfft(complex(x), {.n = 4, .norm = fft::Norm::forward})",
      lambda x: F.irfft(from_pair(x), n=4, norm="forward")),
+    (["row", "prime"], "fft::hfft(complex(x))", lambda x: F.hfft(from_pair(x))),
+    (["row", "tall"], "fft::hfft(complex(x), {.n = 7, .norm = fft::Norm::forward})",
+     lambda x: F.hfft(from_pair(x), n=7, norm="forward")),
+    (["row", "prime", "tall"], "pair(fft::ihfft(x))", lambda x: pair(F.ihfft(x))),
+    (["tall"], "pair(fft::ihfft(x, {.n = 7, .axis = 0, .norm = fft::Norm::ortho}))",
+     lambda x: pair(F.ihfft(x, n=7, dim=0, norm="ortho"))),
+    (["tall"], "pair(fft::polar(abs(x), flip(x, -1) * 3))", lambda x: pair(torch.polar(x.abs(), x.flip(-1) * 3))),
+    (["long_row"], "pair(stft(x, 8))", lambda x: pair(torch.stft(x, 8, return_complex=True))),
+    (["long_row"], "pair(stft(x[0], 7, {.hop_length = 3, .window = x[1][0] + windows::hann(7, false, {DType::f64}), "
+                   ".pad_mode = Pads::replicate, .normalized = true, .onesided = false}))",
+     lambda x: pair(torch.stft(x[0], 7, hop_length=3, window=x[1, 0] + torch.hann_window(7), pad_mode="replicate",
+                               normalized=True, onesided=False, return_complex=True))),
+    (["long_row"], "pair(stft(x, 9, {.hop_length = 11, .win_length = 4, .window = slice(x[0], 0, 0, 4), .center = false}))",
+     lambda x: pair(torch.stft(x, 9, hop_length=11, win_length=4, window=x[0, :4], center=False, return_complex=True))),
+    (["long_row"], "pair(stft(x, 8, {.hop_length = 1, .win_length = 5, .pad_mode = Pads::constant}))",
+     lambda x: pair(torch.stft(x, 8, hop_length=1, win_length=5, window=torch.ones(5), pad_mode="constant",
+                               return_complex=True))),
+    (["tall"], "istft(complex(x), 8)", lambda x: torch.istft(from_pair(x), 8)),
+    (["cube"], "istft(complex(x), 5, {.hop_length = 2, .window = windows::hamming(5, false, {DType::f64}) + x[0][0][0], "
+               ".center = false, .normalized = true, .onesided = true})",
+     lambda x: torch.istft(from_pair(x), 5, hop_length=2, window=torch.hamming_window(5) + x[0, 0, 0], center=False,
+                           normalized=True)),
+    (["wide"], "istft(complex(x), 3, {.hop_length = 1, .onesided = false, .length = 9})",
+     lambda x: torch.istft(from_pair(x), 3, hop_length=1, window=torch.ones(3), onesided=False, length=9)),
+    (["cube"], "istft(complex(x), 4, {.length = 3})", lambda x: torch.istft(from_pair(x), 4, length=3)),
+    (["row"], "x * windows::hann(6, true, {DType::f64})", lambda x: x * W.hann(6)),
+    (["row"], "x * windows::hamming(6, false, {DType::f64})", lambda x: x * W.hamming(6, sym=False)),
+    (["row"], "x * windows::blackman(6, false, {DType::f64})", lambda x: x * W.blackman(6, sym=False)),
+    (["prime"], "x * windows::nuttall(37, true, {DType::f64})", lambda x: x * W.nuttall(37)),
+    (["row"], "x * windows::bartlett(6, true, {DType::f64})", lambda x: x * W.bartlett(6)),
+    (["prime"], "x * windows::bartlett(37, false, {DType::f64})", lambda x: x * W.bartlett(37, sym=False)),
+    (["row"], "x * windows::cosine(6, true, {DType::f64})", lambda x: x * W.cosine(6)),
+    (["row"], "x * windows::cosine(6, false, {DType::f64})", lambda x: x * W.cosine(6, sym=False)),
+    (["row"], "x * windows::gaussian(6, 1.5, true, {DType::f64})", lambda x: x * W.gaussian(6, std=1.5)),
+    (["row"], "x * windows::gaussian(6, 1, false, {DType::f64})", lambda x: x * W.gaussian(6, sym=False)),
+    (["row"], "x * windows::exponential(6, 2, false, {DType::f64})", lambda x: x * W.exponential(6, tau=2, sym=False)),
+    (["prime"], "x * windows::kaiser(37, 12, true, {DType::f64})", lambda x: x * W.kaiser(37)),
+    (["prime"], "x * windows::kaiser(37, 0, true, {DType::f64})", lambda x: x * W.kaiser(37, beta=0.0)),
+    (["row"], "x * windows::kaiser(6, 150, false, {DType::f64})", lambda x: x * W.kaiser(6, beta=150.0, sym=False)),
+    (["one"], "x * windows::hann(1, true, {DType::f64}) + sum(windows::kaiser(0))", lambda x: x),
     (["batch"], "pair(fft::fftn(x))", lambda x: pair(F.fftn(x))),
     (["batch"], "pair(fft::ifftn(complex(x), {.axes = {0, 2}}))", lambda x: pair(F.ifftn(from_pair(x), dim=(0, 2)))),
     (["batch"], "pair(fft::fft2(complex(x)))", lambda x: pair(F.fft2(from_pair(x)))),

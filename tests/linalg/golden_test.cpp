@@ -9,9 +9,11 @@
 #include "weft/fft.hpp"
 #include "weft/grad.hpp"
 #include "weft/linalg.hpp"
+#include "weft/signal.hpp"
 
 using namespace weft;
 using namespace weft::linalg;
+namespace windows = weft::signal::windows;
 using namespace weft::test;
 
 namespace {
@@ -22,6 +24,10 @@ Tensor gram(const Tensor& x) {
 }
 Tensor pair(const fft::Complex& z) { return stack({z.real, z.imag}); }
 fft::Complex complex(const Tensor& x) { return {x, flip(x, -1)}; }
+
+Tensor solve_by(const LUFactors& factors, const Tensor& b, LUSolveOptions options = {}) {
+  return lu_solve(factors.lu, factors.pivots, b, options);
+}
 
 #define WEFT_GOLDEN_INPUT(name, sizes, numbers) Tensor name;
 #define WEFT_GOLDEN(...)
