@@ -3,6 +3,7 @@
 #include <concepts>
 
 #include "weft/ops.hpp"
+#include "weft/random.hpp"
 
 namespace weft {
 
@@ -124,6 +125,20 @@ struct AvgPoolOptions {               // of avg_pool
   std::int64_t divisor_override = 0;  // what sums are divided by; 0: the count of elements
 };
 
+template <int count>
+struct MaxUnpoolOptions {      // of max_unpool
+  PerAxis<count> stride = 0;   // 0: the kernel's size
+  PerAxis<count> padding = 0;  // as the pooling had it
+  Sizes output_size = {};      // sizes of the result; by default (S - 1) stride - 2 padding + kernel
+};
+template <int count>
+struct FractionalMaxPoolOptions {  // of fractional_max_pool: one of the first two
+  PerAxis<count> output_size = 0;  // sizes of the result
+  // Or what the sizes are multiplied with, between 0 and 1, for each axis or all.
+  std::vector<double> output_ratio = {};
+  Tensor random_samples = {};  // [N,C,axes] in [0, 1), or [1,C,axes] without a batch; undefined: drawn
+};
+
 namespace detail {
 struct Pool {
   int count;
@@ -140,35 +155,83 @@ Pool pool_of(const PerAxis<count>& kernel, const AvgPoolOptions<count>& o) {
   return {count,   kernel.sizes, o.stride.sizes,      o.padding.sizes,
           nullptr, o.ceil_mode,  o.count_include_pad, o.divisor_override};
 }
+template <int count>
+Pool pool_of(const PerAxis<count>& kernel, const MaxUnpoolOptions<count>& o) {
+  return {count, kernel.sizes, o.stride.sizes, o.padding.sizes, nullptr, false, true, 0};
+}
 // Throw Error where a number is none that pooling can have.
 void check_pool(const char* name, const Pool& how, Loc loc);
 void check_adaptive_pool(const char* name, int count, const std::int64_t* sizes, Loc loc);
 Tensor max_pool(const char* name, const At& x, const Pool& how);
 Tensor avg_pool(const char* name, const At& x, const Pool& how);
 Tensor adaptive_pool(const char* name, const At& x, int count, const std::int64_t* sizes, bool greatest);
+ValuesAndIndices max_pool_with_indices(const char* name, const At& x, const Pool& how);
+ValuesAndIndices adaptive_max_pool_with_indices(const char* name, const At& x, int count, const std::int64_t* sizes);
+Tensor max_unpool(const char* name, const At& x, const At& indices, const Pool& how, const Sizes& output_size);
+struct FractionalPool {
+  int count;
+  const std::int64_t *kernel, *output_size;
+  const std::vector<double>& output_ratio;
+  const Tensor& random_samples;
+};
+ValuesAndIndices fractional_max_pool(const char* name, const At& x, const FractionalPool& how, Generator& generator);
 }  // namespace detail
 
 // max_pool: the greatest of each window, whose derivative goes to the first one that is; NaN where one is NaN. Padding
 // is at most half of the kernel, and is never the greatest. avg_pool: the mean. adaptive_*: sizes' windows of about
-// equal size, from floor(i S / S') to ceil((i + 1) S / S').
-#define WEFT_POOL(count)                                                                           \
-  using MaxPool##count##dOptions = MaxPoolOptions<count>;                                          \
-  using AvgPool##count##dOptions = AvgPoolOptions<count>;                                          \
-  inline Tensor max_pool##count##d(At x, PerAxis<count> kernel, MaxPool##count##dOptions o = {}) { \
-    return detail::max_pool("max_pool" #count "d", x, detail::pool_of(kernel, o));                 \
-  }                                                                                                \
-  inline Tensor avg_pool##count##d(At x, PerAxis<count> kernel, AvgPool##count##dOptions o = {}) { \
-    return detail::avg_pool("avg_pool" #count "d", x, detail::pool_of(kernel, o));                 \
-  }                                                                                                \
-  inline Tensor adaptive_max_pool##count##d(At x, PerAxis<count> sizes) {                          \
-    return detail::adaptive_pool("adaptive_max_pool" #count "d", x, count, sizes.sizes, true);     \
-  }                                                                                                \
-  inline Tensor adaptive_avg_pool##count##d(At x, PerAxis<count> sizes) {                          \
-    return detail::adaptive_pool("adaptive_avg_pool" #count "d", x, count, sizes.sizes, false);    \
+// equal size, from floor(i S / S') to ceil((i + 1) S / S'). *_with_indices: the same values, and where each one was,
+// i64: its number among the elements of its plane, which max_unpool takes. max_unpool: zeros but for the elements of x
+// [N,C,sizes...] or [C,sizes...], at these numbers in planes of the result; the last one of equal numbers stays, and
+// the gradient goes to each. A number that is outside of the plane is an error.
+#define WEFT_POOL(count)                                                                                               \
+  using MaxPool##count##dOptions = MaxPoolOptions<count>;                                                              \
+  using AvgPool##count##dOptions = AvgPoolOptions<count>;                                                              \
+  inline Tensor max_pool##count##d(At x, PerAxis<count> kernel, MaxPool##count##dOptions o = {}) {                     \
+    return detail::max_pool("max_pool" #count "d", x, detail::pool_of(kernel, o));                                     \
+  }                                                                                                                    \
+  inline Tensor avg_pool##count##d(At x, PerAxis<count> kernel, AvgPool##count##dOptions o = {}) {                     \
+    return detail::avg_pool("avg_pool" #count "d", x, detail::pool_of(kernel, o));                                     \
+  }                                                                                                                    \
+  inline Tensor adaptive_max_pool##count##d(At x, PerAxis<count> sizes) {                                              \
+    return detail::adaptive_pool("adaptive_max_pool" #count "d", x, count, sizes.sizes, true);                         \
+  }                                                                                                                    \
+  inline Tensor adaptive_avg_pool##count##d(At x, PerAxis<count> sizes) {                                              \
+    return detail::adaptive_pool("adaptive_avg_pool" #count "d", x, count, sizes.sizes, false);                        \
+  }                                                                                                                    \
+  using MaxUnpool##count##dOptions = MaxUnpoolOptions<count>;                                                          \
+  inline ValuesAndIndices max_pool##count##d_with_indices(At x, PerAxis<count> kernel,                                 \
+                                                          MaxPool##count##dOptions o = {}) {                           \
+    return detail::max_pool_with_indices("max_pool" #count "d_with_indices", x, detail::pool_of(kernel, o));           \
+  }                                                                                                                    \
+  inline ValuesAndIndices adaptive_max_pool##count##d_with_indices(At x, PerAxis<count> sizes) {                       \
+    return detail::adaptive_max_pool_with_indices("adaptive_max_pool" #count "d_with_indices", x, count, sizes.sizes); \
+  }                                                                                                                    \
+  inline Tensor max_unpool##count##d(At x, At indices, PerAxis<count> kernel,                                          \
+                                     const MaxUnpool##count##dOptions& o = {}) {                                       \
+    return detail::max_unpool("max_unpool" #count "d", x, indices, detail::pool_of(kernel, o), o.output_size);         \
   }
 WEFT_POOL(1)
 WEFT_POOL(2)
 WEFT_POOL(3)
 #undef WEFT_POOL
+// Windows of the kernel's size in random distances, which cover x about evenly (Graham 2014): the greatest of each, of
+// equal ones the first, and where it was. Integers are refused.
+#define WEFT_FRACTIONAL_POOL(count)                                                                                  \
+  using FractionalMaxPool##count##dOptions = FractionalMaxPoolOptions<count>;                                        \
+  inline ValuesAndIndices fractional_max_pool##count##d_with_indices(At x, PerAxis<count> kernel,                    \
+                                                                     const FractionalMaxPool##count##dOptions& o,    \
+                                                                     Generator& generator = default_generator()) {   \
+    return detail::fractional_max_pool("fractional_max_pool" #count "d", x,                                          \
+                                       {count, kernel.sizes, o.output_size.sizes, o.output_ratio, o.random_samples}, \
+                                       generator);                                                                   \
+  }                                                                                                                  \
+  inline Tensor fractional_max_pool##count##d(At x, PerAxis<count> kernel,                                           \
+                                              const FractionalMaxPool##count##dOptions& o,                           \
+                                              Generator& generator = default_generator()) {                          \
+    return fractional_max_pool##count##d_with_indices(x, kernel, o, generator).values;                               \
+  }
+WEFT_FRACTIONAL_POOL(2)
+WEFT_FRACTIONAL_POOL(3)
+#undef WEFT_FRACTIONAL_POOL
 
 }  // namespace weft

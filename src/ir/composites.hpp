@@ -55,7 +55,7 @@ struct ConvolutionCall : Called {
 
 struct LossCall : Called {
   std::int64_t reduction = 0;  // Reduction of weft/nn/losses.hpp
-  double bound = 0;            // beta, delta or margin
+  double bound = 0;            // beta, delta or margin; rows of a chunk
   bool log_target = false;
   static constexpr auto fields() {
     return std::array{field<&Called::name>(""), field<&LossCall::reduction>("reduction"),
@@ -115,6 +115,7 @@ inline constexpr CompositeRow composite_rows[] = {
     {"conv2d", &attribute_type<ConvolutionCall>},
     {"conv3d", &attribute_type<ConvolutionCall>},
     {"l1_loss", &attribute_type<LossCall>},
+    {"linear_cross_entropy", &attribute_type<LossCall>},
     {"mse_loss", &attribute_type<LossCall>},
     {"smooth_l1_loss", &attribute_type<LossCall>},
     {"huber_loss", &attribute_type<LossCall>},

@@ -137,6 +137,121 @@ Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options) {
   return cast(reduced(-sum(shares * log_probs, -1), options.reduction), own);
 }
 
+// ---- linear cross entropy -------------------------------------------------------------------------------------------
+
+namespace {
+
+// The rows in chunks, [chunks, chunk, ...], with this number behind those that there are.
+Tensor in_chunks(const Tensor& rows, std::int64_t chunk, At filling = 0) {
+  Shape shape = type_of(rows).shape;
+  const Dim count = shape[0], chunks = (count + Dim(chunk - 1)) / Dim(chunk);
+  Shape parts = Shape::of(chunks, chunk);
+  Shape widths;
+  for (int i = 1; i < shape.rank(); ++i) parts.push_back(shape[i]), widths.push_back(0), widths.push_back(0);
+  widths.push_back(0), widths.push_back(chunks * Dim(chunk) - count);
+  return reshape_to(pad(rows, widths, Pads::constant, filling), parts, {});
+}
+Tensor from_chunks(const Tensor& parts, Dim count) {
+  const Shape shape = type_of(parts).shape;
+  Shape rows = Shape::of(shape[0] * shape[1]);
+  for (int i = 2; i < shape.rank(); ++i) rows.push_back(shape[i]);
+  return slice(reshape_to(parts, rows, {}), 0, 0, count);
+}
+
+Tensor logits_of(const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+  const Tensor product = matmul(rows, transpose(weight));
+  return cast(product, computed_in(type_of(product).dtype)) + bias;
+}
+Tensor is_label(const Tensor& logits, const Tensor& label) {
+  return unsqueeze(label, -1) == positions(1, type_of(logits).shape, type_of(logits).device, {});
+}
+
+using TensorPair = std::pair<Tensor, Tensor>;
+
+// Operands: rows [N, n], weight [classes, n], bias [classes] in the dtype that is computed in, labels [N]; the loss of
+// each row. Of a chunk, with p the softmax of its logits: the gradient of the logits is g (p - label).
+void differentiate_linear(const CallValues& p, std::span<Tensor> gradients) {
+  const std::int64_t chunk = static_cast<std::int64_t>(p.called.as<LossCall>().bound);
+  const Tensor &rows = p.operands[0], &weight = p.operands[1], &bias = p.operands[2];
+  struct Sums {
+    Tensor weight, bias;
+    WEFT_MEMBERS(weight, bias)
+  };
+  struct Slice {
+    Tensor rows, labels, gradient;
+    WEFT_MEMBERS(rows, labels, gradient)
+  };
+  Type sum_type = type_of(weight);
+  sum_type.dtype = type_of(bias).dtype;
+  const Sums zero{constant_like(0, sum_type, {}), constant_like(0, type_of(bias), {})};
+  const Slice parts{in_chunks(rows, chunk), in_chunks(p.operands[3], chunk, -1), in_chunks(p.gradients[0], chunk)};
+  const auto [sums, slopes] = scan(
+      [&](const Sums& sums, const Slice& own) {
+        const Tensor logits = logits_of(own.rows, weight, bias);
+        const Tensor excess = softmax(logits, -1) - cast(is_label(logits, own.labels), type_of(logits).dtype);
+        const Tensor slope = unsqueeze(own.gradient, -1) * excess, narrow = cast(slope, type_of(rows).dtype);
+        const Tensor of_weight = cast(matmul(transpose(narrow), own.rows), sum_type.dtype);
+        return std::pair{Sums{sums.weight + of_weight, sums.bias + sum(slope, 0)}, matmul(narrow, weight)};
+      },
+      zero, parts);
+  gradients[0] = from_chunks(slopes, type_of(rows).shape[0]);
+  gradients[1] = cast(sums.weight, type_of(weight).dtype);
+  gradients[2] = sums.bias;
+}
+
+}  // namespace
+
+Tensor linear_cross_entropy(At given, At matrix, At labels, const LinearCrossEntropyOptions& options) {
+  constexpr const char* name = "linear_cross_entropy";
+  LooseComposite call(name, given.loc);
+  Tensor x = resolve(given, name), weight = resolve(matrix, name), label = resolve(labels, name);
+  const Type type = type_of(x), wt = type_of(weight), lt = type_of(label);
+  const int rank = type.shape.rank();
+  bool fits = rank >= 1 && wt.shape.rank() == 2 && wt.shape[1] == type.shape[rank - 1] && is_floating(type.dtype) &&
+              is_floating(wt.dtype) && is_integer(lt.dtype) && lt.shape.rank() == rank - 1;
+  for (int i = 0; fits && i < rank - 1; ++i) fits = lt.shape[i] == type.shape[i];
+  if (!fits)
+    fail(name, call.loc(), "takes input [..., n], weight [classes, n] and integer labels [...]: ", to_string(type),
+         " x ", to_string(wt), " x ", to_string(lt));
+  if (options.chunk < 1) fail(name, call.loc(), "chunk must be positive, it is ", options.chunk);
+  check_extent(name, "chunk", options.chunk, call.loc());
+  const DType dtype = promote({type.dtype, false, type.weak}, {wt.dtype, false, wt.weak}), wide = computed_in(dtype);
+  const Dim classes = wt.shape[0], count = lt.shape.element_count();
+  Tensor bias = constant_like(0, Type{wide, false, wt.device, Shape::of(classes)}, call.loc());
+  if (options.bias.defined()) {
+    bias = resolve(At(options.bias, call.loc()), name);
+    if (type_of(bias).shape.rank() != 1 || !(type_of(bias).shape[0] == classes))
+      fail(name, call.loc(), "takes a bias of ", dims::to_string(classes), " classes, it is ",
+           to_string(type_of(bias)));
+    bias = cast(bias, wide);
+  }
+  x = reshape_to(cast(x, dtype), Shape::of(count, type.shape[rank - 1]), call.loc());
+  label = reshape_to(cast(label, DType::i64), Shape::of(count), call.loc());
+  Labels rows;
+  if (options.ignore_index) {
+    rows.valid = label != *options.ignore_index;
+    label = where(rows.valid, label, 0);
+  }
+  check_range(label, classes, name, call.loc(), weight);
+  const std::int64_t chunk = options.chunk;
+  const LossCall numbers{called(name), 0, static_cast<double>(chunk), false};
+  const auto body = [&](const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& label) {
+    const Tensor none = constant_like(0, Type{wide, false, type.device, {}}, {});
+    const auto [state, losses] = scan(
+        [&](const Tensor& state, const TensorPair& own) {
+          const Tensor logits = logits_of(own.first, weight, bias);
+          const Tensor chosen = sum(where(is_label(logits, own.second), logits, 0), -1);
+          return std::pair{state, logsumexp(logits, -1) - chosen};
+        },
+        none, TensorPair{in_chunks(x, chunk), in_chunks(label, chunk, -1)});
+    return from_chunks(losses, count);
+  };
+  const Tensor losses =
+      composite_with(differentiate_linear, numbers, call.loc(), body, x, cast(weight, dtype), bias, label);
+  const Tensor result = reduced_by_labels(losses, rows, options.reduction);
+  return cast(options.reduction == Reduction::none ? reshape_to(result, lt.shape, call.loc()) : result, dtype);
+}
+
 Tensor nll_loss(At log_probs, At labels, const NllOptions& options) {
   constexpr const char* name = "nll_loss";
   LooseComposite call(name, log_probs.loc);
@@ -148,6 +263,31 @@ Tensor nll_loss(At log_probs, At labels, const NllOptions& options) {
   const CrossEntropyOptions same{
       .weight = options.weight, .ignore_index = options.ignore_index, .reduction = options.reduction};
   return cast(nll(name, cast(rows, computed_in(own)), resolve(labels, name), same, call.loc()), own);
+}
+
+Tensor multilabel_margin_loss(At given, At labels, Reduction reduction) {
+  constexpr const char* name = "multilabel_margin_loss";
+  LooseComposite call(name, given.loc);
+  const Tensor input = resolve(given, name), label = cast(resolve(labels, name), DType::i64);
+  const Type type = type_of(input);
+  const int rank = type.shape.rank();
+  if (rank < 1 || rank > 2 || !is_floating(type.dtype) || !is_integer(type_of(resolve(labels, name)).dtype) ||
+      !same_shape(input, label))
+    fail(name, call.loc(), "takes floating scores [N, C] or [C] and integer labels of their shape: ", to_string(type),
+         " x ", to_string(type_of(resolve(labels, name))));
+  const Dim classes = type.shape[rank - 1];
+  const Tensor counts = cumsum(cast(label < 0, DType::i64), -1) == 0;  // before the first negative one
+  const Tensor own = where(counts, label, 0);
+  check_range(own, classes, name, call.loc(), input);
+  const Tensor x = cast(input, computed_in(type.dtype));
+  // [..., labels, classes].
+  const Tensor is_own = (unsqueeze(own, -1) == arange(classes, {DType::i64, type.device})) & unsqueeze(counts, -1);
+  const Tensor score = sum(where(is_own, unsqueeze(x, -2), 0), -1, true);
+  const Tensor others = unsqueeze(counts, -1) & ~any(is_own, -2, true);
+  const Tensor missing = relu(1 - score + unsqueeze(x, -2));
+  const Tensor losses =
+      sum(where(others, missing, 0), {-2, -1}) / cast(dim_value(classes, call.loc()), type_of(x).dtype);
+  return cast(reduced(losses, reduction), type.dtype);
 }
 
 Tensor multi_margin_loss(At input, At labels, const MultiMarginOptions& options) {

@@ -4,13 +4,29 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 #include "record/products.hpp"
+#include "record/record.hpp"
 #include "weft/nn/activation.hpp"
 
 namespace weft::nn {
 
 Tensor detail::same(At x) { return resolve(x, "Identity"); }
+
+Tensor rrelu(At given, double lower, double upper, bool training, Generator& generator) {
+  LooseComposite call("rrelu", given.loc);
+  check_numbers("rrelu", Bounds::finite, {{"lower", lower}, {"upper", upper}}, call.loc());
+  if (lower > upper) fail("rrelu", call.loc(), "lower is at most upper, they are ", lower, " and ", upper);
+  if (!training) return leaky_relu(given, (lower + upper) / 2);
+  Tensor x = resolve(given, "rrelu");
+  if (!is_floating(type_of(x).dtype)) x = cast(x, DType::f32);
+  const Type type = type_of(x);
+  const DType wide = computed_in(type.dtype);
+  const Tensor slope = uniform(type.shape, lower, upper, generator, {wide, type.device}, call.loc());
+  const Tensor value = cast(x, wide);
+  return cast(where(value >= 0, value, value * slope), type.dtype);
+}
 
 Tensor glu(At x, int axis) {
   LooseComposite call("glu", x.loc);

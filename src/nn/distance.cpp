@@ -49,4 +49,24 @@ Tensor pairwise_distance(At left, At right, double p, double eps, bool keepdim) 
   });
 }
 
+// Pair number k, counted from the last one, is in the row r from the end with r (r + 1) / 2 <= k.
+Tensor pdist(At given, double p) {
+  LooseComposite call("pdist", given.loc);
+  const Tensor x = resolve(given, "pdist");
+  const Type type = type_of(x);
+  if (type.shape.rank() != 2 || !is_floating(type.dtype))
+    fail("pdist", call.loc(), "takes floating rows [n, k]: ", to_string(type));
+  if (!(p >= 0)) fail("pdist", call.loc(), "p must not be negative, it is ", p);
+  const Dim n = type.shape[0], count = n * (n - Dim(1)) / Dim(2);
+  const Tensor last = count - Dim(1) - positions(0, Shape::of(count), type.device, call.loc());
+  // The root may be one off beside a whole number.
+  Tensor from_end = cast(floor((sqrt(cast(last, DType::f64) * 8 + 1) - 1) * 0.5), DType::i64);
+  from_end = from_end - cast(floor_divide(from_end * (from_end + 1), 2) > last, DType::i64);
+  from_end = from_end + cast(floor_divide((from_end + 1) * (from_end + 2), 2) <= last, DType::i64);
+  const Tensor first = n - Dim(2) - from_end;
+  const Tensor second = n - Dim(1) - (last - floor_divide(from_end * (from_end + 1), 2));
+  return in_wide(
+      x, [&](const Tensor& rows) { return linalg::vector_norm(gather(rows, first) - gather(rows, second), p, -1); });
+}
+
 }  // namespace weft::nn

@@ -1,4 +1,6 @@
 // Samples of images at places that are computed: by a grid, and in the bins of boxes.
+#include <vector>
+
 #include "base/fail.hpp"
 #include "record/record.hpp"
 #include "weft/nn/vision.hpp"
@@ -7,45 +9,56 @@ namespace weft::nn {
 namespace {
 
 struct Image {
-  Tensor value;  // [N,C,H,W]
+  Tensor value;  // [N,C,sizes...]
   Type type;
   DType wide;
   Loc loc;
-  Dim height() const { return type.shape[2]; }
-  Dim width() const { return type.shape[3]; }
+  int axes() const { return type.shape.rank() - 2; }
+  Dim size(int axis) const { return type.shape[2 + axis]; }
 };
 
-Image image_of(const char* name, const At& given, Loc loc) {
+Image image_of(const char* name, const At& given, int count, Loc loc) {
   const Tensor value = resolve(given, name);
   const Type type = type_of(value);
-  if (type.shape.rank() != 4 || !is_floating(type.dtype))
-    fail(name, loc, "takes a floating image [N,C,H,W], it is ", to_string(type));
-  if (type.shape[2] < Dim(1) || type.shape[3] < Dim(1)) fail(name, loc, "the image has no elements: ", to_string(type));
+  if (type.shape.rank() != count + 2 || !is_floating(type.dtype))
+    fail(name, loc, "takes a floating image ", count == 2 ? "[N,C,H,W]" : "[N,C,D,H,W]", ", it is ", to_string(type));
+  for (int i = 2; i < type.shape.rank(); ++i)
+    if (type.shape[i] < Dim(1)) fail(name, loc, "the image has no elements: ", to_string(type));
   return {value, type, computed_in(type.dtype), loc};
 }
 
-Tensor is_inside(const Tensor& place, Dim size) { return (place >= 0) & (place <= size - Dim(1)); }
+using Places = std::vector<Tensor>;  // along each axis, the outermost first: [K,1,sizes'...], which broadcast
 
-// The elements at whole places, zeros outside: batch [K,1,1,1] i64, y and x [K,1,h,w], which broadcast, to [K,C,h,w].
-Tensor elements(const Image& image, const Tensor& batch, const Tensor& y, const Tensor& x) {
+// The elements at whole places, zeros outside: batch [K,1,...,1] i64, to [K,C,sizes'...].
+Tensor elements(const Image& image, const Tensor& batch, const Places& places) {
   const auto bounded = [](const Tensor& place, Dim size) {
     return cast(minimum(maximum(place, 0), size - Dim(1)), DType::i64);
   };
   const Dim channels = image.type.shape[1];
-  const Tensor channel = positions(1, Shape::of(1, channels, 1, 1), image.type.device, image.loc);
-  const Tensor plane = batch * channels + channel;
-  const Tensor row = plane * image.height() + bounded(y, image.height());
-  const Tensor index = row * image.width() + bounded(x, image.width());
+  Shape across;
+  across.resize(image.axes() + 2);
+  across[1] = channels;
+  const Tensor channel = positions(1, across, image.type.device, image.loc);
+  Tensor index = batch * channels + channel, inside;
+  for (int i = 0; i < image.axes(); ++i) {
+    const Tensor& place = places[static_cast<std::size_t>(i)];
+    index = index * image.size(i) + bounded(place, image.size(i));
+    const Tensor within = (place >= 0) & (place <= image.size(i) - Dim(1));
+    inside = i == 0 ? within : inside & within;
+  }
   const Tensor found = record(Op::gather, {flatten(image.value), index}, {}, {}, image.loc);
-  return where(is_inside(y, image.height()) & is_inside(x, image.width()), cast(found, image.wide), 0);
+  return where(inside, cast(found, image.wide), 0);
 }
 
-Tensor between_elements(const Image& image, const Tensor& batch, const Tensor& y, const Tensor& x) {
-  const Tensor top = floor(y), left = floor(x), down = y - top, right = x - left;
-  const Tensor upper = elements(image, batch, top, left) * (1 - right) + elements(image, batch, top, left + 1) * right,
-               lower = elements(image, batch, top + 1, left) * (1 - right) +
-                       elements(image, batch, top + 1, left + 1) * right;
-  return upper * (1 - down) + lower * down;
+// Between the neighbours along this axis and those after it; the places of the ones before are whole.
+Tensor between_elements(const Image& image, const Tensor& batch, const Places& places, int axis = 0) {
+  if (axis == image.axes()) return elements(image, batch, places);
+  const auto i = static_cast<std::size_t>(axis);
+  const Tensor lower = floor(places[i]), beyond = places[i] - lower;
+  Places before = places, behind = places;
+  before[i] = lower, behind[i] = lower + 1;
+  return between_elements(image, batch, before, axis + 1) * (1 - beyond) +
+         between_elements(image, batch, behind, axis + 1) * beyond;
 }
 
 // Into [0, size - 1]; at the bounds no gradient passes.
@@ -78,19 +91,26 @@ Tensor place_of(const Tensor& coordinate, Dim size, const GridSampleOptions& opt
 Tensor grid_sample(At x, At given, GridSampleOptions options) {
   constexpr const char* name = "grid_sample";
   LooseComposite call(name, x.loc);
-  const Image image = image_of(name, x, call.loc());
   Tensor grid = resolve(given, name);
   const Type type = type_of(grid);
-  if (type.shape.rank() != 4 || !(type.shape[3] == Dim(2)) || !(type.shape[0] == image.type.shape[0]) ||
-      type.dtype != image.type.dtype)
-    fail(name, call.loc(), "takes a grid [N,H',W',2] of the image's dtype: ", to_string(image.type), " at ",
-         to_string(type));
+  const int count = type.shape.rank() == 5 ? 3 : 2;
+  const Image image = image_of(name, x, count, call.loc());
+  if (type.shape.rank() != count + 2 || !(type.shape[count + 1] == Dim(count)) ||
+      !(type.shape[0] == image.type.shape[0]) || type.dtype != image.type.dtype)
+    fail(name, call.loc(), "takes a grid ", count == 2 ? "[N,H',W',2]" : "[N,D',H',W',3]",
+         " of the image's dtype: ", to_string(image.type), " at ", to_string(type));
   grid = unsqueeze(cast(grid, image.wide), 1);
-  const Tensor across = place_of(select(grid, -1, 0), image.width(), options),
-               down = place_of(select(grid, -1, 1), image.height(), options);
-  const Tensor batch = positions(0, Shape::of(type.shape[0], 1, 1, 1), type.device, call.loc());
-  const Tensor result = options.mode == SampleMode::nearest ? elements(image, batch, round(down), round(across))
-                                                            : between_elements(image, batch, down, across);
+  Places places;
+  for (int i = 0; i < count; ++i)  // coordinates are from the last axis to the first
+    places.push_back(place_of(select(grid, -1, count - 1 - i), image.size(i), options));
+  Shape rows;
+  rows.resize(count + 2);
+  rows[0] = type.shape[0];
+  const Tensor batch = positions(0, rows, type.device, call.loc());
+  const bool is_nearest = options.mode == SampleMode::nearest;
+  for (Tensor& place : places)
+    if (is_nearest) place = round(place);
+  const Tensor result = is_nearest ? elements(image, batch, places) : between_elements(image, batch, places);
   return cast(result, image.type.dtype);
 }
 
@@ -133,7 +153,7 @@ Tensor affine_grid(At given, Sizes size, bool align_corners) {
 Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options) {
   constexpr const char* name = "roi_align";
   LooseComposite call(name, x.loc);
-  const Image image = image_of(name, x, call.loc());
+  const Image image = image_of(name, x, 2, call.loc());
   Tensor boxes = resolve(given, name);
   const Type type = type_of(boxes);
   if (type.shape.rank() != 2 || !(type.shape[1] == Dim(5)) || !is_floating(type.dtype))
@@ -152,7 +172,8 @@ Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options
   const Dim count = type.shape[0];
   const Tensor batch = reshape_to(numbers, Shape::of(count, 1, 1, 1), call.loc());
 
-  Tensor places[2], inside;
+  Places places;
+  Tensor inside;
   for (int axis = 0; axis < 2; ++axis) {  // y, x
     const auto edge = [&](int i) {
       const Tensor edge = cast(select(boxes, 1, i), image.wide) * options.spatial_scale;
@@ -167,9 +188,9 @@ Tensor roi_align(At x, At given, PerAxis<2> output_size, RoiAlignOptions options
     const Tensor place = start + sample * length / all;
     const Tensor near = (place >= -1) & (place <= size);
     inside = axis == 0 ? near : inside & near;
-    places[axis] = clipped(place, size);
+    places.push_back(clipped(place, size));
   }
-  const Tensor values = where(inside, between_elements(image, batch, places[0], places[1]), 0);
+  const Tensor values = where(inside, between_elements(image, batch, places), 0);
   const Shape parts = Shape::of(count, image.type.shape[1], output_size[0], samples, output_size[1], samples);
   return cast(mean(reshape_to(values, parts, call.loc()), {3, 5}), image.type.dtype);
 }

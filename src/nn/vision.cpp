@@ -139,6 +139,21 @@ Tensor mixed(const Tensor& x, int axis, const Taps& taps, Loc loc) {
   return reshape_to(mixed, result, loc);
 }
 
+// x times the weights of a filter that is as wide as what an element of the result covers.
+Tensor averaged(const Tensor& x, int axis, const AxisOfResize& it, bool cubic, bool align_corners, Loc loc) {
+  const Type type = type_of(x);
+  const Shape pairs = Shape::of(it.from, it.to);
+  const Tensor step = step_of(it, align_corners, type.dtype, type.device), width = maximum(step, 1);
+  const Tensor element = cast(positions(0, pairs, type.device, loc), type.dtype),
+               place = cast(positions(1, pairs, type.device, loc), type.dtype);
+  const Tensor distance = abs((element - (place + 0.5) * step + 0.5) / width);
+  constexpr double a = -0.5;
+  const Tensor near = ((a + 2) * distance - (a + 3)) * distance * distance + 1,
+               far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a;
+  const Tensor shares = cubic ? where(distance < 1, near, where(distance < 2, far, 0)) : maximum(1 - distance, 0);
+  return movedim(matmul(movedim(x, axis, -1), shares / sum(shares, 0)), -1, axis);
+}
+
 int axes_wanted(Interpolation mode) {
   switch (mode) {
     case Interpolation::linear: return 1;
@@ -165,6 +180,8 @@ Tensor interpolate(At given, const InterpolateOptions& options) {
     fail(resize, call.loc(), "takes a floating tensor in this mode: ", to_string(type));
   if (options.align_corners && wanted == 0)
     fail(resize, call.loc(), "align_corners is for linear, bilinear, trilinear and bicubic");
+  if (options.antialias && options.mode != Interpolation::bilinear && options.mode != Interpolation::bicubic)
+    fail(resize, call.loc(), "antialias is for bilinear and bicubic");
   const int sizes = options.size.shape().rank(), scales = static_cast<int>(options.scale_factor.size());
   if ((sizes != 0) == (scales != 0)) fail(resize, call.loc(), "needs one of size and scale_factor");
   if (sizes + scales != 1 && sizes + scales != count)
@@ -201,6 +218,10 @@ Tensor interpolate(At given, const InterpolateOptions& options) {
       continue;
     }
     if (it.from.same(it.to) && (it.scale == 0 || it.scale == 1 || options.align_corners)) continue;
+    if (options.antialias) {
+      x = averaged(x, 2 + i, it, options.mode == Interpolation::bicubic, options.align_corners, call.loc());
+      continue;
+    }
     const auto taps_of = options.mode == Interpolation::bicubic ? cubic_taps : linear_taps;
     x = mixed(x, 2 + i, taps_of(it, options.align_corners, wide, type.device, call.loc()), call.loc());
   }

@@ -266,20 +266,20 @@ Axes list_of(const AxisSet& axes) {
   return Axes(list);
 }
 
-// The first place of each window that is its greatest element, or the first NaN.
-void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients) {
-  const Tensor& windows = call.operands[0];
+// Of windows and the greatest of each: the number, of sizes that are kept as 1, of its first place, or of the first
+// NaN; and numbers of all places, which broadcast to the windows, in a dtype that is quick to compare.
+struct Places {
+  Tensor numbers, first;
+};
+Places first_greatest(const Tensor& windows, const Tensor& greatest, const Tensor& inside, const AxisSet& reduced) {
   const Type type = type_of(windows);
-  const AxisSet& reduced = call.called.as<ReducedCall>().axes;
-  const Axes axes = list_of(reduced);
   Shape kept = type.shape;
-  for (int i = 0; i < kept.rank(); ++i)
-    if (reduced[i]) kept[i] = 1;
-  const Tensor top = reshape(call.results[0], kept), given = reshape(call.gradients[0], kept);
   Dim places = 1;
-  for (int i = 0; i < kept.rank(); ++i)
-    if (reduced[i]) places = places * type.shape[i];
-  // The number of each place, which broadcasts to the windows, in a dtype that is quick to compare.
+  for (int i = 0; i < kept.rank(); ++i) {
+    if (!reduced[i]) continue;
+    places = places * type.shape[i];
+    kept[i] = 1;
+  }
   const bool few = places.is_constant() && places.constant() < INT16_MAX;
   const DType number = few ? DType::i16 : DType::i64;
   Tensor place = full({}, 0, {DType::i64, type.device});
@@ -290,10 +290,17 @@ void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients)
       place = place * type.shape[i] + positions(i, along, type.device, {});
     }
   place = cast(place, number);
-  Tensor is_top = (windows == top) | isnan(windows);
-  if (call.operands.size() > 1) is_top = is_top & call.operands[1];  // padding may be as great
-  const Tensor first = amin(where(is_top, place, full({}, places, {number, type.device})), axes, true);
-  gradients[0] = where(place == first, given, 0);
+  Tensor is_top = (windows == reshape(greatest, kept)) | isnan(windows);
+  if (inside.defined()) is_top = is_top & inside;  // padding may be as great
+  return {place, amin(where(is_top, place, full({}, places, {number, type.device})), list_of(reduced), true)};
+}
+
+// The first place of each window that is its greatest element, or the first NaN.
+void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients) {
+  const AxisSet& reduced = call.called.as<ReducedCall>().axes;
+  const Tensor inside = call.operands.size() > 1 ? call.operands[1] : Tensor();
+  const Places places = first_greatest(call.operands[0], call.results[0], inside, reduced);
+  gradients[0] = where(places.numbers == places.first, reshape(call.gradients[0], type_of(places.first).shape), 0);
 }
 
 Tensor greatest(const Pooled& in, Loc loc) {
@@ -336,6 +343,30 @@ Tensor max_pool(const char* name, const At& x, const Pool& how) {
   const Tensor value = resolve(x, name);
   const Pooled in = pooled(name, value, how, lowest(value), call.loc());
   return greatest(in, call.loc());
+}
+
+ValuesAndIndices max_pool_with_indices(const char* name, const At& x, const Pool& how) {
+  LooseComposite call(name, x.loc);
+  const Tensor value = resolve(x, name);
+  const Pooled in = pooled(name, value, how, lowest(value), call.loc());
+  const Tensor values = greatest(in, call.loc());
+  Tensor place =
+      cast(first_greatest(stop_gradient(in.windows), stop_gradient(values), in.inside, in.places).first, DType::i64);
+  const Shape shape = type_of(values).shape, sizes = type_of(value).shape;
+  const int first = shape.rank() - how.count;
+  place = reshape_to(place, shape, call.loc());
+  // Numbers in the window, the last axis first, and what they are along each axis.
+  Tensor index;
+  Dim step = 1;
+  for (int i = how.count; i-- > 0;) {
+    const AxisOfPool it = axis_of_pool(name, how, i, sizes[first + i], call.loc());
+    const Tensor window = positions(first + i, shape, type_of(value).device, call.loc());
+    const Tensor own = remainder(place, it.kernel) * it.dilation + window * it.stride - it.padding;
+    place = floor_divide(place, it.kernel);
+    index = index.defined() ? index + own * step : own;
+    step = step * sizes[first + i];
+  }
+  return {values, index};
 }
 
 Tensor avg_pool(const char* name, const At& x, const Pool& how) {

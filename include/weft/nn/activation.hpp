@@ -2,6 +2,7 @@
 #pragma once
 #include "weft/nn/linear.hpp"
 #include "weft/ops.hpp"
+#include "weft/random.hpp"
 
 namespace weft::nn {
 
@@ -32,6 +33,10 @@ Tensor same(At x);
 }
 // a * sigmoid(b) for the halves a, b of x along the axis (Dauphin and others 2017). Throws where its size is odd.
 Tensor glu(At x, int axis = -1);
+// x where x >= 0, else x times a slope: while training one drawn from [lower, upper) for each element, else their mean
+// (Xu and others 2015). Integers become f32. Throws where lower > upper or one is not finite.
+Tensor rrelu(At x, double lower = 1.0 / 8, double upper = 1.0 / 3, bool training = false,
+             Generator& generator = default_generator());
 
 // Layers without numbers: ReLU()(x) is relu(x).
 #define WEFT_ACTIVATION(Name, function)                   \
@@ -88,6 +93,14 @@ struct Threshold {  // weft::threshold
   Tensor operator()(At x) const { return weft::threshold(x, bound, value); }
   double bound;  // elements above it stay
   double value;  // replaces the others
+};
+struct RReLU {  // rrelu as a layer: it draws while `training`
+  Tensor operator()(At x, Generator& generator = default_generator()) const {
+    return rrelu(x, lower, upper, training, generator);
+  }
+  double lower = 1.0 / 8;  // the least slope
+  double upper = 1.0 / 3;  // the greatest slope
+  bool training = true;
 };
 struct PReLU {  // weft::prelu, with its weight
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25, Options options = {}, Loc loc = Loc::current());

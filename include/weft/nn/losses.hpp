@@ -40,6 +40,17 @@ struct CrossEntropyOptions {                      // of cross_entropy
 // outside of [0, classes) is an error; none is ignored unless ignore_index says so (-100, as PyTorch has it).
 Tensor cross_entropy(At logits, At labels);
 Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options);
+struct LinearCrossEntropyOptions {                // of linear_cross_entropy
+  Tensor bias = {};                               // [classes]; undefined: none
+  std::optional<std::int64_t> ignore_index = {};  // rows of this label count nothing
+  std::int64_t chunk = 512;                       // rows whose logits are in memory at a time; positive
+  Reduction reduction = Reduction::mean;          // the mean is over the rows that count
+};
+// cross_entropy(input weight^T + bias, labels) for input [..., n], weight [classes, n] and labels [...], a chunk of
+// rows after the other: neither the value nor the gradient has all logits in memory. The gradient computes them again.
+// f16 and bf16 are multiplied in their dtype, and all else is in f32. Throws Error where shapes do not fit; a label
+// outside of [0, classes) is an error.
+Tensor linear_cross_entropy(At input, At weight, At labels, const LinearCrossEntropyOptions& options = {});
 struct NllOptions {    // of nll_loss
   Tensor weight = {};  // of each class, [classes]; the mean is over the labels' weights
   std::optional<std::int64_t> ignore_index = {};
@@ -72,6 +83,10 @@ Tensor kl_div(At input, At target, KlOptions options = {});
 // to a loss for [...]. `weight` [C] or undefined.
 Tensor multilabel_soft_margin_loss(At input, At target, const Tensor& weight = {},
                                    Reduction reduction = Reduction::mean);
+// The sum over labels j and all other classes i of max(0, 1 - input[j] + input[i]) / C, where the labels of a row are
+// those before its first negative number: input [N, C] or [C], labels integers of its shape. A label of C or more is an
+// error.
+Tensor multilabel_margin_loss(At input, At labels, Reduction reduction = Reduction::mean);
 struct MultiMarginOptions {  // of multi_margin_loss
   double margin = 1;         // by how much the label's score should exceed the others
   int p = 1;                 // the power of what is missing to that: 1 or 2

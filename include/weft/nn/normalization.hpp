@@ -46,6 +46,9 @@ requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor
   static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in pairwise_distance(a, b, 2, 1e-6, true)");
   return {};
 }
+// The p-norms of the differences of each two rows of x [n, k], [n (n - 1) / 2]: (0, 1), (0, 2), ..., (1, 2), ... The
+// derivative of a norm of 0 is 0. Throws Error on other shapes, on integers, and where p is negative.
+Tensor pdist(At x, double p = 2);
 
 struct LayerNormOptions {          // of LayerNorm
   double eps = 1e-5;               // added to the variance; not negative

@@ -16,14 +16,16 @@ struct InterpolateOptions {
   std::vector<double> scale_factor = {};
   Interpolation mode = Interpolation::nearest;
   bool align_corners = false;  // the centres of the first and last elements stay in place, not their outer edges
+  bool antialias = false;      // of bilinear and bicubic: a smaller result is an average over what it covers
 };
-// x [N,C,sizes...] of 1 to 3 sizes to [N,C,sizes'...], as torch.nn.functional.interpolate without antialias. linear,
+// x [N,C,sizes...] of 1 to 3 sizes to [N,C,sizes'...], as torch.nn.functional.interpolate. linear,
 // bilinear and trilinear are for 1, 2 and 3 sizes, bicubic (a = -0.75, Keys 1981) for 2; these and area take a floating
 // x, compute f16 and bf16 in f32, and round once. nearest_exact takes the element at the centre, nearest that at the
 // lower edge; a size that is a whole multiple repeats elements. A scale factor is used as it is for places, as in
 // PyTorch without recompute_scale_factor. Sizes may be symbolic; those of area become numbers, and so does a size that
-// is multiplied with no sum of few powers of two. Throws Error on other shapes or dtypes, on both or neither of size
-// and scale_factor, and on sizes that are not positive.
+// is multiplied with no sum of few powers of two. Under antialias the weights are those of Pillow (cubic: a = -0.5),
+// and an axis is a product with a matrix: an element that is not finite spoils its row. Throws Error on other shapes or
+// dtypes, on both or neither of size and scale_factor, and on sizes that are not positive.
 Tensor interpolate(At x, const InterpolateOptions& options);
 
 // The same as layers.
@@ -57,6 +59,39 @@ struct UpsamplingBilinear2d {  // bilinear interpolate as a layer
   }
   UpsamplingOptions options;
   WEFT_MEMBERS(options)
+};
+
+// ---- windows to columns and back ------------------------------------------------------------------------------------
+
+struct UnfoldOptions {      // of unfold and fold
+  PerAxis<2> dilation = 1;  // the distance between neighbours in a window; positive
+  PerAxis<2> padding = 0;   // zeros at both ends of each axis
+  PerAxis<2> stride = 1;    // how far windows are apart; positive
+};
+// Windows of x [N,C,H,W] or [C,H,W] as columns, [N, C kernel[0] kernel[1], windows], as torch.nn.functional.unfold
+// (im2col). Channels become a number; N and the sizes may be symbolic. Throws Error on other shapes, and where no
+// window fits.
+Tensor unfold(At x, PerAxis<2> kernel, UnfoldOptions options = {});
+// The other way round, for x [N, C kernel[0] kernel[1], windows] or without N: [N,C,output_size...], where what lies in
+// several windows is added up: the derivative of unfold, as a function. Throws Error where the columns are not those of
+// windows over output_size.
+Tensor fold(At x, Sizes output_size, PerAxis<2> kernel, UnfoldOptions options = {});
+struct Unfold {       // unfold as a layer
+  Unfold() = delete;  // weft: it is made as nn::Unfold(kernel)
+  explicit Unfold(PerAxis<2> size, UnfoldOptions how = {}) : kernel(size), options(how) {}
+  Tensor operator()(At x) const { return unfold(x, kernel, options); }
+  PerAxis<2> kernel;
+  UnfoldOptions options;
+  WEFT_MEMBERS(kernel, options)
+};
+struct Fold {       // fold as a layer
+  Fold() = delete;  // weft: it is made as nn::Fold(output_size, kernel)
+  explicit Fold(PerAxis<2> result, PerAxis<2> size, UnfoldOptions how = {})
+      : output_size(result), kernel(size), options(how) {}
+  Tensor operator()(At x) const { return fold(x, {output_size[0], output_size[1]}, kernel, options); }
+  PerAxis<2> output_size, kernel;
+  UnfoldOptions options;
+  WEFT_MEMBERS(output_size, kernel, options)
 };
 
 // ---- channels to places and back ------------------------------------------------------------------------------------
@@ -100,7 +135,8 @@ struct GridSampleOptions {  // of grid_sample
   bool align_corners = false;  // -1 and 1 are the centres of the first and last elements, not their outer edges
 };
 // x [N,C,H,W] at the places (x, y) of grid [N,H',W',2], where -1 and 1 are the borders: [N,C,H',W'], as
-// torch.nn.functional.grid_sample of 4 axes (Jaderberg and others 2015). Both are of one floating dtype; f16 and bf16
+// torch.nn.functional.grid_sample (Jaderberg and others 2015); or x [N,C,D,H,W] at the places (x, y, z) of
+// [N,D',H',W',3], of which bilinear is trilinear. Both are of one floating dtype; f16 and bf16
 // are computed in f32 and rounded once. Sizes may be symbolic. Throws Error on other shapes and dtypes, and on an image
 // of no elements.
 Tensor grid_sample(At x, At grid, GridSampleOptions options = {});

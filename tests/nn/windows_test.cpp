@@ -1,0 +1,322 @@
+// Functions of windows, of sampled images, and losses over chunks against PyTorch's: results and gradients, eagerly,
+// compiled, and over symbolic sizes; and what golden values do not show.
+#include <atomic>
+#include <limits>
+
+#include "base/storage.hpp"
+#include "tests/nn/golden_list.hpp"
+#include "tests/record/refused.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace weft::nn;
+using golden_test::wave;
+using weft::test::refused;
+
+namespace {
+
+const std::vector<double> golden[] = {
+#include "tests/nn/windows_golden.inc"
+};
+std::size_t next = 0;  // the golden file's lines are in the order of the cases below
+
+using List = std::vector<Tensor>;
+template <class F>
+void check_list(const List& inputs, F f) {
+  CAPTURE(next);
+  golden_test::check(golden[next++], inputs, f);
+}
+// f(x) of one wave, a tensor; f without captures.
+template <class F>
+void check(const Sizes& sizes, F) {
+  check_list({wave(sizes, 30)}, [](const List& x) { return List{F()(x[0])}; });
+}
+template <class F>
+void check_indices(const Sizes& sizes, F) {
+  check_list({wave(sizes, 30)}, [](const List& x) {
+    const auto [values, indices] = F()(x[0]);
+    return List{values, cast(indices, DType::f64)};
+  });
+}
+
+std::atomic<std::int64_t> in_use = 0, most_in_use = 0;  // bytes, since a measurement began
+
+Tensor names() { return constant(std::vector<std::int64_t>{3, 0, 4, 1, 2, 2, 1}, {7}); }
+
+}  // namespace
+
+TEST_CASE("windows and samples give PyTorch's values and gradients") {
+  next = 0;
+  check({2, 3, 5, 6}, [](const Tensor& x) { return nn::unfold(x, 3); });
+  check({3, 5, 6}, [](const Tensor& x) {
+    return nn::unfold(x, {2, 3}, {.dilation = {2, 1}, .padding = {1, 2}, .stride = {2, 1}});
+  });
+  check({2, 12, 20}, [](const Tensor& x) { return fold(x, {5, 6}, 2); });
+  check({12, 16}, [](const Tensor& x) {
+    return fold(x, {4, 7}, {3, 2}, {.dilation = {1, 3}, .padding = {1, 2}, .stride = {2, 1}});
+  });
+
+  check_indices({2, 3, 9}, [](const Tensor& x) { return max_pool1d_with_indices(x, 3); });
+  check_indices({2, 2, 7, 6}, [](const Tensor& x) {
+    return max_pool2d_with_indices(x, {3, 2}, {.stride = {2, 1}, .padding = 1, .dilation = {2, 1}});
+  });
+  check_indices({2, 7, 6},
+                [](const Tensor& x) { return max_pool2d_with_indices(x, 3, {.stride = 2, .ceil_mode = true}); });
+  check_indices({1, 2, 4, 5, 6}, [](const Tensor& x) {
+    return max_pool3d_with_indices(x, 2, {.stride = {2, 1, 2}, .padding = {1, 0, 1}});
+  });
+  check_indices({2, 3, 7}, [](const Tensor& x) { return adaptive_max_pool1d_with_indices(x, 3); });
+  check_indices({2, 2, 7, 6}, [](const Tensor& x) { return adaptive_max_pool2d_with_indices(x, {3, 2}); });
+  check_indices({2, 4, 5, 6}, [](const Tensor& x) { return adaptive_max_pool3d_with_indices(x, {2, 3, 4}); });
+
+  check({2, 3, 9}, [](const Tensor& x) {
+    const auto [values, indices] = max_pool1d_with_indices(x, 3);
+    return max_unpool1d(values * values, indices, 3);
+  });
+  check({2, 2, 6, 9}, [](const Tensor& x) {
+    const auto [values, indices] = max_pool2d_with_indices(x, {2, 3});
+    return max_unpool2d(values * values, indices, {2, 3});
+  });
+  check({2, 7, 6}, [](const Tensor& x) {
+    const auto [values, indices] = max_pool2d_with_indices(x, 3, {.stride = 2, .padding = 1});
+    return max_unpool2d(values * values, indices, 3, {.stride = 2, .padding = 1, .output_size = {7, 6}});
+  });
+  check({1, 2, 4, 5, 6}, [](const Tensor& x) {
+    const auto [values, indices] = max_pool3d_with_indices(x, 2);
+    return max_unpool3d(values * values, indices, 2, {.output_size = {4, 5, 6}});
+  });
+
+  check_indices({2, 2, 9, 8}, [](const Tensor& x) {
+    const Tensor samples = constant(std::vector<double>{0.1, 0.9, 0.5, 0.3, 0.77, 0.2, 0.0, 0.62}, {2, 2, 2});
+    return fractional_max_pool2d_with_indices(x, 2, {.output_size = {4, 5}, .random_samples = samples});
+  });
+  check_indices({2, 9, 8}, [](const Tensor& x) {
+    const Tensor samples = constant(std::vector<double>{0.1, 0.9, 0.5, 0.3}, {1, 2, 2});
+    return fractional_max_pool2d_with_indices(x, {3, 2}, {.output_ratio = {0.5, 0.7}, .random_samples = samples});
+  });
+  check_indices({2, 5, 6, 9}, [](const Tensor& x) {
+    const Tensor samples = constant(std::vector<double>{0.1, 0.9, 0.1, 0.5, 0.3, 0.5}, {1, 2, 3});
+    return fractional_max_pool3d_with_indices(x, 2, {.output_size = {3, 1, 4}, .random_samples = samples});
+  });
+
+  const auto sample = [](const Sizes& sizes, const Sizes& grid, const GridSampleOptions& options) {
+    struct Sample {
+      GridSampleOptions options;
+      List operator()(const List& x) const { return {grid_sample(x[0], x[1], options)}; }
+    };
+    check_list({wave(sizes, 30), wave(grid, 31) * 3.5}, Sample{options});
+  };
+  sample({2, 2, 3, 4, 5}, {2, 2, 3, 2, 3}, {});
+  sample({1, 2, 3, 2, 4}, {1, 3, 2, 2, 3}, {.padding_mode = SamplePadding::border, .align_corners = true});
+  sample({1, 2, 2, 4, 5}, {1, 2, 3, 3, 3}, {.padding_mode = SamplePadding::reflection});
+  sample({2, 2, 3, 4, 2}, {2, 2, 2, 2, 3}, {.mode = SampleMode::nearest, .align_corners = true});
+  sample({1, 2, 1, 4, 3}, {1, 2, 2, 3, 3},
+         {.mode = SampleMode::nearest, .padding_mode = SamplePadding::reflection, .align_corners = true});
+
+  struct Resize {
+    Interpolation mode;
+    std::vector<std::int64_t> size;
+    std::vector<double> scale;
+    bool align_corners;
+    List operator()(const List& x) const {
+      return {interpolate(x[0], {.size = Sizes(size),
+                                 .scale_factor = scale,
+                                 .mode = mode,
+                                 .align_corners = align_corners,
+                                 .antialias = true})};
+    }
+  };
+  for (const Interpolation mode : {Interpolation::bilinear, Interpolation::bicubic}) {
+    check_list({wave({2, 2, 9, 7}, 30)}, Resize{mode, {4, 3}, {}, false});
+    check_list({wave({1, 2, 5, 11}, 30)}, Resize{mode, {8, 4}, {}, false});
+    check_list({wave({1, 2, 9, 11}, 30)}, Resize{mode, {}, {0.4, 0.6}, false});
+    check_list({wave({1, 2, 9, 7}, 30)}, Resize{mode, {4, 3}, {}, true});
+  }
+
+  struct Labels {
+    Reduction reduction;
+    List operator()(const List& x) const {
+      const Tensor labels =
+          constant(std::vector<std::int64_t>{3, 0, -1, 1, 2, 4, 2, 1, 0, 3, -1, 2, 2, 2, 2, 1, 1, -1, 0, 0}, {4, 5});
+      return {multilabel_margin_loss(x[0], x[0].rank() == 1 ? labels[0] : labels, reduction)};
+    }
+  };
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none})
+    check_list({wave({4, 5}, 30)}, Labels{reduction});
+  check_list({wave({5}, 30)}, Labels{Reduction::mean});
+
+  // The numbers do not depend on the length of a chunk, be it one row, one that leaves rows over, or more than there
+  // are.
+  struct Linear {
+    Reduction reduction;
+    std::optional<std::int64_t> ignore_index;
+    std::int64_t chunk;
+    bool apart;
+    List operator()(const List& x) const {
+      return {
+          linear_cross_entropy(x[0], x[1], apart ? unsqueeze(names(), 1) : names(),
+                               {.bias = x[2], .ignore_index = ignore_index, .chunk = chunk, .reduction = reduction})};
+    }
+    WEFT_MEMBERS(reduction, ignore_index, chunk, apart)
+  };
+  const auto linear = [](const Sizes& sizes, const Linear& f) {
+    const List inputs{wave(sizes, 30), wave({5, 6}, 31), wave({5}, 32)};
+    for (const std::int64_t chunk : {1, 3, 7, 512}) {
+      Linear own = f;
+      own.chunk = chunk;
+      CAPTURE(chunk);
+      CAPTURE(next);
+      golden_test::check(golden[next], inputs, own);
+    }
+    ++next;
+  };
+  linear({7, 6}, {Reduction::mean, {}, 0, false});
+  linear({7, 6}, {Reduction::sum, {}, 0, false});
+  linear({7, 6}, {Reduction::mean, 2, 0, false});
+  linear({7, 1, 6}, {Reduction::none, 1, 0, true});
+
+  struct Distances {
+    double p;
+    // A count has no derivative, which grad refuses.
+    List operator()(const List& x) const { return {p == 0 ? pdist(x[0], p) + x[0][0][0] * 0 : pdist(x[0], p)}; }
+  };
+  for (const double p : {0.0, 1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()})
+    check_list({wave({6, 3}, 30)}, Distances{p});
+  CHECK(next == std::size(golden));
+}
+
+TEST_CASE("windows: layers, other dtypes, what is not finite, and what is refused") {
+  const Tensor x = wave({1, 2, 4, 6}, 1), line = wave({2, 3, 8}, 2);
+  const auto apply = [](const Tensor& x, const Unfold& apart, const Fold& together) { return together(apart(x)); };
+  const Unfold apart(2, {.stride = 2});
+  const Fold together({4, 6}, 2, {.stride = 2});
+  loops_test::check_close(compile(apply, {.on_compile_error = OnFailure::raise})(x, apart, together), x, 0);
+  CHECK(nn::unfold(cast(x, DType::i32), 2).dtype() == DType::i32);
+  // Where windows overlap, fold counts them.
+  loops_test::check_close(fold(nn::unfold(ones({1, 1, 3, 3}), 2), {3, 3}, 2),
+                          reshape(from_list<float>({1, 2, 1, 2, 4, 2, 1, 2, 1}), {1, 1, 3, 3}), 0);
+  refused([&] { nn::unfold(line[0], 2); }, "[unfold] takes an image [N,C,H,W] or [C,H,W]: f64[3,8]");
+  refused([&] { nn::unfold(x, 5); }, "a window of 5 does not fit into 4 elements and padding");
+  refused([&] { nn::unfold(x, 2, {.stride = 0}); }, "kernel, stride and dilation must be positive");
+  refused([&] { fold(line, {4, 4}, 2); }, "[fold] needs columns of a multiple of 4 elements for 3 x 3 windows");
+  refused([&] { fold(line, {4}, 2); }, "output_size needs 2 positive sizes: [4]");
+
+  // NaN is the greatest; of equal elements the first one counts; padding never does.
+  const Tensor special = reshape(from_list<float>({1, 1, 0, NAN, -INFINITY, -INFINITY}), {1, 1, 6});
+  for (const bool compiled : {false, true}) {
+    const auto f = [](const Tensor& x) { return max_pool1d_with_indices(x, 2, {.padding = 1}); };
+    const auto [values, indices] = compiled ? compile(f)(special) : f(special);
+    CHECK(values[0][0][0].item() == 1);
+    CHECK(std::isnan(values[0][0][2].item()));
+    CHECK(values[0][0][3].item() == -INFINITY);
+    loops_test::check_close(indices, reshape(from_list<std::int64_t>({0, 1, 3, 5}), {1, 1, 4}), 0);
+  }
+  loops_test::check_close(adaptive_max_pool1d_with_indices(special, 3).indices,
+                          reshape(from_list<std::int64_t>({0, 3, 4}), {1, 1, 3}), 0);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const auto [values, indices] = max_pool2d_with_indices(cast(x, dtype), 2);
+    CHECK(values.dtype() == dtype);
+    CHECK(max_unpool2d(values, indices, 2).dtype() == dtype);
+    loops_test::check_close(max_pool2d(cast(x, dtype), 2), values, 0);
+    CHECK(interpolate(cast(x, dtype), {.size = {2, 3}, .mode = Interpolation::bicubic, .antialias = true}).dtype() ==
+          dtype);
+  }
+  const Tensor values = ones({1, 4}), repeated = reshape(from_list<std::int64_t>({2, 2, 0, 7}), {1, 4});
+  const auto unpooled = [&](const Tensor& v) { return sum(max_unpool1d(v, repeated, 2) * 3); };
+  loops_test::check_close(grad(unpooled, values), full({1, 4}, 3), 0);  // PyTorch gives it to all that meet
+  refused([&] { max_unpool1d(values, repeated + 1, 2).eval(); }, "[max_unpool1d]");
+  refused([&] { max_unpool1d(values, values, 2); }, "needs an index for each element: f32[1,4] and f32[1,4]");
+  refused([&] { max_unpool1d(values, repeated, 2, {.output_size = {8, 2}}); }, "output_size needs 1 size, it has 2");
+
+  // Drawn windows lie inside, each is as great as its element, and draws differ.
+  Generator rng(3);
+  const Tensor image = wave({3, 4, 20, 17}, 3);
+  const auto [one, places] = fractional_max_pool2d_with_indices(image, 2, {.output_size = {9, 8}}, rng);
+  loops_test::check_close(gather(reshape(image, {3, 4, 340}), 2, reshape(places, {3, 4, 72})), reshape(one, {3, 4, 72}),
+                          0);
+  const Tensor other = fractional_max_pool2d(image, 2, {.output_size = {9, 8}}, rng);
+  CHECK(sum(abs(one - other)).item() > 0);
+  refused([&] { fractional_max_pool2d(image, 2, {}); }, "[fractional_max_pool2d] needs one of output_size and output");
+  refused([&] { fractional_max_pool2d(image, 2, {.output_size = {20, 3}}); }, "20 windows of 2 do not fit into 20");
+  refused([&] { fractional_max_pool2d(image, 2, {.output_ratio = {1.5}}); }, "output_ratio is between 0 and 1");
+
+  refused([&] { grid_sample(x, wave({1, 2, 2, 2, 3}, 1)); }, "[grid_sample] takes a floating image [N,C,D,H,W]");
+  refused([&] { grid_sample(x, wave({1, 2, 2, 3}, 1)); }, "takes a grid [N,H',W',2]");
+  refused([&] { interpolate(x, {.size = {2}, .antialias = true}); }, "antialias is for bilinear and bicubic");
+  refused([&] { pdist(line); }, "[pdist] takes floating rows [n, k]: f64[2,3,8]");
+  refused([&] { pdist(line[0], -1); }, "p must not be negative");
+  CHECK(pdist(ones({1, 3})).shape() == Shape::of(0));
+  // Every pair, in order, of many rows.
+  const Tensor many = wave({150, 2}, 5), pairs = pdist(many), square_of = cdist(many, many);
+  std::int64_t k = 0;
+  const auto found = pairs.data<double>();
+  const auto all = square_of.data<double>();
+  double worst = 0;
+  for (std::size_t i = 0; i < 150; ++i)
+    for (std::size_t j = i + 1; j < 150; ++j)
+      worst = std::max(worst, std::abs(found[static_cast<std::size_t>(k++)] - all[i * 150 + j]));
+  CHECK(k == static_cast<std::int64_t>(found.size()));
+  CHECK(worst < 1e-12);
+}
+
+TEST_CASE("rrelu: slopes lie in their bounds while training, and are their mean else") {
+  const Tensor x = wave({64, 64}, 1);
+  loops_test::check_close(rrelu(x), leaky_relu(x, (1.0 / 8 + 1.0 / 3) / 2), 0);
+  Generator rng(1);
+  const Tensor y = rrelu(x, 0.2, 0.4, true, rng), slope = y / x;
+  CHECK(amin(where(x < 0, slope, 0.3)).item() >= 0.2);
+  CHECK(amax(where(x < 0, slope, 0.3)).item() <= 0.4);
+  CHECK(std::abs(mean(masked_select(slope, x < 0)).item() - 0.3) < 0.01);
+  loops_test::check_close(where(x < 0, 0, y), relu(x), 0);
+  RReLU layer;
+  CHECK(sum(abs(layer(x) - layer(x))).item() > 0);
+  nn::eval(layer);
+  loops_test::check_close(layer(x), rrelu(x), 0);
+  CHECK(rrelu(cast(x, DType::f16), 0.1, 0.2, true, rng).dtype() == DType::f16);
+  refused([&] { rrelu(x, 0.5, 0.25); }, "[rrelu] lower is at most upper, they are 0.5 and 0.25");
+}
+
+TEST_CASE("linear_cross_entropy holds the logits of one chunk alone, forward and backward") {
+  const std::int64_t rows = 1024, classes = 4096;
+  const Tensor x = normal({rows, 16}), weight = normal({classes, 16}), labels = randint({rows}, 0, classes);
+  const auto in_chunks = [](const Tensor& x, const Tensor& w, const Tensor& labels) {
+    return grad([&](const Tensor& w) { return linear_cross_entropy(x, w, labels, {.chunk = 8}); }, w);
+  };
+  const auto at_once = [](const Tensor& x, const Tensor& w, const Tensor& labels) {
+    return grad([&](const Tensor& w) { return linear_cross_entropy(x, w, labels, {.chunk = 1024}); }, w);
+  };
+  const std::int64_t whole_bytes = rows * classes * 4;
+  const auto most = [&](auto f) {
+    auto compiled = compile(f, {.on_compile_error = OnFailure::raise});
+    compiled(x, weight, labels).eval();
+    in_use = most_in_use = 0;
+    const ToldOfStorage before = told_of_storage.load();
+    told_of_storage = [](std::int64_t bytes) noexcept {
+      in_use += bytes;
+      most_in_use = std::max(most_in_use.load(), in_use.load());
+    };
+    compiled(x, weight, labels).eval();
+    told_of_storage = before;
+    return most_in_use.load();
+  };
+  CHECK(most(in_chunks) < whole_bytes / 8);
+  CHECK(most(at_once) >= whole_bytes);
+  loops_test::check_close(compile(in_chunks)(x, weight, labels), compile(at_once)(x, weight, labels), 1e-5);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const Tensor a = cast(x, dtype), w = cast(weight, dtype);
+    const Tensor loss = linear_cross_entropy(a, w, labels);
+    CHECK(loss.dtype() == dtype);
+    const Tensor whole =
+        cross_entropy(cast(matmul(cast(a, DType::f32), transpose(cast(w, DType::f32))), DType::f32), labels);
+    CHECK(std::abs(loss.item() - whole.item()) < (dtype == DType::f32 ? 1e-5 : dtype == DType::f16 ? 0.01 : 0.1));
+  }
+  CHECK(std::isnan(linear_cross_entropy(zeros({0, 16}), weight, zeros({0}, {DType::i64})).item()));
+  refused([&] { linear_cross_entropy(x, x, cast(x, DType::i64)); },
+          "[linear_cross_entropy] takes input [..., n], weight [classes, n] and integer labels [...]");
+  refused([&] { linear_cross_entropy(x, weight, labels, {.chunk = 0}); }, "chunk must be positive, it is 0");
+  refused([&] { linear_cross_entropy(x, weight, labels, {.bias = ones({3})}); }, "takes a bias of 4096 classes");
+  refused([&] { linear_cross_entropy(x, weight, labels + classes).eval(); }, "[linear_cross_entropy]");
+  refused([&] { multilabel_margin_loss(x, labels); }, "[multilabel_margin_loss] takes floating scores [N, C] or [C]");
+  const Tensor beyond = from_list<std::int64_t>({2, 0});
+  refused([&] { multilabel_margin_loss(zeros({2}), beyond).eval(); }, "[multilabel_margin_loss] an index is out");
+}
