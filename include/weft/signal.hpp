@@ -24,8 +24,8 @@ struct IstftOptions {           // of istft, as stft had them
   std::int64_t hop_length = 0;  // 0: n_fft / 4
   std::int64_t win_length = 0;  // 0: n_fft
   Tensor window = {};           // [win_length]; undefined: ones
-  bool center = true;
-  bool normalized = false;
+  bool center = true;           // half a frame is cut off at both ends
+  bool normalized = false;      // multiplied with the root of n_fft
   bool onesided = true;  // else x has n_fft frequencies, of which those after the first n_fft / 2 + 1 are not read
   Dim length = 0;        // of the result, which is cut or gets zeros at its end; 0: what the frames cover
 };

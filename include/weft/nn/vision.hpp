@@ -89,7 +89,8 @@ struct Fold {       // fold as a layer
   explicit Fold(PerAxis<2> result, PerAxis<2> size, UnfoldOptions how = {})
       : output_size(result), kernel(size), options(how) {}
   Tensor operator()(At x) const { return fold(x, {output_size[0], output_size[1]}, kernel, options); }
-  PerAxis<2> output_size, kernel;
+  PerAxis<2> output_size;  // [H, W] of the result
+  PerAxis<2> kernel;
   UnfoldOptions options;
   WEFT_MEMBERS(output_size, kernel, options)
 };
