@@ -1,4 +1,4 @@
-// Factorizations of matrices and Fourier transforms on the host, by Eigen. In: operands over contiguous row-major
+// Factorizations of matrices, by Eigen, and Fourier transforms on the host. In: operands over contiguous row-major
 // memory. Out: results over the same. Matrices of a batch are shared out over threads, each is done on one: results do
 // not depend on threads.
 #pragma once
