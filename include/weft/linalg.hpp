@@ -108,8 +108,9 @@ Tensor lstsq(At a, At b);
 Tensor pinv(At a, double rtol = -1);
 // How many singular values are above rtol times the greatest, i64 [...].
 Tensor matrix_rank(At a, double rtol = -1);
-// exp(a) = I + a + a^2 / 2 + ... of a square matrix, by Pade approximants of degree 13, in f32 7, of a / 2^s and s
-// squarings (Higham 2005). Its derivative is that of PyTorch: a corner of the exponential of a matrix of 2n x 2n.
+// exp(a) = I + a + a^2 / 2 + ... of a square matrix: 18 powers of a / 2^s, and s squarings (Bader and others 2019). Its
+// derivative is that of PyTorch: a corner of the exponential of a matrix of 2n x 2n (Mathias 1996). A second
+// derivative is an error: how often it squares is known only when it runs.
 Tensor matrix_exp(At a);
 // norm(a) norm(a^-1) [...], in the norm that matrix_norm calls ord, by default 2: the greatest singular value by the
 // least, and -2 the least by the greatest. Others want a square matrix, and are infinite where it is singular.

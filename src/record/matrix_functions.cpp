@@ -15,32 +15,22 @@ namespace weft::linalg {
 
 namespace {
 
-// The numerator of the approximant of exp(x) over its constant: that of x^i. The denominator is that of -x.
-template <std::size_t degree>
-constexpr std::array<double, degree + 1> pade() {
-  std::array<double, degree + 1> numbers{1};
-  for (std::size_t i = 1; i <= degree; ++i)
-    numbers[i] = numbers[i - 1] * static_cast<double>(degree - i + 1) / static_cast<double>(i * (2 * degree - i + 1));
-  return numbers;
-}
-
 constexpr int most_squarings = 64;  // at a norm beyond that no digit of the result would be right
 
-// Of matrices whose 1-norm is at most that of Higham 2005, table 2.3: (even - odd)^-1 (even + odd).
-struct Approximant {
-  Tensor odd, even;
-};
-Approximant approximant(const Tensor& a, const Tensor& identity) {
-  const Tensor a2 = matmul(a, a), a4 = matmul(a2, a2), a6 = matmul(a4, a2);
-  if (type_of(a).dtype == DType::f32) {
-    constexpr auto b = pade<7>();
-    return {matmul(a, a6 * b[7] + a4 * b[5] + a2 * b[3] + identity * b[1]),
-            a6 * b[6] + a4 * b[4] + a2 * b[2] + identity};
+// The sum of a^i / i! up to i = 18: to a rounding for matrices of a 1-norm of `most_norm`. In powers of a^3 (Paterson
+// and Stockmeyer 1973).
+double most_norm(DType dtype) { return dtype == DType::f32 ? 3.010066362817634 : 1.090863719290036; }
+Tensor taylor(const Tensor& a, const Tensor& identity) {
+  constexpr int degree = 18;
+  std::array<double, degree + 1> b{1};
+  for (std::size_t i = 1; i <= degree; ++i) b[i] = b[i - 1] / static_cast<double>(i);
+  const Tensor a2 = matmul(a, a), a3 = matmul(a2, a);
+  Tensor sum = a3 * b[degree];
+  for (std::size_t i = degree - 3;; i -= 3) {
+    sum = sum + a2 * b[i + 2] + a * b[i + 1] + identity * b[i];
+    if (i == 0) return sum;
+    sum = matmul(a3, sum);
   }
-  constexpr auto b = pade<13>();
-  const Tensor odd = matmul(a6, a6 * b[13] + a4 * b[11] + a2 * b[9]) + a6 * b[7] + a4 * b[5] + a2 * b[3];
-  const Tensor even = matmul(a6, a6 * b[12] + a4 * b[10] + a2 * b[8]) + a6 * b[6] + a4 * b[4] + a2 * b[2];
-  return {matmul(a, odd + identity * b[1]), even + identity};
 }
 
 Tensor exponential(const Tensor& a);
@@ -55,32 +45,21 @@ void differentiate_exponential(const CallValues& p, std::span<Tensor> gradients)
 
 Tensor exponential(const Tensor& a) {
   const auto body = [](const Tensor& a) {
-    const bool single = type_of(a).dtype == DType::f32;
-    const double bound = single ? 3.925724783138660 : 5.371920351148152;
+    const double bound = most_norm(type_of(a).dtype);
     const Tensor norm = amax(sum(abs(a), -2, true), -1, true), identity = identity_like(a);
     const Tensor beyond = (norm > bound) & ~isinf(norm);
     const Tensor exponent = ceil(log2(where(beyond, norm, bound) / bound));
     const Tensor squarings = stop_gradient(where(beyond, minimum(exponent, most_squarings), 0));
-    const auto [odd, even] = approximant(a * exp2(-squarings), identity);
-    const Tensor lu = record(Op::lu, {even - odd}, {}, {}, {});
-    const Tensor small = solve_by_lu(lu, result_of(lu, 1), even + odd, false);
-    // Matrices of a batch have their own numbers of squarings. A loop of a fixed length has a derivative, which a
-    // second one of the exponential asks for.
+    const Tensor small = taylor(a * exp2(-squarings), identity);
+    // Matrices of a batch have their own numbers of squarings.
     using State = std::pair<Tensor, Tensor>;
-    const auto square_again = [](const State& state) {
-      const auto& [power, left] = state;
-      return State{where(left > 0, matmul(power, power), power), left - 1};
-    };
-    const auto as_it_is = [](const State& state) { return state; };
-    const auto some_left = [](const State& state) { return any(state.second > 0); };
-    const auto square_all = [&](const State& state) {
-      return fori(
-          0, most_squarings,
-          [&](Index, const State& state) { return weft::cond(some_left(state), square_again, as_it_is, state); },
-          state);
-    };
-    const State start{small, squarings};
-    return weft::cond(some_left(start), square_all, as_it_is, start).first;
+    return while_loop([](const State& state) { return any(state.second > 0); },
+                      [](const State& state) {
+                        const auto& [power, left] = state;
+                        return State{where(left > 0, matmul(power, power), power), left - 1};
+                      },
+                      State{small, squarings})
+        .first;
   };
   return composite_with(differentiate_exponential, called("matrix_exp"), Loc(), body, a);
 }

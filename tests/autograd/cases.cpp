@@ -347,7 +347,6 @@ std::vector<Case> structural_cases() {
          const auto [p, l, u] = linalg::lu(x[0]);
          return square(u) + matmul(p, square(l));
        }},
-      {"matrix_exp", {matrix}, [](X x) { return linalg::matrix_exp(x[0] * 3); }},
       {"lu_solve",
        {matrix},
        [](X x) {

@@ -49,6 +49,22 @@ TEST_CASE("matrix_exp: rotations, batches of different norms, both dtypes, what 
   refused([] { matrix_exp(zeros({2, 2}, {DType::f16})); }, "needs f32 or f64");
 }
 
+TEST_CASE("the gradient of matrix_exp is that of differences; a second one is refused") {
+  const auto f = [](const Tensor& a) { return sum(sin(matrix_exp(a))); };
+  const auto slope = [](const Tensor& a) { return grad([](const Tensor& a) { return sum(sin(matrix_exp(a))); }, a); };
+  for (const double scale : {0.1, 1.0, 2.0}) {
+    const Tensor a = random({3, 3}) * scale, along = random({3, 3}, DType::f64, 5);
+    const double by_differences = (f(a + along * 1e-6) - f(a - along * 1e-6)).item() / 2e-6;
+    for (int i = 0; i < 2; ++i) {  // the second time all bodies are known
+      const double found = sum(slope(a) * along).item();
+      CHECK(std::abs(found - by_differences) < 1e-5 * (1 + std::abs(found)));
+      check_near(compile(slope)(a), slope(a), 1e-10);
+    }
+  }
+  CHECK_THROWS_WITH_AS(grad([&](const Tensor& a) { return sum(slope(a)); }, random({2, 2})),
+                       doctest::Contains("has no derivative"), Error);
+}
+
 TEST_CASE("functions of matrices over symbolic sizes are compiled once") {
   const auto f = [](const Tensor& a, const Tensor& b) {
     const auto [lu, pivots] = lu_factor(a);
