@@ -1,5 +1,7 @@
 #include "autograd/call.hpp"
 
+#include <algorithm>
+
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
 #include "record/composite.hpp"
@@ -41,8 +43,18 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
     if (wanted[i]) given[i] = found[next++];
 }
 
+// A derivative with loops can't be differentiated again yet: the loops' bodies are shared, and what one gradient
+// changes in them another would read.
+void refuse_second_derivative(const Node& call) {
+  const Callee& callee = *call.more->callee;
+  const auto has_bodies = [](const Tensor& value) { return !value.node()->bodies().empty(); };
+  if (callee.derivative_of && std::ranges::any_of(callee.body.nodes, has_bodies))
+    fail(interned_text(called_name(callee.derivative_of->called).id), call.loc, "has no second derivative yet, since its derivative is a loop");
+}
+
 // `gradients` of the results; undefined ones are zero.
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
+  refuse_second_derivative(call);
   const std::shared_ptr<const Callee>& of = call.more->callee;
   Callee made{with_called_name(of->called, interned_text(called_name(of->called).id) + "_backward"), {}, nullptr, of};
   BodyScope scope;
