@@ -1,7 +1,8 @@
 // models NAME forward|training eager|compiled|profile: whole models of examples/models, small, in f32, taking turns
 // (support.hpp): logits in evaluation, or a training step with AdamW. `profile` prints profile() of the compiled
 // function and the share of its time that libraries take. Without arguments the names; `models full` has those of the
-// models of full size, which have a forward pass alone. bench/peers/models_peer.py has the same models of the same sizes.
+// models of full size, which have a forward pass alone. bench/peers/models_peer.py has the same models of the same
+// sizes.
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -225,7 +226,12 @@ int main(int count, char** arguments) {
   constexpr auto one_image = [] { return Inputs{bench::random_normal({1, 3, 224, 224}, 1)}; };
   constexpr auto resnet50 = [] { return models::resnet50(); };
   run.full("resnet50-b1", +resnet50, +one_image, of_image);
-  run.full("resnet50-b8", +resnet50, +[] { return Inputs{bench::random_normal({8, 3, 224, 224}, 1)}; }, of_image);
+  run.full(
+      "resnet50-b8", +resnet50,
+      +[] {
+        return Inputs{bench::random_normal({8, 3, 224, 224}, 1)};
+      },
+      of_image);
   run.full(
       "efficientnet-b0-b1", +[] { return models::EfficientNet({.dropout = 0, .skip = 0}); }, +one_image, of_image);
   constexpr auto bert_base = [] { return models::Bert({.dropout = 0}); };
@@ -243,5 +249,6 @@ int main(int count, char** arguments) {
       },
       of_bert);
   run.full(
-      "gpt2-b1", +[] { return models::Gpt2({.dropout = 0}); }, +[] { return Inputs{tokens(1, 64, 1, 50257)}; }, of_text);
+      "gpt2-b1", +[] { return models::Gpt2({.dropout = 0}); }, +[] { return Inputs{tokens(1, 64, 1, 50257)}; },
+      of_text);
 }

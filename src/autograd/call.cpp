@@ -49,7 +49,8 @@ void refuse_second_derivative(const Node& call) {
   const Callee& callee = *call.more->callee;
   const auto has_bodies = [](const Tensor& value) { return !value.node()->bodies().empty(); };
   if (callee.derivative_of && std::ranges::any_of(callee.body.nodes, has_bodies))
-    fail(interned_text(called_name(callee.derivative_of->called).id), call.loc, "has no second derivative yet, since its derivative is a loop");
+    fail(interned_text(called_name(callee.derivative_of->called).id), call.loc,
+         "has no second derivative yet, since its derivative is a loop");
 }
 
 // `gradients` of the results; undefined ones are zero.

@@ -225,9 +225,7 @@ Tensor var(At x, Axes axes, double correction, bool keepdim) {
   const DType given = type_of(resolve(x, "var")).dtype;
   return statistic(
       "var", x, axes, keepdim, correction,
-      [&](const Tensor& value) {
-        return cast(variance(value, given, axes, correction, keepdim, x.loc), given);
-      },
+      [&](const Tensor& value) { return cast(variance(value, given, axes, correction, keepdim, x.loc), given); },
       unless_narrow(x, differentiate_var));
 }
 Tensor std(At x, Axes axes, double correction, bool keepdim) {
@@ -235,9 +233,7 @@ Tensor std(At x, Axes axes, double correction, bool keepdim) {
   const DType given = type_of(resolve(x, "std")).dtype;
   return statistic(
       "std", x, axes, keepdim, correction,
-      [&](const Tensor& value) {
-        return cast(root(variance(value, given, axes, correction, keepdim, x.loc)), given);
-      },
+      [&](const Tensor& value) { return cast(root(variance(value, given, axes, correction, keepdim, x.loc)), given); },
       unless_narrow(x, differentiate_std));
 }
 Tensor norm(At x, Axes axes, bool keepdim) {

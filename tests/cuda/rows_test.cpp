@@ -69,14 +69,17 @@ TEST_CASE("cuda: columns of a table, and no row at all") {
         t.rows = index_copy(t.rows, 1, slice(remainder(index, 48), 0, 0, 5), zeros({48, 5}));
       },
       DType::f32, 48, 48, 20);
-  check_as_on_host([](Table& t, const Tensor& index, const Tensor& updates) { t.rows = set_rows(t.rows, index, updates); },
-                   DType::f32, 48, 48, 0);
+  check_as_on_host(
+      [](Table& t, const Tensor& index, const Tensor& updates) { t.rows = set_rows(t.rows, index, updates); },
+      DType::f32, 48, 48, 0);
 }
 
 TEST_CASE("cuda: an index out of range is an error, and the table is what it was") {
   auto step = compile([](Table& t, const Tensor& index) { t.rows = index_add(t.rows, 0, index, ones({2, 4})); });
   Table there{to(zeros({100, 4}), Device::cuda()), to(zeros({1}), Device::cuda())};
-  const auto at = [](std::int64_t last) { return to(constant(std::vector<std::int64_t>{1, last}, {2}), Device::cuda()); };
+  const auto at = [](std::int64_t last) {
+    return to(constant(std::vector<std::int64_t>{1, last}, {2}), Device::cuda());
+  };
   step(there, at(7));
   CHECK(sum(there.rows).item() == 8);
   for (const std::int64_t bad : {100, -1}) {

@@ -89,7 +89,9 @@ double largest_of(const std::vector<Tensor>& all) {
 }
 
 // How far the order of a sum of `terms` may move it, of elements up to `largest`, with room for unlucky roundings.
-double sum_allowance(double terms, double precision, double largest) { return 8 * std::sqrt(terms) * precision * largest; }
+double sum_allowance(double terms, double precision, double largest) {
+  return 8 * std::sqrt(terms) * precision * largest;
+}
 
 std::string compare_close(std::size_t r, const Tensor& found, const Expected& expected, double least_precision) {
   const std::vector<double> y = numbers_of(found), e = numbers_of(expected.eager.close[r]),

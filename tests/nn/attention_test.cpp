@@ -116,7 +116,9 @@ TEST_CASE("attention of no features weighs keys equally; a query of no keys gets
   loops_test::check_close(nn::scaled_dot_product_attention(none, none, value), expand(mean(value, 1, true), {1, 2, 3}),
                           1e-6);
   const Tensor query = ones({1, 2, 3}), no_keys = ones({1, 0, 3}), mask = zeros({2, 0});
-  static constexpr auto attend = [](const Tensor& q, const Tensor& k) { return nn::scaled_dot_product_attention(q, k, k); };
+  static constexpr auto attend = [](const Tensor& q, const Tensor& k) {
+    return nn::scaled_dot_product_attention(q, k, k);
+  };
   loops_test::check_close(attend(query, no_keys), zeros({1, 2, 3}), 0);
   loops_test::check_close(nn::scaled_dot_product_attention(query, no_keys, no_keys, {.is_causal = true}),
                           zeros({1, 2, 3}), 0);

@@ -7,6 +7,9 @@ import math
 import torch
 import torch.nn.functional as F
 
+print("// Made by windows_golden.py: values and gradients that PyTorch gives in f64.")
+print("// clang-format off")
+
 torch.set_default_dtype(torch.float64)
 
 

@@ -319,9 +319,9 @@ TEST_CASE("linear_cross_entropy holds the logits of one chunk alone, forward and
   const auto slopes = [&](const Tensor& w) {
     return sum(square(grad([&](const Tensor& v) { return linear_cross_entropy(x, v, labels); }, w)));
   };
-  CHECK_THROWS_WITH_AS(grad(slopes, weight),
-                       doctest::Contains("[linear_cross_entropy] has no second derivative yet, since its derivative is"),
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      grad(slopes, weight),
+      doctest::Contains("[linear_cross_entropy] has no second derivative yet, since its derivative is"), Error);
   refused([&] { multilabel_margin_loss(x, labels); }, "[multilabel_margin_loss] takes floating scores [N, C] or [C]");
   const Tensor beyond = from_list<std::int64_t>({2, 0});
   refused([&] { multilabel_margin_loss(zeros({2}), beyond).eval(); }, "[multilabel_margin_loss] an index is out");

@@ -259,8 +259,8 @@ Array var(const Array& given, const Shape& axes, double correction, bool keepdim
     return binary("sub", x, cast(binary("div", total, lit(static_cast<double>(terms) * scale)), x->dtype));
   };
   const Array distance = centered(cast(given, given->dtype == DType::f16 ? DType::f32 : DType::f64));
-  const Array value = cast(
-      binary("div", reduce("sum", binary("mul", distance, distance), axes, keepdim), freedom), given->dtype);
+  const Array value =
+      cast(binary("div", reduce("sum", binary("mul", distance, distance), axes, keepdim), freedom), given->dtype);
   if (given->dtype != DType::f32 && given->dtype != DType::f64) return value;
   return with_rule(value, given, [=](const Array&, const Array& g) {
     const Array each = binary("div", binary("mul", reshape(g, way.kept), lit(2)), freedom);

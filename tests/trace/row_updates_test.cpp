@@ -106,7 +106,9 @@ TEST_CASE("an index out of range leaves the state as it was") {
     CHECK(max(abs(table.rows)).item() == 0);
   }
   for (const std::int64_t bad : {100, -101}) {
-    CHECK(contains(message_of([&] { put(table, vector({1, bad})); }),
+    CHECK(contains(message_of([&] {
+                     put(table, vector({1, bad}));
+                   }),
                    "[set_rows] an index is out of range [-100, 100)"));
     CHECK(max(abs(table.rows)).item() == 0);
   }

@@ -19,8 +19,8 @@ struct LaunchLimits {
 // Empty where the needs are within the limits.
 std::string beyond_limits(const LaunchNeeds& needs, const LaunchLimits& limits);
 
-// The bytes of static shared memory of a function in a cubin for sm_90, from the sizes of its sections; 0 where it declares none.
-// Throws InternalError where the text is no cubin.
+// The bytes of static shared memory of a function in a cubin for sm_90, from the sizes of its sections; 0 where it
+// declares none. Throws InternalError where the text is no cubin.
 std::int64_t static_shared_in(std::string_view cubin, std::string_view function);
 
 }  // namespace weft::runtime::cuda

@@ -31,8 +31,9 @@ Isa detect() {
   const Isa widest = avx512 ? Isa::avx512 : avx2 ? Isa::avx2 : Isa::baseline;
 #if defined(WEFT_ONLY_ISA)
   if (widest < Isa::WEFT_ONLY_ISA)
-    fail("weft", {}, "this library was built with WEFT_QUICK_BUILD for ", rows[static_cast<int>(Isa::WEFT_ONLY_ISA)].name,
-         ", and this CPU has no more than ", rows[static_cast<int>(widest)].name, ": build it here");
+    fail("weft", {}, "this library was built with WEFT_QUICK_BUILD for ",
+         rows[static_cast<int>(Isa::WEFT_ONLY_ISA)].name, ", and this CPU has no more than ",
+         rows[static_cast<int>(widest)].name, ": build it here");
 #endif
   return widest;
 #else
