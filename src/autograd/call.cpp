@@ -43,12 +43,19 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
     if (wanted[i]) given[i] = found[next++];
 }
 
+bool has_loops(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
+    const Node& node = *value.node();
+    return is_loop(node.op) || (node.op == Op::call &&
+                                std::ranges::any_of(node.bodies(), [](const auto& body) { return has_loops(*body); }));
+  });
+}
+
 // A derivative with loops can't be differentiated again yet: the loops' bodies are shared, and what one gradient
 // changes in them another would read.
 void refuse_second_derivative(const Node& call) {
   const Callee& callee = *call.more->callee;
-  const auto has_bodies = [](const Tensor& value) { return !value.node()->bodies().empty(); };
-  if (callee.derivative_of && std::ranges::any_of(callee.body.nodes, has_bodies))
+  if (callee.derivative_of && has_loops(callee.body))
     fail(interned_text(called_name(callee.derivative_of->called).id), call.loc,
          "has no second derivative yet, since its derivative is a loop");
 }

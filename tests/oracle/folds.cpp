@@ -386,7 +386,8 @@ Array one_hot(const Array& index, std::int64_t classes, DType dtype) {
 Array mse_loss(const Array& prediction, const Array& target) {
   if (prediction->shape != target->shape) throw Refused("mse_loss");
   Soft soft;
-  const auto wide = [](const Array& x) { return x.floating() ? x : cast(x, DType::f32); };
+  const bool integers = !prediction.floating() && !target.floating();
+  const auto wide = [&](const Array& x) { return integers ? cast(x, DType::f32) : x; };
   const Array difference = binary("sub", wide(prediction), wide(target));
   return reduce("mean", binary("mul", difference, difference), {}, false);
 }
