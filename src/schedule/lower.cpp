@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fail.hpp"
+#include "base/options.hpp"
 #include "loop/device_team.hpp"
 #include "loop/narrow.hpp"
 #include "loop/nest.hpp"
@@ -485,7 +486,7 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
   else
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) {
-    if (on_host) loop::narrow_columns_on_lanes(stage);
+    if (on_host && !options().nvrtc_check) loop::narrow_columns_on_lanes(stage);  // no device has such kernels
     parametrize(stage);
   }
   return stages;
