@@ -162,19 +162,36 @@ Tensor over_freedom(const Tensor& value, Dim count, double correction, Loc loc) 
   return value / maximum(dim_value(count, loc) - correction, 0.0);
 }
 
-// Differences and their squares are f64: neither a mean, nor a square, nor a sum is then beyond what f32 holds before
-// the variance itself is. f16 has no such numbers.
-Tensor wide_for_squares(const Tensor& value, DType given) {
-  return given == DType::f16 ? value : cast(value, DType::f64);
-}
-Tensor variance(const Tensor& value, DType given, const Axes& axes, double correction, bool keepdim, Loc loc) {
-  const Tensor wide = wide_for_squares(value, given);
-  const Dim count = reduced_count(value, axes, "var", loc);
-  const Tensor centered = wide - mean_of_large(wide, axes, true, count, loc);
-  return over_freedom(sum(centered * centered, axes, keepdim), count, correction, loc);
+// The mean of the squared distances from the mean, over the degrees of freedom.
+Tensor variance(const Tensor& value, const Tensor& mean, const Axes& axes, Dim count, double correction, bool keepdim,
+                Loc loc) {
+  const Tensor distance = value - mean;
+  return over_freedom(sum(distance * distance, axes, keepdim), count, correction, loc);
 }
 
-// Of f32 and f64: in their own dtype, whatever the variance was computed in.
+// What brings the squares and their sum into the dtype's range, a power of two by the largest element, and its inverse.
+struct Scaling {
+  Tensor scale, inverse;  // the axes kept
+};
+Scaling scaling_for_squares(const Tensor& value, const Tensor& mean, const Axes& axes, Dim count, Loc loc) {
+  const bool wide = type_of(value).dtype == DType::f64;
+  const double large = wide ? 0x1p440 : 0x1p47, down = wide ? 0x1p-540 : 0x1p-80, small = wide ? 0x1p-400 : 0x1p-40,
+               up = wide ? 0x1p500 : 0x1p80;
+  const Tensor most = count == Dim(0) ? constant_like(0, type_of(mean), loc) : amax(abs(value), axes, true);
+  const Tensor is_large = most > large, is_small = most < small;  // no gradient passes through a comparison
+  return {where(is_large, down, where(is_small, up, 1)), where(is_large, 1 / down, where(is_small, 1 / up, 1))};
+}
+
+// The square root of the variance, also where that is beyond the dtype. f16 is computed in f32, where no square is.
+Tensor deviation(const Tensor& value, DType given, const Axes& axes, double correction, bool keepdim, Loc loc) {
+  const Dim count = reduced_count(value, axes, "std", loc);
+  const Tensor mean = mean_of_large(value, axes, true, count, loc);
+  if (given == DType::f16) return root(variance(value, mean, axes, count, correction, keepdim, loc));
+  const Scaling by = scaling_for_squares(value, mean, axes, count, loc);
+  const Tensor squared = variance(value * by.scale, mean * by.scale, axes, count, correction, keepdim, loc);
+  return root(squared) * reshape_to(by.inverse, type_of(squared).shape, loc);
+}
+
 struct Centered {
   Tensor value, gradient, result;  // the last two broadcast to the value
   Dim count;
@@ -222,10 +239,12 @@ Tensor mean(At x, Axes axes, bool keepdim) {
 }
 Tensor var(At x, Axes axes, double correction, bool keepdim) {
   check_correction("var", correction, x.loc);
-  const DType given = type_of(resolve(x, "var")).dtype;
   return statistic(
       "var", x, axes, keepdim, correction,
-      [&](const Tensor& value) { return cast(variance(value, given, axes, correction, keepdim, x.loc), given); },
+      [&](const Tensor& value) {
+        const Dim count = reduced_count(value, axes, "var", x.loc);
+        return variance(value, mean_of_large(value, axes, true, count, x.loc), axes, count, correction, keepdim, x.loc);
+      },
       unless_narrow(x, differentiate_var));
 }
 Tensor std(At x, Axes axes, double correction, bool keepdim) {
@@ -233,7 +252,7 @@ Tensor std(At x, Axes axes, double correction, bool keepdim) {
   const DType given = type_of(resolve(x, "std")).dtype;
   return statistic(
       "std", x, axes, keepdim, correction,
-      [&](const Tensor& value) { return cast(root(variance(value, given, axes, correction, keepdim, x.loc)), given); },
+      [&](const Tensor& value) { return deviation(value, given, axes, correction, keepdim, x.loc); },
       unless_narrow(x, differentiate_std));
 }
 Tensor norm(At x, Axes axes, bool keepdim) {

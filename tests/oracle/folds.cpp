@@ -247,24 +247,24 @@ Array with_rule(const Array& value, const Array& given, const Rule& rule) {
   return y;
 }
 }  // namespace
-// Of f32 and bf16 in f64, where neither the sum nor the squares overflow; the gradient of f32 in f32.
+// The mean is of scaled elements, whose sum does not overflow; the gradient of f32 and f64 is one rule.
 Array var(const Array& given, const Shape& axes, double correction, bool keepdim) {
   if (!given.floating()) throw Refused("var");
   Soft soft;
   const Reduced way = reduced("var", given, axes);
   const Array freedom = lit(std::max(static_cast<double>(way.terms) - correction, 0.0));
   const auto centered = [axes, terms = way.terms](const Array& x) {
-    constexpr double scale = 0x1p-64;
-    const Array total = reduce("sum", binary("mul", cast(x, DType::f64), lit(scale)), axes, true);
-    return binary("sub", x, cast(binary("div", total, lit(static_cast<double>(terms) * scale)), x->dtype));
+    const double scale = x->dtype == DType::f64 ? 0x1p-64 : 0x1p-32;
+    const Array total = reduce("sum", binary("mul", x, lit(scale)), axes, true);
+    return binary("sub", x, binary("div", total, lit(static_cast<double>(terms) * scale)));
   };
-  const Array distance = centered(cast(given, given->dtype == DType::f16 ? DType::f32 : DType::f64));
-  const Array value =
-      cast(binary("div", reduce("sum", binary("mul", distance, distance), axes, keepdim), freedom), given->dtype);
+  const Array value = in_wide(given, [&](const Array& x) {
+    const Array distance = centered(x);
+    return binary("div", reduce("sum", binary("mul", distance, distance), axes, keepdim), freedom);
+  });
   if (given->dtype != DType::f32 && given->dtype != DType::f64) return value;
   return with_rule(value, given, [=](const Array&, const Array& g) {
-    const Array each = binary("div", binary("mul", reshape(g, way.kept), lit(2)), freedom);
-    return binary("mul", centered(given), each);
+    return binary("mul", centered(given), binary("div", binary("mul", reshape(g, way.kept), lit(2)), freedom));
   });
 }
 
