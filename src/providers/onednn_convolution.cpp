@@ -62,11 +62,14 @@ class OneDnnProvider final : public Provider {
   }
 
  private:
-  // A kernel of one element at every position: a matrix product reads its operands where they lie.
+  // A kernel of one element: a matrix product reads its operands where they lie, and of some positions alone a copy of
+  // these, which costs less than what the library loses where it steps over positions. Not the input's gradient, whose
+  // product would be with zeros between.
   static bool is_product(const ConvolutionSizes& sizes) {
     if (sizes.result == runtime::Convolved::weight || sizes.groups != 1) return false;
+    const bool steps = sizes.result == runtime::Convolved::output;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
-      if (sizes.kernel[axis] != 1 || sizes.strides[axis] != 1 || sizes.low[axis] + sizes.high[axis] != 0) return false;
+      if (sizes.kernel[axis] != 1 || (sizes.strides[axis] != 1 && !steps) || sizes.low[axis] + sizes.high[axis] != 0) return false;
     return true;
   }
 };
