@@ -49,8 +49,8 @@ Graph merge_loops(const Graph& graph, const PassContext& context) {
     value.node()->loc = node.loc;
     value.node()->more->extends = {};
     if (inside) value.node()->more->callee = {};
-    for (auto& body : value.node()->more->bodies)
-      if (any_loop(*body)) body = std::make_shared<const Graph>(merge_loops(*body, context));
+    for (auto& body : value.node()->more->bodies)  // a copy: rewriting numbers the nodes that stay, which others share
+      if (any_loop(*body)) body = std::make_shared<const Graph>(merge_loops(copy_graph(*body), context));
     made.emplace(last, value);
     return first_results(value);
   });

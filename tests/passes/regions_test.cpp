@@ -9,6 +9,7 @@
 #include "passes/algebra.hpp"
 #include "passes/dead_code.hpp"
 #include "passes/fold.hpp"
+#include "passes/loops.hpp"
 #include "pipeline.hpp"
 #include "tests/ir/support.hpp"
 #include "weft/grad.hpp"
@@ -58,6 +59,19 @@ TEST_CASE("calls are inlined, with several results, nested, and with their effec
             .find("%2 f32[2,3] = sub(%1, %0)\n%3 f32[2,3] = add(%0, %0)\n"
                   "%4 f32[2,3] = mul(%1, %3)\n%5 f32[2,3] = add(%4, %2)\n"
                   "%6 f32[2,3] = exp(%5)\nreturn %6") != std::string::npos);
+}
+
+// The process shares the bodies of calls: their nodes keep their positions.
+TEST_CASE("merging loops leaves the body of a call as it was") {
+  const Body shared = body([](Tensor a, Tensor b) {
+    const auto f = [&](const Tensor& s, const Tensor& x) { return s * b[0] + x; };
+    const Tensor first = scan(f, a[0], a), other = exp(a) - b, second = scan(f, b[0], b);
+    return std::vector{first + second + sum(other)};
+  });
+  Recording r;
+  const Graph merged = merge_loops(r.graph({call(shared, r.x(), r.x())}));
+  verify(merged);
+  for (std::size_t i = 0; i < shared->nodes.size(); ++i) CHECK(shared->nodes[i].node()->index == i);
 }
 
 TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
