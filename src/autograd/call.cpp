@@ -74,7 +74,7 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
   if (of->derivative)
-    of->derivative({of->called, arguments, results, seeds}, given);
+    of->derivative({of->called, arguments, results, seeds, wanted}, given);
   else
     differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace}, given);
   made.gradient_at.assign(call.operand_count, -1);

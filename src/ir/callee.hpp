@@ -11,11 +11,12 @@ class Program;
 }
 
 // A composite's own derivative: over values of a call, as a derivative's body has them, it records the gradients of the
-// operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted is
-// dropped.
+// operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted, by
+// operand, is dropped.
 struct CallValues {
   const Attributes& called;
   std::span<const Tensor> operands, results, gradients;
+  std::span<const unsigned char> wanted;
 };
 using CallDerivative = void (*)(const CallValues& values, std::span<Tensor> operand_gradients);
 
