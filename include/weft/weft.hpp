@@ -17,5 +17,6 @@
 #include "weft/profile.hpp"
 #include "weft/random.hpp"
 #include "weft/signal.hpp"
+#include "weft/special.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"
