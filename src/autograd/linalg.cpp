@@ -159,4 +159,31 @@ void vjp_fourier(const Pullback& p) {
   p.results[1] = result_of(back, 1);
 }
 
+namespace {
+
+// How often each number of the half counts among n: those at 0 and n / 2 have no conjugate.
+Tensor times_in_whole(const Type& half, Dim n) {
+  const int axis = half.shape.rank() - 1;
+  const Tensor k = positions(axis, half.shape, half.device, {});
+  return cast(where((k == 0) | (k * 2 == dim_value(n, {})), 1, 2), half.dtype);
+}
+
+}  // namespace
+
+void vjp_real_fourier(const Pullback& p) {
+  const Type& half = p.node().type;
+  const Dim n = type_of(p.operand(0)).shape[half.shape.rank() - 1];
+  const Tensor times = times_in_whole(half, n);
+  Tensor parts[2];
+  for (std::size_t i = 0; i < 2; ++i)
+    parts[i] = p.gradients[i].defined() ? p.gradients[i] / times : constant_like(0, half, p.node().loc);
+  p.results[0] = record(Op::inverse_real_fourier, parts, RealPoints{n}, {}, {});
+}
+void vjp_inverse_real_fourier(const Pullback& p) {
+  const Tensor spectrum = record(Op::real_fourier, {p.gradients[0]}, {}, {}, {});
+  const Tensor times = times_in_whole(type_of(spectrum), p.node().attributes<RealPoints>().count);
+  p.results[0] = spectrum * times;
+  p.results[1] = result_of(spectrum, 1) * times;
+}
+
 }  // namespace weft

@@ -12,5 +12,7 @@ void vjp_qr(const Pullback& p);
 void vjp_eigh(const Pullback& p);
 void vjp_svd(const Pullback& p);
 void vjp_fourier(const Pullback& p);
+void vjp_real_fourier(const Pullback& p);
+void vjp_inverse_real_fourier(const Pullback& p);
 
 }  // namespace weft

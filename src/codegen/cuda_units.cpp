@@ -38,8 +38,10 @@ std::string cuda_fourier_name(DType dtype) { return std::string("weft_fourier_pa
 std::string cuda_fourier(DType dtype) {
   const std::string pointer = std::string("static_cast<") + memory_type(dtype) + "*>(arguments.buffers[";
   return "extern \"C\" __global__ void " + cuda_fourier_name(dtype) +
-         "(const __grid_constant__ Arguments<3, 2> arguments) {\n  fourier_pairs(" + pointer + "0]), " + pointer +
-         "1]), " + pointer + "2]), arguments.sizes[0], arguments.sizes[1] != 0);\n}\n";
+         "(const __grid_constant__ Arguments<3, 4> arguments) {\n  fourier_pairs(" + pointer + "0]), " + pointer +
+         "1]), " + pointer +
+         "2]), arguments.sizes[0], arguments.sizes[1] != 0, arguments.sizes[2], "
+         "arguments.sizes[3] != 0);\n}\n";
 }
 
 std::string cuda_matrices_name(DType dtype) { return std::string("weft_matrices_") + info(dtype).name; }

@@ -8,7 +8,7 @@ namespace weft::eager {
 std::vector<Value> execute_factorization(Op op, const Attributes& attributes, std::span<const Type> types,
                                          std::span<const Value> operands) {
   const Type &first = operands.front().type, &last = operands.back().type;
-  const FactorizationSizes<Dim> sizes = factorization_sizes(op, first.shape, last.shape);
+  const FactorizationSizes<Dim> sizes = factorization_sizes(op, attributes, first.shape, last.shape);
   std::vector<Value> contiguous, results;
   std::vector<void*> buffers;
   for (const Value& operand : operands) contiguous.push_back(make_contiguous(operand));

@@ -264,6 +264,35 @@ void fourier(const Fourier& fourier, std::span<const Literal* const> operands, s
     }
 }
 
+// Of real points the first half, and back from it.
+void real_fourier(std::span<const Literal* const> operands, std::vector<Literal>& results) {
+  const std::size_t n = size_at(*operands[0], 1), half = n / 2 + 1;
+  for (std::size_t row = 0; row < (n == 0 ? 0 : operands[0]->reals.size() / n); ++row)
+    for (std::size_t k = 0; k < half; ++k) {
+      double real = 0, imag = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const double turn = 2 * std::numbers::pi * static_cast<double>(j * k % n) / static_cast<double>(n);
+        real += operands[0]->reals[row * n + j] * std::cos(turn);
+        imag -= operands[0]->reals[row * n + j] * std::sin(turn);
+      }
+      results[0].reals[row * half + k] = real;
+      results[1].reals[row * half + k] = 2 * k % n == 0 ? 0 : imag;
+    }
+}
+void inverse_real_fourier(std::span<const Literal* const> operands, std::vector<Literal>& results) {
+  const std::size_t n = size_at(results[0], 1), half = n / 2 + 1;
+  for (std::size_t row = 0; row < (n == 0 ? 0 : results[0].reals.size() / n); ++row)
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < half; ++k) {
+        const double turn = 2 * std::numbers::pi * static_cast<double>(j * k % n) / static_cast<double>(n);
+        const double real = operands[0]->reals[row * half + k], imag = operands[1]->reals[row * half + k];
+        sum += 2 * k % n == 0 ? real * std::cos(turn) : 2 * (real * std::cos(turn) - imag * std::sin(turn));
+      }
+      results[0].reals[row * n + j] = sum;
+    }
+}
+
 void put_qr(const Matrix& a, std::vector<Literal>& results, std::size_t i) {
   const std::size_t k = std::min(a.rows, a.columns);
   Matrix q(0, 0), r(0, 0);
@@ -292,6 +321,8 @@ void put_eigh(const Spectrum& spectrum, const Matrix& a, std::vector<Literal>& r
 void factorize(Op op, const Attributes& attributes, std::span<const Literal* const> operands,
                std::vector<Literal>& results) {
   if (op == Op::fourier) return fourier(attributes.as<Fourier>(), operands, results);
+  if (op == Op::real_fourier) return real_fourier(operands, results);
+  if (op == Op::inverse_real_fourier) return inverse_real_fourier(operands, results);
   const Literal& a = *operands[0];
   std::size_t batch = 1;
   for (int axis = 0; axis < a.type.shape.rank() - 2; ++axis)

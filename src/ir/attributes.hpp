@@ -235,6 +235,11 @@ struct Fourier {
   static constexpr auto fields() { return std::array{field<&Fourier::inverse>("inverse")}; }
 };
 
+struct RealPoints {
+  Dim count = 0;  // of each row of the result
+  static constexpr auto fields() { return std::array{field<&RealPoints::count>("count")}; }
+};
+
 struct Collective {
   InternedText name = {};  // of the processes
   static constexpr auto fields() { return std::array{field<&Collective::name>("group")}; }

@@ -5,6 +5,12 @@
 
 namespace weft {
 
+namespace {
+
+bool is_fourier(Op op) { return op == Op::fourier || op == Op::real_fourier || op == Op::inverse_real_fourier; }
+
+}  // namespace
+
 std::vector<Type> infer_factorization(Op op, std::span<const Tensor> operands, const Attributes& attributes, Loc loc) {
   const char* const name = info(op).name;
   for (const Tensor& operand : operands) {
@@ -17,9 +23,19 @@ std::vector<Type> infer_factorization(Op op, std::span<const Tensor> operands, c
   Type first = type_of(operands[0]);
   first.weak = false;
   const int rank = first.shape.rank();
-  if (op == Op::fourier) {
-    if (rank < 1 || !(first.shape == type_of(operands[1]).shape))
+  if (is_fourier(op)) {
+    if (rank < 1 || !(first.shape == type_of(operands.back()).shape))
       fail(name, loc, "needs real and imaginary parts of one shape: ", describe_operands(operands));
+    Dim& points = first.shape[rank - 1];
+    if (op == Op::real_fourier) {
+      points = points / Dim(2) + Dim(1);
+    } else if (op == Op::inverse_real_fourier) {
+      const Dim count = attributes.as<RealPoints>().count;
+      if (!(points == count / Dim(2) + Dim(1)))
+        fail(name, loc, "needs half of ", dims::to_string(count), " points and one: ", describe_operands(operands));
+      points = count;
+      return {first};
+    }
     return {first, first};
   }
   if (rank < 2) fail(name, loc, "needs a matrix, or a batch of them: ", describe_operands(operands));
@@ -72,6 +88,8 @@ Factorization factorization_of(Op op, const Attributes& attributes, DType dtype)
       result.kind = Factorization::Kind::fourier;
       result.inverse = attributes.as<Fourier>().inverse;
       break;
+    case Op::real_fourier: result.kind = Factorization::Kind::real_fourier; break;
+    case Op::inverse_real_fourier: result.kind = Factorization::Kind::inverse_real_fourier; break;
     case Op::triangular_solve: {
       result.kind = Factorization::Kind::triangular_solve;
       const auto& triangle = attributes.as<Triangle>();
@@ -90,12 +108,13 @@ Factorization factorization_of(Op op, const Attributes& attributes, DType dtype)
   return result;
 }
 
-FactorizationSizes<Dim> factorization_sizes(Op op, const Shape& a, const Shape& b) {
+FactorizationSizes<Dim> factorization_sizes(Op op, const Attributes& attributes, const Shape& a, const Shape& b) {
   FactorizationSizes<Dim> sizes;
-  const int rank = a.rank(), matrix = op == Op::fourier ? 1 : 2;
+  const bool transforms = is_fourier(op);
+  const int rank = a.rank(), matrix = transforms ? 1 : 2;
   for (int i = 0; i < rank - matrix; ++i) sizes.batch = sizes.batch * a[i];
-  if (op != Op::fourier) sizes.rows = a[rank - 2];
-  sizes.columns = a[rank - 1];
+  if (!transforms) sizes.rows = a[rank - 2];
+  sizes.columns = op == Op::inverse_real_fourier ? attributes.as<RealPoints>().count : a[rank - 1];
   if (op == Op::triangular_solve) sizes.sides = b[rank - 1];
   return sizes;
 }

@@ -12,6 +12,6 @@ std::vector<Type> infer_factorization(Op op, std::span<const Tensor> operands, c
 
 Factorization factorization_of(Op op, const Attributes& attributes, DType dtype);
 // Of the shapes of its operands; `b` is that of the last one.
-FactorizationSizes<Dim> factorization_sizes(Op op, const Shape& a, const Shape& b);
+FactorizationSizes<Dim> factorization_sizes(Op op, const Attributes& attributes, const Shape& a, const Shape& b);
 
 }  // namespace weft

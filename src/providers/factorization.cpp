@@ -17,8 +17,8 @@ class FactorizationPayload final : public Payload {
       : device_(candidate.device),
         operands_(candidate.operands.size()),
         what_(factorization_of(candidate.node.op, candidate.node.attributes(), candidate.operands[0].type.dtype)),
-        sizes_(factorization_sizes(candidate.node.op, candidate.operands.front().type.shape,
-                                   candidate.operands.back().type.shape)),
+        sizes_(factorization_sizes(candidate.node.op, candidate.node.attributes(),
+                                   candidate.operands.front().type.shape, candidate.operands.back().type.shape)),
         attributes_(candidate.node.attributes().to_text(what_.dtype)) {
     for (const auto* values : {&candidate.operands, &candidate.results})
       for (const PlacedValue& value : *values)
@@ -62,7 +62,7 @@ class FactorizationPayload final : public Payload {
   }
 
  private:
-  bool is_transform() const { return what_.kind == Factorization::Kind::fourier; }
+  bool is_transform() const { return what_.is_transform(); }
   // The host does what the device has no library for.
   bool has_device_library(Device device) const {
     if (device.type == Device::Type::cpu) return false;

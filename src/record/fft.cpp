@@ -56,6 +56,13 @@ Complex transform(const Complex& x, Dim n, int axis, Norm norm, bool inverse) {
   return {back(real), back(Tensor(real.node(), 1))};
 }
 
+// Of real points along one axis the first half, and back; of points that are checked, n of them, at least 1.
+Complex half_transform(const Tensor& x, Dim n, int axis, Norm norm) {
+  const Tensor real = record(Op::real_fourier, {movedim(resized(x, axis, n), axis, -1)}, {}, {}, {});
+  const auto back = [&](const Tensor& part) { return movedim(scaled(part, n, norm, false), -1, axis); };
+  return {back(real), back(Tensor(real.node(), 1))};
+}
+
 // The library counts points by int, twice as many of them and more than that of some lengths.
 void check_points(const char* name, Dim n, Loc loc) {
   if (n.is_constant() && n.constant() > std::int64_t{1} << 28) fail(name, loc, "more than 2^28 points: ", n.constant());
@@ -73,24 +80,16 @@ Complex one_axis(const char* name, const Complex& x, const Options& options, boo
   return transform(x, count_of(name, x.real, options.n, axis, loc), axis, options.norm, inverse);
 }
 
-Complex first_half(const Complex& x, Dim n, int axis) {
-  const Dim half = n / Dim(2) + Dim(1);
-  return {resized(x.real, axis, half), resized(x.imag, axis, half)};
-}
-
-// The inverse transform of points and of their conjugates: each that has one counts twice, and of the sum the real part
-// is taken.
+// The inverse transform of points and of their conjugates.
 Tensor from_half(const char* name, const Complex& x, Dim asked, int axis, Norm norm, Loc loc) {
   const Dim have = type_of(x.real).shape[axis];
   const Dim n = asked.same(Dim(0)) ? (have - Dim(1)) * Dim(2) : asked;
   if (n < Dim(1)) fail(name, loc, "needs at least 1 point, of ", to_string(type_of(x.real)), " along axis ", axis);
   check_points(name, n, loc);
   const Dim half = n / Dim(2) + Dim(1);
-  const Complex first{resized(x.real, axis, half), resized(x.imag, axis, half)};
-  const Tensor k = positions(axis, type_of(first.real).shape, type_of(first.real).device, loc);
-  const Tensor alone = (k == 0) | (k * 2 == dim_value(n, loc));
-  const Tensor weight = cast(where(alone, 1, 2), type_of(first.real).dtype);
-  return transform({first.real * weight, first.imag * weight}, n, axis, norm, true).real;
+  const auto row = [&](const Tensor& part) { return movedim(resized(part, axis, half), axis, -1); };
+  const Tensor points = record(Op::inverse_real_fourier, {row(x.real), row(x.imag)}, RealPoints{n}, {}, {});
+  return movedim(scaled(points, n, norm, true), -1, axis);
 }
 
 // The axes, all of them where none is named.
@@ -114,11 +113,10 @@ Complex many_axes(const char* name, Complex x, std::span<const int> axes, Norm n
 }
 
 Complex real_axes(const char* name, const At& given, const Axes& axes, Norm norm, Loc loc) {
-  const Complex x = real_points(name, given, loc);
-  const std::vector<int> all = axes_of(name, x.real, axes, loc);
+  const Tensor x = points(name, given, loc);
+  const std::vector<int> all = axes_of(name, x, axes, loc);
   if (all.empty()) fail(name, loc, "a tensor of no axes has no points");
-  const Dim n = count_of(name, x.real, 0, all.back(), loc);
-  const Complex half = first_half(transform(x, n, all.back(), norm, false), n, all.back());
+  const Complex half = half_transform(x, count_of(name, x, 0, all.back(), loc), all.back(), norm);
   return many_axes(name, half, std::span(all).first(all.size() - 1), norm, false, loc);
 }
 
@@ -168,10 +166,9 @@ Complex ifft(At x, Options options) {
 }
 Complex rfft(At x, Options options) {
   LooseComposite call("rfft", x.loc);
-  const Complex value = real_points("rfft", x, call.loc());
-  const int axis = axis_of("rfft", value.real, options.axis, call.loc());
-  const Dim n = count_of("rfft", value.real, options.n, axis, call.loc());
-  return first_half(transform(value, n, axis, options.norm, false), n, axis);
+  const Tensor value = points("rfft", x, call.loc());
+  const int axis = axis_of("rfft", value, options.axis, call.loc());
+  return half_transform(value, count_of("rfft", value, options.n, axis, call.loc()), axis, options.norm);
 }
 Tensor irfft(const Complex& x, Options options, Loc loc) {
   LooseComposite call("irfft", loc);

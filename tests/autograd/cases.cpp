@@ -391,6 +391,13 @@ std::vector<Case> structural_cases() {
          return linalg::pinv(x[0]) * (linalg::lstsq(x[0], square(slice(x[0], 1, 0, 3))) +
                                       linalg::lstsq(transpose(x[0]), sin(transpose(x[0])))[0]);
        }},
+      {"real_fourier",
+       {cube, m},
+       [](X x) {
+         const auto even = fft::rfft(x[0], {.n = 6}), odd = fft::rfft(x[0], {.n = 5});
+         return sum(square(fft::irfft(even)) * fft::irfft({square(even.imag), even.real}, {.n = 6})) +
+                fft::irfft({square(odd.real), odd.imag}, {.n = 5}) * sum(fft::rfft(x[1]).imag);
+       }},
       {"fourier",
        {cube, m},
        [](X x) {

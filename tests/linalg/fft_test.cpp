@@ -53,6 +53,52 @@ TEST_CASE("lengths of every kind: the sum that defines it, and back") {
     }
 }
 
+// Long rows are cut into matrices, and real ones are half as long: some numbers of them by the definition, and back.
+TEST_CASE("long rows: numbers of the transform, and back, of complex and of real points") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t n : {32767, 32768, 40000, 65536, 65537, 65538, 83521, 131072, 196608, 1 << 20}) {
+      if (dtype == DType::f64 && n > 131072) continue;
+      CAPTURE(info(dtype).name);
+      CAPTURE(n);
+      const double bound = spacing(dtype) * std::sqrt(static_cast<double>(n)) * 40;
+      const Complex x{random({2, n}, dtype), random({2, n}, dtype, 2)}, y = fft::fft(x), back = fft::ifft(y);
+      check_near(back.real, x.real, bound);
+      check_near(back.imag, x.imag, bound);
+      const Complex half = fft::rfft(x.real);
+      CHECK(half.real.shape() == Shape::of(2, n / 2 + 1));
+      check_near(fft::irfft(half, {.n = n}), x.real, bound);
+      for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, n / 4 + 3, n / 2, n - 1}) {
+        const Tensor turns = cast(arange(n) * k % n, DType::f64) * (-2 * std::numbers::pi / static_cast<double>(n));
+        const Tensor c = cos(turns), s = sin(turns), a = cast(x.real, DType::f64), b = cast(x.imag, DType::f64);
+        check_near(slice(y.real, 1, k, k + 1), sum(a * c - b * s, 1, true), bound);
+        check_near(slice(y.imag, 1, k, k + 1), sum(a * s + b * c, 1, true), bound);
+        if (k > n / 2) continue;
+        check_near(slice(half.real, 1, k, k + 1), sum(a * c, 1, true), bound);
+        check_near(slice(half.imag, 1, k, k + 1), sum(a * s, 1, true), bound);
+      }
+    }
+}
+
+TEST_CASE("a row alone has the bits of the same row in a batch, and of one thread") {
+  for (const std::int64_t n : {4096, 100000, 131072}) {
+    const Tensor x = random({3, n}, DType::f32);
+    const Complex all = fft::rfft(x), one = fft::rfft(slice(x, 0, 1, 2));
+    CHECK(numbers_of(slice(all.imag, 0, 1, 2)) == numbers_of(one.imag));
+    CHECK(numbers_of(slice(fft::irfft(all), 0, 1, 2)) == numbers_of(fft::irfft(one)));
+    const Complex many = fft::fft(x);
+    CHECK(numbers_of(slice(many.imag, 0, 2, 3)) == numbers_of(fft::fft(slice(x, 0, 2, 3)).imag));
+  }
+}
+
+TEST_CASE("imaginary parts at both ends of a half do not count") {
+  for (const std::int64_t n : {6, 7, 64}) {
+    const Complex half = fft::rfft(random({n}, DType::f64));
+    const Tensor k = arange(n / 2 + 1);
+    const Tensor ends = cast((k == 0) | (k * 2 == n), DType::f64);
+    CHECK(numbers_of(fft::irfft({half.real, half.imag + ends}, {.n = n})) == numbers_of(fft::irfft(half, {.n = n})));
+  }
+}
+
 Tensor filtered(const Tensor& x) {
   const Complex y = fft::rfft(x, {.axis = 0}), z = fft::fft2({x, square(x)});
   const Tensor low = fft::irfft({y.real * 0.5, y.imag}, {.n = x.size(0), .axis = 0, .norm = fft::Norm::ortho});

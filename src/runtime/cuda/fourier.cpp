@@ -9,8 +9,22 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-// Numbers of cufft.h.
-constexpr int pairs_of_f32 = 0x29, pairs_of_f64 = 0x69, direction_forward = -1, direction_inverse = 1;
+using Kind = Factorization::Kind;
+
+// Numbers of cufft.h: of f32, and of f64.
+constexpr int direction_forward = -1, direction_inverse = 1;
+int type_of_plan(const Factorization& what) {
+  const bool wide = what.dtype == DType::f64;
+  switch (what.kind) {
+    case Kind::real_fourier: return wide ? 0x6a : 0x2a;
+    case Kind::inverse_real_fourier: return wide ? 0x6c : 0x2c;
+    default: return wide ? 0x69 : 0x29;
+  }
+}
+// Pairs of a row of so many points.
+std::int64_t pairs_of_row(const Factorization& what, std::int64_t points) {
+  return what.kind == Kind::fourier ? points : points / 2 + 1;
+}
 
 constexpr int threads = 256;
 constexpr std::size_t most_kept = 64;  // plans of a device
@@ -31,23 +45,22 @@ struct DeviceFourier::Plan {
   std::mutex mutex;
 };
 
-std::shared_ptr<DeviceFourier::Plan> DeviceFourier::find(DeviceState& device, DType dtype, std::int64_t rows,
-                                                         std::int64_t points) {
+std::shared_ptr<DeviceFourier::Plan> DeviceFourier::find(std::int64_t rows, std::int64_t points) const {
   struct Known {
     std::mutex mutex;
-    std::map<std::tuple<DType, std::int64_t, std::int64_t>, std::shared_ptr<Plan>> plans;
+    std::map<std::tuple<int, std::int64_t, std::int64_t>, std::shared_ptr<Plan>> plans;
   };
   static constinit Lazy<std::array<Known, 64>> all;
-  Known& known = all.get()[device.device.index];
+  Known& known = all.get()[device_.device.index];
   const std::lock_guard lock(known.mutex);
-  const std::tuple key(dtype, rows, points);
+  const std::tuple key(type_of_plan(what_), rows, points);
   if (const auto found = known.plans.find(key); found != known.plans.end()) return found->second;
-  use(device.device);
+  use(device_.device);
   auto made = std::make_shared<Plan>();
   check_fft(fft().cufftSetAutoAllocation(made->plan, 0), "cufftSetAutoAllocation");
   long long size = points;
-  check_fft(fft().cufftMakePlanMany64(made->plan, 1, &size, nullptr, 1, points, nullptr, 1, points,
-                                      dtype == DType::f64 ? pairs_of_f64 : pairs_of_f32, rows, &made->workspace),
+  check_fft(fft().cufftMakePlanMany64(made->plan, 1, &size, nullptr, 1, points, nullptr, 1, points, type_of_plan(what_),
+                                      rows, &made->workspace),
             "cufftMakePlanMany64");
   if (known.plans.size() >= most_kept) known.plans.clear();
   return known.plans.try_emplace(key, std::move(made)).first->second;
@@ -56,39 +69,44 @@ std::shared_ptr<DeviceFourier::Plan> DeviceFourier::find(DeviceState& device, DT
 DeviceFourier::DeviceFourier(const Factorization& what, Dim rows, Dim points, const Preparation& preparation)
     : device_(use(preparation.device)),
       function_(preparation, threads),
-      dtype_(what.dtype),
-      inverse_(what.inverse),
+      what_(what),
       sizes_(preparation.numbers.add({rows, points})) {}
 
 std::size_t DeviceFourier::workspace(std::span<const std::int64_t> numbers) const {
   const std::int64_t rows = numbers[sizes_.begin], points = numbers[sizes_.begin + 1];
   if (rows * points == 0) return 0;
-  return bytes_of_pairs(dtype_, rows * points) + find(device_, dtype_, rows, points)->workspace;
+  return bytes_of_pairs(what_.dtype, rows * pairs_of_row(what_, points)) + find(rows, points)->workspace;
 }
 
 void DeviceFourier::run(const StepCall& call) const {
-  const std::int64_t rows = call.part(sizes_)[0], points = call.part(sizes_)[1], count = rows * points;
-  if (count == 0) return;
+  const std::int64_t rows = call.part(sizes_)[0], points = call.part(sizes_)[1];
+  if (rows * points == 0) return;
+  const std::int64_t row = pairs_of_row(what_, points), count = rows * row;
+  const bool wide = what_.dtype == DType::f64;
   void* const pairs = call.workspace.data();
   const auto move = [&](void* const* parts, bool back) {
     void* const buffers[] = {parts[0], parts[1], pairs};
-    const std::int64_t sizes[] = {count, back};
+    const std::int64_t sizes[] = {count, back, what_.kind == Kind::inverse_real_fourier ? row : 0, points % 2 == 0};
     launch(device_, call.queue, function_, (count + threads - 1) / threads, buffers, sizes);
   };
-  move(call.pointers, false);
-  const std::shared_ptr<Plan> plan = find(device_, dtype_, rows, points);
+  if (what_.kind != Kind::real_fourier) move(call.pointers, false);
+  const std::shared_ptr<Plan> made = find(rows, points);
   {
-    const std::lock_guard lock(plan->mutex);
-    check_fft(fft().cufftSetStream(plan->plan, call.queue->stream), "cufftSetStream");
-    check_fft(fft().cufftSetWorkArea(plan->plan, call.workspace.data() + bytes_of_pairs(dtype_, count)),
+    const std::lock_guard lock(made->mutex);
+    const FftPlan plan = made->plan;
+    check_fft(fft().cufftSetStream(plan, call.queue->stream), "cufftSetStream");
+    check_fft(fft().cufftSetWorkArea(plan, call.workspace.data() + bytes_of_pairs(what_.dtype, count)),
               "cufftSetWorkArea");
-    const int direction = inverse_ ? direction_inverse : direction_forward;
-    if (dtype_ == DType::f64)
-      check_fft(fft().cufftExecZ2Z(plan->plan, pairs, pairs, direction), "cufftExecZ2Z");
+    const int direction = what_.inverse ? direction_inverse : direction_forward;
+    if (what_.kind == Kind::real_fourier)
+      check_fft((wide ? fft().cufftExecD2Z : fft().cufftExecR2C)(plan, call.pointers[0], pairs), "cufftExecR2C");
+    else if (what_.kind == Kind::inverse_real_fourier)
+      check_fft((wide ? fft().cufftExecZ2D : fft().cufftExecC2R)(plan, pairs, call.pointers[2]), "cufftExecC2R");
     else
-      check_fft(fft().cufftExecC2C(plan->plan, pairs, pairs, direction), "cufftExecC2C");
+      check_fft((wide ? fft().cufftExecZ2Z : fft().cufftExecC2C)(plan, pairs, pairs, direction), "cufftExecC2C");
   }
-  move(call.pointers + 2, true);
+  if (what_.kind == Kind::fourier) move(call.pointers + 2, true);
+  if (what_.kind == Kind::real_fourier) move(call.pointers + 1, true);
 }
 
 }  // namespace weft::runtime::cuda

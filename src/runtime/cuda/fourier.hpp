@@ -5,8 +5,8 @@
 
 namespace weft::runtime::cuda {
 
-// Buffers: the real and imaginary parts of the operand, and of the result. The function makes pairs of them and takes
-// these apart again: the library wants them side by side.
+// Buffers: the real and imaginary parts of the operand, and of the result; real points are one buffer. The function
+// makes pairs of the two parts and takes these apart again: the library wants them side by side.
 class DeviceFourier final : public Runnable {
  public:
   DeviceFourier(const Factorization& what, Dim rows, Dim points, const Preparation& preparation);
@@ -16,12 +16,11 @@ class DeviceFourier final : public Runnable {
 
  private:
   struct Plan;
-  static std::shared_ptr<Plan> find(DeviceState& device, DType dtype, std::int64_t rows, std::int64_t points);
+  std::shared_ptr<Plan> find(std::int64_t rows, std::int64_t points) const;
 
   DeviceState& device_;
   Compiled function_;
-  DType dtype_;
-  bool inverse_;
+  Factorization what_;
   NumberTable::Range sizes_;
 };
 

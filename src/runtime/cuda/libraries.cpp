@@ -213,7 +213,8 @@ const Fft& fft() {
     Fft table;
     library.read({WEFT_SYMBOL(cufftCreate), WEFT_SYMBOL(cufftDestroy), WEFT_SYMBOL(cufftSetAutoAllocation),
                   WEFT_SYMBOL(cufftMakePlanMany64), WEFT_SYMBOL(cufftSetWorkArea), WEFT_SYMBOL(cufftSetStream),
-                  WEFT_SYMBOL(cufftExecC2C), WEFT_SYMBOL(cufftExecZ2Z)});
+                  WEFT_SYMBOL(cufftExecC2C), WEFT_SYMBOL(cufftExecZ2Z), WEFT_SYMBOL(cufftExecR2C),
+                  WEFT_SYMBOL(cufftExecD2Z), WEFT_SYMBOL(cufftExecC2R), WEFT_SYMBOL(cufftExecZ2D)});
     return table;
   });
 }

@@ -204,6 +204,10 @@ struct Fft {
   int (*cufftSetStream)(FftPlan plan, Stream* stream);
   int (*cufftExecC2C)(FftPlan plan, void* from, void* to, int direction);
   int (*cufftExecZ2Z)(FftPlan plan, void* from, void* to, int direction);
+  int (*cufftExecR2C)(FftPlan plan, void* from, void* to);
+  int (*cufftExecD2Z)(FftPlan plan, void* from, void* to);
+  int (*cufftExecC2R)(FftPlan plan, void* from, void* to);
+  int (*cufftExecZ2D)(FftPlan plan, void* from, void* to);
 };
 const Fft& fft();
 // False where there is none.

@@ -20,7 +20,9 @@ FactorizeMatrices* function_of(Factorization::Kind kind) {
   switch (kind) {
     case Factorization::Kind::eigh: return eigenvalues[isa];
     case Factorization::Kind::svd: return factorize_by_singular_values;
-    case Factorization::Kind::fourier: return transform_rows;
+    case Factorization::Kind::fourier:
+    case Factorization::Kind::real_fourier:
+    case Factorization::Kind::inverse_real_fourier: return transform_rows;
     default: return direct[isa];
   }
 }

@@ -1,16 +1,17 @@
-// Fourier transforms: of lengths whose prime factors are small by stages, in n log n (runtime/host/fourier_stage.hpp).
-// Other lengths are a convolution of a length that is a power of two (Bluestein 1970).
+// Fourier transforms: of lengths whose prime factors are small in n log n (runtime/host/fourier_rows.hpp). Other
+// lengths are a convolution of a length that is a power of two (Bluestein 1970). An even number of real points is
+// transformed as half as many complex ones (Cooley, Lewis and Welch 1970).
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/per_thread.hpp"
 #include "runtime/host/factorization.hpp"
-#include "runtime/host/fourier_stage.hpp"
-#include "runtime/host/isa.hpp"
+#include "runtime/host/fourier_rows.hpp"
+#include "runtime/parallel.hpp"
 
 namespace weft::runtime {
 
@@ -24,108 +25,42 @@ bool has_small_factors(std::int64_t n) {
   return n == 1;
 }
 
+// Of a length that has small factors, not in place.
 template <class T>
-void run_stage(const FourierStage& stage, FourierPlanes<const T> tables, FourierPlanes<const T> from,
-               FourierPlanes<T> to) {
-  switch (host_isa()) {
-    case Isa::baseline: return baseline::fourier_stage(stage, tables, from, to);
-    case Isa::avx2: return avx2::fourier_stage(stage, tables, from, to);
-    case Isa::avx512: return avx512::fourier_stage(stage, tables, from, to);
-  }
-}
-
-template <class T>
-struct Row {
-  std::vector<T> real, imag;
-
-  explicit Row(std::int64_t size = 0) : real(static_cast<std::size_t>(size)), imag(real.size()) {}
-  FourierPlanes<T> planes() { return {real.data(), imag.data()}; }
-  FourierPlanes<const T> read() const { return {real.data(), imag.data()}; }
-  template <class U>
-  void push(U real_part, U imag_part) {
-    real.push_back(static_cast<T>(real_part));
-    imag.push_back(static_cast<T>(imag_part));
-  }
-};
-
-// exp(-2 pi i j / n), as the product of one of few coarse steps and one of few fine ones.
-class RootsOfUnity {
+class SmoothTransform {
  public:
-  explicit RootsOfUnity(std::int64_t n) : n_(n) {
-    while (step_ * step_ < n) ++step_;
-    for (std::int64_t j = 0; j <= n / step_; ++j) push(coarse_, j * step_);
-    for (std::int64_t j = 0; j < step_; ++j) push(fine_, j);
+  explicit SmoothTransform(std::int64_t n) {
+    if (n >= long_row)
+      long_.emplace(n);
+    else if (n > 1)
+      stages_.emplace(n), one_ = PlanesOfRow<T>(n), other_ = PlanesOfRow<T>(n);
   }
-  template <class T>
-  void push_to(Row<T>& row, std::int64_t j) const {
-    j %= n_;
-    const auto a = static_cast<std::size_t>(j / step_), b = static_cast<std::size_t>(j % step_);
-    row.push(coarse_.real[a] * fine_.real[b] - coarse_.imag[a] * fine_.imag[b],
-             coarse_.real[a] * fine_.imag[b] + coarse_.imag[a] * fine_.real[b]);
-  }
-
- private:
-  void push(Row<long double>& row, std::int64_t j) const {
-    const long double angle =
-        -2 * std::numbers::pi_v<long double> * static_cast<long double>(j) / static_cast<long double>(n_);
-    row.push(std::cos(angle), std::sin(angle));
-  }
-
-  std::int64_t n_, step_ = 1;
-  Row<long double> coarse_, fine_;
-};
-
-// The transform of a length whose prime factors are small, by stages. An inverse one, which is not scaled, is that of
-// the planes exchanged.
-template <class T>
-class Stages {
- public:
-  explicit Stages(std::int64_t n) : one_(n), other_(n) {
-    const RootsOfUnity roots(n);
-    std::int64_t stride = 1, length = n;
-    while (length > 1) {
-      // Lanes run over the stride, which the first stage makes long.
-      std::int64_t radix = length % 8 == 0 && (stride == 1 || length == 8) ? 8 : length % 4 == 0 ? 4 : 2;
-      while (length % radix != 0) ++radix;
-      FourierStage stage{radix, length, stride, static_cast<std::int64_t>(tables_.real.size()), 0};
-      const std::int64_t part = length / radix;
-      for (std::int64_t k = 1; k < radix; ++k)
-        for (std::int64_t p = 0; p < part; ++p) roots.push_to(tables_, k * p * stride);
-      stage.roots = static_cast<std::int64_t>(tables_.real.size());
-      for (std::int64_t j = 0; j < radix; ++j) roots.push_to(tables_, j * (n / radix));
-      stages_.push_back(stage);
-      stride *= radix;
-      length = part;
-    }
-  }
-
-  // Not in place; of at least 2 numbers.
-  void run(FourierPlanes<const T> from, FourierPlanes<T> to, bool inverse) {
+  // Pairs of long rows alone: points of a transform, results of an inverse one.
+  void run(FourierRow<const T> from, FourierRow<T> to, bool inverse) {
+    if (long_) return long_->run(from, to, inverse);
     if (inverse) {
-      std::swap(from.real, from.imag);
-      std::swap(to.real, to.imag);
+      std::swap(from.planes.real, from.planes.imag);
+      std::swap(to.planes.real, to.planes.imag);
     }
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-      Row<T>& next = i % 2 == 0 ? one_ : other_;
-      const FourierPlanes<T> into = i + 1 == stages_.size() ? to : next.planes();
-      run_stage<T>(stages_[i], tables_.read(), from, into);
-      from = {into.real, into.imag};
-    }
+    if (stages_) return stages_->run(from.planes, to.planes, one_.planes(), other_.planes());
+    *to.planes.real = *from.planes.real;
+    *to.planes.imag = *from.planes.imag;
   }
 
  private:
-  std::vector<FourierStage> stages_;
-  Row<T> tables_, one_, other_;  // roots of unity; what lies between stages
+  std::optional<LongRow<T>> long_;
+  std::optional<Stages<T>> stages_;
+  PlanesOfRow<T> one_, other_;  // between stages
 };
 
 template <class T>
 class Transform {
  public:
-  Transform(std::int64_t n, bool inverse) : n_(n), inverse_(inverse), size_(convolved_size(n)), stages_(size_) {
+  Transform(std::int64_t n, bool inverse) : n_(n), inverse_(inverse), size_(convolved_size(n)), smooth_(size_) {
     if (size_ == n) return;
-    chirp_ = Row<T>(n);
-    filter_ = work_ = other_ = Row<T>(size_);
-    Row<T> taps(size_);
+    chirp_ = PlanesOfRow<T>(n);
+    filter_ = work_ = other_ = PlanesOfRow<T>(size_);
+    PlanesOfRow<T> taps(size_);
     std::int64_t square = 0;  // j^2 modulo 2 n
     for (std::int64_t j = 0; j < n; ++j) {
       const double angle = std::numbers::pi * static_cast<double>(square) / static_cast<double>(n);
@@ -135,25 +70,23 @@ class Transform {
       taps.imag[at] = taps.imag[mirrored] = -chirp_.imag[at];
       square = (square + 2 * j + 1) % (2 * n);
     }
-    stages_.run(taps.read(), filter_.planes(), false);
+    smooth_.run({taps.read()}, {filter_.planes()}, false);
   }
 
-  bool is(std::int64_t n, bool inverse) const { return n_ == n && inverse_ == inverse; }
+  // Points of a transform and results of an inverse one may be pairs.
+  bool takes_pairs() const { return size_ == n_ && n_ >= long_row; }
+  // Whether the tables are small, or the row is.
+  bool is_kept() const { return n_ <= (size_ == n_ ? std::int64_t{1} << 22 : std::int64_t{1} << 16); }
   // Not in place.
-  void run(FourierPlanes<const T> from, FourierPlanes<T> to) {
-    if (n_ == 1) {
-      *to.real = *from.real;
-      *to.imag = *from.imag;
-      return;
-    }
-    if (size_ == n_) return stages_.run(from, to, inverse_);
-    multiply(from, chirp_.read(), work_.planes(), n_, 1);
+  void run(FourierRow<const T> from, FourierRow<T> to) {
+    if (size_ == n_) return smooth_.run(from, to, inverse_);
+    multiply(from.planes, chirp_.read(), work_.planes(), n_, 1);
     std::fill(work_.real.begin() + n_, work_.real.end(), T(0));
     std::fill(work_.imag.begin() + n_, work_.imag.end(), T(0));
-    stages_.run(work_.read(), other_.planes(), false);
+    smooth_.run({work_.read()}, {other_.planes()}, false);
     multiply(other_.read(), filter_.read(), other_.planes(), size_, 1);
-    stages_.run(other_.read(), work_.planes(), true);
-    multiply(work_.read(), chirp_.read(), to, n_, T(1) / static_cast<T>(size_));
+    smooth_.run({other_.read()}, {work_.planes()}, true);
+    multiply(work_.read(), chirp_.read(), to.planes, n_, T(1) / static_cast<T>(size_));
   }
 
  private:
@@ -172,43 +105,158 @@ class Transform {
       to.imag[i] = imag * scale;
     }
   }
-
   std::int64_t n_;
   bool inverse_;
   std::int64_t size_;  // of the transforms that are done by stages
-  Stages<T> stages_;
-  Row<T> chirp_, filter_, work_, other_;
+  SmoothTransform<T> smooth_;
+  PlanesOfRow<T> chirp_, filter_, work_, other_;
 };
 
-constexpr std::int64_t longest_kept = 1 << 16;
+using Kind = Factorization::Kind;
+
+// Of a row of n points: complex ones, real ones to the first half of their spectrum, or such a half to real ones.
+template <class T>
+class RowTransform {
+ public:
+  RowTransform(Kind kind, std::int64_t n, bool inverse)
+      : kind_(kind),
+        n_(n),
+        inverse_(kind == Kind::inverse_real_fourier || inverse),
+        halved_(kind != Kind::fourier && n % 2 == 0),
+        count_(halved_ ? n / 2 : n),
+        transform_(count_, inverse_) {
+    if (halved_) roots_.emplace(RootsOfUnity(n), 1, 2, count_);
+  }
+
+  bool is(Kind kind, std::int64_t n, bool inverse) const {
+    return kind_ == kind && n_ == n && inverse_ == (kind == Kind::inverse_real_fourier || inverse);
+  }
+  bool is_kept() const { return transform_.is_kept(); }
+  // Numbers of the memory that a run takes.
+  std::int64_t scratch() const { return kind_ == Kind::fourier ? 0 : 2 * (count_ + fourier_columns); }
+
+  void run(FourierPlanes<const T> from, FourierPlanes<T> to) { transform_.run({from}, {to}); }
+  void to_spectrum(const T* points, FourierPlanes<T> to, FourierPlanes<T> scratch) {
+    const FourierPlanes<T> half = part(scratch, 1);
+    if (!halved_) {
+      std::fill_n(scratch.imag, n_, T(0));
+      transform_.run({{points, scratch.imag}}, {half});
+      std::copy_n(half.real, n_ / 2 + 1, to.real);
+      std::copy_n(half.imag, n_ / 2 + 1, to.imag);
+      return;
+    }
+    if (transform_.takes_pairs()) {
+      transform_.run({{}, points}, {half});
+    } else {
+      for_pairs([&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
+        fourier_passes<T>().gather_columns({{}, points + 2 * first}, fourier_columns, rows, columns,
+                                           moved(scratch, first));
+      });
+      transform_.run({constant(scratch)}, {half});
+    }
+    to.real[0] = half.real[0] + half.imag[0];
+    to.real[count_] = half.real[0] - half.imag[0];
+    to.imag[0] = to.imag[count_] = 0;
+    for_parts([&](std::int64_t begin, std::int64_t end) {
+      fourier_passes<T>().spectrum_of_half(constant(half), count_, roots_->from(0), begin, end, to);
+    });
+  }
+  void to_points(FourierPlanes<const T> from, T* points, FourierPlanes<T> scratch) {
+    const FourierPlanes<T> half = part(scratch, 1);
+    if (!halved_) {
+      half.real[0] = from.real[0], half.imag[0] = 0;
+      for (std::int64_t k = 1; k <= n_ / 2; ++k) {
+        half.real[k] = half.real[n_ - k] = from.real[k];
+        half.imag[k] = from.imag[k], half.imag[n_ - k] = -from.imag[k];
+      }
+      return transform_.run({constant(half)}, {{points, scratch.imag}});
+    }
+    half.real[0] = from.real[0] + from.real[count_];
+    half.imag[0] = from.real[0] - from.real[count_];
+    for_parts([&](std::int64_t begin, std::int64_t end) {
+      fourier_passes<T>().half_of_spectrum(from, count_, roots_->from(0), begin, end, half);
+    });
+    if (transform_.takes_pairs()) return transform_.run({constant(half)}, {{}, points});
+    transform_.run({constant(half)}, {scratch});
+    for_pairs([&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
+      fourier_passes<T>().put_columns(constant(moved(scratch, first)), {{}, points + 2 * first}, fourier_columns, rows,
+                                      columns);
+    });
+  }
+
+ private:
+  static FourierPlanes<const T> constant(FourierPlanes<T> planes) { return {planes.real, planes.imag}; }
+  static FourierPlanes<T> moved(FourierPlanes<T> planes, std::int64_t by) {
+    return {planes.real + by, planes.imag + by};
+  }
+  FourierPlanes<T> part(FourierPlanes<T> scratch, std::int64_t i) const {
+    return moved(scratch, i * (count_ + fourier_columns));
+  }
+  // f(first, rows, columns) over the pairs as a matrix, and what does not fill its last row.
+  template <class F>
+  void for_pairs(F f) const {
+    const std::int64_t rows = count_ / fourier_columns, whole = rows * fourier_columns;
+    if (rows > 0) f(std::int64_t{0}, rows, fourier_columns);
+    if (whole < count_) f(whole, std::int64_t{1}, count_ - whole);
+  }
+  // f(begin, end) over all numbers of a half but the first, on all threads where there are many.
+  template <class F>
+  void for_parts(F f) const {
+    const auto body = [](void* context, std::int64_t begin, std::int64_t end) {
+      (*static_cast<F*>(context))(begin, end);
+    };
+    parallel_for(1, count_, std::int64_t{1} << 14, body, &f);
+  }
+
+  Kind kind_;
+  std::int64_t n_;
+  bool inverse_, halved_;
+  std::int64_t count_;  // of complex numbers that are transformed
+  Transform<T> transform_;
+  std::optional<RootTables<T>> roots_;
+};
 
 // The last few transforms of a thread: their tables take longer to make than one row to transform.
 template <class T>
 struct Kept {
   static constexpr std::size_t count = 4;
-  std::unique_ptr<Transform<T>> transforms[count];
+  std::unique_ptr<RowTransform<T>> transforms[count];
   std::size_t next = 0;
 
-  Transform<T>& find(std::int64_t n, bool inverse) {
-    for (const std::unique_ptr<Transform<T>>& each : transforms)
-      if (each && each->is(n, inverse)) return *each;
-    std::unique_ptr<Transform<T>>& place = transforms[next];
-    place = std::make_unique<Transform<T>>(n, inverse);
+  RowTransform<T>* find(Kind kind, std::int64_t n, bool inverse) {
+    for (const std::unique_ptr<RowTransform<T>>& each : transforms)
+      if (each && each->is(kind, n, inverse)) return each.get();
+    return nullptr;
+  }
+  void keep(std::unique_ptr<RowTransform<T>> made) {
+    transforms[next] = std::move(made);
     next = (next + 1) % count;
-    return *place;
   }
 };
 
 template <class T>
 void transform_as(const FactorizationCall& call, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = call.sizes.columns;
+  const std::int64_t n = call.sizes.columns, half = n / 2 + 1;
   if (n == 0 || begin >= end) return;
-  std::unique_ptr<Transform<T>> own;
-  if (n > longest_kept) own = std::make_unique<Transform<T>>(n, call.what.inverse);
-  Transform<T>& transform = own ? *own : per_thread<Kept<T>>().find(n, call.what.inverse);
+  const Kind kind = call.what.kind;
+  Kept<T>& kept = per_thread<Kept<T>>();
+  std::unique_ptr<RowTransform<T>> made;
+  RowTransform<T>* transform = kept.find(kind, n, call.what.inverse);
+  if (!transform) {
+    made = std::make_unique<RowTransform<T>>(kind, n, call.what.inverse);
+    transform = made.get();
+    if (made->is_kept()) kept.keep(std::move(made));
+  }
+  const Scratch<T> scratch(transform->scratch());
   for (std::int64_t row = begin; row < end; ++row) {
-    const auto at = [&](int buffer) { return static_cast<T*>(call.buffers[buffer]) + row * n; };
-    transform.run({at(0), at(1)}, {at(2), at(3)});
+    const auto at = [&](int buffer, std::int64_t size) { return static_cast<T*>(call.buffers[buffer]) + row * size; };
+    switch (kind) {
+      case Kind::real_fourier: transform->to_spectrum(at(0, n), {at(1, half), at(2, half)}, scratch.planes()); break;
+      case Kind::inverse_real_fourier:
+        transform->to_points({at(0, half), at(1, half)}, at(2, n), scratch.planes());
+        break;
+      default: transform->run({at(0, n), at(1, n)}, {at(2, n), at(3, n)});
+    }
   }
 }
 
