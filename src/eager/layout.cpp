@@ -71,6 +71,8 @@ void copy_run(T* to, const T* from, std::int64_t to_stride, std::int64_t from_st
     std::copy_n(from, count, to);
   else if (to_stride == 1 && from_stride == 0)
     std::fill_n(to, count, *from);
+  else if (to_stride == 1 && from_stride == 2)  // shuffles of whole vectors
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * 2];
   else if (to_stride == 1)
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * from_stride];
   else
@@ -142,6 +144,11 @@ CopyWalk make_copy_walk(const Sizes& sizes, const Layout& to, const Layout& from
     walk.to.sizes.size[place] = merges ? walk.to.sizes.size[place] * size : size;
     walk.to.strides[place] = to.strides[axis];
     walk.from.strides[place] = from.strides[axis];
+  }
+  // The last axis is one loop: a short one is exchanged for the one before it.
+  if (rank > 1 && walk.to.sizes.size[rank - 1] < 8 && walk.to.sizes.size[rank - 2] > walk.to.sizes.size[rank - 1]) {
+    std::swap(walk.to.sizes.size[rank - 1], walk.to.sizes.size[rank - 2]);
+    for (Walk* each : {&walk.to, &walk.from}) std::swap(each->strides[rank - 1], each->strides[rank - 2]);
   }
   walk.from.count = walk.to.count;
   walk.to.sizes.rank = rank;

@@ -3,6 +3,7 @@
 // Work is cut into chunks by the shape alone; partial results are joined in order.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "base/fail.hpp"
@@ -17,7 +18,8 @@ constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
 
 struct Reduction {
   std::int64_t outer = 1, length = 1, inner = 1;
-  Walk walk;  // over [outer, length, inner] in this order
+  Walk walk;           // over [outer, length, inner] in this order
+  Walk kept, reduced;  // over [outer, inner], and over [length]
 };
 
 Reduction reduction_of(const Value& operand, const Reduce& reduce) {
@@ -40,6 +42,17 @@ Reduction reduction_of(const Value& operand, const Reduce& reduce) {
   take(0, sizes.rank, true, reduction.length);
   take(tail, sizes.rank, false, reduction.inner);
   reduction.walk = make_walk(permuted, layout);
+  for (const bool reduced : {false, true}) {
+    Sizes some;
+    Layout part;
+    part.offset = reduced ? 0 : operand.layout.offset;
+    for (int axis = 0; axis < sizes.rank; ++axis) {
+      if (reduce.axes[axis] != reduced) continue;
+      part.strides[some.rank] = operand.layout.strides[axis];
+      some.size[some.rank++] = sizes.size[axis];
+    }
+    (reduced ? reduction.reduced : reduction.kept) = make_walk(some, part);
+  }
   return reduction;
 }
 
@@ -99,6 +112,14 @@ Total start(Op op) {
     return op == Op::amax ? -INFINITY : INFINITY;
 }
 
+// Of an element of a walk, from its beginning.
+std::int64_t offset_of(const Walk& walk, std::int64_t element) {
+  std::int64_t offset = walk.offset;
+  for (int axis = walk.sizes.rank; axis-- > 0; element /= walk.sizes.size[axis])
+    offset += element % walk.sizes.size[axis] * walk.strides[axis];
+  return offset;
+}
+
 struct Job {
   Op op;
   Reduction reduction;
@@ -138,6 +159,54 @@ void fold_columns(const Job& job, std::int64_t begin, std::int64_t end) {
           job.blocks.fetch((outer * reduction.length + row) * reduction.inner + column, count, scratch);
       combine(combining(job.op), job.dtype, total, total, elements, count);
     }
+  }
+}
+
+// Columns of one chunk, of many short runs: a block of columns takes in the first row of each, then the second, and so
+// on. The bits are those of fold_columns, whose runs would be too short to be worth a kernel's call.
+void fold_short(const Job& job, std::int64_t begin, std::int64_t end) {
+  Blocks::Scratch scratch;
+  const Reduction& reduction = job.reduction;
+  const std::size_t bytes = storage_bytes(job.dtype, 1);
+  const std::int64_t all = reduction.outer * reduction.inner;
+  std::vector<std::int64_t> offsets;
+  for (std::int64_t row = 0; row < reduction.length; ++row) offsets.push_back(offset_of(reduction.reduced, row));
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t first = unit * column_block, count = std::min(column_block, all - first);
+    std::byte* total = job.partial + static_cast<std::size_t>(first) * bytes;
+    fill_start(job.op, job.dtype, total, count);
+    Blocks row = job.blocks;
+    for (const std::int64_t offset : offsets) {
+      row.walk = reduction.kept;
+      row.walk.offset += offset;
+      combine(combining(job.op), job.dtype, total, total, row.fetch(first, count, scratch), count);
+    }
+  }
+}
+
+// Rows of few elements: many of them lie on the lanes, and their elements are joined in the order in which a row's own
+// lanes are: by halves.
+constexpr std::int64_t short_row = 8, rows_at_once = 512;
+
+void fold_short_rows(const Job& job, std::int64_t begin, std::int64_t end) {
+  Blocks::Scratch scratch;
+  alignas(64) std::byte lanes[short_row][rows_at_once * 8];
+  const Reduction& reduction = job.reduction;
+  const std::size_t bytes = storage_bytes(job.dtype, 1);
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t first = unit * rows_at_once, count = std::min(rows_at_once, reduction.outer - first);
+    Blocks column = job.blocks;
+    for (std::int64_t i = 0; i < reduction.length; ++i) {
+      column.walk = reduction.kept;
+      column.walk.offset += offset_of(reduction.reduced, i);
+      fill_start(job.op, job.dtype, lanes[i], count);
+      combine(combining(job.op), job.dtype, lanes[i], lanes[i], column.fetch(first, count, scratch), count);
+    }
+    for (std::int64_t half = short_row / 2; half > 0; half /= 2)
+      for (std::int64_t i = 0; i < half && i + half < reduction.length; ++i)
+        combine(combining(job.op), job.dtype, lanes[i], lanes[i], lanes[i + half], count);
+    std::memcpy(job.partial + static_cast<std::size_t>(first) * bytes, lanes[0],
+                static_cast<std::size_t>(count) * bytes);
   }
 }
 
@@ -281,8 +350,14 @@ Value execute_reduction(Op op, const Reduce& reduce, const Type& type, const Val
   partial_type.shape = Shape::of(reduction.outer * job.chunks * reduction.inner);
   Value partial = job.chunks == 1 ? total : make_value(partial_type);
   job.partial = partial.as<std::byte>();
-  if (rows)
+  if (rows && 1 < reduction.length && reduction.length <= short_row && reduction.outer >= 64)
+    run_parallel(job, (reduction.outer - 1) / rows_at_once + 1, rows_at_once * reduction.length, fold_short_rows);
+  else if (rows)
     run_parallel(job, reduction.outer * job.chunks, std::min(chunk, reduction.length), fold_rows);
+  else if (job.chunks == 1 && reduction.inner < column_block / 4 && reduction.outer > 1 &&
+           (reduction.inner > narrow_columns || !reduction.walk.contiguous()))
+    run_parallel(job, (reduction.outer * reduction.inner - 1) / column_block + 1, column_block * reduction.length,
+                 fold_short);
   else if (reduction.inner <= narrow_columns)
     run_parallel(job, reduction.outer * ((job.chunks + narrow_chunks - 1) / narrow_chunks),
                  std::min(narrow_chunks * chunk, reduction.length) * reduction.inner, fold_narrow);

@@ -127,6 +127,38 @@ TEST_CASE("reductions: any set of axes, also permuted") {
     }
 }
 
+TEST_CASE("reductions: many short rows and columns have the bits of few") {
+  Values values(400);
+  for (const Reduction& reduction : reductions)
+    for (const std::int64_t length : {1, 2, 3, 5, 7, 8, 9, 16})
+      for (const DType dtype : {DType::f32, DType::f16, DType::i16})
+        for (const bool rows : {true, false}) {
+          if (reduction.op == Op::argmax) continue;
+          INFO(reduction.name, " of ", length, " ", text(dtype), rows ? " in rows" : " in columns");
+          // Strided: every second element of an axis of twice the length.
+          const Literal input = values.make(dtype, Shape::of(130, 2 * length, 12), false);
+          const Tensor every = slice(tensor_of(input), 1, 0, slice_end, 2);
+          const Tensor x = rows ? permute(every, {0, 2, 1}) : every;
+          const auto of = [&](const Tensor& some) {
+            const Tensor result = record(reduction.op, {some}, axes_of({rows ? 2 : 1}), {}, {});
+            return literal_of(result);
+          };
+          const Literal all = of(x);
+          const std::size_t row = 12;
+          for (const std::int64_t i : {0, 77, 129}) {
+            const Literal one = of(slice(x, 0, i, i + 1));
+            for (std::size_t j = 0; j < row; ++j) {
+              const std::size_t at = static_cast<std::size_t>(i) * row + j;
+              if (is_floating(dtype))
+                CHECK((all.reals[at] == one.reals[j] && std::signbit(all.reals[at]) == std::signbit(one.reals[j])) ==
+                      (one.reals[j] == one.reals[j]));
+              else
+                CHECK(all.integers[at] == one.integers[j]);
+            }
+          }
+        }
+}
+
 TEST_CASE("reductions over nothing: sums are 0, products 1, and a greatest element is refused") {
   Tensor empty = zeros({3, 0});
   CHECK(sum(empty).item() == 0);
