@@ -176,6 +176,12 @@ class Execution {
     std::unique_ptr<std::byte[]> bytes;
     std::vector<std::byte*> slots;
     std::byte* rooms[7];
+    // What was gathered last for each operand: the next operation often reads it again.
+    struct {
+      const Source* source = nullptr;
+      std::int64_t begin = 0, count = 0;
+      const void* data = nullptr;
+    } gathered[3];
   };
   Memory make_memory(std::int64_t block) const {
     Memory memory;
@@ -198,11 +204,11 @@ class Execution {
   }
 
   void run_chunks(Chunks& chunks) const {
-    const Memory memory = make_memory(std::min(p_.block_, p_.rows_));
+    Memory memory = make_memory(std::min(p_.block_, p_.rows_));
     for (std::int64_t begin, end; chunks.next(begin, end);)
       run_rows(memory, begin * p_.unit_, std::min(end * p_.unit_, p_.rows_));
   }
-  void run_rows(const Memory& memory, std::int64_t begin, std::int64_t end) const {
+  void run_rows(Memory& memory, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t at = begin; at < end; at += p_.block_) {
       const std::int64_t count = std::min(p_.block_, end - at);
       for (const Prepared& prepared : prepared_) {
@@ -225,7 +231,7 @@ class Execution {
     DType stored = DType::f32, wanted = DType::f32;
     const Source* gathered = nullptr;
   };
-  std::byte* place_of(const Access& access, const Memory& memory, std::int64_t row) const {
+  std::byte* place_of(const Access& access, Memory& memory, std::int64_t row) const {
     if (!access.memory) return memory.slots[static_cast<std::size_t>(access.slot)];
     return access.memory + static_cast<std::size_t>(row) * access.stride;
   }
@@ -253,15 +259,20 @@ class Execution {
     return access;
   }
   // Rows of `inner` elements in the dtype that is wanted.
-  Rows fetch(const Access& access, std::int64_t inner, const Memory& memory, std::int64_t row, std::int64_t count,
+  Rows fetch(const Access& access, std::int64_t inner, Memory& memory, std::int64_t row, std::int64_t count,
              int room) const {
     Rows rows{nullptr, access.stride, access.repeated};
-    if (!access.gathered) [[likely]]
+    if (!access.gathered) [[likely]] {
       rows.data = place_of(access, memory, row);
-    else
-      rows.data = static_cast<const std::byte*>(
-          gather_block(access.gathered->walk, access.gathered->value.storage->data, bytes_of(access.stored),
-                       row * inner, count * inner, memory.rooms[2 * room]));
+    } else {
+      auto& last = memory.gathered[room];
+      const std::int64_t begin = row * inner, elements = count * inner;
+      if (last.source != access.gathered || last.begin != begin || last.count != elements)
+        last = {access.gathered, begin, elements,
+                gather_block(access.gathered->walk, access.gathered->value.storage->data, bytes_of(access.stored),
+                             begin, elements, memory.rooms[2 * room])};
+      rows.data = static_cast<const std::byte*>(last.data);
+    }
     if (access.stored == access.wanted) [[likely]]
       return rows;
     return converted(rows, access.stored, access.wanted, inner, count, memory.rooms[2 * room + 1]);
@@ -309,7 +320,7 @@ class Execution {
     return prepared;
   }
 
-  void run_pointwise(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_pointwise(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     Rows rows[3];
@@ -342,12 +353,13 @@ class Execution {
   }
 
   // The operand of a reduction, each row dense.
-  Rows dense_operand(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+  Rows dense_operand(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const std::int64_t inner = prepared.inner;
     Rows rows = fetch(prepared.operands[0], inner, memory, row, count, 0);
     if (!rows.repeated || (inner == 1 && rows.stride)) return rows;
     const std::size_t element = prepared.bytes[0];
     std::byte* to = memory.rooms[2];
+    memory.gathered[1] = {};
     for (std::int64_t i = 0; i < count; ++i)
       for (std::int64_t j = 0; j < inner; ++j, to += element)
         std::memcpy(to, rows.data + static_cast<std::size_t>(i) * rows.stride, element);
@@ -361,7 +373,7 @@ class Execution {
     else
       operation.reduce(from, count, to);
   }
-  void run_reduction(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_reduction(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t kept = p_.placed_[static_cast<std::size_t>(operation.node)].inner, length = operation.length;
     const std::int64_t chunks = (length - 1) / row_chunk + 1;
@@ -388,7 +400,7 @@ class Execution {
     if (target != result) cast_elements(operation.computed, operation.stored, result, target, count * kept);
   }
 
-  void run_fold(const Prepared& prepared, const Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_fold(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     const Rows rows = dense_operand(prepared, memory, row, count);

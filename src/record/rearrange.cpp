@@ -236,7 +236,9 @@ Tensor unfold(At x, int axis, std::int64_t size, std::int64_t step) {
 
 namespace {
 
-Tensor pad_axis(const Tensor& value, int axis, Dim before, Dim after, Pads mode, const At& fill, Loc loc) {
+// Of a constant the padding is 0, and `inside`, which broadcasts to the result, says where that is to be replaced.
+Tensor pad_axis(const Tensor& value, int axis, Dim before, Dim after, Pads mode, const At& fill, Tensor& inside,
+                Loc loc) {
   const Dim size = size_of(value, axis);
   if (before.same(Dim(0)) && after.same(Dim(0))) return value;
   if (mode == Pads::constant) {
@@ -246,8 +248,9 @@ Tensor pad_axis(const Tensor& value, int axis, Dim before, Dim after, Pads mode,
     Shape across;
     for (int i = 0; i < type_of(value).shape.rank(); ++i) across.push_back(i == axis ? size_of(padded, axis) : Dim(1));
     const Tensor position = positions(axis, across, type_of(value).device, loc) - before;
-    const Tensor inside = (position >= 0) & (position < At(size));
-    return where(inside, padded, full({}, fill, {type_of(value).dtype}));
+    const Tensor along = (position >= 0) & (position < At(size));
+    inside = inside.defined() ? inside & along : along;
+    return padded;
   }
   const Dim most = mode == Pads::reflect    ? size - Dim(1)
                    : mode == Pads::circular ? size
@@ -291,9 +294,10 @@ Tensor pad(At x, Sizes widths, Pads mode, At fill) {
     check_extent("pad", "a width", pairs[i], call.loc());
     if (pairs[i] < Dim(0)) fail("pad", call.loc(), "a width is negative: ", dims::to_string(pairs[i]));
   }
+  Tensor inside;
   for (int i = 0; 2 * i < pairs.rank(); ++i)
-    value = pad_axis(value, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1], mode, fill, call.loc());
-  return value;
+    value = pad_axis(value, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1], mode, fill, inside, call.loc());
+  return inside.defined() ? where(inside, value, full({}, fill, {type_of(value).dtype})) : value;
 }
 
 }  // namespace weft
