@@ -38,6 +38,15 @@ struct AttentionCall : Called {
   }
 };
 
+// A pool, whose last axes have windows.
+struct PoolCall : Called {
+  List<std::int64_t> kernel = {}, strides = {}, dilation = {};
+  static constexpr auto fields() {
+    return std::array{field<&Called::name>(""), field<&PoolCall::kernel>("kernel"),
+                      field<&PoolCall::strides>("strides"), field<&PoolCall::dilation>("dilation")};
+  }
+};
+
 // A convolution of 16-bit floats with a bias: the fields of Convolution.
 struct ConvolutionCall : Called {
   List<std::int64_t> strides = {}, low = {}, high = {}, dilation = {};
@@ -100,6 +109,7 @@ inline constexpr CompositeRow composite_rows[] = {
     {"std", &attribute_type<ReducedCall>},
     {"norm", &attribute_type<ReducedCall>},
     {"greatest_of_windows", &attribute_type<ReducedCall>},
+    {"max_pool", &attribute_type<PoolCall>},
     {"cross_entropy", &attribute_type<ReducedCall>},
     {"layer_norm", &attribute_type<NormalizedCall>},
     {"rms_norm", &attribute_type<NormalizedCall>},

@@ -326,3 +326,61 @@ TEST_CASE("linear_cross_entropy holds the logits of one chunk alone, forward and
   const Tensor beyond = from_list<std::int64_t>({2, 0});
   refused([&] { multilabel_margin_loss(zeros({2}), beyond).eval(); }, "[multilabel_margin_loss] an index is out");
 }
+
+namespace {
+
+// The gradient of sum(pool(x) * g) is each g at its window's element, added up.
+template <class F, class G>
+void check_pool_gradient(const Tensor& x, F pool, G indices) {
+  const auto [values, index] = indices(x);
+  const Tensor g = cast(wave(Sizes(values.shape()), 9), x.dtype());
+  const Dim planes = x.size(0) * x.size(1), elements = x.shape().element_count() / planes;
+  const Dim windows = values.shape().element_count() / planes;
+  const Tensor expected = scatter_add(zeros({planes, elements}, {x.dtype()}), 1, reshape(index, {planes, windows}),
+                                      reshape(g, {planes, windows}));
+  const auto slope = [&](const Tensor& v) { return grad([&](const Tensor& v) { return sum(pool(v) * g); }, v); };
+  const Tensor same = all(slope(x) == reshape(expected, Sizes(x.shape())));
+  CHECK(same.template item<bool>());
+}
+
+}  // namespace
+
+TEST_CASE("the gradient of a pool goes to the first greatest element, whatever windows overlap or leave out") {
+  Generator generator(5);
+  for (const std::int64_t kernel : {1, 2, 3, 5})
+    for (const std::int64_t stride : {1, 2, 3, 6})
+      for (const std::int64_t dilation : {1, 2})
+        for (const bool ceil_mode : {false, true}) {
+          CAPTURE(kernel);
+          CAPTURE(stride);
+          CAPTURE(dilation);
+          CAPTURE(ceil_mode);
+          // Of small whole numbers: many are alike, and their sums are exact. Some are NaN.
+          Tensor x = cast(randint({2, 3, 14, 13}, -3, 3, generator), DType::f32);
+          x = where(randint({2, 3, 14, 13}, 0, 40, generator) == 0, std::nanf(""), x);
+          check_pool_gradient(
+              x,
+              [&](const Tensor& v) {
+                return max_pool2d(v, {kernel, 3},
+                                  {.stride = {stride, 2},
+                                   .padding = {kernel / 2, 1},
+                                   .dilation = {dilation, 1},
+                                   .ceil_mode = ceil_mode});
+              },
+              [&](const Tensor& v) {
+                return max_pool2d_with_indices(v, {kernel, 3},
+                                               {.stride = {stride, 2},
+                                                .padding = {kernel / 2, 1},
+                                                .dilation = {dilation, 1},
+                                                .ceil_mode = ceil_mode});
+              });
+          check_pool_gradient(
+              x,
+              [&](const Tensor& v) {
+                return max_pool1d(reshape(v, {2, 3, 14 * 13}), kernel, {.stride = stride});
+              },
+              [&](const Tensor& v) {
+                return max_pool1d_with_indices(reshape(v, {2, 3, 14 * 13}), kernel, {.stride = stride});
+              });
+        }
+}
