@@ -325,9 +325,11 @@ Tensor log_of_sum(const Tensor& a, const Tensor& b, const Tensor& c) {
 
 // The elements so many places earlier along the last axis, -inf where there are none.
 Tensor shifted(const Tensor& x, std::int64_t places) {
-  const Type type = type_of(x);
-  const Dim size = type.shape[type.shape.rank() - 1];
-  return narrow(pad(x, {places, 0}, Pads::constant, -INFINITY), -1, 0, size);
+  Type none = type_of(x);
+  const int last = none.shape.rank() - 1;
+  const Dim size = none.shape[last];
+  none.shape[last] = places;
+  return narrow(concat({constant_like(-INFINITY, none, {}), x}, -1), -1, 0, size);
 }
 
 }  // namespace

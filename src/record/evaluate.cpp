@@ -111,11 +111,22 @@ struct Run {
     for (std::size_t i = 0; i < count; ++i) {
       const Node& node = *graph.nodes[i].node();
       operands.clear();
-      for (const Tensor& operand : node.inputs()) operands.push_back(at(operand));
+      // The last reader of a value takes it out of its slot: a value is hundreds of bytes.
+      for (std::size_t k = 0; k < node.operand_count; ++k) {
+        const Node* from = node.input(k).node();
+        const auto again = [&](const Tensor& later) { return later.node() == from; };
+        const bool last = last_use[from->index] == i && slots[from->index].more.empty() &&
+                          std::ranges::none_of(node.inputs().subspan(k + 1), again);
+        if (last)
+          operands.push_back(std::move(slots[from->index].first));
+        else
+          operands.push_back(at(node.input(k)));
+      }
       execute(node, operands);
       operands.clear();
       for (const Tensor& operand : node.inputs())
-        if (last_use[operand.node()->index] == i) slots[operand.node()->index] = {};
+        if (Slot& slot = slots[operand.node()->index]; last_use[operand.node()->index] == i && slot.first.storage)
+          slot = {};
     }
     std::vector<Value> results;
     for (const Tensor& output : graph.outputs) results.push_back(at(output));
