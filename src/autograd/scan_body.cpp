@@ -95,7 +95,8 @@ bool JointBody::record_body(const Graph& body, LoopBody& scope) {
   for (const Tensor& seed : seeds_)
     if (seed.defined()) all_inputs.push_back(seed);
   const Graph recorded = make_graph(all_inputs, outputs, effects);
-  joint_ = with_calls_inlined(recorded, [](const Node& node) { return node.op == Op::call; });
+  // Scalar expressions that the host has a kernel for stay one node.
+  joint_ = with_calls_inlined(recorded, [](const Node& node) { return node.op == Op::call && !node.definition; });
   results_.assign(joint_.outputs.begin(), joint_.outputs.begin() + node().output_count);
   gradients_.resize(node().operand_count);
   std::size_t next = node().output_count;

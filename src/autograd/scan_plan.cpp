@@ -14,6 +14,7 @@ bool is_cheap(const Node& node) {
     case OpKind::identity:
     case OpKind::assemble: return true;
     case OpKind::leaf: return node.op != Op::input;
+    case OpKind::region: return node.definition != nullptr;  // a scalar expression
     default: return false;
   }
 }

@@ -5,6 +5,8 @@
 #include "base/number_checks.hpp"
 #include "nn/losses.hpp"
 #include "record/composite.hpp"
+#include "record/elementwise.hpp"
+#include "record/expressions.hpp"
 #include "weft/loops.hpp"
 
 namespace weft::nn {
@@ -318,9 +320,14 @@ namespace {
 
 // log(exp(a) + exp(b) + exp(c)), of which any may be -inf, with a derivative that is a number then too.
 Tensor log_of_sum(const Tensor& a, const Tensor& b, const Tensor& c) {
-  const Tensor top = stop_gradient(maximum(maximum(a, b), c)), finite = where(top > -INFINITY, top, 0);
-  const Tensor total = exp(a - finite) + exp(b - finite) + exp(c - finite);
-  return where(total > 0, log(where(total > 0, total, 1)) + finite, -INFINITY);
+  const OwnExpressions& expressions = own_expressions();
+  const Tensor values[] = {stop_gradient(a), stop_gradient(b), stop_gradient(c)};
+  const At operands[] = {values[0], values[1], values[2]};
+  Tensor top, result;
+  weft::detail::apply_elementwise(*expressions.finite_greatest, operands, &top);
+  const At with_top[] = {a, b, c, top};
+  weft::detail::apply_elementwise(*expressions.log_of_sum, with_top, &result);
+  return result;
 }
 
 // The elements so many places earlier along the last axis, -inf where there are none.

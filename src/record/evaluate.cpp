@@ -69,6 +69,20 @@ struct Run {
     std::vector<Value> more;
   };
   std::vector<Slot> slots = {};
+  std::vector<std::size_t> last_use = {};  // by node, of a graph that is run again and again as well
+  // By node: it depends on no input that a next run changes, and keeps its value.
+  std::vector<bool> fixed = {};
+  bool again = false;  // what is fixed has its value
+
+  // Before the first of several runs: inputs from this one on are the same for all of them.
+  void fix_inputs_from(std::size_t first) {
+    fixed.resize(graph.nodes.size());
+    for (std::size_t i = 0; i < fixed.size(); ++i) {
+      const Node& node = *graph.nodes[i].node();
+      fixed[i] = node.op != Op::input || static_cast<std::size_t>(node.attributes<Parameter>().slot) >= first;
+      for (const Tensor& operand : node.inputs()) fixed[i] = fixed[i] && fixed[operand.node()->index];
+    }
+  }
 
   const Value& at(const Tensor& value) const {
     const Slot& slot = slots[value.node()->index];
@@ -95,28 +109,29 @@ struct Run {
       slot.first = std::move(results[0]);
       slot.more.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
     } else {
+      if (symbols.empty()) {
+        slot.first = eager::execute(node.op, node.attributes(), node.type, operands, node.loc);
+        return;
+      }
       const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
       slot.first = eager::execute(node.op, attributes, concrete(node.type), operands, node.loc);
     }
   }
 
   std::vector<Value> run() {
-    std::size_t count = graph.nodes.size();
-    slots.resize(count);
-    std::vector<std::size_t> last_use(count, 0);
-    for (std::size_t i = 0; i < count; ++i)
-      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
-    for (const Tensor& output : graph.outputs) last_use[output.node()->index] = count;
+    const std::size_t count = graph.nodes.size();
+    if (!again) find_last_uses();
     std::vector<Value> operands;
     for (std::size_t i = 0; i < count; ++i) {
+      if (again && fixed[i]) continue;
       const Node& node = *graph.nodes[i].node();
       operands.clear();
       // The last reader of a value takes it out of its slot: a value is hundreds of bytes.
       for (std::size_t k = 0; k < node.operand_count; ++k) {
         const Node* from = node.input(k).node();
-        const auto again = [&](const Tensor& later) { return later.node() == from; };
+        const auto reads = [&](const Tensor& later) { return later.node() == from; };
         const bool last = last_use[from->index] == i && slots[from->index].more.empty() &&
-                          std::ranges::none_of(node.inputs().subspan(k + 1), again);
+                          std::ranges::none_of(node.inputs().subspan(k + 1), reads);
         if (last)
           operands.push_back(std::move(slots[from->index].first));
         else
@@ -130,7 +145,22 @@ struct Run {
     }
     std::vector<Value> results;
     for (const Tensor& output : graph.outputs) results.push_back(at(output));
+    again = !fixed.empty();
+    if (!again) return results;
+    for (const Tensor& output : graph.outputs)
+      if (!fixed[output.node()->index]) slots[output.node()->index] = {};
     return results;
+  }
+
+  void find_last_uses() {
+    const std::size_t count = graph.nodes.size();
+    slots.resize(count);
+    last_use.resize(count, 0);
+    for (std::size_t i = 0; i < count; ++i)
+      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
+    for (std::size_t i = 0; i < fixed.size(); ++i)
+      if (fixed[i]) last_use[i] = count;
+    for (const Tensor& output : graph.outputs) last_use[output.node()->index] = count;
   }
 };
 
@@ -162,10 +192,12 @@ std::vector<Value> execute_scan(const Node& node, std::span<const Type> types, s
   std::vector<Value> inputs(operands.begin(), operands.end()),
       results(operands.begin(), operands.begin() + scan.carries);
   for (std::size_t i = carries; i < types.size(); ++i) results.push_back(eager::make_value(types[i]));
+  Run body{*node.bodies()[0], inputs, symbols};
+  body.fix_inputs_from(carries + scanned);
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int64_t t = scan.reverse ? length - 1 - i : i;
     for (std::size_t k = 0; k < scanned; ++k) inputs[carries + k] = slice_at(operands[carries + k], t);
-    std::vector<Value> given = Run{*node.bodies()[0], inputs, symbols}.run();
+    std::vector<Value> given = body.run();
     for (std::size_t k = 0; k < given.size(); ++k) {
       if (k < carries) {
         results[k] = inputs[k] = std::move(given[k]);
@@ -183,10 +215,12 @@ std::vector<Value> execute_while(const Node& node, std::span<const Value> operan
                                  std::span<const std::int64_t> symbols) {
   const auto& loop = node.attributes<While>();
   std::vector<Value> values(operands.begin(), operands.end());
+  Run condition{*node.bodies()[0], values, symbols}, body{*node.bodies()[1], values, symbols};
+  for (Run* each : {&condition, &body}) each->fix_inputs_from(static_cast<std::size_t>(loop.carries));
   for (std::int64_t i = 0;; ++i) {
-    if (!*Run{*node.bodies()[0], values, symbols}.run()[0].as<bool>()) break;
+    if (!*condition.run()[0].as<bool>()) break;
     if (loop.limit > 0 && i == loop.limit) throw_error("", {}, interned_text(loop.passed.id));
-    std::vector<Value> next = Run{*node.bodies()[1], values, symbols}.run();
+    std::vector<Value> next = body.run();
     std::move(next.begin(), next.end(), values.begin());
   }
   values.resize(static_cast<std::size_t>(loop.carries));

@@ -13,6 +13,9 @@ struct OwnExpressions {
   // (parameter, first, second), as optim::AdamStep names them.
   const ElementwiseDefinition* adam;
   const ElementwiseDefinition* adamw;
+  // (a, b, c) to the greatest, or 0 where that is -inf; and (a, b, c, that) to log(exp(a) + exp(b) + exp(c)).
+  const ElementwiseDefinition* finite_greatest;
+  const ElementwiseDefinition* log_of_sum;
 };
 
 WEFT_FOR_EACH_ISA(OwnExpressions expressions();)

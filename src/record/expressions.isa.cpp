@@ -1,6 +1,8 @@
 // The library's own scalar expressions.
 #include "record/expressions.hpp"
 
+#include <cmath>
+
 #include "weft/expr.hpp"
 
 namespace weft::WEFT_ISA_NAMESPACE {
@@ -27,6 +29,16 @@ constexpr auto adamw = [](auto p, auto g, auto m, auto v, auto step_size, auto s
   return moments_step(p * decay, g, m, v, step_size, second_scale, one_minus_beta1, beta2, one_minus_beta2, eps);
 };
 
+constexpr auto finite_greatest = [](auto a, auto b, auto c) {
+  const auto top = maximum(maximum(a, b), c);
+  return where(top > -INFINITY, top, 0);
+};
+// With a derivative that is a number where all are -inf.
+constexpr auto log_of_sum = [](auto a, auto b, auto c, auto top) {
+  const auto total = exp(a - top) + exp(b - top) + exp(c - top);
+  return where(total > 0, log(where(total > 0, total, 1)) + top, -INFINITY);
+};
+
 template <class F>
 const ElementwiseDefinition* differentiable(const F&) {
   return &detail::ScalarFunction<F>::definition();
@@ -38,6 +50,9 @@ const ElementwiseDefinition* plain(const F&) {
 
 }  // namespace
 
-OwnExpressions expressions() { return {differentiable(gelu), differentiable(gelu_tanh), plain(adam), plain(adamw)}; }
+OwnExpressions expressions() {
+  return {differentiable(gelu), differentiable(gelu_tanh), plain(adam),
+          plain(adamw),         plain(finite_greatest),    differentiable(log_of_sum)};
+}
 
 }  // namespace weft::WEFT_ISA_NAMESPACE
