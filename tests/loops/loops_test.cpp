@@ -161,6 +161,64 @@ TEST_CASE("scalar expressions and constants in a body") {
   check_every_way(f, {unrolled(xs), grad([&](const Tensor& v) { return sum(unrolled(v)); }, xs)}, xs);
 }
 
+TEST_CASE("scalar expressions of several results in a body, whose values the derivative reads") {
+  const auto f = [](const Tensor& xs) {
+    constexpr auto both = elementwise([](auto s, auto x) { return pack(sin(s) + x, exp(s * 0.5)); });
+    const auto value = [&](const Tensor& v) {
+      const auto [last, all] = scan(
+          [&](const Tensor& s, const Tensor& x) {
+            const auto [a, b] = both(s, x);
+            return std::pair{a * b * 0.3, b * b};
+          },
+          v[0] * 0.5, v);
+      return last + sum(all, 0);
+    };
+    return std::vector{value(xs), grad([&](const Tensor& v) { return sum(value(v)); }, xs)};
+  };
+  const auto unrolled = [](const Tensor& v) {
+    Tensor s = v[0] * 0.5, total = v[0] * 0;
+    for (int t = 0; t < 4; ++t) {
+      const Tensor a = sin(s) + v[t], b = exp(s * 0.5);
+      s = a * b * 0.3;
+      total = total + b * b;
+    }
+    return s + total;
+  };
+  const Tensor xs = noise({4, 3}, 1);
+  check_every_way(f, {unrolled(xs), grad([&](const Tensor& v) { return sum(unrolled(v)); }, xs)}, xs);
+}
+
+TEST_CASE("what no iteration changes: as a state, as a slice of results, in a condition, in a loop in a loop") {
+  const auto f = [](const Tensor& xs, const Tensor& w) {
+    const auto [last, all] = scan(
+        [&](const Tensor& s, const Tensor& x) {
+          const Tensor same = exp(w) * 2;
+          const Tensor inner = scan([&](const Tensor& u, const Tensor& y) { return u * 0.5 + y * same; }, s, xs);
+          return std::pair{same, std::vector{inner + x, same, same * same}};
+        },
+        w, xs);
+    const auto [count, halved] = while_loop(
+        [&](const std::pair<Tensor, Tensor>& s) { return max(s.second) > max(exp(w)) * 0.01; },
+        [&](const std::pair<Tensor, Tensor>& s) { return std::pair{s.first + 1, s.second * sigmoid(w) * 0.5}; },
+        std::pair{zeros({}, {DType::i64}), exp(w)});
+    return std::vector{last, all[0], all[1], all[2], cast(count, DType::f64), halved};
+  };
+  const Tensor xs = noise({3, 4}, 1), w = noise({4}, 2), same = exp(w) * 2;
+  std::vector<Tensor> inner;
+  for (int i = 0; i < 3; ++i) {
+    Tensor u = i == 0 ? w : same;
+    for (int t = 0; t < 3; ++t) u = u * 0.5 + xs[t] * same;
+    inner.push_back(u + xs[i]);
+  }
+  Tensor v = exp(w);
+  double count = 0;
+  for (; max(v).item() > max(exp(w)).item() * 0.01; ++count) v = v * sigmoid(w) * 0.5;
+  check_every_way(f,
+                  {same, stack(inner), stack({same, same, same}), stack({same * same, same * same, same * same}),
+                   full({}, count, {DType::f64}), v},
+                  xs, w);
+}
+
 TEST_CASE("while_loop runs until its condition is false, and not beyond its limit") {
   const auto f = [](const Tensor& x, const Tensor& most) {
     auto [value, count] = while_loop([&](const std::pair<Tensor, Tensor>& s) { return sum(s.first) < most; },
