@@ -18,5 +18,6 @@
 #include "weft/random.hpp"
 #include "weft/signal.hpp"
 #include "weft/special.hpp"
+#include "weft/statistics.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "record/indexing.hpp"
+#include "weft/statistics.hpp"
 
 namespace weft {
 namespace {
@@ -37,11 +38,15 @@ Tensor places_of(const Tensor& flags, Loc loc) {
 
 }  // namespace
 
+Tensor places_of_true(const char* name, const Tensor& flags, Loc loc) {
+  check_eager(name, loc);
+  return places_of(flags, loc);
+}
+
 Tensor nonzero(At x) {
   LooseComposite call("nonzero", x.loc);
   const Tensor value = resolve(x, "nonzero");
-  check_eager("nonzero", call.loc());
-  return places_of(type_of(value).dtype == DType::boolean ? value : value != 0, call.loc());
+  return places_of_true("nonzero", type_of(value).dtype == DType::boolean ? value : value != 0, call.loc());
 }
 
 Tensor masked_select(At x, At mask) {
@@ -56,6 +61,21 @@ Tensor masked_select(At x, At mask) {
   return record(Op::gather, {flatten(expand(value, shape)), places}, {}, {}, call.loc());
 }
 
+namespace {
+
+// Neighbours in a vector that are equal are one group.
+struct Groups {
+  Tensor places, numbers;  // the first element of each group; the group of each element
+};
+Groups groups_of(const Tensor& elements, Loc loc) {
+  const Type& type = type_of(elements);
+  const Tensor differs = cast(slice(elements, 0, 1) != slice(elements, 0, 0, -1), DType::u8);
+  const Tensor first = (positions(0, type.shape, type.device, loc) == 0) | (pad(differs, 0, 1, 0) != 0);
+  return {flatten(places_of(first, loc)), cumsum(first, 0) - 1};
+}
+
+}  // namespace
+
 Unique unique(At x) {
   LooseComposite call("unique", x.loc);
   const Tensor value = resolve(x, "unique");
@@ -63,13 +83,20 @@ Unique unique(At x) {
   const Tensor flat = flatten(value);
   if (type_of(flat).shape[0] == Dim(0)) return {flat, cast(value, DType::i64), cast(flat, DType::i64)};
   const auto [sorted, order] = sort(flat, 0);
-  const Type& type = type_of(sorted);
-  const Tensor differs = cast(slice(sorted, 0, 1) != slice(sorted, 0, 0, -1), DType::u8);
-  const Tensor number = positions(0, type.shape, type.device, call.loc());
-  const Tensor first = (number == 0) | (pad(differs, 0, 1, 0) != 0);
-  const Tensor places = flatten(places_of(first, call.loc())), group = cumsum(first, 0) - 1;
+  const auto [places, group] = groups_of(sorted, call.loc());
   return {record(Op::gather, {sorted, places}, {}, {}, call.loc()),
           reshape_to(index_copy(zeros_like(order), 0, order, group), type_of(value).shape, call.loc()),
+          bincount(group, type_of(places).shape[0])};
+}
+
+Unique unique_consecutive(At x) {
+  LooseComposite call("unique_consecutive", x.loc);
+  const Tensor value = resolve(x, "unique_consecutive");
+  check_eager("unique_consecutive", call.loc());
+  const Tensor flat = flatten(value);
+  if (type_of(flat).shape[0] == Dim(0)) return {flat, cast(value, DType::i64), cast(flat, DType::i64)};
+  const auto [places, group] = groups_of(flat, call.loc());
+  return {record(Op::gather, {flat, places}, {}, {}, call.loc()), reshape_to(group, type_of(value).shape, call.loc()),
           bincount(group, type_of(places).shape[0])};
 }
 

@@ -31,6 +31,9 @@ Tensor update_rows(const Tensor& x, int axis, const Tensor& index, const Tensor&
 // The rows of `updates` that meet at `index` in a table of this shape.
 Tensor meeting(Op op, const Tensor& index, const Tensor& updates, const Shape& table, Loc loc);
 
+// Where the bools are true, i64 [count, rank], which is read at once. Throws in a trace and in the body of a loop.
+Tensor places_of_true(const char* name, const Tensor& flags, Loc loc);
+
 // The user's error where this bool of one element is false, when it is computed.
 void require(const Tensor& condition, const char* operation, Loc loc, const std::string& text);
 

@@ -420,18 +420,3 @@ Tensor vector_norm(At given, double ord, Axes axes, bool keepdim) {
 }
 
 }  // namespace weft::linalg
-
-namespace weft {
-
-Tensor cdist(At left, At right, double p) {
-  LooseComposite call("cdist", left.loc);
-  const Tensor a = resolve(left, "cdist"), b = resolve(right, "cdist");
-  const Shape &from = type_of(a).shape, &to = type_of(b).shape;
-  if (from.rank() < 2 || to.rank() < 2 || !(from[from.rank() - 1] == to[to.rank() - 1]))
-    fail("cdist", call.loc(), "needs rows of one length, [..., n, k] and [..., m, k]: ", to_string(type_of(a)), " x ",
-         to_string(type_of(b)));
-  if (!(p >= 0)) fail("cdist", call.loc(), "p must not be negative, it is ", p);
-  return linalg::vector_norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, -1);
-}
-
-}  // namespace weft

@@ -1,4 +1,4 @@
-// Functions of samples: differences, integrals, how variables vary together, and places in sorted rows.
+// Functions of samples: how variables vary together, places in sorted rows, and what is counted by them.
 #include <cmath>
 
 #include "base/fail.hpp"
@@ -6,12 +6,10 @@
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "record/moments.hpp"
+#include "weft/statistics.hpp"
 
 namespace weft {
 namespace {
-
-Tensor without_first(const Tensor& x, int axis) { return slice(x, axis, 1); }
-Tensor without_last(const Tensor& x, int axis) { return slice(x, axis, 0, -1); }
 
 // NaN is the greatest.
 Tensor less_of(const Tensor& a, const Tensor& b) {
@@ -41,28 +39,6 @@ Tensor count_before(const Tensor& rows, const Tensor& values, bool right, Loc lo
 }
 
 }  // namespace
-
-Tensor diff(At x, int n, int axis) {
-  LooseComposite call("diff", x.loc);
-  Tensor value = resolve(x, "diff");
-  const int normal = normalize_axis("diff", axis, type_of(value).shape.rank(), call.loc());
-  if (n < 0) fail("diff", call.loc(), n, " times");
-  for (int i = 0; i < n; ++i) {
-    const Tensor next = without_first(value, normal), before = without_last(value, normal);
-    value = type_of(value).dtype == DType::boolean ? next != before : next - before;
-  }
-  return value;
-}
-
-Tensor trapezoid(At y, double dx, int axis) {
-  LooseComposite call("trapezoid", y.loc);
-  const Tensor value = resolve(y, "trapezoid");
-  const int normal = normalize_axis("trapezoid", axis, type_of(value).shape.rank(), call.loc());
-  const auto areas = [&](const Tensor& y) {
-    return sum(without_first(y, normal) + without_last(y, normal), normal) * (dx / 2);
-  };
-  return is_floating(type_of(value).dtype) ? in_wide(value, areas) : areas(value);
-}
 
 Tensor cov(At x, double correction) {
   LooseComposite call("cov", x.loc);
@@ -112,6 +88,98 @@ Tensor bucketize(At x, At boundaries, bool right) {
   if (type_of(edges).shape.rank() != 1)
     fail("bucketize", call.loc(), "the boundaries must be a vector, they are ", to_string(type_of(edges)));
   return searchsorted(edges, resolve(x, "bucketize"), right);
+}
+
+// The tests are sorted, and each element is compared with the one test that may be equal to it.
+Tensor isin(At elements, At test_elements, bool invert) {
+  LooseComposite call("isin", elements.loc);
+  const auto numbers = [](const At& given) {
+    const Tensor value = resolve(given, "isin");
+    return type_of(value).dtype == DType::boolean ? cast(value, DType::u8) : value;
+  };
+  const Tensor wanted = numbers(elements), tests = flatten(numbers(test_elements));
+  const Dim count = type_of(tests).shape[0];
+  const Type flags{DType::boolean, false, type_of(wanted).device, type_of(wanted).shape};
+  if (count == Dim(0)) return constant_like(invert, flags, call.loc());
+  const Tensor sorted = sort(tests, 0).values;
+  const Tensor place = minimum(searchsorted(sorted, wanted), dim_value(count - Dim(1), call.loc()));
+  const Tensor nearest = record(Op::gather, {sorted, place}, {}, {}, call.loc());
+  return invert ? nearest != wanted : nearest == wanted;
+}
+
+namespace {
+
+// In the dtype of the elements, as are the sums of weights; numbers of elements are i64 until then.
+Histogram count_between(const Tensor& value, const Tensor& edges, const HistogramOptions& options, Loc loc) {
+  const Type type = type_of(value);
+  const Dim bins = type_of(edges).shape[0] - Dim(1);
+  const Tensor wide = cast(value, computed_in(type.dtype)), bounds = cast(edges, computed_in(type.dtype));
+  const Tensor low = slice(bounds, 0, 0, 1), high = slice(bounds, 0, -1);
+  const Tensor inside = (wide >= low) & (wide <= high);
+  const Tensor place = minimum(count_before(bounds, wide, true, loc) - 1, dim_value(bins - Dim(1), loc));
+  const Tensor bin = where(inside, place, 0);
+  Type counts{DType::i64, false, type.device, Shape::of(bins)};
+  Tensor sums = cast(inside, DType::i64);
+  if (options.weight.defined()) {
+    const Tensor weight = resolve(At(options.weight, loc), "histogram");
+    if (type_of(weight).dtype != type.dtype || !(type_of(weight).shape.element_count() == type.shape[0]))
+      fail("histogram", loc, "needs a weight for each element, of its dtype: ", to_string(type_of(weight)), " for ",
+           to_string(type));
+    counts.dtype = computed_in(type.dtype);
+    sums = where(inside, cast(flatten(weight), counts.dtype), 0);
+  }
+  Tensor result = cast(record(Op::scatter_add, {bin, sums}, {}, counts, loc), computed_in(type.dtype));
+  if (options.density) result = result / (slice(bounds, 0, 1) - slice(bounds, 0, 0, -1)) / sum(result);
+  return {cast(result, type.dtype), edges};
+}
+
+Tensor floating_vector(const At& x, Loc loc) {
+  const Tensor value = flatten(resolve(x, "histogram"));
+  if (!is_floating(type_of(value).dtype))
+    fail("histogram", loc, "needs a floating dtype, it is ", to_string(type_of(value)));
+  return value;
+}
+void check_bins(std::int64_t bins, Loc loc) {
+  if (bins < 1) fail("histogram", loc, "the number of bins is ", bins);
+  check_extent("histogram", "the number of bins", bins, loc);
+}
+
+}  // namespace
+
+Histogram histogram(At x, std::int64_t bins, const HistogramOptions& options) {
+  LooseComposite call("histogram", x.loc);
+  const Tensor value = floating_vector(x, call.loc());
+  check_bins(bins, call.loc());
+  if (type_of(value).shape[0] == Dim(0)) return histogram(value, bins, 0, 1, options);
+  const DType dtype = type_of(value).dtype;
+  const Tensor still = stop_gradient(value), least = amin(still), greatest = amax(still), equal = least == greatest;
+  require(isfinite(least) & isfinite(greatest), "histogram", call.loc(),
+          "needs finite elements where no bounds are given: " + to_string(type_of(value)));
+  const Tensor low = cast(where(equal, least - 0.5, least), DType::f64),
+               high = cast(where(equal, greatest + 0.5, greatest), DType::f64);
+  const Tensor place = arange(bins + 1, {DType::i64, type_of(value).device}), share = cast(place, DType::f64) / bins;
+  const Tensor between = low * (1 - share) + high * share;
+  return count_between(value, cast(where(place == bins, high, between), dtype), options, call.loc());
+}
+Histogram histogram(At x, std::int64_t bins, double low, double high, const HistogramOptions& options) {
+  LooseComposite call("histogram", x.loc);
+  const Tensor value = floating_vector(x, call.loc());
+  check_bins(bins, call.loc());
+  if (!(low <= high) || !std::isfinite(high - low))
+    fail("histogram", call.loc(), "the range must be finite and ascending, it is from ", low, " to ", high);
+  if (low == high) low -= 0.5, high += 0.5;
+  const Type& type = type_of(value);
+  return count_between(value, linspace(low, high, bins + 1, {type.dtype, type.device}), options, call.loc());
+}
+Histogram histogram(At x, const Tensor& edges, const HistogramOptions& options) {
+  LooseComposite call("histogram", x.loc);
+  const Tensor value = floating_vector(x, call.loc());
+  const Tensor bounds = resolve(At(edges, call.loc()), "histogram");
+  const Type& type = type_of(bounds);
+  if (type.shape.rank() != 1 || type.shape[0] < Dim(2) || type.dtype != type_of(value).dtype)
+    fail("histogram", call.loc(), "the edges must be a vector of two at least, of the dtype of x: ", to_string(type),
+         " for ", to_string(type_of(value)));
+  return count_between(value, bounds, options, call.loc());
 }
 
 }  // namespace weft

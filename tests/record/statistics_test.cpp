@@ -2,12 +2,14 @@
 // gives, in every way that there is to run them.
 #include <cmath>
 
+#include "tests/record/refused.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
-#include "weft/ops.hpp"
+#include "weft/statistics.hpp"
 
 using namespace weft;
 using namespace trace_test;
+using test::refused;
 
 TEST_CASE("differences, integrals, counts and means without NaN") {
   check_every_way(
@@ -105,4 +107,58 @@ TEST_CASE("sizes that depend on values: computed at once, differentiated, and re
   const std::string message = message_of([&] { traced(x); });
   CHECK(contains(message, "[nonzero] the size of the result depends on values"));
   CHECK(contains(message, AT_LINE(__LINE__ - 3)));
+}
+
+TEST_CASE("histograms: bins of equal width and others, weights and densities") {
+  check_every_size(
+      [](const Tensor& x, const Tensor& w, const Tensor& e, const Tensor& n) {
+        return Answers{
+            {histogram(x, 4).counts, "1 2 1 2"},
+            {histogram(x, 4).edges, "-1 0.25 1.5 2.75 4"},
+            {histogram(x, 3, 0, 3).counts, "1 1 2"},
+            {histogram(x, 3, 0, 3).edges, "0 1 2 3"},
+            {histogram(x, 3, 0, 3, {.weight = w}).counts, "1 1 0.75"},
+            {histogram(x, 4, {.weight = w, .density = true}).counts, "0.20645161 0.20645161 0.0516129024 0.335483849"},
+            {histogram(x, e).counts, "1 1 2"},
+            {histogram(x, e, {.density = true}).counts, "0.25 0.166666672 1"},
+            {histogram(x * 0 + 2, 2).counts, "0 6"},
+            {histogram(x * 0 + 2, 2).edges, "1.5 2 2.5"},
+            {histogram(slice(x, 0, 0, 0), 2).edges, "0 0.5 1"},
+            {histogram(n, 2, 1, 1).counts, "0 1"}};
+      },
+      from_list<float>({{1, 2.5, -1}, {4, 0.25, 3}}), from_list<float>({{1, 0.5, 2}, {3, 1, 0.25}}),
+      vector_of({0, 1, 2.5, 3}), vector_of({1, NAN}));
+  const Tensor x = ones({3});
+  refused([&] { histogram(arange(3), 2); }, "[histogram] needs a floating dtype");
+  refused([&] { histogram(x, 0); }, "the number of bins is 0");
+  refused([&] { histogram(x, 2, 1, 0); }, "the range must be finite and ascending, it is from 1 to 0");
+  refused([&] { histogram(vector_of({1, NAN}), 2); }, "needs finite elements where no bounds are given: f32[2]");
+  refused([&] { histogram(x, ones({1})); }, "the edges must be a vector of two at least");
+  refused([&] { histogram(x, 2, {.weight = ones({2})}); }, "needs a weight for each element");
+}
+
+TEST_CASE("elements that are among others") {
+  check_every_size(
+      [](const Tensor& x, const Tensor& e, const Tensor& n) {
+        return Answers{{isin(x, e), "1 1 0 0 0 1"},
+                       {isin(x, e, true), "0 0 1 1 1 0"},
+                       {isin(x, 2.5), "0 1 0 0 0 0"},
+                       {isin(cast(x, DType::i32), cast(e, DType::i64)), "1 1 0 0 1 1"},
+                       {isin(n, n), "1 0"},
+                       {isin(x, slice(e, 0, 0, 0)), "0 0 0 0 0 0"},
+                       {isin(x > 1, e > 5), "1 0 1 0 1 0"},
+                       {isin(3, e), "1"}};
+      },
+      from_list<float>({{1, 2.5, -1}, {4, 0.25, 3}}), vector_of({0, 1, 2.5, 3}), vector_of({1, NAN}));
+}
+
+TEST_CASE("neighbours that are equal") {
+  const Unique found = unique_consecutive(reshape(vector_of({3, 3, 1, 1, 1, 3, NAN, NAN}), {2, 4}));
+  CHECK(text_of(found.values) == "3 1 3 nan nan");
+  CHECK(text_of(found.inverse) == "0 0 1 1 1 2 3 4");
+  CHECK(found.inverse.shape() == Sizes({2, 4}));
+  CHECK(text_of(found.counts) == "2 3 1 1 1");
+  CHECK(unique_consecutive(zeros({0})).counts.shape() == Sizes({0}));
+  auto compiled = compile([](const Tensor& x) { return unique_consecutive(x).values; });
+  CHECK(contains(message_of([&] { compiled(ones({3})); }), "[unique_consecutive] the size of the result depends on"));
 }

@@ -61,15 +61,24 @@ auto every_way(F f, const T&... argument) {
   return results;
 }
 
-template <class F, class... T>
-void check_every_way(F f, const T&... argument) {
-  std::vector<Answers> results = every_way(f, argument...);
+inline void check_answers(const std::vector<Answers>& results) {
   for (std::size_t way = 0; way < results.size(); ++way)
     for (std::size_t i = 0; i < results[way].size(); ++i) {
-      CAPTURE(way);  // plainly, compiled, eager, reference
+      CAPTURE(way);  // plainly, compiled, eager, reference, of symbolic sizes
       CAPTURE(i);
       CHECK(text_of(results[way][i].value) == results[way][i].expected);
     }
+}
+template <class F, class... T>
+void check_every_way(F f, const T&... argument) {
+  check_answers(every_way(f, argument...));
+}
+// And compiled with symbolic sizes.
+template <class F, class... T>
+void check_every_size(F f, const T&... argument) {
+  std::vector<Answers> results = every_way(f, argument...);
+  results.push_back(weft::compile(f, {.dynamic = true})(argument...));
+  check_answers(results);
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
