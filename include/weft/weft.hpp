@@ -16,6 +16,7 @@
 #include "weft/optim.hpp"
 #include "weft/profile.hpp"
 #include "weft/random.hpp"
+#include "weft/shapes.hpp"
 #include "weft/signal.hpp"
 #include "weft/special.hpp"
 #include "weft/statistics.hpp"
