@@ -51,6 +51,22 @@ Tensor normal(Sizes sizes, double mean = 0, double deviation = 1, Generator& gen
 // i64, uniform in [low, high); high - low at most 2^31.
 Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator = default_generator(),
                Loc loc = Loc::current());
+// The same between bounds that are tensors and broadcast to the sizes; numbers may stand beside them. Throws, or stops
+// the call, where high - low is not 1 to 2^31.
+Tensor randint(Sizes sizes, At low, At high, Generator& generator = default_generator());
+// Of density sigma / (pi ((x - median)^2 + sigma^2)). Throws where sigma is not positive.
+Tensor cauchy(Sizes sizes, double median = 0, double sigma = 1, Generator& generator = default_generator(),
+              Options options = {}, Loc loc = Loc::current());
+// Of density rate exp(-rate x); never 0. Throws where the rate is not positive.
+Tensor exponential(Sizes sizes, double rate = 1, Generator& generator = default_generator(), Options options = {},
+                   Loc loc = Loc::current());
+// The number of trials, each a success with this probability, up to the first success: 1, 2, ... Throws where the
+// probability is not between 0 and 1.
+Tensor geometric(Sizes sizes, double probability, Generator& generator = default_generator(), Options options = {},
+                 Loc loc = Loc::current());
+// exp of a normal number of this mean and deviation. Throws where the deviation is not positive.
+Tensor log_normal(Sizes sizes, double mean = 1, double deviation = 2, Generator& generator = default_generator(),
+                  Options options = {}, Loc loc = Loc::current());
 // bool, true with this probability.
 Tensor bernoulli(Sizes sizes, double probability, Generator& generator = default_generator(), Loc loc = Loc::current());
 // i64 [..., count]: draws from 0 ... n - 1 with chances in proportion to probabilities [..., n], which need no sum of

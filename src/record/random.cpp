@@ -72,6 +72,11 @@ void check_finite(const char* operation, const char* what, double value, DType d
   if (!std::isfinite(round_to(dtype, value))) fail(operation, loc, what, " is ", value, ", in ", info(dtype).name);
 }
 
+void check_positive(const char* operation, const char* what, double value, DType dtype, Loc loc) {
+  check_finite(operation, what, value, dtype, loc);
+  if (!(value > 0)) fail(operation, loc, what, " must be positive, it is ", value);
+}
+
 // Uniform in [0, 1) in the dtype in which it is computed.
 Tensor unit_interval(const Shape& sizes, DType dtype, Generator& generator, Device device, Loc loc) {
   if (dtype == DType::f64) {
@@ -198,6 +203,59 @@ Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& gene
     fail("randint", call.loc(), "[", low, ", ", high, ") must hold 1 to 2^31 integers");
   Tensor words = cast(generator.bits(sizes, {}, call.loc()), DType::i64) & 0xffffffff;
   return floor_divide(words * (high - low), std::int64_t{1} << 32) + low;
+}
+
+static Tensor bound_of(const At& given, Loc loc) {
+  const Tensor bound = resolve(given, "randint");
+  if (!is_integer(type_of(bound).dtype))
+    fail("randint", loc, "a bound must be an integer, it is ", to_string(type_of(bound)));
+  return cast(bound, DType::i64);
+}
+Tensor randint(Sizes sizes, At low, At high, Generator& generator) {
+  LooseComposite call("randint", low.loc);
+  const Tensor from = bound_of(low, call.loc()), to = bound_of(high, call.loc());
+  const Device device = type_of(high.tensor ? to : from).device;
+  const Tensor span = to - from;
+  require(all((from < to) & (span > 0) & (span <= std::int64_t{1} << 31)), "randint", call.loc(),
+          "[low, high) must hold 1 to 2^31 integers");
+  const Tensor words = cast(generator.bits(sizes, device, call.loc()), DType::i64) & 0xffffffff;
+  const Tensor lows = expand(from, sizes), spans = expand(span, sizes);
+  return bitwise_right_shift(words * spans, 32) + lows;
+}
+
+Tensor cauchy(Sizes sizes, double median, double sigma, Generator& generator, Options options, Loc loc) {
+  LooseComposite call("cauchy", loc);
+  const DType computed = drawn_in(options.dtype, "cauchy", call.loc());
+  check_finite("cauchy", "the median", median, options.dtype, call.loc());
+  check_positive("cauchy", "sigma", sigma, options.dtype, call.loc());
+  const Tensor unit = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
+  return cast(tan((unit - 0.5) * 3.141592653589793) * sigma + median, options.dtype);
+}
+
+Tensor exponential(Sizes sizes, double rate, Generator& generator, Options options, Loc loc) {
+  LooseComposite call("exponential", loc);
+  const DType computed = drawn_in(options.dtype, "exponential", call.loc());
+  check_positive("exponential", "the rate", rate, options.dtype, call.loc());
+  const Tensor unit = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
+  // Half of the step between two numbers of the interval in the place of 0.
+  const double least = computed == DType::f64 ? 0x1p-54 : 0x1p-25;
+  return cast(-log1p(-maximum(unit, least)) / rate, options.dtype);
+}
+
+Tensor geometric(Sizes sizes, double probability, Generator& generator, Options options, Loc loc) {
+  LooseComposite call("geometric", loc);
+  const DType computed = drawn_in(options.dtype, "geometric", call.loc());
+  if (!(probability > 0 && probability < 1))
+    fail("geometric", call.loc(), "the probability must be between 0 and 1, it is ", probability);
+  const Tensor unit = unit_interval(sizes.shape(), computed, generator, options.device, call.loc());
+  return cast(maximum(ceil(log1p(-unit) / std::log1p(-probability)), 1), options.dtype);
+}
+
+Tensor log_normal(Sizes sizes, double mean, double deviation, Generator& generator, Options options, Loc loc) {
+  LooseComposite call("log_normal", loc);
+  const DType computed = drawn_in(options.dtype, "log_normal", call.loc());
+  check_positive("log_normal", "the deviation", deviation, options.dtype, call.loc());
+  return cast(exp(normal(sizes, mean, deviation, generator, {computed, options.device}, call.loc())), options.dtype);
 }
 
 Tensor bernoulli(Sizes sizes, double probability, Generator& generator, Loc loc) {
