@@ -262,8 +262,8 @@ Tensor pad(At x, int axis, Dim before, Dim after, Dim interior = 0);
 // What stands before and after the elements: a number; their mirror image, the border not repeated; the border; the
 // elements of the other end.
 enum class Pads : std::uint8_t { constant, reflect, replicate, circular };
-// `widths`: elements before and after the last axis, then before and after the one before it, and so on. Throws where
-// an axis is too short for what is taken from it.
+// `widths`: elements before and after the last axis, then before and after the one before it, and so on. A negative
+// width cuts elements off. Throws where an axis is too short for what is taken from it.
 Tensor pad(At x, Sizes widths, Pads mode = Pads::constant, At fill = 0);
 // Elements that leave at one end come in at the other. Without an axis: of the flattened tensor.
 Tensor roll(At x, Dim shift);
@@ -292,6 +292,10 @@ std::vector<Tensor> meshgrid(std::initializer_list<Tensor> axes, Indexing indexi
 Tensor sum(At x, Axes axes = {}, bool keepdim = false);
 Tensor mean(At x, Axes axes = {}, bool keepdim = false);
 Tensor prod(At x, Axes axes = {}, bool keepdim = false);
+// Of x cast to this dtype first, and in it: sum(x, 0, false, DType::f64).
+Tensor sum(At x, Axes axes, bool keepdim, DType dtype);
+Tensor mean(At x, Axes axes, bool keepdim, DType dtype);
+Tensor prod(At x, Axes axes, bool keepdim, DType dtype);
 Tensor amax(At x, Axes axes = {}, bool keepdim = false);
 Tensor amin(At x, Axes axes = {}, bool keepdim = false);
 // Index of the first greatest element (NaN counts as greatest) along one axis, i64.
@@ -471,7 +475,9 @@ Tensor quantile(At x, double q);  // of all elements
 // Sums and products of integers and bool are i64; those of f16 and bf16 are accumulated in wider floats, and each
 // element is rounded once.
 Tensor cumsum(At x, int axis);
-Tensor cumprod(At x, int axis);  // in a function that differentiates it the axis becomes a number
+Tensor cumprod(At x, int axis);               // in a function that differentiates it the axis becomes a number
+Tensor cumsum(At x, int axis, DType dtype);   // of x cast to this dtype first, and in it
+Tensor cumprod(At x, int axis, DType dtype);  // the same
 // The greatest (least) element so far and where it is, of equal ones the last; from a NaN on it is the latest NaN.
 ValuesAndIndices cummax(At x, int axis);
 ValuesAndIndices cummin(At x, int axis);

@@ -46,6 +46,15 @@ Tensor extreme_positions(const Tensor& x, const Tensor& extremes, int axis, Loc 
 
 Tensor cumsum(At x, int axis) { return total(Op::cumsum, x, axis); }
 Tensor cumprod(At x, int axis) { return total(Op::cumprod, x, axis); }
+namespace {
+// In this dtype from the start; sums of integers are i64, and wrap at its width then.
+Tensor total_in(Op op, const At& x, int axis, DType dtype) {
+  LooseComposite call(info(op).name, x.loc);
+  return cast(total(op, cast(resolve(x, info(op).name), dtype), axis), dtype);
+}
+}  // namespace
+Tensor cumsum(At x, int axis, DType dtype) { return total_in(Op::cumsum, x, axis, dtype); }
+Tensor cumprod(At x, int axis, DType dtype) { return total_in(Op::cumprod, x, axis, dtype); }
 ValuesAndIndices cummax(At x, int axis) { return extremes(Op::cummax, x, axis); }
 ValuesAndIndices cummin(At x, int axis) { return extremes(Op::cummin, x, axis); }
 

@@ -280,6 +280,24 @@ Tensor pad_axis(const Tensor& value, int axis, Dim before, Dim after, Pads mode,
   return concat(parts, axis);
 }
 
+// A negative width cuts off. Numbers, and elements of the other end, are put beside what is left of the axis; a mirror
+// image and the border are those of the whole axis, as in PyTorch.
+Tensor pad_or_cut(const Tensor& value, int axis, Dim before, Dim after, Pads mode, const At& fill, Tensor& inside,
+                  Loc loc) {
+  const bool cut_front = before < Dim(0), cut_back = after < Dim(0);
+  if (!cut_front && !cut_back) return pad_axis(value, axis, before, after, mode, fill, inside, loc);
+  const Dim front = cut_front ? -before : Dim(0), back = cut_back ? -after : Dim(0);
+  const Dim low = cut_front ? Dim(0) : before, high = cut_back ? Dim(0) : after, size = size_of(value, axis);
+  const bool cut_first = mode == Pads::constant || mode == Pads::circular;
+  const Dim had = cut_first ? size : size + low + high;
+  if (had < front + back)
+    fail("pad", loc, "axis ", axis, " of ", to_string(type_of(value)), " is too short to be cut by ",
+         dims::to_string(front), " and ", dims::to_string(back), " elements");
+  const auto cut = [&](const Tensor& x) { return slice(x, axis, front, had - back); };
+  return cut_first ? pad_axis(cut(value), axis, low, high, mode, fill, inside, loc)
+                   : cut(pad_axis(value, axis, low, high, mode, fill, inside, loc));
+}
+
 }  // namespace
 
 Tensor pad(At x, Sizes widths, Pads mode, At fill) {
@@ -290,13 +308,10 @@ Tensor pad(At x, Sizes widths, Pads mode, At fill) {
   if (pairs.rank() % 2 != 0 || pairs.rank() / 2 > rank)
     fail("pad", call.loc(), pairs.rank(), " widths: needs two for each axis, the last one first, of ",
          to_string(type_of(value)));
-  for (int i = 0; i < pairs.rank(); ++i) {
-    check_extent("pad", "a width", pairs[i], call.loc());
-    if (pairs[i] < Dim(0)) fail("pad", call.loc(), "a width is negative: ", dims::to_string(pairs[i]));
-  }
+  for (int i = 0; i < pairs.rank(); ++i) check_extent("pad", "a width", pairs[i], call.loc());
   Tensor inside;
   for (int i = 0; 2 * i < pairs.rank(); ++i)
-    value = pad_axis(value, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1], mode, fill, inside, call.loc());
+    value = pad_or_cut(value, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1], mode, fill, inside, call.loc());
   return inside.defined() ? where(inside, value, full({}, fill, {type_of(value).dtype})) : value;
 }
 

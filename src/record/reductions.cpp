@@ -85,6 +85,17 @@ Tensor prod(At x, Axes axes, bool keepdim) {
   if (type_of(value).dtype == DType::boolean) value = cast(value, DType::i64);
   return reduce(Op::prod, value, axes, keepdim, call.loc());
 }
+namespace {
+// In this dtype from the start; sums of integers are i64, and wrap at its width then.
+Tensor reduced_in(const char* name, const At& x, DType dtype, Tensor (*reduce)(At, Axes, bool), const Axes& axes,
+                  bool keepdim) {
+  LooseComposite call(name, x.loc);
+  return cast(reduce(cast(resolve(x, name), dtype), axes, keepdim), dtype);
+}
+}  // namespace
+Tensor sum(At x, Axes axes, bool keepdim, DType dtype) { return reduced_in("sum", x, dtype, sum, axes, keepdim); }
+Tensor prod(At x, Axes axes, bool keepdim, DType dtype) { return reduced_in("prod", x, dtype, prod, axes, keepdim); }
+Tensor mean(At x, Axes axes, bool keepdim, DType dtype) { return reduced_in("mean", x, dtype, mean, axes, keepdim); }
 Tensor amax(At x, Axes axes, bool keepdim) {
   Operation call("amax", x.loc);
   Tensor value = resolve(x, "amax");
