@@ -403,8 +403,9 @@ Tensor index_add(At x, int axis, At index, At source);
 // source stays, on every device. The source is a tensor or one number.
 Tensor scatter(At x, int axis, At index, At source);
 // What scatter makes of source elements that meet, and of the element of x there (include_self). The gradient of an
-// extreme is shared by those that tie for it. `mean` is for floating dtypes.
-enum class ScatterReduction : std::uint8_t { sum, mean, amax, amin };
+// extreme is shared by those that tie for it. `mean` is for floating dtypes. Under `prod` a symbolic size of the index
+// is compared with powers of two.
+enum class ScatterReduction : std::uint8_t { sum, mean, amax, amin, prod };
 Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self = true);
 // x with the slices of the source, or with this number, at these positions, a vector, along the axis; the last one of
 // equal positions stays. Those of index_fill count from the end where they are negative.
@@ -415,7 +416,8 @@ Tensor index_fill(At x, int axis, At index, At value);
 Tensor set_rows(At x, At rows, At values);
 // x with values at [indices[0], indices[1], ...], index tensors of integers that broadcast to one shape, one for each
 // of the first axes; values broadcast to that shape and the other axes. The last one of equal places stays, or under
-// `accumulate` all are added. Indices count from the end where they are negative.
+// `accumulate` all are added. Indices count from the end where they are negative. Masks, and {} for a whole axis, as of
+// index() in weft/indexing.hpp.
 Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate = false);
 Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate = false);
 // x with the elements of the source, in order, where the mask is true. The mask broadcasts to x. Throws, or stops the

@@ -8,6 +8,7 @@
 #include "weft/expr.hpp"
 #include "weft/fft.hpp"
 #include "weft/grad.hpp"
+#include "weft/indexing.hpp"
 #include "weft/io.hpp"
 #include "weft/linalg.hpp"
 #include "weft/loops.hpp"

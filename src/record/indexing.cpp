@@ -76,6 +76,17 @@ Tensor source_for(const char* name, const At& source, const Tensor& x, Loc loc) 
   return coerce(given, to.dtype, false, from.shape, to.device, loc);
 }
 
+Tensor values_like(const char* name, const At& given, const Tensor& x, const Shape& shape, Loc loc) {
+  const Type& type = type_of(x);
+  return coerce(source_for(name, given, x, loc), type.dtype, false, shape, type.device, loc);
+}
+
+Shape joined(const Shape& first, const Shape& second, int from) {
+  Shape result = first;
+  for (int i = from; i < second.rank(); ++i) result.push_back(second[i]);
+  return result;
+}
+
 namespace {
 // Every axis but this one has one element, or its elements lie in one place.
 bool repeats(const Tensor& index, int axis) {

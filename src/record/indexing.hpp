@@ -22,6 +22,11 @@ Tensor taken_part(const char* name, const Tensor& source, const Shape& index, Lo
 // number that is no integer.
 Tensor source_for(const char* name, const At& source, const Tensor& x, Loc loc);
 
+// The source in the dtype of x and in this shape.
+Tensor values_like(const char* name, const At& given, const Tensor& x, const Shape& shape, Loc loc);
+// The sizes of the first, and those of the second from an axis on.
+Shape joined(const Shape& first, const Shape& second, int from);
+
 // The vector that `index` repeats along all axes but this one; empty where it does not repeat one, or has not the size
 // of `shape` along another axis. Then what is read and written are rows, slices along the axis.
 Tensor repeated_vector(const Tensor& index, const Shape& shape, int axis, Loc loc);

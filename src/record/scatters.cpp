@@ -1,10 +1,11 @@
 // Public functions that write at positions: rows of a table by a vector of indices, or elements of the flattened table
-// by positions.
+// by positions. By several index tensors: subscripts.cpp.
 #include <vector>
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
+#include "weft/indexing.hpp"
 
 namespace weft {
 namespace {
@@ -20,12 +21,6 @@ Tensor along_rows(const Tensor& rows, const Shape& shape, Loc loc) {
 Tensor last_writer(const Tensor& index, Dim rows, Loc loc) {
   const Type& type = type_of(index);
   return meeting(Op::scatter_amax, index, positions(0, type.shape, type.device, loc), Shape::of(rows), loc);
-}
-
-// The operand in the dtype of x and in this shape.
-Tensor values_like(const char* name, const At& given, const Tensor& x, const Shape& shape, Loc loc) {
-  const Type& type = type_of(x);
-  return coerce(source_for(name, given, x, loc), type.dtype, false, shape, type.device, loc);
 }
 
 // What scatter and scatter_reduce are given: rows of x and an update for each index of a vector. Where the index of
@@ -63,12 +58,6 @@ int check_vector(const char* name, const Tensor& value, const Tensor& places, in
   return normal;
 }
 
-Shape joined(const Shape& first, const Shape& second, int from) {
-  Shape result = first;
-  for (int i = from; i < second.rank(); ++i) result.push_back(second[i]);
-  return result;
-}
-
 // Order reversed: of integers it can't overflow.
 Tensor turned(const Tensor& x) { return is_floating(type_of(x).dtype) ? -x : ~x; }
 
@@ -94,6 +83,26 @@ Tensor extreme_with(const Tensor& x, const Tensor& updates, const Tensor& index,
                         index);
 }
 
+// The product of the rows of `updates` that meet at `index`, a vector, in a table of this shape: 1 where there is none.
+// In the order of the index equal ones are neighbours: each element is multiplied with the one before it, then with the
+// one two before, four before, as far as these are of its place. The last of a place has the product of all. Without a
+// division, so that the derivative holds for zeros too.
+Tensor product_meeting(const Tensor& index, const Tensor& updates, const Shape& table, Loc loc) {
+  const Dim count = type_of(index).shape[0];
+  const auto take = [&](const Tensor& x, const Tensor& rows) { return record(Op::gather, {x, rows}, {}, {}, loc); };
+  const Tensor order = argsort(index, 0), sorted = take(index, order);
+  Tensor product = take(updates, order);
+  for (std::int64_t step = 1; Dim(step) < count; step *= 2) {
+    const Tensor met = slice(sorted, 0, step) == slice(sorted, 0, 0, count - Dim(step));
+    const Tensor before = slice(product, 0, 0, count - Dim(step)), own = slice(product, 0, step);
+    const Tensor factor = where(along_rows(met, type_of(before).shape, loc), before, 1);
+    product = concat({slice(product, 0, 0, step), own * factor}, 0);
+  }
+  const Tensor rows = positions(0, Shape::of(table[0]), type_of(index).device, loc);
+  const Tensor last = maximum(searchsorted(sorted, rows, true) - 1, 0), found = take(sorted, last) == rows;
+  return where(along_rows(found, table, loc), take(product, last), 1);
+}
+
 }  // namespace
 
 Tensor scatter(At x, int axis, At index, At source) {
@@ -107,7 +116,7 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
   const Updates all = updates_of("scatter_reduce", x, axis, index, source, call.loc());
   const DType dtype = type_of(all.x).dtype, wide = dtype == DType::boolean ? DType::u8 : computed_in(dtype);
   const bool adds = reduce == ScatterReduction::sum || reduce == ScatterReduction::mean;
-  const bool least = reduce == ScatterReduction::amin;
+  const bool least = reduce == ScatterReduction::amin, multiplies = reduce == ScatterReduction::prod;
   if (reduce == ScatterReduction::mean && !is_floating(dtype))
     fail("scatter_reduce", call.loc(), "the mean needs a floating dtype, it is ", to_string(type_of(all.x)));
   if (adds && dtype == DType::boolean)
@@ -117,7 +126,10 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
   const Tensor own = cast(all.x, wide), updates = cast(all.source, wide);
   const Shape table = type_of(own).shape;
   Tensor result;
-  if (!adds && include_self) {
+  if (multiplies) {
+    result = product_meeting(all.index, updates, table, call.loc());
+    if (include_self) result = own * result;
+  } else if (!adds && include_self) {
     result = extreme_with(own, updates, all.index, least, call.loc());
   } else if (adds) {
     result = include_self ? update_rows(own, 0, all.index, updates, true, call.loc())
@@ -140,6 +152,24 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
     result = where(along_rows(written, table, call.loc()), result, all.x);
   }
   return all.restored(result, call.loc());
+}
+
+Tensor index_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self) {
+  LooseComposite call("index_reduce", x.loc);
+  const Tensor value = resolve(x, "index_reduce"), places = integers("index_reduce", index, call.loc());
+  const Tensor updates = resolve(source, "index_reduce");
+  const int normal = normalize_axis("index_reduce", axis, type_of(value).shape.rank(), call.loc());
+  if (reduce == ScatterReduction::sum) fail("index_reduce", call.loc(), "makes no sums: index_add does");
+  if (type_of(places).shape.rank() != 1)
+    fail("index_reduce", call.loc(), "the index must be a vector, it is ", to_string(type_of(places)));
+  Shape wanted = type_of(value).shape, along;
+  wanted[normal] = type_of(places).shape[0];
+  if (!(type_of(updates).shape == wanted))
+    fail("index_reduce", call.loc(), "the source is ", to_string(type_of(updates)), ", not ",
+         to_string(Type{type_of(value).dtype, false, {}, wanted}));
+  for (int i = 0; i < wanted.rank(); ++i) along.push_back(i == normal ? wanted[i] : Dim(1));
+  const Tensor each = expand(reshape_to(places, along, call.loc()), wanted);
+  return scatter_reduce(value, normal, each, updates, reduce, include_self);
 }
 
 Tensor index_copy(At x, int axis, At index, At source) {
@@ -180,37 +210,6 @@ Tensor set_rows(At x, At rows, At values) {
   const Dim count = lead.element_count();
   return update_rows(value, 0, flatten(places), reshape_to(updates, joined(Shape::of(count), shape, 1), call.loc()),
                      false, call.loc());
-}
-
-Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate) {
-  LooseComposite call("index_put", x.loc);
-  const Tensor value = resolve(x, "index_put");
-  const Shape shape = type_of(value).shape;
-  const int count = static_cast<int>(indices.size());
-  if (count < 1 || count > shape.rank())
-    fail("index_put", call.loc(), counted(count, "index", "indices"), " for ", to_string(type_of(value)));
-  std::vector<Tensor> places;
-  for (const Tensor& index : indices) places.push_back(integers("index_put", At(index, call.loc()), call.loc()));
-  const Shape lead = broadcast("index_put", places, call.loc());
-  if (lead.rank() + shape.rank() - count > max_rank) fail("index_put", call.loc(), "more than ", max_rank, " axes");
-  Tensor row;
-  Dim rows = 1;
-  for (int i = 0; i < count; ++i) {
-    const Tensor& given = places[static_cast<std::size_t>(i)];
-    const Tensor size = dim_value(shape[i], call.loc()),
-                 place = from_end(given, shape[i], "index_put", call.loc(), value);
-    row = i == 0 ? place : row * size + place;
-    rows = rows * shape[i];
-  }
-  row = flatten(coerce(row, DType::i64, false, lead, type_of(value).device, call.loc()));
-  const Tensor updates = values_like("index_put", values, value, joined(lead, shape, count), call.loc());
-  const Shape table = joined(Shape::of(rows), shape, count);
-  const Tensor flat = reshape_to(value, table, call.loc()),
-               each = reshape_to(updates, joined(Shape::of(lead.element_count()), shape, count), call.loc());
-  return reshape_to(update_rows(flat, 0, row, each, accumulate, call.loc()), shape, call.loc());
-}
-Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate) {
-  return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, accumulate);
 }
 
 Tensor masked_scatter(At x, At mask, At source) {

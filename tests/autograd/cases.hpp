@@ -15,5 +15,7 @@ struct Case {
 bool is_real_function(Op op);
 Case pointwise_case(Op op, std::span<const Shape> shapes);
 std::vector<Case> structural_cases();
+// Composites, beside those among the structural ones.
+std::vector<Case> composite_cases();
 
 }  // namespace weft::test

@@ -13,6 +13,7 @@ namespace {
 const std::vector<Case>& all_cases() {
   static const std::vector<Case> cases = [] {
     std::vector<Case> list = structural_cases();
+    for (const Case& each : composite_cases()) list.push_back(each);
     Shape wide = Shape::of(3, 7), shapes[] = {wide, wide, wide};
     for (int i = 0; i < op_count; ++i)
       if (is_real_function(static_cast<Op>(i))) list.push_back(pointwise_case(static_cast<Op>(i), shapes));

@@ -42,6 +42,14 @@ TEST_CASE("operands that are broadcast get the sum over their copies") {
   }
 }
 
+TEST_CASE("first and second derivatives of composites") {
+  for (const Case& c : composite_cases()) {
+    CAPTURE(c.name);
+    CHECK(gradient_error(weighted(c.f), c.inputs) < bound);
+    CHECK(gradient_error(gradient_number(weighted(c.f)), c.inputs) < bound);
+  }
+}
+
 TEST_CASE("first and second derivatives of every structural primitive") {
   // Without a gradient, and not functions of a real operand; or recorded by nobody but passes.
   std::set<Op> covered = {Op::data, Op::bitcast, Op::random_bits, Op::call, Op::while_loop};
