@@ -324,7 +324,7 @@ class Kept {
 
   Texts texts() const {
     const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
-    Texts texts{text_of(traced_), text_of(optimized_), to_text(schedule_) + decisions_text(schedule_), {}, {}, {}};
+    Texts texts{to_text(traced_), to_text(optimized_), to_text(schedule_) + decisions_text(schedule_), {}, {}, {}};
     providers::Sources sources(device_);
     std::vector<runtime::EntryPoint> entries;
     for (const Step& step : schedule_.steps) entries.push_back(step.payload->emit(sources));
@@ -379,10 +379,6 @@ class Kept {
   static Graph readable(const Graph& graph) {
     const auto is_data = [](const Tensor& value) { return value.node()->op == Op::data; };
     return std::ranges::any_of(graph.nodes, is_data) ? without_data(graph) : graph;
-  }
-  static std::string text_of(const Graph& graph) {
-    number_nodes(graph);
-    return to_text(graph);
   }
 
   mutable std::mutex mutex_;

@@ -305,8 +305,8 @@ Tensor argmin(At x, int axis = -1, bool keepdim = false);
 Tensor any(At x, Axes axes = {}, bool keepdim = false);  // bool: some element is not 0; false of none
 Tensor all(At x, Axes axes = {}, bool keepdim = false);  // bool: no element is 0; true of none
 // Mean squared deviation; `correction` is subtracted from the count (1: the unbiased estimate),
-// which does not go below 0: the variance of too few values is NaN or infinite. Throws where `correction` is infinite or
-// NaN.
+// which does not go below 0: the variance of too few values is NaN or infinite. Throws where `correction` is infinite
+// or NaN.
 Tensor var(At x, Axes axes = {}, double correction = 1, bool keepdim = false);
 // A bool is keepdim, as in the other reductions; the correction is 1.
 Tensor var(At x, Axes axes, std::same_as<bool> auto keepdim) { return var(x, axes, 1.0, keepdim); }

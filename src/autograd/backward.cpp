@@ -4,6 +4,7 @@
 
 #include "autograd/rules.hpp"
 #include "base/fail.hpp"
+#include "ir/node_numbers.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 
@@ -56,7 +57,7 @@ class Backward {
   bool any_reached() const { return any_reached_; }
 
  private:
-  static constexpr std::uint32_t none = UINT32_MAX;
+  static constexpr std::uint32_t none = NodeNumbers::none;
   struct Entry {
     Node* node;
     std::uint32_t first_operand = 0;   // in operand_entries_
@@ -71,12 +72,9 @@ class Backward {
                                   [](const Tensor& v, std::uint64_t at) { return v.node()->sequence < at; });
     return found != variables_.end() && found->node() == node;
   }
-  // Node::index says where a node's entry is, if it has one: until something is recorded, which may evaluate what is
-  // pending, and evaluation numbers nodes too. So it is asked in collect() alone.
+  // Where the entry of a value's node is.
   std::uint32_t find(const Tensor& value) const {
-    const Node* node = value.node();
-    return node->sequence >= start_ && node->index < entries_.size() && entries_[node->index].node == node ? node->index
-                                                                                                           : none;
+    return value.node()->sequence >= start_ ? numbers_.find(value.node()) : none;
   }
 
   // What the values need and was recorded since the variables (nothing older can depend on them), and what of it
@@ -85,12 +83,11 @@ class Backward {
     std::lock_guard lock(evaluation_mutex());  // evaluation drops operands, also of what other threads recorded since
     auto visit = [&](const Tensor& value) {
       Node* node = value.node();
-      if (node->sequence < start_ || find(value) != none) return;
+      if (node->sequence < start_ || !numbers_.set(node, static_cast<std::uint32_t>(entries_.size()))) return;
       bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
       if (hides_operands && !is_variable(node))
         fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
              " (", name_of(*node), "): it was computed apart from what is differentiated");
-      node->index = static_cast<std::uint32_t>(entries_.size());
       entries_.push_back({node});
     };
     for (const Tensor& value : values) visit(value);
@@ -101,7 +98,7 @@ class Backward {
     }
     std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return a.node->sequence < b.node->sequence; });
-    for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].node->index = static_cast<std::uint32_t>(i);
+    for (std::size_t i = 0; i < entries_.size(); ++i) numbers_.set(entries_[i].node, static_cast<std::uint32_t>(i));
     std::uint32_t outputs = 0;
     for (Entry& entry : entries_) {
       entry.first_gradient = outputs;
@@ -155,6 +152,7 @@ class Backward {
   Loc loc_;
   std::uint64_t start_;
   std::vector<Entry> entries_;                  // in recording order
+  NodeNumbers numbers_;                         // by node, its place in `entries_`
   std::vector<std::uint32_t> operand_entries_;  // of each entry's operands; none for what cannot depend
   std::vector<std::uint32_t> value_entries_, variable_entries_;
   bool any_reached_ = false;

@@ -11,7 +11,6 @@ namespace {
 
 // Only what the body needs of its inputs is read, so that the rest is not kept alive for it.
 void drop_unread_inputs(Callee& callee) {
-  std::vector<Tensor> kept;
   std::vector<bool> read(callee.body.inputs.size());
   const auto note = [&](const Tensor& value) {
     const Node& node = *value.node();
@@ -20,13 +19,10 @@ void drop_unread_inputs(Callee& callee) {
   for (const Tensor& value : callee.body.nodes)
     for (const Tensor& operand : value.node()->inputs()) note(operand);
   for (const Tensor& output : callee.body.outputs) note(output);
-  for (std::size_t i = 0; i < read.size(); ++i) {
-    if (!read[i]) continue;
-    callee.body.inputs[i].node()->attributes_ = Parameter{static_cast<std::int64_t>(kept.size())};
-    kept.push_back(callee.body.inputs[i]);
-    callee.reads.push_back(static_cast<std::uint32_t>(i));
-  }
-  callee.body = make_graph(std::move(kept), std::move(callee.body.outputs), {});
+  for (std::size_t i = 0; i < read.size(); ++i)
+    if (read[i]) callee.reads.push_back(static_cast<std::uint32_t>(i));
+  callee.body.effects.clear();
+  callee.body = with_inputs(callee.body, callee.reads, callee.body.outputs);
 }
 
 void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span<const Tensor> gradients,
@@ -43,26 +39,8 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
     if (wanted[i]) given[i] = found[next++];
 }
 
-bool has_loops(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
-    const Node& node = *value.node();
-    return is_loop(node.op) || (node.op == Op::call &&
-                                std::ranges::any_of(node.bodies(), [](const auto& body) { return has_loops(*body); }));
-  });
-}
-
-// A derivative with loops can't be differentiated again yet: the loops' bodies are shared, and what one gradient
-// changes in them another would read.
-void refuse_second_derivative(const Node& call) {
-  const Callee& callee = *call.more->callee;
-  if (callee.derivative_of && has_loops(callee.body))
-    fail(interned_text(called_name(callee.derivative_of->called).id), call.loc,
-         "has no second derivative yet, since its derivative is a loop");
-}
-
 // `gradients` of the results; undefined ones are zero.
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
-  refuse_second_derivative(call);
   const std::shared_ptr<const Callee>& of = call.more->callee;
   Callee made{with_called_name(of->called, interned_text(called_name(of->called).id) + "_backward"), {}, nullptr, of};
   BodyScope scope;

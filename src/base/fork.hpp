@@ -30,6 +30,7 @@ enum class LockOrder {
   memory,
   page,
   log,
+  size_marks,
   count
 };
 class ProcessMutex {

@@ -15,7 +15,7 @@ namespace {
 Value run(const Graph& graph, std::span<const Value> inputs) {
   std::vector<std::size_t> last_use(graph.nodes.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-    for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
+    for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[graph.number(operand)] = i;
   std::vector<Value> values(graph.nodes.size());
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
@@ -24,12 +24,12 @@ Value run(const Graph& graph, std::span<const Value> inputs) {
       continue;
     }
     std::vector<Value> operands;
-    for (const Tensor& operand : node.inputs()) operands.push_back(values[operand.node()->index]);
+    for (const Tensor& operand : node.inputs()) operands.push_back(values[graph.number(operand)]);
     values[i] = execute(node.op, node.attributes(), node.type, operands, node.loc);
     for (const Tensor& operand : node.inputs())
-      if (last_use[operand.node()->index] == i) values[operand.node()->index] = {};
+      if (last_use[graph.number(operand)] == i) values[graph.number(operand)] = {};
   }
-  return values[graph.outputs[0].node()->index];
+  return values[graph.number(graph.outputs[0])];
 }
 
 // Nothing where the library is absent or has no good kernel for it.

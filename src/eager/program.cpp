@@ -122,7 +122,7 @@ class Execution {
       if (placed.stage == Stage::after || (placed.stage == Stage::view && placed.whole)) compute(i);
     }
     std::vector<Value> results;
-    for (const Tensor& output : p_.graph_.outputs) results.push_back(wholes_[output.node()->index]);
+    for (const Tensor& output : p_.graph_.outputs) results.push_back(wholes_[p_.graph_.number(output)]);
     return results;
   }
 
@@ -134,7 +134,7 @@ class Execution {
 
   void compute(std::size_t i) {
     std::vector<Value> operands;
-    for (const Tensor& operand : node(i).inputs()) operands.push_back(wholes_[operand.node()->index]);
+    for (const Tensor& operand : node(i).inputs()) operands.push_back(wholes_[p_.graph_.number(operand)]);
     wholes_[i] = execute(node(i).op, node(i).attributes(), node(i).type, operands, node(i).loc);
   }
   void open(std::size_t i) {
@@ -156,7 +156,7 @@ class Execution {
   }
   void join(std::size_t i) {
     Type type = node(i).type;
-    type.dtype = accumulated_in(dtype(node(i).input(0).node()->index));
+    type.dtype = accumulated_in(dtype(p_.graph_.number(node(i).input(0))));
     const Value partial = wholes_[i];
     Value total = chunks() == 1 ? partial : make_value(type);
     if (chunks() == 1) {

@@ -82,14 +82,14 @@ class Lowering {
  private:
   const Graph& graph() const { return program_->graph_; }
   const Node& node(std::size_t i) const { return *graph().nodes[i].node(); }
-  std::size_t operand(std::size_t i, std::size_t k) const { return node(i).input(k).node()->index; }
+  std::size_t operand(std::size_t i, std::size_t k) const { return graph().number(node(i).input(k)); }
   Program::Placed& placed(std::size_t i) { return program_->placed_[i]; }
   const Sizes& sizes(std::size_t i) const { return sizes_[i]; }
 
   bool computes(std::size_t i) const { return info(node(i).op).kind != OpKind::leaf && !is_alias(node(i)); }
   std::int64_t work(std::size_t i) const {
     std::int64_t count = sizes(i).count();
-    for (const Tensor& input : node(i).inputs()) count = std::max(count, sizes(input.node()->index).count());
+    for (const Tensor& input : node(i).inputs()) count = std::max(count, sizes(graph().number(input)).count());
     return count;
   }
   // Whether the value's leading axes are the program's rows.
@@ -189,12 +189,12 @@ class Lowering {
   // What is read or given as a whole: by nodes behind the rows, and by the caller.
   void mark_wholes() {
     std::vector<bool> needed(sizes_.size(), false);
-    for (const Tensor& output : graph().outputs) needed[output.node()->index] = true;
+    for (const Tensor& output : graph().outputs) needed[graph().number(output)] = true;
     for (std::size_t i = sizes_.size(); i-- > 0;) {
       Program::Placed& own = placed(i);
       if (own.stage == Stage::row || own.stage == Stage::view) own.whole = needed[i];
       if (own.stage == Stage::after || (own.stage == Stage::view && needed[i]))
-        for (const Tensor& input : node(i).inputs()) needed[input.node()->index] = true;
+        for (const Tensor& input : node(i).inputs()) needed[graph().number(input)] = true;
     }
   }
 
@@ -262,7 +262,7 @@ class Lowering {
   int uses(std::size_t i) const {
     int count = 0;
     for (const Tensor& value : graph().nodes)
-      for (const Tensor& input : value.node()->inputs()) count += input.node()->index == i;
+      for (const Tensor& input : value.node()->inputs()) count += graph().number(input) == i;
     return count;
   }
 

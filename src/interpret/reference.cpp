@@ -265,22 +265,22 @@ std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inpu
   // A value is dropped after its last user, so that long graphs don't hold all of theirs.
   std::vector<std::size_t> last_use(count, 0);
   for (std::size_t i = 0; i < count; ++i)
-    for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
-  for (const Tensor& output : graph.outputs) last_use[output.node()->index] = count;
+    for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[graph.number(operand)] = i;
+  for (const Tensor& output : graph.outputs) last_use[graph.number(output)] = count;
 
   std::vector<std::vector<Literal>> values(count);
   std::vector<const Literal*> operands;
   for (std::size_t i = 0; i < count; ++i) {
     const Node& node = *graph.nodes[i].node();
     operands.clear();
-    for (const Tensor& operand : node.inputs()) operands.push_back(&values[operand.node()->index][operand.output()]);
+    for (const Tensor& operand : node.inputs()) operands.push_back(&values[graph.number(operand)][operand.output()]);
     values[i] = interpreter.run(node, operands);
     if (perturbation && values[i].size() == 1) perturb(node, operands, values[i].front(), *perturbation);
     for (const Tensor& operand : node.inputs())
-      if (last_use[operand.node()->index] == i) values[operand.node()->index].clear();
+      if (last_use[graph.number(operand)] == i) values[graph.number(operand)].clear();
   }
   std::vector<Literal> results;
-  for (const Tensor& output : graph.outputs) results.push_back(values[output.node()->index][output.output()]);
+  for (const Tensor& output : graph.outputs) results.push_back(values[graph.number(output)][output.output()]);
   return results;
 }
 

@@ -32,7 +32,7 @@ namespace {
 template <class Copy>
 std::vector<Tensor> copy_values(const Graph& graph, Copy copy) {
   std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
-  auto map = [&](const Tensor& value) { return mapped[value.node()->index][value.output()]; };
+  auto map = [&](const Tensor& value) { return mapped[graph.number(value)][value.output()]; };
   std::vector<Tensor> operands, outputs;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();

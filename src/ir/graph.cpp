@@ -11,6 +11,37 @@
 
 namespace weft {
 
+std::uint64_t digest_of(const Node& node) {
+  std::uint64_t digest = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t word) { digest = (digest ^ word ^ (word >> 29)) * 0x9e3779b97f4a7c15; };
+  add(static_cast<std::uint64_t>(node.op));
+  for (unsigned output = 0; output < node.output_count; ++output) {
+    const Type& type = output == 0 ? node.type : node.more->types[output - 1];
+    add(static_cast<std::uint64_t>(type.dtype));
+    for (const Dim size : type.shape) add(size.word());
+  }
+  add(node.recomputation);
+  node.attributes().each_word(add);
+  if (!node.severed)
+    for (const Tensor& operand : node.inputs()) add(operand.word());
+  for (const auto& body : node.bodies()) add(reinterpret_cast<std::uintptr_t>(body.get()));
+  return digest;
+}
+
+void Graph::number_nodes() {
+  numbers = {};
+  numbers.reserve(nodes.size());
+  digests.clear();
+  for (const Tensor& value : std::exchange(nodes, {})) add(value);
+}
+void Graph::add(Tensor value) {
+  numbers.set(value.node(), static_cast<std::uint32_t>(nodes.size()));
+#ifndef NDEBUG
+  digests.push_back(digest_of(*value.node()));
+#endif
+  nodes.push_back(std::move(value));
+}
+
 bool is_effect(const Node& node) {
   return is_effect(node.op) ||
          std::ranges::any_of(node.bodies(), [](const auto& body) { return !body->effects.empty(); });
@@ -18,10 +49,9 @@ bool is_effect(const Node& node) {
 
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects) {
   Graph graph;
-  std::unordered_set<const Node*> seen;
   std::vector<Node*> stack;
   auto visit = [&](const Tensor& value) {
-    if (seen.insert(value.node()).second) stack.push_back(value.node());
+    if (graph.numbers.set(value.node(), 0)) stack.push_back(value.node());
   };
   for (const auto* roots : {&inputs, &outputs, &effects})
     for (const Tensor& root : *roots) visit(root);
@@ -33,15 +63,11 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
   }
   std::sort(graph.nodes.begin(), graph.nodes.end(),
             [](const Tensor& a, const Tensor& b) { return a.node()->sequence < b.node()->sequence; });
-  number_nodes(graph);
+  graph.number_nodes();
   graph.inputs = std::move(inputs);
   graph.outputs = std::move(outputs);
   graph.effects = std::move(effects);
   return graph;
-}
-
-void number_nodes(const Graph& graph) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].node()->index = static_cast<std::uint32_t>(i);
 }
 
 Graph without_data(const Graph& graph) {
@@ -58,7 +84,7 @@ Graph without_data(const Graph& graph) {
     made.node()->sequence = node.sequence;
     if (Storage*& storage = made.node()->storage) release(std::exchange(storage, nullptr));
     copies[&node] = made.node();
-    copy.nodes.push_back(made);
+    copy.add(made);
   }
   copy.inputs = mapped(graph.inputs);
   copy.outputs = mapped(graph.outputs);
@@ -73,7 +99,7 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
   std::vector<std::size_t> place(graph.nodes.size());
   mapped.reserve(graph.nodes.size());
   const auto map = [&](const Tensor& value) -> const Tensor& {
-    return mapped[place[value.node()->index] + value.output()];
+    return mapped[place[graph.number(value)] + value.output()];
   };
   std::unordered_set<const Node*> listed;
   const auto add_effect = [&](const Tensor& effect) {
@@ -114,6 +140,22 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
   result.symbols = graph.symbols;
   result.conditions = graph.conditions;
   return result;
+}
+
+Graph with_inputs(const Graph& graph, std::span<const std::uint32_t> inputs, std::span<const Tensor> outputs) {
+  Graph chosen = graph;
+  chosen.outputs.assign(outputs.begin(), outputs.end());
+  std::vector<Tensor> made(graph.inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Node& node = *graph.inputs[inputs[i]].node();
+    made[inputs[i]] = Builder(node).input(i, node.type);
+  }
+  Graph result = rewrite(chosen, [&](const Node& node, std::span<const Tensor>) -> Rewritten {
+    return node.op == Op::input ? made[static_cast<std::size_t>(node.attributes<Parameter>().slot)] : Tensor();
+  });
+  std::vector<Tensor> kept;
+  for (const std::uint32_t input : inputs) kept.push_back(made[input]);
+  return make_graph(std::move(kept), std::move(result.outputs), std::move(result.effects));
 }
 
 DecidedSizes::DecidedSizes(const Graph& graph)

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 
+#include "ir/node_numbers.hpp"
 #include "ir/table.hpp"
 
 namespace weft {
@@ -14,24 +15,32 @@ struct Update {
 };
 
 struct Graph {
-  std::vector<Tensor> nodes;   // all of them, operands first; nodes[i].node()->index == i
+  std::vector<Tensor> nodes;   // all of them, operands first
   std::vector<Tensor> inputs;  // Op::input, in the order of the arguments' leaves
   std::vector<Tensor> outputs;
   std::vector<Tensor> effects;  // roots that stand for themselves, in program order, which is also that of `nodes`
   std::vector<DimSymbol> symbols;
   std::vector<DimCondition> conditions;
+  NodeNumbers numbers = {};                 // by node, its place in `nodes`
+  std::vector<std::uint64_t> digests = {};  // by node, in a debug build: digest_of(node) as the graph was made
+
+  // The place in `nodes`; NodeNumbers::none of a node of another graph.
+  std::uint32_t number(const Node& node) const { return numbers.find(&node); }
+  std::uint32_t number(const Tensor& value) const { return numbers.find(value.node()); }
+  // Numbers the nodes anew, where the list was changed by hand.
+  void number_nodes();
+  // Adds a node whose operands are there.
+  void add(Tensor value);
 };
+
+// Of what a node computes. A graph's nodes do not change, and verify() checks it in a debug build.
+std::uint64_t digest_of(const Node& node);
 
 // A check, the start of a collective, or a call whose body holds one.
 bool is_effect(const Node& node);
 
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);
-
-// Gives the nodes their positions; those of bodies keep theirs. A node that did not change is shared by the graphs
-// before and behind a pass and holds its position in the later one: whoever goes back to the earlier graph numbers it
-// again.
-void number_nodes(const Graph& graph);
 
 // What stands for a node in a rewritten graph: nothing (the node stays, copied where operands changed), one value,
 // whose node has the further results too, or one for each result, undefined where nobody reads it. `effects`: where the
@@ -46,6 +55,9 @@ struct Rewritten {
 // Rebuilds a graph node by node. `replace` sees each node with its operands already mapped.
 using Replace = std::function<Rewritten(const Node& node, std::span<const Tensor> operands)>;
 Graph rewrite(const Graph& graph, const Replace& replace);
+
+// A graph of these outputs over these of the inputs, in this order: what the outputs and the effects need has no other.
+Graph with_inputs(const Graph& graph, std::span<const std::uint32_t> inputs, std::span<const Tensor> outputs);
 
 // The same graph, to be read by people: without the memory of its data.
 Graph without_data(const Graph& graph);

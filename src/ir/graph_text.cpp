@@ -12,21 +12,21 @@ namespace weft {
 
 namespace {
 
-std::string value_text(const Tensor& value) {
-  std::string text = "%" + std::to_string(value.node()->index);
+std::string value_text(const Graph& graph, const Tensor& value) {
+  std::string text = "%" + std::to_string(graph.number(value));
   if (value.output()) text += "." + std::to_string(value.output());
   return text;
 }
 
-std::string line(const Node& node) {
-  std::string text = "%" + std::to_string(node.index) + " " + to_string(node.type);
+std::string line(const Graph& graph, const Node& node) {
+  std::string text = "%" + std::to_string(graph.number(node)) + " " + to_string(node.type);
   for (const Type& more : node.more_types()) text += ", " + to_string(more);
   text += std::string(" = ") + info(node.op).name + "(";
   bool first = true;
   for (const Tensor& operand : node.inputs()) {
     if (!first) text += ", ";
     first = false;
-    text += value_text(operand);
+    text += value_text(graph, operand);
   }
   if (std::string attributes = node.attributes().to_text(node.type.dtype); !attributes.empty())
     text += (first ? "" : "; ") + attributes;
@@ -61,9 +61,9 @@ std::string sizes_text(const Graph& graph) {
 
 std::string results_line(const Graph& graph) {
   std::string text = "return";
-  for (const Tensor& output : graph.outputs) text += " " + value_text(output);
+  for (const Tensor& output : graph.outputs) text += " " + value_text(graph, output);
   if (!graph.effects.empty()) text += "  effects";
-  for (const Tensor& effect : graph.effects) text += " " + value_text(effect);
+  for (const Tensor& effect : graph.effects) text += " " + value_text(graph, effect);
   return text + "\n";
 }
 
@@ -81,7 +81,7 @@ std::string indent(const std::string& text) {
 std::string structure_text(const Graph& graph) {
   std::string text;
   for (const Tensor& value : graph.nodes) {
-    text += line(*value.node()) + "\n";
+    text += line(graph, *value.node()) + "\n";
     for (const auto& body : value.node()->bodies()) text += indent(structure_text(*body));
   }
   return text + results_line(graph);
@@ -93,7 +93,7 @@ std::string to_text(const Graph& graph) {
     const Node& node = *value.node();
     std::string where = to_string(node.loc);
     if (node.scope) where += (where.empty() ? "" : " ") + interned_text(node.scope);
-    text += with_comment(line(node), where) + "\n";
+    text += with_comment(line(graph, node), where) + "\n";
     for (const auto& body : node.bodies()) text += indent(to_text(*body));
   }
   return text + results_line(graph);

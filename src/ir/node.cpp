@@ -13,6 +13,7 @@
 #include "base/per_thread.hpp"
 #include "base/storage.hpp"
 #include "ir/dtype.hpp"
+#include "ir/size_marks.hpp"
 
 namespace weft {
 namespace {
@@ -51,6 +52,7 @@ void give_memory(void* memory) {
 }
 
 void destroy_one(Node* node) noexcept {
+  forget_size_marks(*node);
   drop_operands(node);
   if (node->storage) release(node->storage);
   if (node->more)

@@ -1,7 +1,8 @@
 // The node: the vocabulary of everything below. A graph value is (node, output index), held by weft::Tensor.
-// In: a primitive of weft/ops.def, operands, attributes. Out: an immutable typed value. Invariants: an operand was
-// recorded before its user (smaller sequence number); type, operands and attributes never change after creation, except
-// that evaluation gives a node its storage and may sever its operands.
+// In: a primitive of weft/ops.def, operands, attributes. Out: a typed value. Invariants: an operand was recorded before
+// its user (smaller sequence number). Once a graph holds a node, or a second handle does, it does not change any more,
+// but for its value: evaluation gives a node its storage and may sever its operands. What is known of a node in one
+// graph or walk is kept beside it, by numbers (node_numbers.hpp).
 #pragma once
 #include <memory>
 #include <span>
@@ -51,7 +52,8 @@ struct ElementwiseDefinition;
 
 struct Node : detail::NodeHeader {
   Op op = Op::data;
-  bool severed = false;  // evaluated, operands dropped: not differentiable any more
+  bool severed = false;         // evaluated, operands dropped: not differentiable any more
+  bool has_size_marks = false;  // in size_marks.hpp
   std::uint16_t output_count = 1;
   std::uint32_t operand_count = 0;
   std::uint32_t trace = 0;  // the trace that recorded it; 0 outside compile
@@ -59,7 +61,6 @@ struct Node : detail::NodeHeader {
   // Which recomputation it is part of; 0: none. A value of one is computed for it, though another may be the same.
   std::uint32_t recomputation = 0;
   std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
-  std::uint32_t index = 0;     // position in a Graph; evaluation and differentiation number nodes with it too
   std::uint64_t sequence = 0;  // recording order, increasing in a process; 0: before everything
   Loc loc;                     // the user's line
   Type type;                   // of output 0
@@ -70,12 +71,6 @@ struct Node : detail::NodeHeader {
   Storage* storage = nullptr;
   Layout* layout = nullptr;                           // null: contiguous at offset 0
   const ElementwiseDefinition* definition = nullptr;  // call: the scalar expression that the body is
-  // What was said of a size (weft/compile.hpp): it varies within these numbers, or it does not.
-  struct SizeMark {
-    int axis;
-    bool dynamic = false;
-    std::int64_t least = 0, greatest = 0;
-  };
   // What few nodes have.
   struct More {
     std::vector<Type> types;         // of outputs 1, 2, ...
@@ -84,7 +79,6 @@ struct Node : detail::NodeHeader {
     std::shared_ptr<const Callee> callee;  // call: whose body it is, where calls share it
     // scan: a body whose results its own begin with, over the same inputs (passes/loops.hpp).
     std::shared_ptr<const Graph> extends = {};
-    std::vector<SizeMark> marks = {};
   };
   std::unique_ptr<More> more;
 

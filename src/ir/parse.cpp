@@ -217,12 +217,11 @@ class Parser final : TextReader {
     Node& made = *value.node();
     made.scope = scope;
     made.recomputation = recomputation;
-    made.index = static_cast<std::uint32_t>(graph.nodes.size());
     set_more_results(made, std::span(types).subspan(1));
     if (made.op == Op::data && data_ < beside_.data.size()) share_contents(made, beside_.data[data_++]);
     if (made.op == Op::call && definition_ < beside_.definitions.size())
       made.definition = beside_.definitions[definition_++];
-    graph.nodes.push_back(value);
+    graph.add(value);
     if (made.op == Op::input) {
       const auto slot = static_cast<std::size_t>(held.as<Parameter>().slot);
       if (slot > 1u << 20) refuse("a slot of an input");

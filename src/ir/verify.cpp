@@ -76,11 +76,11 @@ void verify_nodes(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = *graph.nodes[i].node();
     const OpInfo& row = info(node.op);
-    WEFT_CHECK(node.index == i, "node ", i, " (", row.name, ") has index ", node.index);
+    WEFT_CHECK(graph.number(node) == i, "node ", i, " (", row.name, ") has number ", graph.number(node));
     for (const Tensor& operand : node.inputs()) {
       WEFT_CHECK(operand.defined(), "undefined operand of %", i, " ", row.name);
-      WEFT_CHECK(operand.node()->index < i && graph.nodes[operand.node()->index].node() == operand.node(),
-                 "operand of %", i, " ", row.name, " stands behind its user or in another graph");
+      WEFT_CHECK(graph.number(operand) < i, "operand of %", i, " ", row.name,
+                 " comes after its user or is of another graph");
       WEFT_CHECK(operand.output() < operand.node()->output_count, "%", i, " ", row.name,
                  " reads a result that does not exist");
     }
@@ -106,28 +106,31 @@ void verify_nodes(const Graph& graph) {
     if (node.op == Op::all_reduce_wait) {
       const Node& start = *node.input(0).node();
       WEFT_CHECK(start.op == Op::all_reduce_start && start.attributes() == node.attributes(), "%", i, " waits for %",
-                 start.index, ", which is no all_reduce_start of its group");
+                 graph.number(start), ", which is no all_reduce_start of its group");
     }
     for (const auto& body : node.bodies()) body->symbols.empty() ? verify_nodes(*body) : verify(*body);
     if (!node.bodies().empty()) verify_region(node, concat_text("%", i, " ", row.name));
   }
+  for (std::size_t i = 0; i < graph.digests.size(); ++i)
+    WEFT_CHECK(graph.digests[i] == digest_of(*graph.nodes[i].node()), "%", i, " ", info(graph.nodes[i].node()->op).name,
+               " has changed since the graph was made");
   std::vector<bool> needed(graph.nodes.size(), false);
   for (const Tensor& root : ranges::views::concat(graph.inputs, graph.outputs, graph.effects)) {
-    const std::uint32_t index = root.node()->index;
-    WEFT_CHECK(index < needed.size() && graph.nodes[index].node() == root.node(), info(root.node()->op).name,
+    const std::uint32_t number = graph.number(root);
+    WEFT_CHECK(number != NodeNumbers::none, info(root.node()->op).name,
                " is an input, output or effect of the graph and not among its nodes");
-    needed[index] = true;
+    needed[number] = true;
   }
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i].node();
     WEFT_CHECK(needed[i], "%", i, " ", info(node.op).name, " reaches no output and no effect");
-    for (const Tensor& operand : node.inputs()) needed[operand.node()->index] = true;
+    for (const Tensor& operand : node.inputs()) needed[graph.number(operand)] = true;
   }
   std::vector<std::uint32_t> effects, listed;
   for (const Tensor& value : graph.nodes)
-    if (is_effect(*value.node())) effects.push_back(value.node()->index);
+    if (is_effect(*value.node())) effects.push_back(graph.number(value));
   for (const Tensor& effect : graph.effects)
-    if (is_effect(*effect.node())) listed.push_back(effect.node()->index);
+    if (is_effect(*effect.node())) listed.push_back(graph.number(effect));
   for (std::size_t i = 0; i < std::max(effects.size(), listed.size()); ++i)
     WEFT_CHECK(i < listed.size() && i < effects.size() && listed[i] == effects[i], "effect %",
                i < effects.size() ? effects[i] : listed[i], " is not listed, or not in the order of the nodes");

@@ -64,27 +64,12 @@ namespace {
 std::vector<bool> needed_by(const Graph& body, const std::vector<bool>& outputs) {
   std::vector<bool> needed(body.nodes.size());
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i]) needed[body.outputs[i].node()->index] = true;
-  for (const Tensor& effect : body.effects) needed[effect.node()->index] = true;
+    if (outputs[i]) needed[body.number(body.outputs[i])] = true;
+  for (const Tensor& effect : body.effects) needed[body.number(effect)] = true;
   for (std::size_t i = body.nodes.size(); i-- > 0;)
     if (needed[i])
-      for (const Tensor& operand : body.nodes[i].node()->inputs()) needed[operand.node()->index] = true;
+      for (const Tensor& operand : body.nodes[i].node()->inputs()) needed[body.number(operand)] = true;
   return needed;
-}
-
-// A body with some of its inputs, in another order, and some of its outputs.
-std::shared_ptr<const Graph> pruned(const Graph& body, std::span<const std::size_t> inputs,
-                                    const std::vector<bool>& outputs) {
-  Graph copy = copy_graph(body);
-  std::vector<Tensor> kept_inputs, kept_outputs;
-  for (const std::size_t i : inputs) {
-    copy.inputs[i].node()->attributes_ = Parameter{static_cast<std::int64_t>(kept_inputs.size())};
-    kept_inputs.push_back(copy.inputs[i]);
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i]) kept_outputs.push_back(copy.outputs[i]);
-  return std::make_shared<const Graph>(
-      make_graph(std::move(kept_inputs), std::move(kept_outputs), std::move(copy.effects)));
 }
 
 struct Pruning {
@@ -109,7 +94,7 @@ Pruning prune(const Node& node, std::vector<bool> read) {
     changed = false;
     for (const auto& body : node.bodies()) {
       const std::vector<bool> needed = needed_by(*body, read);
-      for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i] || needed[body->inputs[i].node()->index];
+      for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = inputs[i] || needed[body->number(body->inputs[i])];
     }
     for (std::size_t k = 0; k < carries; ++k)
       if (inputs[k] && !read[k]) changed = read[k] = true;
@@ -157,10 +142,10 @@ Graph prune_loops(const Graph& given, const PassContext& context) {
     const bool same_results = std::ranges::all_of(kept.results, [](bool each) { return each; });
     if (same_results && kept.operands.size() == node.operand_count) return made;
     std::vector<Tensor> kept_operands;
-    std::vector<std::size_t> inputs;
+    std::vector<std::uint32_t> inputs;
     for (const std::size_t i : kept.operands) {
       kept_operands.push_back(operands[i]);
-      if (i >= before) inputs.push_back(i - before);
+      if (i >= before) inputs.push_back(static_cast<std::uint32_t>(i - before));
     }
     std::vector<Type> types;
     for (unsigned i = 0; i < node.output_count; ++i)
@@ -175,8 +160,12 @@ Graph prune_loops(const Graph& given, const PassContext& context) {
     }
     const Tensor value = Builder(node).make(node.op, kept_operands, attributes, types[0]);
     set_more_results(*value.node(), std::span(types).subspan(1));
-    for (const auto& body : node.bodies())
-      value.node()->make_more().bodies.push_back(pruned(*body, inputs, kept.results));
+    for (const auto& body : node.bodies()) {
+      std::vector<Tensor> outputs;
+      for (std::size_t i = 0; i < kept.results.size(); ++i)
+        if (kept.results[i]) outputs.push_back(body->outputs[i]);
+      value.node()->make_more().bodies.push_back(std::make_shared<const Graph>(with_inputs(*body, inputs, outputs)));
+    }
     unsigned next = 0;
     for (unsigned i = 0; i < node.output_count; ++i) {
       const bool handed_on = i < kept.handed_on.size() && kept.handed_on[i];

@@ -30,15 +30,15 @@ class Rewriting {
   }
 
   int readers(const Tensor& value) {
-    const std::size_t index = value.node()->index;
-    if (index >= graph_.nodes.size() || graph_.nodes[index].node() != value.node()) return INT_MAX;
+    const std::uint32_t number = graph_.number(value);
+    if (number == NodeNumbers::none) return INT_MAX;
     if (readers_.empty()) {
       readers_.resize(graph_.nodes.size());
       for (const Tensor& each : graph_.nodes)
-        for (const Tensor& operand : each.node()->inputs()) ++readers_[operand.node()->index];
-      for (const Tensor& output : graph_.outputs) ++readers_[output.node()->index];
+        for (const Tensor& operand : each.node()->inputs()) ++readers_[graph_.number(operand)];
+      for (const Tensor& output : graph_.outputs) ++readers_[graph_.number(output)];
     }
-    return readers_[index];
+    return readers_[number];
   }
 
   const PassContext& context;

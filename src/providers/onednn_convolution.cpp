@@ -69,7 +69,8 @@ class OneDnnProvider final : public Provider {
     if (sizes.result == runtime::Convolved::weight || sizes.groups != 1) return false;
     const bool steps = sizes.result == runtime::Convolved::output;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(sizes.axes); ++axis)
-      if (sizes.kernel[axis] != 1 || (sizes.strides[axis] != 1 && !steps) || sizes.low[axis] + sizes.high[axis] != 0) return false;
+      if (sizes.kernel[axis] != 1 || (sizes.strides[axis] != 1 && !steps) || sizes.low[axis] + sizes.high[axis] != 0)
+        return false;
     return true;
   }
 };

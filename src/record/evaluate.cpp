@@ -80,12 +80,12 @@ struct Run {
     for (std::size_t i = 0; i < fixed.size(); ++i) {
       const Node& node = *graph.nodes[i].node();
       fixed[i] = node.op != Op::input || static_cast<std::size_t>(node.attributes<Parameter>().slot) >= first;
-      for (const Tensor& operand : node.inputs()) fixed[i] = fixed[i] && fixed[operand.node()->index];
+      for (const Tensor& operand : node.inputs()) fixed[i] = fixed[i] && fixed[graph.number(operand)];
     }
   }
 
   const Value& at(const Tensor& value) const {
-    const Slot& slot = slots[value.node()->index];
+    const Slot& slot = slots[graph.number(value)];
     return value.output() == 0 ? slot.first : slot.more[value.output() - 1];
   }
   Dim number(Dim dim) const { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); }
@@ -95,7 +95,7 @@ struct Run {
   }
 
   void execute(const Node& node, std::vector<Value>& operands) {
-    Slot& slot = slots[node.index];
+    Slot& slot = slots[graph.number(node)];
     if (node.op == Op::input) {
       auto place = static_cast<std::size_t>(node.attributes<Parameter>().slot);
       WEFT_CHECK(place < inputs.size(), "input ", place, " of ", inputs.size());
@@ -130,25 +130,26 @@ struct Run {
       for (std::size_t k = 0; k < node.operand_count; ++k) {
         const Node* from = node.input(k).node();
         const auto reads = [&](const Tensor& later) { return later.node() == from; };
-        const bool last = last_use[from->index] == i && slots[from->index].more.empty() &&
+        const std::uint32_t number = graph.number(*from);
+        const bool last = last_use[number] == i && slots[number].more.empty() &&
                           std::ranges::none_of(node.inputs().subspan(k + 1), reads);
         if (last)
-          operands.push_back(std::move(slots[from->index].first));
+          operands.push_back(std::move(slots[number].first));
         else
           operands.push_back(at(node.input(k)));
       }
       execute(node, operands);
       operands.clear();
       for (const Tensor& operand : node.inputs())
-        if (Slot& slot = slots[operand.node()->index]; last_use[operand.node()->index] == i && slot.first.storage)
-          slot = {};
+        if (const std::uint32_t number = graph.number(operand); last_use[number] == i && slots[number].first.storage)
+          slots[number] = {};
     }
     std::vector<Value> results;
     for (const Tensor& output : graph.outputs) results.push_back(at(output));
     again = !fixed.empty();
     if (!again) return results;
     for (const Tensor& output : graph.outputs)
-      if (!fixed[output.node()->index]) slots[output.node()->index] = {};
+      if (const std::uint32_t number = graph.number(output); !fixed[number]) slots[number] = {};
     return results;
   }
 
@@ -157,10 +158,10 @@ struct Run {
     slots.resize(count);
     last_use.resize(count, 0);
     for (std::size_t i = 0; i < count; ++i)
-      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[operand.node()->index] = i;
+      for (const Tensor& operand : graph.nodes[i].node()->inputs()) last_use[graph.number(operand)] = i;
     for (std::size_t i = 0; i < fixed.size(); ++i)
       if (fixed[i]) last_use[i] = count;
-    for (const Tensor& output : graph.outputs) last_use[output.node()->index] = count;
+    for (const Tensor& output : graph.outputs) last_use[graph.number(output)] = count;
   }
 };
 
@@ -246,12 +247,12 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
 
 // ---- what is pending ------------------------------------------------------------------------------------------------
 
-// The uncomputed nodes below `roots`, in the order in which they were recorded. A node is known by its place in the
-// list, so nothing has to be cleaned up when something throws.
+// The uncomputed nodes below `roots`, in the order in which they were recorded.
 std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation, Loc loc) {
   std::vector<Node*> order;
+  NodeNumbers numbers;
   auto visit = [&](Node* node) {
-    if (computed(node) || (node->index < order.size() && order[node->index] == node)) return;
+    if (computed(node) || !numbers.set(node, 0)) return;
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
@@ -261,7 +262,6 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
            "tensor and read it outside");
-    node->index = static_cast<std::uint32_t>(order.size());
     order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.node());

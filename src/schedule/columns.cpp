@@ -20,7 +20,7 @@ std::vector<std::uint32_t> behind_reductions(const Graph& graph, const Grouping&
   std::vector<std::uint32_t> members = grouping.group(group).members, behind;
   std::sort(members.begin(), members.end());
   const auto is_behind = [&](const Tensor& value) {
-    return std::binary_search(behind.begin(), behind.end(), value.node()->index);
+    return std::binary_search(behind.begin(), behind.end(), graph.number(value));
   };
   for (const std::uint32_t member : members) {
     const Node& node = *graph.nodes[member].node();

@@ -33,7 +33,7 @@ void collect(const Grouping& grouping, const Tensor& value, Reads& reads, int bu
     add_once(reads.groups, grouping.find(placement.group));
   else
     reads.deepest_other = std::max(reads.deepest_other, placement.depth);
-  add_once(reads.values, value.node()->index);
+  add_once(reads.values, grouping.number(value));
 }
 
 // A grouping as it was before two kernels became one.
@@ -106,7 +106,7 @@ std::string Fit::obstacle(int id, const Node& node, const Reads& reads) const {
 
 void Fit::join(int id, const Node& node, const Reads& reads) {
   Group& target = grouping_.group(id);
-  Placement& placement = grouping_.nodes[node.index];
+  Placement& placement = grouping_.nodes[graph_.number(node)];
   placement.column = target.carries && reads_columns(grouping_, node, id);
   if (walks(node)) {
     IndexVector index;
@@ -125,7 +125,7 @@ void Fit::join(int id, const Node& node, const Reads& reads) {
     target.reduces = true;
     target.scans |= is_cumulative(node.op);
   }
-  target.members.push_back(node.index);
+  target.members.push_back(graph_.number(node));
   placement.role = Role::grouped;
   placement.group = id;
   placement.depth = target.depth;

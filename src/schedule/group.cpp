@@ -18,6 +18,7 @@ class Grouper {
         fit_(graph, result_),
         score_(graph, device),
         broadcast_(read_through_expansions(graph)) {
+    result_.graph = &graph;
     result_.nodes.resize(graph.nodes.size());
     result_.layouts = choose_layouts(graph);
   }
@@ -32,8 +33,8 @@ class Grouper {
   }
 
  private:
-  Placement& at(const Node& node) { return result_.nodes[node.index]; }
-  Placement& at(const Tensor& value) { return result_.nodes[value.node()->index]; }
+  Placement& at(const Node& node) { return result_.nodes[graph_.number(node)]; }
+  Placement& at(const Tensor& value) { return result_.nodes[graph_.number(value)]; }
   Group& group(int id) { return result_.group(id); }
 
   void place(const Node& node) {
@@ -57,7 +58,7 @@ class Grouper {
       case OpKind::region:  // loops, and calls that the passes left to a provider
       case OpKind::effect: return place_external(node, Role::external);
       case OpKind::assemble:
-        if (result_.layouts[node.index].assembled) return place_external(node, Role::assembled);
+        if (result_.layouts[graph_.number(node)].assembled) return place_external(node, Role::assembled);
         break;
       case OpKind::index:
         if (node.op != Op::gather) return place_external(node, Role::external);
@@ -70,8 +71,8 @@ class Grouper {
     }
     Reads reads = fit_.reads_of(node);
     const int operations = operations_where_read(result_, node);
-    const bool repeated =
-        broadcast_[node.index] && is_pointwise(node.op) && reads.groups.empty() && !is_slow(node) && operations <= 3;
+    const bool repeated = broadcast_[graph_.number(node)] && is_pointwise(node.op) && reads.groups.empty() &&
+                          !is_slow(node) && operations <= 3;
     if (repeated || (is_scalar(node) && operations <= 24 && !joins_any(node, reads))) {
       placement.operations = operations;
       placement.role = Role::inlined;
@@ -148,7 +149,7 @@ class Grouper {
       fresh.reduces = fresh.scans = true;
       fresh.inner[node.attributes<Along>().axis] = true;
     }
-    fresh.members.push_back(node.index);
+    fresh.members.push_back(graph_.number(node));
     fresh.recomputation = node.recomputation;
     fresh.reads = fit_.reads_of(node).values;
     for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);

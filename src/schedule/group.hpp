@@ -19,7 +19,7 @@ struct Group {
   bool reduces = false;
   bool scans = false;    // some of its members are cumulative, over its one inner axis: a row is walked in order
   bool carries = false;  // some of its reductions are over the axes that are not inner
-  std::vector<std::uint32_t> members;  // node indices, operands first
+  std::vector<std::uint32_t> members;  // numbers of nodes, operands first
   std::vector<std::uint32_t> reads;    // values that others compute, or that have memory
   std::uint32_t recomputation = 0;     // of the first member
   std::string why;                     // it was opened: for the log
@@ -44,9 +44,10 @@ struct Placement {
 };
 
 struct Grouping {
-  std::vector<Placement> nodes;  // by node index
+  const Graph* graph = nullptr;  // whose numbers count below
+  std::vector<Placement> nodes;  // by node
   std::vector<Group> groups;
-  std::vector<BufferLayout> layouts;  // by node index, of those that are realized
+  std::vector<BufferLayout> layouts;  // by node, of those that are realized
   std::vector<Decision> decisions;    // for people
 
   int find(int group) const {
@@ -56,13 +57,15 @@ struct Grouping {
   }
   const Group& group(int id) const { return groups[static_cast<std::size_t>(find(id))]; }
   Group& group(int id) { return groups[static_cast<std::size_t>(find(id))]; }
+  std::uint32_t number(const Node& node) const { return graph->number(node); }
+  std::uint32_t number(const Tensor& value) const { return graph->number(value); }
   void note(const Node& node, std::string decision) {
-    decisions.push_back({node.index, node.op, node.loc, std::move(decision)});
+    decisions.push_back({number(node), node.op, node.loc, std::move(decision)});
   }
-  const Placement& operator[](const Tensor& value) const { return nodes[value.node()->index]; }
+  const Placement& operator[](const Tensor& value) const { return nodes[number(value)]; }
   // Of an element in the buffer of a leaf or of a realized value.
   Dim memory_index(const Node& node, const IndexVector& index) const {
-    return weft::memory_index(node, layouts[node.index], index);
+    return weft::memory_index(node, layouts[number(node)], index);
   }
 };
 

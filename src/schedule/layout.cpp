@@ -26,10 +26,10 @@ class LayoutChooser {
   explicit LayoutChooser(const Graph& graph)
       : graph_(graph), layouts_(graph.nodes.size()), uses_(graph.nodes.size(), 0), in_memory_(graph.nodes.size()) {
     for (const Tensor& value : graph.nodes)
-      for (const Tensor& operand : value.node()->inputs()) ++uses_[operand.node()->index];
+      for (const Tensor& operand : value.node()->inputs()) ++uses_[graph_.number(operand)];
     for (const Tensor& output : graph.outputs) {
-      ++uses_[output.node()->index];
-      in_memory_[memory_base(output).node()->index] = true;
+      ++uses_[graph_.number(output)];
+      in_memory_[graph_.number(memory_base(output))] = true;
     }
   }
 
@@ -38,7 +38,7 @@ class LayoutChooser {
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i].node();
       if (is_library_step(node)) {
-        for (const Tensor& operand : node.inputs()) in_memory_[below_views(operand).node()->index] = true;
+        for (const Tensor& operand : node.inputs()) in_memory_[graph_.number(below_views(operand))] = true;
       }
       if (node.op == Op::concat) choose_concat(node);
       if (node.op == Op::matmul)
@@ -48,8 +48,8 @@ class LayoutChooser {
   }
 
  private:
-  bool is_read_once(const Tensor& value) const { return uses_[value.node()->index] == 1; }
-  BufferLayout& at(const Node& node) { return layouts_[node.index]; }
+  bool is_read_once(const Tensor& value) const { return uses_[graph_.number(value)] == 1; }
+  BufferLayout& at(const Node& node) { return layouts_[graph_.number(node)]; }
 
   static bool is_library_step(const Node& node) {
     const OpKind kind = info(node.op).kind;
@@ -73,7 +73,7 @@ class LayoutChooser {
     const auto parts = concat.inputs();
     const bool in_place =
         std::any_of(parts.begin(), parts.end(), [&](const Tensor& part) { return is_written_in_place(part); });
-    const bool in_memory = in_memory_[concat.index] || at(concat).window_of >= 0;
+    const bool in_memory = in_memory_[graph_.number(concat)] || at(concat).window_of >= 0;
     if (!(in_memory && in_place) && parts.size() <= most_parts) return;
     at(concat).assembled = true;
     place_parts(concat);
@@ -83,7 +83,7 @@ class LayoutChooser {
   void place_parts(const Node& concat) {
     BufferLayout whole = at(concat);
     if (whole.is_contiguous()) whole.strides = contiguous_strides(concat.type.shape);
-    if (whole.window_of < 0) whole.window_of = static_cast<int>(concat.index);
+    if (whole.window_of < 0) whole.window_of = static_cast<int>(graph_.number(concat));
     const std::size_t axis = concat.attributes<Along>().axis;
     Dim start = 0;
     for (const Tensor& part : concat.inputs()) {

@@ -44,7 +44,7 @@ class Lowering {
       store.args[0] = value_at(point.value, point.index);
       store.buffer = buffer(point.buffer, point.dtype, point.elements, true);
       store.index = point.target;
-      store.node = point.value.node()->index;
+      store.node = context_.grouping.number(point.value);
       emit(store, point.value.node());
     }
     return std::move(kernel_);
@@ -87,7 +87,7 @@ class Lowering {
       instruction.level = Level::outer;
       ++instruction.phase;
     }
-    if (node) instruction.node = node->index;
+    if (node) instruction.node = context_.grouping.number(*node);
     kernel_.body.push_back(instruction);
     return static_cast<int>(kernel_.body.size()) - 1;
   }
@@ -373,7 +373,7 @@ class Lowering {
       default: break;
     }
     if (walks(node)) return reduce(node, index);
-    WEFT_CHECK(info(node.op).kind == OpKind::pointwise, "%", node.index, " ", info(node.op).name,
+    WEFT_CHECK(info(node.op).kind == OpKind::pointwise, "%", context_.grouping.number(node), " ", info(node.op).name,
                " has no memory and no formula");
     Instruction instruction;
     instruction.kind = Kind::apply;
@@ -395,10 +395,11 @@ class Lowering {
   }
   // A reduction, or a scan.
   int reduce(const Node& node, const IndexVector& index) {
-    WEFT_CHECK(context_.grouping.nodes[node.index].group == group_ && group_ >= 0, "%", node.index, " ",
-               info(node.op).name, " is read by another kernel but has no memory");
-    WEFT_CHECK(where_.predicate < 0, "%", node.index, " ", info(node.op).name, " is wanted at some elements only");
-    const bool column = context_.grouping.nodes[node.index].column;
+    WEFT_CHECK(context_.grouping.nodes[context_.grouping.number(node)].group == group_ && group_ >= 0, "%",
+               context_.grouping.number(node), " ", info(node.op).name, " is read by another kernel but has no memory");
+    WEFT_CHECK(where_.predicate < 0, "%", context_.grouping.number(node), " ", info(node.op).name,
+               " is wanted at some elements only");
+    const bool column = context_.grouping.nodes[context_.grouping.number(node)].column;
     IndexVector own;
     WEFT_CHECK(column ? column_index(walked_, node.type.shape, own) : member_index(walked_, node.type.shape, own));
     for (std::size_t i = 0; i < own.size(); ++i) WEFT_CHECK(own[i].same(index[i]), "a reduction read at another index");

@@ -60,7 +60,7 @@ class Realizer {
   }
 
   void find_readers() {
-    for (const Tensor& output : graph_.outputs) ++readers_[output.node()->index].uses;
+    for (const Tensor& output : graph_.outputs) ++readers_[graph_.number(output)].uses;
     for (std::uint32_t i = static_cast<std::uint32_t>(graph_.nodes.size()); i-- > 0;) {
       const Placement& placement = grouping_.nodes[i];
       const bool inlined = placement.role == Role::inlined;
@@ -68,7 +68,7 @@ class Realizer {
           placement.role == Role::grouped ? placement.group : static_cast<int>(grouping_.groups.size() + i);
       const Readers& own = readers_[i];
       for (const Tensor& operand : node(i).inputs()) {
-        const std::uint32_t below = operand.node()->index;
+        const std::uint32_t below = graph_.number(operand);
         Readers& seen = readers_[below];
         seen.uses = std::min(seen.uses + (inlined ? std::max(own.uses, 1) : 1), most_uses);
         seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather || spreads(i);
@@ -133,7 +133,7 @@ class Realizer {
   Recipe recipe_of(std::uint32_t i) const {
     Recipe recipe;
     for (const Tensor& operand : node(i).inputs()) {
-      const Recipe& below = recipes_[operand.node()->index];
+      const Recipe& below = recipes_[graph_.number(operand)];
       recipe.known &= below.known;
       recipe.expanded = std::min(recipe.expanded + below.expanded, 2 * most_operations);
       recipe.moves |= below.moves;
@@ -141,7 +141,7 @@ class Realizer {
       recipe.tests |= below.tests;
       add(recipe.from, below.from);
       add(recipe.nodes, below.nodes);
-      add(recipe.shared, readers_[operand.node()->index].uses > 1 ? below.nodes : below.shared);
+      add(recipe.shared, readers_[graph_.number(operand)].uses > 1 ? below.nodes : below.shared);
     }
     const OpKind kind = info(node(i).op).kind;
     if (!is_view(node(i).op) && kind != OpKind::leaf) {
@@ -234,11 +234,11 @@ class Realizer {
 
 std::vector<bool> read_through_expansions(const Graph& graph) {
   std::vector<bool> broadcast(graph.nodes.size(), true);
-  for (const Tensor& output : graph.outputs) broadcast[output.node()->index] = false;
+  for (const Tensor& output : graph.outputs) broadcast[graph.number(output)] = false;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = *graph.nodes[i].node();
     if (node.op == Op::expand || (is_view(node.op) && broadcast[i])) continue;
-    for (const Tensor& operand : node.inputs()) broadcast[operand.node()->index] = false;
+    for (const Tensor& operand : node.inputs()) broadcast[graph.number(operand)] = false;
   }
   return broadcast;
 }
@@ -248,7 +248,7 @@ int operations_where_read(const Grouping& grouping, const Node& node) {
   for (const Tensor& operand : node.inputs()) {
     const Node* below = operand.node();
     for (int hops = 0; is_view(below->op) && hops < 64; ++hops) below = below->input(0).node();
-    count += grouping.nodes[below->index].operations;
+    count += grouping.nodes[grouping.number(*below)].operations;
   }
   return count;
 }

@@ -25,8 +25,7 @@ Graph with_fresh_outputs(Graph graph) {
     const bool fresh = base->op != Op::input && base->op != Op::data && taken.insert(base).second;
     if (fresh) continue;
     Tensor copy = Builder(*output.node()).make(Op::cast, {output}, {}, type_of(output));
-    copy.node()->index = static_cast<std::uint32_t>(graph.nodes.size());
-    graph.nodes.push_back(copy);
+    graph.add(copy);
     output = copy;
   }
   return graph;
@@ -74,11 +73,11 @@ class Scheduler {
     for (const Tensor& value : graph_.nodes) {
       const Placement& placement = grouping_[value];
       if (is_further_result(*value.node())) {
-        further_results_[value.node()->input(0).node()->index].push_back(value.node());
+        further_results_[graph_.number(value.node()->input(0))].push_back(value.node());
         continue;
       }
       if (placement.role == Role::external || placement.role == Role::assembled)
-        items.push_back({!checked[value.node()->index], placement.depth, value.node()->index, -1});
+        items.push_back({!checked[graph_.number(value)], placement.depth, graph_.number(value), -1});
     }
     // What is checked comes first: a call that fails has done little, and what it writes into memory of its arguments
     // stands behind all checks.
@@ -117,11 +116,11 @@ class Scheduler {
       open.push_back(node);
     };
     for (const Tensor& value : graph_.nodes)
-      if (is_effect(*value.node())) add(value.node()->index);
+      if (is_effect(*value.node())) add(graph_.number(value));
     while (!open.empty()) {
       const std::uint32_t node = open.back();
       open.pop_back();
-      for (const Tensor& operand : graph_.nodes[node].node()->inputs()) add(operand.node()->index);
+      for (const Tensor& operand : graph_.nodes[node].node()->inputs()) add(graph_.number(operand));
       const Placement& placement = grouping_.nodes[node];
       if (placement.role != Role::grouped) continue;
       for (const std::uint32_t member : grouping_.groups[static_cast<std::size_t>(placement.group)].members)
@@ -172,7 +171,7 @@ class Scheduler {
   void make_buffers() {
     std::map<std::uint32_t, int> result_of;
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
-      result_of[memory_base(graph_.outputs[i]).node()->index] = static_cast<int>(i);
+      result_of[graph_.number(memory_base(graph_.outputs[i]))] = static_cast<int>(i);
     for (const Tensor& value : graph_.nodes) {
       const Node& node = *value.node();
       const Placement& placement = grouping_[value];
@@ -181,49 +180,49 @@ class Scheduler {
       ScheduleBuffer buffer;
       buffer.dtype = node.type.dtype;
       buffer.elements = node.type.shape.element_count();
-      buffer.strides = grouping_.layouts[node.index].strides;
+      buffer.strides = grouping_.layouts[graph_.number(node)].strides;
       if (node.op == Op::input) {
         buffer.kind = ScheduleBuffer::Kind::argument;
         buffer.index = static_cast<int>(node.attributes<Parameter>().slot);
       } else if (node.op == Op::data) {
         buffer.kind = ScheduleBuffer::Kind::constant;
         buffer.constant = value;
-      } else if (auto found = result_of.find(node.index); found != result_of.end()) {
+      } else if (auto found = result_of.find(graph_.number(node)); found != result_of.end()) {
         buffer.kind = ScheduleBuffer::Kind::result;
         buffer.index = found->second;
       }
-      buffer_[node.index] = static_cast<int>(schedule_.buffers.size());
+      buffer_[graph_.number(node)] = static_cast<int>(schedule_.buffers.size());
       schedule_.buffers.push_back(std::move(buffer));
     }
     for (const Tensor& value : graph_.nodes) {
       const Node& node = *value.node();
-      if (lies_in_window(node)) buffer_[node.index] = buffer_of(owner(node));
+      if (lies_in_window(node)) buffer_[graph_.number(node)] = buffer_of(owner(node));
       note_layout(node);
     }
   }
 
   bool lies_in_window(const Node& node) const {
-    return grouping_.nodes[node.index].realized && grouping_.layouts[node.index].window_of >= 0;
+    return grouping_.nodes[graph_.number(node)].realized && grouping_.layouts[graph_.number(node)].window_of >= 0;
   }
   // Whose buffer a value's memory is part of, or all of.
   const Node& owner(const Node& node) const {
     return lies_in_window(node)
-               ? *graph_.nodes[static_cast<std::size_t>(grouping_.layouts[node.index].window_of)].node()
+               ? *graph_.nodes[static_cast<std::size_t>(grouping_.layouts[graph_.number(node)].window_of)].node()
                : node;
   }
   Dim elements_of(const Node& node) const { return owner(node).type.shape.element_count(); }
 
   void note_layout(const Node& node) {
-    const BufferLayout& layout = grouping_.layouts[node.index];
-    if (!grouping_.nodes[node.index].realized || layout.is_contiguous()) return;
+    const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
+    if (!grouping_.nodes[graph_.number(node)].realized || layout.is_contiguous()) return;
     grouping_.note(node, layout.window_of >= 0
                              ? "is written where %" + std::to_string(layout.window_of) + " concat has it: no copy"
                              : "is written in the order that its product reads: no copy");
   }
 
   int buffer_of(const Node& node) const {
-    int buffer = buffer_[node.index];
-    WEFT_CHECK(buffer >= 0, "%", node.index, " ", info(node.op).name, " has no memory");
+    int buffer = buffer_[graph_.number(node)];
+    WEFT_CHECK(buffer >= 0, "%", graph_.number(node), " ", info(node.op).name, " has no memory");
     return buffer;
   }
 
@@ -345,10 +344,10 @@ class Scheduler {
     Group walk;
     walk.domain = type_of(part).shape;
     if (walk.domain.element_count().same(Dim(0))) return;
-    walk.depth = grouping_.nodes[node.index].depth;
+    walk.depth = grouping_.nodes[graph_.number(node)].depth;
     StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, elements_of(node), 0};
     point.target = target(point.index);
-    add_stages(lower(context(), walk, -1, std::span(&point, 1)), {node.index});
+    add_stages(lower(context(), walk, -1, std::span(&point, 1)), {graph_.number(node)});
   }
 
   void add_assembled(const Node& node) {
@@ -384,7 +383,7 @@ class Scheduler {
       index = map_through_view(*base.node(), index);
       base = base.node()->input(0);
     }
-    WEFT_CHECK(grouping_[base].depth < depth, "%", base.node()->index, " ", info(base.node()->op).name,
+    WEFT_CHECK(grouping_[base].depth < depth, "%", graph_.number(base), " ", info(base.node()->op).name,
                " is read before it is written");
     buffer = buffer_of(*base.node());
     Dim linear = grouping_.memory_index(*base.node(), index);
@@ -448,24 +447,24 @@ class Scheduler {
   void add_external(const Node& node) {
     Candidate candidate{node, device_, {}};
     for (const Tensor& operand : node.inputs()) {
-      PlacedValue value = placed(operand, grouping_.nodes[node.index].depth);
+      PlacedValue value = placed(operand, grouping_.nodes[graph_.number(node)].depth);
       if (node.op == Op::matmul) pack_constant(value.type.shape, value.buffer, value.offset, value.strides);
       candidate.operands.push_back(std::move(value));
     }
     if (!is_effect(node.op)) {
-      const BufferLayout& layout = grouping_.layouts[node.index];
+      const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
       const bool plain = layout.is_contiguous();
       candidate.results.push_back({node.type, buffer_of(node), plain ? Dim(0) : layout.offset,
                                    plain ? contiguous_strides(node.type.shape) : layout.strides});
       for (const Type& type : node.more_types())
         candidate.results.push_back({type, -1, 0, contiguous_strides(type.shape)});
-      for (const Node* further : further_results_[node.index])
+      for (const Node* further : further_results_[graph_.number(node)])
         candidate.results[further->input(0).output()].buffer = buffer_of(*further);
       for (PlacedValue& result : candidate.results)
         if (result.buffer < 0) result.buffer = unread(result.type);
     }
     schedule_.steps.push_back(
-        {name_of(node), candidate.buffers(), providers_.best(candidate).payload, comments_of({node.index})});
+        {name_of(node), candidate.buffers(), providers_.best(candidate).payload, comments_of({graph_.number(node)})});
   }
 
   const Graph& graph_;

@@ -106,7 +106,6 @@ void compile_kernels(Specialization& made, const Function& function, Loc loc) {
   } catch (const CompileError& error) {
     if (function.options.on_compile_error == OnFailure::raise || weft::options().raise_compile_errors)
       throw_compile_error(title(function), loc, error.what());
-    number_nodes(made.traced.graph);  // the passes share its nodes and numbered them for other graphs
     made.fallback = error.what();
     made.backend = Backend::eager;
     warn_of_failure(function, error);
@@ -353,7 +352,7 @@ void compare_again(CallContext call, const Specialization& specialization) {
   Loc loc = call.loc;
   std::string prefix = is.substr(0, is.find(' ') + 1);
   for (const Tensor& node : again.graph.nodes)
-    if ("%" + std::to_string(node.node()->index) + " " == prefix && node.node()->op != Op::input)
+    if ("%" + std::to_string(again.graph.number(node)) + " " == prefix && node.node()->op != Op::input)
       loc = node.node()->loc;
   fail(title(call.function), loc,
        "the function does something else than when it was compiled: it reads what guards cannot "

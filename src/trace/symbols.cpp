@@ -3,37 +3,34 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "ir/size_marks.hpp"
 #include "weft/compile.hpp"
 
 namespace weft {
 
 namespace {
 
-// The mark of an axis, a new one where there is none.
-Node::SizeMark& mark_of(const char* operation, const Tensor& x, int axis, Loc loc) {
+int marked_axis(const char* operation, const Tensor& x, int axis, Loc loc) {
   if (!x.defined()) fail(operation, loc, "the tensor is undefined");
   const int rank = type_of(x).shape.rank(), normal = axis < 0 ? axis + rank : axis;
   if (normal < 0 || normal >= rank)
     fail(operation, loc, "axis ", axis, " is out of range for ", counted(rank, "axis", "axes"));
-  std::vector<Node::SizeMark>& marks = x.node()->make_more().marks;
-  const auto found = std::ranges::find(marks, normal, &Node::SizeMark::axis);
-  return found != marks.end() ? *found : marks.emplace_back(Node::SizeMark{normal});
+  return normal;
 }
 
 }  // namespace
 
 void mark_dynamic(const Tensor& x, int axis, std::int64_t least, std::int64_t greatest, Loc loc) {
-  Node::SizeMark& mark = mark_of("mark_dynamic", x, axis, loc);
-  const Dim size = type_of(x).shape[mark.axis];
+  const int marked = marked_axis("mark_dynamic", x, axis, loc);
+  const Dim size = type_of(x).shape[marked];
   if (least > greatest) fail("mark_dynamic", loc, "the least size, ", least, ", is beyond the greatest, ", greatest);
   if (size.is_constant() && (size.constant() < least || size.constant() > greatest))
     fail("mark_dynamic", loc, "the size is ", size.constant(), ", which is not in ", least, " to ", greatest);
-  mark = {mark.axis, true, least, greatest};
+  set_size_mark(x, {marked, true, least, greatest});
 }
 
 void mark_static(const Tensor& x, int axis, Loc loc) {
-  Node::SizeMark& mark = mark_of("mark_static", x, axis, loc);
-  mark = {mark.axis, false};
+  set_size_mark(x, {marked_axis("mark_static", x, axis, loc), false});
 }
 
 namespace detail {
@@ -51,13 +48,6 @@ bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext&
     if (holds_tensor(kind) ? rank_of(was) != rank_of(is) : kind != LeafKind::number && was != is) return false;
   }
   return true;
-}
-
-const Node::SizeMark* mark_on(const Tensor& value, int axis) {
-  const Node& node = *value.node();
-  if (!node.more) return nullptr;
-  const auto found = std::ranges::find(node.more->marks, axis, &Node::SizeMark::axis);
-  return found == node.more->marks.end() ? nullptr : &*found;
 }
 
 std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
@@ -94,7 +84,7 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
     const bool persistent = leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer;
     for (int axis = 0; axis < type_of(leaf.tensor()).shape.rank(); ++axis) {
       const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
-      const Node::SizeMark* const mark = mark_on(leaf.tensor(), axis);
+      const std::optional<SizeMark> mark = size_mark(leaf.tensor(), axis);
       const bool varies = !persistent && differs(word);
       const bool chosen = mark ? mark->dynamic : varies || (mode == Sizes::all && words[word] >= 2);
       if (!chosen) continue;
@@ -107,9 +97,9 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
         return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
       });
       if (same == symbols.end())
-        symbols.push_back({{word}, lower, upper, mark != nullptr, greatest_at(word)});
+        symbols.push_back({{word}, lower, upper, mark.has_value(), greatest_at(word)});
       else
-        same->positions.push_back(word), same->marked |= mark != nullptr;
+        same->positions.push_back(word), same->marked |= mark.has_value();
     }
   }
   return symbols;
@@ -132,7 +122,7 @@ void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbol
       const Tensor& value = arguments.leaves[i].tensor();
       for (int axis = 0; axis < type_of(value).shape.rank(); ++axis) {
         const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
-        const Node::SizeMark* const mark = mark_on(value, axis);
+        const std::optional<SizeMark> mark = size_mark(value, axis);
         if (!mark || !mark->dynamic || std::ranges::find(symbol.positions, word) == symbol.positions.end()) continue;
         fail("compile", condition.loc.file ? condition.loc : call.loc, size_name(call.signature, arguments, word),
              " is marked as dynamic, and the function makes the number ",

@@ -11,9 +11,6 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call);
 // Whether an earlier call's words are laid out as this call's, so that sizes are in the same places.
 bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext& call);
 
-// The mark of an axis; null where it has none.
-const Node::SizeMark* mark_on(const Tensor& value, int axis);
-
 // Throws the user's error where a size that is marked as dynamic became a number.
 void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced);
 

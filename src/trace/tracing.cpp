@@ -74,13 +74,13 @@ std::string plain_text(const Leaf& leaf, const std::string& name) {
 // A node of the graph that somebody besides the graph holds: a handle was kept in a global, say.
 void refuse_escaped(const Graph& graph, Loc loc) {
   std::vector<std::uint32_t> expected(graph.nodes.size(), 1);
-  auto count = [&](const Tensor& value) { ++expected[value.node()->index]; };
+  auto count = [&](const Tensor& value) { ++expected[graph.number(value)]; };
   for (const Tensor& value : graph.nodes)
     for (const Tensor& operand : value.node()->inputs()) count(operand);
   for (const Tensor& value : ranges::views::concat(graph.inputs, graph.outputs, graph.effects)) count(value);
   for (auto value = graph.nodes.rbegin(); value != graph.nodes.rend(); ++value) {
     const Node& node = *value->node();
-    if (node.op == Op::data || node.references <= expected[node.index]) continue;
+    if (node.op == Op::data || node.references <= expected[graph.number(node)]) continue;
     fail("compile", node.op == Op::input ? loc : node.loc, "a tensor (", to_string(node.type),
          ") of the compiled function, or one computed from it, is still held after the function returned: it has no "
          "value outside the trace; return it instead");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "ir/size_marks.hpp"
 #include "trace/symbols.hpp"
 
 namespace weft::detail {
@@ -12,8 +13,8 @@ namespace {
 std::vector<bool> read_nodes(const Graph& graph) {
   std::vector<bool> read(graph.nodes.size());
   for (const Tensor& value : graph.nodes)
-    for (const Tensor& operand : value.node()->inputs()) read[operand.node()->index] = true;
-  for (const Tensor& output : graph.outputs) read[output.node()->index] = true;
+    for (const Tensor& operand : value.node()->inputs()) read[graph.number(operand)] = true;
+  for (const Tensor& output : graph.outputs) read[graph.number(output)] = true;
   return read;
 }
 
@@ -25,7 +26,7 @@ std::vector<std::size_t> unread_words(const CallContext& call, const TraceResult
   const std::vector<bool> read = read_nodes(traced.graph);
   std::vector<std::size_t> words;
   for (std::size_t i = 0; i < traced.inputs.size(); ++i) {
-    if (traced.inputs[i] == generator_leaf || read[traced.graph.inputs[i].node()->index]) continue;
+    if (traced.inputs[i] == generator_leaf || read[traced.graph.number(traced.graph.inputs[i])]) continue;
     const Leaf& leaf = arguments.leaves[traced.inputs[i]];
     if (leaf.kind != LeafKind::tensor) continue;  // a parameter's sizes are numbers
     for (int axis = 0; axis < type_of(leaf.tensor()).shape.rank(); ++axis) {
@@ -33,7 +34,7 @@ std::vector<std::size_t> unread_words(const CallContext& call, const TraceResult
       const bool free = std::ranges::any_of(symbols, [&](const Guards::Symbol& symbol) {
         return symbol.positions == std::vector{word} && symbol.lower <= 0 && symbol.upper == INT64_MAX;
       });
-      if (!free && !mark_on(leaf.tensor(), axis)) words.push_back(word);
+      if (!free && !size_mark(leaf.tensor(), axis)) words.push_back(word);
     }
   }
   return words;
@@ -78,8 +79,8 @@ bool is_noticed(const TraceResult& traced, std::size_t symbol) {
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
     const bool is_unread = std::ranges::any_of(traced.graph.inputs, [&](const Tensor& input) {
-      const std::uint32_t index = input.node()->index;
-      return !read[index] && line.starts_with("%" + std::to_string(index) + " ");
+      const std::uint32_t number = traced.graph.number(input);
+      return !read[number] && line.starts_with("%" + std::to_string(number) + " ");
     });
     if (!is_unread && names(line, name)) return true;
   }

@@ -32,7 +32,7 @@ Tensor loss(const Tensor& x, const Tensor& w) {
   h = concat(std::vector{h, slice(h, 0, 0, x.size(0), 2)}, 0);
   return mean(softmax(h, 1)) + sum(reshape(x, {-1}));
 }
-Tensor gradient(const Tensor& x, const Tensor& w) {
+Tensor slope(const Tensor& x, const Tensor& w) {
   return grad([&](const Tensor& v) { return loss(x, v); }, w);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("text: every primitive of the table reads back, with its attributes") 
     graph.nodes.push_back(make_node(op, graph.inputs, attributes, weak, {"other.cpp", 7}));
     if (op == Op::input) graph.inputs = graph.nodes;
     graph.outputs.push_back(graph.nodes.back());
-    number_nodes(graph);
+    graph.number_nodes();
     const Graph parsed = read_back(graph);
     CHECK(parsed.nodes.back().node()->attributes() == attributes);
     CHECK(parsed.nodes.back().node()->op == op);
@@ -105,7 +105,7 @@ TEST_CASE("text: every composite of the table reads back, and its derivative, wi
       graph.inputs.push_back(build.input(0, type));
       graph.nodes = {graph.inputs[0], make_node(Op::call, graph.inputs, attributes, type, {"other.cpp", 7})};
       graph.outputs.push_back(graph.nodes.back());
-      number_nodes(graph);
+      graph.number_nodes();
       CHECK(read_back(graph).nodes.back().node()->attributes() == attributes);
     }
 }
@@ -139,7 +139,7 @@ TEST_CASE("text: bodies, several results, effects, and what stands beside the te
 }
 
 TEST_CASE("text: the graphs of traced functions, with symbolic sizes, decided conditions and gradients") {
-  auto f = compile(gradient, {.dynamic = true, .backend = Backend::eager});
+  auto f = compile(slope, {.dynamic = true, .backend = Backend::eager});
   const std::string text = explain(f, ones({6, 4}), ones({4, 3})).graph;
   INFO(text);
   CHECK(text.starts_with("s0 = size 6, at least 2"));
@@ -154,7 +154,7 @@ TEST_CASE("text: sizes read back as the expressions that they were") {
     Graph graph;
     graph.symbols = {{5}, {6}};
     graph.nodes.push_back(make_node(Op::constant, {}, Constant{{}, size}, Type{DType::i64}, {}));
-    number_nodes(graph);
+    graph.number_nodes();
     INFO(dims::to_string(size));
     CHECK(read_back(graph).nodes[0].node()->attributes<Constant>().size.same(size));
   }

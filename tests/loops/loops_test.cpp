@@ -197,10 +197,12 @@ TEST_CASE("what no iteration changes: as a state, as a slice of results, in a co
           return std::pair{same, std::vector{inner + x, same, same * same}};
         },
         w, xs);
-    const auto [count, halved] = while_loop(
-        [&](const std::pair<Tensor, Tensor>& s) { return max(s.second) > max(exp(w)) * 0.01; },
-        [&](const std::pair<Tensor, Tensor>& s) { return std::pair{s.first + 1, s.second * sigmoid(w) * 0.5}; },
-        std::pair{zeros({}, {DType::i64}), exp(w)});
+    const auto [count, halved] =
+        while_loop([&](const std::pair<Tensor, Tensor>& s) { return max(s.second) > max(exp(w)) * 0.01; },
+                   [&](const std::pair<Tensor, Tensor>& s) {
+                     return std::pair{s.first + 1, s.second * sigmoid(w) * 0.5};
+                   },
+                   std::pair{zeros({}, {DType::i64}), exp(w)});
     return std::vector{last, all[0], all[1], all[2], cast(count, DType::f64), halved};
   };
   const Tensor xs = noise({3, 4}, 1), w = noise({4}, 2), same = exp(w) * 2;

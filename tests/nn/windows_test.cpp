@@ -316,12 +316,6 @@ TEST_CASE("linear_cross_entropy holds the logits of one chunk alone, forward and
   refused([&] { linear_cross_entropy(x, weight, labels, {.chunk = 0}); }, "chunk must be positive, it is 0");
   refused([&] { linear_cross_entropy(x, weight, labels, {.bias = ones({3})}); }, "takes a bias of 4096 classes");
   refused([&] { linear_cross_entropy(x, weight, labels + classes).eval(); }, "[linear_cross_entropy]");
-  const auto slopes = [&](const Tensor& w) {
-    return sum(square(grad([&](const Tensor& v) { return linear_cross_entropy(x, v, labels); }, w)));
-  };
-  CHECK_THROWS_WITH_AS(
-      grad(slopes, weight),
-      doctest::Contains("[linear_cross_entropy] has no second derivative yet, since its derivative is"), Error);
   refused([&] { multilabel_margin_loss(x, labels); }, "[multilabel_margin_loss] takes floating scores [N, C] or [C]");
   const Tensor beyond = from_list<std::int64_t>({2, 0});
   refused([&] { multilabel_margin_loss(zeros({2}), beyond).eval(); }, "[multilabel_margin_loss] an index is out");
@@ -383,4 +377,30 @@ TEST_CASE("the gradient of a pool goes to the first greatest element, whatever w
                 return max_pool1d_with_indices(reshape(v, {2, 3, 14 * 13}), kernel, {.stride = stride});
               });
         }
+}
+
+TEST_CASE("the loops of a composite's derivative are differentiated again, several in one function") {
+  static constexpr auto slopes = [](auto loss) {
+    return [loss](const Tensor& x, const Tensor& w, const Tensor& labels) {
+      const auto of = [&](const Tensor& w) {
+        return sum(square(grad([&](const Tensor& v) { return loss(x, v, labels); }, w)));
+      };
+      return std::vector<Tensor>{grad(of, w), grad(of, w * 2)};
+    };
+  };
+  static constexpr auto in_chunks = [](const Tensor& x, const Tensor& w, const Tensor& labels) {
+    return slopes([](const Tensor& x, const Tensor& w, const Tensor& labels) {
+      return linear_cross_entropy(x, w, labels, {.chunk = 5});
+    })(x, w, labels);
+  };
+  static constexpr auto at_once = [](const Tensor& x, const Tensor& w, const Tensor& labels) {
+    return slopes([](const Tensor& x, const Tensor& w, const Tensor& labels) {
+      return cross_entropy(matmul(x, transpose(w)), labels);
+    })(x, w, labels);
+  };
+  Generator generator(3);
+  const Tensor x = normal({37, 8}, 0, 1, generator), w = normal({19, 8}, 0, 1, generator), labels = arange(37) % 19;
+  const std::vector<Tensor> wanted = at_once(x, w, labels);
+  for (const std::vector<Tensor>& found : {in_chunks(x, w, labels), compile(in_chunks)(x, w, labels)})
+    for (std::size_t i = 0; i < wanted.size(); ++i) loops_test::check_close(found[i], wanted[i], 1e-6);
 }

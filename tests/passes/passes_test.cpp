@@ -244,7 +244,7 @@ TEST_CASE(
   Graph carried = dead_code(common_subexpressions(simplify_algebra(fold_constants(graph))));
   verify(carried);
   REQUIRE(carried.effects.size() == 3);
-  CHECK(carried.effects[0].node()->index < carried.effects[1].node()->index);
+  CHECK(carried.number(carried.effects[0]) < carried.number(carried.effects[1]));
   const std::string text = to_text(carried);
   CHECK(text.find("all_reduce_start(%0; group \"data\")") < text.find("all_reduce_start(%0; group \"model\")"));
   CHECK(text.find("; group \"model\")") != std::string::npos);
@@ -284,15 +284,15 @@ TEST_CASE("verify names what is broken: a type, an order, a result that is not t
   CHECK(holds(message(graph), "%1 exp has type f64[2,3], inferred f32[2,3]"));
   y.node()->type.dtype = DType::f32;
   std::swap(graph.nodes[1], graph.nodes[2]);
-  number_nodes(graph);
-  CHECK(holds(message(graph), "operand of %1 mul stands behind its user"));
+  graph.number_nodes();
+  CHECK(holds(message(graph), "operand of %1 mul comes after its user"));
   std::swap(graph.nodes[1], graph.nodes[2]);
-  CHECK(holds(message(graph), "has index"));
-  number_nodes(graph);
+  CHECK(holds(message(graph), "has number"));
+  graph.number_nodes();
   REQUIRE(message(graph) == "fine");
 
   graph.nodes.push_back(exp(z));
-  number_nodes(graph);
+  graph.number_nodes();
   CHECK(holds(message(graph), "%3 exp reaches no output and no effect"));
   graph.nodes.pop_back();
 

@@ -72,7 +72,6 @@ TEST_CASE("passes have names and run in order; each can be left out but for thos
     Names rest = every_pass;
     std::erase(rest, name);
     reports.clear();
-    number_nodes(graph);
     const Graph result = optimize(graph, {.verify = true, .skip = {name}}, &reports);
     CHECK(names_of(reports) == rest);
     CHECK(structure_text(result) != whole);
@@ -193,6 +192,5 @@ TEST_CASE("what a pass leaves is verified, in debug builds unless asked for") {
   REQUIRE_NOTHROW(verify(graph));
   CHECK_THROWS_WITH_AS(optimize(graph, {.verify = true}), doctest::Contains("neg has type f32[s1], inferred f32[s0]"),
                        InternalError);
-  number_nodes(graph);
   CHECK_NOTHROW(optimize(graph, {.verify = false}));
 }

@@ -75,7 +75,7 @@ TEST_CASE("the merit of a merge is what is not read twice and a launch, less wha
   const Score score(graph, Device::cpu());
   Group pointwise, reducing;
   pointwise.domain = reducing.domain = Shape::of(1000, 100);
-  pointwise.reads = {x.node()->index, y.node()->index};
+  pointwise.reads = {graph.number(x), graph.number(y)};
   const double bytes = 1000 * 100 * 4;
   CHECK(merit(graph, score, pointwise, pointwise, bytes) == bytes + score.launch());
   reducing.reduces = true;
@@ -87,7 +87,7 @@ TEST_CASE("the merit of a merge is what is not read twice and a launch, less wha
   nothing.domain = sum_of_nothing.domain = Shape::of(0, 100);
   sum_of_nothing.reduces = sum_of_nothing.inner[1] = true;
   CHECK(merit(graph, score, nothing, sum_of_nothing, 0) == score.launch());
-  for (int i = 0; i < 40; ++i) pointwise.reads.push_back(x.node()->index);
+  for (int i = 0; i < 40; ++i) pointwise.reads.push_back(graph.number(x));
   CHECK(merit(graph, score, pointwise, pointwise, bytes) < 0);  // too many values at a time
 }
 

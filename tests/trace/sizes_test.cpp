@@ -4,6 +4,7 @@
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
+#include "weft/linalg.hpp"
 #include "weft/nn.hpp"
 #include "weft/random.hpp"
 
@@ -126,6 +127,20 @@ TEST_CASE("mark_dynamic: symbolic from the first call, within its bounds") {
   CHECK(contains(message_of([&] { mark_dynamic(ones({4}), 0, 5, 9); }), "the size is 4, which is not in 5 to 9"));
   CHECK(contains(message_of([&] { mark_dynamic(ones({4}), 1); }), "axis 1 is out of range for 1 axis"));
   CHECK(contains(message_of([&] { mark_static(Tensor(), 0); }), "[mark_static] the tensor is undefined"));
+}
+
+TEST_CASE("a mark belongs to the result it was given to, not to the others of the same operation") {
+  const auto [q, r] = linalg::qr(ones({6, 3}));
+  mark_dynamic(q, 0, 2, 100);
+  mark_static(r, 0);
+  auto f = compile([](const Tensor& x) { return x * x.size(0); });
+  f(q);
+  CHECK(numbers_of(f(ones({2, 3}))) == Numbers(6, 2));
+  CHECK(specialization_count(f) == 1);
+  auto g = compile([](const Tensor& x) { return x * x.size(0); });
+  g(r);
+  g(ones({2, 3}));
+  CHECK(specialization_count(g) == 2);
 }
 
 TEST_CASE("a marked size of which the function makes a number is an error with the line") {
