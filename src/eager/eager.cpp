@@ -22,6 +22,14 @@ Value make_contiguous(const Value& value) {
   return result;
 }
 
+Value make_writable(const Value& value) {
+  if (value.layout.offset == 0 && value.contiguous() && unique(value.storage)) return value;
+  Value result = make_value(value.type);
+  copy_elements(value.sizes, value.element_bytes(), result.storage->data, result.layout, value.storage->data,
+                value.layout);
+  return result;
+}
+
 namespace {
 
 // One element of memory, however large the shape.
@@ -142,9 +150,8 @@ Value execute_update_slice(const Along& along, const Type& type, std::span<const
   const Value start = make_contiguous(operands[2]);
   const std::int64_t at = *start.as<std::int64_t>(), length = operands[1].sizes.size[along.axis];
   WEFT_CHECK(0 <= at && at + length <= operands[0].sizes.size[along.axis], "an update at ", at);
-  Value result = make_value(type);
-  copy_elements(result.sizes, result.element_bytes(), result.storage->data, result.layout, operands[0].storage->data,
-                operands[0].layout);
+  Value result = make_writable(operands[0]);
+  result.type = type;
   put_part(result, operands[1], along.axis, at, 1);
   return result;
 }

@@ -1,5 +1,6 @@
 // The eager CPU executor: computes one primitive at a time with pre-built kernels. In: computed values. Out: a computed
-// value, always fresh memory or a view of an operand's. Results are a function of the operands alone: work is cut by
+// value: fresh memory, a view of an operand's, or, of an update, the memory of the operand that it updates where that
+// has the only reference. Results are a function of the operands alone: work is cut by
 // shape, and threads only share the pieces out.
 #pragma once
 #include <utility>
@@ -53,6 +54,9 @@ struct Value {
 Value make_value(const Type& type);
 // The same elements, contiguous: the value itself where it is.
 Value make_contiguous(const Value& value);
+// The same elements, contiguous, to be written into: the value's own memory where the value has the only reference to
+// it, else a copy. Once it is written the value is not read any more.
+Value make_writable(const Value& value);
 // The same elements in another dtype.
 Value convert(const Value& value, DType dtype);
 

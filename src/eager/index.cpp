@@ -85,14 +85,15 @@ Value execute_scatter(Op op, const Type& type, const Value& index, const Value& 
 }
 
 Value execute_update_rows(const RowUpdate& update, const Type& type, std::span<const Value> operands, Loc loc) {
-  const Value rows = make_contiguous(operands[1]), picks = make_contiguous(operands[2]), result = make_value(type);
-  copy_elements(result.sizes, result.element_bytes(), result.storage->data, result.layout, operands[0].storage->data,
-                operands[0].layout);
-  runtime::RowSizes sizes{1, result.sizes.size[update.axis], 1, picks.sizes.count()};
-  for (int i = 0; i < update.axis; ++i) sizes.outer *= result.sizes.size[i];
-  for (int i = update.axis + 1; i < result.sizes.rank; ++i) sizes.inner *= result.sizes.size[i];
+  const Value rows = make_contiguous(operands[1]), picks = make_contiguous(operands[2]);
+  const Sizes& table = operands[0].sizes;
+  runtime::RowSizes sizes{1, table.size[update.axis], 1, picks.sizes.count()};
+  for (int i = 0; i < update.axis; ++i) sizes.outer *= table.size[i];
+  for (int i = update.axis + 1; i < table.rank; ++i) sizes.inner *= table.size[i];
   check_rows(info(Op::update_rows).name, picks.as<std::int64_t>(), sizes.count, sizes.rows, loc);
   std::vector<std::byte> workspace(runtime::update_rows_workspace(update.adds, type.dtype, sizes.count));
+  Value result = make_writable(operands[0]);
+  result.type = type;
   runtime::update_rows(update.adds, type.dtype, sizes, rows.data(), picks.as<std::int64_t>(), result.data(), workspace);
   return result;
 }

@@ -322,8 +322,21 @@ void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Lo
 
 ProcessMutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
 
-void execute_eagerly(Node* node) {
+namespace {
+
+// Whether nothing but this update can read what it updates.
+bool is_last_reader(const Node& update) {
+  if (update.op != Op::update_rows && update.op != Op::update_slice) return false;
+  const Tensor& updated = update.input(0);
+  const Node& node = *updated.node();
+  return node.output_count == 1 && __atomic_load_n(&node.references, __ATOMIC_ACQUIRE) == 1 && unique(node.storage);
+}
+
+// Computes every output of a node whose operands are computed. Where these are dropped next, an update is given the
+// only reference to memory that nothing else reads: it may write there.
+void execute_eagerly(Node* node, bool drops_operands) {
   if (computed(node)) return;
+  Node* const lender = drops_operands && is_last_reader(*node) ? node->input(0).node() : nullptr;
   std::vector<Value> many;
   Value few[3];
   std::span<Value> operands(few, std::min<std::size_t>(node->operand_count, 3));
@@ -341,10 +354,21 @@ void execute_eagerly(Node* node) {
     for (std::size_t i = 1; i < results.size(); ++i) storages.push_back(std::exchange(results[i].storage, nullptr));
     if (!storages.empty()) node->more->storages.swap(storages);
     set_computed(node, std::move(results[0]));
-  } else {
-    set_computed(node, eager::execute(node->op, node->attributes(), node->type, operands, node->loc));
+    return;
   }
+  // The lender has its memory back at the end, also where the update throws.
+  struct Loan {
+    Node* lender;
+    std::span<Value> operands;
+    ~Loan() {
+      if (lender) lender->storage = std::exchange(operands[0].storage, nullptr);
+    }
+  } const loan{lender, operands};
+  if (lender) release(std::exchange(lender->storage, nullptr));
+  set_computed(node, eager::execute(node->op, node->attributes(), node->type, operands, node->loc));
 }
+
+}  // namespace
 
 namespace {
 // Under the evaluation mutex.
@@ -398,9 +422,11 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   const CalledOperation named(nullptr);  // what is pending was called before
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
   for (Node* node : nodes) {
-    naming_memory([&] { execute_eagerly(node); }, [&] { return to_string(node->type); }, name_of(*node), node->loc);
+    const bool keeps_operands = node->sequence >= open_levels().oldest();
+    naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); },
+                  name_of(*node), node->loc);
     if (node->operand_count == 0) continue;
-    if (node->sequence >= open_levels().oldest()) {
+    if (keeps_operands) {
       open_levels().kept.emplace_back(node);
       continue;
     }

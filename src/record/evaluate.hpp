@@ -18,9 +18,6 @@ ProcessMutex& evaluation_mutex();
 void open_level(std::uint64_t start);
 void close_level(std::uint64_t start);
 
-// The eager executor's step: computes every output of one node whose operands are computed.
-void execute_eagerly(Node* node);
-
 // Runs a whole graph with the eager executor, node by node: what a specialization does when it has no kernels. `inputs`
 // by slot, `symbols` by number. Checks throw the user's error. The graph stays as it is and can be run again.
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,

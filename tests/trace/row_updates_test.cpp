@@ -1,5 +1,7 @@
 // Rows of a table that is state: written where the table lies, at the cost of the rows; and what several updates of one
 // row give.
+#include <cmath>
+
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
 #include "weft/random.hpp"
@@ -11,6 +13,8 @@ namespace {
 Tensor vector(std::vector<std::int64_t> numbers) {
   return constant(numbers, {static_cast<std::int64_t>(numbers.size())});
 }
+// Ones, each in memory of its own.
+Tensor written(Sizes sizes) { return exp(zeros(sizes)).eval(); }
 const void* place_of(const Tensor& x) { return x.data<float>().data(); }
 
 struct Table {
@@ -112,6 +116,80 @@ TEST_CASE("an index out of range leaves the state as it was") {
                    "[set_rows] an index is out of range [-100, 100)"));
     CHECK(max(abs(table.rows)).item() == 0);
   }
+}
+
+TEST_CASE("outside a compiled function a table that nobody else has is updated where it lies") {
+  const Tensor at = vector({7, 3, 7, 1000}), u = ones({4, 64}).eval();
+  const auto check = [&](auto update) {
+    Tensor table = update(zeros({4096, 64})).eval();  // zeros are one element of memory
+    const void* const place = place_of(table);
+    for (int i = 0; i < 2; ++i) {
+      table = update(table);
+      CHECK(place_of(table) == place);
+    }
+    return sum(table).item();
+  };
+  CHECK(check([&](const Tensor& x) { return index_add(x, 0, at, u); }) == 3 * 4 * 64);
+  CHECK(check([&](const Tensor& x) { return set_rows(x, at, u); }) == 3 * 64);
+  CHECK(check([&](const Tensor& x) { return index_put(x, {at}, u, true); }) == 3 * 4 * 64);
+  CHECK(check([&](const Tensor& x) { return update_slice(x, u, 0, 9); }) == 4 * 64);
+  // Two updates of one table, of which the first is pending when the second is recorded.
+  CHECK(check([&](const Tensor& x) { return set_rows(index_add(x, 0, at, u), vector({7}), 5); }) == (5 + 3 + 3) * 64);
+}
+
+TEST_CASE("outside a compiled function an update leaves what somebody else reads as it was") {
+  const Tensor at = vector({1, 3, 1}), u = ones({3, 2}).eval();
+  const auto is_kept = [&](auto hold) {
+    Tensor table = written({5, 2});
+    auto held = hold(table);
+    table = index_add(table, 0, at, u);
+    CHECK(numbers_of(table) == std::vector<float>{1, 1, 3, 3, 1, 1, 2, 2, 1, 1});
+    return held;
+  };
+  const std::vector<float> before(10, 1);
+  CHECK(numbers_of(is_kept([](const Tensor& x) { return x; })) == before);
+  CHECK(numbers_of(is_kept([](const Tensor& x) { return reshape(x, {10}).eval(); })) == before);
+  CHECK(numbers_of(is_kept([](const Tensor& x) { return slice(x, 0, 1, 3).eval(); })) == std::vector<float>(4, 1));
+  CHECK(numbers_of(is_kept([](const Tensor& x) { return transpose(x); })) == before);  // read after the update
+  CHECK(numbers_of(is_kept([](const Tensor& x) { return x * 3; })) == std::vector<float>(10, 3));
+  const auto view = is_kept([](const Tensor& x) { return x.data<float>(); });
+  CHECK(std::vector<float>(view.begin(), view.end()) == before);
+
+  // The table is an operand twice; two updates of one table; an expanded value, which has one element of memory.
+  Tensor own = written({3, 2});
+  own = index_add(own, 0, vector({2, 1, 2}), own);
+  CHECK(numbers_of(own) == std::vector<float>{1, 1, 2, 2, 3, 3});
+  Tensor table = written({5, 2});
+  const Tensor left = index_add(table, 0, at, u), right = set_rows(table, at, 7);
+  table = {};
+  CHECK(numbers_of(left) == std::vector<float>{1, 1, 3, 3, 1, 1, 2, 2, 1, 1});
+  CHECK(numbers_of(right) == std::vector<float>{1, 1, 7, 7, 1, 1, 7, 7, 1, 1});
+  CHECK(numbers_of(set_rows(expand(ones({1, 2}), {4, 2}), vector({2}), 3)) ==
+        std::vector<float>{1, 1, 1, 1, 3, 3, 1, 1});
+  // Foreign memory is never written.
+  const std::vector<float> foreign(10, 1);
+  Tensor copied = from_span(std::span<const float>(foreign), {5, 2});
+  copied = index_add(copied, 0, at, u).eval();
+  CHECK(foreign == before);
+}
+
+TEST_CASE("outside a compiled function a gradient sees the table as it was, and a wrong index changes nothing") {
+  const Tensor at = vector({1, 3, 1});
+  const Tensor dx = grad(
+      [&](const Tensor& x) {
+        Tensor table = sin(x).eval();
+        const Tensor squares = square(table);  // its derivative reads the table
+        table = index_add(table, 0, at, ones({3, 2})).eval();
+        return sum(squares) + sum(table);
+      },
+      full({5, 2}, 0.5));
+  const double expected = (2 * std::sin(0.5) + 1) * std::cos(0.5);
+  for (const float each : numbers_of(dx)) CHECK(each == doctest::Approx(expected));
+
+  Tensor table = written({5, 2});
+  const Tensor late = where(vector({1}) > 0, vector({5}), 0);
+  CHECK_THROWS_AS((table = index_add(table, 0, late, ones({1, 2}))).eval(), Error);
+  CHECK(sum(abs(table - 1)).item() == 0);
 }
 
 TEST_CASE("updates that meet are added to the row in their order; what has none keeps its bits") {
