@@ -1,5 +1,6 @@
 // rows CASE compiled|eager: rows and elements at positions that are data, and other functions whose shape decides their
-// speed, taking turns (support.hpp). The first cases update a table of 128 MB that is state.
+// speed, taking turns (support.hpp). The first cases update a table of 128 MB that is state, or train it as an
+// embedding whose gradient stays rows.
 #include <cstring>
 #include <string_view>
 
@@ -44,6 +45,30 @@ void set_rows() {
   update([](Table& t, const Tensor& at, const Tensor& u) { t.rows = set_rows(t.rows, at, u); });
 }
 
+template <class Make>
+void train(Make make) {
+  constexpr std::int64_t rows = 1 << 18, width = 128, count = 256;
+  weft::nn::Embedding table(rows, width, {.sparse = true});
+  auto optimizer = make(table);
+  const Tensor index = bench::random_labels(count, rows, 2), target = normal({count, width});
+  const auto step = [](weft::nn::Embedding& table, decltype(optimizer)& optimizer, const Tensor& index,
+                       const Tensor& target) {
+    auto [loss, gradients] =
+        weft::value_and_grad([&](const weft::nn::Embedding& m) { return weft::nn::mse_loss(m(index), target); }, table);
+    optimizer.update(table, gradients);
+    return loss;
+  };
+  auto compiled = weft::compile(step);
+  bench::take_turns(
+      [&] { (eager ? step(table, optimizer, index, target) : compiled(table, optimizer, index, target)).eval(); });
+}
+void sparse_sgd() {
+  train([](const auto& m) { return weft::optim::SGD(m, {.lr = 0.1}); });
+}
+void sparse_adam() {
+  train([](const auto& m) { return weft::optim::Adam(m); });
+}
+
 void scatter_amax() {
   constexpr auto f = [](const Tensor& x, const Tensor& index, const Tensor& updates) {
     return scatter_reduce(x, 0, expand(unsqueeze(index, 1), {100000, 64}), updates, weft::ScatterReduction::amax);
@@ -60,8 +85,9 @@ void roll_windows() {
 constexpr struct {
   std::string_view name;
   void (*run)();
-} cases[] = {{"index-add", index_add},       {"index-put", index_put}, {"set-rows", set_rows},
-             {"scatter-amax", scatter_amax}, {"roll-flat", roll_flat}, {"roll-windows", roll_windows}};
+} cases[] = {{"index-add", index_add},   {"index-put", index_put},      {"set-rows", set_rows},
+             {"sparse-sgd", sparse_sgd}, {"sparse-adam", sparse_adam},  {"scatter-amax", scatter_amax},
+             {"roll-flat", roll_flat},   {"roll-windows", roll_windows}};
 
 }  // namespace
 

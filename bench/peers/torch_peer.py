@@ -107,6 +107,15 @@ def updated(update):
     return make
 
 
+def trained_rows(optimizer):
+    """A step on 256 rows of an embedding of 128 MB whose gradient is sparse."""
+    def make(_):
+        table = torch.nn.Embedding(1 << 18, 128, sparse=True)
+        index, target = torch.randint(0, 1 << 18, (256,)), torch.randn(256, 128)
+        return cases.training(lambda: F.mse_loss(table(index), target), optimizer(list(table.parameters())))
+    return make
+
+
 def scatter_amax(variant):
     f = cases.compiled_by(variant)(lambda x, index, rows: x.scatter_reduce(0, index[:, None].expand(rows.shape), rows, "amax"))
     return cases.call(f, torch.randn(1000, 64), torch.randint(0, 1000, (100000,)), torch.randn(100000, 64))
@@ -136,6 +145,8 @@ CASES = {
     "index-add": updated(lambda table, index, rows: table.index_add_(0, index, rows)),
     "index-put": updated(lambda table, index, rows: table.index_put_((index,), rows)),
     "set-rows": updated(lambda table, index, rows: table.__setitem__(index, rows)),
+    "sparse-sgd": trained_rows(lambda parameters: torch.optim.SGD(parameters, lr=0.1)),
+    "sparse-adam": trained_rows(torch.optim.SparseAdam),
     "scatter-amax": scatter_amax,
     "roll-flat": function(lambda x: torch.roll(x, 37), 1 << 20),
     "roll-windows": function(lambda x: torch.roll(x, (-3, -3), (1, 2)) * 2, (8, 56, 56, 96)),

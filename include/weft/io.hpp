@@ -62,11 +62,11 @@ struct LoadOptions {                  // of load
   std::vector<Renamed> renames = {};  // the first row that fits says a place's name in the file
 };
 
-// Writes a file that holds all of it, but for `training`, the mode, which nn::train and nn::eval set. The file appears
-// whole: it is written beside the path under another name, flushed to the disk and renamed, so what was there before
-// stays until then, whatever happens. A process that is killed can leave its other name behind, NAME.tmp-..., which may
-// be deleted. Values are computed first. Throws Error with the path: where the file can't be written, inside a compiled
-// function, where a name stands twice.
+// Writes a file that holds all of it, but for `training`, the mode, which nn::train and nn::eval set, and
+// `sparse_gradient` of embeddings. The file appears whole: it is written beside the path under another name, flushed to
+// the disk and renamed, so what was there before stays until then, whatever happens. A process that is killed can leave
+// its other name behind, NAME.tmp-..., which may be deleted. Values are computed first. Throws Error with the path:
+// where the file can't be written, inside a compiled function, where a name stands twice.
 void save(const std::string& path, std::initializer_list<Source> parts, Loc loc = Loc::current());
 template <class M>
 void save(const std::string& path, const M& model, Loc loc = Loc::current()) {

@@ -9,8 +9,15 @@
 // the loss does not reach is 0, not undefined: weight decay and momentum act on it. In PyTorch, where it has none, they
 // do not. Freeze the parameter to leave it as it is. Steps are counted once for the whole model, as in optax, not for
 // each parameter as in PyTorch: one that is unfrozen late gets larger first steps of Adam and its like. Make a new
-// optimizer when parameters are unfrozen. An optimizer of one's own is a struct of models in step with the
-// parameters (tree::for_each):
+// optimizer when parameters are unfrozen.
+// Where the gradient of an nn::Embedding with `sparse` reaches update() as value_and_grad gave it, eagerly or in one
+// compiled function, SGD, Adagrad, Adam and AdamW update the rows that were read, at the cost of these rows. Of a row
+// that was read twice the gradients are added up first. SGD and Adagrad give what they give of the dense gradient. Adam
+// is lazy, as PyTorch's SparseAdam: other rows keep their values and moments. Its eps is added after the bias
+// correction, as for dense gradients. A momentum, a weight decay that is not 0 and the other optimizers would change
+// every row: they throw Error. LBFGS takes the dense gradient. What is computed of such a gradient (clipped, scaled, a
+// sum with a dense one) is dense.
+// An optimizer of one's own is a struct of models in step with the parameters (tree::for_each):
 //   template <class M> struct Momentum {
 //     explicit Momentum(const M& model) : velocity(nn::zeros_like(model)) {}
 //     void update(M& model, const M& gradients) {

@@ -7,6 +7,7 @@
 #include "ir/node_numbers.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
+#include "record/row_gradients.hpp"
 
 namespace weft {
 namespace {
@@ -143,8 +144,8 @@ class Backward {
       add_to(gradients_[entries_[operands[i]].first_gradient + node.operands[i].output()], results_[i]);
     }
   }
-  static void add_to(Tensor& total, const Tensor& gradient) {
-    total = total.defined() ? add(total, gradient) : gradient;
+  void add_to(Tensor& total, const Tensor& gradient) const {
+    total = total.defined() ? add_gradients(total, gradient, loc_) : gradient;
   }
 
   std::span<const Tensor> variables_;

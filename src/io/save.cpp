@@ -31,9 +31,11 @@ struct NamedLeaf {
 bool is_number(const Leaf& leaf) {
   return !leaf.flag && (leaf.kind == LeafKind::number || leaf.kind == LeafKind::bytes || leaf.kind == LeafKind::text);
 }
-// The mode is what a program does with a model, not what it has learnt.
+// The mode, and how a table is trained, are what a program does with a model, not what it has learnt.
 bool is_mode(const Leaf& leaf, std::string_view path) {
-  return leaf.kind == LeafKind::number && leaf.size == sizeof(bool) && path.substr(path.rfind('.') + 1) == "training";
+  const std::string_view name = path.substr(path.rfind('.') + 1);
+  return leaf.kind == LeafKind::number && leaf.size == sizeof(bool) &&
+         (name == "training" || name == "sparse_gradient");
 }
 bool is_weak(const Leaf& leaf) { return leaf.kind == LeafKind::scalar || leaf.kind == LeafKind::index; }
 

@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "record/indexing.hpp"
+#include "record/row_gradients.hpp"
 
 namespace weft::nn {
 namespace {
@@ -29,6 +30,12 @@ Tensor is_padding(const char* name, const Tensor& index, const Tensor& table, st
     fail(name, loc, "padding_idx ", padding, " is no row of ", to_string(type_of(table)));
   return index == At(padding < 0 ? rows + Dim(padding) : Dim(padding), loc);
 }
+// The rows at the indices.
+Tensor looked_up(const char* name, const Tensor& table, const Tensor& index, bool sparse, Loc loc) {
+  if (!sparse) return gather(table, index);
+  check_range(index, type_of(table).shape[0], name, loc, table);
+  return sparse_lookup(table, index, loc);
+}
 std::int64_t checked_padding(const char* name, std::int64_t rows, std::int64_t columns, std::int64_t padding, Loc loc) {
   if (rows < 1 || columns < 1) fail(name, loc, "sizes must be positive: ", rows, " rows of ", columns);
   if (padding != no_padding && (padding >= rows || padding < -rows))
@@ -47,21 +54,22 @@ void start(Param& weight, std::int64_t padding, Generator& generator) {
 
 }  // namespace
 
-Tensor embedding(At given, At weight, std::int64_t padding_idx) {
+Tensor embedding(At given, At weight, std::int64_t padding_idx, bool sparse) {
   LooseComposite call("embedding", given.loc);
   const Tensor index = integers("embedding", "indices", given, call.loc());
   const Tensor table = table_of("embedding", weight, call.loc());
   const Tensor padding = is_padding("embedding", index, table, padding_idx, call.loc());
-  const Tensor rows = gather(table, index);
+  const Tensor rows = looked_up("embedding", table, index, sparse, call.loc());
   return padding.defined() ? where(unsqueeze(padding, -1), stop_gradient(rows), rows) : rows;
 }
 
-Embedding::Embedding(std::int64_t rows, std::int64_t columns, EmbeddingOptions options, Loc loc) {
+Embedding::Embedding(std::int64_t rows, std::int64_t columns, EmbeddingOptions options, Loc loc)
+    : sparse_gradient(options.sparse) {
   LooseComposite call("Embedding", loc);
   padding_idx = checked_padding("Embedding", rows, columns, options.padding_idx, call.loc());
   weight = initial({rows, columns}, padding_idx, default_generator(), options.options, call.loc());
 }
-Tensor Embedding::operator()(At index) const { return embedding(index, weight, padding_idx); }
+Tensor Embedding::operator()(At index) const { return embedding(index, weight, padding_idx, sparse_gradient); }
 void Embedding::initialize(Generator& generator) { start(weight, padding_idx, generator); }
 
 // ---- bags -----------------------------------------------------------------------------------------------------------
@@ -116,7 +124,7 @@ Tensor embedding_bag(At given, At weight, const BagOptions& options) {
     fail(bag_name, loc, "takes indices [bags, n], or a vector of indices and offsets: ", to_string(type),
          options.offsets.defined() ? " and offsets " + to_string(type_of(options.offsets)) : "");
   const DType wide = computed_in(row.dtype);  // sums and counts are not rounded to 16 bits on the way
-  Bags bags{cast(gather(table, index), wide), {}, {}, type.shape[0]};
+  Bags bags{cast(looked_up(bag_name, table, index, options.sparse, loc), wide), {}, {}, type.shape[0]};
   if (options.per_sample_weights.defined()) {
     const Tensor factors = resolve(At(options.per_sample_weights, loc), bag_name);
     if (options.mode != BagMode::sum || !(type_of(factors).shape == type.shape) || type_of(factors).dtype != row.dtype)
@@ -144,13 +152,14 @@ Tensor embedding_bag(At given, At weight, const BagOptions& options) {
 }
 
 EmbeddingBag::EmbeddingBag(std::int64_t rows, std::int64_t columns, EmbeddingBagOptions options, Loc loc)
-    : mode(options.mode), include_last_offset(options.include_last_offset) {
+    : mode(options.mode), include_last_offset(options.include_last_offset), sparse_gradient(options.sparse) {
   LooseComposite call("EmbeddingBag", loc);
   padding_idx = checked_padding("EmbeddingBag", rows, columns, options.padding_idx, call.loc());
   weight = initial({rows, columns}, padding_idx, default_generator(), options.options, call.loc());
 }
 Tensor EmbeddingBag::operator()(At index, const Tensor& offsets, const Tensor& per_sample_weights) const {
-  return embedding_bag(index, weight, {offsets, mode, per_sample_weights, include_last_offset, padding_idx});
+  return embedding_bag(index, weight,
+                       {offsets, mode, per_sample_weights, include_last_offset, padding_idx, sparse_gradient});
 }
 void EmbeddingBag::initialize(Generator& generator) { start(weight, padding_idx, generator); }
 

@@ -47,7 +47,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
 void RMSprop::step(const Parameters& parameters, Loc loc) {
   Step step("rmsprop", parameters, square_, loc);
   const Scalar rest = 1 - alpha;
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
+  detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {
     const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
     step.set(square_[i], square_[i] * alpha + square(g) * rest);
     Tensor variance = square_[i];
@@ -87,10 +87,13 @@ void Adagrad::step(const Parameters& parameters, Loc loc) {
   Step step("adagrad", parameters, square_, loc);
   const Scalar slowed = 1 + steps * lr_decay;
   step.set(steps.tensor(), (steps + 1).tensor());
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& gradient) {
-    const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
-    step.set(square_[i], square_[i] + square(g));
-    step.set(p, p - g / (sqrt(square_[i]) + eps) * (groups.lr(i, lr) / slowed));
+  detail::each_part(parameters, step.loc(), [&](std::size_t i, Tensor& p, const detail::UpdatedPart& part) {
+    const Scalar& decay = groups.weight_decay(i, weight_decay);
+    part.require_zero(parameters, i, decay, "weight decay");
+    const Tensor own = part.of(p), g = part.gradient() + own * decay, before = part.of(square_[i]);
+    const Tensor sum = cast(before + square(g), before.dtype());
+    step.set(square_[i], part.put_into(square_[i], sum));
+    step.set(p, part.put_into(p, own - g / (sqrt(sum) + eps) * (groups.lr(i, lr) / slowed)));
   });
   step.finish();
 }
@@ -108,7 +111,7 @@ Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups grou
 void Lion::step(const Parameters& parameters, Loc loc) {
   Step step("lion", parameters, first_, loc);
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
+  detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);
     const Tensor direction = sign(first_[i] * beta1 + g * rest1);
     step.set(p, p * (1 - rate * groups.weight_decay(i, weight_decay)) - direction * rate);
@@ -133,7 +136,7 @@ void LAMB::step(const Parameters& parameters, Loc loc) {
   Step step("lamb", parameters, first_, loc);
   step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2, scale1 = 1 - pow(beta1, steps), scale2 = 1 - pow(beta2, steps);
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
+  detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     step.set(first_[i], first_[i] * beta1 + g * rest1);
     step.set(second_[i], second_[i] * beta2 + square(g) * rest2);
     const Tensor change =
@@ -195,7 +198,7 @@ void Adafactor::step(const Parameters& parameters, Loc loc) {
   }
   step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar fresh = pow(steps, beta2_decay);
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& p, const Tensor& g) {
+  detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);
     const Scalar relative = Scalar(minimum(rate, 1 / sqrt(steps)));
     const Scalar least = Scalar(where(At(eps1) > 0, eps1, epsilon(type_of(p).dtype)));

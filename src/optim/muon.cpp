@@ -73,7 +73,7 @@ void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
   matrices.keep(is_matrix_);
   rest.keep(inverted(is_matrix_));
   detail::NewValues values;
-  detail::each_trained(matrices, [&](std::size_t i, Tensor& p, const Tensor& g) {
+  detail::each_trained(matrices, call.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Type type = type_of(p);
     const auto rows = static_cast<double>(static_cast<std::int64_t>(type.shape[0]));
     const auto columns = static_cast<double>(static_cast<std::int64_t>(type.shape[1]));

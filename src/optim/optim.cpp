@@ -7,6 +7,8 @@
 #include "record/elementwise.hpp"
 #include "record/evaluate.hpp"
 #include "record/expressions.hpp"
+#include "record/indexing.hpp"
+#include "record/row_gradients.hpp"
 #include "weft/grad.hpp"
 #include "weft/tree.hpp"
 
@@ -79,6 +81,44 @@ void NewValues::set(Tensor& place, Tensor value) {
 }
 void compute(std::span<const Tensor> values, Loc loc) {
   if (!recorder().trace()) evaluate(values, loc);
+}
+
+// Places that name one row get one number, in the order of their rows; sums of what meets are those of the dense
+// gradient, at the cost of the places.
+UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc), gradient_(gradient) {
+  const std::optional<GradientRows> found = rows_of_gradient(gradient, loc);
+  if (!found) return;
+  rows_ = found->index;
+  gradient_ = found->rows;
+  const Type& places = type_of(rows_);
+  if (places.shape[0].same(Dim(0))) return;
+  const auto take = [&](const Tensor& x, const Tensor& index) { return record(Op::gather, {x, index}, {}, {}, loc); };
+  const Tensor order = argsort(rows_, 0), sorted = take(rows_, order);
+  const Tensor before = take(sorted, maximum(positions(0, places.shape, places.device, loc) - 1, 0));
+  const Tensor numbers = cumsum(cast(sorted != before, DType::i64), 0);
+  const Tensor number = update_rows(constant_like(0, places, loc), 0, order, numbers, false, loc);
+  gradient_ = take(record(Op::scatter_add, {number, gradient_}, {}, type_of(gradient_), loc), number);
+}
+Tensor UpdatedPart::of(const Tensor& whole) const {
+  return is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_);
+}
+Tensor UpdatedPart::put_into(const Tensor& whole, const Tensor& part) const {
+  return is_whole() ? part : update_rows(whole, 0, rows_, cast(part, whole.dtype()), false, loc_);
+}
+
+namespace {
+std::string text_of_refusal(const Parameters& parameters, std::size_t i, const char* what) {
+  const std::string path = parameters.path(i);
+  return concat_text("the gradient of parameter ", i, path.empty() ? "" : " (" + path + ")",
+                     " is rows alone (sparse), and ", what, " would change the others too: make the embedding dense");
+}
+}  // namespace
+void UpdatedPart::require_zero(const Parameters& parameters, std::size_t i, const Scalar& number,
+                               const char* what) const {
+  if (!is_whole()) require(number.tensor() == 0, "update", loc_, text_of_refusal(parameters, i, what));
+}
+void UpdatedPart::require_whole(const Parameters& parameters, std::size_t i, const char* what) const {
+  if (!is_whole()) fail("update", loc_, text_of_refusal(parameters, i, what));
 }
 
 void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
@@ -166,14 +206,13 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
     undamped = 1 - dampening * Scalar(minimum(steps, 1.0));
     values.set(steps.tensor(), (steps + 1).tensor());
   }
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& parameter, const Tensor& gradient) {
+  detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
     const bool moves = !velocity_.empty();
-    Tensor operands[] = {parameter,
-                         gradient,
-                         groups.weight_decay(i, weight_decay).tensor(),
-                         groups.lr(i, lr).tensor(),
-                         momentum.tensor(),
-                         moves ? velocity_[i].tensor() : Tensor(),
+    const Scalar& decay = groups.weight_decay(i, weight_decay);
+    part.require_zero(parameters, i, decay, "weight decay");
+    if (moves) part.require_whole(parameters, i, "a momentum");
+    Tensor operands[] = {part.of(parameter),        part.gradient(),   decay.tensor(),
+                         groups.lr(i, lr).tensor(), momentum.tensor(), moves ? velocity_[i].tensor() : Tensor(),
                          undamped.tensor()};
     Tensor results[2];
     const bool dampened = dampened_;
@@ -189,7 +228,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
                 }
                 out[0] = in[0] - change * in[3];
               });
-    values.set(parameter, std::move(results[0]));
+    values.set(parameter, part.put_into(parameter, results[0]));
     if (moves) values.set(velocity_[i], std::move(results[1]));
   });
   values.finish(call.loc());
@@ -239,11 +278,13 @@ void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   for (std::size_t i = 0; i < groups.size(); ++i)
     step.push_back(step_of(groups[i].own_lr ? groups[i].lr : lr,
                            groups[i].own_weight_decay ? groups[i].weight_decay : weight_decay));
-  detail::each_trained(parameters, [&](std::size_t i, Tensor& parameter, const Tensor& gradient) {
-    AdamResult next = adam_update(parameter, gradient, first_[i], second_[i], step[groups.group_of(i)], call.loc());
-    values.set(parameter, std::move(next.parameter));
-    values.set(first_[i], std::move(next.first));
-    values.set(second_[i], std::move(next.second));
+  detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
+    part.require_zero(parameters, i, groups.weight_decay(i, weight_decay), "weight decay");
+    const AdamResult next = adam_update(part.of(parameter), part.gradient(), part.of(first_[i]), part.of(second_[i]),
+                                        step[groups.group_of(i)], call.loc());
+    values.set(parameter, part.put_into(parameter, next.parameter));
+    values.set(first_[i], part.put_into(first_[i], next.first));
+    values.set(second_[i], part.put_into(second_[i], next.second));
   });
   values.finish(call.loc());
 }

@@ -29,11 +29,40 @@ void require_same_shape(const Parameters& parameters, std::size_t i, const Shape
 void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
                    std::initializer_list<NamedNumber> shares, Loc loc);
 
-// Calls f(number, parameter, gradient) for each parameter that is updated.
+// What a step changes of a parameter and of its state: all of it, or, where the gradient stayed rows
+// (record/row_gradients.hpp), these rows.
+class UpdatedPart {
+ public:
+  UpdatedPart(const Tensor& gradient, Loc loc);
+  // Of the part: what meets in a row is added up, in its order, and is there as often as the row is.
+  const Tensor& gradient() const { return gradient_; }
+  Tensor of(const Tensor& whole) const;
+  Tensor put_into(const Tensor& whole, const Tensor& part) const;
+  // Throws where this is rows of parameter i, and the optimizer would change the others too: by a number that is not 0,
+  // which a compiled step knows when it is called, or by `what` it does in any case.
+  void require_zero(const Parameters& parameters, std::size_t i, const Scalar& number, const char* what) const;
+  void require_whole(const Parameters& parameters, std::size_t i, const char* what) const;
+
+ private:
+  bool is_whole() const { return !rows_.defined(); }
+
+  Loc loc_;
+  Tensor rows_, gradient_;  // rows_: [n], undefined for all of it
+};
+
+// Calls f(number, parameter, part) for each parameter that is updated.
 template <class F>
-void each_trained(const Parameters& parameters, F f) {
+void each_part(const Parameters& parameters, Loc loc, F f) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (parameters.trains(i)) f(i, parameters.parameter(i), parameters.gradient(i));
+    if (parameters.trains(i)) f(i, parameters.parameter(i), UpdatedPart(parameters.gradient(i), loc));
+}
+// Calls f(number, parameter, gradient) for each parameter that is updated. Throws where a gradient stayed rows.
+template <class F>
+void each_trained(const Parameters& parameters, Loc loc, F f) {
+  each_part(parameters, loc, [&](std::size_t i, Tensor& parameter, const UpdatedPart& part) {
+    part.require_whole(parameters, i, "this optimizer");
+    f(i, parameter, part.gradient());
+  });
 }
 
 }  // namespace weft::optim::detail

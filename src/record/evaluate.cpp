@@ -12,6 +12,7 @@
 #include "eager/device.hpp"
 #include "eager/program.hpp"
 #include "record/loops.hpp"
+#include "record/row_gradients.hpp"
 
 namespace weft {
 namespace {
@@ -388,6 +389,13 @@ OpenLevels& open_levels() {
 }
 }  // namespace
 
+// A gradient's rows are asked for after it is computed.
+static void sever(Node* node) {
+  if (node->operand_count == 0 || is_row_gradient(*node)) return;
+  drop_operands(node);
+  node->severed = true;
+}
+
 void open_level(std::uint64_t start) {
   std::lock_guard lock(evaluation_mutex());
   open_levels().enter_process();
@@ -406,10 +414,7 @@ void close_level(std::uint64_t start) {
                                     [&](const Tensor& value) { return value.node()->sequence >= oldest; });
   dropped.assign(std::make_move_iterator(first), std::make_move_iterator(levels.kept.end()));
   levels.kept.erase(first, levels.kept.end());
-  for (const Tensor& value : dropped) {
-    drop_operands(value.node());
-    value.node()->severed = true;
-  }
+  for (const Tensor& value : dropped) sever(value.node());
 }
 
 void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
@@ -425,13 +430,10 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
     const bool keeps_operands = node->sequence >= open_levels().oldest();
     naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); },
                   name_of(*node), node->loc);
-    if (node->operand_count == 0) continue;
-    if (keeps_operands) {
+    if (!keeps_operands)
+      sever(node);
+    else if (node->operand_count > 0)
       open_levels().kept.emplace_back(node);
-      continue;
-    }
-    drop_operands(node);
-    node->severed = true;
   }
 }
 

@@ -344,6 +344,16 @@ TEST_CASE("a process that is killed while it saves leaves the old file and no ot
   CHECK(folder.count() == 1);
 }
 
+TEST_CASE("a file says nothing of how a table is trained: what was dense is read as one whose gradient stays rows") {
+  Folder folder;
+  const nn::Embedding dense(9, 5);
+  io::save(folder.file("x"), dense);
+  nn::Embedding sparse(9, 5, {.sparse = true});
+  io::load(folder.file("x"), sparse);
+  CHECK(max(abs(sparse.weight - dense.weight)).item() == 0);
+  CHECK(sparse.sparse_gradient);
+}
+
 TEST_CASE("what can't be saved is refused, and leaves the old file and no other") {
   const Folder folder;
   const std::string path = folder.file("x");

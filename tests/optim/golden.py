@@ -101,6 +101,30 @@ cases = {
 }
 
 
+def sparse_lead(make):
+    """What a table [16,3] is, which starts at sin(i + 1), after five steps on sparse gradients: in step t row
+    k (k - 1) / 2 + t gets those of gradients(t) for k = 0 ... 5; of two that meet the sum."""
+    table = torch.nn.Embedding(16, 3, sparse=True, dtype=torch.float64)
+    table.weight.data = torch.tensor([math.sin(i + 1) for i in range(48)], dtype=torch.float64).reshape(16, 3)
+    optimizer = make(table.parameters())
+    for t in range(5):
+        optimizer.zero_grad()
+        index = torch.tensor([k * (k - 1) // 2 + t for k in range(6)])
+        rows = torch.tensor([math.cos(3 * t + i) * (1 + t / 10) for i in range(18)], dtype=torch.float64).reshape(6, 3)
+        (table(index) * rows).sum().backward()
+        optimizer.step()
+    return table.weight.detach().flatten().tolist()
+
+
+# SparseAdam adds eps before the bias correction, Adam behind it: here it is nothing.
+sparse_cases = {
+    "sparse sgd": [lambda p: optim.SGD(p, lr=0.1)],
+    "sparse adam": [lambda p: optim.SparseAdam(list(p), lr=0.1, eps=1e-100),
+                    lambda p: optim.SparseAdam(list(p), lr=0.02, betas=(0.8, 0.95), eps=1e-100)],
+    "sparse adagrad": [lambda p: optim.Adagrad(p, lr=0.1, lr_decay=0.1)],
+}
+
+
 def rates(make, base, count=12):
     parameter = torch.nn.Parameter(torch.zeros(1))
     optimizer = optim.SGD([parameter], lr=base)
@@ -136,6 +160,9 @@ text = f"// Written by golden.py with PyTorch {torch.__version__.split('+')[0]}:
 for name, makes in cases.items():
     for number, make in enumerate(makes):
         text += row(name, number, lead(make))
+for name, makes in sparse_cases.items():
+    for number, make in enumerate(makes):
+        text += row(name, number, sparse_lead(make))
 for name, values in schedules.items():
     text += row(name, 0, values)
 pathlib.Path(__file__).with_name("golden.inc").write_text(text)

@@ -7,6 +7,7 @@
 #include "tests/record/refused.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
+#include "weft/grad.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 
@@ -130,6 +131,47 @@ TEST_CASE("Muon, in float64") {
   WEFT_LEADS("muon", 0, Muon);
   WEFT_LEADS("muon", 1, Muon, {.lr = 0.1, .weight_decay = 0, .momentum = 0.8, .nesterov = false, .ns_steps = 3});
   WEFT_LEADS("muon", 2, Muon, {.lr = 0.05, .scale = optim::MuonScale::match_rms_adamw});
+}
+
+// Five steps on the rows of a table, eagerly and compiled (golden.py: sparse_lead).
+template <class Make>
+void leads_rows(const char* name, int configuration, Make make) {
+  CAPTURE(name);
+  const std::vector<double> expected = golden(name, configuration);
+  std::vector<double> numbers;
+  for (int i = 0; i < 48; ++i) numbers.push_back(std::sin(i + 1));
+  const Tensor begin = from_span(std::span<const double>(numbers), {16, 3});
+  nn::Embedding plain(16, 3, {.sparse = true, .options = {DType::f64}}), compiled = plain;
+  plain.weight = compiled.weight = begin;
+  auto optimizer = make(plain), other = make(compiled);
+  const auto f = [](nn::Embedding& table, decltype(optimizer)& optimizer, const Tensor& index, const Tensor& rows) {
+    optimizer.update(table, grad([&](const nn::Embedding& table) { return sum(table(index) * rows); }, table));
+  };
+  auto step = compile(f);
+  for (int t = 0; t < 5; ++t) {
+    std::vector<std::int64_t> index;
+    for (int k = 0; k < 6; ++k) index.push_back(k * (k - 1) / 2 + t);
+    std::vector<double> slopes;
+    for (int i = 0; i < 18; ++i) slopes.push_back(std::cos(3 * t + i) * (1 + t / 10.0));
+    const Tensor at = from_span(std::span<const std::int64_t>(index), {6}),
+                 rows = from_span(std::span<const double>(slopes), {6, 3});
+    f(plain, optimizer, at, rows);
+    step(compiled, other, at, rows);
+  }
+  for (const nn::Embedding& table : {plain, compiled}) {
+    std::vector<double> found(48);
+    table.weight->copy_to(found);
+    check_close(found, expected, 1e-12);
+  }
+  CHECK(specialization_count(step) == 1);
+}
+TEST_CASE("gradients that stay rows: SGD, SparseAdam, Adagrad") {
+  leads_rows("sparse sgd", 0, [](const auto& m) { return optim::SGD(m, {.lr = 0.1}); });
+  leads_rows("sparse adam", 0, [](const auto& m) { return optim::Adam(m, {.lr = 0.1, .eps = 1e-100}); });
+  leads_rows("sparse adam", 1, [](const auto& m) {
+    return optim::AdamW(m, {.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-100, .weight_decay = 0});
+  });
+  leads_rows("sparse adagrad", 0, [](const auto& m) { return optim::Adagrad(m, {.lr = 0.1, .lr_decay = 0.1}); });
 }
 
 TEST_CASE("Muon: what is named as one of the others is AdamW's") {

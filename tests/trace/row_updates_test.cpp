@@ -173,6 +173,30 @@ TEST_CASE("outside a compiled function an update leaves what somebody else reads
   CHECK(foreign == before);
 }
 
+TEST_CASE("values that are read after their update, or are results, stay as they were in every way to run a function") {
+  const auto f = [](const Tensor& x, const Tensor& at, const Tensor& u) {
+    const Tensor y = sin(x), first = index_add(y, 0, at, u), second = set_rows(y, at, 1);
+    const Tensor twice = index_add(index_add(first * 2, 0, at, u), 0, at + 1, u), row = slice(y * 3, 0, 1, 2);
+    return std::vector{first, second, twice, index_add(row, 0, at * 0, u), index_add(expand(row, {5, 2}), 0, at, u), y};
+  };
+  const Tensor x = reshape(arange(10, {DType::f32}), {5, 2}), at = vector({1, 3, 1}), u = ones({3, 2});
+  const std::vector<float> wave = numbers_of(sin(x));
+  for (const std::vector<Tensor>& way : every_way(f, x, at, u)) {
+    std::vector<float> first = wave, second = wave;
+    for (const std::size_t row : {1, 3})
+      for (std::size_t j = 0; j < 2; ++j) {
+        first[2 * row + j] += row == 1 ? 2.f : 1.f;
+        second[2 * row + j] = 1;
+      }
+    CHECK(max(abs(way[0] - from_span(std::span<const float>(first), {5, 2}))).item() < 1e-6);
+    CHECK(max(abs(way[1] - from_span(std::span<const float>(second), {5, 2}))).item() < 1e-6);
+    CHECK(max(abs(way[5] - from_span(std::span<const float>(wave), {5, 2}))).item() < 1e-6);
+    CHECK(max(abs(way[2] - way[0] * 2 - index_add(index_add(zeros({5, 2}), 0, at, u), 0, at + 1, u))).item() < 1e-6);
+    CHECK(max(abs(way[3] - slice(way[5], 0, 1, 2) * 3 - 3)).item() < 1e-6);
+    CHECK(max(abs(way[4] - slice(way[5], 0, 1, 2) * 3 - index_add(zeros({5, 2}), 0, at, u))).item() < 1e-6);
+  }
+}
+
 TEST_CASE("outside a compiled function a gradient sees the table as it was, and a wrong index changes nothing") {
   const Tensor at = vector({1, 3, 1});
   const Tensor dx = grad(
