@@ -121,6 +121,29 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   schedule.arena_bytes = symbolic_bytes + Dim(top);
 }
 
+// A temporary that its last reader would copy into a result lies in the result from the start. So a chain of updates
+// is written in one place, and that may be an argument's. Kernels copy nothing.
+void place_in_results(Schedule& schedule) {
+  const std::vector<Lifetime> lives = lifetimes(schedule);
+  for (std::size_t s = schedule.steps.size(); s-- > 0;) {
+    const Step& step = schedule.steps[s];
+    if (step.payload->kernel()) continue;
+    for (const int r : step.buffers) {
+      const ScheduleBuffer& result = schedule.buffers[static_cast<std::size_t>(r)];
+      if (result.kind != ScheduleBuffer::Kind::result ||
+          lives[static_cast<std::size_t>(r)].first != static_cast<int>(s))
+        continue;
+      for (const int a : step.buffers) {
+        ScheduleBuffer& given = schedule.buffers[static_cast<std::size_t>(a)];
+        if (given.kind == ScheduleBuffer::Kind::temporary && given.strides.empty() && given.dtype == result.dtype &&
+            given.elements.same(result.elements) && lives[static_cast<std::size_t>(a)].last == static_cast<int>(s) &&
+            step.payload->in_place(a, r))
+          given.kind = ScheduleBuffer::Kind::result, given.index = result.index;
+      }
+    }
+  }
+}
+
 class Donations {
  public:
   Donations(Schedule& schedule, const std::vector<Lifetime>& lives)
@@ -218,6 +241,7 @@ void predicate_donations(Schedule& schedule) {
 }  // namespace
 
 void plan_memory(Schedule& schedule, Device device, std::span<const Update> updates) {
+  place_in_results(schedule);
   std::vector<Lifetime> lives = lifetimes(schedule);
   place(schedule, lives);
   Donations(schedule, lives).find(updates);

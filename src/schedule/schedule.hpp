@@ -16,7 +16,7 @@ struct ScheduleBuffer {
   // packed: a constant's elements in an order of their own, put there when the plan is made
   // error: the device's word that is not 0 once a check has failed
   enum class Kind : std::uint8_t { argument, result, temporary, constant, packed, error } kind = Kind::temporary;
-  int index = 0;  // argument, result: which one
+  int index = 0;  // argument, result: which one. Several buffers may be one result, one after the other
   DType dtype = DType::f32;
   Dim elements = 0;
   std::vector<Dim> strides;  // temporary: in elements, one for each axis of its value; none: contiguous

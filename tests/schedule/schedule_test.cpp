@@ -498,6 +498,65 @@ TEST_CASE("nothing is donated to a step before a check has passed") {
   }
 }
 
+namespace {
+// An update of its first buffer, which it copies to the second unless both are one.
+class Updating : public Payload {
+ public:
+  Updating(int from, int to, bool checked = false) : from_(from), to_(to), checked_(checked) {}
+  std::string details() const override { return checked_ ? "checked" : ""; }
+  loop::Cost cost() const override { return {}; }
+  bool in_place(int argument, int result) const override { return argument == from_ && result == to_; }
+  std::shared_ptr<const Payload> predicated(int) const override { return std::make_shared<Updating>(from_, to_, true); }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
+
+ private:
+  int from_, to_;
+  bool checked_;
+};
+class Checking : public Stand {
+ public:
+  Checking() : Stand(true) {}
+  bool is_check() const override { return true; }
+};
+}  // namespace
+
+TEST_CASE("a chain of updates is one memory: that of the result, and of the argument, unless it is read elsewhere") {
+  using Kind = ScheduleBuffer::Kind;
+  const auto chain = [](bool reads_between, Device device) {
+    Schedule schedule;
+    for (const Kind kind : {Kind::argument, Kind::temporary, Kind::temporary, Kind::result})
+      schedule.buffers.push_back({kind, 0, DType::f32, 64});
+    schedule.buffers.push_back({Kind::argument, 1, DType::boolean, 1});
+    schedule.buffers.push_back({Kind::result, 1, DType::f32, 1});
+    schedule.steps = {{"check", {4}, std::make_shared<Checking>()},
+                      {"first", {0, 1}, std::make_shared<Updating>(0, 1)},
+                      {"second", {1, 2}, std::make_shared<Updating>(1, 2)},
+                      {"third", {2, 3}, std::make_shared<Updating>(2, 3)}};
+    if (reads_between) schedule.steps.push_back({"read", {2, 5}, std::make_shared<Stand>(false)});
+    plan_memory(schedule, device);
+    return schedule;
+  };
+  for (const Device device : {Device::cpu(), Device::cuda()}) {
+    const Schedule one = chain(false, device);
+    for (const std::size_t b : {1, 2, 3}) {
+      CHECK(one.buffers[b].kind == Kind::result);
+      CHECK(one.buffers[b].index == 0);
+    }
+    CHECK(one.arena_bytes.same(Dim(0)));
+    REQUIRE(one.donations.size() == 1);
+    CHECK(one.donations[0].argument == 0);
+    CHECK(one.donations[0].result == 0);
+    // On a device none of them writes once the check has failed.
+    for (const std::size_t s : {1, 2, 3})
+      CHECK(one.steps[s].payload->details() == (device.type == Device::Type::cpu ? "" : "checked"));
+    // What is read after the third update is memory of its own.
+    const Schedule read = chain(true, device);
+    CHECK(read.buffers[2].kind == Kind::temporary);
+    CHECK(read.buffers[1].kind == Kind::temporary);
+    CHECK(read.donations.empty());
+  }
+}
+
 TEST_CASE("temporaries share memory when their lives do not overlap, and only then") {
   Traced t;
   Tensor x = t.f32(64, 64);

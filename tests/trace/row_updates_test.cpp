@@ -71,6 +71,16 @@ TEST_CASE("rows of a table that is state are updated where it lies") {
         t.rows = scatter_reduce(t.rows, 0, unsqueeze(at, 1), u, ScatterReduction::sum);
       },
       sizes, index, reshape(slice(updates, 0, 0, 4), {4, 1}));
+  // Several updates, one after the other, of which the first is read between them.
+  check_in_place(
+      [](Table& t, const Tensor& at, const Tensor& u) {
+        t.rows = set_rows(index_add(t.rows, 0, at, u), at + 1, u * 2);
+        t.rows = index_add(t.rows, 0, at, gather(t.rows, at + 1));
+      },
+      sizes, index, rows);
+  check_in_place([](Table& t, const Tensor&,
+                    const Tensor& u) { t.rows = update_slice(update_slice(t.rows, u, 0, 3), u * 2, 0, 5); },
+                 sizes, index, rows);
   // Along a middle axis, as a cache of keys that is written at several positions.
   check_in_place([](Table& t, const Tensor& at, const Tensor& u) { t.rows = index_copy(t.rows, 1, at, u); },
                  {2, 2048, 64}, index, reshape(arange(2 * 4 * 64, {DType::f32}), {2, 4, 64}));
@@ -93,6 +103,65 @@ TEST_CASE("a gather of the rows before their update reads them as they were") {
   CHECK(table.rows[9][3].item() == 3);
   CHECK(table.rows[4][3].item() == 3);
   CHECK(table.rows[6][3].item() == 1);
+}
+
+TEST_CASE("compiled updates leave what is read after them, what is returned, and what others hold") {
+  struct Two {
+    Tensor a, b;
+  };
+  const Tensor at = vector({1, 3, 1}), u = ones({3, 2});
+  const auto check = [&](auto f, const std::vector<double>& sums) {
+    auto compiled = compile(f);
+    for (int i = 0; i < 3; ++i) {
+      Two tables{written({5, 2}), written({5, 2})};
+      const Tensor before = i == 1 ? tables.a : Tensor();  // held by somebody else
+      if (i == 2) tables.b = tables.a;                     // one table, two places
+      const std::vector<Tensor> results = compiled(tables, at, u);
+      std::vector<double> found;
+      for (const Tensor& each : results) found.push_back(sum(each).item());
+      found.push_back(sum(tables.a).item());
+      found.push_back(sum(tables.b).item());
+      CHECK(found == sums);
+      if (before.defined()) CHECK(sum(abs(before - 1)).item() == 0);
+    }
+  };
+  using Results = std::vector<Tensor>;
+  check(  // the old table is read after the update, and returned
+      [](Two& t, const Tensor& at, const Tensor& u) {
+        const Tensor old = t.a;
+        t.a = index_add(t.a, 0, at, u);
+        return Results{gather(old, at) + gather(t.a, at), old};
+      },
+      {6 + 16, 10, 16, 10});
+  check(  // two updates of one table
+      [](Two& t, const Tensor& at, const Tensor& u) {
+        const Tensor old = t.a;
+        t.a = index_add(old, 0, at, u);
+        t.b = set_rows(old, at, 3);
+        return Results{};
+      },
+      {16, 18});
+  check(  // what is between two updates is returned, or is the other state
+      [](Two& t, const Tensor& at, const Tensor& u) {
+        const Tensor between = index_add(t.a, 0, at, u);
+        t.a = set_rows(between, at, 0);
+        return Results{between};
+      },
+      {16, 6, 10});
+  check(
+      [](Two& t, const Tensor& at, const Tensor& u) {
+        t.b = index_add(t.a, 0, at, u);
+        t.a = index_add(t.b, 0, at, u);
+        return Results{};
+      },
+      {22, 16});
+  check(  // a table that is the rows of its own update; places swapped
+      [](Two& t, const Tensor& at, const Tensor&) {
+        t.a = index_add(t.a, 0, concat({at, at}, 0), concat({t.a, slice(t.a, 0, 0, 1)}, 0));
+        std::swap(t.a, t.b);
+        return Results{};
+      },
+      {10, 22});
 }
 
 TEST_CASE("an index out of range leaves the state as it was") {
@@ -214,6 +283,26 @@ TEST_CASE("outside a compiled function a gradient sees the table as it was, and 
   const Tensor late = where(vector({1}) > 0, vector({5}), 0);
   CHECK_THROWS_AS((table = index_add(table, 0, late, ones({1, 2}))).eval(), Error);
   CHECK(sum(abs(table - 1)).item() == 0);
+}
+
+TEST_CASE("an index that an update decides, and that is wrong, leaves the state as it was before the update") {
+  auto step = compile([](Table& t, const Tensor& at, const Tensor& u) {
+    t.rows = index_add(t.rows, 0, at, u);
+    const Tensor found = cast(slice(gather(t.rows, at), 1, 0, 1), DType::i64);  // after the update: 1 + the last of u
+    t.rows = set_rows(t.rows, flatten(found), 7);
+  });
+  const Tensor at = vector({1, 3});
+  for (const float to : {1.f, 98.f, 99.f, 1.f}) {
+    Table table{written({100, 4})};
+    const Tensor u = full({2, 4}, to).eval();
+    if (to > 98) {
+      CHECK(contains(message_of([&] { step(table, at, u); }), "[set_rows] an index is out of range [-100, 100)"));
+      CHECK(sum(abs(table.rows - 1)).item() == 0);
+    } else {
+      step(table, at, u);
+      CHECK(numbers_of(table.rows[static_cast<std::int64_t>(to) + 1]) == std::vector<float>(4, 7));
+    }
+  }
 }
 
 TEST_CASE("updates that meet are added to the row in their order; what has none keeps its bits") {
