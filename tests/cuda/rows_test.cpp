@@ -88,4 +88,47 @@ TEST_CASE("cuda: an index out of range is an error, and the table is what it was
   }
 }
 
+TEST_CASE("cuda: two updates one after the other are written where the table lies, unless an index is wrong") {
+  constexpr auto step = [](Table& t, const Tensor& index, const Tensor& updates) {
+    t.rows = set_rows(index_add(t.rows, 0, index, updates), index + 1, updates * 2);
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i32})
+    check_as_on_host(
+        [](Table& t, const Tensor& index, const Tensor& updates) {
+          t.rows = set_rows(index_add(t.rows, 0, index, updates), remainder(index + 1, 1000), updates * 2);
+        },
+        dtype, 1000, 64, 3000);
+  auto compiled = compile(step);
+  Table table{to(ones({100, 64}), Device::cuda()), to(ones({1}), Device::cuda())};
+  const auto run = [&](std::int64_t last) {
+    compiled(table, to(from_list<std::int64_t>({1, last}), Device::cuda()), to(ones({2, 64}), Device::cuda()));
+    return sum(table.rows).item();
+  };
+  for (int i = 0; i < 4; ++i) run(7);
+  const double before = run(7);
+  CHECK_THROWS_AS(run(99), Error);  // 100 is no row
+  CHECK(sum(table.rows).item() == before);
+}
+
+TEST_CASE("cuda: the gradient of an embedding stays rows up to SGD and Adam") {
+  const auto check = [](auto make) {
+    nn::Embedding here(1000, 64, {.sparse = true}), there = here;
+    there.weight = to(here.weight, Device::cuda());
+    auto one = make(here), other = make(there);
+    const auto step = [](nn::Embedding& table, decltype(one)& optimizer, const Tensor& index) {
+      optimizer.update(table, grad([&](const nn::Embedding& m) { return sum(sin(m(index))); }, table));
+    };
+    auto compiled = compile(step);
+    for (int call = 0; call < 4; ++call) {
+      const Tensor index = remainder(arange(300) * (7 + call), 331).eval();
+      step(here, one, index);
+      compiled(there, other, to(index, Device::cuda()));
+      CAPTURE(call);
+      CHECK(max(abs(to(there.weight, Device::cpu()) - here.weight)).item() < 1e-4);
+    }
+  };
+  check([](const auto& m) { return optim::SGD(m, {.lr = 0.1}); });
+  check([](const auto& m) { return optim::Adam(m, {.lr = 0.1}); });
+}
+
 TEST_SUITE_END();
