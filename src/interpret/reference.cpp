@@ -243,6 +243,9 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
     scale = interpret_cumulative(Op::cumsum, node.attributes<Along>(), value.type, magnitudes(*operands[0])).reals;
   if (node.op == Op::logcumsumexp)
     for (double& each : scale) each += 1;  // a relative error of the sum
+  // Sums of terms that cancel beside their zeros. What is narrower than f64 is computed in f64.
+  if ((node.op == Op::lgamma || node.op == Op::digamma || node.op == Op::polygamma) && value.type.dtype == DType::f64)
+    for (double& each : scale) each += 1;
   if (node.op == Op::cumprod)
     roundings *= static_cast<double>(sizes_of(value.type).size[node.attributes<Along>().axis]);
   if (node.op == Op::prod && !operands[0]->reals.empty()) roundings *= static_cast<double>(operands[0]->reals.size());

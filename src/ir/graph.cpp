@@ -155,7 +155,11 @@ Graph with_inputs(const Graph& graph, std::span<const std::uint32_t> inputs, std
   });
   std::vector<Tensor> kept;
   for (const std::uint32_t input : inputs) kept.push_back(made[input]);
-  return make_graph(std::move(kept), std::move(result.outputs), std::move(result.effects));
+  Graph made_over = make_graph(std::move(kept), std::move(result.outputs), std::move(result.effects));
+  // Inputs come first, as in a trace.
+  std::ranges::stable_partition(made_over.nodes, [](const Tensor& value) { return value.node()->op == Op::input; });
+  made_over.number_nodes();
+  return made_over;
 }
 
 DecidedSizes::DecidedSizes(const Graph& graph)

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "tests/needs_compiler.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
@@ -120,7 +121,8 @@ TEST_CASE("rows that a step does not read keep their bits and their moments") {
   CHECK(row(3) != third);
 }
 
-TEST_CASE("a step of rows writes where the table and the moments lie, and makes no table") {
+TEST_CASE("a step of rows writes where the table and the moments lie, and makes no table" *
+          test::needs(test::a_compiler)) {
   constexpr std::int64_t rows = 1 << 16, width = 32;
   const auto check = [&](auto make) {
     nn::Embedding table = table_of(true, rows, width);

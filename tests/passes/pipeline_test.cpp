@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/no_compiler.hpp"
 #include "interpret/reference.hpp"
-#include "runtime/host/compiler.hpp"
 #include "schedule/schedule.hpp"
 #include "tests/ir/support.hpp"
+#include "tests/needs_compiler.hpp"
 #include "tests/runtime/support.hpp"
 
 using namespace weft;
@@ -80,18 +79,8 @@ TEST_CASE("passes have names and run in order; each can be left out but for thos
   }
 }
 
-namespace {
-std::string a_compiler() {
-  try {
-    host_compiler();
-    return {};
-  } catch (const NoCompilerError& error) {
-    return error.what();
-  }
-}
-}  // namespace
-
-TEST_CASE("what watches a compilation is called after each stage, with what that left" * test::needs(a_compiler)) {
+TEST_CASE("what watches a compilation is called after each stage, with what that left" *
+          test::needs(test::a_compiler)) {
   const Names stages = {"schedule", "memory", "generate", "compile", "launches"};
   Recording r;
   Names names;
@@ -121,7 +110,7 @@ TEST_CASE("what watches a compilation is called after each stage, with what that
 }
 
 TEST_CASE("texts are made of what was kept, as often as they are asked for, from any thread" *
-          test::needs(a_compiler)) {
+          test::needs(test::a_compiler)) {
   const auto compiled = [](const PipelineOptions& options) {
     Recording r;
     Tensor x = r.x();
