@@ -78,8 +78,8 @@ Value execute_scatter(Op op, const Type& type, const Value& index, const Value& 
   const std::int64_t rows = result.sizes.size[0], count = picks.sizes.count(), total = result.sizes.count();
   if (total == 0) return convert(result, type.dtype);
   check_rows(info(op).name, picks.as<std::int64_t>(), count, rows, loc);
-  const auto meeting = op == Op::scatter_add ? runtime::Meeting::add : runtime::Meeting::greatest;
-  runtime::scatter(meeting, joined.dtype, {rows, count, total / rows}, picks.as<std::int64_t>(), from.data(),
+  const auto join = op == Op::scatter_add ? runtime::RowJoin::add : runtime::RowJoin::greatest;
+  runtime::scatter(join, joined.dtype, {rows, count, total / rows}, picks.as<std::int64_t>(), from.data(),
                    result.data());
   return convert(result, type.dtype);
 }
@@ -91,10 +91,11 @@ Value execute_update_rows(const RowUpdate& update, const Type& type, std::span<c
   for (int i = 0; i < update.axis; ++i) sizes.outer *= table.size[i];
   for (int i = update.axis + 1; i < table.rank; ++i) sizes.inner *= table.size[i];
   check_rows(info(Op::update_rows).name, picks.as<std::int64_t>(), sizes.count, sizes.rows, loc);
-  std::vector<std::byte> workspace(runtime::update_rows_workspace(update.adds, type.dtype, sizes.count));
+  const auto join = update.adds ? runtime::RowJoin::add : runtime::RowJoin::replace;
+  std::vector<std::byte> workspace(runtime::update_rows_workspace(join, type.dtype, sizes));
   Value result = make_writable(operands[0]);
   result.type = type;
-  runtime::update_rows(update.adds, type.dtype, sizes, rows.data(), picks.as<std::int64_t>(), result.data(), workspace);
+  runtime::update_rows(join, type.dtype, sizes, rows.data(), picks.as<std::int64_t>(), result.data(), workspace);
   return result;
 }
 

@@ -29,7 +29,7 @@ class ScatterPayload final : public Payload {
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     if (preparation.device.type == Device::Type::cpu)
       return std::make_unique<runtime::HostScatter>(
-          op_ == Op::scatter_add ? runtime::Meeting::add : runtime::Meeting::greatest, dtype_, rows_, count_, width_,
+          op_ == Op::scatter_add ? runtime::RowJoin::add : runtime::RowJoin::greatest, dtype_, rows_, count_, width_,
           preparation.numbers);
     return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, op_ == Op::scatter_amax, preparation);
   }

@@ -64,7 +64,7 @@ bool Chunks::next(std::int64_t& begin, std::int64_t& end) {
 }
 
 int num_threads() {
-  if (threads_lost()) return 1;
+  if (threads_lost() || runs_inline()) return 1;
   const int chosen = options().num_threads;
   return std::min(chosen > 0 ? chosen : std::min(omp_get_max_threads(), allowed_processors().count),
                   workers::most_threads);

@@ -45,7 +45,8 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain, std:
                   void (*body)(void* context, Chunks& chunks), void* context);
 
 // Threads that a parallel loop uses at most: WEFT_NUM_THREADS, or else OpenMP's number for the calling thread, but no
-// more than there are processors for it. 1 in a forked child whose parent had other threads.
+// more than there are processors for it. 1 inside a parallel loop, and in a forked child whose parent had other
+// threads.
 int num_threads();
 
 }  // namespace weft

@@ -219,6 +219,18 @@ TEST_CASE("threads of all loops are as many as one loop has") {
   CHECK(most_workers == 7);
 }
 
+TEST_CASE("a loop inside a loop has one thread") {
+  std::atomic<int> most = 0;
+  parallel_for(
+      0, 2, 1,
+      [](void* context, std::int64_t, std::int64_t) {
+        auto& most = *static_cast<std::atomic<int>*>(context);
+        if (num_threads() > most) most = num_threads();
+      },
+      &most);
+  CHECK(most == 1);
+}
+
 TEST_CASE("a thread that may run on one processor runs its loops alone, on that one") {
   const weft::test::KeepOptions keep;
   weft::options().num_threads = 0;

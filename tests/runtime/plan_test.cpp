@@ -310,7 +310,7 @@ TEST_CASE("scatter_add takes indices that come twice, in order, on any number of
   plan.buffers = {argument(0, DType::i64), argument(1), result(0)};
   constexpr Int rows = 50, count = 3000, width = 37;
   plan.launches = {step({0, 1, 2}, [=](const Preparation& preparation) -> std::unique_ptr<Runnable> {
-    return std::make_unique<HostScatter>(Meeting::add, DType::f32, rows, count, width, preparation.numbers);
+    return std::make_unique<HostScatter>(RowJoin::add, DType::f32, rows, count, width, preparation.numbers);
   })};
   prepare(plan);
   std::vector<Int> index(count);

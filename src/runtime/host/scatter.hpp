@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 
+#include "runtime/host/update_rows.hpp"
 #include "weft/dtype.hpp"
 
 namespace weft::runtime {
@@ -12,10 +13,9 @@ struct ScatterSizes {
   std::int64_t rows, count, width;
 };
 
-enum class Meeting : std::uint8_t { add, greatest };
-
-// f32, f64, i32, i64, u8. Indices are in range: a check step has seen to it; one that is not writes nothing.
-void scatter(Meeting meeting, DType dtype, ScatterSizes sizes, const std::int64_t* index, const void* updates,
+// RowJoin::add or greatest. f32, f64, i32, i64, u8. Indices are in range: a check step has seen to it; one that is not
+// writes nothing.
+void scatter(RowJoin join, DType dtype, ScatterSizes sizes, const std::int64_t* index, const void* updates,
              void* table);
 
 }  // namespace weft::runtime

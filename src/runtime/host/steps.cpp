@@ -52,7 +52,7 @@ void HostProduct::run(const StepCall& call) const {
 
 void HostScatter::run(const StepCall& call) const {
   const std::span<const std::int64_t> size = call.part(sizes_);
-  scatter(meeting_, dtype_, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(call.pointers[0]),
+  scatter(join_, dtype_, {size[0], size[1], size[2]}, static_cast<const std::int64_t*>(call.pointers[0]),
           call.pointers[1], call.pointers[2]);
 }
 
@@ -76,7 +76,8 @@ void HostUpdate::run(const StepCall& call) const {
 }
 
 std::size_t HostRows::workspace(std::span<const std::int64_t> numbers) const {
-  return update_rows_workspace(adds_, dtype_, numbers[sizes_.begin + 3]);
+  const auto n = numbers.subspan(sizes_.begin);
+  return update_rows_workspace(join_, dtype_, {n[0], n[1], n[2], n[3]});
 }
 void HostRows::run(const StepCall& call) const {
   const std::span<const std::int64_t> n = call.part(sizes_);
@@ -97,7 +98,7 @@ void HostRows::run(const StepCall& call) const {
           std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
         },
         &copy);
-  update_rows(adds_, dtype_, sizes, at(1, dtype_), reinterpret_cast<const std::int64_t*>(at(2, DType::i64)), copy.to,
+  update_rows(join_, dtype_, sizes, at(1, dtype_), reinterpret_cast<const std::int64_t*>(at(2, DType::i64)), copy.to,
               call.workspace);
 }
 

@@ -38,12 +38,12 @@ class HostProduct final : public Runnable {
 // Buffers: index, updates, result. result[index[i], j] += updates[i, j], from zeros, or the greater of both.
 class HostScatter final : public Runnable {
  public:
-  HostScatter(Meeting meeting, DType dtype, Dim rows, Dim count, Dim width, NumberTable& numbers)
-      : meeting_(meeting), dtype_(dtype), sizes_(numbers.add({rows, count, width})) {}
+  HostScatter(RowJoin join, DType dtype, Dim rows, Dim count, Dim width, NumberTable& numbers)
+      : join_(join), dtype_(dtype), sizes_(numbers.add({rows, count, width})) {}
   void run(const StepCall& call) const override;
 
  private:
-  Meeting meeting_;
+  RowJoin join_;
   DType dtype_;
   NumberTable::Range sizes_;
 };
@@ -77,14 +77,14 @@ class HostUpdate final : public Runnable {
 class HostRows final : public Runnable {
  public:
   HostRows(const RowsUpdate& update, NumberTable& numbers)
-      : dtype_(update.dtype), adds_(update.adds), sizes_(update.numbers(numbers)) {}
-  bool has_workspace() const override { return update_rows_workspace(adds_, dtype_, 1) > 0; }
+      : dtype_(update.dtype), join_(update.adds ? RowJoin::add : RowJoin::replace), sizes_(update.numbers(numbers)) {}
+  bool has_workspace() const override { return update_rows_workspace(join_, dtype_, {1, 1, 1, 1}) > 0; }
   std::size_t workspace(std::span<const std::int64_t> numbers) const override;
   void run(const StepCall& call) const override;
 
  private:
   DType dtype_;
-  bool adds_;
+  RowJoin join_;
   NumberTable::Range sizes_;
 };
 
