@@ -1,6 +1,6 @@
 # What the library is built from. Hana is part of the interface; zlib, minizip, threads and OpenMP's runtime are linked; the rest
 # are headers that only our own sources see.
-find_package(Boost 1.75 REQUIRED)
+find_package(Boost 1.74 REQUIRED)
 find_package(range-v3 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)

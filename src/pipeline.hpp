@@ -20,8 +20,8 @@ struct KernelReport {
   std::int64_t operations = 0;
   std::vector<std::string> comments;  // what it fuses: an operation each, with the user's line
 };
-// A stage: how long it took, and how large is what it left: nodes of the graph, then steps, buffers, units, functions,
-// launches.
+// One stage of a compilation. `size` is that of its result, counted in what the stage makes: nodes of the graph, then
+// steps, buffers, units of source, functions, launches.
 struct StageReport {
   std::string name;
   double milliseconds = 0;
@@ -67,7 +67,7 @@ struct Texts {
 };
 Texts texts_of(const Executable& executable);
 
-// A graph behind a stage.
+// A graph after a stage.
 struct StageView {
   const char* stage;
   const Graph& graph;

@@ -359,10 +359,14 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
            !detail::arguments_fit<detail::TypeList<A...>, P...>) R
   operator()(A&&...) const {
     constexpr bool by_default = sizeof...(A) < sizeof...(P) && std::is_invocable_v<const F&, First..., A...>;
+    constexpr bool by_pointer = sizeof...(A) < sizeof...(P) && detail::calls_by_pointer<F>;
     static_assert(!by_default,
                   "weft: default arguments are no part of a function's type, and a compiled function has none: give "
                   "it all arguments");
-    static_assert(by_default || sizeof...(A) == sizeof...(P) || sizeof...(A) == sizeof...(P) + 1,
+    static_assert(!by_pointer,
+                  "weft: a compiled function pointer has no default arguments: give it all arguments, or compile a "
+                  "lambda that calls the function, compile([](const Tensor& x) { return softmax(x); })");
+    static_assert(by_default || by_pointer || sizeof...(A) == sizeof...(P) || sizeof...(A) == sizeof...(P) + 1,
                   "weft: a compiled function is called with the arguments of the function that was compiled: there are "
                   "too many or too few here");
     static_assert(
@@ -427,10 +431,14 @@ class Compiled<F, void, Bound<T...>, void, void> {
   // What explain() and is_compiled() ask.
   template <class... A>
   bool inspect(Explanation* explanation, A&&... argument) const {
-    return bound_.apply([&](T&... bound) {
-      return detail::inspect<Result<Plain<A>...>, T&..., Plain<A>...>(function_, f_, loc_, explanation, bound...,
-                                                                      argument...);
-    });
+    using R = Result<Plain<A>...>;
+    static_assert(detail::check_types<T..., Plain<A>...>() && detail::check_result<R>());
+    if constexpr (detail::fits<R, T..., Plain<A>...>)
+      return bound_.apply([&](T&... bound) {
+        return detail::inspect<R, T&..., Plain<A>...>(function_, f_, loc_, explanation, bound..., argument...);
+      });
+    else
+      return false;
   }
   const detail::FunctionHandle& function() const { return function_; }  // what was compiled
 

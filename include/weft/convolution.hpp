@@ -58,6 +58,9 @@ struct ConvTransposeOptions {         // of conv_transpose1d, 2d, 3d, as in PyTo
 };
 
 namespace detail {
+// The result of what is refused: numbers where options are wanted.
+template <class... T>
+using RefusedNumbers = std::enable_if_t<(std::is_arithmetic_v<T> || ...), Tensor>;
 // What the three counts of axes share; numbers are `count` each.
 struct Convolve {
   int count;
@@ -90,6 +93,10 @@ Convolve convolve_of(const ConvTransposeOptions<count>& o) {
 #define WEFT_CONVOLUTION(count)                                                                                        \
   using Conv##count##dOptions = ConvOptions<count>;                                                                    \
   using ConvTranspose##count##dOptions = ConvTransposeOptions<count>;                                                  \
+  template <class... T>                                                                                                \
+  detail::RefusedNumbers<T...> conv##count##d(At, At, T...) = delete; /* weft: name them: (x, w, {.stride = 2}) */     \
+  template <class... T>                                                                                                \
+  detail::RefusedNumbers<T...> conv_transpose##count##d(At, At, T...) = delete; /* weft: (x, w, {.stride = 2}) */      \
   inline Tensor conv##count##d(At x, At weight, Conv##count##dOptions options = {}) {                                  \
     return detail::convolve("conv" #count "d", x, weight, nullptr, detail::convolve_of(options));                      \
   }                                                                                                                    \
@@ -192,6 +199,10 @@ ValuesAndIndices fractional_max_pool(const char* name, const At& x, const Fracti
   inline Tensor avg_pool##count##d(At x, PerAxis<count> kernel, AvgPool##count##dOptions o = {}) {                     \
     return detail::avg_pool("avg_pool" #count "d", x, detail::pool_of(kernel, o));                                     \
   }                                                                                                                    \
+  template <std::integral T, class... More>                                                                            \
+  Tensor max_pool##count##d(At, PerAxis<count>, T, More...) = delete; /* weft: max_pool2d(x, 3, {.stride = 2}) */      \
+  template <std::integral T, class... More>                                                                            \
+  Tensor avg_pool##count##d(At, PerAxis<count>, T, More...) = delete; /* weft: avg_pool2d(x, 3, {.stride = 2}) */      \
   inline Tensor adaptive_max_pool##count##d(At x, PerAxis<count> sizes) {                                              \
     return detail::adaptive_pool("adaptive_max_pool" #count "d", x, count, sizes.sizes, true);                         \
   }                                                                                                                    \

@@ -24,14 +24,13 @@ struct Explanation {                // what explain() tells of a compiled functi
     std::string source;             // its part of the generated source
   };
   std::vector<Kernel> kernels;  // in the order of the schedule
-  // From the traced graph to launches, in order: how long each took, and how large is what it left (nodes of the graph,
-  // then steps, buffers, units of source, functions, launches).
+  // A stage of the compilation, from the traced graph to launches.
   struct Pass {
     std::string name;         // as WEFT_SKIP_PASSES takes it
     double milliseconds = 0;  // that it took
-    std::size_t size = 0;     // of what it left
+    std::size_t size = 0;     // of its result: nodes, steps, buffers, units of source, functions or launches
   };
-  std::vector<Pass> passes;
+  std::vector<Pass> passes;             // in order
   std::string source_path;              // of the generated source
   std::int64_t arena_bytes = 0;         // temporary memory, at the traced sizes
   std::vector<std::string> recompiles;  // why, oldest first
@@ -77,5 +76,27 @@ template <class... T>
 std::string last_recompile_reason(const Compiled<T...>& f) {
   return detail::last_recompile_reason(f.function().get());
 }
+
+// Other callables are refused. The comment is a part of what the compiler says.
+namespace detail {
+template <class F>
+inline constexpr bool is_compiled_function = std::is_same_v<F, Refused>;
+template <class... T>
+inline constexpr bool is_compiled_function<Compiled<T...>> = true;
+template <class F>
+concept NotCompiled = !is_compiled_function<std::remove_cvref_t<F>>;
+}  // namespace detail
+template <detail::NotCompiled F, class... A>
+Explanation explain(F&&, A&&...) = delete;  // weft: explain takes a compiled function: wrap it in weft::compile
+template <detail::NotCompiled F, class... A>
+bool is_compiled(F&&, A&&...) = delete;  // weft: is_compiled takes a compiled function: wrap it in weft::compile
+template <class... A>
+Explanation explain(const detail::Refused&, A&&...);  // compile() has given its sentence
+template <class... A>
+bool is_compiled(const detail::Refused&, A&&...);
+template <detail::NotCompiled F>
+std::size_t specialization_count(F&&) = delete;  // weft: this takes a compiled function: wrap it in weft::compile
+template <detail::NotCompiled F>
+std::string last_recompile_reason(F&&) = delete;  // weft: this takes a compiled function: wrap it in weft::compile
 
 }  // namespace weft

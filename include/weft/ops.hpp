@@ -19,6 +19,11 @@ namespace weft {
 #undef WEFT_DECLARE_1
 #undef WEFT_DECLARE_2
 #undef WEFT_DECLARE_3
+// Too few arguments are refused. The comment is a part of what the compiler says, here and below.
+template <class C>
+Tensor where(const C&) = delete;  // weft: where(c, x, y) takes two values; the places where c is true are nonzero(c)
+template <class C, class T>
+Tensor where(const C&, const T&) = delete;  // weft: where(c, x, y) takes two values
 
 Tensor operator+(At a, At b);              // a + b
 Tensor operator-(At a, At b);              // a - b
@@ -241,6 +246,10 @@ Tensor concat(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::curren
 Tensor concat(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor stack(std::span<const Tensor> parts, int axis = 0, Loc loc = Loc::current());
 Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Loc loc = Loc::current());
+template <detail::AnyTensor T, class... More>
+Tensor concat(const T&, const More&...) = delete;  // weft: concat takes a list: concat({x, y}, axis)
+template <detail::AnyTensor T, class... More>
+Tensor stack(const T&, const More&...) = delete;  // weft: stack takes a list: stack({x, y}, axis)
 namespace detail {
 // `row(rows, i, loc)` for every i, stacked.
 Tensor stack_rows(const void* rows, std::size_t count, Tensor (*row)(const void* rows, std::size_t i, Loc loc),
@@ -392,6 +401,8 @@ Tensor gather(At x, At index);
 // result[i, j] = x[index[i, j], j] for axis 0, and so on: as torch.gather. The index has as many axes as x, and is no
 // longer than x along the others.
 Tensor gather(At x, int axis, At index);
+template <class T>
+Tensor gather(const T&) = delete;  // weft: gather(x, index) takes rows, gather(x, axis, index) is torch.gather
 // The elements at these positions, a vector, along the axis.
 Tensor index_select(At x, int axis, At index);
 // x plus source[i, j] at [index[i, j], j] for axis 0, and so on; what meets in one place is added up in the order of
@@ -472,6 +483,12 @@ Tensor median(At x);  // of all elements
 Tensor quantile(At x, double q, int axis, bool keepdim = false);
 WEFT_LAST_IS_KEEPDIM(Tensor, quantile, "quantile(x, 0.5, 0, true)", At, double, int)
 Tensor quantile(At x, double q);  // of all elements
+// Several: the result has an axis for them before the others. Throws where there are none.
+Tensor quantile(At x, std::span<const double> q, int axis, bool keepdim = false);
+Tensor quantile(At x, std::initializer_list<double> q, int axis, bool keepdim = false);
+WEFT_LAST_IS_KEEPDIM(Tensor, quantile, "quantile(x, {0.1, 0.9}, 0, true)", At, std::initializer_list<double>, int)
+Tensor quantile(At x, std::span<const double> q);  // of all elements: a vector
+Tensor quantile(At x, std::initializer_list<double> q);
 
 // ---- cumulative: what is reduced up to each element, along an axis. A 0-d tensor is its own result. ---------------
 // Sums and products of integers and bool are i64; those of f16 and bf16 are accumulated in wider floats, and each

@@ -23,6 +23,11 @@ Tensor nanmedian(At x);                                        // of all element
 Tensor nanquantile(At x, double q, int axis, bool keepdim = false);
 void nanquantile(At, double, int, detail::NumberForBool auto) = delete;  // weft: keepdim is a bool
 Tensor nanquantile(At x, double q);                                      // of all elements
+// Several: the result has an axis for them before the others. Throws where there are none.
+Tensor nanquantile(At x, std::span<const double> q, int axis, bool keepdim = false);
+Tensor nanquantile(At x, std::initializer_list<double> q, int axis, bool keepdim = false);
+Tensor nanquantile(At x, std::span<const double> q);  // of all elements: a vector
+Tensor nanquantile(At x, std::initializer_list<double> q);
 
 // The p-norm of a - b, which broadcast, over all elements: linalg::vector_norm. Floating.
 Tensor dist(At a, At b, double p = 2);

@@ -61,7 +61,12 @@ concept Elements = is_element<typename SpanOf<R>::value_type>;
 template <class T>
 concept NoElement = std::is_arithmetic_v<T> && !is_element<T>;
 template <class R>
-concept NoElements = NoElement<typename SpanOf<R>::value_type> || std::is_same_v<R, std::vector<bool>>;
+concept NoElements = !is_element<typename SpanOf<R>::value_type> || std::is_same_v<R, std::vector<bool>>;
+template <class T>
+inline constexpr bool is_row = false;  // has elements of its own, as a vector; a text is no row
+template <class T>
+requires(sizeof(SpanOf<const T>) >
+         0) inline constexpr bool is_row<T> = !std::is_same_v<typename SpanOf<const T>::value_type, char>;
 template <class T>
 Tensor refuse_elements();
 }  // namespace detail
@@ -411,6 +416,13 @@ Tensor logspace(double start, double stop, Dim count, double base = 10, Options 
 // Ones on the diagonal, zeros beside it.
 Tensor eye(Dim size, Options options = {}, Loc loc = Loc::current());
 Tensor eye(Dim rows, Dim columns, Options options = {}, Loc loc = Loc::current());
+// A dtype alone is refused. The comment is a part of what the compiler says.
+template <std::same_as<DType> T>
+Tensor full(const Sizes&, At, T) = delete;  // weft: a dtype is an option: full({3, 4}, 1, {.dtype = DType::f64})
+template <std::same_as<DType> T>
+Tensor zeros(const Sizes&, T) = delete;  // weft: a dtype is an option: zeros({3, 4}, {.dtype = DType::f64})
+template <std::same_as<DType> T>
+Tensor ones(const Sizes&, T) = delete;  // weft: a dtype is an option: ones({3, 4}, {.dtype = DType::f64})
 // Copies `from` (a vector, an array, a span; row-major) into a new tensor. Throws when the number of elements does not
 // match the sizes.
 template <class T>
@@ -441,13 +453,18 @@ template <detail::NoElement T>
 Tensor from_list(std::initializer_list<T>, Sizes = {}, Loc = Loc::current()) {
   return detail::refuse_elements<T>();
 }
+template <class R>
+Tensor from_span(const R&) = delete;  // weft: from_span takes the sizes, too: from_span(v, {2, 3})
 template <class T>
 Tensor detail::refuse_elements() {
+  static_assert(!is_row<T>,
+                "weft: from_span copies the elements of one row-major vector, and these are rows: "
+                "from_list({{1.f, 2.f}, {3.f, 4.f}}), or stack() of a from_span(row, {n}) for each row");
   static_assert(!std::is_same_v<T, bool>,
                 "weft: the elements of std::vector<bool> are no objects: use std::vector<std::uint8_t>, and cast the "
                 "tensor to DType::boolean");
   static_assert(
-      !sizeof(T) || std::is_same_v<T, bool>,
+      !sizeof(T) || std::is_same_v<T, bool> || is_row<T>,
       "weft: a tensor is made of bool, integers of 8 to 64 bits but for std::uint64_t, float16, bfloat16, float "
       "or double: convert the numbers first, as in std::vector<std::int64_t>(v.begin(), v.end())");
   return {};

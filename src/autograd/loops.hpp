@@ -5,8 +5,9 @@
 
 namespace weft {
 
-// A scan in the other direction over the gradients, the slices, and what a longer forward loop stacks for it: the
-// values of the carries, and of what is dear to compute again. See docs/decisions/0008-loops.md.
+// Records a scan in the other direction, over the gradients and the slices. The forward loop is extended to stack what
+// this scan needs: the carries of each iteration, and values that are expensive to recompute. See
+// docs/decisions/0008-loops.md.
 void differentiate_scan(const Pullback& p);
 // A cond over the derivatives of both bodies, which compute the forward values again.
 void differentiate_cond(const Pullback& p);

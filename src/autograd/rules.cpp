@@ -199,8 +199,9 @@ Tensor reversed(Op op, const Tensor& x, const Along& along) {
 }
 void vjp_cumsum(const Pullback& p) { p.results[0] = reversed(Op::cumsum, p.gradient(), p.node().attributes<Along>()); }
 
-// By x[k]: the product before k, times r[k] = g[k] + x[k + 1] r[k + 1], which is had of windows of 1, 2, 4, ...
-// elements from k on. Without a division, as vjp_prod. The axis becomes a number.
+// The derivative by x[k] is the product of the elements before k, times r[k] = g[k] + x[k + 1] r[k + 1]. The recurrence
+// is computed by doubling windows: of 1, 2, 4, ... elements from k on. No division, as in vjp_prod: elements may be 0.
+// The axis becomes a number.
 void vjp_cumprod(const Pullback& p) {
   const Along along = p.node().attributes<Along>();
   const int axis = along.axis;

@@ -32,10 +32,11 @@ void write(Channel channel, std::string_view text);
 // `[weft] text`; a text that was shown before is not shown again.
 void warn_once(std::string_view text);
 
-// Switches channels on by their names, separated by commas, and all others off. Unknown names are warned about.
+// Switches channels on by their names, separated by commas, and all others off. Unknown names are warned about. For
+// tests, as set_sink() is; a program sets WEFT_LOGS.
 void set_channels(std::string_view names);
 
-// Sends lines elsewhere (tests, a program's own log); null goes back to standard error. Called under a lock.
+// Sends lines elsewhere; null goes back to standard error. Called under a lock.
 using Sink = void (*)(void* context, std::string_view line);
 void set_sink(Sink sink, void* context);
 

@@ -1,5 +1,5 @@
-// The compile error that is nobody's kernel's: there is no compiler to ask. Told apart by its type, so that a process
-// says it once and not for each function.
+// Thrown where no C++ compiler is installed. A type of its own, so that the process warns once, and not once for each
+// compiled function as about kernels that do not compile.
 #pragma once
 #include "weft/error.hpp"
 

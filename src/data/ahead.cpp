@@ -37,8 +37,9 @@ void skip(const std::exception_ptr& error, const Shared& skipped, Loc loc) {
   } catch (const std::exception& reason) {
     count->number.fetch_add(1);
     if (count->warned.exchange(true)) return;
-    logging::warn_once(concat_text("[data] a bad sample is skipped (", reason.what(), "), and those after it, at ",
-                                   to_string(loc), ": Pipeline::skipped() counts them"));
+    logging::warn_once(concat_text("[data] skip_bad leaves out a sample that throws (", reason.what(), "), at ",
+                                   to_string(loc), ". Others that throw are left out without a warning; ",
+                                   "Pipeline::skipped() counts them all"));
   }
 }
 // At the end of a pass without elements.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/nearest_names.hpp"
 #include "record/products.hpp"
 
 namespace weft::nn {
@@ -153,7 +154,10 @@ void check_limit(const char* name, const char* option, const At& limit, Loc loc)
 
 }  // namespace
 
-void refuse_pattern(const char* pattern, Loc loc) { fail("freeze", loc, "no parameter is named ", pattern); }
+void refuse_pattern(const char* pattern, const std::vector<std::string>& paths, Loc loc) {
+  if (paths.empty()) fail("freeze", loc, "no parameter is named ", pattern, ": the model has no parameters");
+  fail("freeze", loc, "no parameter is named ", pattern, ": they are ", nearest_names(pattern, paths));
+}
 
 Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type) {
   LooseComposite call("clip_grad_norm", max_norm.loc);

@@ -2,6 +2,7 @@
 #include "weft/optim.hpp"
 
 #include "base/fail.hpp"
+#include "base/nearest_names.hpp"
 #include "optim/steps.hpp"
 #include "record/composite.hpp"
 #include "record/elementwise.hpp"
@@ -146,6 +147,15 @@ void require_same_shape(const Parameters& parameters, std::size_t i, const Shape
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
+namespace {
+[[noreturn]] void refuse_pattern(const detail::Parameters& parameters, const char* pattern, Loc loc) {
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < parameters.size(); ++i) paths.push_back(parameters.path(i));
+  if (paths.empty()) fail("optimizer", loc, "no parameter is named ", pattern, ": the model has no parameters");
+  fail("optimizer", loc, "no parameter is named ", pattern, ": they are ", nearest_names(pattern, std::move(paths)));
+}
+}  // namespace
+
 ParameterGroups::ParameterGroups(const detail::Parameters& parameters, Groups groups, Loc loc) {
   if (groups.size() == 0) return;
   group_of_.assign(parameters.size(), 0);
@@ -162,7 +172,7 @@ ParameterGroups::ParameterGroups(const detail::Parameters& parameters, Groups gr
       found = found || named[i];
       if (named[i] && group_of_[i] == 0) group_of_[i] = static_cast<std::int32_t>(list_.size());
     }
-    if (!found) fail("optimizer", loc, "no parameter is named ", group.pattern);
+    if (!found) refuse_pattern(parameters, group.pattern, loc);
   }
 }
 std::size_t ParameterGroups::group_of(std::size_t i) const {

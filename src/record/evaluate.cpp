@@ -257,8 +257,7 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
-           "cond, "
-           "or return the tensor and read it behind the loop");
+           "cond(predicate, if_true, if_false, operands...), or return the tensor and read it after the loop");
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
@@ -303,7 +302,7 @@ Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
   return eager::convert(read(tensor, "item", loc), dtype);
 }
 
-// A number whose value stands in its node, so that reading it computes nothing.
+// The node of a constant number, which holds the value itself: reading it computes nothing. Null for other tensors.
 const Node* number_node(const Tensor& tensor) {
   const Node* node = tensor.node();
   bool known = node && node->op == Op::constant && node->type.shape.rank() == 0 &&

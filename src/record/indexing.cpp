@@ -303,31 +303,63 @@ Tensor median(At x) {
   return median(flatten(value), 0).values;
 }
 
+// One result for each q; an axis of no elements is refused.
+static std::vector<Tensor> quantiles(const At& x, std::span<const double> qs, int axis, bool keepdim, Loc loc) {
+  const Tensor value = resolve(x, "quantile");
+  const Type& type = type_of(value);
+  const int normal = order_axis("quantile", value, axis, loc);
+  if (!is_floating(type.dtype)) fail("quantile", loc, "needs a floating dtype, it is ", to_string(type));
+  if (qs.empty()) fail("quantile", loc, "of no q");
+  for (const double q : qs)
+    if (!(q >= 0 && q <= 1)) fail("quantile", loc, "q is ", q, ", which is not in 0 to 1");
+  const Dim size = type.shape[normal];
+  if (size == Dim(0)) fail("quantile", loc, "of no elements: ", to_string(type));
+  const auto place_of = [last = static_cast<double>(static_cast<std::int64_t>(size) - 1)](double q) {
+    return q * last;
+  };
+  const auto [least, greatest] = std::ranges::minmax(qs);
+  const auto begin = static_cast<std::int64_t>(std::floor(place_of(least))),
+             end = static_cast<std::int64_t>(std::ceil(place_of(greatest))) + 1;
+  const Tensor order = part_of_order(value, normal, false, begin, end - begin, loc);
+  std::vector<Tensor> results;
+  for (const double q : qs) {
+    const double place = place_of(q), low = std::floor(place);
+    const auto at = [&](std::int64_t position) {
+      const Tensor element = at_position(value, order, normal, position - begin, keepdim).values;
+      return cast(element, computed_in(type.dtype));
+    };
+    const auto first = static_cast<std::int64_t>(low);
+    const Tensor from = at(first), between = place == low ? from : from + (at(first + 1) - from) * (place - low);
+    results.push_back(or_nan(cast(between, type.dtype), value, normal, keepdim));
+  }
+  return results;
+}
 Tensor quantile(At x, double q, int axis, bool keepdim) {
   LooseComposite call("quantile", x.loc);
   const Tensor value = resolve(x, "quantile");
   if (type_of(value).shape.rank() == 0) return reshape_to(quantile(unsqueeze(value, 0), q, axis), {}, call.loc());
-  const int normal = order_axis("quantile", value, axis, call.loc());
-  if (!is_floating(type_of(value).dtype))
-    fail("quantile", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)));
-  if (!(q >= 0 && q <= 1)) fail("quantile", call.loc(), "q is ", q, ", which is not in 0 to 1");
-  const Dim size = type_of(value).shape[normal];
-  if (size == Dim(0)) fail("quantile", call.loc(), "of no elements: ", to_string(type_of(value)));
-  const double place = q * static_cast<double>(static_cast<std::int64_t>(size) - 1), low = std::floor(place);
-  const bool exact = place == low;
-  const Tensor order = part_of_order(value, normal, false, static_cast<std::int64_t>(low), exact ? 1 : 2, call.loc());
-  const DType dtype = type_of(value).dtype;
-  const auto at = [&](int position) {
-    return cast(at_position(value, order, normal, position, keepdim).values, computed_in(dtype));
-  };
-  const Tensor from = at(0), between = exact ? from : from + (at(1) - from) * (place - low);
-  return or_nan(cast(between, dtype), value, normal, keepdim);
+  return quantiles(value, std::span(&q, 1), axis, keepdim, call.loc())[0];
 }
 Tensor quantile(At x, double q) {
   LooseComposite call("quantile", x.loc);
   const Tensor value = resolve(x, "quantile");
   return quantile(flatten(value), q, 0);
 }
+Tensor quantile(At x, std::span<const double> q, int axis, bool keepdim) {
+  LooseComposite call("quantile", x.loc);
+  const Tensor value = resolve(x, "quantile");
+  if (type_of(value).shape.rank() == 0) return quantile(unsqueeze(value, 0), q, axis);
+  return stack(quantiles(value, q, axis, keepdim, call.loc()), 0, call.loc());
+}
+Tensor quantile(At x, std::initializer_list<double> q, int axis, bool keepdim) {
+  return quantile(x, std::span(q.begin(), q.size()), axis, keepdim);
+}
+Tensor quantile(At x, std::span<const double> q) {
+  LooseComposite call("quantile", x.loc);
+  const Tensor value = resolve(x, "quantile");
+  return quantile(flatten(value), q, 0);
+}
+Tensor quantile(At x, std::initializer_list<double> q) { return quantile(x, std::span(q.begin(), q.size())); }
 
 Tensor bincount(At index, Dim count) {
   LooseComposite call("bincount", index.loc);

@@ -77,9 +77,13 @@ Tensor matrix(const char* name, const At& given, Loc loc, bool square) {
   return value;
 }
 
-void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
+void require_one_dtype(const char* name, const Tensor& a, const Tensor& b, Loc loc) {
   if (type_of(a).dtype != type_of(b).dtype)
     fail(name, loc, "dtypes differ: ", to_string(type_of(a)), " and ", to_string(type_of(b)));
+}
+
+void broadcast_batches(const char* name, Tensor& a, Tensor& b, Loc loc) {
+  require_one_dtype(name, a, b, loc);
   if (type_of(a).device != type_of(b).device) fail(name, loc, "operands live on different devices");
   if (type_of(a).shape.rank() > 2 || type_of(b).shape.rank() > 2) {
     Tensor both[] = {a, b};
@@ -201,6 +205,7 @@ Tensor solve(At given, At right, bool left) {
   if (is_vector && !left)
     fail("solve", call.loc(), "a vector stands on the right of the matrix: ", to_string(type_of(a)), " and ",
          to_string(type_of(b)));
+  require_one_dtype("solve", a, b, call.loc());  // with the right side as it was given
   if (is_vector) b = unsqueeze(b, -1);
   if (type_of(b).shape.rank() < 2 || !(size_at(b, left ? 2 : 1) == size_at(a, 1)))
     fail("solve", call.loc(), "the right side does not fit: ", to_string(type_of(a)), " and ",

@@ -76,29 +76,53 @@ Tensor nanmedian(At x) {
   return nanmedian(flatten(resolve(x, "nanmedian")), 0).values;
 }
 
+// One result for each q.
+static std::vector<Tensor> nanquantiles(const At& x, std::span<const double> qs, int axis, bool keepdim, Loc loc) {
+  const Tensor value = resolve(x, "nanquantile");
+  const DType dtype = type_of(value).dtype, wide = computed_in(dtype);
+  if (!is_floating(dtype)) fail("nanquantile", loc, "needs a floating dtype, it is ", to_string(type_of(value)));
+  if (qs.empty()) fail("nanquantile", loc, "of no q");
+  for (const double q : qs)
+    if (!(q >= 0 && q <= 1)) fail("nanquantile", loc, "q is ", q, ", which is not in 0 to 1");
+  const int normal = filled_axis("nanquantile", value, axis, loc);
+  const Tensor last = cast(last_number(value, normal, loc), DType::f64), order = argsort(value, normal);
+  const auto at = [&](const Tensor& position) {
+    return cast(picked(value, order, normal, cast(position, DType::i64), true, loc).values, wide);
+  };
+  std::vector<Tensor> results;
+  for (const double q : qs) {
+    const Tensor place = last * q, low = floor(place);
+    // Where the place is that of an element, it is the result: the difference to the next one may be infinite.
+    const Tensor from = at(low), way = cast(place - low, wide);
+    const Tensor between = where(way == 0, from, from + (at(ceil(place)) - from) * way);
+    const Tensor result = cast(between, dtype);
+    results.push_back(keepdim ? result : squeeze(result, normal));
+  }
+  return results;
+}
 Tensor nanquantile(At x, double q, int axis, bool keepdim) {
   LooseComposite call("nanquantile", x.loc);
   const Tensor value = resolve(x, "nanquantile");
   if (type_of(value).shape.rank() == 0) return reshape_to(nanquantile(unsqueeze(value, 0), q, axis), {}, call.loc());
-  if (!is_floating(type_of(value).dtype))
-    fail("nanquantile", call.loc(), "needs a floating dtype, it is ", to_string(type_of(value)));
-  if (!(q >= 0 && q <= 1)) fail("nanquantile", call.loc(), "q is ", q, ", which is not in 0 to 1");
-  const int normal = filled_axis("nanquantile", value, axis, call.loc());
-  const Tensor place = cast(last_number(value, normal, call.loc()), DType::f64) * q, low = floor(place);
-  const Tensor order = argsort(value, normal);
-  const DType dtype = type_of(value).dtype, wide = computed_in(dtype);
-  const auto at = [&](const Tensor& position) {
-    return cast(picked(value, order, normal, cast(position, DType::i64), true, call.loc()).values, wide);
-  };
-  // Where the place is that of an element, it is the result: the difference to the next one may be infinite.
-  const Tensor from = at(low), way = cast(place - low, wide);
-  const Tensor between = where(way == 0, from, from + (at(ceil(place)) - from) * way);
-  const Tensor result = cast(between, dtype);
-  return keepdim ? result : squeeze(result, normal);
+  return nanquantiles(value, std::span(&q, 1), axis, keepdim, call.loc())[0];
 }
 Tensor nanquantile(At x, double q) {
   LooseComposite call("nanquantile", x.loc);
   return nanquantile(flatten(resolve(x, "nanquantile")), q, 0);
 }
+Tensor nanquantile(At x, std::span<const double> q, int axis, bool keepdim) {
+  LooseComposite call("nanquantile", x.loc);
+  const Tensor value = resolve(x, "nanquantile");
+  if (type_of(value).shape.rank() == 0) return nanquantile(unsqueeze(value, 0), q, axis);
+  return stack(nanquantiles(value, q, axis, keepdim, call.loc()), 0, call.loc());
+}
+Tensor nanquantile(At x, std::initializer_list<double> q, int axis, bool keepdim) {
+  return nanquantile(x, std::span(q.begin(), q.size()), axis, keepdim);
+}
+Tensor nanquantile(At x, std::span<const double> q) {
+  LooseComposite call("nanquantile", x.loc);
+  return nanquantile(flatten(resolve(x, "nanquantile")), q, 0);
+}
+Tensor nanquantile(At x, std::initializer_list<double> q) { return nanquantile(x, std::span(q.begin(), q.size())); }
 
 }  // namespace weft

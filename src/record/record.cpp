@@ -384,7 +384,7 @@ void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes,
   }
 }
 
-// Of a size the answer is guarded.
+// The comparison of a symbolic size records a guard.
 static bool is_negative_literal(const Tensor& value) {
   const Node& node = *value.node();
   if (node.op != Op::constant || !node.type.weak || is_floating(node.type.dtype)) return false;
@@ -392,7 +392,7 @@ static bool is_negative_literal(const Tensor& value) {
   return number.is_size() ? number.size < Dim(0) : number.as_integer() < 0;
 }
 
-// Beyond these orders polygamma is NaN, which of a number is said.
+// polygamma is NaN for orders outside of 0 to 30. An order that is a number throws instead.
 static void check_polygamma_order(const Tensor& order, Loc loc) {
   const Node& node = *order.node();
   if (node.op != Op::constant || !node.type.weak) return;

@@ -249,9 +249,10 @@ Tensor stack(std::initializer_list<Tensor> parts, int axis, Loc loc) {
 }
 Tensor detail::stack_rows(const void* rows, std::size_t count, Tensor (*row)(const void* rows, std::size_t i, Loc loc),
                           Loc loc) {
+  Operation call("from_list", loc);
   std::vector<Tensor> parts;
   for (std::size_t i = 0; i < count; ++i) parts.push_back(row(rows, i, loc));
-  return stack(parts, 0, loc);
+  return stack(parts, 0, call.loc());
 }
 Tensor pad(At x, int axis, Dim before, Dim after, Dim between) {
   Operation call("pad", x.loc);

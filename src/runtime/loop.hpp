@@ -1,8 +1,8 @@
 // Loops and choices as steps of a plan: the steps of a body, run once for each iteration, on the host and on devices.
-// In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. An iteration allocates nothing, and
-// on the host a run neither: the temporaries of a body, what its steps want besides, carries on their way and, on the
-// host, the tables of pointers lie in the workspace of the loop's step. A value that decides how to go on is read back
-// from a device, so a while_loop and a cond are not replayed there.
+// In: bodies as plans, and how the loop's operands and results lie. Out: Runnables. No allocation per iteration; on the
+// host none per run either. The workspace of the loop's step holds the temporaries of a body, the workspaces of its
+// steps, the carries between iterations and, on the host, the tables of pointers. A while_loop and a cond read the
+// value that decides what runs next back from the device, so a device cannot replay them as one recording.
 #pragma once
 #include "runtime/sequence.hpp"
 

@@ -29,13 +29,13 @@ struct Launch {
   std::vector<int> buffers;
   EntryPoint entry;
   std::shared_ptr<const Preparable> step;
-  std::vector<bool> writes = {};             // by buffer: whether the step writes it; where it says nothing, it does
+  std::vector<bool> writes = {};             // by buffer: whether the step writes it; missing entries count as written
   std::vector<std::string> operations = {};  // what it does: an operation each, with the user's line
   DType dtype = DType::f32;                  // in which it computes, where that is a floating one
 };
 
 // A size that a step computes: the i64 of one element in this buffer, once the launch has run; at most `bound`. Memory
-// is for the bound, so that nothing is allocated between steps; the steps behind see the size itself.
+// is allocated for the bound, so that nothing is allocated between steps; later steps get the size itself.
 struct DefinedSize {
   std::size_t launch = 0;
   int buffer = 0;

@@ -268,7 +268,7 @@ class Lowering {
     for (std::size_t i = 1; i < order.size(); ++i) result.predicate = both(result.predicate, order[i]);
     return result;
   }
-  // What it is where it is not wanted is not said.
+  // The value at this index where the predicate `where` holds. Undefined where it does not.
   int value_where(const Where& where, const Tensor& value, const IndexVector& index) {
     const Where outside = std::exchange(where_, where);
     const int result = value_at(value, index);

@@ -8,13 +8,13 @@
 
 namespace weft {
 
-// One store: `value` at `index` goes to element `target` of the value `memory` stands for.
+// One store: element `target` of the buffer becomes `value` at `index`.
 struct StorePoint {
   Tensor value;
   IndexVector index;
-  int buffer;  // the schedule's buffer
-  DType dtype;
-  Dim elements;
+  int buffer;    // its number in the schedule
+  DType dtype;   // of the buffer
+  Dim elements;  // of the buffer
   Dim target;
 };
 
@@ -25,8 +25,9 @@ struct LoweringContext {
   std::function<Dim(const Node&)> elements_of;
 };
 
-// `group`: whose reductions and members are computed here (-1: none, the kernel of an assembled value), at `depth`.
-// Axes that all accesses walk as one are merged; sizes that only bound a loop become size slots.
+// `walked`: the group, whose domain the kernel's axes are. `group`: its number in the grouping, whose members the
+// kernel computes; -1 for a part of an assembled value, which is copied over a domain of its own. Axes that all
+// accesses walk as one are merged. Sizes that only bound a loop become size slots: parameters of the kernel.
 loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores);
 
 }  // namespace weft

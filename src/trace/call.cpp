@@ -1,7 +1,8 @@
-// One call, from leaves to results. A call that has been seen allocates nothing but results, which come from free
-// lists, and writes to no memory that another thread's calls write to, but for the count that Check samples by. It
-// takes the lock of the default generator where it draws from that, of evaluation where an argument is pending, and of
-// the process's free lists where the thread's have no such block.
+// One call, from leaves to results. On a hit it allocates nothing but results, which come from free lists. Calls of
+// several threads share counters, and no lock: the eight counts of Readers, by the number of the thread; the count that
+// Check samples by; and, where another specialization is used than by the call before, Snapshot::last, Function::tick
+// and Specialization::last_used. Locks are taken for the default generator where a call draws from it, for evaluation
+// where an argument is pending, and for the process's free lists where the thread's have no fitting block.
 #include <algorithm>
 #include <cstring>
 

@@ -139,13 +139,14 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
     return take_trace(call.signature, symbols, call.body, call.body_context, call.loc);
   };
   const bool all = function.options.dynamic.sizes == Dynamic::Sizes::all;
-  // Nobody asked for it: under {.dynamic = true} of sizes of 0 and 1 alone, and of none that mark_dynamic is called
-  // for.
+  // Whether a symbol may be replaced by a number, since the user did not ask for it. mark_dynamic asks for a size, and
+  // {.dynamic = true} for all sizes but 0 and 1.
   const auto may_be_number = [&](const Guards::Symbol& symbol) {
     return !symbol.marked && (!all || call.scratch.words.data()[symbol.positions[0]] < 2);
   };
   if (!all ? !symbols.empty() : std::ranges::any_of(symbols, may_be_number)) {
-    // What fails with symbols fails again with numbers, and says them. Else those symbols become numbers.
+    // A trace that fails with symbols is taken again with numbers for those that may become numbers. If it fails again,
+    // that is the error: it names the sizes.
     try {
       made->traced = trace(symbols);
     } catch (const Error&) {

@@ -146,4 +146,11 @@ std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size) {
   }
 }
 
+std::string few_of(const std::vector<std::string>& parts) {
+  constexpr std::size_t most = 4;
+  std::string text;
+  for (std::size_t i = 0; i < parts.size() && i < most; ++i) text += (i ? ", " : "") + parts[i];
+  return parts.size() > most ? concat_text(text, " and ", parts.size() - most, " more") : text;
+}
+
 }  // namespace weft::detail

@@ -18,4 +18,7 @@ std::string count_text(LeafKind kind, std::uint64_t count);
 // A number as a person writes it.
 std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size);
 
+// The first four of these, separated by commas, "and 9 more" where there are others.
+std::string few_of(const std::vector<std::string>& parts);
+
 }  // namespace weft::detail

@@ -46,6 +46,12 @@ std::string condition_text(const DimCondition& condition) {
                                                                      : (condition.holds ? " < " : " >= ");
   return dims::to_string(condition.left) + relation + dims::to_string(condition.right);
 }
+bool names_symbol(const DimCondition& condition, std::size_t symbol) {
+  const auto is_it = [&](const DimNode& atom) {
+    return atom.kind == DimKind::symbol && static_cast<std::size_t>(atom.number) == symbol;
+  };
+  return dims::any_atom(condition.left, is_it) || dims::any_atom(condition.right, is_it);
+}
 // Whether it is, or is below, 0 or 1.
 bool asks_for_one(const DimCondition& condition) {
   const auto is_small = [](Dim side) { return side.same(Dim(0)) || side.same(Dim(1)); };
@@ -82,10 +88,12 @@ Difference violation(const Guards& guards, const CallSignature& signature, const
     std::string text = condition_text(condition);
     if (condition.loc.file) text += concat_text(", decided ", condition.after ? "" : "at ", place_text(condition), ",");
     text += " does not hold any more";
+    std::vector<std::string> sizes;
     for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
-      text += concat_text(symbol ? ", " : " for ", "s", symbol, " = ", guards.symbol_value(symbol, call), " (",
-                          size_name(signature, arguments, guards.symbols[symbol].positions[0]), ")");
-    return {text, false, asks_for_one(condition)};
+      if (names_symbol(condition, symbol))
+        sizes.push_back(concat_text("s", symbol, " = ", guards.symbol_value(symbol, call), " (",
+                                    size_name(signature, arguments, guards.symbols[symbol].positions[0]), ")"));
+    return {text + " for " + few_of(sizes), false, asks_for_one(condition)};
   }
   return {};
 }
@@ -153,9 +161,14 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
     }
     lines.push_back(line);
   }
-  for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol) {
-    const Guards::Symbol& s = guards.symbols[symbol];
-    lines.push_back(concat_text("s", symbol, " >= ", s.lower) +
+  // One line for symbols in a row with the same bounds, where they are many.
+  for (std::size_t begin = 0, end; begin < guards.symbols.size(); begin = end) {
+    const Guards::Symbol& s = guards.symbols[begin];
+    end = begin + 1;
+    while (end < guards.symbols.size() && guards.symbols[end].lower == s.lower && guards.symbols[end].upper == s.upper)
+      ++end;
+    if (end - begin < 4) end = begin + 1;
+    lines.push_back(concat_text("s", begin, end - begin > 1 ? concat_text(" to s", end - 1) : "", " >= ", s.lower) +
                     (s.upper == INT64_MAX ? "" : concat_text(", <= ", s.upper)));
   }
   for (const DimCondition& condition : guards.conditions) {

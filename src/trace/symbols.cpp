@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "ir/size_marks.hpp"
+#include "trace/names.hpp"
 #include "weft/compile.hpp"
 
 namespace weft {
@@ -142,11 +143,12 @@ std::string new_symbols_text(const CallContext& call, std::span<const Guards::Sy
                     each->guards.mask[word] == 0;
            });
   };
-  std::string text;
+  std::vector<std::string> sizes;
   for (const Guards::Symbol& symbol : symbols)
     for (const std::size_t word : symbol.positions)
-      if (!was_symbolic(word)) text += "; " + size_name(call.signature, arguments, word) + " is symbolic from here on";
-  return text;
+      if (!was_symbolic(word)) sizes.push_back(size_name(call.signature, arguments, word));
+  if (sizes.empty()) return "";
+  return "; " + few_of(sizes) + (sizes.size() == 1 ? " is" : " are") + " symbolic from here on";
 }
 
 }  // namespace detail

@@ -14,8 +14,8 @@ bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext&
 // Throws the user's error where a size that is marked as dynamic became a number.
 void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced);
 
-// For a line of the log: `; argument 0 (x): size of dimension 0 is symbolic from here on`. Empty where none is that was
-// a number in all earlier calls.
+// For a line of the log: `; argument 0 (x): size of dimension 0 is symbolic from here on`. Empty if no
+// size became symbolic in this call.
 std::string new_symbols_text(const CallContext& call, std::span<const Guards::Symbol> symbols);
 
 }  // namespace weft::detail

@@ -302,7 +302,7 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
   refuses([&] { optim::SGD(two, {.momentum = 0.5, .nesterov = true, .dampening = 0.5}); }, "nesterov has no dampening");
-  refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias");
+  refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias: they are 0 and 1");
   optim::Adafactor adafactor(two);
   refuses([&] { adafactor.update(three, three); }, "made for a model of 2 parameters, this one has 3");
   refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "t_max must be positive, it is 0");

@@ -61,6 +61,7 @@ TEST_CASE("shapes that do not fit") {
   refused([&] { return ones({1, 1, 1, 1, 1, 1, 1, 1, 1}); }, "[shape] more than 8 axes");
   refused([&] { return unsqueeze(ones({1, 1, 1, 1, 1, 1, 1, 1}), 0); }, "[unsqueeze] more than 8 axes");
   refused([&] { return from_list({1.f, 2.f}, {3}); }, "[from_list] 2 elements do not fill f32[3]");
+  refused([&] { return from_list({{1.f, 2.f}, {3.f}}); }, "[from_list] shapes differ: f32[2] x f32[1]");
   refused([&] { return from_span(std::vector{1.f}, {3}); }, "[from_span] 1 element does not fill f32[3]");
   CHECK(sum(o.row + 1).item() == 9);
 }

@@ -38,6 +38,10 @@ TEST_CASE("modes, nanmedian and nanquantile, with their gradients") {
                        {nanquantile(h, 1, 1), "7 nan inf"},
                        {nanquantile(x, 0.3), "1.70000005"},
                        {nanquantile(h[1], 0.3), "nan"},
+                       {nanquantile(h, {0.25, 1}, 1), "1.75 nan 1.25 7 nan inf"},
+                       {nanquantile(h, std::vector<double>{0.5, 0}), "2.5 -1"},
+                       {nanquantile(x, {0.5, 1}, 0, true), "3.5 2.5 1.5 1.5 2 4 4 3 2 2"},
+                       {nanquantile(h[0][1], {0.5, 1}), "3 3"},
                        {grad([](const Tensor& v) { return sum(square(nanquantile(v, 0.4, 1))); }, x),
                         "0 0 0 1.27999997 1.92000008 0 0 0 1.5999999 2.4000001"}};
       },
@@ -51,6 +55,7 @@ TEST_CASE("order statistics of what they do not take") {
   refused([&] { nanmedian(none, 1); }, "[nanmedian] of no elements");
   refused([&] { nanquantile(none, 0.5, 1); }, "[nanquantile] of no elements");
   refused([&] { nanquantile(arange(3), 0.5); }, "needs a floating dtype");
+  refused([&] { nanquantile(ones({3}), std::vector<double>()); }, "[nanquantile] of no q");
   refused([&] { nanquantile(ones({3}), 1.5); }, "q is 1.5, which is not in 0 to 1");
   refused([&] { mode(ones({3}), 1); }, "axis 1");
 }

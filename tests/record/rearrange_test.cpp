@@ -210,7 +210,18 @@ TEST_CASE("sorted as PyTorch does: NaN is the greatest, equal elements stay in t
                        {quantile(y, 0.375, 1), "1 2"},
                        {quantile(y, 0.5), "2"},
                        {quantile(x, 0.25, 0, true), "inf -0.25 nan 0.75 0"},
-                       {quantile(y, 1, 0), "5 2 2 3 7"}};
+                       {quantile(y, 1, 0), "5 2 2 3 7"},
+                       {quantile(y, {0.375, 1, 0.5}, 1), "1 2 3 7 2 2"},
+                       {quantile(y, std::vector{0.5, 0.25}), "2 0.5"},
+                       {quantile(y, {0.25, 0.75}, 0, true), "3.5 -0.25 2 0 1.75 4.5 1.25 2 2 5.25"},
+                       {quantile(x, {1, 0.5}, 1), "nan inf nan 2"},
+                       {quantile(y[0][0], {0.5, 1}), "3 3"},
+                       {grad(
+                            [](const Tensor& v) {
+                              return sum(square(quantile(v, {0.25, 1}, 1)));
+                            },
+                            y),
+                        "0 0 0 6 0 0 4 0 0 14"}};
       },
       from_list<float>({3, -1, nan, 3, 0, inf, 2, 2, -0.f, 0.f}, {2, 5}),
       from_list<float>({3, -1, 2, 3, 0, 5, 2, 2, -1, 7}, {2, 5}), reshape(vector({4, 1, 1, 0, 9, -3}), {2, 3}));
@@ -378,6 +389,8 @@ TEST_CASE("arguments that do not fit are refused with the reason") {
   refused([&] { kthvalue(x, 0); }, "[kthvalue] element 0, from 1, of axis -1 of f32[3,4]");
   refused([&] { median(zeros({2, 0}), 1); }, "[median] of no elements: f32[2,0]");
   refused([&] { quantile(x, 1.5); }, "[quantile] q is 1.5, which is not in 0 to 1");
+  refused([&] { quantile(x, {0.5, -0.5}); }, "[quantile] q is -0.5, which is not in 0 to 1");
+  refused([&] { quantile(x, std::vector<double>(), 0); }, "[quantile] of no q");
   refused([&] { quantile(vector({1}), 0.5); }, "[quantile] needs a floating dtype, it is i64[1]");
   refused([&] { argsort(zeros({}), 1); }, "[argsort] axis 1 is out of range for 1 axis");
   refused([&] { einsum("ij,jk", {x}); }, "[einsum] the equation 'ij,jk' has 2 operands, and there are 1");

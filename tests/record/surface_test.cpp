@@ -63,7 +63,7 @@ TEST_CASE("a matrix is written by its rows") {
   CHECK(x.shape() == Shape::of(2, 3));
   CHECK(numbers_of<int>(x) == std::vector{1, 2, 3, 4, 5, 6});
   CHECK_THROWS_WITH_AS(from_list({{1.0, 2.0}, {3.0}}),
-                       doctest::Contains("[stack] shapes differ: f64[2] x f64[1], at surface_test.cpp:"), Error);
+                       doctest::Contains("[from_list] shapes differ: f64[2] x f64[1], at surface_test.cpp:"), Error);
   CHECK(from_list<float>({}).shape() == Shape::of(0));
   CHECK(from_list<float>({{1, 2}, {3, 4}}).dtype() == DType::f32);
   CHECK(from_list<float>({1, 2}).shape() == Shape::of(2));

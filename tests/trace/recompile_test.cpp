@@ -1,5 +1,6 @@
 // When a function is compiled again: for each thing that guards hold, with its reason in words; and never for anything
 // else. Limits, eviction, symbolic sizes.
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <variant>
@@ -167,6 +168,41 @@ TEST_CASE("the limit is told once, with the last reason and advice") {
                                  ": recompiled 2 times, the limit; the last reason: argument 0: size of dimension 0 "
                                  "was 3, is 4 (sizes may vary under {.dynamic = true}). Further ones run eagerly, "
                                  "traced on each call"});
+}
+
+TEST_CASE("messages about many symbolic sizes name few of them, those of the guard that is broken") {
+  const auto asks = [](const std::vector<Tensor>& x) {
+    Tensor total = sum(x[0]);
+    for (std::size_t i = 1; i < x.size(); ++i) total = total + sum(x[i]);
+    Dim all = 0;
+    for (std::size_t i = 2; i < 8; ++i) all = all + x[i].size(0);
+    const bool few = x[1].size(0) < Dim(20), equal = all == x[0].size(0);
+    return few ? total : equal ? -total : total * 2;
+  };
+  const auto inputs = [](std::int64_t first, std::int64_t second) {
+    std::vector<Tensor> x = {ones({first}), ones({second})};
+    for (std::int64_t size = 4; size < 11; ++size) x.push_back(ones({size}));
+    return x;
+  };
+  weft::test::CaptureLog log;
+  logging::set_channels("recompiles");
+  auto f = compile(asks);
+  f(inputs(2, 3));
+  std::vector<Tensor> longer = inputs(39, 13);
+  for (std::size_t i = 2; i < longer.size(); ++i) longer[i] = ones({longer[i].size(0) + Dim(10)});
+  f(longer);
+  logging::set_channels("");
+  REQUIRE(log.lines.size() == 1);
+  CHECK(log.lines[0].ends_with(
+      "; argument 0 (0): size of dimension 0, argument 0 (1): size of dimension 0, argument 0 (2): size of "
+      "dimension 0, argument 0 (3): size of dimension 0 and 5 more are symbolic from here on"));
+  auto g = compile(asks, {.dynamic = true});
+  const std::vector<std::string> guards = explain(g, inputs(2, 3)).guards;
+  CHECK(std::ranges::count(guards, "s0 to s8 >= 2") == 1);
+  g(inputs(2, 25));
+  CHECK(last_recompile_reason(g).ends_with("does not hold any more for s1 = 25 (argument 0 (1): size of dimension 0)"));
+  g(inputs(39, 25));  // 39 is the sum of the six
+  CHECK(last_recompile_reason(g).find(" and 3 more") != std::string::npos);
 }
 
 TEST_CASE("the limit's advice is about sizes that were compiled as numbers, not about guards of operations") {

@@ -81,6 +81,11 @@ struct OperationCall<F, R, TypeList<P...>> {
   [[no_unique_address]] F f;
   Loc loc;
 };
+// Whether a function's own default arguments are out of sight.
+template <class F>
+inline constexpr bool calls_by_pointer = FunctionPointer<F>;
+template <class F, class R, class Parameters>
+inline constexpr bool calls_by_pointer<OperationCall<F, R, Parameters>> = FunctionPointer<F>;
 template <class Parameters>
 inline constexpr bool takes_at = false;
 template <class... P>

@@ -42,6 +42,8 @@ struct Conv {
   Conv() = delete;  // weft: it is made as nn::Conv2d(in, out, kernel)
   Conv(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvLayerOptions<count> options = {},
        Loc loc = Loc::current());
+  template <std::integral T, class... More>
+  Conv(std::int64_t, std::int64_t, PerAxis<count>, T, More...) = delete;  // weft: nn::Conv2d(3, 8, 5, {.stride = 2})
   Tensor operator()(At x) const;
   void initialize(Generator& generator);
 
@@ -74,6 +76,8 @@ struct ConvTranspose {
   ConvTranspose() = delete;  // weft: it is made as nn::ConvTranspose2d(in, out, kernel)
   ConvTranspose(std::int64_t in, std::int64_t out, PerAxis<count> kernel, ConvTransposeLayerOptions<count> options = {},
                 Loc loc = Loc::current());
+  template <std::integral T, class... More>
+  ConvTranspose(std::int64_t, std::int64_t, PerAxis<count>, T, More...) = delete;  // weft: options: {.stride = 2}
   Tensor operator()(At x) const;
   void initialize(Generator& generator);
 
@@ -98,6 +102,8 @@ using ConvTranspose3d = ConvTranspose<3>;
         : kernel(size), options(how) {                                                                  \
       weft::detail::check_pool("MaxPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
     }                                                                                                   \
+    template <std::integral T, class... More>                                                           \
+    MaxPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */          \
     Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                    \
     PerAxis<count> kernel;                                                                              \
     MaxPool##count##dOptions options;                                                                   \
@@ -108,6 +114,8 @@ using ConvTranspose3d = ConvTranspose<3>;
         : kernel(size), options(how) {                                                                  \
       weft::detail::check_pool("AvgPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
     }                                                                                                   \
+    template <std::integral T, class... More>                                                           \
+    AvgPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */          \
     Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                    \
     PerAxis<count> kernel;                                                                              \
     AvgPool##count##dOptions options;                                                                   \

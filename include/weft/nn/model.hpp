@@ -52,7 +52,7 @@ struct SummaryRow {
   const char* note;  // frozen, buffer, or nothing
 };
 std::string summary(const std::vector<SummaryRow>& rows);
-[[noreturn]] void refuse_pattern(const char* pattern, Loc loc);
+[[noreturn]] void refuse_pattern(const char* pattern, const std::vector<std::string>& paths, Loc loc);
 // Of the leaves that hold defined floating tensors.
 Tensor clip_grad_norm(const LeafList& gradients, At max_norm, double norm_type);
 void clip_grad_value(const LeafList& gradients, At clip_value);
@@ -100,12 +100,13 @@ void freeze(M& model, bool frozen = true) {
 template <class M>
 void freeze(M& model, const char* pattern, bool frozen = true, Loc loc = Loc::current()) {
   bool found = false;
+  std::vector<std::string> others;
   tree::for_each(model, [&](const char* path, Param& p) {
-    if (!tree::matches(pattern, path)) return;
+    if (!tree::matches(pattern, path)) return others.emplace_back(path), void();
     found = true;
     p.frozen = frozen || !p.tensor().defined();
   });
-  if (!found) detail::refuse_pattern(pattern, loc);
+  if (!found) detail::refuse_pattern(pattern, others, loc);
 }
 
 namespace detail {

@@ -32,15 +32,14 @@ constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 struct Operand {
   std::int64_t rows = 1, columns = 1, leading = 1;  // as stored
   bool transposed = false;
-  std::int64_t batch_stride = 0;
 };
 
 // rows x columns with strides row and column.
 std::optional<Operand> operand(std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
   if ((row == 1 || rows == 1) && (column >= rows || columns == 1))
-    return Operand{rows, columns, std::max(column, rows), false, 0};
+    return Operand{rows, columns, std::max(column, rows), false};
   if ((column == 1 || columns == 1) && (row >= columns || rows == 1))
-    return Operand{columns, rows, std::max(row, columns), true, 0};
+    return Operand{columns, rows, std::max(row, columns), true};
   return std::nullopt;
 }
 
@@ -77,7 +76,7 @@ std::optional<Request> request_for(const Matmul& p) {
   std::optional<Operand> a = operand(p.m, p.k, p.a_row, p.a_column), b = operand(p.k, p.n, p.b_row, p.b_column);
   std::optional<Operand> c = operand(p.m, p.n, p.c_row, p.c_column);
   // The library adds a bias down its columns: they are our rows.
-  if (p.has_bias) c = Operand{p.n, p.m, std::max(p.c_row, p.n), true, 0};
+  if (p.has_bias) c = Operand{p.n, p.m, std::max(p.c_row, p.n), true};
   if (!a || !b || !c) return std::nullopt;
   Request request{*a, *b, *c, false, {}};
   if (c->transposed) {
@@ -89,7 +88,7 @@ std::optional<Request> request_for(const Matmul& p) {
   return request;
 }
 
-using Key = std::array<std::int64_t, 22>;
+using Key = std::array<std::int64_t, 20>;
 
 // In what a product is computed.
 struct Kind {

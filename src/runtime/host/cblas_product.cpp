@@ -11,7 +11,7 @@ std::shared_ptr<const Product> Product::make(const Library& library, const Contr
   const std::shared_ptr<Product> product(new Product(library, *std::move(tiles)));
   const ProductTiles& it = product->tiles_;
   std::int64_t most = std::max({it.m, it.n, it.k});
-  // The stride of an axis of one element says nothing, and the library wants it to be in order too.
+  // Size-1 axes have arbitrary strides; the library wants consistent ones.
   const auto lie = [&](std::int64_t height, std::int64_t width, const ProductTiles::Operand& operand) {
     const bool by_rows = (operand.column == 1 || width == 1) && (operand.row >= width || height == 1);
     const std::int64_t step = by_rows ? (height == 1 ? width : operand.row) : (width == 1 ? height : operand.column);

@@ -31,7 +31,7 @@ struct Sides {
   Int sizes[6], strides[6];
 };
 
-// The stride of an axis of one element says nothing, and the library wants it to be in order too.
+// Size-1 axes have arbitrary strides; the library wants consistent ones.
 bool lay(const Library& library, Sides sides, int type, Layout& layout) {
   Int beyond = 1;
   for (int i = 0; i < sides.axes; ++i)

@@ -10,7 +10,7 @@ namespace weft::runtime::onednn {
 std::shared_ptr<const Task> Product::make_tile(Int rows, Int columns) const {
   Layout a, b, bias, c;
   const auto lay = [&](Layout& layout, Int height, Int width, const ProductTiles::Operand& operand, DType dtype) {
-    // The stride of an axis of one element says nothing, and the library wants it to be in order too.
+    // Size-1 axes have arbitrary strides; the library wants consistent ones.
     const Int sizes[] = {height, width},
               strides[] = {height == 1 ? std::max(width * operand.column, Int{1}) : operand.row,
                            width == 1 ? (operand.row == 1 ? height : 1) : operand.column};

@@ -1,0 +1,10 @@
+// expect: weft: explain takes a compiled function: wrap it in weft::compile
+#include "weft/weft.hpp"
+
+using namespace weft;
+
+int main() {
+  Tensor x = ones({3, 4});
+  auto f = [](const Tensor& x) { return x + 1; };
+  explain(f, x);
+}
