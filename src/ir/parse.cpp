@@ -221,6 +221,8 @@ class Parser final : TextReader {
     if (made.op == Op::data && data_ < beside_.data.size()) share_contents(made, beside_.data[data_++]);
     if (made.op == Op::call && definition_ < beside_.definitions.size())
       made.definition = beside_.definitions[definition_++];
+    while (is(margin + "  "))
+      made.make_more().bodies.push_back(std::make_shared<const Graph>(this->graph(margin + "  ")));
     graph.add(value);
     if (made.op == Op::input) {
       const auto slot = static_cast<std::size_t>(held.as<Parameter>().slot);
@@ -228,8 +230,6 @@ class Parser final : TextReader {
       if (graph.inputs.size() <= slot) graph.inputs.resize(slot + 1);
       graph.inputs[slot] = value;
     }
-    while (is(margin + "  "))
-      made.make_more().bodies.push_back(std::make_shared<const Graph>(this->graph(margin + "  ")));
   }
   static void share_contents(Node& made, const Tensor& from) {
     if (!from.node()->storage) return;
