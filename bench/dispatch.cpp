@@ -34,7 +34,7 @@ int posix_memalign(void** result, std::size_t alignment, std::size_t size) {
 namespace {
 
 constexpr auto tiny = [](const Tensor& x) { return (x + 1) * 2; };
-// The checks that trace again on calls 2, 4, 8, ... lie behind the first calls.
+// The checks that trace again on calls 2, 4, 8, ... are over after these calls.
 constexpr int settled = 1500;
 
 template <class F>

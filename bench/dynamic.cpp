@@ -57,7 +57,7 @@ struct Sizing {
   Sizes small, large;
 };
 
-// `shape(shapes)` draws the sizes of x, behind `models`.
+// `shape(shapes)` draws the sizes of x, the argument after `models`.
 template <class F, class Shape, class... Models>
 void run(F function, int calls, Shape shape, const Sizing& sizing, const Models&... models) {
   auto compiled = compile(function);

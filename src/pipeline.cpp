@@ -203,7 +203,7 @@ struct Stage {
   Pass pass = nullptr;
   std::size_t (*of_graph)(Compilation&, Device) = nullptr;
   std::size_t (*of_target)(Target&) = nullptr;
-  bool needed = true;  // what stands below can't do without it
+  bool needed = true;  // the stages below need it
 
   constexpr Stage(const char* name, Pass pass, bool needed = false) : name(name), pass(pass), needed(needed) {}
   constexpr Stage(const char* name, std::size_t (*run)(Compilation&, Device)) : name(name), of_graph(run) {}

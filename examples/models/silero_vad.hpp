@@ -31,7 +31,7 @@ struct SileroVad {
   }
 
   // Windows of samples with their context, [windows, context + window], and the state before them, which becomes the
-  // one behind: probabilities [windows].
+  // state after them: probabilities [windows].
   Tensor operator()(const Tensor& samples, State& state) const {
     const Tensor x = unsqueeze(pad(samples, {0, 64}, Pads::reflect), 1);
     const Tensor waves = stft_conv(x);  // cosines, then sines

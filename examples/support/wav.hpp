@@ -31,7 +31,7 @@ inline Sound read_wav(const std::string& path) {
     if (name == "fmt ") {
       format = number(at, 2), channels = number(at + 2, 2), bits = number(at + 14, 2);
       sound.rate = static_cast<std::int64_t>(number(at + 4, 4));
-      if (format == 0xFFFE) format = number(at + 24, 2);  // extensible: the code stands behind
+      if (format == 0xFFFE) format = number(at + 24, 2);  // extensible: the code comes later
       const bool pcm = format == 1 && (bits == 8 || bits == 16 || bits == 24 || bits == 32);
       const bool real = format == 3 && (bits == 32 || bits == 64);
       if ((!pcm && !real) || channels == 0 || sound.rate == 0) fail(path + " holds sound in a format that is not read");

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// A number for each of `count` axes, or one that stands for all: {3, 5}, 3.
+// A number for each of `count` axes, or one for all of them: {3, 5}, 3.
 template <int count>
 struct PerAxis {
   std::int64_t sizes[static_cast<std::size_t>(count)];  // the outermost axis first

@@ -20,7 +20,7 @@ class Index;
 
 class Dim {  // a size: an integer, or inside a trace a symbol or an expression of some
   static constexpr std::int64_t most = INT64_MAX / 2 - 1;
-  // Before its use: clang 19 evaluates a constant of class type before it instantiates what stands behind.
+  // Before its use: clang 19 evaluates a constant of class type before it instantiates what follows.
   template <class T>
   static constexpr std::int64_t saturated(T value) {
     if constexpr (sizeof(T) >= sizeof(most)) {
@@ -42,7 +42,7 @@ class Dim {  // a size: an integer, or inside a trace a symbol or an expression 
     dim.word_ = static_cast<std::uint64_t>(most + 1);
     return dim;
   }
-  // The size that an interned expression stands for.
+  // The size that is an interned expression.
   static Dim from_node(const DimNode* node) {
     Dim dim;
     dim.word_ = reinterpret_cast<std::uint64_t>(node) | expression;
@@ -146,7 +146,7 @@ class Shape {  // the sizes of a tensor, outermost first
   Dim operator[](int i) const { return dims_[i]; }   // of axis i in [0, rank()), which is not checked
   Dim& operator[](int i) { return dims_[i]; }        // of axis i in [0, rank()), which is not checked
   const Dim* begin() const { return dims_; }         // of the outermost axis
-  const Dim* end() const { return dims_ + rank_; }   // behind the innermost axis
+  const Dim* end() const { return dims_ + rank_; }   // after the innermost axis
   void push_back(Dim dim) { dims_[rank_++] = dim; }  // as innermost axis; that there is room is not checked
   // Drops innermost axes, or adds some of size 1. The rank is at most max_rank, which is not checked.
   void resize(int rank) {

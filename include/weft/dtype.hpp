@@ -99,8 +99,8 @@ constexpr DType computed_in(DType dtype) { return info(dtype).computed; }  // in
 constexpr DType accumulated_in(DType dtype) { return info(dtype).accumulated; }  // in which sums are accumulated
 constexpr bool is_floating(DType dtype) { return info(dtype).kind == DTypeKind::floating; }  // f16, bf16, f32, f64
 constexpr bool is_integer(DType dtype) { return info(dtype).kind == DTypeKind::integer; }    // not bool
-// Bytes of `count` elements (a number or a Dim) that lie one behind the other, the last unit of storage whole. The one
-// place where bits become bytes: tools/check_layers holds that.
+// Bytes of `count` elements (a number or a Dim) that lie one after the other, the last unit of storage whole. The one
+// place where bits become bytes: tools/check_layers checks that.
 template <class Count>
 constexpr Count storage_bytes(const DTypeInfo& row, Count count) {
   const auto unit = static_cast<Count>((row.bits * row.packing + 7) / 8);

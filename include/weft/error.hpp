@@ -13,7 +13,7 @@ namespace weft {
 struct Loc {
   const char* file = nullptr;  // its path, as the compiler was given it; null where it is not known
   std::uint32_t line = 0;      // from 1
-  // The place of the call that stands as a default argument.
+  // The place of the call for which this is a default argument.
   static constexpr Loc current(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) {
     return {file, line};
   }

@@ -2,8 +2,8 @@
 // under the names of their places.
 //   io::save("run.safetensors", {{"model", model}, {"optimizer", opt}, {"generator", rng}, {"step", step}});
 //   io::load("run.safetensors", {{"model", model}, {"optimizer", opt}, {"generator", rng}, {"step", step}});
-// What is saved is whatever may be passed to a compiled function. A tensor's name is its path (weft/tree.hpp) behind
-// the name of its part: model.blocks.0.weight. Numbers and text stand in the file's metadata, where other programs do
+// What is saved is whatever may be passed to a compiled function. A tensor's name is the name of its part and
+// its path (weft/tree.hpp): model.blocks.0.weight. Numbers and text are in the file's metadata, where other programs do
 // not look. Neither frozen flags nor lengths are saved: the struct into which a file is loaded has its structure
 // already.
 #pragma once
@@ -49,7 +49,7 @@ struct Place {  // a named part of what is loaded, which is written
   detail::Part part;  // the name and the value, erased
 };
 
-// The same name in two spellings: each * stands for any characters, as few as fit, and the first * of one side for
+// The same name in two spellings: each * matches any characters, as few as fit, and the first * of one side matches
 // the same as the first * of the other, and so on: {"blocks.*.norm.*", "h.*.ln_1.*"}.
 struct Renamed {
   const char* place;    // as the struct says it
@@ -65,8 +65,8 @@ struct LoadOptions {                  // of load
 // Writes a file that holds all of it, but for `training`, the mode, which nn::train and nn::eval set, and
 // `sparse_gradient` of embeddings. The file appears whole: it is written beside the path under another name, flushed to
 // the disk and renamed, so what was there before stays until then, whatever happens. A process that is killed can leave
-// its other name behind, NAME.tmp-..., which may be deleted. Values are computed first. Throws Error with the path:
-// where the file can't be written, inside a compiled function, where a name stands twice.
+// the file under that name, NAME.tmp-..., which may be deleted. Values are computed first. Throws Error with the
+// path: where the file can't be written, inside a compiled function, where a name occurs twice.
 void save(const std::string& path, std::initializer_list<Source> parts, Loc loc = Loc::current());
 template <class M>
 void save(const std::string& path, const M& model, Loc loc = Loc::current()) {

@@ -103,7 +103,7 @@ Tensor svdvals(At a);  // the singular values alone, [...,k], descending
 // The x [...,n,k] of least norm among those that make a x - b [...,m,k] least, for an a [...,m,n] of full rank.
 Tensor lstsq(At a, At b);
 // The pseudoinverse [...,n,m] by singular values; those below rtol times the greatest count as 0. A negative rtol
-// stands for max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant, and is NaN where
+// means max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant, and is NaN where
 // singular values are equal.
 Tensor pinv(At a, double rtol = -1);
 // How many singular values are above rtol times the greatest, i64 [...].
@@ -122,7 +122,7 @@ Tensor tensorinv(At a, int ind = 2);
 // x with tensordot(a, x, x.rank()) = b: the first axes of a are those of b, the rest are those of x. `axes` of a are
 // moved to its end before. Throws where the products of sizes differ; a singular map is an error.
 Tensor tensorsolve(At a, At b, Axes axes = {});
-// [..., n] to [..., n, count]: the powers 0, 1, ..., count - 1 of each element. A negative count stands for n. Integers
+// [..., n] to [..., n, count]: the powers 0, 1, ..., count - 1 of each element. A negative count means n. Integers
 // stay integers.
 Tensor vander(At x, std::int64_t count = -1);
 // The first n columns of H_1 H_2 ... H_k, of a [...,m,n] and tau [...,k] with k <= n <= m: H_i = I - tau_i v v^T, where

@@ -1,5 +1,5 @@
 // Loops and choices that stay in the graph: scan, fori, while_loop, cond. The body is called once, while it is
-// recorded, with values that stand for those of any iteration; nothing is unrolled, and a compiled body is compiled
+// recorded, with values that represent those of any iteration; nothing is unrolled, and a compiled body is compiled
 // once. Eagerly and inside compile() the same. A state, what is scanned and what a body returns are tensors, or
 // structs, tuples and containers of them. A body may capture tensors, models and generators by reference ([&]): what it
 // uses of them are operands of the loop by themselves, and the state of a generator that it draws from is carried. At

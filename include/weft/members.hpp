@@ -19,7 +19,7 @@ namespace detail {
 
 // ---- WEFT_MEMBERS ---------------------------------------------------------------------------------------------------
 
-// The friend of every class with WEFT_MEMBERS, which may stand in a private section.
+// The friend of every class with WEFT_MEMBERS, which may be in a private section.
 struct MemberAccess {
   template <class T>
   static constexpr auto visitor(T& object) -> decltype(object.weft_members()) {
@@ -29,7 +29,7 @@ struct MemberAccess {
   static constexpr auto names() -> decltype(T::weft_member_names()) {
     return T::weft_member_names();
   }
-  // The class in which the list stands, which may be a base of T.
+  // The class that has the list, which may be a base of T.
   template <class Class>
   static Class owner(void (Class::*)() const);
   // A function, not an alias: clang checks an alias's access where it is used.
@@ -65,7 +65,7 @@ struct MemberNames {
 
 // ---- what all sources share -----------------------------------------------------------------------------------------
 
-// A class that holds exactly these, in this order, behind the pointer that virtual functions need: its size, and how
+// A class that holds exactly these, in this order, after the pointer that virtual functions need: its size, and how
 // many of its last bytes are padding.
 struct LaidOut {
   std::size_t size, padding;
@@ -79,7 +79,7 @@ constexpr LaidOut laid_out(bool has_virtual_functions, TypeList<T...>) {
   const std::size_t size = offset ? (offset + alignment - 1) / alignment * alignment : 1;
   return {size, size - offset};
 }
-// The last bytes of a class that are padding hold what stands behind it here.
+// A T and bytes after it, which lie in the padding at T's end where the ABI reuses that.
 template <class T, std::size_t bytes>
 struct Followed {
   [[no_unique_address]] T object;

@@ -268,7 +268,7 @@ requires is_element<T> Tensor from_list(std::initializer_list<std::initializer_l
 // Zeros before and after along `axis`, and `interior` zeros between neighbours.
 Tensor pad(At x, int axis, Dim before, Dim after, Dim interior = 0);
 
-// What stands before and after the elements: a number; their mirror image, the border not repeated; the border; the
+// What is put before and after the elements: a number; their mirror image, the border not repeated; the border; the
 // elements of the other end.
 enum class Pads : std::uint8_t { constant, reflect, replicate, circular };
 // `widths`: elements before and after the last axis, then before and after the one before it, and so on. A negative
@@ -285,7 +285,7 @@ Tensor diag(At x, std::int64_t offset = 0);
 // The tensor so many times along each axis; axes before the first are new. repeat wants a count for each axis.
 Tensor tile(At x, Sizes times);
 Tensor repeat(At x, Sizes times);
-// Each element so many times, one behind the other.
+// Each element so many times, one after the other.
 Tensor repeat_interleave(At x, Dim times, int axis);
 // For vectors x, y, ...: grids of all their combinations, x along axis 0 and y along axis 1, or under `xy` the other
 // way round.
@@ -441,7 +441,7 @@ Tensor bincount(At index, Dim count);
 // How many elements lie in each of equal bins from `least` to `greatest`, which is in the last one; others do not
 // count. In the dtype of x. Throws where the bounds do not ascend or are not finite.
 Tensor histc(At x, std::int64_t bins, double least, double greatest);
-// Where each value would stand in a sorted row: the number of the row's elements below it (right: not above it), i64.
+// Where each value belongs in a sorted row: the number of the row's elements below it (right: not above it), i64.
 // One sorted vector for values of any shape, or [..., n] for values [..., m]. NaN counts as the greatest.
 Tensor searchsorted(At sorted, At values, bool right = false);
 // The same with the operands the other way round: the bin of each element between boundaries.

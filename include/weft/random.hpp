@@ -51,7 +51,7 @@ Tensor normal(Sizes sizes, double mean = 0, double deviation = 1, Generator& gen
 // i64, uniform in [low, high); high - low at most 2^31.
 Tensor randint(Sizes sizes, std::int64_t low, std::int64_t high, Generator& generator = default_generator(),
                Loc loc = Loc::current());
-// The same between bounds that are tensors and broadcast to the sizes; numbers may stand beside them. Throws, or stops
+// The same between bounds that are tensors and broadcast to the sizes; one of them may be a number. Throws, or stops
 // the call, where high - low is not 1 to 2^31.
 Tensor randint(Sizes sizes, At low, At high, Generator& generator = default_generator());
 // Of density sigma / (pi ((x - median)^2 + sigma^2)). Throws where sigma is not positive.

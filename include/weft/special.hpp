@@ -9,7 +9,7 @@ namespace weft {
 
 // ---- Bessel functions -----------------------------------------------------------------------------------------------
 // Of order 0 and 1. Power series and fitted polynomials below 8, beyond them Hankel's asymptotic forms (Abramowitz and
-// Stegun 9.2, 9.6, 9.7). Modified ones are within 2e-15 of their value, and `..e` stands for exp(-|x|) times them.
+// Stegun 9.2, 9.6, 9.7). Modified ones are within 2e-15 of their value, and `..e` is exp(-|x|) times them.
 // PyTorch's i0 and i1 of an infinity are NaN, and here infinite.
 Tensor i0(At x);
 Tensor i0e(At x);

@@ -52,7 +52,7 @@ enum class HostData : std::uint8_t { from_span, from_list, constant };
 Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t count, HostData function, Loc loc);
 Tensor arange_floating(double start, double stop, double step, const Options& options, Loc loc);
 
-// Elements that lie one behind the other: a std::vector, std::array, std::span, array, View.
+// Elements that lie one after the other: a std::vector, std::array, std::span, array, View.
 template <class R>
 using SpanOf = decltype(std::span(std::declval<R&>()));
 template <class R>
@@ -188,7 +188,7 @@ class View {
   T* data() const { return data_; }                         // the first element
   std::size_t size() const { return size_; }                // elements
   T* begin() const { return data_; }                        // the first element
-  T* end() const { return data_ + size_; }                  // behind the last one
+  T* end() const { return data_ + size_; }                  // after the last one
   T& operator[](std::size_t i) const { return data_[i]; }   // element i in row-major order, which is not checked
   operator std::span<T>() const { return {data_, size_}; }  // of the elements; does not keep them alive
 

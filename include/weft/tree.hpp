@@ -29,7 +29,7 @@ class Path {
  public:
   const char* text() const { return text_; }
   const char* interned() const;  // lives as long as the process
-  // Puts ".name", or ".number" where there is no name, behind until the end of the block.
+  // Appends ".name", or ".number" where there is no name, until the end of the block.
   class Segment {
    public:
     Segment(Path& path, std::int64_t number, MemberName name = {});
@@ -360,7 +360,7 @@ M map(const M& a, const M& b, const M& c, F&& f, Loc loc = Loc::current()) {
   return detail::map_in_step(f, loc, a, b, c);
 }
 
-// Whether a path is of a pattern, in which * stands for any characters, dots too: encoder.*, *.bias.
+// Whether a path matches a pattern, in which * matches any characters, dots too: encoder.*, *.bias.
 bool matches(const char* pattern, const char* path);
 
 }  // namespace tree

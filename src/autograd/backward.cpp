@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// Until the end of the block whatever is recorded stands where `node` stands in the user's program.
+// Until the end of the block, what is recorded gets the location and the scope of `node`.
 class InPlaceOf {
  public:
   InPlaceOf(const Node& node, Loc otherwise) : loc_(recorder().loc), scope_(recorder().scope) {

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// `variables` stand in recording order. Zeros for a variable that does not reach the loss. Throws Error when none does,
+// `variables` are in recording order. Zeros for a variable that does not reach the loss. Throws Error when none does,
 // when the loss is not one floating number, and when a value on the way was computed with no level open.
 std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc);
 

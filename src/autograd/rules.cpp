@@ -96,7 +96,7 @@ void vjp_slice(const Pullback& p) {
   const Type& from = type_of(p.operand(0));
   auto [axis, start, step] = p.node().attributes<Slice>();
   Dim count = p.node().type.shape[axis];
-  if (count == Dim(0)) {  // zeros, which are NaN behind an infinite derivative
+  if (count == Dim(0)) {  // zeros; an infinite derivative would make them NaN
     p.results[0] = constant_like(0, from, p.node().loc);
     return;
   }
@@ -151,7 +151,7 @@ void vjp_pad(const Pullback& p) {
 
 void vjp_sum(const Pullback& p) { p.results[0] = build.expand(p.gradient(), type_of(p.operand(0)).shape); }
 
-// rows[., i] times all that stands before it: products of neighbours, then of pairs, of fours, ...
+// For each i the product of rows[., 0 ... i - 1]: products of neighbours, then of pairs, of fours, ...
 Tensor product_before(const Tensor& rows, Dim outer, std::int64_t n) {
   auto shifted = [&](const Tensor& x, std::int64_t by) {
     Type type = type_of(rows);
@@ -276,15 +276,15 @@ bool is_transposed(const Tensor& value) {
 // The gradient of a sum of products, in the dtype of what is multiplied: a sum of 16-bit floats may be f32.
 Tensor as_factor(const Pullback& p) { return cast(p.gradient(), type_of(p.operand(0)).dtype); }
 
-// a b: g b^T and a^T g. The gradient of a transposed operand is computed as the transposed product, so that what stands
-// behind the transposition (a layer's weights) gets its own layout.
+// a b: g b^T and a^T g. The gradient of a transposed operand is computed as the transposed product, so that the value
+// that was transposed (a layer's weights) gets a gradient in its own layout.
 void vjp_matmul(const Pullback& p) {
   const Tensor &a = p.operand(0), &b = p.operand(1), g = as_factor(p);
   if (p.wanted[0]) p.results[0] = is_transposed(a) ? transpose(matmul(b, transpose(g))) : matmul(g, transpose(b));
   if (p.wanted[1]) p.results[1] = is_transposed(b) ? transpose(matmul(transpose(g), a)) : matmul(transpose(a), g);
 }
 
-// A convolution is bilinear: what stands for one of its three values is a convolution of the other two.
+// A convolution is bilinear: the gradient of each of its three values is a convolution of the other two.
 Tensor convolved(const Pullback& p, Op op, const Tensor& a, const Tensor& b, const Tensor& like) {
   return build.make(op, {a, b}, p.node().attributes(), type_of(like));
 }

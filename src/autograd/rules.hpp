@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// What a rule is given, and where it puts its results. Undefined stands for zero on both sides.
+// What a rule is given, and where it puts its results. Undefined means zero in both.
 struct Pullback {
   Tensor value;                           // output 0 of the node
   std::span<const Tensor> gradients;      // of the node's outputs

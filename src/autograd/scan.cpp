@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// The loops of the derivative, and what stands behind them.
+// The loops of the derivative, and the operations that follow them.
 class ScanDerivative {
  public:
   // `trace`: of the nodes of the joint graph.

@@ -32,7 +32,7 @@ class JointBody {
   const std::vector<Tensor>& gradients() const { return gradients_; }
 
   bool is_backward(const Tensor& value) const { return backward_.at(value.node()); }
-  // Which input it is; behind the last one where it is none.
+  // Index of the body's input; the number of inputs where the value is none.
   std::size_t slot(const Tensor& input) const;
   bool is_capture(std::size_t slot) const { return slot >= carries_ + scanned_ && slot < inputs_.size(); }
 

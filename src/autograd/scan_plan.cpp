@@ -86,7 +86,7 @@ bool ScanPlan::is_stacked(const Tensor& value) const {
   return std::ranges::any_of(stacked_, [&](const Tensor& each) { return each.same(value); });
 }
 
-// Sums of what is stacked anyway stand behind the loop; other terms of a capture are added up in it.
+// Sums of what is stacked anyway follow the loop; other terms of a capture are added up in it.
 void ScanPlan::accumulate_rest() {
   for (std::size_t i = body_.carries(); i < body_.carries() + body_.scanned(); ++i)
     if (body_.gradients()[i].defined()) stack_slice(i);

@@ -11,8 +11,8 @@ class ScanPlan {
   explicit ScanPlan(const JointBody& body);
 
   // Of the gradient of a capture, a sum over iterations: a product, a sum over axes or rows added into a table, whose
-  // operands are stacked, so that one large one stands behind the loop; else a value that is added up in the loop.
-  // `behind`: what is done with the sum, from the outside in.
+  // operands are stacked, so that one large one follows the loop; else a value that is added up in the loop.
+  // `behind`: the nodes between the term and the gradient, from the outside in; they are applied to the sum.
   struct Term {
     std::size_t operand;  // of the scan
     Tensor value;

@@ -90,7 +90,7 @@ bool is_quotient(const DimNode* node) { return node->kind == DimKind::floor_divi
 
 bool before(const DimNode* a, const DimNode* b) { return compare(a, b) < 0; }
 
-// c*R*(e % d) + c*R*d*(e / d) == c*R*e: the identity behind flattening and splitting the same axis. Of a divisor of
+// c*R*(e % d) + c*R*d*(e / d) == c*R*e: what flattening and splitting the same axis gives. Of a divisor of
 // several terms all of the products with d must be there.
 bool recombine(std::vector<DimTerm>& terms) {
   for (std::size_t m = 0; m < terms.size(); ++m) {

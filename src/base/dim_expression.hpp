@@ -1,4 +1,4 @@
-// The expressions behind weft::Dim, and the environment in which symbols have hints, bounds and recorded conditions.
+// The expressions of weft::Dim, and the environment in which symbols have hints, bounds and recorded conditions.
 // In: arithmetic on Dim. Out: interned, normalized expressions. Invariant: equal expressions are one node, so Dim::same
 // is a word comparison; normal form is a sum of products of atoms, ordered structurally (never by address), so printed
 // text is the same in every process.

@@ -1,4 +1,4 @@
-// What a fork leaves behind. The child has one thread, the one that forked; locks that other threads held would never
+// What a fork leaves. The child has one thread, the one that forked; locks that other threads held would never
 // be free there. The mutexes of the process are taken before a fork, in the order in which calls take them, and are
 // free in both processes afterwards. So a fork waits for three things of other threads that may take long: an
 // evaluation, a compiled call that draws from the default generator, which holds that for its whole length, and NVRTC,

@@ -23,7 +23,7 @@ void drop_host_memory(std::size_t bytes);
 void require_host_memory(std::size_t bytes);
 
 // Bytes that this process can have at most: the machine's memory or, where that is less, the limit of its cgroup and of
-// those above it (memory.max of version 2, memory.limit_in_bytes of version 1). `root` stands before /proc and /sys.
+// those above it (memory.max of version 2, memory.limit_in_bytes of version 1). `root` is put before /proc and /sys.
 std::uint64_t machine_memory(const std::string& root = "");
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Patterns of names, in which * stands for any characters.
+// Patterns of names, in which * matches any characters.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// What each star of the pattern stands for in `text`, as little as fits; the last one takes the rest. Nothing where the
-// text is not of the pattern.
+// What each star of the pattern matches in `text`, as little as fits; the last one takes the rest. Nothing where the
+// text does not match the pattern.
 std::optional<std::vector<std::string_view>> match_stars(std::string_view pattern, std::string_view text);
 
 }  // namespace weft

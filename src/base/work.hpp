@@ -19,7 +19,7 @@ class Work {
   const void* put_;
   void (*call_)(const void* put, std::size_t step, Queue* queue);
 };
-// A step behind those before it on its lane and behind these on others. Lanes run side by side.
+// A step runs after those before it on its lane and after the steps `after` of others. Lanes run side by side.
 struct Ordered {
   int lane = 0;
   std::vector<std::size_t> after = {};
@@ -38,7 +38,7 @@ class Marks {
  public:
   virtual ~Marks() = default;
   // Holds back what is queued from here on until release(), until so much is queued that the driver would wait, or for
-  // a tenth of a second: somebody may wait for the device before they queue what release() stands behind.
+  // a tenth of a second: a thread may wait for the device before it comes to the work that precedes release().
   virtual void hold() = 0;
   virtual void release() noexcept = 0;
   virtual void put() = 0;

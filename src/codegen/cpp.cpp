@@ -25,7 +25,7 @@ class Generator : Writer {
  public:
   using Writer::Writer;
 
-  // The kernel's function; behind the one for long rows, where there is one.
+  // The kernel's function; the one for long rows precedes it, where there is one.
   std::string run() {
     if (!nest_.of_long_rows) return function("WEFT_KERNEL void " + function_name(), "");
     const std::string name = function_name() + "_of_long_rows";
@@ -108,7 +108,7 @@ class Generator : Writer {
     ranges_ = outside;
   }
 
-  // What the walked axes have in common where they are walked as one: the first axis stands for all.
+  // What the walked axes have in common where they are walked as one: the first axis takes the place of all.
   std::string flat_extent(const std::vector<Walked>& axes) const {
     Dim count = 1;
     for (const Walked& each : axes) count = count * extent(each.axis);
@@ -337,7 +337,7 @@ class Generator : Writer {
 
   // ---- products ----
 
-  // Where an axis stands in the tile, and how much of it the tile has.
+  // An axis's offset in the tile, and how much of it the tile has.
   std::string from_first(int axis) const {
     const std::string first = range(axis).begin;
     return axis_name(axis) + " - " + (first.find(' ') == std::string::npos ? first : "(" + first + ")");

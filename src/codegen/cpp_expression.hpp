@@ -1,5 +1,5 @@
-// The text of single instructions and indices. In: a kernel and its facts. Out: C++ expressions over the lanes; where a
-// statement stands is the generator's business (cpp.cpp).
+// The text of single instructions and indices. In: a kernel and its facts. Out: C++ expressions over the lanes. The
+// generator (cpp.cpp) decides where a statement is.
 #pragma once
 #include <string>
 

@@ -105,7 +105,7 @@ void Writer::declare(int i, const std::string& right) {
     line("const bool " + Expressions::test_name(i) + " = is_true(" + value_name(i) + ");");
 }
 
-// The address of buffer[rest]: a pointer that stands ready, or the sum.
+// The address of buffer[rest]: a pointer that was prepared, or the sum.
 std::string Writer::place(int buffer, Dim rest) const {
   for (const Pointer& pointer : pointers_)
     if (pointer.buffer == buffer && pointer.rest.same(rest)) return pointer.name;

@@ -50,7 +50,7 @@ class Writer {
   void declare(int i, const std::string& right);
   void statement(int i);
   std::string load(Dim index, int buffer, int predicate = -1) const;
-  // Pointers for what stands in `loop`, as soon as all of their index but the lanes' part is known.
+  // Pointers for the accesses in `loop`, as soon as all of their index but the lanes' part is known.
   void prepare_pointers(const loop::Statement& loop);
 
   const loop::Kernel& kernel_;

@@ -333,7 +333,7 @@ class Generator : DeviceWriter {
     } else {
       open("for (index position = member; position < positions; position += " + members + ") {");
     }
-    // All threads take part in a scan: those beyond the row's end stand at its last pack, and have none of its
+    // All threads take part in a scan: those beyond the row's end are at its last pack, and have none of its
     // elements.
     all_exist_ = !scans_ || full;
     if (!all_exist_) line("const index position = lesser<index>(turned, positions - 1);");
@@ -542,7 +542,7 @@ class Generator : DeviceWriter {
 
   const int product_ = loop::product_in(kernel_);
   const bool scans_ = loop::has_scans(kernel_);
-  bool all_exist_ = true;  // every thread that walks a row stands at a pack of it
+  bool all_exist_ = true;  // every thread that walks a row is at a pack of it
   Dim blocks_ = 1;
   std::string pack_;  // which pack of the vector axis this is
   bool pack_is_open_ = false;

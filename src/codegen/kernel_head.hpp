@@ -1,4 +1,4 @@
-// What stands at the head of a kernel's function on every target: comments, the addresses of buffers, the size slots.
+// The head of a kernel's function on every target: comments, the addresses of buffers, the size slots.
 // In: a kernel and the target's words. Out: lines.
 #pragma once
 #include "codegen/cpp_expression.hpp"
@@ -7,7 +7,7 @@ namespace weft::codegen {
 
 struct HeadWords {
   const char* neighbours;  // where neighbours of the vector axis are: "on the lanes"
-  const char* arguments;   // what stands before `buffers` and `sizes`
+  const char* arguments;   // what precedes `buffers` and `sizes`
   const char* index;       // the type of a size
 };
 

@@ -24,7 +24,7 @@ extern const char embedded_kernel[];
 
 namespace {
 
-// The texts in the order in which they are pasted: a section needs only what stands before it.
+// The texts in the order in which they are pasted: a section needs only what precedes it.
 constexpr const char* const texts[] = {embedded_lanes_native,    embedded_lanes,         embedded_lanes_memory,
                                        embedded_lanes_functions, embedded_lanes_math,    embedded_lanes_trig,
                                        embedded_lanes_special,   embedded_lanes_power,   embedded_lanes_random,

@@ -7,7 +7,7 @@
 
 namespace weft::codegen {
 
-// What stands before the first `//@` line of each text, and the sections that `functions` and their needs name, in the
+// What precedes the first `//@` line of each text, and the sections that `functions` and their needs name, in the
 // order of the texts. A name without a section belongs to what is always there.
 std::string prelude(const std::set<std::string>& functions);
 

@@ -65,7 +65,7 @@ class IdxFile {
     }
     std::uint8_t more;
     if (gzread(file_, &more, 1) > 0) refuse("is longer than ", to_string(type));
-    check_stream();  // the checksum stands at the end
+    check_stream();  // the checksum is at the end
     return make(bytes, *element, type);
   }
 

@@ -36,7 +36,7 @@ Pixels decode_jpeg(std::span<const std::uint8_t> file, bool gray) {
   result.bytes.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * (gray ? 1 : 3));
   if (tjDecompress2(handle.handle, file.data(), file.size(), result.bytes.data(), width, 0, height,
                     gray ? TJPF_GRAY : TJPF_RGB, TJFLAG_ACCURATEDCT) != 0) {
-    // Warnings about what stands beside the image are usual; one about its end means that a part of it is not there.
+    // Warnings about data besides the image are usual; one about its end means that a part of it is not there.
     const std::string_view reason = tjGetErrorStr2(handle.handle);
     if (tjGetErrorCode(handle.handle) != TJERR_WARNING || reason.find("remature end") != reason.npos) refuse(handle);
   }

@@ -73,7 +73,7 @@ Shared::~Shared() {
 }
 
 void refuse_skipping(Loc loc) {
-  fail("prefetch", loc, "skip_bad must stand with the first threads: map(f, {.workers = 2, .skip_bad = true})");
+  fail("prefetch", loc, "skip_bad must be given to the first threads: map(f, {.workers = 2, .skip_bad = true})");
 }
 void refuse_source(Loc loc) { fail("pipeline", loc, "the source has no elements"); }
 void check_at_least(const char* operation, const char* what, std::int64_t least, std::int64_t value, Loc loc) {

@@ -41,7 +41,7 @@ void Progress::tick() {
 void Progress::draw(bool last) {
   drawn_ = now();
   std::int64_t tenths = done_ * 10 / total_;
-  if (!terminal_ && last && done_ == shown_) return;  // that line stands already
+  if (!terminal_ && last && done_ == shown_) return;  // that line is there already
   shown_ = done_;
   shown_tenths_ = tenths;
   double seconds = drawn_ - start_, rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;

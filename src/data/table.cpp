@@ -30,7 +30,7 @@ std::size_t line_end(std::string_view text, std::size_t at) {
 
 struct Table::Data {
   struct Cell {
-    std::size_t begin;  // in the file, behind the quote where there is one
+    std::size_t begin;  // in the file, after the quote where there is one
     std::uint32_t size;
     bool quoted, doubled;  // doubled: holds quotes, twice each
   };
@@ -88,7 +88,7 @@ struct Table::Data {
   void read_column(std::size_t column, const ColumnOptions& options, T* to, std::size_t step, Loc loc) const;
 };
 
-// The cell at `at`, which then is behind it: at a separator, a line's end or the file's.
+// The cell at `at`, which is moved to the end of the cell: a separator, a line's end or the file's.
 Table::Data::Cell Table::Data::read_cell(std::size_t& at, char separator, Loc loc) const {
   const std::string_view text = bytes();
   const std::size_t start = at;
@@ -107,12 +107,12 @@ Table::Data::Cell Table::Data::read_cell(std::size_t& at, char separator, Loc lo
       break;
     }
     const bool ends = at == text.size() || text[at] == separator || line_end(text, at) > 0;
-    if (!ends) refuse("read_table", loc, start, "a quoted field goes on behind its quotes");
+    if (!ends) refuse("read_table", loc, start, "a quoted field goes on after its quotes");
     return cell;
   }
   const char *byte = text.data() + at, *const end = text.data() + text.size();
   while (byte != end && *byte != separator && *byte != '\n' && *byte != '\r' && *byte != '"') ++byte;
-  if (byte != end && *byte == '"') refuse("read_table", loc, start, "a quote stands within a field");
+  if (byte != end && *byte == '"') refuse("read_table", loc, start, "a quote is within a field");
   at = static_cast<std::size_t>(byte - text.data());
   const std::size_t size = at - start;
   if (size > UINT32_MAX) refuse("read_table", loc, start, "a field has more than 4 GiB");
@@ -212,7 +212,7 @@ void Table::Data::read_column(std::size_t column, const ColumnOptions& wanted, T
       if (!has_substitute)
         refuse("column", loc, cell.begin, names[column], " is missing, and ",
                std::isnan(wanted.missing)
-                   ? concat_text(info(wanted.dtype).name, " has no NaN: .missing says what stands for it")
+                   ? concat_text(info(wanted.dtype).name, " has no NaN: .missing gives the value to use instead")
                    : concat_text(".missing is ", wanted.missing, ", which does not fit in ", info(wanted.dtype).name));
       *to = substitute;
       continue;

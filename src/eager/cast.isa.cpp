@@ -50,7 +50,7 @@ inline std::uint16_t narrow_bf16(float x) {
   std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = (bits >> 16) | 0x40;
   return static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
-// The exponent moves by 112; denormals are made normal by subtracting what the leading one stands for.
+// The exponent moves by 112; denormals are made normal by subtracting the value of their leading one.
 inline float widen_f16(std::uint16_t x) {
   std::uint32_t sign = (x & 0x8000u) << 16, rest = (x & 0x7fffu) << 13;
   std::uint32_t normal = rest + (112u << 23), special = rest + (224u << 23);

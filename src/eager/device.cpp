@@ -90,7 +90,7 @@ Value fill(const Attributes& attributes, const Type& type, Loc loc) {
   return run(graph_of(std::move(inputs), node, 1), std::span(&type, 1), std::span(&one, 1))[0];
 }
 
-// The text of an error without its "[operation] ", to stand inside another one.
+// The text of an error without its "[operation] ", to be part of another one.
 std::string_view without_operation(std::string_view text) {
   const std::size_t end = text.find("] ");
   return text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text;

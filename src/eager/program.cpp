@@ -1,4 +1,4 @@
-// Running a program: what comes before the rows and behind them node by node, the rows block by block.
+// Running a program: what comes before the rows and after them node by node, the rows block by block.
 #include "eager/program.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr std::int64_t grain = 1 << 15;  // elements that pay for another thread
 
 std::size_t bytes_of(DType dtype) { return static_cast<std::size_t>(storage_bytes(dtype, 1)); }
 
-// Rows of a block: dense, or each one element that stands for the whole row. Strides in bytes; 0 for one row repeated.
+// Rows of a block: dense, or each one element repeated over the row. Strides in bytes; 0 for one row repeated.
 struct Rows {
   const std::byte* data = nullptr;
   std::size_t stride = 0;
@@ -52,7 +52,7 @@ struct Source {
       uniform = uniform && strides[axis] == 0;
       expected *= sizes.size[axis];
     }
-    std::optional<std::int64_t> next;  // what strides on as one axis with those behind it; they may be negative
+    std::optional<std::int64_t> next;  // the stride of an axis that continues the axes after it; may be negative
     for (int axis = outer_axes; axis-- > 0;) {
       if (sizes.size[axis] == 1) continue;
       if (!next) row_stride = strides[axis];

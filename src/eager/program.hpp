@@ -21,7 +21,7 @@ class Program {
     before,  // whole, from the operands
     row,     // block by block
     view,    // of a value of stage `row`: nothing to compute
-    folded,  // over the rows: partial results in the blocks, joined behind them
+    folded,  // over the rows: partial results in the blocks, joined after them
     after    // whole, from what the blocks gave
   };
   struct Operation {
@@ -39,7 +39,7 @@ class Program {
   struct Placed {
     Stage stage = Stage::before;
     int base = -1;           // row, view: the node whose memory it is
-    bool repeated = false;   // row, view: one element stands for all of a row
+    bool repeated = false;   // row, view: one element repeats over all of a row
     std::int64_t inner = 1;  // elements of a row; row: that are computed
     int slot = -1;           // row: its place in a block's memory; -1: in memory as a whole
     bool whole = false;      // row, view: read or given as a whole

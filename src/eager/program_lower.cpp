@@ -186,7 +186,7 @@ class Lowering {
     return outer_all && inner_none && fills ? Stage::folded : Stage::after;
   }
 
-  // What is read or given as a whole: by nodes behind the rows, and by the caller.
+  // What is needed as a whole: by nodes after the rows, and by the caller.
   void mark_wholes() {
     std::vector<bool> needed(sizes_.size(), false);
     for (const Tensor& output : graph().outputs) needed[graph().number(output)] = true;

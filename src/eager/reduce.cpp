@@ -1,5 +1,5 @@
 // Reductions, in the order of weft/detail/reduce.inc. The operand's axes are taken in the order kept, reduced and,
-// where the last axis is kept, its run of kept axes behind: [outer, length] are rows, [outer, length, inner] columns.
+// where the last axis is kept, its run of kept axes last: [outer, length] are rows, [outer, length, inner] columns.
 // Work is cut into chunks by the shape alone; partial results are joined in order.
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ struct Reduction {
 
 Reduction reduction_of(const Value& operand, const Reduce& reduce) {
   const Sizes& sizes = operand.sizes;
-  int tail = sizes.rank;  // axes from here on are kept and stand last
+  int tail = sizes.rank;  // axes from here on are kept and come last
   while (tail > 0 && (!reduce.axes[tail - 1] || sizes.size[tail - 1] == 1)) --tail;
   Reduction reduction;
   Sizes permuted;

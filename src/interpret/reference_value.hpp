@@ -1,4 +1,4 @@
-// The elements of a Literal, one by one, and the indices at which they stand.
+// The elements of a Literal, one by one, and their indices.
 #pragma once
 #include <array>
 

@@ -39,7 +39,7 @@ std::optional<DType> dtype_in_file(const std::string& name) {
   return {};
 }
 
-// Takes the header as it is parsed. What stands where nothing is expected, and a name that stands twice, throws.
+// Takes the header as it is parsed. Throws at a value where none is expected, and at a name that occurs twice.
 class HeaderReader final : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(SafetensorsHeader& header) : header_(header) {}

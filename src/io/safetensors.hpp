@@ -1,5 +1,5 @@
 // The safetensors format: the length of a header (8 bytes, little-endian), the header (JSON: for each tensor its dtype,
-// its shape and where its bytes lie behind the header), and the bytes, without holes.
+// its shape and where its bytes lie after the header), and the bytes, without holes.
 // https://github.com/huggingface/safetensors describes it.
 #pragma once
 #include <map>
@@ -26,7 +26,7 @@ struct SafetensorsEntry {
   std::string dtype_name;  // as the file writes it
   std::optional<DType> dtype;
   std::vector<std::uint64_t> shape;
-  std::uint64_t begin = 0, end = 0;  // bytes behind the header
+  std::uint64_t begin = 0, end = 0;  // offsets from the header's end
   std::string type_text() const;     // F32[2,3]
 };
 struct SafetensorsHeader {

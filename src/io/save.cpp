@@ -21,7 +21,7 @@ namespace {
 using weft::detail::Leaf;
 using weft::detail::LeafKind;
 
-// Numbers stand in the metadata under their names behind this.
+// In the metadata, a number's key is this followed by its name.
 constexpr std::string_view number_prefix = "weft:";
 
 struct NamedLeaf {

@@ -191,7 +191,7 @@ struct Reduce {
   static constexpr auto fields() { return std::array{field<&Reduce::axes>("axes")}; }
 };
 
-// Lists have an item for each axis behind the channels.
+// Lists have an item for each axis after the channels.
 struct Convolution {
   List<std::int64_t> strides = {}, low = {}, high = {}, dilation = {};  // low, high: zeros before and after the input
   std::int64_t groups = 1;
@@ -215,7 +215,7 @@ struct Order {
 struct Triangle {
   bool upper = false;       // else the lower one is read
   bool transposed = false;  // of that triangle
-  bool unit = false;        // ones stand for the diagonal, which is not read
+  bool unit = false;        // the diagonal counts as ones and is not read
   static constexpr auto fields() {
     return std::array{field<&Triangle::upper>("upper"), field<&Triangle::transposed>("transposed"),
                       field<&Triangle::unit>("unit")};

@@ -1,6 +1,6 @@
 // The builder: how nodes are made. In: a primitive, operands, attributes. Out: a node whose type is inferred, with the
-// builder's location, scope, trace and recomputation. Passes and decompositions build for the node that theirs stand
-// for; recording (record/record.hpp) adds to it what belongs to a trace, and derivative rules build through that.
+// builder's location, scope, trace and recomputation. Passes and decompositions build for the node that theirs
+// replace; recording (record/record.hpp) adds to it what belongs to a trace, and derivative rules build through that.
 #pragma once
 #include <initializer_list>
 

@@ -28,7 +28,7 @@ void set_callee(Node& node, std::shared_ptr<const Callee> callee) {
 
 namespace {
 
-// Value by value, since a call may have several results. `copy` gives what stands for the results of a node.
+// Value by value, since a call may have several results. `copy` gives the copies of a node's results.
 template <class Copy>
 std::vector<Tensor> copy_values(const Graph& graph, Copy copy) {
   std::vector<std::vector<Tensor>> mapped(graph.nodes.size());

@@ -11,7 +11,7 @@ class Program;
 }
 
 // A composite's own derivative: over values of a call, as a derivative's body has them, it records the gradients of the
-// operands. Undefined stands for zero, in `gradients` (of the results) and in what it gives. What is not wanted, by
+// operands. Undefined means zero, in `gradients` (of the results) and in what it gives. What is not wanted, by
 // operand, is dropped.
 struct CallValues {
   const Attributes& called;
@@ -47,7 +47,7 @@ const char* name_of(const Node& node);
 void set_callee(Node& node, std::shared_ptr<const Callee> callee);
 
 // Copies the nodes of a body, with `arguments` in the place of its inputs, and gives the values of its outputs. The
-// copies stand where the call stands, and calls inside that `inlines` names give way to their bodies. Effects are added
+// copies take the place of the call, and calls inside that `inlines` names give way to their bodies. Effects are added
 // in order.
 struct Place {
   Loc loc;

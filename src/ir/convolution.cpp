@@ -18,7 +18,7 @@ Shape joined(std::initializer_list<std::span<const Dim>> parts) {
     for (const Dim size : part) shape.push_back(size);
   return shape;
 }
-// The sizes behind the first two.
+// The sizes after the first two.
 std::span<const Dim> behind_channels(const Shape& shape) {
   return {shape.begin() + 2, static_cast<std::size_t>(shape.rank() - 2)};
 }

@@ -7,7 +7,7 @@
 namespace weft {
 
 inline bool is_primitive(const detail::ScalarEntry& entry) { return entry.op < detail::ScalarOp::argument; }
-// Scalar operations are the pointwise rows of the table, which stand first among Op.
+// Scalar operations are the pointwise rows of the table, which come first among Op.
 inline Op op_of(const detail::ScalarEntry& entry) { return static_cast<Op>(entry.op); }
 
 }  // namespace weft

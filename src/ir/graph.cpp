@@ -116,7 +116,7 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
     }
     Rewritten replaced = replace(node, operands);
     const bool stays = !replaced.result.defined() && replaced.results.empty(), effect = is_effect(node);
-    // Behind a new node all later effects are new too: an old one would stand before it.
+    // After a new node all later effects are new too: an old one would come before it.
     if (effect) changed |= effects_move, effects_move |= changed || !stays;
     place[i] = mapped.size();
     if (!replaced.results.empty()) {

@@ -1,6 +1,6 @@
 // A graph: what passes take and give. In: traced nodes. Out: nodes in topological order. Invariants (checked by
-// verify): every operand stands before its user, every node but an input reaches an output or an effect, effects stand
-// in program order, types agree with inference.
+// verify): every operand comes before its user, every node but an input reaches an output or an effect, effects are in
+// program order, types agree with inference.
 #pragma once
 #include <functional>
 
@@ -18,7 +18,7 @@ struct Graph {
   std::vector<Tensor> nodes;   // all of them, operands first
   std::vector<Tensor> inputs;  // Op::input, in the order of the arguments' leaves
   std::vector<Tensor> outputs;
-  std::vector<Tensor> effects;  // roots that stand for themselves, in program order, which is also that of `nodes`
+  std::vector<Tensor> effects;  // roots that are kept without a reader, in program order, which is also that of `nodes`
   std::vector<DimSymbol> symbols;
   std::vector<DimCondition> conditions;
   NodeNumbers numbers = {};                 // by node, its place in `nodes`
@@ -42,9 +42,9 @@ bool is_effect(const Node& node);
 // Collects what `outputs` and `effects` need, in recording order (which is topological). Iterative.
 Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::vector<Tensor> effects);
 
-// What stands for a node in a rewritten graph: nothing (the node stays, copied where operands changed), one value,
+// What replaces a node in a rewritten graph: nothing (the node stays, copied where operands changed), one value,
 // whose node has the further results too, or one for each result, undefined where nobody reads it. `effects`: where the
-// node is an effect, those that stand for it; none: its first result, where that is one.
+// node is an effect, those that replace it; none: its first result, where that is one.
 struct Rewritten {
   Rewritten() = default;
   Rewritten(Tensor result) : result(std::move(result)) {}

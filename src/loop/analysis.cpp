@@ -119,7 +119,7 @@ class Analyzer {
     }
   }
 
-  // A store of an earlier walk that holds value `i` unrounded, and stands in the same loops.
+  // A store of an earlier walk that holds value `i` unrounded, and is in the same loops.
   int store_of(int i, int phase) {
     for (int s = i + 1; s < size(); ++s)
       if (at(s).kind == Kind::store && at(s).args[0] == i && facts(s).phase < phase && facts(s).axes == facts(i).axes)

@@ -20,7 +20,7 @@ struct Facts {
   int phase = 0;           // reductions that must be complete before
   bool inner = false;      // depends on an inner axis
   bool vector = false;     // differs from lane to lane
-  bool last = false;       // stands behind the carried axes: the result of a reduction over them, and what reads it
+  bool last = false;       // computed after the carried axes: the result of a reduction over them, and what reads it
 };
 
 // One instruction of a walk over the inner axes.

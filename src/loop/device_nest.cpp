@@ -79,7 +79,7 @@ class DeviceNest : Nester {
         });
         add(Do::barrier);
       }
-      // What is the same for a pack stands in front of it: packs may be read where it says.
+      // What is the same for a pack is computed before it: its loads may need it as an index.
       const auto some = [&](bool lanes, bool last) {
         for (const int i : others)
           if (facts(i).vector == lanes && (at(i).kind == Kind::store) == last) compute(i);
@@ -124,7 +124,7 @@ class DeviceNest : Nester {
 
   // A pack of neighbouring elements: what is the same for all of them first; stores last. A scan is joined among the
   // threads as soon as its operand is known for the whole pack; what needs it is computed in a loop over the pack
-  // behind that, and with it again what stands in both.
+  // after that, and with it again what both loops need.
   void pack(const std::vector<Step>& steps, const std::vector<int>& reductions) {
     const auto some = [&](bool lanes, bool stores) {
       for (const Step& it : steps) {
@@ -171,7 +171,7 @@ class DeviceNest : Nester {
     return needed;
   }
 
-  // What stands outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
+  // What is outside of the walks at a phase. Stores come last: other members may still read what they overwrite.
   void level(int phase) {
     const auto here = [&](int i) { return !facts(i).inner && facts(i).phase == phase && !is_once(i); };
     for (int i = 0; i < size(); ++i)

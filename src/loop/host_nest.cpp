@@ -38,7 +38,7 @@ class HostNest : Nester {
   int vector() const { return kernel_.vector_axis; }
   const Analysis& analysis() const { return nest_.analysis; }
 
-  // What stands outside of the walks and off the lanes: once, on no axis at all; or in a unit, by phase.
+  // What is outside of the walks and not on the lanes: once, on no axis at all; or in a unit, by phase.
   void uniform(bool once, int phase) {
     for (int i = 0; i < size(); ++i)
       if (is_uniform(i) && facts(i).phase == phase && is_once(i) == once && !is_of_column(i)) compute(i);
@@ -99,14 +99,14 @@ class HostNest : Nester {
     });
   }
 
-  // How many of the loops over inner axes a step stands in: those down to the last axis that it depends on.
+  // How many of the loops over inner axes a step is in: those down to the last axis that it depends on.
   int depth_of(int i) const {
     if (facts(i).vector) return static_cast<int>(analysis().inner.size());
     for (std::size_t d = analysis().inner.size(); d-- > 0;)
       if (facts(i).axes >> analysis().inner[d] & 1) return static_cast<int>(d) + 1;
     return 0;
   }
-  // Steps that stand in `depth` of the inner loops (any: -1), on the lanes or not.
+  // Steps that are in `depth` of the inner loops (any: -1), on the lanes or not.
   void steps(int phase, int depth, bool lanes) {
     for (const bool stores : {false, true})
       for (const Step& it : walk(phase)) {

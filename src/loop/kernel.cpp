@@ -147,7 +147,7 @@ void verify(const Kernel& kernel) {
   bool seen_inner = false;
   for (std::size_t a = 0; a < kernel.axes.size(); ++a) {
     WEFT_CHECK(!seen_inner || kernel.axes[a].inner || static_cast<int>(a) == kernel.vector_axis, kernel.name,
-               ": an outer axis stands behind inner ones");
+               ": an outer axis comes after inner ones");
     seen_inner |= kernel.axes[a].inner;
   }
   std::vector<bool> stored(kernel.buffers.size(), false);
@@ -177,7 +177,7 @@ void verify(const Kernel& kernel) {
                  " level of a reduction");
     } else {
       WEFT_CHECK(instruction.level >= level && instruction.phase >= phase, kernel.name, ": v", i,
-                 " stands above its operands");
+                 " is above its operands");
     }
     if (instruction.short_row)
       WEFT_CHECK(kernel.inner_count().is_constant() && kernel.inner_count().constant() > 0 &&

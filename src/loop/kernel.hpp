@@ -123,7 +123,7 @@ bool may_overwrite(const Kernel& kernel, int argument, int result);
 bool is_found_beside(const Instruction& instruction, std::int32_t operand);
 int weight(const Instruction& instruction);  // one evaluation, against an addition
 
-// The kernel over other axes: axis number a stands for replacement[a] in every index.
+// The kernel over other axes: axis number a becomes replacement[a] in every index.
 void replace_axes(Kernel& kernel, std::vector<Axis> axes, const std::vector<Dim>& replacement);
 // Keeps the instructions that `keep` names and what they need; renumbers them and the buffers.
 void keep_only(Kernel& kernel, const std::vector<bool>& keep);

@@ -96,7 +96,7 @@ class Narrowing {
 
   const Kernel& before_;
   Kernel after_;
-  std::vector<Dim> own_, of_lane_;  // what stands for each axis
+  std::vector<Dim> own_, of_lane_;  // the replacement of each axis
   Numbers inside_, outside_;        // by instruction of the kernel before
   std::vector<bool> stored_;        // by instruction: a store in its right place
 };

@@ -1,5 +1,5 @@
 // The loops of a kernel: a tree of statements. In: a kernel, which says what is computed at a point of its axes, and
-// its analysis. Out: which loops stand around what, in which order, for the host or for a device. A generator prints
+// its analysis. Out: which loops enclose what, in which order, for the host or for a device. A generator prints
 // the tree. For a device it also chooses how threads share the points of a tile, and how many blocks there are.
 //
 // The trees of the two targets differ in the roles of their loops and in how a reduction is held; what a walk computes,
@@ -87,7 +87,7 @@ enum class State : std::uint8_t {
 struct Team {
   int width = 1;    // elements of the vector axis in a thread's pack
   int members = 1;  // threads that share a row, or a column
-  int columns = 1;  // columns that stand side by side
+  int columns = 1;  // columns that lie side by side
   int threads = 256;
   std::int64_t turns = 0;   // packs that a thread has in a row, where values are kept in registers; else 0
   std::int64_t shared = 0;  // bytes of shared memory that hold fetched packs

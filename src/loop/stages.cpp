@@ -132,7 +132,7 @@ Stages cut_reductions(const Kernel& kernel, std::int64_t chunk) {
     const Instruction& it = kernel.body[i];
     if (it.kind == Kind::store) (it.level == Level::inner ? first : second)[i] = true;
   }
-  // Axis 0 is the chunk, then come the outer axes; a chunk's elements stand last.
+  // Axis 0 is the chunk, then come the outer axes; a chunk's elements come last.
   const auto fold = [&](Dim count, Dim size, Dim begin) {
     std::vector<Axis> axes{{count}};
     std::vector<Dim> replacement(kernel.axes.size());

@@ -19,10 +19,10 @@ struct Stages {
   std::vector<Kernel> kernels;    // in the order in which they run
   std::vector<Partial> partials;  // memory between them: number i is the kernels' buffer with value partial(i)
 };
-// Stands for memory that the caller is to give.
+// A buffer whose memory the caller is to give.
 inline constexpr std::int32_t partial(std::size_t i) { return -2 - static_cast<std::int32_t>(i); }
 
-// Whether a reduction over all inner axes can be cut: nothing walks the inner axes again behind it, no position is
+// Whether a reduction over all inner axes can be cut: nothing walks the inner axes again after it, no position is
 // reduced, and there is one inner axis.
 bool can_cut(const Kernel& kernel);
 // The reductions over the inner axis, in chunks.

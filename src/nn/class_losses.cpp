@@ -143,7 +143,7 @@ Tensor cross_entropy(At logits, At labels, const CrossEntropyOptions& options) {
 
 namespace {
 
-// The rows in chunks, [chunks, chunk, ...], with this number behind those that there are.
+// The rows in chunks, [chunks, chunk, ...]; `filling` fills the last chunk up.
 Tensor in_chunks(const Tensor& rows, std::int64_t chunk, At filling = 0) {
   Shape shape = type_of(rows).shape;
   const Dim count = shape[0], chunks = (count + Dim(chunk - 1)) / Dim(chunk);
@@ -392,7 +392,7 @@ Tensor ctc_loss(At log_probs, At targets, At input_lengths, At target_lengths, C
         return where(unsqueeze(steps > step.time, 1), next, paths);
       },
       start, rest);
-  // The text ends with its last label or with the blank behind it.
+  // The text ends with its last label or with the blank after it.
   const Tensor end = unsqueeze(lengths * 2, 1);
   const auto at = [&](const Tensor& which) { return amax(where(which, last, -INFINITY), -1); };
   const Tensor minus = full({}, -INFINITY, {type_of(last).dtype, device});

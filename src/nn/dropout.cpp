@@ -59,7 +59,7 @@ Tensor dropout_channels(At x, double p, bool training, int spatial, Generator& g
   const int rank = type_of(value).shape.rank();
   if (rank != spatial + 2 && rank != spatial + 1)
     fail("dropout_channels", call.loc(), "takes [N, C, ...] or [C, ...] of ", spatial,
-         " axes behind the channels: ", to_string(type_of(value)));
+         " axes after the channels: ", to_string(type_of(value)));
   if (!training || p == 0) return value;
   const Tensor mask = kept(value, p, rank == spatial + 2 ? 2 : 1, generator, call.loc());
   return where(mask, p == 1 ? value : value / (1 - p), 0);

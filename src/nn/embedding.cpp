@@ -77,7 +77,7 @@ void Embedding::initialize(Generator& generator) { start(weight, padding_idx, ge
 namespace {
 constexpr const char* bag_name = "embedding_bag";
 
-// Which bag each place of a vector of indices is in: as many offsets as are not behind it, less one.
+// Which bag each place of a vector of indices is in: the number of offsets up to the place, less one.
 // With `ends` the last offset is the end of the last bag, which is that of the indices.
 Tensor bag_of_place(const Tensor& offsets, Dim places, bool ends, Loc loc) {
   const Type& type = type_of(offsets);

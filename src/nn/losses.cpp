@@ -60,7 +60,7 @@ Tensor pair_loss(const char* name, const At& input, const At& target, Reduction 
   return composite(numbers, call.loc(), record, std::move(a), std::move(b));
 }
 
-// Operands of a loss that stands loose.
+// The operands of a loss that is no call: its nodes are recorded one by one.
 class WideLoss : public LooseComposite {
  public:
   WideLoss(const char* name, const At& first) : LooseComposite(name, first.loc), name_(name) {}

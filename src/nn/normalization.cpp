@@ -355,7 +355,7 @@ void check_channels(const char* name, const Norm& norm, const Tensor& x, int cha
                     Loc loc) {
   const Type& type = type_of(x);
   if (!axes_fit || !(type.shape[channels] == Dim(norm.num_features)))
-    fail(name, loc, "takes ", norm.num_features, " channels and ", spatial, " axes behind them: ", to_string(type));
+    fail(name, loc, "takes ", norm.num_features, " channels and ", spatial, " axes after them: ", to_string(type));
 }
 // Counts a batch of training. Where the running statistics are averages: the part of this batch in them.
 template <class Norm>

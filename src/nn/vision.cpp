@@ -38,7 +38,7 @@ Tensor step_of(const AxisOfResize& axis, bool align_corners, DType dtype, Device
   return number(axis.from, dtype, device) / number(axis.to, dtype, device);
 }
 
-// How many times each element stands in the result; 0: no whole number. `nearest` keeps or doubles a size of which the
+// How many times each element occurs in the result; 0: no whole number. `nearest` keeps or doubles a size of which the
 // product with the scale is rounded to that.
 std::int64_t repetitions(const AxisOfResize& axis, bool exact) {
   if (axis.scale == std::floor(axis.scale) && axis.scale != 0) return static_cast<std::int64_t>(axis.scale);
@@ -108,7 +108,7 @@ Tensor shares_of(const Tensor& index, const Tensor& weight, Dim from) {
   }
   return shares;
 }
-// Of x [before, from, behind], or [before, from], the gradient: a product with the shares, which adds nothing up in
+// The gradient of x [before, from, behind], or [before, from]: a product with the shares, which adds nothing up in
 // memory.
 void differentiate_mix(const CallValues& call, std::span<Tensor> gradients) {
   const Shape& shape = type_of(call.operands[0]).shape;

@@ -6,7 +6,7 @@
 namespace weft {
 
 // A scan whose results begin with those of another one over the same operands (Node::More::extends), as the derivative
-// records them, takes its place. Stands before every other pass, which make bodies of their own.
+// records them, takes its place. Runs before every other pass: those make new bodies.
 Graph merge_loops(const Graph& graph, const PassContext& context = {});
 
 // Results of scans and conds that nobody reads, and operands that no result needs, go; a carry that its body hands on

@@ -74,7 +74,7 @@ class Rewriting {
     return {};
   }
 
-  // These two move `at` behind what they have read.
+  // These two move `at` past what they have read.
   bool fits_operands(const Term*& at, std::span<const Tensor> operands, unsigned& swapped, Match& match) {
     const Term& term = *at++;
     if (term.operands != operands.size()) return false;

@@ -1,11 +1,11 @@
-// Rewrites as data. A row is a pattern, what stands for it, and a condition:
+// Rewrites as data. A row is a pattern, its replacement, and a condition:
 //   {x * 1, x},
 //   {x + -y, x - y},
 //   {x + 0, x, is_of_integers},
 //   {x / c, {"x * (1 / c)", multiply_by_reciprocal}, is_power_of_two},
-// The letters x, y, z, a, b and c stand for any value, a letter that is repeated for the same value. A number stands
-// for a constant of exactly that number, the sign of zero included. Of add and mul both orders are tried. What stands
-// for the pattern is an expression over its letters or, where it needs attributes or computes, a function with its
+// The letters x, y, z, a, b and c match any value, a letter that is repeated the same value. A number matches a
+// constant of exactly that number, the sign of zero included. Of add and mul both orders are tried. The replacement
+// is an expression over the pattern's letters or, where it needs attributes or computes, a function with its
 // text. A row holds only where the result has the type of what it replaces.
 #pragma once
 #include <concepts>
@@ -152,7 +152,7 @@ class RewriteTable {
   std::uint8_t next_[most_rows] = {};
 };
 
-// The graph with the table applied to every node, operands first, until no row holds for what stands in its place: in
+// The graph with the table applied to every node, operands first, and to each replacement, until no row matches: in
 // bodies too. Rows of one root are tried in their order.
 Graph rewrite(const Graph& graph, const RewriteTable& table, const PassContext& context);
 

@@ -10,7 +10,7 @@ namespace weft {
 Graph in_bodies(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 Graph in_bodies(const Graph& graph, Pass pass, const PassContext& context);
 
-// Replaces every Op::call by the nodes of its body, which then stand where the call stood, but for those that somebody
+// Replaces every Op::call by the nodes of its body, which take the place of the call, except calls that a provider
 // takes whole. What is inlined costs nothing afterwards: no pass below has to look through a call.
 // Nested calls are inlined from the inside out.
 Graph inline_calls(const Graph& graph, const PassContext& context = {});

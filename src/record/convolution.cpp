@@ -163,7 +163,7 @@ Tensor convolve_transposed(const char* name, const At& x, const At& weight, cons
            Dim(more + 1);
     if (size < Dim(1)) fail(name, call.loc(), "the result has no elements along axis ", axis + 2);
   }
-  // The kernel reaches as far beyond the end as the padding; behind that are zeros.
+  // The kernel reaches as far beyond the end as the padding; after that are zeros.
   Convolution within = attributes;
   Type reached = wanted;
   for (int axis = 0; axis < how.count; ++axis) {

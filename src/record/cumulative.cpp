@@ -36,7 +36,7 @@ ValuesAndIndices extremes(Op op, const At& x, int axis) {
 
 }  // namespace
 
-// An element is the extreme so far where it is equal to it, or a NaN; behind a NaN no number is.
+// An element is the extreme so far where it is equal to it, or a NaN; after a NaN no number is.
 Tensor extreme_positions(const Tensor& x, const Tensor& extremes, int axis, Loc loc) {
   Tensor found = x == extremes;
   if (is_floating(type_of(x).dtype)) found = found | isnan(x);

@@ -62,7 +62,7 @@ class Contraction {
     }
   }
 
-  // An axis of size 1 stands for one of any size.
+  // An axis of size 1 broadcasts to any size.
   void drop_repeated(std::vector<Labelled>& operands) {
     for (std::size_t i = 0; i < operands.size(); ++i)
       for (const Label label : Labels(operands[i].labels))
@@ -163,7 +163,7 @@ class Contraction {
   Labels stretched_;  // which an operand has had with size 1
 };
 
-// The labels of an operand, or of the result, as it is written. `axes`: those that its ellipsis stands for, where it
+// The labels of an operand, or of the result, as it is written. `axes`: the number of axes of its ellipsis, where it
 // has one.
 Labels read_labels(const std::string& text, int axes, Loc loc) {
   Labels labels;

@@ -9,7 +9,7 @@ namespace weft {
 std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, std::span<const Tensor> operands,
                                        Loc loc);
 
-// The gradients of the operands of a scalar expression's call from those of its results (undefined stands for zero):
+// The gradients of the operands of a scalar expression's call from those of its results (undefined means zero):
 // one more application. Operands that are bool keep none.
 void elementwise_gradients(const Tensor& value, std::span<const Tensor> gradients, std::span<Tensor> results);
 

@@ -1,4 +1,4 @@
-// Tensors from nothing: constants, sequences, and the numbers that stand beside tensors. All are constants and iotas,
+// Tensors from nothing: constants, sequences, and the numbers among the operands. All are constants and iotas,
 // which have no memory until something needs it.
 #include <algorithm>
 #include <cmath>

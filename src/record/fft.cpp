@@ -30,7 +30,7 @@ Complex real_points(const char* name, const At& given, Loc loc) {
   return {real, constant_like(0, type_of(real), loc)};
 }
 
-// The first n points along the axis, zeros behind those that there are.
+// The first n points along the axis, followed by zeros where there are fewer.
 Tensor resized(const Tensor& x, int axis, Dim n) {
   const Dim size = type_of(x).shape[axis];
   if (n == size) return x;

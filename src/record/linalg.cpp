@@ -203,7 +203,7 @@ Tensor solve(At given, At right, bool left) {
   bool is_vector = sb.rank() == 1 || sb.rank() == sa.rank() - 1;
   for (int i = 0; is_vector && sb.rank() > 1 && i < sb.rank(); ++i) is_vector = sa[i] == sb[i];
   if (is_vector && !left)
-    fail("solve", call.loc(), "a vector stands on the right of the matrix: ", to_string(type_of(a)), " and ",
+    fail("solve", call.loc(), "a vector must be on the right of the matrix: ", to_string(type_of(a)), " and ",
          to_string(type_of(b)));
   require_one_dtype("solve", a, b, call.loc());  // with the right side as it was given
   if (is_vector) b = unsqueeze(b, -1);

@@ -208,7 +208,7 @@ struct LoopRecorder::State {
       const bool defined = leaf.tensor().defined();
       if (defined != (was.place >= 0))
         fail(name, loc(), name_of("the state", state, i), " is an undefined tensor ",
-             defined ? "before the body and not behind it" : "behind the body and not before it");
+             defined ? "before the body and not after it" : "after the body and not before it");
       if (!defined) continue;
       const auto place = static_cast<std::size_t>(was.place);
       const Tensor value = resolve(At(leaf.tensor(), loc()), name);
@@ -345,7 +345,7 @@ struct Shared {
           captured.push_back(each);
     }
   }
-  // The inputs of a body for them, and the states behind it.
+  // The inputs of a body for them, and the states after it.
   void append_to(LoopBody& body, std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) const {
     for (const LoopBody::Drawn& each : drawn) {
       const auto own = std::ranges::find(body.generators(), each.state, &LoopBody::Drawn::state);

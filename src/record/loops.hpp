@@ -10,8 +10,8 @@ namespace weft {
 
 class LoopBody {
  public:
-  // What is recorded in it stands at `loc`, under the name of `operation` and the scope, unless it says otherwise. Its
-  // inputs stand at `call`, the user's line of the loop.
+  // What is recorded in it gets the location `loc`, the name of `operation` and the scope, unless it has its own. Its
+  // inputs get the location `call`, the user's line of the loop.
   explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0, Loc call = {});
   // Also when an exception passes: generators hold what they held before.
   ~LoopBody();
@@ -19,7 +19,7 @@ class LoopBody {
 
   std::uint32_t id() const { return trace_.id; }
   Tensor input(const Type& type);
-  // Back to the trace around. What follows is called behind it.
+  // Returns to the trace around. The functions below are called after it.
   void close();
 
   // Values of the trace around that the body uses, and the body's input for one of them; undefined where it does not

@@ -29,12 +29,12 @@ struct Pooled {
 };
 
 // Zeros, or what `fill` says, around an axis, and how many windows it then has. Under ceil_mode the last window begins
-// before the padding behind: there are floor((last + more) / stride) + 1 of them, where `last` is the place of the last
+// before the final padding: there are floor((last + more) / stride) + 1 of them, where `last` is the place of the last
 // window that ends inside and `more` = min(stride - 1, window - 1 - padding). That is PyTorch's count, and asks nothing
 // of a symbolic size; whether the size divides is not asked either: a symbolic axis gets all `more` elements.
 struct AxisOfPool {
   std::int64_t kernel, stride, padding, dilation;
-  Dim beyond, count;  // elements behind the padding that windows of ceil_mode reach; windows
+  Dim beyond, count;  // elements after the padding that windows of ceil_mode reach; windows
 };
 AxisOfPool axis_of_pool(const char* name, const Pool& how, int axis, Dim size, Loc loc) {
   AxisOfPool it{how.kernel[axis], how.stride[axis], how.padding[axis], how.dilation ? how.dilation[axis] : 1, 0, 0};

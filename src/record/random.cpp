@@ -16,7 +16,7 @@
 
 namespace weft {
 
-// The one behind default_generator(), drawn from by one thread at a time outside traces.
+// What default_generator() returns. Outside traces one thread at a time draws from it.
 struct DefaultGenerator {
   ProcessMutex& mutex = process_mutex(LockOrder::generator);
   Generator generator;

@@ -132,8 +132,8 @@ class Operation {
   const char* saved_name_;
 };
 
-// A composite that is no call (record/composite.hpp): its nodes stand loose and carry its name. What is cheap, checks
-// values or draws numbers.
+// A composite that is no call (record/composite.hpp): its nodes are recorded one by one and carry its name. For what is
+// cheap, checks values or draws numbers.
 class LooseComposite : public Operation {
  public:
   LooseComposite(const char* name, Loc loc);
@@ -143,7 +143,7 @@ class LooseComposite : public Operation {
   std::uint32_t saved_scope_;
 };
 
-// f16 or bf16, where operands of that dtype stand beside a number that it does not hold: a literal, a size or a Scalar.
+// f16 or bf16, where operands of that dtype meet a number that it does not hold: a literal, a size or a Scalar.
 // What rounds is computed in f32 then, with the number as it is, and rounded once.
 std::optional<DType> rounds_numbers(std::span<const Tensor> operands);
 

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// As many axes of size 1 behind the first as the other has.
+// As many axes of size 1 after the first as the other has.
 Tensor along_rows(const Tensor& rows, const Shape& shape, Loc loc) {
   Shape column = Shape::of(shape[0]);
   for (int i = 1; i < shape.rank(); ++i) column.push_back(1);

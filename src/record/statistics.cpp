@@ -17,7 +17,7 @@ Tensor less_of(const Tensor& a, const Tensor& b) {
   return (a < b) | (nans(b) & ~nans(a));
 }
 
-// How many elements of each row stand before the value, found bit by bit from the highest one.
+// How many elements of each row come before the value, found bit by bit from the highest one.
 Tensor count_before(const Tensor& rows, const Tensor& values, bool right, Loc loc) {
   const Shape& from = type_of(rows).shape;
   const int last = from.rank() - 1;

@@ -19,7 +19,7 @@ struct Subscripts {
   Shape rest;              // the axes of x that are not indexed
 };
 
-// A whole axis is undefined; a mask stands for an index for each of its axes.
+// A whole axis is undefined; a mask becomes an index for each of its axes.
 std::vector<Tensor> without_masks(const char* name, const Tensor& x, std::span<const Tensor> given, Loc loc) {
   const Shape& shape = type_of(x).shape;
   std::vector<Tensor> indices;

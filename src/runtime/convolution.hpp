@@ -27,7 +27,7 @@ struct ConvolutionSizes {
   Convolved result = Convolved::output;
   DType dtype = DType::f32;                // of the operands, the bias too
   bool is_wide = false, has_bias = false;  // the result is f32, of 16-bit operands; + bias [outputs], rounded once
-  int axes = 1;                            // behind the channels
+  int axes = 1;                            // after the channels
   Int batch = 0;                           // -1: known at a call
   Int inputs = 1, outputs = 1, groups = 1;
   std::array<Int, 3> size = {}, kernel = {}, positions = {}, strides = {}, low = {}, high = {}, dilation = {};
@@ -42,7 +42,7 @@ struct ConvolutionSizes {
   bool operator<(const ConvolutionSizes& other) const;  // in some order
 };
 
-// The same where the batch, the sizes behind the channels and the strides of memory may be symbols.
+// The same where the batch, the sizes after the channels and the strides of memory may be symbols.
 class ConvolutionDims {
  public:
   using Int = std::int64_t;

@@ -19,7 +19,7 @@ bool depends(const std::vector<Touched>& later, const std::vector<Touched>& earl
 std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
   std::vector<Ordered> ordered(steps.size());
   if (steps.size() > most_ordered) return ordered;
-  std::vector<std::bitset<most_ordered>> before(steps.size());  // by step: all that it comes behind
+  std::vector<std::bitset<most_ordered>> before(steps.size());  // by step: all that it comes after
   std::vector<std::size_t> last;                                // by lane: its latest step
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<std::size_t> after;
@@ -29,7 +29,7 @@ std::vector<Ordered> assign_lanes(std::span<const std::vector<Touched>> steps) {
       before[i].set(j);
       after.push_back(j);
     }
-    // The lane whose latest step this one comes behind anyway, the latest of those; else a new one; else the one that
+    // The lane whose latest step this one comes after anyway, the latest of those; else a new one; else the one that
     // has waited longest.
     std::size_t lane = last.size();
     for (std::size_t k = 0; k < last.size(); ++k)

@@ -1,5 +1,5 @@
 // Which steps of a plan can run side by side. In: what memory each step reads and writes, in order. Out: a lane for
-// each, and the steps of other lanes that it comes behind; every step comes behind all that it depends on.
+// each, and the steps of other lanes that it comes after; every step comes after all that it depends on.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -309,7 +309,7 @@ class PreparedPlan {
     std::size_t launch, pointer;  // where its pointer is, in Frame::pointers
     Range bound;
   };
-  std::vector<Defined> defined_sizes_;  // by symbol, behind those of the call
+  std::vector<Defined> defined_sizes_;  // by symbol, after those of the call
   NumberTable numbers_;
   std::vector<int> staged_of_;  // by buffer: which of the staged values; -1: none
   std::vector<Staged> staged_;

@@ -49,7 +49,7 @@ struct Plan {
   int argument_count = 0;
   int result_count = 0;
   int symbol_count = 0;                    // of those that a call supplies
-  std::vector<DefinedSize> defined_sizes;  // the symbols behind these
+  std::vector<DefinedSize> defined_sizes;  // of the symbols after those
   Dim arena_bytes = 0;
   std::vector<std::vector<std::byte>> constants;
   struct Donation {
@@ -63,7 +63,7 @@ struct Plan {
   std::shared_ptr<class PreparedPlan> prepared;  // made by prepare()
 };
 
-// Makes the plan ready to run, once everything else in it stands: steps are made ready, sizes that are known are
+// Makes the plan ready to run, once everything else in it is set: steps are made ready, sizes that are known are
 // computed, the others become small programs over the symbols, and arenas are kept for calls to come. Copies of the
 // plan share all that.
 void prepare(Plan& plan);

@@ -75,7 +75,7 @@ std::string Fit::obstacle(int id, const Node& node, const Reads& reads) const {
   const bool behind = candidate.carries && reads_columns(grouping_, node, id);
   if (behind) {
     if (walks(node) || !column_index(candidate, node.type.shape, index))
-      return "it reads the reduction of the kernel's rows to columns, which is complete behind them";
+      return "it reads the reduction of the kernel's rows to columns, which is complete after them";
   } else if (walks(node)) {
     const Shape& from = type_of(node.input(0)).shape;
     if (!member_index(candidate, from, index))
@@ -156,7 +156,7 @@ std::string Fit::absorb(int into, int from) {
   std::vector<std::uint32_t> behind;  // members that read what `into` computes, and what reads those
   for (const std::uint32_t member : members) {
     const Node& node = *graph_.nodes[member].node();
-    Reads reads;  // no depths: where it stands is known to be right
+    Reads reads;  // no depths: its place is known to be right
     reads.values = reads_of(node).values;
     reads.beside = std::none_of(reads.values.begin(), reads.values.end(), [&](std::uint32_t value) {
       return std::binary_search(behind.begin(), behind.end(), value) ||

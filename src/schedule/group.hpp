@@ -78,14 +78,14 @@ bool fills_domain(const Group& group, const Shape& shape);
 // A member's element at a point of the domain, or nothing when its shape fits neither the whole domain nor the outer
 // axes.
 bool member_index(const Group& group, const Shape& shape, IndexVector& index);
-// The same of a member that stands behind the reduction of all outer axes: its shape is that of the inner ones.
+// The same of a member that comes after the reduction of all outer axes: its shape is that of the inner ones.
 bool column_index(const Group& group, const Shape& shape, IndexVector& index);
 // Whether every operand of a node at `index` that the group computes, through views and inlined values, is read at the
-// very index at which the group computes it; by what stands behind the rows, of columns, where `behind`.
+// very index at which the group computes it; by what comes after the rows, of columns, where `behind`.
 bool operands_aligned(const Grouping& grouping, int group, const Node& node, const IndexVector& index, bool behind);
 // Few outer points, each with a long reduction, which can be cut.
 bool is_serial(const Group& group);
-// Whether the node stands for a further result of a step that gives several (schedule.cpp): the step writes its memory.
+// Whether the node is a further result of a step that gives several (schedule.cpp): the step writes its memory.
 bool is_further_result(const Node& node);
 // The value below reshapes whose memory, row-major, is also this value's.
 Tensor memory_base(const Tensor& value);

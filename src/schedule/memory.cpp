@@ -61,9 +61,9 @@ std::int64_t place_static(Schedule& schedule, const std::vector<Lifetime>& lives
   return top;
 }
 
-// Static sizes: in the order of their first use, the largest first, or those first that are large for long, as takes
-// least. Symbolic sizes: a block of
-// the same expression that is free, else a new one behind everything.
+// Static sizes: in the order of their first use, the largest first, or those first that are large for long, whichever
+// takes the least memory.
+// Symbolic sizes: a free block of the same expression, else a new one after everything.
 void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   struct Symbolic {
     Dim bytes, offset;

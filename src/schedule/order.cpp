@@ -75,7 +75,7 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
       graph.touching[temporary].push_back(s);
     }
   }
-  // A result that can be written where an argument is stays behind all who read that.
+  // A result that can be written where an argument is comes after all steps that read that.
   for (std::uint32_t s = 0; s < steps; ++s) {
     const std::vector<int>& buffers = schedule.steps[s].buffers;
     const auto writes_first = [&](int b) {
@@ -165,7 +165,7 @@ double peak(const StepGraph& graph, const Steps& order) {
   return most;
 }
 
-// An update that would be written where its state was, if no step behind it could fail, stands behind the last that
+// An update that would be written where its state was, if no step after it could fail, is moved after the last that
 // can. What it reads lives until then, so it must be no more than what need not be allocated.
 void postpone_updates(Steps& order, const Schedule& schedule, const StepGraph& graph, const Score& score) {
   using Kind = ScheduleBuffer::Kind;

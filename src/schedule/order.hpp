@@ -1,6 +1,6 @@
-// The order of steps. In: a schedule whose steps stand in an order that respects every dependence. Out: the same steps
-// in one that takes less memory at once, where one is found; each step behind what it reads, checks and other effects
-// as they were; updates of state behind all steps that may fail. Runs before memory is planned.
+// The order of steps. In: a schedule whose steps are in an order that respects every dependence. Out: the same steps
+// in one that takes less memory at once, where one is found; each step after what it reads, checks and other effects
+// as they were; updates of state after all steps that may fail. Runs before memory is planned.
 #pragma once
 #include "schedule/schedule.hpp"
 #include "schedule/score.hpp"

@@ -24,7 +24,7 @@ struct Recipe {
   bool known = true;                       // else it is too long
 };
 
-// The kernels that read a value: groups, and behind them the assembled values.
+// The kernels that read a value: groups; the numbers after theirs are the assembled values.
 struct Readers {
   std::vector<int> kernels;  // without the value's own; some where there are many
   int uses = 0;              // nodes, outputs of the graph

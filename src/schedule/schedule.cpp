@@ -80,7 +80,7 @@ class Scheduler {
         items.push_back({!checked[graph_.number(value)], placement.depth, graph_.number(value), -1});
     }
     // What is checked comes first: a call that fails has done little, and what it writes into memory of its arguments
-    // stands behind all checks.
+    // comes after all checks.
     std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
       return std::tie(a.after_checks, a.depth, a.node) < std::tie(b.after_checks, b.depth, b.node);
     });
@@ -472,7 +472,7 @@ class Scheduler {
   const Providers& providers_;
   Grouping grouping_;
   std::vector<int> buffer_;
-  std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: what stands for them
+  std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: the nodes that are them
   Schedule schedule_;
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };

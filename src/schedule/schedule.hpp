@@ -4,7 +4,7 @@
 //   group_nodes     which nodes share a kernel (schedule/group)
 //   lower           each group as functions of indices (schedule/lower)
 //   order_steps     what runs when (schedule/order)
-// and behind it, once the order of steps is final:
+// and after it, once the order of steps is final:
 //   plan_memory     where temporaries live, and what may be overwritten (schedule/memory)
 #pragma once
 #include "ir/graph.hpp"

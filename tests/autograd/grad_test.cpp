@@ -329,7 +329,7 @@ TEST_CASE("the gradient of a severed value is an error, never zero") {
   CHECK(values(grad([](const Tensor& v) { return sum(v * v); }, x)) == Numbers{2, 4, 6});
 }
 
-TEST_CASE("backward work stays with what depends, and stands at the user's lines") {
+TEST_CASE("backward work stays with what depends, and has the user's lines") {
   Literal x = numbers(Shape::of(3), -1, 1, 1), constant = numbers(Shape::of(3), -1, 1, 2);
   auto f = [](const std::vector<Tensor>& v) {
     Tensor independent = exp(sin(v[1]));

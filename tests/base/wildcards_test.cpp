@@ -7,7 +7,7 @@ namespace {
 
 using Found = std::optional<std::vector<std::string_view>>;
 
-TEST_CASE("match_stars: what each star stands for") {
+TEST_CASE("match_stars: what each star matches") {
   CHECK(match_stars("a.b", "a.b") == Found(std::vector<std::string_view>{}));
   CHECK(match_stars("a.b", "a.bc") == Found());
   CHECK(match_stars("*", "") == Found({""}));

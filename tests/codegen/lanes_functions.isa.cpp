@@ -15,7 +15,7 @@ namespace lanes_test::WEFT_ISA_NAMESPACE {
 namespace {
 
 using namespace weft::lanes;
-// f stands once, for whole vectors and the rest.
+// f is written once, for whole vectors and the rest.
 template <class T>
 auto load_up_to(const T* from, long n) {
   return n < lane_count ? load_n(from, n) : load(from);

@@ -19,7 +19,7 @@ using namespace weft::test;
 
 namespace {
 
-// A stencil's gradient in small: rows before and behind, columns before and behind.
+// A stencil's gradient in small: rows before and after, columns before and after.
 constexpr const char* padded = R"(weft_text_padded(f32 p0[1800], out f32 p1[2150])
   outer i0<50 outer i1<43 vector
   outer0 v0 bool = 0 <= i0 - 2
@@ -68,7 +68,7 @@ class FencedBytes {
 struct Form {
   const char* name;
   // The body between `v0`, `v1`, ... and the loaded value, over i0 < 3 and i1 < %length%. %count% elements are read in
-  // a row; those in front of and behind them are not there.
+  // a row; those before and after them are not there.
   const char* body;
   // The element that is read at (i0, i1), or -1.
   Int (*element)(Int i0, Int i1, Int count);

@@ -1,6 +1,6 @@
 # cmake -DPORT_DIR=... -DPREFIX=... -DWORK_DIR=... -DOPTIONS=... -P vcpkg.cmake: runs a port's portfile as vcpkg does for its
-# release build, into PREFIX. In place of vcpkg and its helper ports, which no package archive has, stand these
-# functions, with the same arguments and the same layout of what they leave. What vcpkg itself does is not tested.
+# release build, into PREFIX. These functions replace vcpkg and its helper ports, which no package archive has,
+# with the same arguments and the same layout of what they leave. What vcpkg itself does is not tested.
 cmake_minimum_required(VERSION 3.25)
 set(CURRENT_PACKAGES_DIR ${PREFIX})
 cmake_path(GET PORT_DIR FILENAME PORT)

@@ -116,7 +116,7 @@ TEST_CASE("cuda: scans of short and long rows, along each axis") {
   check_there(scanned<1>, slice(sample({5, 2}, 11), 1, 0, 0));
 }
 
-TEST_CASE("cuda: what stands around a scan, and its derivatives") {
+TEST_CASE("cuda: the operations around a scan, and its derivatives") {
   check_there(
       [](const Tensor& x) {
         const Tensor e = exp(x);

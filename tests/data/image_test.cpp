@@ -168,7 +168,7 @@ TEST_CASE("what is no image, and what no image can be, is refused") {
   std::string flipped = png;
   flipped[45] = static_cast<char>(flipped[45] ^ 4);
   CHECK(holds(error(flipped), "is a damaged PNG file: "));
-  // A header of 65280 x 65280 pixels with almost nothing behind it takes no memory.
+  // A header of 65280 x 65280 pixels with almost nothing after it takes no memory.
   std::string jpeg;
   for (std::uint8_t byte : bytes(data::encode_jpeg(smooth(3, 64, 64)))) jpeg += static_cast<char>(byte);
   for (std::size_t size : {std::size_t{3}, std::size_t{30}, jpeg.size() / 2, jpeg.size() - 4})

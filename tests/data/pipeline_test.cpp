@@ -37,7 +37,7 @@ std::vector<std::int64_t> integers(const Tensor& tensor) {
   View<const std::int64_t> view = tensor.data<std::int64_t>();
   return {view.begin(), view.end()};
 }
-// The labels of all elements of a pass, one behind the other.
+// The labels of all elements of a pass, one after the other.
 template <class P>
 std::vector<std::int64_t> labels(const P& pipeline) {
   std::vector<std::int64_t> all;
@@ -94,7 +94,7 @@ TEST_CASE("the last batch, views, parts and positions") {
   CHECK(labels(numbered(10) | take(4) | batch(3)) == counting(4));
   CHECK(labels(numbered(10) | drop(7) | batch(2)) == std::vector<std::int64_t>{7, 8, 9});
   CHECK((numbered(10) | drop(11)).size() == 0);
-  // A run that stopped after two batches goes on behind them.
+  // A run that stopped after two batches goes on after them.
   Generator generator(3), resumed(3);
   const std::vector<std::int64_t> whole = labels(numbered(10) | shuffle(generator) | batch(2));
   const std::vector<std::int64_t> rest = labels(numbered(10) | shuffle(resumed) | batch(2) | drop(2) | prefetch(2));
@@ -457,7 +457,7 @@ TEST_CASE(
   ++it;
   for (int times = 0; times < 3; ++times) CHECK_THROWS_WITH(*it, "later");
   CHECK(holds(error_of([&] { (void)(source | map(decoded, {.workers = 2}) | prefetch(2, {.skip_bad = true})); }),
-              "[prefetch] skip_bad must stand with the first threads"));
+              "[prefetch] skip_bad must be given to the first threads"));
 }
 
 TEST_CASE("counts beyond reason: one batch of all, or refused") {

@@ -97,8 +97,8 @@ TEST_CASE("what is wrong is said with its line") {
   CHECK(holds(error("a,b\n1,2\n1,2,3\n"), "x.csv:3: 3 fields where the first line has 2"));
   CHECK(holds(error("a,b\n1\n"), "x.csv:2: 1 field where the first line has 2"));
   CHECK(holds(error("a,b\n1,\"2\n3,4\n"), "x.csv:2: a quoted field does not end"));
-  CHECK(holds(error("a,b\n\"1\"2,3\n"), "x.csv:2: a quoted field goes on behind its quotes"));
-  CHECK(holds(error("a,b\n1\"2,3\n"), "x.csv:2: a quote stands within a field"));
+  CHECK(holds(error("a,b\n\"1\"2,3\n"), "x.csv:2: a quoted field goes on after its quotes"));
+  CHECK(holds(error("a,b\n1\"2,3\n"), "x.csv:2: a quote is within a field"));
   CHECK(holds(error("a,a\n1,2\n"), "x.csv:1: two columns have the name a"));
   const data::Table table = written.table("a,b\n\"x\ny\",1\nz,1.5\nz,400\nz,1x\n");
   CHECK(holds(error_of([&] { table.column("c"); }), "x.csv has no column c; there are a, b"));

@@ -45,7 +45,7 @@ struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 };
 
-// Memory of another library: 24 floats 0, 1, ... behind a struct that counts its deletions.
+// Memory of another library: 24 floats 0, 1, ... after a struct that counts its deletions.
 struct Foreign {
   std::vector<float> elements = std::vector<float>(25);
   std::vector<std::int64_t> shape, strides;

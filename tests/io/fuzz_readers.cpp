@@ -137,7 +137,7 @@ void fuzz_data(const char* what, const std::vector<std::string>& files, int coun
 
 namespace {
 
-// A PNG file whose chunks have the checksums of what they hold, so that a mutation gets behind them.
+// A PNG file whose chunks have the checksums of what they hold, so that a mutation gets past them.
 std::string with_checksums(std::string png) {
   const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(png[at])); };
   for (std::size_t at = 8; at + 12 <= png.size();) {

@@ -36,7 +36,7 @@ inline std::string bytes_of(const std::string& path) {
 inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
-// A safetensors file of this header and these bytes behind it.
+// A safetensors file of this header and these bytes after it.
 inline std::string safetensors(const std::string& header, std::size_t bytes) {
   std::string text;
   for (int i = 0; i < 8; ++i) text += static_cast<char>(header.size() >> (8 * i) & 0xff);

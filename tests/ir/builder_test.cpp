@@ -16,7 +16,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "builder: nodes stand for their origin") {
+TEST_CASE_FIXTURE(Fixture, "builder: nodes have the location, scope and trace of their origin") {
   const Tensor y = Builder(*x.node()).mul(x, x);
   CHECK(to_string(y.node()->loc) == "model.cpp:41");
   CHECK(interned_text(y.node()->scope) == "mlp");

@@ -110,7 +110,7 @@ TEST_CASE("text: every composite of the table reads back, and its derivative, wi
     }
 }
 
-TEST_CASE("text: bodies, several results, effects, and what stands beside the text") {
+TEST_CASE("text: bodies, several results, effects, and what is given beside the text") {
   auto body = [](auto make) {
     Recording r;
     Tensor a = r.x(), b = r.x();

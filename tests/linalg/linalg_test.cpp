@@ -256,7 +256,7 @@ TEST_CASE("what does not fit is refused") {
   refused([&] { solve(a, cast(ones({3}), DType::f64)); }, "[solve] dtypes differ: f32[3,3] and f64[3], at");
   refused([&] { solve(a, ones({2})); }, "[solve] the right side does not fit: f32[3,3] and f32[2]");
   refused([&] { solve(ones({2, 3, 3}), ones({4, 3, 3})); }, "[solve] batch sizes differ");
-  refused([&] { solve(a, ones({3}), false); }, "[solve] a vector stands on the right of the matrix");
+  refused([&] { solve(a, ones({3}), false); }, "[solve] a vector must be on the right of the matrix");
   refused([&] { solve_triangular(a, b); }, "[solve_triangular] the right side does not fit");
   refused([&] { lstsq(a, b); }, "[lstsq] the right side does not fit");
   refused([&] { matrix_norm(a, "max"); }, "[matrix_norm] the order is \"fro\", \"nuc\" or a number, not \"max\"");

@@ -1,6 +1,6 @@
 // Derivatives at symmetric matrices, held against central differences along changes that keep the matrix symmetric. A
 // function that reads one triangle is a function of symmetric matrices alone, so its gradient is symmetric, and element
-// (i, j) beside the diagonal is half of the derivative by the free element that stands in two places. Other functions
+// (i, j) beside the diagonal is half of the derivative by the free element, which is in two places. Other functions
 // read both places, and the sum of both elements is that derivative.
 #include <functional>
 #include <string>

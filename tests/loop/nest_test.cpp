@@ -1,4 +1,4 @@
-// The loops of a kernel, as a tree in text: what stands around what, on the host and on a device.
+// The loops of a kernel, as a tree in text: which loops enclose what, on the host and on a device.
 #include "loop/nest.hpp"
 
 #include <doctest/doctest.h>

@@ -29,7 +29,7 @@ std::vector<Tensor> programs(const Tensor& x, const Tensor& y) {
 
 }  // namespace
 
-TEST_CASE("graphs with loops verify, before and behind every pass, and read back from their text") {
+TEST_CASE("graphs with loops verify, before and after every pass, and read back from their text") {
   Recording r;
   const Tensor x = r.x(), y = r.x();
   Graph graph = r.graph(programs(x, y));

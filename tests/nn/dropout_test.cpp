@@ -80,7 +80,7 @@ TEST_CASE("dropout: how many are dropped, the mean that stays, whole channels, g
   CHECK(nn::Dropout()(ones({4}, {DType::bf16})).dtype() == DType::bf16);
 }
 
-TEST_CASE("dropout between the layers of an LSTM, not behind the last; in training alone") {
+TEST_CASE("dropout between the layers of an LSTM, not after the last; in training alone") {
   nn::LSTM layer(3, 4, {.num_layers = 2, .dropout = 0.5}), single(3, 4, {.dropout = 0.5});
   const Tensor x = uniform({7, 2, 3});
   seed(1);
@@ -98,7 +98,7 @@ TEST_CASE("dropout: what is refused") {
   refused([] { nn::Dropout(1.5); }, "[Dropout] the probability must be in [0, 1], it is 1.5");
   refused([] { dropout(ones({2}), -0.1, true); }, "the probability must be in [0, 1]");
   const nn::Dropout2d layer;
-  refused([&] { layer(ones({2, 3})); }, "2 axes behind the channels: f32[2,3]");
+  refused([&] { layer(ones({2, 3})); }, "2 axes after the channels: f32[2,3]");
   refused([] { nn::FeatureAlphaDropout()(ones({2})); }, "takes a tensor [N, C, ...]");
   refused([] { nn::GRU(2, 3, {.dropout = 2}); }, "[GRU] the probability must be in [0, 1]");
 }

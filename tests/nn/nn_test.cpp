@@ -217,7 +217,7 @@ TEST_CASE("initialize draws by name: independent of the order of construction an
   CHECK(weight != values(b.blocks[1].first.weight));
 }
 
-TEST_CASE("the line of a layer's user stands at its operations") {
+TEST_CASE("a layer's operations have the line of its user") {
   nn::Linear linear(3, 2);
   Tensor y = linear(ones({1, 3}));
   CHECK(to_string(y.node()->loc).rfind("nn_test.cpp:", 0) == 0);

@@ -170,7 +170,7 @@ TEST_CASE("normalizations: what is refused") {
   for (const Shape& none : {Shape::of(1, 0, 2), Shape::of(1, 2, 0), Shape::of(0, 2, 3)})  // as in PyTorch
     CHECK(nn::instance_norm(ones(none)).shape() == none);
   refused([&] { nn::GroupNorm(4, 6); }, "6 channels don't come in 4 groups");
-  refused([&] { nn::BatchNorm2d(6)(x); }, "takes 6 channels and 2 axes behind them: f32[2,6,3]");
+  refused([&] { nn::BatchNorm2d(6)(x); }, "takes 6 channels and 2 axes after them: f32[2,6,3]");
   refused([&] { nn::BatchNorm1d(5)(x); }, "takes 5 channels");
   refused([&] { nn::BatchNorm1d(3)(ones({1, 3})); }, "needs more than 1 number a channel in training");
   const nn::BatchNorm1d fixed(6);

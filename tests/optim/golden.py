@@ -116,7 +116,7 @@ def sparse_lead(make):
     return table.weight.detach().flatten().tolist()
 
 
-# SparseAdam adds eps before the bias correction, Adam behind it: here it is nothing.
+# SparseAdam adds eps before the bias correction, Adam after it: here eps is 0.
 sparse_cases = {
     "sparse sgd": [lambda p: optim.SGD(p, lr=0.1)],
     "sparse adam": [lambda p: optim.SparseAdam(list(p), lr=0.1, eps=1e-100),

@@ -74,7 +74,7 @@ struct Perturbation {
   std::uint64_t state = 0;
   bool active = false;
   int soft = 0;  // greater than 0: results that round once are moved too
-  // Runs share no draws: one that starts a few draws behind another would soon move everything as that one does.
+  // Runs share no draws: one that starts a few draws after another would soon move everything as that one does.
   static Perturbation of_run(std::uint64_t seed, int run);
 };
 Perturbation& perturbation();

@@ -132,7 +132,7 @@ struct Maker {
   }
 };
 
-// Guards do not depend on what runs behind them: eager execution of the recording needs no compiler.
+// Guards do not depend on what runs after them: eager execution of the recording needs no compiler.
 auto make_function(weft::Dynamic dynamic, bool compiled = false) {
   return weft::compile(
       [](const Model& m, const Tensor& x, const Tensor& y, const Scalar& factor) { return use(m, x, y, factor); },

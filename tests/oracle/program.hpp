@@ -32,7 +32,7 @@ constexpr bool is_size(std::int64_t number) { return number >= first_size && num
 
 enum class Memory : std::uint8_t { plain, stepped, transposed, flipped, offset, expanded };
 enum class Numbers : std::uint8_t { ordinary, positive, special, extreme };
-// A Scalar or an Index is a 0-d value that takes the other operand's dtype. They stand after the tensors.
+// A Scalar or an Index is a 0-d value that takes the other operand's dtype. They come after the tensors.
 enum class Given : std::uint8_t { tensor, scalar, index };
 struct Input {
   DType dtype = DType::f32;

@@ -22,7 +22,7 @@ using namespace graph_test;
 
 namespace {
 
-// What is left of `value` behind the pass, without the inputs' lines: "%0" for an input itself.
+// What is left of `value` after the pass, without the inputs' lines: "%0" for an input itself.
 std::string after(Recording& r, Pass pass, Tensor value) {
   Graph result = pass(r.graph({value}), {});
   verify(result);

@@ -1,4 +1,4 @@
-// Bodies: what is inlined, in which order effects then stand, and that every pass reaches what is not inlined.
+// Bodies: what is inlined, in which order effects then are, and that every pass reaches what is not inlined.
 #include "passes/regions.hpp"
 
 #include <doctest/doctest.h>
@@ -146,7 +146,7 @@ TEST_CASE("every pass of the pipeline reaches bodies that are not inlined") {
   }
 }
 
-TEST_CASE("effects of calls stand where the calls stood, also of calls whose results nobody uses") {
+TEST_CASE("effects of calls are where the calls were, also of calls whose results nobody uses") {
   auto inside = body([](Tensor a, Tensor b) {
     expect_positive(a, "third");
     return std::vector{a + b};

@@ -337,7 +337,7 @@ Program make_program(std::uint64_t seed, int instructions) {
 
 namespace {
 
-// All values in order: inputs, then one an instruction. An instruction that no longer applies stands for its operand.
+// All values in order: inputs, then one an instruction. An instruction that no longer applies gives its operand.
 std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> values = inputs;
   for (const Instruction& step : program.instructions) {

@@ -1,5 +1,5 @@
-// Cumulative functions: against the numbers that PyTorch gives, in every way that there is to run them; fused with what
-// stands around them; along any axis, of rows of any length, of every dtype, with symbolic sizes.
+// Cumulative functions: against the numbers that PyTorch gives, in every way that there is to run them; fused with the
+// operations around them; along any axis, of rows of any length, of every dtype, with symbolic sizes.
 #include <cmath>
 #include <limits>
 
@@ -192,7 +192,7 @@ TEST_CASE("derivatives are PyTorch's, with zeros in products and equal extremes"
     }
 }
 
-TEST_CASE("what stands around a scan is in its kernel, and a value that reads it at another index is not") {
+TEST_CASE("the operations around a scan are in its kernel, and a value that reads it at another index is not") {
   const auto softly = [](const Tensor& x) {
     const Tensor e = exp(x);
     return cumsum(e, 1) / sum(e, 1, true) + cummax(x, 1).values;

@@ -45,7 +45,7 @@ void check_near(const Numbers& got, const Numbers& expected, double bound, bool 
 
 using Two = std::tuple<Tensor, Tensor>;
 
-// Of all rows: values and gradients, one behind the other.
+// Of all rows: values and gradients, one after the other.
 template <class F>
 void put_one(F, const Tensor& x, std::vector<Tensor>& results) {
   results.push_back(F()(x));

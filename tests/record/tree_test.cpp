@@ -238,7 +238,7 @@ TEST_CASE("patterns of paths") {
 
 TEST_CASE("a key with a NUL byte is refused wherever paths are made") {
   std::map<std::string, Param> model{{std::string("x\0y", 3), number(1)}, {"x", number(2)}};
-  const char* const sentence = "the key of a map has a NUL byte, where its path would end: behind \"x\"";
+  const char* const sentence = "the key of a map has a NUL byte, where its path would end: after \"x\"";
   CHECK_THROWS_WITH_AS(tree::for_each(model, [](const char*, Param&) {}), doctest::Contains(sentence), Error);
   const auto f = compile([](const std::map<std::string, Param>& m) { return m.at("x").tensor() + 1; });
   CHECK_THROWS_WITH_AS(f(model), doctest::Contains(sentence), Error);

@@ -13,7 +13,7 @@ namespace {
 Touched reads(std::uintptr_t begin, std::uintptr_t bytes = 8) { return {begin, begin + bytes, false}; }
 Touched writes(std::uintptr_t begin, std::uintptr_t bytes = 8) { return {begin, begin + bytes, true}; }
 
-// Whether step `later` comes behind step `earlier`, by lanes and by what is waited for.
+// Whether step `later` comes after step `earlier`, by lanes and by what is waited for.
 bool comes_behind(const std::vector<Ordered>& steps, std::size_t later, std::size_t earlier) {
   if (later == earlier) return true;
   if (later < earlier) return false;
@@ -44,7 +44,7 @@ TEST_CASE("a chain is one lane, and what does not touch it has its own") {
   CHECK(comes_behind(ordered, 4, 3));
 }
 
-TEST_CASE("a step that writes comes behind those that read and wrote the same bytes, by whatever pointer") {
+TEST_CASE("a step that writes comes after those that read and wrote the same bytes, by whatever pointer") {
   const std::vector<std::vector<Touched>> steps = {
       {writes(0, 64)}, {reads(32, 8), writes(1000)}, {writes(36, 4)}, {reads(64), writes(2000)}};
   const std::vector<Ordered> ordered = assign_lanes(steps);

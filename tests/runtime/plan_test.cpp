@@ -31,7 +31,7 @@ namespace {
 
 using Int = std::int64_t;
 
-// Stands for a compiled kernel: y[i] = 2 x[i] + parameters[0], a unit is 16 elements of parameters[1].
+// A stand-in for a compiled kernel: y[i] = 2 x[i] + parameters[0], a unit is 16 elements of parameters[1].
 void twice_plus(void* const* buffers, const Int* parameters, Int begin, Int end) {
   const float* x = static_cast<const float*>(buffers[0]);
   float* y = static_cast<float*>(buffers[1]);
@@ -138,7 +138,7 @@ TEST_CASE("a call that repeats, or changes sizes, allocates nothing") {
 }
 
 namespace {
-// x[n] -> those above 0, one behind the other, and how many they are.
+// x[n] -> those above 0, one after the other, and how many they are.
 struct Positive final : Runnable {
   explicit Positive(NumberTable::Range range) : range_(range) {}
   void run(const StepCall& call) const override {
@@ -169,7 +169,7 @@ Plan chain_of_positive() {
 }
 }  // namespace
 
-TEST_CASE("a step defines the size that the steps behind it have, in memory for the most that it may be") {
+TEST_CASE("a step defines the size that the steps after it have, in memory for the most that it may be") {
   Plan plan = chain_of_positive();
   prepare(plan);
   const auto call = [&](Int n, Int positive) {

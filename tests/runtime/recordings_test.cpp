@@ -16,7 +16,7 @@ struct Counted final : RecordedWork {
 struct Calls {
   runtime::Recordings recordings;
   int done = 0, recorded = 0, replayed = 0;
-  // At places that `at` stands for, with a size.
+  // With pointers that `at` determines, and a size.
   void call(std::size_t at, std::int64_t size = 1) {
     void* pointers[] = {reinterpret_cast<void*>(64 * at), reinterpret_cast<void*>(64 * at + 8)};
     const std::span sizes(&size, 1);

@@ -47,7 +47,7 @@ TEST_CASE("the order of steps of symbolic sizes is that of their hints") {
   CHECK(dims::evaluate(schedule.arena_bytes, n_is_512) < wide + 20 * 512 * 4 + 4096);
 }
 
-TEST_CASE("state is still written where it was, behind all who read it, whatever an earlier place would free") {
+TEST_CASE("state is still written where it was, after all who read it, whatever an earlier place would free") {
   Traced t;
   const Tensor x = t.f32(256, 256), state = t.f32(256, 256);
   const Tensor gradient = matmul(x, x);
@@ -77,7 +77,7 @@ struct Libraries final : Providers {
 };
 }  // namespace
 
-TEST_CASE("updates of state stand behind all steps that may fail, where that takes no more memory than it saves") {
+TEST_CASE("updates of state run after all steps that may fail, where that takes no more memory than it saves") {
   for (const bool little : {false, true}) {
     Traced t;
     const Tensor x = t.f32(256, 256), state = little ? t.f32(1, 256) : t.f32(256, 256);
@@ -133,7 +133,7 @@ TEST_CASE("no step passes one that defines a size, whatever memory that would fr
 }
 
 namespace {
-// What one of two steps back reads of the way forward: wide values that are kept, or `again` computed behind it.
+// What one of two steps back reads of the way forward: wide values that are kept, or `again` computed after it.
 std::string there_and_back(const char* again) {
   std::string text = "%0 f32[512,64] = input(0)\n%1 f32[64,512] = input(1)\n%2 f32[512,1] = input(2)\n";
   int next = 3;

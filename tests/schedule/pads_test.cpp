@@ -69,7 +69,7 @@ TEST_CASE("a pad that is read through windows is memory: each of its elements is
   CHECK(t.schedule({sum(windows * windows, 2)}).steps.size() == 2);
 }
 
-TEST_CASE("rows before and behind short rows are walked as one axis, long ones have a test for each") {
+TEST_CASE("rows before and after short rows are walked as one axis, long rows have a test for each") {
   Traced t;
   const loop::Kernel flat = kernel(t.schedule({pad(t.f32(64, 3), 0, 2, 1)}), 0);
   CHECK(flat.axes.size() == 1);
@@ -101,7 +101,7 @@ TEST_CASE("the gradient of a strided slice reads neighbours under a mask") {
       CHECK_FALSE(dims::any_atom(it.index, [](const DimNode& atom) { return atom.kind == DimKind::floor_divide; }));
 }
 
-TEST_CASE("what is tested along a row's own axis stands behind what is tested once for the row") {
+TEST_CASE("what is tested along a row's own axis is tested after what is tested once for the row") {
   Traced t;
   CHECK(text_of(kernel(t.schedule({pad(pad(t.f32(30, 300), 1, 1, 0), 0, 0, 1)}), 0)) ==
         R"(k(f32 p0[9000], out f32 p1[9331])

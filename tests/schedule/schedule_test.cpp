@@ -400,7 +400,7 @@ TEST_CASE("views vanish: reshape, permute, slice, expand and flip cost no kernel
   CHECK(kernels(t.schedule({slice(y, 1, 5, 50, 3)})) == 1);
 }
 
-TEST_CASE("a view is read at the index that it stands for") {
+TEST_CASE("a view is read at the index that it maps to") {
   Traced t;
   Tensor x = t.f32(2, 3, 4);
   auto views = {permute(x, {1, 2, 0}),
@@ -412,7 +412,7 @@ TEST_CASE("a view is read at the index that it stands for") {
   for (const Tensor& view : views) CHECK(moved(t.schedule({view})) == moved_in_reference(t.graph({view})));
 }
 
-TEST_CASE("the parts of a concatenation stand one behind the other") {
+TEST_CASE("the parts of a concatenation lie one after the other") {
   Traced t;
   Tensor x = t.f32(2, 3, 4), y = t.f32(2, 2, 4);
   // Two are a formula; many are copied into memory.
@@ -452,7 +452,7 @@ TEST_CASE("a result may take an argument's memory only when it is read at the sa
   Tensor x = t.f32(64, 100), y = t.f32(64, 100);
   CHECK(t.schedule({x * 2 + y}).donations.size() == 1);
   CHECK(t.schedule({flip(x, 0) * 2}).donations.empty());
-  // Of one kernel's arguments the product reads x later, and y is loaded behind the store of x * 2.
+  // Of one kernel's arguments the product reads x later, and y is loaded after the store of x * 2.
   CHECK(t.schedule({x * 2, sum(matmul(x, transpose(x + 0 * y)))}).donations.empty());
   CHECK(t.schedule({x * 2, matmul(x, transpose(x))}).donations.empty());  // in this order
   Tensor z = t.f32(100);
@@ -460,7 +460,7 @@ TEST_CASE("a result may take an argument's memory only when it is read at the sa
   CHECK(t.schedule({softmax(x)}).donations.size() == 1);
 }
 
-TEST_CASE("a result of a reduction does not take memory that the walk behind it reads again") {
+TEST_CASE("a result of a reduction does not take memory that the walk after it reads again") {
   Traced t;
   Tensor x = t.input(DType::f32, Shape::of(t.symbol(3), 100)), z = t.f32(100);
   Tensor total = sum(x * z, 0);

@@ -210,7 +210,7 @@ struct HoldsConstTensor {
 };
 static_assert(!detail::Flattenable<HoldsBits> && !detail::Flattenable<HoldsConstTensor>);
 
-// Changes a member behind the function's back: the function is traced again, and its reason names the member.
+// Changes a member between two calls: the function is traced again, and its reason names the member.
 template <class T, class Change>
 std::string reason_of(Change change) {
   auto f = compile([](const T& value, const Tensor& x) { return x * (value.mode + 1); });

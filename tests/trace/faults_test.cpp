@@ -164,7 +164,7 @@ TEST_CASE("names of files that look like code reach neither the source nor the c
   CHECK(e.fallback == "");
   REQUIRE(e.kernels.size() == 1);
   const std::string& source = e.kernels[0].source;
-  CHECK(contains(source, "nowhere"));  // the name stands there, as a comment
+  CHECK(contains(source, "nowhere"));  // the name is there, as a comment
   CHECK_FALSE(contains(source, "#include"));
   for (char c : {'"', '\'', '\\', '?', '`'}) CHECK(source.find(c) == std::string::npos);
   CHECK_FALSE(contains(source, "#error"));

@@ -1,5 +1,5 @@
 // Integers keep their meaning in compiled functions: they wrap, divide downwards, and never trap, whether they come as
-// arguments or stand in the function as constants, which are folded. Answers are worked out by hand.
+// arguments or are constants of the function, which are folded. Answers are worked out by hand.
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-// Pads, slices and concatenations, fused with what stands around them: the same bits as eagerly, forward and backward,
+// Pads, slices and concatenations, fused with operations around them: the same bits as eagerly, forward and backward,
 // for one shape and for all.
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"

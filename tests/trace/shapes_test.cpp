@@ -1,4 +1,4 @@
-// Sizes at the edges in compiled functions: nothing, one, no axes, what is left over behind vectors, indices beyond 32
+// Sizes at the edges in compiled functions: nothing, one, no axes, what is left over after vectors, indices beyond 32
 // bits, and slices in both directions.
 #include <tuple>
 

@@ -1,5 +1,5 @@
 // Reductions in two stages: long ones to few elements, and those of columns beside those of rows. The same bits as
-// eagerly, whatever is left over behind whole chunks, on any number of threads.
+// eagerly, whatever is left over after whole chunks, on any number of threads.
 #include <cstring>
 
 #include "tests/trace/support.hpp"
@@ -73,7 +73,7 @@ TEST_CASE("a long reduction takes with it what feeds it, and what is stored on t
       random({100, 1000}, DType::f32), 3);
 }
 
-TEST_CASE("what walks again behind a long reduction is a kernel of its own") {
+TEST_CASE("what walks again after a long reduction is a kernel of its own") {
   check_same([](const Tensor& x) { return std::vector<Tensor>{x - mean(x)}; }, random({1, 80000}, DType::f32), 4);
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("rows and columns: transposed rows are numbered as eagerly") {
       random({10, 30, 64}, DType::f32), 3);
 }
 
-TEST_CASE("rows and columns: what reads the columns' result runs behind them") {
+TEST_CASE("rows and columns: what reads the columns' result runs after them") {
   check_same(
       [](const Tensor& x) {
         const Tensor total = sum(x, 0);

@@ -40,7 +40,7 @@ def strings():
 
 
 def small_tokenizer():
-    """A vocabulary that stands in the file, for where the published one is not."""
+    """A vocabulary in this file, for where the published one is missing."""
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##believ", "##able", "able", "the", "cat", "##s", "run", "##ning", "a", "##a", "b", "##b", "!", ",", ".", "-",
               "cafe", "naive", "2", "##0", "0", "東", "京", "#", "i", "##i", "##st", "##an", "##bul", "ss", "##ss", "e", "##e", "σ", "##ς", "##σ"]
     tokens += [c for c in "cdfghjklmnopqrstuvwxyz"] + ["##" + c for c in "cdefghjklmnopqrstuvwxyz"]

@@ -28,7 +28,7 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
   // as the loop and the threads before it have come: exact when the loop has ended.
   std::int64_t skipped() const { return detail::skipped_by(stage_); }
 
-  struct End {};  // behind the last element
+  struct End {};  // after the last element
   // An input iterator: copies share one position.
   class Iterator {
    public:
@@ -111,7 +111,7 @@ class Pipeline {  // a sequence of samples, made anew by each loop over it
     detail::check_outside_trace(loc_);
     return Iterator(new typename Iterator::Shared(stage_));
   }
-  End end() const { return {}; }  // what an iterator behind the last element equals
+  End end() const { return {}; }  // what an iterator past the last element equals
 
   // What makes the elements.
   const Stage& stage() const { return stage_; }
@@ -171,7 +171,7 @@ auto stage_of(T&& source, Loc loc) {
   }
 }
 
-// What stands behind a |: makes a stage of the one before it.
+// The right side of a |: makes a stage of the one on the left.
 template <class Make>
 struct Adaptor {
   Make make;
@@ -193,7 +193,7 @@ auto operator|(T&& source, const Adaptor<Make>& adaptor) {
 inline auto shuffle(Generator& generator = default_generator(), Loc loc = Loc::current()) {
   return detail::adaptor(
       [&generator, loc]<class S>(S source) {
-        static_assert(detail::random_access<S>, "weft: shuffle must stand before prefetch and before workers");
+        static_assert(detail::random_access<S>, "weft: shuffle must come before prefetch and before workers");
         return detail::Shuffle<S>{std::move(source), &generator, loc};
       },
       loc);
@@ -234,7 +234,7 @@ auto map(F f, MapOptions options, Loc loc = Loc::current()) {
   detail::check_count("map", "ahead", 0, options.ahead, loc);
   return detail::adaptor(
       [f, options, loc]<class S>(S source) {
-        static_assert(detail::random_access<S>, "weft: map with workers must stand before prefetch and other workers");
+        static_assert(detail::random_access<S>, "weft: map with workers must come before prefetch and other workers");
         return detail::RunAhead<detail::Map<S, F>>{
             {std::move(source), f},
             options.workers,
@@ -271,7 +271,7 @@ inline auto drop(std::int64_t count, Loc loc = Loc::current()) {
   detail::check_at_least("drop", "the count", 0, count, loc);
   return detail::adaptor(
       [count]<class S>(S source) {
-        static_assert(detail::random_access<S>, "weft: drop must stand before prefetch and before workers");
+        static_assert(detail::random_access<S>, "weft: drop must come before prefetch and before workers");
         const std::int64_t size = source.size(), first = count < size ? count : size;
         return detail::Part<S>{std::move(source), first, size - first};
       },
@@ -290,7 +290,7 @@ inline auto to(Device device, Loc loc = Loc::current()) {
 struct PrefetchOptions {  // of prefetch
   bool skip_bad = false;  // as in MapOptions; of what is batched before, whole batches
 };
-// A thread of its own makes what stands before it, up to `count` elements ahead. Throws Error where skip_bad stands
+// A thread of its own runs the stages before it, up to `count` elements ahead. Throws Error where skip_bad is given
 // after other threads: what they throw has ended their pass.
 inline auto prefetch(int count, PrefetchOptions options = {}, Loc loc = Loc::current()) {
   detail::check_count("prefetch", "the count", 1, count, loc);

@@ -12,7 +12,7 @@ namespace weft {
 // terminal, it writes a plain line at each tenth of the way, and after ten seconds without one.
 class Progress {
  public:
-  // The label, of at most 63 bytes, stands before the bar; `total` steps are expected. The time runs from here.
+  // The label, of at most 63 bytes, is shown before the bar; `total` steps are expected. The time runs from here.
   Progress(const char* label, std::int64_t total);
   ~Progress();  // draws a last time, and ends the line
 

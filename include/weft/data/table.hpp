@@ -15,7 +15,7 @@ namespace weft::data {
 struct TableOptions {  // how a file of columns is read
   char separator = 0;  // 0: a tab where the first line has one and no comma, else a comma
   bool header = true;  // whether the first line holds the names of columns; else these are "0", "1", ...
-  // What stands for a value that is not there, besides nothing.
+  // The texts of a missing value, besides an empty field.
   std::vector<std::string> missing = {"NA", "N/A", "NaN", "nan", "null"};
 };
 struct ColumnOptions {       // how a column is read
@@ -23,7 +23,7 @@ struct ColumnOptions {       // how a column is read
   // The value of a cell that is missing. In a column of integers NaN means that there may be none.
   double missing = std::numeric_limits<double>::quiet_NaN();
 };
-// A column of words as numbers: value i stands for names[values[i]].
+// A column of words as numbers: the word of row i is names[values[i]].
 struct Categories {
   Tensor values;                   // i64[rows]; -1 where a cell is missing
   std::vector<std::string> names;  // in the order of their bytes
@@ -51,7 +51,7 @@ class Table {
   // Several, side by side: [rows, count].
   Tensor columns(std::initializer_list<const char*> names, const ColumnOptions& options = {},
                  Loc loc = Loc::current()) const;
-  // As it stands there, without quotes.
+  // The fields as they are in the file, without quotes.
   std::vector<std::string> text(const char* name, Loc loc = Loc::current()) const;
   // The words of a column as numbers.
   Categories categories(const char* name, Loc loc = Loc::current()) const;
@@ -65,7 +65,7 @@ class Table {
 
 // A text whose lines have equally many fields. A field in "quotes" may hold separators, line ends, and quotes, doubled
 // (RFC 4180). Lines end with \n or \r\n; empty ones do not count. Throws Error with the path, and the line of what is
-// wrong: another number of fields, a quote that does not end or stands within a field, two columns of one name.
+// wrong: another number of fields, a quote that does not end or is within a field, two columns of one name.
 Table read_table(const std::string& path, const TableOptions& options = {}, Loc loc = Loc::current());
 
 }  // namespace weft::data

@@ -11,7 +11,7 @@ namespace weft::data {
 // All of a file. Throws Error with the path where it can't be read.
 std::string read_text(const std::string& path, Loc loc = Loc::current());
 // Its lines, a source of a pipeline: without the \n or \r\n at their ends, and without the mark of UTF-8 at the
-// beginning of the file. What stands behind the last \n is a line where it is not empty.
+// beginning of the file. What follows the last \n is a line if it is not empty.
 std::vector<std::string> read_lines(const std::string& path, Loc loc = Loc::current());
 
 // The bytes that a text is made of, numbered in their order: the simplest tokens. All 256 by default.

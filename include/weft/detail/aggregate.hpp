@@ -24,7 +24,7 @@ struct TypeList {
 // Why the members of a class cannot be listed.
 enum class Flaw : unsigned char {
   none,
-  inherited_list,     // WEFT_MEMBERS stands in a base class
+  inherited_list,     // WEFT_MEMBERS is in a base class
   open_class,         // virtual functions, and not final: an object may be of a class with more members
   incomplete_list,    // WEFT_MEMBERS, or hana, leaves a member out
   base_with_members,  // of a plain struct
@@ -34,7 +34,7 @@ enum class Flaw : unsigned char {
 };
 
 // ---- how many members -----------------------------------------------------------------------------------------------
-// As many as initializers that fill it, where those of one C array count once. Closed has a further member behind the
+// As many as initializers that fill it, where those of one C array count once. Closed has a further member after the
 // aggregate, whose initializer is taken only where the aggregate is full.
 
 inline constexpr int max_aggregate_members = 32;

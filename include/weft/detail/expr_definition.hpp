@@ -1,5 +1,5 @@
 // What a scalar expression is to the library: plain data, made at compile time by weft/expr.hpp. In: rows of
-// weft/ops.def over arguments and literals. Out: nothing; it is read. Invariant: an entry's operands stand before it,
+// weft/ops.def over arguments and literals. Out: nothing; it is read. Invariant: an entry's operands come before it,
 // and the first `argument_count` entries are the arguments.
 #pragma once
 #include <cstdint>

@@ -80,10 +80,10 @@ class Sym {
   constexpr DTypeKind literal_kind() const { return kind_; }
   constexpr double number() const { return number_; }
   constexpr std::int64_t integer() const { return integer_; }
-  // Where it stands in `program`; a literal is put there.
+  // Its index in `program`; a literal is added there.
   constexpr std::uint16_t entry_in(detail::ScalarProgram& program) const {
     if (program_ == &program) return entry_;
-    if (program_) detail::scalar_error("values of two scalar expressions meet: each call of elementwise stands alone");
+    if (program_) detail::scalar_error("values of two scalar expressions meet: each call of elementwise has its own");
     detail::ScalarEntry literal{detail::ScalarOp::literal};
     literal.kind = kind_ == DTypeKind::boolean ? detail::ScalarKind::boolean : detail::ScalarKind::number;
     literal.literal = kind_;

@@ -30,7 +30,7 @@ struct DataType {       // DLDataType of dlpack.h
   std::uint16_t lanes;  // of an element; 1 in all that Weft gives and takes
 };
 struct View {                 // DLTensor of dlpack.h
-  void* data;                 // the allocation; the first element is byte_offset behind it
+  void* data;                 // the allocation; the first element is byte_offset after it
   Device device;              // where it lies
   std::int32_t rank;          // the number of axes (ndim)
   DataType dtype;             // of the elements

@@ -68,7 +68,7 @@ Tensor from_eigen(const Eigen::DenseBase<D>& x, Loc loc = Loc::current()) {
     return from_eigen(typename D::PlainObject(x.derived()), loc);
 }
 
-// A tensor over the memory that `x` shows (a Matrix behind a pointer, a Map, a Ref, a block), which `owner` keeps
+// A tensor over the memory that `x` shows (a Matrix by its pointer, a Map, a Ref, a block), which `owner` keeps
 // alive: a std::shared_ptr or another object whose move leaves the elements where they are. The owner is kept until the
 // last handle is gone; until then nobody may write to the memory. Copies, and lets go of the owner at once, where the
 // first element is not aligned to its size or a stride is negative.

@@ -79,7 +79,7 @@ struct RelativePositionBias {
   void initialize(Generator& generator);
 
   Param weight;        // [num_buckets, heads]
-  bool bidirectional;  // half of the buckets is for keys behind the query; else those share the bucket of distance 0
+  bool bidirectional;  // half of the buckets is for keys after the query; else those share the bucket of distance 0
   std::int64_t max_distance;  // from this distance on all pairs of a direction share one bucket
   WEFT_MEMBERS(weight, bidirectional, max_distance)
 };
@@ -92,7 +92,7 @@ struct KeyValueCache {
   KeyValueCache(std::int64_t batch, std::int64_t heads, std::int64_t capacity, std::int64_t depth, Options options = {},
                 Loc loc = Loc::current());
 
-  // Those of the tokens at `position` and behind it. Stops the call where they do not fit.
+  // Puts those of the tokens from `position` on. Stops the call where they do not fit.
   void update(At key, At value, const Index& position);
   // bool [length, capacity]: what the queries from `position` on see: all tokens up to themselves. Throws Error where
   // the position is negative; in a compiled function the check of update() is the one.

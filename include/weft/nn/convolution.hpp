@@ -31,7 +31,7 @@ struct ConvLayerOptions {  // of Conv1d, Conv2d, Conv3d
   PerAxis<count> dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
-  Pads padding_mode = Pads::constant;  // what stands in the padding; constant: zeros
+  Pads padding_mode = Pads::constant;  // what the padding holds; constant: zeros
   Options options = {};
 };
 // x [N, in, sizes...] or [in, sizes...]: conv1d, conv2d or conv3d with a weight [out, in / groups, kernel...]. Weight
@@ -53,7 +53,7 @@ struct Conv {
   Padding<count> padding;  // at both ends of each axis
   PerAxis<count> dilation;
   std::int64_t groups;
-  Pads padding_mode;  // what stands in the padding; constant: zeros
+  Pads padding_mode;  // what the padding holds; constant: zeros
   WEFT_MEMBERS(weight, bias, stride, padding, dilation, groups, padding_mode)
 };
 using Conv1d = Conv<1>;

@@ -118,7 +118,7 @@ struct BatchNormOptions {  // of BatchNorm1d, 2d, 3d
   bool track_running_stats = true;
   Options options = {};
 };
-// Of `spatial` axes behind [N, C]; BatchNorm1d takes [N, C] too. A model that is trained is not const: running
+// Of `spatial` axes after [N, C]; BatchNorm1d takes [N, C] too. A model that is trained is not const: running
 // statistics change. A const one in training is an error, unless it has none.
 template <int spatial>
 struct BatchNorm {
@@ -154,7 +154,7 @@ struct InstanceNormOptions {  // of InstanceNorm1d, 2d, 3d
   bool track_running_stats = false;
   Options options = {};
 };
-// Of `spatial` axes behind [N, C] or [C]. As BatchNorm where it tracks running statistics.
+// Of `spatial` axes after [N, C] or [C]. As BatchNorm where it tracks running statistics.
 template <int spatial>
 struct InstanceNorm {
   InstanceNorm() = delete;  // weft: it is made as nn::InstanceNorm(num_features)

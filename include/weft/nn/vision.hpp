@@ -9,7 +9,7 @@ namespace weft::nn {
 
 // How interpolate reads between elements, as in PyTorch.
 enum class Interpolation : std::uint8_t { nearest, nearest_exact, linear, bilinear, trilinear, bicubic, area };
-// The result's sizes behind the channels, or what they are multiplied with (the product is rounded down): one of the
+// The sizes of the axes after the channels, or what they are multiplied with (the product is rounded down): one of the
 // two, with a number for each axis or one for all.
 struct InterpolateOptions {
   Sizes size = {};
@@ -128,11 +128,11 @@ struct ChannelShuffle {       // channel_shuffle as a layer
 // ---- samples at any place -------------------------------------------------------------------------------------------
 
 enum class SampleMode : std::uint8_t { bilinear, nearest };  // how grid_sample reads between pixels
-// What stands outside of the image: zeros; its border; its mirror image.
+// What is outside of the image: zeros; its border; its mirror image.
 enum class SamplePadding : std::uint8_t { zeros, border, reflection };
 struct GridSampleOptions {  // of grid_sample
   SampleMode mode = SampleMode::bilinear;
-  SamplePadding padding_mode = SamplePadding::zeros;  // what stands outside of the image
+  SamplePadding padding_mode = SamplePadding::zeros;  // what is outside of the image
   bool align_corners = false;  // -1 and 1 are the centres of the first and last elements, not their outer edges
 };
 // x [N,C,H,W] at the places (x, y) of grid [N,H',W',2], where -1 and 1 are the borders: [N,C,H',W'], as

@@ -37,7 +37,7 @@ struct Axes {
   }
   void add(std::int64_t size) { sizes[count++] = static_cast<int>(size); }
 };
-// Of each axis behind the channels.
+// Of each axis after the channels.
 struct Steps {
   int count = 0;
   int steps[3] = {};

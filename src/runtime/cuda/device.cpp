@@ -173,7 +173,7 @@ Queue* enter(Device device) {
 
 void* error_word(Device device) { return reinterpret_cast<void*>(use(device).error_word); }
 
-// Lanes while they are recorded: an event behind each step that another lane waits for.
+// Lanes while they are recorded: an event after each step that another lane waits for.
 class Lanes {
  public:
   Lanes(DeviceState& state, std::span<const Ordered> steps) : state_(state), events_(steps.size() + most_lanes + 1) {
@@ -199,7 +199,7 @@ class Lanes {
     check(driver().cuEventCreate(&events_[event], no_timing), "cuEventCreate");
     check(driver().cuEventRecord(events_[event], state_.recorded[lane].stream), "cuEventRecord");
   }
-  // The first lane comes behind all.
+  // The first lane waits for all others.
   void end() {
     for (std::size_t lane = 1; lane < joined_.size(); ++lane) {
       if (!joined_[lane]) continue;

@@ -19,7 +19,7 @@ struct Matrix {
   const std::byte* data = nullptr;
   Int row, column;  // strides
   std::span<const Int> batch;
-  Int packed_step = 0;  // of a packed operand, whose matrices lie one behind the other: its distance from item to item
+  Int packed_step = 0;  // of a packed operand, whose matrices lie one after the other: its distance from item to item
 
   void transpose() { std::swap(row, column); }
 };

@@ -45,7 +45,7 @@ struct MatmulTile {
   std::byte *left_panel, *right_panel;              // this thread's memory for packed copies: matmul_panels of the tile
   std::int64_t left_step, right_step, result_step;  // from a column to the next; with `..._by_rows`, from row to row
   bool left_by_rows, right_by_rows;
-  bool left_packed, right_packed;  // this thread's tile before had the same left or right: its packed copy still stands
+  bool left_packed, right_packed;  // this thread's tile before had the same left or right: its packed copy is valid
 };
 // Elements of a tile's panels. Operands are packed for the whole depth, so that what two neighbouring tiles share is
 // packed once; deeper products than `kept_depth` are packed slice by slice.

@@ -122,7 +122,7 @@ bool Convolution::describe(const Library& library, Description*& description) {
   if (grouped || by_inputs) values[x]->part_step = inputs * s.input_strides[1];
   if (grouped || !by_inputs) values[y]->part_step = outputs * s.output_strides[1];
   values[w]->part_step = grouped || !by_inputs ? outputs * s.weight_strides[0] : inputs * s.weight_strides[1];
-  if (chunks_ > 1) values[w]->item_step = s.outputs * s.weight_strides[0];  // sums of chunks, one behind the other
+  if (chunks_ > 1) values[w]->item_step = s.outputs * s.weight_strides[0];  // sums of chunks, one after the other
   return true;
 }
 

@@ -120,7 +120,7 @@ void check_random(std::mt19937& bits) {
   using Apart = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
   const auto size = [&](Int most) { return std::uniform_int_distribution<Int>(1, most)(bits); };
   const Int m = size(400), n = size(300), k = size(700);
-  const auto lie = [&](Int rows, Int columns) {  // with a gap behind each row or column
+  const auto lie = [&](Int rows, Int columns) {  // with a gap after each row or column
     return size(2) == 1 ? Strides{columns + size(40), 1, 0} : Strides{1, rows + size(40), 0};
   };
   const auto elements = [](Strides at, Int rows, Int columns) {
