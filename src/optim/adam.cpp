@@ -1,0 +1,65 @@
+// Adam and AdamW: one scalar expression over a parameter, its gradient and its two moments.
+#include "optim/steps.hpp"
+#include "record/elementwise.hpp"
+#include "record/expressions.hpp"
+#include "record/record.hpp"
+
+namespace weft::optim {
+
+AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
+                       const AdamStep& step, Loc loc) {
+  LooseComposite call("adam", loc);
+  const Scalar one_minus_beta1 = 1 - step.beta1, one_minus_beta2 = 1 - step.beta2;
+  const At operands[] = {parameter,       gradient,   first,           second,   step.step_size, step.second_scale,
+                         one_minus_beta1, step.beta2, one_minus_beta2, step.eps, step.decay};
+  Tensor results[3];
+  const OwnExpressions& own = own_expressions();
+  weft::detail::apply_elementwise(step.decoupled ? *own.adamw : *own.adam, operands, results);
+  return {results[0], results[1], results[2]};
+}
+
+template <bool decoupled>
+BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Options& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      beta1(options.beta1),
+      beta2(options.beta2),
+      eps(options.eps),
+      weight_decay(options.weight_decay),
+      groups(parameters, groups, loc),
+      first_(parameters.zeros(loc)),
+      second_(parameters.zeros(loc)) {
+  detail::check_options(decoupled ? "AdamW" : "Adam",
+                        {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
+                        {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
+}
+
+template <bool decoupled>
+void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
+  LooseComposite call(decoupled ? "adamw" : "adam", loc);
+  detail::require_same_model(parameters, first_, call.loc());
+  detail::NewValues values;
+  values.set(steps.tensor(), (steps + 1).tensor());
+  const Scalar first_scale = 1 - pow(beta1, steps), second_scale = sqrt(1 - pow(beta2, steps));
+  const auto step_of = [&](const Scalar& lr, const Scalar& weight_decay) {
+    return AdamStep{
+        lr / first_scale, second_scale, beta1, beta2, eps, decoupled, decoupled ? 1 - lr * weight_decay : weight_decay};
+  };
+  std::vector<AdamStep> step = {step_of(lr, weight_decay)};  // of no group, of each group
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    step.push_back(step_of(groups[i].own_lr ? groups[i].lr : lr,
+                           groups[i].own_weight_decay ? groups[i].weight_decay : weight_decay));
+  detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
+    part.require_zero(parameters, i, groups.weight_decay(i, weight_decay), "weight decay");
+    const AdamResult next = adam_update(part.of(parameter), part.gradient(), part.of(first_[i]), part.of(second_[i]),
+                                        step[groups.group_of(i)], call.loc());
+    values.set(parameter, part.put_into(parameter, next.parameter));
+    values.set(first_[i], part.put_into(first_[i], next.first));
+    values.set(second_[i], part.put_into(second_[i], next.second));
+  });
+  values.finish(call.loc());
+}
+
+template class BasicAdam<false>;
+template class BasicAdam<true>;
+
+}  // namespace weft::optim

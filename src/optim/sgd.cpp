@@ -1,0 +1,63 @@
+// SGD: one update of one parameter is one composite.
+#include "base/fail.hpp"
+#include "optim/steps.hpp"
+#include "record/composite.hpp"
+
+namespace weft::optim {
+
+SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      momentum(options.momentum),
+      weight_decay(options.weight_decay),
+      dampening(options.dampening),
+      groups(parameters, groups, loc),
+      nesterov_(options.nesterov),
+      dampened_(options.dampening != 0) {
+  detail::check_options(
+      "SGD", {{"lr", options.lr}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, {}, loc);
+  check_numbers("SGD", Bounds::finite, {{"dampening", options.dampening}}, loc);
+  if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
+  if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
+  if (options.momentum != 0) velocity_ = parameters.zeros(loc);
+}
+
+void SGD::step(const detail::Parameters& parameters, Loc loc) {
+  Operation call("sgd", loc);
+  if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
+    fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
+  if (!velocity_.empty()) detail::require_same_model(parameters, velocity_, call.loc());
+  detail::NewValues values;
+  Scalar undamped = 1;
+  if (dampened_) {
+    undamped = 1 - dampening * Scalar(minimum(steps, 1.0));
+    values.set(steps.tensor(), (steps + 1).tensor());
+  }
+  detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
+    const bool moves = !velocity_.empty();
+    const Scalar& decay = groups.weight_decay(i, weight_decay);
+    part.require_zero(parameters, i, decay, "weight decay");
+    if (moves) part.require_whole(parameters, i, "a momentum");
+    Tensor operands[] = {part.of(parameter),        part.gradient(),   decay.tensor(),
+                         groups.lr(i, lr).tensor(), momentum.tensor(), moves ? velocity_[i].tensor() : Tensor(),
+                         undamped.tensor()};
+    Tensor results[2];
+    const bool dampened = dampened_;
+    composite(SgdCall{called("sgd"), nesterov_, dampened},
+              std::span(operands, !moves     ? 4
+                                  : dampened ? 7
+                                             : 6),
+              std::span(results, moves ? 2 : 1), call.loc(), [&](std::span<const Tensor> in, std::span<Tensor> out) {
+                Tensor change = in[1] + in[0] * in[2];
+                if (moves) {
+                  out[1] = in[5] * in[4] + (dampened ? change * in[6] : change);
+                  change = nesterov_ ? change + out[1] * in[4] : out[1];
+                }
+                out[0] = in[0] - change * in[3];
+              });
+    values.set(parameter, part.put_into(parameter, results[0]));
+    if (moves) values.set(velocity_[i], std::move(results[1]));
+  });
+  values.finish(call.loc());
+}
+
+}  // namespace weft::optim

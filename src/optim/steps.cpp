@@ -1,0 +1,77 @@
+#include "optim/steps.hpp"
+
+#include "base/fail.hpp"
+#include "record/evaluate.hpp"
+#include "record/indexing.hpp"
+#include "record/row_gradients.hpp"
+
+namespace weft::optim::detail {
+
+void NewValues::set(Tensor& place, Tensor value) {
+  place = place.defined() && value.dtype() != place.dtype() ? cast(value, place.dtype()) : std::move(value);
+  values_.push_back(place);
+}
+void compute(std::span<const Tensor> values, Loc loc) {
+  if (!recorder().trace()) evaluate(values, loc);
+}
+
+// Places that name one row get one number, in the order of their rows; sums of what meets are those of the dense
+// gradient, at the cost of the places.
+UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc), gradient_(gradient) {
+  const std::optional<GradientRows> found = rows_of_gradient(gradient, loc);
+  if (!found) return;
+  rows_ = found->index;
+  gradient_ = found->rows;
+  const Type& places = type_of(rows_);
+  if (places.shape[0].same(Dim(0))) return;
+  const auto take = [&](const Tensor& x, const Tensor& index) { return record(Op::gather, {x, index}, {}, {}, loc); };
+  const Tensor order = argsort(rows_, 0), sorted = take(rows_, order);
+  const Tensor before = take(sorted, maximum(positions(0, places.shape, places.device, loc) - 1, 0));
+  const Tensor numbers = cumsum(cast(sorted != before, DType::i64), 0);
+  const Tensor number = update_rows(constant_like(0, places, loc), 0, order, numbers, false, loc);
+  gradient_ = take(record(Op::scatter_add, {number, gradient_}, {}, type_of(gradient_), loc), number);
+}
+Tensor UpdatedPart::of(const Tensor& whole) const {
+  return is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_);
+}
+Tensor UpdatedPart::put_into(const Tensor& whole, const Tensor& part) const {
+  return is_whole() ? part : update_rows(whole, 0, rows_, cast(part, whole.dtype()), false, loc_);
+}
+
+namespace {
+std::string text_of_refusal(const Parameters& parameters, std::size_t i, const char* what) {
+  const std::string path = parameters.path(i);
+  return concat_text("the gradient of parameter ", i, path.empty() ? "" : " (" + path + ")",
+                     " is rows alone (sparse), and ", what, " would change the others too: make the embedding dense");
+}
+}  // namespace
+void UpdatedPart::require_zero(const Parameters& parameters, std::size_t i, const Scalar& number,
+                               const char* what) const {
+  if (!is_whole()) require(number.tensor() == 0, "update", loc_, text_of_refusal(parameters, i, what));
+}
+void UpdatedPart::require_whole(const Parameters& parameters, std::size_t i, const char* what) const {
+  if (!is_whole()) fail("update", loc_, text_of_refusal(parameters, i, what));
+}
+
+void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
+                   std::initializer_list<NamedNumber> shares, Loc loc) {
+  check_numbers(optimizer, Bounds::not_negative, amounts, loc);
+  check_numbers(optimizer, Bounds::share_below_one, shares, loc);
+}
+void require_same_model(const Parameters& parameters, std::span<const Buffer> state, Loc loc) {
+  if (state.size() != parameters.size())
+    fail("update", loc, "the optimizer was made for a model of ",
+         counted(static_cast<std::int64_t>(state.size()), "parameter", "parameters"), ", this one has ",
+         parameters.size());
+  for (std::size_t i = 0; i < state.size(); ++i)
+    if (state[i].tensor().defined()) require_same_shape(parameters, i, type_of(state[i].tensor()).shape, loc);
+}
+void require_same_shape(const Parameters& parameters, std::size_t i, const Shape& made_for, Loc loc) {
+  const Tensor& parameter = parameters.parameter(i);
+  if (!parameter.defined() || type_of(parameter).shape == made_for) return;
+  const std::string path = parameters.path(i);
+  fail("update", loc, "the optimizer was made for another model: parameter ", i, path.empty() ? "" : " (" + path + ")",
+       " was ", to_string(made_for), ", is ", to_string(type_of(parameter).shape));
+}
+
+}  // namespace weft::optim::detail
