@@ -1,3 +1,5 @@
+// A grouped graph as steps: kernels of groups and of parts of concatenations, launches over tables of buffers, and what
+// providers do whole; in order, with their names and comments.
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include "base/fail.hpp"
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
+#include "schedule/buffers.hpp"
 #include "schedule/lower.hpp"
 #include "schedule/order.hpp"
 
@@ -50,10 +53,9 @@ class Scheduler {
         device_(device),
         providers_(providers),
         grouping_(group_nodes(graph, device, providers)),
-        buffer_(graph.nodes.size(), -1) {}
+        buffers_(graph, grouping_, schedule_.buffers) {}
 
   Schedule run() {
-    make_buffers();
     struct Item {
       bool after_checks;  // no check waits for it
       int depth;
@@ -100,7 +102,7 @@ class Scheduler {
     }
     close_tables();
     order_steps(schedule_, checked_steps, Score(graph_, device_), device_);
-    drop_unread_constants();
+    buffers_.drop_unread_constants(schedule_.steps);
     schedule_.decisions = std::move(grouping_.decisions);
     return std::move(schedule_);
   }
@@ -149,86 +151,15 @@ class Scheduler {
     return elements.is_constant() && elements.constant() <= 1 << 20;
   }
 
-  // Those of which only packed copies are read.
-  void drop_unread_constants() {
-    std::vector<bool> read(schedule_.buffers.size());
-    for (const Step& step : schedule_.steps)
-      for (const int buffer : step.buffers) read[static_cast<std::size_t>(buffer)] = true;
-    for (std::size_t i = 0; i < read.size(); ++i) {
-      ScheduleBuffer& buffer = schedule_.buffers[i];
-      if (read[i] || buffer.kind != ScheduleBuffer::Kind::constant) continue;
-      buffer.constant = {};
-      buffer.elements = 0;
-    }
-  }
-
   bool has_stores(int group) const {
     for (std::uint32_t member : grouping_.groups[static_cast<std::size_t>(group)].members)
       if (grouping_.nodes[member].realized) return true;
     return false;
   }
 
-  void make_buffers() {
-    std::map<std::uint32_t, int> result_of;
-    for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
-      result_of[graph_.number(memory_base(graph_.outputs[i]))] = static_cast<int>(i);
-    for (const Tensor& value : graph_.nodes) {
-      const Node& node = *value.node();
-      const Placement& placement = grouping_[value];
-      if (placement.role != Role::leaf && !placement.realized) continue;
-      if (node.op == Op::check || lies_in_window(node)) continue;
-      ScheduleBuffer buffer;
-      buffer.dtype = node.type.dtype;
-      buffer.elements = node.type.shape.element_count();
-      buffer.strides = grouping_.layouts[graph_.number(node)].strides;
-      if (node.op == Op::input) {
-        buffer.kind = ScheduleBuffer::Kind::argument;
-        buffer.index = static_cast<int>(node.attributes<Parameter>().slot);
-      } else if (node.op == Op::data) {
-        buffer.kind = ScheduleBuffer::Kind::constant;
-        buffer.constant = value;
-      } else if (auto found = result_of.find(graph_.number(node)); found != result_of.end()) {
-        buffer.kind = ScheduleBuffer::Kind::result;
-        buffer.index = found->second;
-      }
-      buffer_[graph_.number(node)] = static_cast<int>(schedule_.buffers.size());
-      schedule_.buffers.push_back(std::move(buffer));
-    }
-    for (const Tensor& value : graph_.nodes) {
-      const Node& node = *value.node();
-      if (lies_in_window(node)) buffer_[graph_.number(node)] = buffer_of(owner(node));
-      note_layout(node);
-    }
-  }
-
-  bool lies_in_window(const Node& node) const {
-    return grouping_.nodes[graph_.number(node)].realized && grouping_.layouts[graph_.number(node)].window_of >= 0;
-  }
-  // Whose buffer a value's memory is part of, or all of.
-  const Node& owner(const Node& node) const {
-    return lies_in_window(node)
-               ? *graph_.nodes[static_cast<std::size_t>(grouping_.layouts[graph_.number(node)].window_of)].node()
-               : node;
-  }
-  Dim elements_of(const Node& node) const { return owner(node).type.shape.element_count(); }
-
-  void note_layout(const Node& node) {
-    const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
-    if (!grouping_.nodes[graph_.number(node)].realized || layout.is_contiguous()) return;
-    grouping_.note(node, layout.window_of >= 0
-                             ? "is written where %" + std::to_string(layout.window_of) + " concat has it: no copy"
-                             : "is written in the order that its product reads: no copy");
-  }
-
-  int buffer_of(const Node& node) const {
-    int buffer = buffer_[graph_.number(node)];
-    WEFT_CHECK(buffer >= 0, "%", graph_.number(node), " ", info(node.op).name, " has no memory");
-    return buffer;
-  }
-
   LoweringContext context() const {
-    return {device_, grouping_, [this](const Node& node) { return buffer_of(node); },
-            [this](const Node& node) { return elements_of(node); }};
+    return {device_, grouping_, [this](const Node& node) { return buffers_.of(node); },
+            [this](const Node& node) { return buffers_.elements_of(node); }};
   }
 
   // softmax_sum: what a person recognizes, made of our own words only. The pipeline makes it a unique symbol.
@@ -308,12 +239,8 @@ class Scheduler {
 
   void add_stages(loop::Stages stages, const std::vector<std::uint32_t>& members, bool independent = false) {
     const int first = static_cast<int>(schedule_.buffers.size());
-    for (const loop::Stages::Partial& partial : stages.partials) {
-      ScheduleBuffer buffer;
-      buffer.dtype = partial.dtype;
-      buffer.elements = partial.elements;
-      schedule_.buffers.push_back(std::move(buffer));
-    }
+    for (const loop::Stages::Partial& partial : stages.partials)
+      buffers_.add_temporary(partial.dtype, partial.elements);
     if (independent && stages.kernels.size() == 1 && joins_table(stages.kernels[0], members)) return;
     for (loop::Kernel& kernel : stages.kernels) {
       for (loop::Buffer& buffer : kernel.buffers)
@@ -329,7 +256,7 @@ class Scheduler {
       if (!grouping_.nodes[member].realized) continue;
       const Tensor& value = graph_.nodes[member];
       const Node& node = *value.node();
-      StorePoint point{value, {}, buffer_of(node), node.type.dtype, elements_of(node), 0};
+      StorePoint point{value, {}, buffers_.of(node), node.type.dtype, buffers_.elements_of(node), 0};
       if (node.type.shape.element_count().same(Dim(0))) continue;  // nothing to write
       WEFT_CHECK(grouping_.nodes[member].column ? column_index(group, node.type.shape, point.index)
                                                 : member_index(group, node.type.shape, point.index));
@@ -345,7 +272,7 @@ class Scheduler {
     walk.domain = type_of(part).shape;
     if (walk.domain.element_count().same(Dim(0))) return;
     walk.depth = grouping_.nodes[graph_.number(node)].depth;
-    StorePoint point{part, domain_index(walk), buffer_of(node), node.type.dtype, elements_of(node), 0};
+    StorePoint point{part, domain_index(walk), buffers_.of(node), node.type.dtype, buffers_.elements_of(node), 0};
     point.target = target(point.index);
     add_stages(lower(context(), walk, -1, std::span(&point, 1)), {graph_.number(node)});
   }
@@ -356,7 +283,7 @@ class Scheduler {
     int number = 0;
     for (const Tensor& part : node.inputs()) {
       ++number;
-      if (!lies_in_window(*part.node())) {
+      if (!buffers_.lies_in_window(*part.node())) {
         grouping_.note(node, "starts a kernel: part " + std::to_string(number) +
                                  " is no kernel's own result, or is read elsewhere too, and is copied");
         add_part(node, part, [&](IndexVector index) {
@@ -368,100 +295,26 @@ class Scheduler {
     }
   }
 
-  // The operand's strides over the memory below its views. A view that is a result may be copied only later than the
-  // step runs, at a depth that is not less than the step's: then that is not its memory yet.
-  void read_operand(const Tensor& operand, int depth, int& buffer, Dim& offset, std::vector<Dim>& strides) {
-    const Shape& shape = type_of(operand).shape;
-    IndexVector axes, index;
-    for (int i = 0; i < shape.rank(); ++i) axes.push_back(dims::axis(i, shape[i]));
-    index = axes;
-    Tensor base = operand;
-    const auto has_memory = [&](const Tensor& value) {
-      return grouping_[value].role != Role::inlined && grouping_[value].depth < depth;
-    };
-    while (is_view(base.node()->op) && !has_memory(base)) {
-      index = map_through_view(*base.node(), index);
-      base = base.node()->input(0);
-    }
-    WEFT_CHECK(grouping_[base].depth < depth, "%", graph_.number(base), " ", info(base.node()->op).name,
-               " is read before it is written");
-    buffer = buffer_of(*base.node());
-    Dim linear = grouping_.memory_index(*base.node(), index);
-    offset = linear;
-    for (Dim axis : axes) {
-      dims::Linear part = dims::linear_in(linear, axis);
-      WEFT_CHECK(part.linear);
-      strides.push_back(part.coefficient);
-      if (!axis.is_constant())
-        offset = dims::substitute(
-            offset, [&](const DimNode* atom) { return atom == axis.node() ? Dim(0) : Dim::from_node(atom); });
-    }
-  }
-
-  // A constant that has unit stride along neither axis of a product would be put in order by each call: once is enough.
-  void pack_constant(const Shape& shape, int& buffer, Dim& offset, std::vector<Dim>& strides) {
-    const ScheduleBuffer& source = schedule_.buffers[static_cast<std::size_t>(buffer)];
-    if (source.kind != ScheduleBuffer::Kind::constant || !offset.is_constant()) return;
-    const std::size_t rank = strides.size();
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      if (!shape[static_cast<int>(axis)].is_constant() || !strides[axis].is_constant()) return;
-      if (axis + 2 >= rank && (strides[axis].same(Dim(1)) || shape[static_cast<int>(axis)].same(Dim(1)))) return;
-    }
-    ScheduleBuffer packed;
-    packed.kind = ScheduleBuffer::Kind::packed;
-    packed.dtype = source.dtype;
-    packed.constant = source.constant;
-    packed.packed_offset = offset.constant();
-    packed.elements = 1;
-    std::vector<Dim> ordered(rank, Dim(0));
-    for (std::size_t axis = rank; axis-- > 0;) {
-      const bool repeated = strides[axis].same(Dim(0));
-      packed.packed_sizes.insert(packed.packed_sizes.begin(), repeated ? 1 : shape[static_cast<int>(axis)].constant());
-      packed.packed_strides.insert(packed.packed_strides.begin(), strides[axis].constant());
-      if (repeated) continue;
-      ordered[axis] = packed.elements;
-      packed.elements = packed.elements * shape[static_cast<int>(axis)];
-    }
-    buffer = static_cast<int>(schedule_.buffers.size());
-    offset = 0;
-    strides = std::move(ordered);
-    schedule_.buffers.push_back(std::move(packed));
-  }
-
-  PlacedValue placed(const Tensor& value, int depth) {
-    PlacedValue result{type_of(value), -1, 0, {}};
-    read_operand(value, depth, result.buffer, result.offset, result.strides);
-    return result;
-  }
-
-  // Memory of a result that nobody reads.
-  int unread(const Type& type) {
-    ScheduleBuffer buffer;
-    buffer.dtype = type.dtype;
-    buffer.elements = type.shape.element_count();
-    schedule_.buffers.push_back(std::move(buffer));
-    return static_cast<int>(schedule_.buffers.size()) - 1;
-  }
-
   // An operation that is done whole, by whoever offers it.
   void add_external(const Node& node) {
     Candidate candidate{node, device_, {}};
     for (const Tensor& operand : node.inputs()) {
-      PlacedValue value = placed(operand, grouping_.nodes[graph_.number(node)].depth);
-      if (node.op == Op::matmul) pack_constant(value.type.shape, value.buffer, value.offset, value.strides);
+      PlacedValue value = buffers_.operand(operand, grouping_.nodes[graph_.number(node)].depth);
+      if (node.op == Op::matmul) buffers_.pack_constant(value);
       candidate.operands.push_back(std::move(value));
     }
     if (!is_effect(node.op)) {
       const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
       const bool plain = layout.is_contiguous();
-      candidate.results.push_back({node.type, buffer_of(node), plain ? Dim(0) : layout.offset,
+      candidate.results.push_back({node.type, buffers_.of(node), plain ? Dim(0) : layout.offset,
                                    plain ? contiguous_strides(node.type.shape) : layout.strides});
       for (const Type& type : node.more_types())
         candidate.results.push_back({type, -1, 0, contiguous_strides(type.shape)});
       for (const Node* further : further_results_[graph_.number(node)])
-        candidate.results[further->input(0).output()].buffer = buffer_of(*further);
+        candidate.results[further->input(0).output()].buffer = buffers_.of(*further);
       for (PlacedValue& result : candidate.results)
-        if (result.buffer < 0) result.buffer = unread(result.type);
+        if (result.buffer < 0)  // nobody reads it
+          result.buffer = buffers_.add_temporary(result.type.dtype, result.type.shape.element_count());
     }
     schedule_.steps.push_back(
         {name_of(node), candidate.buffers(), providers_.best(candidate).payload, comments_of({graph_.number(node)})});
@@ -471,9 +324,9 @@ class Scheduler {
   Device device_;
   const Providers& providers_;
   Grouping grouping_;
-  std::vector<int> buffer_;
-  std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: the nodes that are them
+  std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: those of its further results
   Schedule schedule_;
+  ScheduleBuffers buffers_;
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
 
