@@ -449,7 +449,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   const DefaultFloatModes modes;
   const std::vector<Stage> stages = stages_without(options.skip);
   const bool logged = logging::enabled(logging::Channel::fusion) || logging::enabled(logging::Channel::kernels);
-  const bool keep = graphs.size() == 1 && (options.keep || logged);
+  const bool keep = options.keep || (logged && graphs.size() == 1);
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {

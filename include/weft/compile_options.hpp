@@ -44,6 +44,10 @@ struct CompileOptions {
   OnFailure on_recompile_limit = OnFailure::run_eagerly;  // beyond recompile_limit
   int recompile_limit = 8;                                // specializations beyond the first, over the function's life
   int cache_size = 64;  // specializations kept; about the least recently used one goes first
+  // Whether a value that the function reads with item<bool>() or item<int>() is an Error. By default it is a decision:
+  // what was recorded so far is compiled by itself, and each outcome has what follows compiled.
+  bool fullgraph = false;
+  int decision_limit = 64;  // of one specialization: different pieces compiled; further ones run eagerly
 };
 
 }  // namespace weft

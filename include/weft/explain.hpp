@@ -1,5 +1,5 @@
 // explain(f, args...): what a compiled function does for these arguments. Compiles where that has not happened yet, and
-// runs nothing: state stays as it is.
+// runs nothing but what a function that reads values needs to decide: state stays as it is.
 //   std::cout << explain(step, model, x, y);
 #pragma once
 #include <cstdint>
@@ -34,8 +34,11 @@ struct Explanation {                // what explain() tells of a compiled functi
   std::string source_path;              // of the generated source
   std::int64_t arena_bytes = 0;         // temporary memory, at the traced sizes
   std::vector<std::string> recompiles;  // why, oldest first
-  std::size_t specializations = 0;      // made so far
-  std::string fallback;                 // why it runs eagerly; empty where it does not
+  // Of a function that reads values: the tree of outcomes, a line each, indented below the outcome before. The texts
+  // above are then of what runs up to the first decision.
+  std::vector<std::string> decisions;
+  std::size_t specializations = 0;  // made so far
+  std::string fallback;             // why it runs eagerly; empty where it does not
 };
 std::string to_string(const Explanation& explanation);                        // all of it, as a text
 std::ostream& operator<<(std::ostream& out, const Explanation& explanation);  // the same

@@ -43,6 +43,7 @@ void destroy(Node* node) noexcept;  // at zero references; iterative over operan
 const void* read_data(const Tensor& tensor, DType wanted, Storage** owner, std::int64_t* count, Loc loc);
 void release(Storage* storage) noexcept;
 double read_item(const Tensor& tensor, Loc loc);
+bool read_item_boolean(const Tensor& tensor, Loc loc);
 // Throws when the value, cut to an integer, is not in [low, high].
 std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc);
 void copy_out(const Tensor& tensor, DType wanted, void* to, std::size_t count, Loc loc);
@@ -120,11 +121,13 @@ class Tensor {  // a value of the graph, computed when it is read
 
   // Computes the value now (and what it needs). Returns *this.
   const Tensor& eval(Loc loc = Loc::current()) const;
-  // The value of a tensor with one element, converted to T. Throws where an integer of type T can't hold it.
+  // The value of a tensor with one element, converted to T; as bool, whether it is not 0. Throws where an integer of
+  // type T can't hold it. In a compiled function a bool or an integer is a decision (CompileOptions::fullgraph), and a
+  // number with a fraction is refused.
   template <class T = double>
   T item(Loc loc = Loc::current()) const {
     if constexpr (std::is_same_v<T, bool>)
-      return detail::read_item(*this, loc) != 0;
+      return detail::read_item_boolean(*this, loc);
     else if constexpr (std::is_integral_v<T>)
       return static_cast<T>(detail::read_item_integer(*this, static_cast<std::int64_t>(std::numeric_limits<T>::min()),
                                                       static_cast<std::uint64_t>(std::numeric_limits<T>::max()), loc));

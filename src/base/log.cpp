@@ -16,8 +16,8 @@ namespace weft::logging {
 
 namespace {
 
-constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels", "cache", "passes"};
-static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::passes) + 1);
+constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels", "cache", "passes", "decisions"};
+static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::decisions) + 1);
 
 struct State {
   ProcessMutex& mutex = process_mutex(LockOrder::log);

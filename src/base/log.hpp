@@ -6,6 +6,7 @@
 //   kernels     each that is ready: bytes moved, operations, the file of its source, what it fuses
 //   cache       what was compiled, found on disk, refused
 //   passes      each in order: its time, and the nodes (steps, units, kernels) that it leaves
+//   decisions   each on a value in a compiled function, as it is traced: its line and its outcome
 // A channel that is off costs one load; nothing is formatted for it by a caller that asks first:
 //   if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, concat_text("hit ", key));
 // Warnings are always shown, each text once in a process.
@@ -16,7 +17,7 @@
 
 namespace weft::logging {
 
-enum class Channel : std::uint8_t { guards, recompiles, fusion, kernels, cache, passes };
+enum class Channel : std::uint8_t { guards, recompiles, fusion, kernels, cache, passes, decisions };
 
 namespace detail {
 extern std::atomic<std::uint32_t> enabled_channels;  // bit i is channel i; read from WEFT_LOGS when the library loads

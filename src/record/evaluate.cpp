@@ -246,6 +246,12 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
   return Run{*node.bodies()[0], operands, symbols}.run();
 }
 
+// Whether the compiled function that is traced may read booleans and integers.
+bool decides() {
+  const Trace* const function = recorder().function();
+  return function && function->decider;
+}
+
 // ---- what is pending ------------------------------------------------------------------------------------------------
 
 // The uncomputed nodes below `roots`, in the order in which they were recorded.
@@ -260,8 +266,8 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
            "cond(predicate, if_true, if_false, operands...), or return the tensor and read it after the loop");
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", made_at(*node),
-           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
-           "tensor and read it outside");
+           ") is not known while a compiled function is traced: choose with where(condition, a, b)",
+           decides() ? ", decide with item<bool>() or item<int>()" : "", ", or return the tensor and read it outside");
     order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.node());
@@ -295,10 +301,13 @@ Value read(const Tensor& tensor, const char* operation, Loc loc) {
   return host;
 }
 
-Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
+void require_one(const Tensor& tensor, Loc loc) {
   require_defined(tensor, "item", loc);
   if (!type_of(tensor).shape.element_count().same(Dim(1)))
     fail("item", outermost(loc), "needs one element, the tensor is ", to_string(type_of(tensor)));
+}
+Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
+  require_one(tensor, loc);
   return eager::convert(read(tensor, "item", loc), dtype);
 }
 
@@ -309,6 +318,16 @@ const Node* number_node(const Tensor& tensor) {
                !node->attributes<Constant>().is_size() &&
                (node->type.dtype == DType::f64 || node->type.dtype == DType::i64);
   return known ? node : nullptr;
+}
+
+// Who answers for the value where it is one of the trace that is recorded; else null.
+Decider* decider_of(const Tensor& tensor) {
+  const Trace* const trace = recorder().trace();
+  return trace && tensor.defined() && tensor.node()->trace == trace->id ? trace->decider : nullptr;
+}
+std::int64_t decide(Decider& decider, const Tensor& tensor, Asked asked, Loc loc) {
+  require_one(tensor, loc);
+  return decider.decide(tensor, asked, outermost(loc));
 }
 
 void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Loc loc) {
@@ -451,6 +470,31 @@ std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inpu
   return results;
 }
 
+std::int64_t answer(const Tensor& value, Asked asked, Loc loc) {
+  const auto integer_of = [&](double number) {
+    constexpr double limit = 9223372036854775808.0;  // 2^63
+    if (!(-limit <= number && number < limit))
+      fail("item", loc, number, " does not fit into the integer that is asked for");
+    return static_cast<std::int64_t>(number);
+  };
+  const Type& type = type_of(value);
+  const Storage* const storage = storage_of(value);
+  if (storage && type.device.type == Device::Type::cpu && !layout_of(value)) {  // the usual case, without a copy
+    if (type.dtype == DType::boolean) return *static_cast<const bool*>(storage->data);
+    if (type.dtype == DType::i64) {
+      const std::int64_t number = *static_cast<const std::int64_t*>(storage->data);
+      return asked == Asked::boolean ? number != 0 : number;
+    }
+    if (type.dtype == DType::f32) {
+      const float number = *static_cast<const float*>(storage->data);
+      return asked == Asked::boolean ? number != 0 : integer_of(static_cast<double>(number));
+    }
+  }
+  if (asked == Asked::integer && !is_floating(type.dtype)) return *read_one(value, DType::i64, loc).as<std::int64_t>();
+  const double number = *read_one(value, DType::f64, loc).as<double>();
+  return asked == Asked::boolean ? number != 0 : integer_of(number);
+}
+
 Contiguous contiguous(const Tensor& value, Loc loc) {
   require_defined(value, "contiguous", loc);
   evaluate(std::span(&value, 1), loc);
@@ -493,10 +537,21 @@ double read_item(const Tensor& tensor, Loc loc) {
   return *read_one(tensor, DType::f64, loc).as<double>();
 }
 
+bool read_item_boolean(const Tensor& tensor, Loc loc) {
+  if (const Node* node = number_node(tensor)) return node->attributes<Constant>().as_number(node->type.dtype) != 0;
+  if (Decider* const decider = decider_of(tensor)) return decide(*decider, tensor, Asked::boolean, loc) != 0;
+  return *read_one(tensor, DType::f64, loc).as<double>() != 0;
+}
+
 std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint64_t high, Loc loc) {
   const auto refuse = [&](auto value) {
     fail("item", outermost(loc), value, " does not fit into the integer that is asked for, of ", low, " to ", high);
   };
+  if (Decider* const decider = number_node(tensor) ? nullptr : decider_of(tensor)) {
+    const std::int64_t value = decide(*decider, tensor, Asked::integer, loc);
+    if (value < low || (value > 0 && static_cast<std::uint64_t>(value) > high)) refuse(value);
+    return value;
+  }
   if (tensor.defined() && is_floating(type_of(tensor).dtype)) {
     const double value = read_item(tensor, loc), whole = std::trunc(value);
     if (!(static_cast<double>(low) <= whole && whole < static_cast<double>(high) + 1)) refuse(value);

@@ -23,6 +23,11 @@ void close_level(std::uint64_t start);
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> symbols, Loc loc);
 
+// What a value is asked for on the host: whether it is not 0, or an integer, rounded towards 0.
+enum class Asked : std::uint8_t { boolean, integer };
+// Of a computed value of one element. Throws where it is no integer of 64 bits and one is asked for.
+std::int64_t answer(const Tensor& value, Asked asked, Loc loc);
+
 // Computed contents, contiguous: the storage itself when it is, else a copy. The caller owns a reference.
 struct Contiguous {
   Storage* storage;

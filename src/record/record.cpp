@@ -47,6 +47,16 @@ TraceScope::~TraceScope() {
   dims::are_guarded() = !recorder().traces.empty();
 }
 
+OutsideTraces::OutsideTraces() : saved_dims_(DimEnvironment::current()), saved_(std::exchange(recorder(), {})) {
+  DimEnvironment::current() = nullptr;
+  dims::are_guarded() = false;
+}
+OutsideTraces::~OutsideTraces() {
+  recorder() = std::move(saved_);
+  DimEnvironment::current() = saved_dims_;
+  dims::are_guarded() = !recorder().traces.empty();
+}
+
 void note_call(Loc loc) {
   Recorder& r = recorder();
   if (DimEnvironment* sizes = r.trace() ? DimEnvironment::current() : nullptr)
@@ -152,6 +162,7 @@ Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& at
   Recorder& r = recorder();
   if (r.loc.file) loc = r.loc;
   Trace* trace = r.trace();
+  if (trace && trace->decider) trace->decider->before_record();
   std::vector<Tensor> mapped;
   if (trace && (trace->is_loop || !trace->plain_ones.empty()))
     for (const Tensor& operand : given)
@@ -170,6 +181,7 @@ Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& at
   if (trace) {
     ++trace->recorded;
     if (is_effect(op)) trace->effects.push_back(value);
+    if (trace->decider) trace->decider->recorded(value);
     return value;
   }
   node->pending = std::min<std::uint64_t>(std::uint64_t{pending} + 1, UINT32_MAX / 64);

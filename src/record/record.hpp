@@ -25,6 +25,20 @@ struct CalleeKeyEqual {
 using CalleeTable =
     std::unordered_map<std::vector<std::uint64_t>, std::shared_ptr<const Callee>, CalleeKeyHash, CalleeKeyEqual>;
 
+enum class Asked : std::uint8_t;
+
+// Answers for a trace whose function reads values. The trace tells it what is recorded.
+class Decider {
+ public:
+  // What the value of one element is. Throws where it is no integer of 64 bits and one is asked for.
+  virtual std::int64_t decide(const Tensor& value, Asked asked, Loc loc) = 0;
+  virtual void before_record() = 0;  // an operation is about to be recorded in the trace
+  virtual void recorded(const Tensor& value) = 0;
+
+ protected:
+  ~Decider() = default;
+};
+
 // What is recorded while a compiled function is traced. compile() (src/trace) owns one for the call that traces.
 struct Trace {
   std::uint32_t id = 0;  // never 0; unique in the process
@@ -32,6 +46,7 @@ struct Trace {
   std::vector<Tensor> inputs;   // Op::input nodes by slot
   std::vector<Tensor> effects;  // checks, in program order
   std::uint64_t recorded = 0;   // number of operations so far
+  Decider* decider = nullptr;   // null where values can't be read: also in the body of a loop
   // By handle: values of which a computed size is 1, with the number 1 in its place. Later uses take these.
   std::unordered_map<std::uint64_t, Tensor> plain_ones;
   CalleeTable callees;  // of symbolic sizes
@@ -75,6 +90,18 @@ class TraceScope {
   explicit TraceScope(Trace& trace);
   ~TraceScope();
   TraceScope(const TraceScope&) = delete;
+
+ private:
+  DimEnvironment* saved_dims_;
+  CalledOperation no_operation_{nullptr};
+  Recorder saved_;
+};
+// The thread records in no trace, until the end of the block.
+class OutsideTraces {
+ public:
+  OutsideTraces();
+  ~OutsideTraces();
+  OutsideTraces(const OutsideTraces&) = delete;
 
  private:
   DimEnvironment* saved_dims_;

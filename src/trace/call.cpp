@@ -79,36 +79,65 @@ bool is_plain_number(const Node& node) {
          info(node.type.dtype).bits <= 64 && node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
 }
 
+// Holds the default generator from here to the end of the call. False where another thread has drawn since the call
+// read its state.
+bool hold_generator(Scratch& scratch) {
+  if (scratch.generator.state) return true;
+  scratch.generator = hold_default_generator();
+  const Tensor& state = *scratch.generator.state;
+  if (scratch.generator_state.defined() && !scratch.generator_state.same(state)) return false;
+  scratch.generator_state = state;
+  return true;
+}
+
+// One segment of a call.
 class Execution {
  public:
-  Execution(CallContext call, const Specialization& specialization)
-      : call_(call), s_(specialization), traced_(specialization.traced), scratch_(call.scratch) {}
+  Execution(CallContext call, const Specialization& specialization, const Segment& segment)
+      : call_(call), whole_(specialization), s_(segment), traced_(segment.traced), scratch_(call.scratch) {}
 
+  // The last one: results and state.
   void run() {
     const DefaultFloatModes modes;
     scratch_.values.reserve(traced_.results.size() + traced_.states.size());
+    compute();
+    hand_out();
+  }
+  // The outcome of the decision that the segment ends in. What it keeps is in the scratch then.
+  std::int64_t decide() {
+    const DefaultFloatModes modes;
+    compute();
+    const Decision& decision = *traced_.decision;
+    const std::int64_t outcome = answer(value_of(decision.value), decision.asked, decision.loc);
+    scratch_.values.clear();
+    for (const Source& source : traced_.kept) scratch_.values.push_back(value_of(source));
+    scratch_.kept.swap(scratch_.values);
+    scratch_.values.clear();
+    scratch_.outputs.clear();
+    return outcome;
+  }
+
+ private:
+  void compute() {
     read_symbols();
     compute_pending();
     if (s_.executable)
       run_plan();
-    else
+    else if (!traced_.graph.outputs.empty() || !traced_.graph.effects.empty())
       run_graph();
-    hand_out();
   }
 
- private:
-  Tensor& argument(std::size_t input) {
-    std::uint32_t leaf = traced_.inputs[input];
-    return leaf == generator_leaf ? generator_ : scratch_.arguments.leaves[leaf].tensor();
+  Tensor& leaf_value(std::uint32_t leaf) {
+    if (leaf == generator_leaf) return scratch_.generator_state;
+    return is_kept(leaf) ? scratch_.kept[kept_index(leaf)] : scratch_.arguments.leaves[leaf].tensor();
   }
+  Tensor& argument(std::size_t input) { return leaf_value(traced_.inputs[input]); }
 
   void read_symbols() {
     scratch_.symbols.clear();
-    for (std::size_t i = 0; i < s_.guards.symbols.size(); ++i)
-      scratch_.symbols.push_back(s_.guards.symbol_value(i, scratch_.words));
-    if (traced_.generator.kind == Source::Kind::undefined) return;
-    default_generator_ = hold_default_generator();
-    generator_ = *default_generator_.state;
+    for (std::size_t i = 0; i < whole_.guards.symbols.size(); ++i)
+      scratch_.symbols.push_back(whole_.guards.symbol_value(i, scratch_.words));
+    if (s_.draws) hold_generator(scratch_);
   }
 
   void compute_pending() {
@@ -124,10 +153,10 @@ class Execution {
 
   Type output_type(std::size_t output) const {
     Type type = s_.output_types[output];
-    if (s_.symbolic)
+    if (whole_.symbolic)
       for (int axis = 0; axis < type.shape.rank(); ++axis)
         if (!type.shape[axis].is_constant()) type.shape[axis] = dims::evaluate(type.shape[axis], scratch_.symbols);
-    if (s_.symbolic) check_count("compile", type, call_.loc);
+    if (whole_.symbolic) check_count("compile", type, call_.loc);
     return type;
   }
 
@@ -213,8 +242,7 @@ class Execution {
   Tensor value_of(const Source& source) {
     switch (source.kind) {
       case Source::Kind::computed: return scratch_.outputs[source.index];
-      case Source::Kind::argument:
-        return source.index == generator_leaf ? generator_ : scratch_.arguments.leaves[source.index].tensor();
+      case Source::Kind::argument: return leaf_value(source.index);
       default: return Tensor();
     }
   }
@@ -224,7 +252,7 @@ class Execution {
     scratch_.values.clear();
     for (const Source& source : traced_.results) scratch_.values.push_back(value_of(source));
     for (const TraceResult::State& state : traced_.states) scratch_.values.push_back(value_of(state.source));
-    if (traced_.generator.kind != Source::Kind::undefined) *default_generator_.state = value_of(traced_.generator);
+    if (traced_.generator.kind != Source::Kind::undefined) *scratch_.generator.state = value_of(traced_.generator);
     std::size_t next = 0;
     for (const Leaf& leaf : scratch_.results.leaves)
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
@@ -235,12 +263,45 @@ class Execution {
   }
 
   CallContext call_;
-  const Specialization& s_;
+  const Specialization& whole_;
+  const Segment& s_;
   const TraceResult& traced_;
   Scratch& scratch_;
-  HeldGenerator default_generator_;  // where the call draws from it
-  Tensor generator_;
 };
+
+// The way of a call through the tree, to the segment that gives its results.
+void decide(CallContext call, const Specialization& specialization) {
+  Scratch& scratch = call.scratch;
+  if (scratch.path.empty()) scratch.path.push_back(&specialization.root);
+  while (true) {
+    bool drawn = scratch.generator_state.defined() && !hold_generator(scratch);
+    while (!drawn && scratch.path.back()->segment->traced.decision) {
+      const Branch& branch = *scratch.path.back();
+      naming_memory([&] { scratch.outcomes.push_back(Execution(call, specialization, *branch.segment).decide()); },
+                    [] { return std::string(); }, "compile", call.loc);
+      const Branch* next = branch.find(scratch.outcomes.back(), specialization.guards, scratch.words);
+      if (next) {
+        scratch.path.push_back(next);
+        continue;
+      }
+      scratch.generator = {};  // another call may hold it and wait for the function
+      extend(call, specialization);
+      drawn = scratch.generator_state.defined() && !hold_generator(scratch);
+    }
+    if (!drawn) break;
+    // Another thread has drawn from the default generator meanwhile: the call goes its way with the numbers that
+    // follow.
+    scratch.generator_state = *scratch.generator.state;
+    scratch.path.assign(1, &specialization.root);
+    scratch.outcomes.clear();
+    scratch.kept.clear();
+  }
+  if (scratch.path.size() == 1) return;
+  for (const Branch* branch : scratch.path) {
+    const std::uint64_t calls = branch->calls.load(std::memory_order_relaxed) + 1;
+    branch->calls.store(calls, std::memory_order_relaxed);
+  }
+}
 
 bool due(Check check, std::uint64_t calls) {
   if (calls < 2) return false;
@@ -266,6 +327,11 @@ void Scratch::clear() {
   for (Storage* storage : held)
     if (storage) weft::release(storage);
   held.clear();
+  path.clear();
+  outcomes.clear();
+  kept.clear();
+  generator = {};
+  generator_state = Tensor();
   temporary.reset();
 }
 
@@ -283,8 +349,6 @@ bool joins_caller() {
   const Recorder& r = recorder();
   return !r.traces.empty() || r.level_start != UINT64_MAX;
 }
-
-void execute(CallContext call, const Specialization& specialization) { Execution(call, specialization).run(); }
 
 Call::Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc)
     : function_(function),
@@ -315,12 +379,13 @@ const void* Call::prepare() {
   encode(signature_, *arguments_, scratch_->words, loc_);
   specialization_ = function_->find(scratch_->words);
   if (!specialization_) specialization_ = specialize(call);
-  return specialization_->traced.prototype.get();
+  decide(call, *specialization_);
+  return scratch_->path.back()->segment->traced.prototype.get();
 }
 
 void Call::run() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_};
-  if (!specialization_->structure.empty()) {  // under Check::never it is
+  if (function_->options.check != Check::never) {
     const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
     specialization_->calls.store(calls, std::memory_order_relaxed);
     if (due(function_->options.check, calls)) [[unlikely]]
@@ -329,7 +394,8 @@ void Call::run() {
   std::optional<run_page::Call> on_page;
   if (run_page::is_on()) [[unlikely]]
     on_page.emplace(*specialization_);
-  naming_memory([&] { execute(call, *specialization_); }, [] { return std::string(); }, "compile", loc_);
+  naming_memory([&] { Execution(call, *specialization_, *scratch_->path.back()->segment).run(); },
+                [] { return std::string(); }, "compile", loc_);
   // What was moved in is left undefined: its memory may hold a result now.
   for (const Leaf& leaf : arguments_->leaves)
     if (leaf.access == Access::owned && holds_tensor(leaf.kind)) leaf.tensor() = Tensor();

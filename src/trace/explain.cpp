@@ -9,8 +9,9 @@ namespace weft {
 namespace detail {
 
 void Call::explain(Explanation& out) {
-  const Specialization& s = *specialization_;
-  out.guards = guard_texts(s.guards, signature_, *arguments_);
+  const Segment& s = specialization_->first();
+  out.guards = guard_texts(specialization_->guards, signature_, *arguments_);
+  out.decisions = decision_texts(*specialization_);
   out.fallback = s.fallback;
   if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
   std::lock_guard lock(function_->mutex);
@@ -64,6 +65,7 @@ std::string to_string(const Explanation& e) {
   section("kernels", kernels);
   if (e.arena_bytes) section("temporary memory", concat_text(e.arena_bytes, " bytes"));
   section("source", e.source_path);
+  section("decisions", lines(e.decisions));
   section("recompiled because", lines(e.recompiles));
   section("runs eagerly because", e.fallback);
   return text;

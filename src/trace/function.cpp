@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
+#include "trace/decisions.hpp"
 #include "trace/names.hpp"
 #include "trace/run_page.hpp"
 #include "trace/symbols.hpp"
@@ -30,7 +31,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-Guards make_guards(const TraceResult& traced, std::vector<Guards::Symbol> symbols, const Words& words) {
+Guards make_guards(const TraceResult& first, std::vector<Guards::Symbol> symbols, const Words& words) {
   Guards guards;
   guards.words.assign(words.data(), words.data() + words.size);
   if (symbols.empty()) return guards;
@@ -38,7 +39,7 @@ Guards make_guards(const TraceResult& traced, std::vector<Guards::Symbol> symbol
   for (const Guards::Symbol& symbol : symbols)
     for (const std::size_t position : symbol.positions) guards.mask[position] = 0;
   guards.symbols = std::move(symbols);
-  guards.conditions = traced.graph.conditions;
+  guards.conditions = first.graph.conditions;
   return guards;
 }
 
@@ -56,14 +57,16 @@ std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceRes
   std::vector<std::uint32_t> donors(static_cast<std::size_t>(plan.result_count), no_leaf);
   for (const runtime::Plan::Donation& donation : plan.donations) {
     const std::uint32_t leaf = traced.inputs[static_cast<std::size_t>(donation.argument)];
-    if (leaf != generator_leaf && donatable[leaf]) donors[static_cast<std::size_t>(donation.result)] = leaf;
+    if (leaf != generator_leaf && !is_kept(leaf) && donatable[leaf])
+      donors[static_cast<std::size_t>(donation.result)] = leaf;
   }
   return donors;
 }
 
 // On a device a call need not wait for its checks where all state is either written back by the host, after it has
 // waited, or left alone by the kernels behind a check that fails.
-bool checks_may_wait(const Specialization& made) {
+bool checks_may_wait(const Segment& made) {
+  if (made.traced.decision) return false;
   const runtime::Plan& plan = made.executable->plan;
   const auto is = [&](auto property) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), property); };
   using Kind = runtime::PlanBuffer::Kind;
@@ -95,21 +98,109 @@ std::vector<Update> updates_of(const TraceResult& traced) {
   return updates;
 }
 
-void compile_kernels(Specialization& made, const Function& function, Loc loc) {
+// Of segments that lie between decisions, or of the one that gives the results.
+void compile_kernels(std::span<Segment* const> list, const Function& function, Loc loc) {
   PipelineOptions options;
-  options.updates = updates_of(made.traced);
+  if (list.size() == 1) options.updates = updates_of(list[0]->traced);
   options.keep = true;
   options.title = title(function);
+  std::vector<Graph> graphs;
+  for (const Segment* each : list) graphs.push_back(each->traced.graph);
   try {
-    made.executable = compile_graph(made.traced.graph, options);
-    made.traced.graph = {};
+    std::vector<std::shared_ptr<const Executable>> made = compile_graphs(std::move(graphs), options);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      list[i]->executable = std::move(made[i]);
+      list[i]->traced.graph = {};
+    }
   } catch (const CompileError& error) {
     if (function.options.on_compile_error == OnFailure::raise || weft::options().raise_compile_errors)
       throw_compile_error(title(function), loc, error.what());
-    made.fallback = error.what();
-    made.backend = Backend::eager;
+    for (Segment* each : list) {
+      each->fallback = error.what();
+      each->backend = Backend::eager;
+    }
     warn_of_failure(function, error);
   }
+}
+
+bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() || !traced.graph.effects.empty(); }
+
+// Compiles what segments of the specialization lack, and hangs what a trace gave, from its step `begin` on, below a
+// branch. Of a first trace that is the root itself.
+void add_steps(CallContext call, const Specialization& to, TracedPath& path, std::size_t begin, Branch* from,
+               Backend backend) {
+  const Function& function = call.function;
+  Scratch& scratch = call.scratch;
+  const bool decides = path.steps.size() > 1;
+  std::vector<Segment*> pieces, last;  // to be compiled
+  std::vector<const Segment*> segments;
+  std::unordered_map<std::string, const Segment*> fresh;
+  for (std::size_t i = begin; i < path.steps.size(); ++i) {
+    TraceResult& traced = path.steps[i].traced;
+    std::string structure = decides || function.options.check != Check::never ? traced.structure() : std::string();
+    const auto known = to.segment_of.find(structure), shared = fresh.find(structure);
+    if (decides && (known != to.segment_of.end() || shared != fresh.end())) {
+      segments.push_back(known != to.segment_of.end() ? known->second : shared->second);
+      continue;
+    }
+    Segment& made = to.segments.emplace_back();
+    segments.push_back(&made);
+    if (decides) fresh.emplace(structure, &made);
+    made.structure = std::move(structure);
+    for (const Tensor& output : traced.graph.outputs) made.output_types.push_back(type_of(output));
+    made.donors.assign(traced.graph.outputs.size(), no_leaf);
+    made.backend = backend;
+    const bool gives_results = !traced.decision;
+    const bool empty = !gives_results && !computes(traced);
+    made.traced = std::move(traced);
+    made.draws = made.traced.generator.kind != Source::Kind::undefined ||
+                 std::ranges::find(made.traced.inputs, generator_leaf) != made.traced.inputs.end();
+    if (backend != Backend::compiled || empty) continue;
+    if (!gives_results && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
+      made.backend = Backend::eager;
+      made.fallback = concat_text("it is beyond decision_limit, ", function.options.decision_limit);
+      logging::warn_once(concat_text(title(function), ": its decisions have cut it into more than ",
+                                     function.options.decision_limit,
+                                     " different pieces, its decision_limit. Further ones run eagerly"));
+      continue;
+    }
+    (gives_results ? last : pieces).push_back(&made);
+  }
+  if (!pieces.empty()) compile_kernels(pieces, function, call.loc);
+  for (Segment* each : last) {
+    compile_kernels(std::span(&each, 1), function, call.loc);
+    if (!each->executable) continue;
+    each->donors = make_donors(each->executable->plan, each->traced, scratch.arguments);
+    each->checks_wait = checks_may_wait(*each);
+  }
+  to.segment_of.merge(fresh);
+  // From the end, so that another call finds the whole of it or nothing.
+  Branch* below = nullptr;
+  std::vector<const Branch*> made_path(segments.size());
+  for (std::size_t i = segments.size(); i-- > 0;) {
+    const bool is_root = begin + i == 0;
+    TracedPath::Step& step = path.steps[begin + i];
+    Branch& branch = is_root ? *from : to.branches.emplace_back();
+    branch.segment = segments[i];
+    branch.outcome = step.outcome;
+    if (!is_root) branch.conditions = std::move(step.conditions);
+    if (i + 1 < segments.size()) {
+      branch.kept = std::move(path.steps[begin + i].kept);
+      branch.first.store(below, std::memory_order_release);
+    }
+    below = &branch;
+    made_path[i] = &branch;
+  }
+  if (begin > 0) {
+    below->next = from->first.load(std::memory_order_relaxed);
+    from->first.store(below, std::memory_order_release);
+  }
+  scratch.path.insert(scratch.path.end(), made_path.begin(), made_path.end());
+  if (!decides) return;
+  scratch.outcomes.clear();
+  for (std::size_t i = 1; i < path.steps.size(); ++i) scratch.outcomes.push_back(path.steps[i].outcome);
+  scratch.kept = std::move(path.kept);
+  scratch.generator_state = path.generator;
 }
 
 // Kernels are chosen by the sizes of the call that traced. Where those are 0 or 1 and other calls had greater ones, and
@@ -135,8 +226,9 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
                                                     Backend backend, std::uint64_t id) {
   auto made = std::make_shared<Specialization>(id);
   const Function& function = call.function;
+  TracedPath path;
   const auto trace = [&](const std::vector<Guards::Symbol>& symbols) {
-    return take_trace(call.signature, symbols, call.body, call.body_context, call.loc);
+    return take_trace(call.signature, symbols, call.body, call.body_context, call.loc, function.options, {});
   };
   const bool all = function.options.dynamic.sizes == Dynamic::Sizes::all;
   // Whether a symbol may be replaced by a number, since the user did not ask for it. mark_dynamic asks for a size, and
@@ -148,29 +240,25 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
     // A trace that fails with symbols is taken again with numbers for those that may become numbers. If it fails again,
     // that is the error: it names the sizes.
     try {
-      made->traced = trace(symbols);
+      path = trace(symbols);
     } catch (const Error&) {
-      if (!all) made->traced = trace({});
+      if (!all) path = trace({});
       if (std::erase_if(symbols, may_be_number) == 0) throw;
-      if (all || !symbols.empty()) made->traced = trace(symbols);
+      if (all || !symbols.empty()) path = trace(symbols);
     }
   } else {
-    made->traced = trace(symbols);
+    path = trace(symbols);
   }
-  free_unread_sizes(call, symbols, made->traced, trace);
+  if (path.steps.size() == 1)
+    free_unread_sizes(call, symbols, path.steps[0].traced, [&](const std::vector<Guards::Symbol>& more) -> TraceResult {
+      TracedPath again = trace(more);
+      return std::move(again.last());
+    });
   made->symbolic = !symbols.empty();
-  take_larger_hints(made->traced.graph, symbols);
-  const Graph& graph = made->traced.graph;
-  check_marks(call, symbols, graph);
-  made->guards = make_guards(made->traced, std::move(symbols), call.scratch.words);
-  for (const Tensor& output : graph.outputs) made->output_types.push_back(type_of(output));
-  if (function.options.check != Check::never) made->structure = made->traced.structure();
-  made->backend = backend;
-  if (backend == Backend::compiled) compile_kernels(*made, function, call.loc);
-  if (made->executable) {
-    made->donors = make_donors(made->executable->plan, made->traced, call.scratch.arguments);
-    made->checks_wait = checks_may_wait(*made);
-  }
+  check_marks(call, symbols, path.last().graph);
+  for (TracedPath::Step& step : path.steps) take_larger_hints(step.traced.graph, symbols);
+  made->guards = make_guards(path.steps[0].traced, std::move(symbols), call.scratch.words);
+  add_steps(call, *made, path, 0, &made->root, backend);
   return made;
 }
 
@@ -320,7 +408,8 @@ const Specialization* specialize(CallContext call) {
   const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
   std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend, id);
   made->number = function.compiled;
-  if (beyond_limit) made->fallback = std::move(limit);
+  if (beyond_limit)
+    for (Segment& segment : made->segments) segment.fallback = limit;
   ++compilations_of_thread;
   if (logging::enabled(logging::Channel::guards))
     for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
@@ -340,27 +429,77 @@ const Specialization* specialize(CallContext call) {
 }
 
 namespace {
+
+// The user's error where one of the first steps of a trace is not what the branches have.
+void compare(const CallContext& call, const TracedPath& again, std::span<const Branch* const> branches) {
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    const TraceResult& traced = again.steps[i].traced;
+    const std::string structure = traced.structure();
+    const std::string& earlier = branches[i]->segment->structure;
+    if (structure == earlier) continue;
+    std::vector<std::string> before = lines_of(earlier), now = lines_of(structure);
+    std::size_t line = 0;
+    while (line < before.size() && line < now.size() && before[line] == now[line]) ++line;
+    std::string was = line < before.size() ? before[line] : "(nothing)",
+                is = line < now.size() ? now[line] : "(nothing)";
+    // The line of an operation begins with its number; a node with a body takes several lines.
+    Loc loc = call.loc;
+    std::string prefix = is.substr(0, is.find(' ') + 1);
+    for (const Tensor& node : traced.graph.nodes)
+      if ("%" + std::to_string(traced.graph.number(node)) + " " == prefix && node.node()->op != Op::input)
+        loc = node.node()->loc;
+    fail(title(call.function), loc,
+         "the function does something else than when it was compiled: it reads what guards cannot "
+         "see (a global, a captured pointer). Pass it as an argument. The first operation that differs was `",
+         was, "`, is `", is, "`");
+  }
+}
+
+TakenWay way_of(const Scratch& scratch) {
+  TakenWay way;
+  way.branches = scratch.path;
+  way.outcomes = scratch.outcomes;
+  way.kept = scratch.kept;
+  way.generator = scratch.generator_state;
+  return way;
+}
+
 // Throws where the function does something else.
 void compare_again(CallContext call, const Specialization& specialization) {
-  TraceResult again = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc);
-  std::string structure = again.structure();
-  if (structure == specialization.structure) return;
-  std::vector<std::string> before = lines_of(specialization.structure), now = lines_of(structure);
-  std::size_t line = 0;
-  while (line < before.size() && line < now.size() && before[line] == now[line]) ++line;
-  std::string was = line < before.size() ? before[line] : "(nothing)", is = line < now.size() ? now[line] : "(nothing)";
-  // Lines of operations stand in the order of the nodes; a node with a body takes several.
-  Loc loc = call.loc;
-  std::string prefix = is.substr(0, is.find(' ') + 1);
-  for (const Tensor& node : again.graph.nodes)
-    if ("%" + std::to_string(again.graph.number(node)) + " " == prefix && node.node()->op != Op::input)
-      loc = node.node()->loc;
-  fail(title(call.function), loc,
-       "the function does something else than when it was compiled: it reads what guards cannot "
-       "see (a global, a captured pointer). Pass it as an argument. The first operation that differs was `",
-       was, "`, is `", is, "`");
+  TakenWay way = way_of(call.scratch);
+  way.kept.clear();
+  way.to_the_end = true;
+  const TracedPath again = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context,
+                                      call.loc, call.function.options, way);
+  if (again.steps.size() != call.scratch.path.size())
+    fail(title(call.function), call.loc,
+         "the function decides otherwise than when it was compiled, for the same values: it reads what guards cannot "
+         "see (a global, a captured pointer). Pass it as an argument");
+  compare(call, again, call.scratch.path);
 }
 }  // namespace
+
+void extend(CallContext call, const Specialization& specialization) {
+  Function& function = call.function;
+  Scratch& scratch = call.scratch;
+  std::lock_guard lock(function.mutex);
+  const Branch* const from = scratch.path.back();
+  if (const Branch* found = from->find(scratch.outcomes.back(), specialization.guards, scratch.words)) {
+    scratch.path.push_back(found);
+    return;
+  }
+  TracedPath path = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc,
+                               function.options, way_of(scratch));
+  const std::size_t begin = scratch.path.size();
+  if (path.steps.size() <= begin)
+    fail(title(function), call.loc,
+         "the function decides otherwise than when it was compiled, for the same values: it reads what guards cannot "
+         "see (a global, a captured pointer). Pass it as an argument");
+  compare(call, path, scratch.path);
+  const Backend backend = specialization.id == function.eager_id ? Backend::eager : function.options.backend;
+  add_steps(call, specialization, path, begin, const_cast<Branch*>(from), backend);
+  ++compilations_of_thread;
+}
 
 void check_again(CallContext call, const Specialization& specialization) {
   std::lock_guard lock(call.function.mutex);

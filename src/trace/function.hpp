@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/fork.hpp"
+#include "record/random.hpp"
 #include "trace/specialization.hpp"
 
 namespace weft::detail {
@@ -77,6 +78,13 @@ struct Scratch {
   std::shared_ptr<const Specialization> temporary;  // in no list (beyond the recompile limit, dropped): for this call
   std::vector<const LeafRun*> runs;                 // of the arguments, by address
   std::vector<std::uint8_t> overlaps;               // an argument each: shares an object with another argument
+  // The way that the call has taken through the tree: branches, the outcome of each but the last, and what the last
+  // decision's segment kept.
+  std::vector<const Branch*> path;
+  std::vector<std::int64_t> outcomes;
+  std::vector<Tensor> kept;
+  HeldGenerator generator;  // the default generator, where the call draws from it
+  Tensor generator_state;   // its state as the call has read it
   const std::uint64_t thread = this_thread();
   Readers::Count* reader = nullptr;  // in which the call is counted
   void clear();
@@ -98,12 +106,14 @@ struct CallContext {
 // How many specializations this thread has made.
 inline thread_local constinit std::uint64_t compilations_of_thread = 0;
 
-// Traces and compiles for this call, under the function's mutex.
+// Traces and compiles for this call, under the function's mutex. A function that decides has then gone the whole way:
+// the scratch says which.
 const Specialization* specialize(CallContext call);
-// Traces again. Where the function does something else than when it was compiled, or throws, the specialization is
-// dropped, and that is the error.
+// The call has come to an outcome that has no branch yet: traces again along its way, goes on from the values that were
+// kept, and adds what follows to the tree. The scratch's way then goes on, to the end if this thread traced.
+void extend(CallContext call, const Specialization& specialization);
+// Traces again, the same way. Where the function does something else than when it was compiled, or throws, the
+// specialization is dropped, and that is the error.
 void check_again(CallContext call, const Specialization& specialization);
-// Computes the results and hands out tensors.
-void execute(CallContext call, const Specialization& specialization);
 
 }  // namespace weft::detail

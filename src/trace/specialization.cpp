@@ -40,6 +40,45 @@ bool Guards::holds(const DimCondition& condition, const Words& call) const {
   return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
 }
 
+const Branch* Branch::find(std::int64_t outcome, const Guards& guards, const Words& words) const {
+  for (const Branch* each = first.load(std::memory_order_acquire); each; each = each->next)
+    if (each->outcome == outcome && std::ranges::all_of(each->conditions, [&](const DimCondition& condition) {
+          return guards.holds(condition, words);
+        }))
+      return each;
+  return nullptr;
+}
+
+namespace {
+std::string outcome_text(const Decision& decision, std::int64_t outcome) {
+  return decision.asked == Asked::integer ? std::to_string(outcome) : outcome ? "true" : "false";
+}
+void add_branches(const Branch& from, int depth, std::vector<std::string>& lines) {
+  constexpr std::size_t most = 64;
+  const Segment& segment = *from.segment;
+  if (!segment.traced.decision) return;
+  std::vector<const Branch*> list;
+  for (const Branch* each = from.first.load(std::memory_order_acquire); each; each = each->next) list.push_back(each);
+  std::ranges::reverse(list);  // in the order in which they were traced
+  for (const Branch* each : list) {
+    if (lines.size() == most) lines.push_back("...");
+    if (lines.size() > most) return;
+    const Decision& decision = *segment.traced.decision;
+    lines.push_back(concat_text(std::string(2 * static_cast<std::size_t>(std::min(depth, 20)), ' '),
+                                to_string(decision.loc), ": ", outcome_text(decision, each->outcome), ", ",
+                                counted(static_cast<std::int64_t>(each->calls.load()), "call", "calls"),
+                                each->segment->traced.decision ? ", then a decision" : ", then the results"));
+    add_branches(*each, depth + 1, lines);
+  }
+}
+}  // namespace
+
+std::vector<std::string> decision_texts(const Specialization& specialization) {
+  std::vector<std::string> lines;
+  add_branches(specialization.root, 0, lines);
+  return lines;
+}
+
 namespace {
 std::string condition_text(const DimCondition& condition) {
   const char* relation = condition.kind == DimCondition::Kind::equal ? (condition.holds ? " == " : " != ")
@@ -184,6 +223,15 @@ std::string TraceResult::structure() const {
     return kinds[static_cast<int>(source.kind)] +
            (source.kind == Source::Kind::undefined ? "" : std::to_string(source.index));
   };
+  if (decision || std::ranges::any_of(inputs, is_kept)) {
+    for (const std::uint32_t leaf : inputs)
+      text +=
+          is_kept(leaf) ? concat_text("input kept ", kept_index(leaf), "\n") : concat_text("input leaf ", leaf, "\n");
+  }
+  if (decision)
+    text += concat_text("decision ", decision->asked == Asked::integer ? "integer " : "boolean ",
+                        source_text(decision->value), "\n");
+  for (const Source& source : kept) text += "kept " + source_text(source) + "\n";
   for (const Source& source : results) text += "result " + source_text(source) + "\n";
   text += plain_results;
   for (const State& state : states)

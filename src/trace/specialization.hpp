@@ -1,10 +1,16 @@
-// A specialization: what one kind of arguments was compiled to. Made by one traced call, read by many at once.
-// Invariant: it is run only for calls whose words and sizes satisfy its guards.
+// A specialization: what one kind of arguments was compiled to: a tree of segments. A function that reads no value is
+// one segment. One that does is cut where it reads: a segment computes the value, and each outcome has a branch that
+// goes on. Made by traced calls, under the function's mutex; read by many at once, without a lock. Invariant: it is run
+// only for calls whose words and sizes satisfy its guards.
 #pragma once
 #include <atomic>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <unordered_map>
 
 #include "pipeline.hpp"
+#include "record/evaluate.hpp"
 #include "trace/key.hpp"
 
 namespace weft::detail {
@@ -14,6 +20,13 @@ struct Source {
   enum class Kind : std::uint8_t { undefined, computed, argument } kind = Kind::undefined;
   std::uint32_t index = 0;  // computed: output of the graph; argument: leaf
 };
+
+// What stands where a leaf is named: the default generator's state, or a value that the segment before kept.
+inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
+inline constexpr std::uint32_t no_leaf = UINT32_MAX;
+constexpr std::uint32_t kept_leaf(std::size_t index) { return static_cast<std::uint32_t>(index) | 1U << 31; }
+constexpr bool is_kept(std::uint32_t leaf) { return leaf != generator_leaf && leaf >> 31; }
+constexpr std::size_t kept_index(std::uint32_t leaf) { return leaf & ~(1U << 31); }
 
 // Guards, as data: equal words where the mask has bits (no mask: everywhere), then conditions on sizes.
 struct Guards {
@@ -47,16 +60,22 @@ Likeness likeness(const Guards& guards, const LeafList& arguments, const Words& 
 // A line a guard.
 std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
 
-// Stands for the default generator's state where a leaf is named.
-inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
-inline constexpr std::uint32_t no_leaf = UINT32_MAX;
+// A value that the function reads, and what for.
+struct Decision {
+  Source value;
+  Asked asked = Asked::boolean;
+  Loc loc;
+};
 
-// What a trace gives.
+// What a trace gives: all of it, or up to a decision, or between two.
 struct TraceResult {
   Graph graph;
   std::vector<std::uint32_t> inputs;  // the leaf of each input
-  std::vector<Source> results;        // a tensor leaf of the result each
-  std::string plain_results;          // its other leaves, a line each
+  // A decision comes next, and there are no results yet. `kept`: what may be read after it, in the order of recording.
+  std::optional<Decision> decision;
+  std::vector<Source> kept;
+  std::vector<Source> results;  // a tensor leaf of the result each
+  std::string plain_results;    // its other leaves, a line each
   struct State {
     std::uint32_t leaf;
     Source source;
@@ -77,24 +96,61 @@ struct TraceResult {
 // A number that no other specialization of this process has, also after its end. From 1.
 std::uint64_t new_id();
 
+// What is compiled as one. Branches with the same computation share one: the rounds of a loop.
+struct Segment {
+  TraceResult traced;                 // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;     // of the graph's outputs
+  std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
+  bool checks_wait = false;           // on a device a failed check is thrown later: all state that changes is donated
+  std::string structure;              // for Check, and to find what computes the same
+  std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
+  std::string fallback;                          // why, where kernels were asked for
+  Backend backend = Backend::compiled;
+  bool draws = false;  // reads or writes the default generator's state
+};
+
+// A value of a trace, by its place among what was recorded: the same place in each trace that decides alike.
+struct ValuePlace {
+  std::uint32_t operation = 0, output = 0;
+  auto operator<=>(const ValuePlace&) const = default;
+};
+
+// What follows an outcome of a decision; of the first segment, the whole. It never changes once it is in the tree, but
+// for the list of its own branches, which grows at its front.
+struct Branch {
+  const Segment* segment = nullptr;
+  std::int64_t outcome = 0;              // of the decision before it
+  std::vector<DimCondition> conditions;  // what the sizes satisfy from that decision on
+  std::vector<ValuePlace> kept;          // what segment->traced.kept are
+  std::atomic<const Branch*> first{nullptr};
+  const Branch* next = nullptr;                 // another branch of the same decision
+  mutable std::atomic<std::uint64_t> calls{0};  // that came here, about
+
+  // The branch of this outcome for a call of these words; null where there is none.
+  const Branch* find(std::int64_t outcome, const Guards& guards, const Words& words) const;
+};
+
 struct Specialization {
   // `id`: new, or of its function's eager ones.
   explicit Specialization(std::uint64_t id) : id(id) {}
 
   const std::uint64_t id;  // what was noted of it is found by this: an address may come again
-  Guards guards;
-  TraceResult traced;                 // the graph's nodes are kept only where it is replayed
-  std::vector<Type> output_types;     // of the graph's outputs
-  std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
-  bool checks_wait = false;           // on a device a failed check is thrown later: all state that changes is donated
-  std::string structure;              // for Check
-  std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
-  std::string fallback;                          // why, where kernels were asked for
-  Backend backend = Backend::compiled;
+  Guards guards;           // up to the first decision
+  Branch root;
   bool symbolic = false;
   std::size_t number = 0;                           // index of this specialization, in compilation order
   mutable std::atomic<std::uint64_t> calls{0};      // counted where Check samples
   mutable std::atomic<std::uint64_t> last_used{0};  // tick at which it came into use, after another one
+
+  // What the tree is made of, under the function's mutex.
+  mutable std::deque<Segment> segments;
+  mutable std::deque<Branch> branches;
+  mutable std::unordered_map<std::string, const Segment*> segment_of;  // by structure
+  mutable std::size_t pieces = 0;                                      // segments that end in a decision
+
+  const Segment& first() const { return *root.segment; }
 };
+// A line a branch: what was decided where, how often, and how many kernels follow. At most 64.
+std::vector<std::string> decision_texts(const Specialization& specialization);
 
 }  // namespace weft::detail

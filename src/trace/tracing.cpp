@@ -14,8 +14,11 @@ namespace weft::detail {
 // What Tracer is behind its typed front: one for the length of a trace.
 class FunctionTracer final : public Tracer {
  public:
-  FunctionTracer(const CallSignature& signature, std::span<const Guards::Symbol> symbols, Loc loc)
-      : signature_(signature), symbols_(symbols), loc_(loc) {}
+  FunctionTracer(const CallSignature& signature, std::span<const Guards::Symbol> symbols, Loc loc,
+                 const CompileOptions& options, const TakenWay& followed)
+      : signature_(signature), symbols_(symbols), loc_(loc) {
+    if (!options.fullgraph) decisions_.emplace(trace_, options.backend, followed);
+  }
   ~FunctionTracer();
 
   void begin_trace();
@@ -28,7 +31,7 @@ class FunctionTracer final : public Tracer {
   };
   std::vector<InPlace> in_place_objects;
   std::shared_ptr<void> owned_result;
-  TraceResult take() { return std::move(traced_); }
+  TracedPath take() { return std::move(path_); }
 
  private:
   void restore();
@@ -48,6 +51,8 @@ class FunctionTracer final : public Tracer {
   std::unordered_map<std::uint64_t, std::uint32_t> output_indices_;  // by handle
   std::vector<Dim> sizes_;                                           // by symbol
   TraceResult traced_;
+  std::optional<Decisions> decisions_;
+  TracedPath path_;
 };
 
 namespace {
@@ -165,11 +170,13 @@ void FunctionTracer::begin_trace() {
     if (symbolize(type, positions[i] + 1))
       trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
     Tensor input = Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type);
+    if (decisions_) decisions_->values.push_back(leaf.tensor());
     trace_.inputs.push_back(input);
     traced_.inputs.push_back(static_cast<std::uint32_t>(i));
     inputs_[i] = input;
     leaf.tensor() = std::move(input);
   }
+  if (decisions_) trace_.decider = &*decisions_;
   scope_.emplace(trace_);
 }
 
@@ -222,6 +229,7 @@ void FunctionTracer::end_trace() {
     traced_.plain_results += plain_text(leaf, names[i]);
   }
   collect_state();
+  const std::vector<std::uint32_t> leaves = traced_.inputs;  // by slot, without the generator's
   if (trace_.generator_input.defined()) {
     trace_.generator_input.node()->attributes_ = Parameter{static_cast<std::int64_t>(trace_.inputs.size())};
     trace_.inputs.push_back(trace_.generator_input);
@@ -229,27 +237,38 @@ void FunctionTracer::end_trace() {
     traced_.generator = source_of(trace_.generator_value, "the default generator");
   }
   scope_.reset();
-  traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
-  traced_.graph.symbols = trace_.dims.symbols;
-  traced_.graph.conditions = trace_.dims.conditions;
-  for (const DimCondition& bound : trace_.dims.bounds) traced_.graph.conditions.push_back(bound);
+  trace_.decider = nullptr;
+  traced_.prototype = std::move(owned_result);
+  if (decisions_ && decisions_->any()) {
+    traced_.inputs.clear();
+    path_ = decisions_->path(std::move(traced_), outputs_, leaves);
+    outputs_.clear();
+    trace_.inputs.clear();
+    trace_.effects.clear();
+  } else {
+    traced_.graph = make_graph(std::move(trace_.inputs), std::move(outputs_), std::move(trace_.effects));
+    traced_.graph.symbols = trace_.dims.symbols;
+    traced_.graph.conditions = trace_.dims.conditions;
+    for (const DimCondition& bound : trace_.dims.bounds) traced_.graph.conditions.push_back(bound);
+    path_.steps.emplace_back().traced = std::move(traced_);
+  }
+  decisions_.reset();
   inputs_.clear();
   trace_.generator_input = trace_.generator_value = Tensor();
   trace_.plain_ones.clear();
   for (const Leaf& leaf : results.leaves)
     if (holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
-  traced_.prototype = std::move(owned_result);
   restore();
 }
 
-TraceResult take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
-                       void* context, Loc loc) {
+TracedPath take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
+                      void* context, Loc loc, const CompileOptions& options, const TakenWay& followed) {
   WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
-  FunctionTracer tracer(signature, symbols, loc);
+  FunctionTracer tracer(signature, symbols, loc, options, followed);
   body(context, tracer);
-  TraceResult traced = tracer.take();
-  refuse_escaped(traced.graph, loc);
-  return traced;
+  TracedPath path = tracer.take();
+  refuse_escaped(path.graph(), loc);
+  return path;
 }
 
 }  // namespace weft::detail

@@ -1,14 +1,15 @@
 // Taking a trace: the user's function runs once with its tensors bound to inputs. In: the call's leaves and a body that
-// runs the function. Out: a graph, and where results and changed state come from. Invariant: the caller's objects are
-// as they were, and so is the thread's state, also when the function throws.
+// runs the function. Out: a graph, and where results and changed state come from; of a function that decides on values,
+// one for each piece between decisions. Invariant: the caller's objects are as they were, and so is the thread's state,
+// also when the function throws.
 #pragma once
-#include "trace/specialization.hpp"
+#include "trace/decisions.hpp"
 
 namespace weft::detail {
 
 // Refuses what cannot be replayed (a tensor from outside, a handle that outlives the trace, a length that changed) with
 // the user's line.
-TraceResult take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
-                       void* context, Loc loc);
+TracedPath take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
+                      void* context, Loc loc, const CompileOptions& options, const TakenWay& followed);
 
 }  // namespace weft::detail

@@ -1,0 +1,106 @@
+// decisions CASE: a compiled function that reads values, or what it is measured against, taking turns (support.hpp).
+//   early-exit    an encoder of 12 layers, d128, B8 T64, that leaves when its head is sure; here after 4 layers
+//   four-layers   the first 4 layers and the head
+//   newton        square roots by Newton's method until they are exact enough, 5 to 50 rounds, with a host loop
+//   newton-while  the same with while_loop
+//   branch        one of two formulas on 16 floats, by the sign of their sum: a call each way
+//   plain         the first of the formulas, without a decision
+#include <cstring>
+
+#include "support.hpp"
+#include "transformer.hpp"
+#include "weft/loops.hpp"
+
+using namespace weft;
+
+namespace {
+
+struct Encoder {
+  explicit Encoder(int layers) : last(128, {}), head(128, 10) {
+    for (int i = 0; i < layers; ++i) blocks.emplace_back(128, 4, false, Options());
+  }
+  Tensor classify(const Tensor& x) const { return softmax(head(last(mean(x, 1))), -1); }
+  std::vector<bench::Block> blocks;
+  bench::Norm last;
+  nn::Linear head;
+  WEFT_MEMBERS(blocks, last, head)
+};
+
+// `sure`: by layer, how sure the head must be of the least clear row.
+Tensor early_exit(const Encoder& model, const Tensor& given, const Tensor& sure) {
+  Tensor x = given;
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    x = model.blocks[i](x);
+    const Tensor classes = model.classify(x);
+    if ((amin(amax(classes, -1)) > sure[static_cast<int>(i)]).item<bool>()) return classes;
+  }
+  return model.classify(x);
+}
+Tensor all_layers(const Encoder& model, const Tensor& given) {
+  Tensor x = given;
+  for (const bench::Block& block : model.blocks) x = block(x);
+  return model.classify(x);
+}
+
+Tensor better(const Tensor& x, const Tensor& a) { return (x + a / x) * 0.5; }
+Tensor unfinished(const Tensor& x, const Tensor& a) { return amax(abs(x * x - a)) > amax(a) * 1e-6; }
+Tensor newton(const Tensor& a) {
+  Tensor x = a;
+  while (unfinished(x, a).item<bool>()) x = better(x, a);
+  return x;
+}
+Tensor newton_while(const Tensor& a) {
+  return while_loop([&](const Tensor& x) { return unfinished(x, a); }, [&](const Tensor& x) { return better(x, a); },
+                    a);
+}
+
+Tensor branch(const Tensor& x) {
+  if ((sum(x) > 0).item<bool>()) return (x + 1) * 2;
+  return exp(x) - 1;
+}
+Tensor plain(const Tensor& x) { return (x + 1) * 2; }
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string name = count > 1 ? arguments[1] : "";
+  const Tensor given = bench::random_normal({8, 64, 128}, 1);
+  if (name == "early-exit") {
+    const Encoder model(12);
+    const Tensor sure = from_list<float>({2, 2, 2, 0, 2, 2, 2, 2, 2, 2, 2, 2});
+    auto f = compile(early_exit);
+    bench::take_turns([&] { f(model, given, sure).eval(); });
+  } else if (name == "four-layers") {
+    const Encoder model(4);
+    auto f = compile(all_layers);
+    bench::take_turns([&] { f(model, given).eval(); });
+  } else if (name == "newton" || name == "newton-while") {
+    std::vector<Tensor> numbers;
+    for (const float a : {2.f, 1e3f, 1e6f, 1e12f, 1e24f, 30.f, 1e9f, 1e-3f}) numbers.push_back(full({}, a).eval());
+    const auto all = [&](const auto& f) {
+      for (const Tensor& a : numbers) f(a).eval();
+    };
+    if (name == "newton") {
+      auto f = compile(newton);
+      bench::take_turns([&] { all(f); }, static_cast<int>(numbers.size()));
+    } else {
+      auto f = compile(newton_while);
+      bench::take_turns([&] { all(f); }, static_cast<int>(numbers.size()));
+    }
+  } else if (name == "branch" || name == "plain") {
+    const Tensor up = full({16}, 0.5).eval(), down = full({16}, -0.5).eval();
+    const auto many = [&](const auto& f) {
+      for (int i = 0; i < 500; ++i) f(up).eval(), f(down).eval();
+    };
+    if (name == "branch") {
+      auto f = compile(branch);
+      bench::take_turns([&] { many(f); }, 1000);
+    } else {
+      auto f = compile(plain);
+      bench::take_turns([&] { many(f); }, 1000);
+    }
+  } else {
+    std::fprintf(stderr, "decisions early-exit|four-layers|newton|newton-while|branch|plain\n");
+    return 2;
+  }
+}

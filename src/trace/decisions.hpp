@@ -1,0 +1,112 @@
+// Decisions of a trace: values that the traced function reads. In: what is recorded, and the values that it reads, one
+// after the other. Out: an answer each, so that the function goes on; at the end, what lies between the decisions as
+// graphs of their own. A decision that was recorded by an earlier trace is answered as it was then, and nothing is
+// computed. Any other is answered with its value: what it needs is run by the eager executor, once, on the arguments of
+// this call.
+// Invariants: a segment computes what its decision and its checks need and what is kept. What is kept are the values
+// that the function can still read after the decision, as it holds them, and those that it is seen to read later;
+// anything else that a later segment needs is computed again from what is kept.
+#pragma once
+#include <unordered_map>
+
+#include "record/record.hpp"
+#include "trace/specialization.hpp"
+
+namespace weft::detail {
+
+// The way through the tree that a trace follows: the branches that a call came through and the outcome of each. If not
+// all outcomes of a trace are there, those that are missing are computed, on from the values that the last one kept.
+struct TakenWay {
+  std::vector<const Branch*> branches;
+  std::vector<std::int64_t> outcomes;  // one a branch
+  std::vector<Tensor> kept;            // values of the last branch's segment->traced.kept
+  Tensor generator;                    // the default generator's state, where the call has read it
+  bool to_the_end = false;             // to compare: the trace may decide nothing else
+};
+
+// One taken trace: a segment up to each decision, and the last, which gives the results.
+struct TracedPath {
+  struct Step {
+    TraceResult traced;
+    std::int64_t outcome = 0;              // of the decision before; of the first, nothing
+    std::vector<DimCondition> conditions;  // decided on sizes since then
+    std::vector<ValuePlace> kept;
+  };
+  std::vector<Step> steps;
+  std::vector<Tensor> kept;  // the values that the last step reads as kept
+  Tensor generator;          // the default generator's state, where it was read to decide
+  Graph whole;               // of a function with decisions: all that was recorded and is read
+  TraceResult& last() { return steps.back().traced; }
+  const Graph& graph() const { return steps.size() == 1 ? steps[0].traced.graph : whole; }
+};
+
+class Decisions final : public Decider {
+ public:
+  Decisions(Trace& trace, Backend backend, const TakenWay& followed)
+      : trace_(trace), backend_(backend), followed_(followed), generator_(followed.generator) {}
+  std::vector<Tensor> values;  // of the trace's inputs by slot, in this call
+
+  std::int64_t decide(const Tensor& value, Asked asked, Loc loc) override;
+  void before_record() override {
+    if (unsettled_) settle();
+  }
+  void recorded(const Tensor& value) override;
+
+  bool any() const { return !decisions_.empty(); }
+  // What was recorded, cut at the decisions. `last` is what the function gives, but for its graph and inputs; `outputs`
+  // are what its sources count. `leaves`: the leaf of each input of the trace.
+  TracedPath path(TraceResult last, std::span<const Tensor> outputs, std::span<const std::uint32_t> leaves);
+
+ private:
+  struct Recorded {
+    Tensor value;
+    std::uint32_t uses = 0;  // as an operand
+  };
+  struct Known {
+    ValuePlace place;
+    std::uint32_t holder;  // the operation that was looked at for it: itself, or one that shows it otherwise
+    bool held;             // the function has a handle on that
+  };
+  struct Made {
+    Node* node;  // of the value: an input of the trace, or recorded
+    std::uint32_t output;
+    Asked asked;
+    std::int64_t outcome;
+    Loc loc;
+    std::size_t recorded, effects, conditions, bounds;  // how many there were
+    std::vector<Known> known;                           // after it; in the order of recording
+    bool followed;
+  };
+  // Part of what was recorded, as a graph of its own, and where its inputs come from: the trace's, by slot; the
+  // generator's state; or what was known, by its place in the list that it was cut at.
+  struct Piece {
+    Graph graph;
+    std::vector<std::uint32_t> inputs;
+  };
+  using Places = std::unordered_map<std::uint64_t, std::uint32_t>;  // in a list, by handle
+
+  Tensor value_at(ValuePlace place) const { return Tensor(recorded_[place.operation].value.node(), place.output); }
+  bool is_held(std::uint32_t operation) const;
+  std::vector<Known> known_now();
+  void settle();
+  std::vector<Known> known_of(const Branch& branch, Loc loc) const;
+  Piece cut(std::vector<Tensor> roots, std::span<const Tensor> effects, const Places& known) const;
+  std::int64_t compute(const Tensor& value, Asked asked, Loc loc, std::span<const Known> known);
+  void note_all();
+
+  Trace& trace_;
+  Backend backend_;
+  const TakenWay& followed_;
+  Tensor generator_;  // the default generator's state in this call, once it is read
+  std::vector<Recorded> recorded_;
+  NodeNumbers places_;                     // in recorded_
+  std::size_t noted_ = 0;                  // of recorded_: those that are in places_, with their uses
+  std::vector<std::uint32_t> candidates_;  // operations whose values the function may still hold
+  std::vector<Made> decisions_;
+  bool unsettled_ = false;
+  std::unordered_map<std::uint64_t, Tensor> computed_;          // what is known, by handle, with its value in this call
+  std::size_t checked_ = 0;                                     // of the trace's effects: those that have run
+  std::unordered_map<std::uint64_t, std::int64_t> answers_[2];  // by what was asked, by handle
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,359 @@
+// Decisions: a compiled function reads values with item<bool>() and item<int>() and goes on by them.
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
+#include "weft/indexing.hpp"
+#include "weft/linalg.hpp"
+#include "weft/loops.hpp"
+#include "weft/optim.hpp"
+#include "weft/random.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+
+int traced = 0;
+
+Tensor branch(const Tensor& x) {
+  ++traced;
+  const Tensor doubled = x * 2;
+  if ((sum(doubled) > 0).item<bool>()) return sqrt(abs(doubled)) + x;
+  return doubled - 1;
+}
+
+// The root of a by Newton's method, from 1, and the number of rounds.
+std::pair<Tensor, Tensor> root(const Tensor& a) {
+  ++traced;
+  Tensor x = ones({}), rounds = zeros({});
+  while ((abs(x * x - a) > a * 1e-5).item<bool>()) {
+    x = (x + a / x) / 2;
+    rounds = rounds + 1;
+  }
+  return {x, rounds};
+}
+
+Tensor by_case(const Tensor& x, const Tensor& which) {
+  switch (which.item<int>()) {
+    case 0: return x + 1;
+    case 1: return x * x;
+    case -2: return exp(x);
+    default: return -x;
+  }
+}
+
+bool same(const Tensor& a, const Tensor& b) { return text_of(a) == text_of(b); }
+
+}  // namespace
+
+TEST_CASE("a branch on a value: each outcome is traced once, and then runs without the function's code") {
+  for (const Backend backend : backends) {
+    CAPTURE(static_cast<int>(backend));
+    auto f = compile(branch, {.check = Check::never, .backend = backend});
+    const Tensor positive = vector_of({1, 2, 3}), negative = vector_of({-1, 2, -3});
+    const Tensor expected_positive = branch(positive), expected_negative = branch(negative);
+    traced = 0;
+    for (int i = 0; i < 3; ++i) {
+      CHECK(same(f(positive), expected_positive));
+      CHECK(same(f(negative), expected_negative));
+    }
+    CHECK(traced == 2);
+    CHECK(specialization_count(f) == 1);
+  }
+}
+
+TEST_CASE(
+    "a loop until convergence: rounds share what is compiled, and longer ones go on from the values that are there") {
+  auto f = compile(root, {.check = Check::never});
+  for (const float a : {2.f, 1e4f, 3.f, 1e-4f, 1e8f, 1.f, 2.f, 1e30f}) {
+    const auto expected = root(full({}, a));
+    const auto found = f(full({}, a));
+    CHECK(same(found.first, expected.first));
+    CHECK(same(found.second, expected.second));
+  }
+  traced = 0;
+  for (const float a : {2.f, 1e4f, 1e30f, 3.f, 1.f}) f(full({}, a));
+  CHECK(traced == 0);
+  CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE("integers: a switch, and the value as it is") {
+  auto f = compile(by_case, {.check = Check::every_call});
+  const Tensor x = vector_of({1, 2});
+  for (const std::int64_t which : {0, 1, -2, 5, 7, 0, 5})
+    CHECK(same(f(x, from_list<std::int64_t>({which})), by_case(x, from_list<std::int64_t>({which}))));
+  for (const float which : {0.9f, 1.5f, -2.f, -0.5f})
+    CHECK(same(f(x, from_list<float>({which})), by_case(x, from_list<float>({which}))));
+  CHECK(message_of([&] { f(x, from_list<float>({NAN})); }).find("does not fit into the integer") != std::string::npos);
+  auto eight_bits = compile([](const Tensor& x) { return x + x.item<std::int8_t>(); });
+  CHECK(eight_bits(vector_of({100})).item() == 200);
+  CHECK(message_of([&] { eight_bits(vector_of({200})); }).find("200 does not fit") != std::string::npos);
+  auto two = compile([](const Tensor& x) { return sum(x).item<bool>() ? x : x.item<bool>() ? x : -x; });
+  CHECK_THROWS_WITH_AS(two(zeros({2})), doctest::Contains("[item] needs one element, the tensor is f32[2]"), Error);
+}
+
+TEST_CASE("a NaN is not 0, as in C++; what is asked twice is decided once") {
+  auto f = compile([](const Tensor& x) {
+    const bool first = x.item<bool>();
+    return first == x.item<bool>() ? full({}, first ? 1. : 0.) : full({}, 2.);
+  });
+  CHECK(f(full({}, NAN)).item() == 1);
+  CHECK(f(zeros({})).item() == 0);
+  CHECK(f(full({}, -0.)).item() == 0);
+  CHECK(explain(f, zeros({})).decisions.size() == 2);
+}
+
+TEST_CASE("state is written at the end, whatever way was taken; a throw leaves it as it was") {
+  struct Run {
+    Tensor total = zeros({2}), best = full({}, 1e9);
+    int steps = 0;
+  };
+  auto f = compile(
+      [](Run& run, const Tensor& x) {
+        run.total = run.total + x;
+        ++run.steps;
+        const Tensor loss = sum(square(run.total));
+        if ((loss < run.best).item<bool>()) run.best = loss;
+        if ((loss > 100).item<bool>()) throw std::runtime_error("diverged");
+        return loss;
+      },
+      {.check = Check::every_call});
+  Run run;
+  CHECK(f(run, vector_of({1, 2})).item() == 5);
+  CHECK(f(run, vector_of({-1, 0})).item() == 4);
+  CHECK(run.best.item() == 4);
+  CHECK(f(run, vector_of({3, 0})).item() == 13);
+  CHECK(run.best.item() == 4);
+  CHECK(run.steps == 3);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_AS(f(run, vector_of({100, 0})), std::runtime_error);
+    CHECK(numbers_of(run.total) == Numbers{3, 2});
+    CHECK(run.best.item() == 4);
+  }
+  CHECK(f(run, vector_of({-3, 0})).item() == 4);
+}
+
+TEST_CASE("random numbers: those of the plain function, none drawn twice") {
+  auto reject = [](const Tensor& limit) {  // draws until the sum is below the limit
+    Tensor x = uniform({4});
+    while ((sum(x) > limit).item<bool>()) x = uniform({4}) * 0.9;
+    return x + normal({4});
+  };
+  auto f = compile(reject, {.check = Check::every_call});
+  for (int round = 0; round < 6; ++round) {
+    std::vector<std::string> expected, found;
+    seed(static_cast<std::uint64_t>(round));
+    for (int i = 0; i < 4; ++i) expected.push_back(text_of(reject(full({}, 1.7))));
+    expected.push_back(text_of(uniform({3})));
+    seed(static_cast<std::uint64_t>(round));
+    for (int i = 0; i < 4; ++i) found.push_back(text_of(f(full({}, 1.7))));
+    found.push_back(text_of(uniform({3})));
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("inside of a gradient: derivatives go through what was decided") {
+  auto loss = [](const Tensor& x) {
+    const Tensor h = tanh(x * 2);
+    Tensor y = square(h) * x;
+    for (int i = 0; i < 3 && (sum(y) > 0.1).item<bool>(); ++i) y = y * sin(h);
+    return sum((sum(y) > 0).item<bool>() ? exp(y) : y * h);
+  };
+  auto plain = [&](const Tensor& x) { return value_and_grad(loss, x); };
+  (void)plain;
+  auto f = compile(
+      [](const Tensor& x) {
+        auto loss = [](const Tensor& x) {
+          const Tensor h = tanh(x * 2);
+          Tensor y = square(h) * x;
+          for (int i = 0; i < 3 && (sum(y) > 0.1).item<bool>(); ++i) y = y * sin(h);
+          return sum((sum(y) > 0).item<bool>() ? exp(y) : y * h);
+        };
+        return grad(loss, x);
+      },
+      {.check = Check::every_call});
+  for (const float scale : {1.f, -1.f, 0.3f, -0.2f, 3.f, 1.f, -1.f}) {
+    const Tensor x = vector_of({0.5f, 1.f, -0.25f}) * scale;
+    CHECK(allclose(f(x), grad(loss, x), {.rtol = 1e-5, .atol = 1e-6}).item<bool>());
+  }
+}
+
+TEST_CASE("training that skips a step whose gradient is too long") {
+  struct Model {
+    Param w = Param(full({3}, 0.5));
+  };
+  auto step = [](Model& model, Tensor& skipped, const Tensor& x) {
+    auto [value, gradient] = value_and_grad([&](const Model& m) { return sum(square(m.w * x)); }, model);
+    if ((sum(square(gradient.w)) > 10).item<bool>())
+      skipped = skipped + 1;
+    else
+      model.w.tensor() = model.w - gradient.w * 0.1;
+    return value;
+  };
+  Model plain, own;
+  Tensor plain_skipped = zeros({}), own_skipped = zeros({});
+  auto f = compile(step, {.check = Check::every_call});
+  for (int i = 0; i < 8; ++i) {
+    const Tensor x = full({3}, i % 3 == 2 ? 5. : 0.5 + 0.1 * i);
+    CHECK(allclose(f(own, own_skipped, x), step(plain, plain_skipped, x)).item<bool>());
+    CHECK(allclose(own.w.tensor(), plain.w.tensor()).item<bool>());
+    CHECK(own_skipped.item() == plain_skipped.item());
+  }
+  CHECK(own_skipped.item() == 2);
+}
+
+TEST_CASE("a check before a decision stops the call there, and one after it only on its way") {
+  auto f = compile([](const Tensor& x, const Tensor& index) {
+    const Tensor row = x[index];
+    if ((sum(row) > 5).item<bool>()) return row;
+    return x[index + 2];
+  });
+  const Tensor x = from_list({{1.f, 2.f}, {3.f, 4.f}, {0.f, 1.f}, {1.f, 0.f}});
+  const auto at = [](std::int64_t i) { return from_list<std::int64_t>({i}); };
+  for (int i = 0; i < 2; ++i) {
+    CHECK(numbers_of(f(x, at(1))) == Numbers{3, 4});
+    CHECK(numbers_of(f(x, at(0))) == Numbers{0, 1});
+    CHECK(message_of([&] { f(x, at(4)); }).find("out of range") != std::string::npos);
+    CHECK(message_of([&] { f(x, at(3)); }).find("out of range") != std::string::npos);
+  }
+}
+
+TEST_CASE("a function that decides otherwise for the same values is found out") {
+  static bool flag = false;
+  auto f = compile(
+      [](const Tensor& x) {
+        if (flag) return (sum(x) < 0).item<bool>() ? x : -x;
+        return (sum(x) > 0).item<bool>() ? x : -x;
+      },
+      {.check = Check::every_call});
+  f(ones({2}));
+  f(ones({2}));
+  flag = true;
+  CHECK(message_of([&] { f(ones({2})); }).find("than when it was compiled") != std::string::npos);
+  CHECK(numbers_of(f(ones({2}))) == Numbers{-1, -1});
+  static int rounds = 0;
+  auto more = compile(
+      [](Tensor x) {
+        for (int i = 0; i < rounds; ++i)
+          if ((sum(x) > 100).item<bool>()) break;
+        return x;
+      },
+      {.check = Check::every_call});
+  rounds = 2;
+  more(ones({2}));
+  rounds = 3;
+  CHECK(message_of([&] { more(ones({2})); }).find("than when it was compiled") != std::string::npos);
+}
+
+TEST_CASE("fullgraph refuses a decision with its line; a number with a fraction is refused in any case") {
+  auto f = compile([](const Tensor& x) { return sum(x).item<bool>() ? x : -x; }, {.fullgraph = true});
+  CHECK_THROWS_WITH_AS(f(ones({2})), doctest::Contains("[item] the value of a tensor (f32[]"), Error);
+  CHECK(message_of([&] { f(ones({2})); }).find("decide with") == std::string::npos);
+  auto g = compile([](const Tensor& x) { return sum(x).item() > 1 ? x : -x; });
+  CHECK(message_of([&] { g(ones({2})); }).find("decide with item<bool>() or item<int>()") != std::string::npos);
+  auto in_a_loop = compile([](const Tensor& x) {
+    return scan([](Tensor s, const Tensor& v) { return v.item<bool>() ? s + v : s; }, zeros({}), x);
+  });
+  CHECK(message_of([&] { in_a_loop(ones({4})); }).find("of the body of a loop is not known") != std::string::npos);
+}
+
+TEST_CASE("symbolic sizes: what is decided on a size after a decision belongs to its branch") {
+  auto plain = [](const Tensor& x) {
+    Tensor y = x * 2;
+    if ((sum(x) > 0).item<bool>()) {
+      if (x.size(0) < Dim(10)) return y + 1;
+      return y - 1;
+    }
+    return x.size(0) == Dim(12) ? sum(y) : y;
+  };
+  auto f = compile(plain, {.dynamic = true, .check = Check::every_call});
+  for (const std::int64_t n : {4, 12, 20, 5, 12, 7})
+    for (const double value : {1., -1.}) CHECK(same(f(full({n}, value)), plain(full({n}, value))));
+  CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE(
+    "values that outlive a decision: views, what is repeated, results that are arguments, memory that is moved in") {
+  auto plain = [](Tensor a, const Tensor& b) {
+    const Tensor t = transpose(a), row = expand(sum(b), {3, 2}), part = a[0];
+    if ((amax(t) > 1).item<bool>()) return std::vector{t + 1, row, part, b, a};
+    return std::vector{matmul(a, t), row * 2, part, a, a + b};
+  };
+  auto f = compile(plain, {.check = Check::every_call});
+  for (int i = 0; i < 3; ++i)
+    for (const double scale : {1., 0.1}) {
+      const Tensor a = reshape(arange(6) * scale, {3, 2}).eval(), b = full({3, 2}, 0.5);
+      const std::vector<Tensor> expected = plain(a, b), found = f(Tensor(a + 0), b);
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t k = 0; k < found.size(); ++k) CHECK(same(found[k], expected[k]));
+    }
+}
+
+TEST_CASE("a loop of 10,000 rounds is compiled as one round") {
+  auto f = compile(
+      [](const Tensor& x, const Tensor& rounds) {
+        Tensor y = x;
+        for (Tensor i = zeros({}, {.dtype = DType::i64}); (i < rounds).item<bool>(); i = i + 1) y = y * 0.999 + 0.001;
+        return y;
+      },
+      {.check = Check::never});
+  const auto rounds = [](std::int64_t n) { return full({}, n, {.dtype = DType::i64}); };
+  CHECK(f(zeros({4}), rounds(10000))[0].item() == doctest::Approx(1).epsilon(1e-3));
+  CHECK(f(zeros({4}), rounds(10000))[0].item() == doctest::Approx(1).epsilon(1e-3));
+  CHECK(f(zeros({4}), rounds(0))[0].item() == 0);
+  const Explanation e = explain(f, zeros({4}), rounds(10000));
+  CHECK(e.decisions.size() == 65);
+  CHECK(contains(e.decisions[0], "decisions_test.cpp:"));
+}
+
+TEST_CASE("a loop without an end is ended with a sentence") {
+  auto f = compile([](const Tensor& x) {
+    Tensor y = x;
+    while ((sum(y) > 0).item<bool>()) y = y + 1;
+    return y;
+  });
+  CHECK_THROWS_WITH_AS(f(ones({2})), doctest::Contains("does its loop end?"), Error);
+}
+
+TEST_CASE("beyond decision_limit pieces run eagerly") {
+  auto plain = [](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 1; i < 6; ++i)
+      if ((sum(y) > i).item<bool>()) y = y * (i + 1);
+    return y;
+  };
+  auto f = compile(plain, {.check = Check::every_call, .decision_limit = 2});
+  for (const double value : {1., 0.2, 0.01, 1.}) CHECK(same(f(full({3}, value)), plain(full({3}, value))));
+}
+
+TEST_CASE("several threads come to outcomes that are new to all of them") {
+  auto f = compile(root);
+  std::vector<std::string> expected;
+  for (int i = 0; i < 16; ++i) expected.push_back(text_of(root(full({}, std::pow(7., i))).first));
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 16; ++i) {
+        const int k = (i * 5 + t) % 16;
+        if (text_of(f(full({}, std::pow(7., k))).first) != expected[static_cast<std::size_t>(k)]) ++wrong;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("explain shows the tree") {
+  auto f = compile(branch);
+  f(vector_of({1, 2}));
+  f(vector_of({1, 2}));
+  const Explanation e = explain(f, vector_of({-1, -2}));
+  REQUIRE(e.decisions.size() == 2);
+  CHECK(contains(e.decisions[0], "decisions_test.cpp:"));
+  CHECK(contains(e.decisions[0], ": true, 2 calls, then the results"));
+  CHECK(contains(e.decisions[1], ": false, 1 call, then the results"));
+  CHECK(contains(to_string(e), "---- decisions ----"));
+}
