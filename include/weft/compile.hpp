@@ -25,7 +25,7 @@ struct Specialization;  // what was compiled for one kind of arguments
 struct Scratch;         // a thread's buffers for one call
 class Tracer;           // a trace being taken
 
-// The types of one call. Its address stands for them in guards.
+// The types of one call. Its address represents them in guards.
 struct CallSignature {
   const TypeDescription* const* arguments;
   int argument_count;

@@ -107,7 +107,7 @@ void check_extent(const char* operation, const char* name, Dim extent, Loc loc) 
 namespace {
 
 // The value as the trace at this depth sees it: its own, or, in the body of a loop, an input for a value of the traces
-// around it. What reads nothing stands in the body again. Undefined where it belongs to none of them.
+// around it. What reads nothing is recorded in the body again. Undefined where it belongs to none of them.
 Tensor captured(const Recorder& r, std::size_t depth, const Tensor& value) {
   if (depth == 0) return value.node()->trace == 0 ? value : Tensor();
   Trace& trace = *r.traces[depth - 1];

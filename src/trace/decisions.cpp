@@ -149,7 +149,7 @@ Decisions::Piece Decisions::cut(std::vector<Tensor> roots, std::span<const Tenso
     }
   };
   for (const Tensor& root : roots) visit(root);
-  // A check is never known: it is a root that stands for itself.
+  // A check is never known: it is a root by itself.
   for (const Tensor& check : checks)
     if (numbers.set(check.node(), 0)) stack.push_back(check.node());
   while (!stack.empty()) {

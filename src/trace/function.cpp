@@ -64,7 +64,7 @@ std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceRes
 }
 
 // On a device a call need not wait for its checks where all state is either written back by the host, after it has
-// waited, or left alone by the kernels behind a check that fails.
+// waited, or left alone by the kernels after a check that fails.
 bool checks_may_wait(const Segment& made) {
   if (made.traced.decision) return false;
   const runtime::Plan& plan = made.executable->plan;

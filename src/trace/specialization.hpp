@@ -21,7 +21,7 @@ struct Source {
   std::uint32_t index = 0;  // computed: output of the graph; argument: leaf
 };
 
-// What stands where a leaf is named: the default generator's state, or a value that the segment before kept.
+// What is written in the place of a leaf: the default generator's state, or a value that the segment before kept.
 inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
 inline constexpr std::uint32_t no_leaf = UINT32_MAX;
 constexpr std::uint32_t kept_leaf(std::size_t index) { return static_cast<std::uint32_t>(index) | 1U << 31; }
@@ -33,7 +33,7 @@ struct Guards {
   std::vector<std::uint64_t> words;
   std::vector<std::uint64_t> mask;
   struct Symbol {
-    std::vector<std::size_t> positions;  // the words of the sizes that this symbol stands for, equal to each other
+    std::vector<std::size_t> positions;  // the words of the sizes that this symbol is, equal to each other
     std::int64_t lower, upper;
     bool marked = false;        // mark_dynamic asked for it
     std::int64_t greatest = 0;  // of this size in the calls that were compiled for

@@ -23,7 +23,7 @@ class StepTimes final : public runtime::Watch {
     StepWork work;
     DType dtype = DType::f32;
     Device device;
-    int outer = -1;  // the loop's step, where it stands in a body
+    int outer = -1;  // the loop's step, where it is one of a body
   };
   struct Run {
     std::size_t step;   // into steps

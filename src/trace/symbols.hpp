@@ -1,5 +1,5 @@
 // Which sizes of a call are symbols. In: the call's leaves and words, what was compiled before, options and marks. Out:
-// for each symbol the words that it stands for. Sizes share a symbol where they are equal, in this call and in the
+// for each symbol the words that are it. Sizes share a symbol where they are equal, in this call and in the
 // earlier ones that are looked at.
 #pragma once
 #include "trace/function.hpp"

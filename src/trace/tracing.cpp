@@ -11,7 +11,7 @@
 
 namespace weft::detail {
 
-// What Tracer is behind its typed front: one for the length of a trace.
+// The implementation of Tracer: one for the length of a trace.
 class FunctionTracer final : public Tracer {
  public:
   FunctionTracer(const CallSignature& signature, std::span<const Guards::Symbol> symbols, Loc loc,
