@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import cases
 import layers
-from gpt import Gpt
+from gpt import Block, Gpt
 from llama import Llama
 from turns import take_turns
 
@@ -121,7 +121,44 @@ def scatter_amax(variant):
     return cases.call(f, torch.randn(1000, 64), torch.randint(0, 1000, (100000,)), torch.randn(100000, 64))
 
 
+def early_exit(variant):
+    """bench/decisions.cpp: an encoder that leaves after 4 of 12 layers."""
+    blocks = torch.nn.ModuleList(Block(128, 4, causal=False) for _ in range(12))
+    last, head = torch.nn.LayerNorm(128), torch.nn.Linear(128, 10)
+    sure = torch.tensor([2.0, 2, 2, 0, 2, 2, 2, 2, 2, 2, 2, 2])
+
+    def classify(x):
+        return torch.softmax(head(last(x.mean(1))), -1)
+
+    def forward(x, sure):
+        for i, block in enumerate(blocks):
+            x = block(x)
+            classes = classify(x)
+            if classes.amax(-1).amin() > sure[i]:
+                return classes
+        return classify(x)
+    return cases.call(cases.compiled_by(variant)(forward), torch.randn(8, 64, 128), sure)
+
+
+def branch(variant):
+    """bench/decisions.cpp: one of two formulas, a call each way."""
+    def forward(x):
+        if x.sum() > 0:
+            return (x + 1) * 2
+        return torch.exp(x) - 1
+    f, up, down = cases.compiled_by(variant)(forward), torch.full((16,), 0.5), torch.full((16,), -0.5)
+
+    def step():
+        with torch.no_grad():
+            for _ in range(500):
+                f(up)
+                f(down)
+    return step
+
+
 CASES = {
+    "early-exit": early_exit,
+    "branch": branch,
     "call": function(lambda x: (x + 1) * 2, 16),
     "pointwise": function(lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z),
                           *[16 << 20] * 3),
@@ -157,4 +194,4 @@ CASES = {
 
 if __name__ == "__main__":
     case = CASES.get(sys.argv[1], lambda _: layers.forward_backward(sys.argv[1].removeprefix("layer-")))
-    take_turns(case(sys.argv[2]), repeats=512 if sys.argv[1] == "generate" else 1)
+    take_turns(case(sys.argv[2]), repeats={"generate": 512, "branch": 1000}.get(sys.argv[1], 1))

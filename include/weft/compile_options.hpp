@@ -47,7 +47,7 @@ struct CompileOptions {
   // Whether a value that the function reads with item<bool>() or item<int>() is an Error. By default it is a decision:
   // what was recorded so far is compiled by itself, and each outcome has what follows compiled.
   bool fullgraph = false;
-  int decision_limit = 64;  // of one specialization: different pieces compiled; further ones run eagerly
+  int decision_limit = 64;  // different pieces compiled of one specialization; further ones run eagerly
 };
 
 }  // namespace weft

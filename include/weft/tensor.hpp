@@ -104,7 +104,8 @@ class Tensor {  // a value of the graph, computed when it is read
 
   // False for a default-constructed handle (a gradient that does not exist, say).
   bool defined() const { return word_ != 0; }
-  explicit operator bool() const = delete;  // weft: a tensor is no condition: x.item(), all(x).item(), where(x, a, b)
+  // The value as a condition, item<bool>(): `if (sum(x) > 0)`. Throws where there are more elements than one.
+  explicit operator bool() const;
 
   // All that ask for the type compute nothing, and throw Error where the handle is undefined.
   DType dtype(Loc loc = Loc::current()) const;  // of the elements

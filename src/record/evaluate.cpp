@@ -301,10 +301,10 @@ Value read(const Tensor& tensor, const char* operation, Loc loc) {
   return host;
 }
 
-void require_one(const Tensor& tensor, Loc loc) {
-  require_defined(tensor, "item", loc);
+void require_one(const Tensor& tensor, Loc loc, const char* operation = "item", const char* advice = "") {
+  require_defined(tensor, operation, loc);
   if (!type_of(tensor).shape.element_count().same(Dim(1)))
-    fail("item", outermost(loc), "needs one element, the tensor is ", to_string(type_of(tensor)));
+    fail(operation, outermost(loc), "needs one element, the tensor is ", to_string(type_of(tensor)), advice);
 }
 Value read_one(const Tensor& tensor, DType dtype, Loc loc) {
   require_one(tensor, loc);
@@ -520,6 +520,12 @@ Storage* storage_of(const Tensor& value) {
 }
 
 const Layout* layout_of(const Tensor& value) { return value.output() == 0 ? value.node()->layout : nullptr; }
+
+Tensor::operator bool() const {
+  const Loc loc = defined() ? node()->loc : Loc();  // a condition has no line; what it asks is most often written there
+  require_one(*this, loc, "bool", ": say any(x) or all(x), or x.defined()");
+  return detail::read_item_boolean(*this, loc);
+}
 
 namespace detail {
 

@@ -156,7 +156,7 @@ void add_steps(CallContext call, const Specialization& to, TracedPath& path, std
     made.draws = made.traced.generator.kind != Source::Kind::undefined ||
                  std::ranges::find(made.traced.inputs, generator_leaf) != made.traced.inputs.end();
     if (backend != Backend::compiled || empty) continue;
-    if (!gives_results && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
+    if (decides && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
       made.backend = Backend::eager;
       made.fallback = concat_text("it is beyond decision_limit, ", function.options.decision_limit);
       logging::warn_once(concat_text(title(function), ": its decisions have cut it into more than ",
@@ -479,6 +479,9 @@ void compare_again(CallContext call, const Specialization& specialization) {
 }
 }  // namespace
 
+// Of one tree: it bounds memory.
+constexpr std::size_t most_branches = 1 << 17;
+
 void extend(CallContext call, const Specialization& specialization) {
   Function& function = call.function;
   Scratch& scratch = call.scratch;
@@ -499,6 +502,11 @@ void extend(CallContext call, const Specialization& specialization) {
   const Backend backend = specialization.id == function.eager_id ? Backend::eager : function.options.backend;
   add_steps(call, specialization, path, begin, const_cast<Branch*>(from), backend);
   ++compilations_of_thread;
+  if (specialization.branches.size() < most_branches) return;
+  logging::warn_once(concat_text(title(function),
+                                 ": its decisions have taken so many ways that their tree is dropped, and "
+                                 "grows again"));
+  if (auto dropped = function.drop(specialization)) scratch.temporary = std::move(dropped);
 }
 
 void check_again(CallContext call, const Specialization& specialization) {

@@ -146,7 +146,7 @@ struct Specialization {
   mutable std::deque<Segment> segments;
   mutable std::deque<Branch> branches;
   mutable std::unordered_map<std::string, const Segment*> segment_of;  // by structure
-  mutable std::size_t pieces = 0;                                      // segments that end in a decision
+  mutable std::size_t pieces = 0;  // of a function that decides: segments that were to be compiled
 
   const Segment& first() const { return *root.segment; }
 };

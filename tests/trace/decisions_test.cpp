@@ -357,3 +357,30 @@ TEST_CASE("explain shows the tree") {
   CHECK(contains(e.decisions[1], ": false, 1 call, then the results"));
   CHECK(contains(to_string(e), "---- decisions ----"));
 }
+
+TEST_CASE("a tensor is a condition: if, while, and, or, not") {
+  auto f = compile([](const Tensor& x) {
+    if (!(sum(x) > 0)) return -x;
+    Tensor y = x;
+    while (sum(y) < 10 && amax(y) < 4) y = y * 2;
+    return amin(y) > 1 || sum(y) > 12 ? y : y + 0.5;
+  });
+  const auto plain = [](const Tensor& x) {
+    if (!(sum(x) > 0)) return -x;
+    Tensor y = x;
+    while (sum(y) < 10 && amax(y) < 4) y = y * 2;
+    return amin(y) > 1 || sum(y) > 12 ? y : y + 0.5;
+  };
+  for (const Tensor& x : {vector_of({1, 2}), vector_of({-1, 0}), vector_of({0.25f, 0.25f}), vector_of({5, 9})})
+    CHECK(same(f(x), plain(x)));
+  CHECK(message_of([] { return bool(ones({2}) > 0); }) ==
+        "[bool] needs one element, the tensor is bool[2]: say any(x) or all(x), or x.defined()" +
+            at_line(__LINE__ - 1, __FILE__));
+  CHECK_THROWS_WITH_AS(bool(Tensor()), "[bool] of an undefined tensor", Error);
+}
+
+TEST_CASE("a value that is used as a number: beyond decision_limit each of them runs eagerly") {
+  auto f = compile([](const Tensor& x, const Tensor& n) { return x * n.item<int>(); },
+                   {.check = Check::every_call, .decision_limit = 3});
+  for (std::int64_t n = 0; n < 8; ++n) CHECK(f(full({}, 2.), full({}, n, {.dtype = DType::i64})).item() == 2. * n);
+}
