@@ -382,6 +382,8 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
     });
   }
   const detail::FunctionHandle& function() const { return function_; }  // what was compiled
+  const F& plain() const { return f_; }                                 // what compile() was given
+  const Bound<T...>& bound() const { return bound_; }
 
  private:
   [[no_unique_address]] F f_;
@@ -441,6 +443,8 @@ class Compiled<F, void, Bound<T...>, void, void> {
       return false;
   }
   const detail::FunctionHandle& function() const { return function_; }  // what was compiled
+  const F& plain() const { return f_; }                                 // what compile() was given
+  const Bound<T...>& bound() const { return bound_; }
 
  private:
   [[no_unique_address]] F f_;

@@ -23,3 +23,4 @@
 #include "weft/statistics.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"
+#include "weft/verify.hpp"

@@ -1,0 +1,138 @@
+// verify(f, args...): whether a compiled function gives what the function gives. The first thing to do when a number
+// looks wrong. It runs the function plainly, compiled, by the eager executor and by the reference interpreter in
+// float64, each on a copy of the state, and holds every result against the plain one.
+//   std::cout << verify(step, model, x, y);
+#pragma once
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "weft/compile.hpp"
+
+namespace weft {
+
+// What verify() found. A tensor may be from the plain one's as far as this share of its greatest element: 1e-4 of f32,
+// 1e-10 of f64, 1e-2 of f16, 5e-2 of bf16. Integers, booleans and numbers of C++ must be the same.
+struct Verification {
+  // A tensor that is further away, or a number that is not the same.
+  struct Difference {
+    std::string way;           // "compiled", "eager" or "reference": who gives another value than the plain function
+    std::string leaf;          // `the result (loss)`, `argument 0 (w)`: a result, or state that the function changes
+    double greatest = 0;       // |found - expected|; NaN where one of them is
+    std::int64_t element = 0;  // where, counted in row-major order
+    double found = 0, expected = 0;
+  };
+  std::vector<Difference> differences;
+  double greatest_relative = 0;  // of all tensors and ways: |found - expected| by the greatest |expected| of the tensor
+  std::size_t compared = 0;      // tensors and numbers, in every way
+  bool same() const { return differences.empty(); }
+};
+std::string to_string(const Verification& verification);                        // a line a difference, and a last one
+std::ostream& operator<<(std::ostream& out, const Verification& verification);  // the same
+
+namespace detail {
+
+// The leaves of a run.
+struct VerifiedRun {
+  LeafList results, arguments;
+};
+void compare_runs(const char* way, const CallSignature& signature, const VerifiedRun& expected,
+                  const VerifiedRun& found, Verification& out);
+// The default generator's state now; and back to it.
+Tensor generator_state();
+void set_generator_state(const Tensor& state);
+CompileOptions options_of(const Function* function);
+
+template <class A>  // as a generic compiled function takes it: what is moved and const is only read
+using VerifiedArgument = std::conditional_t<std::is_lvalue_reference_v<A> || std::is_const_v<A>, A&, A>;
+
+// One run of `f` over copies of the arguments, and the leaves of what it gave and changed, which live as long as this.
+template <class R, class... P>
+struct VerifiedCall : VerifiedRun {
+  template <class F>
+  VerifiedCall(const F& f, const std::tuple<Value<P>...>& original) : given_(copied(original)) {
+    std::apply(
+        [&](Value<P>&... argument) {
+          if constexpr (std::is_void_v<R>)
+            f(static_cast<P&&>(argument)...);
+          else
+            result_.push_back(f(static_cast<P&&>(argument)...));
+          if constexpr (!std::is_void_v<R>) flatten(result_.front(), results);
+          (
+              [&] {
+                VerifiedRun::arguments.access = access<P>;
+                flatten(argument, VerifiedRun::arguments);
+                ++VerifiedRun::arguments.argument;
+              }(),
+              ...);
+        },
+        given_);
+  }
+
+ private:
+  static std::tuple<Value<P>...> copied(const std::tuple<Value<P>...>& arguments) {
+    return std::apply([](const Value<P>&... argument) { return std::tuple<Value<P>...>(clone(argument)...); },
+                      arguments);
+  }
+  struct Nothing {};
+  std::tuple<Value<P>...> given_;
+  std::vector<std::conditional_t<std::is_void_v<R>, Nothing, R>> result_;
+};
+
+template <class R, class... P, class F, class... A>
+Verification verify(const F& f, const FunctionHandle& function, A&... argument) {
+  static_assert((cloneable<Value<P>>() && ... && true), "weft: verify() copies the arguments: they must be copyable");
+  const std::tuple<Value<P>...> arguments(clone(static_cast<const Value<P>&>(argument))...);
+  const CompileOptions own = options_of(function.get());
+  const Tensor drawn = generator_state();
+  Verification found;
+  const VerifiedCall<R, P...> plain(
+      [&](P... given) -> R {
+        F callable = f;
+        return callable(static_cast<P&&>(given)...);
+      },
+      arguments);
+  const Tensor after = generator_state();
+  const auto hold = [&](const char* way, Backend backend) {
+    set_generator_state(drawn);
+    CompileOptions changed = own;
+    changed.backend = backend;
+    const FunctionHandle fresh(make_function(changed, Loc()));
+    const VerifiedCall<R, P...> run([&](P... given) -> R { return call<R, P...>(fresh, f, Loc(), given...); },
+                                    arguments);
+    compare_runs(way, SignatureOfCall<R, P...>::value, plain, run, found);
+  };
+  hold("compiled", Backend::compiled);
+  hold("eager", Backend::eager);
+  hold("reference", Backend::reference);
+  set_generator_state(after);
+  return found;
+}
+
+}  // namespace detail
+
+// Holds f, compiled in each way, against the plain function for these arguments. Compiles f anew, and leaves the
+// arguments and what f has compiled as they are; the default generator is then as after one call. Throws as a call
+// does.
+template <class F, class R, class... T, class... First, class... P, class... A>
+Verification verify(const Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P...>>& f,
+                    const A&... argument) {
+  return f.bound().apply(
+      [&](T&... bound) { return detail::verify<R, First..., P...>(f.plain(), f.function(), bound..., argument...); });
+}
+// Of a generic callable: the arguments' types are the call's. An lvalue that is not const is state.
+template <class F, class... T, class... A>
+Verification verify(const Compiled<F, void, Bound<T...>, void, void>& f, A&&... argument) {
+  return f.bound().apply([&](T&... bound) {
+    using R =
+        std::remove_cvref_t<decltype(std::declval<F&>()(bound..., std::declval<detail::VerifiedArgument<A>>()...))>;
+    return detail::verify<R, T&..., detail::VerifiedArgument<A>...>(f.plain(), f.function(), bound..., argument...);
+  });
+}
+template <class F, class... A>
+requires(!requires(const F& f) { f.plain(); }) Verification verify(F&&, A&&...)
+= delete;  // weft: verify takes a compiled function: wrap it in weft::compile
+
+}  // namespace weft

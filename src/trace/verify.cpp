@@ -1,0 +1,115 @@
+#include "weft/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <ostream>
+
+#include "base/fail.hpp"
+#include "record/random.hpp"
+#include "trace/function.hpp"
+#include "trace/names.hpp"
+#include "weft/ops.hpp"
+
+namespace weft {
+namespace detail {
+namespace {
+
+// Of the greatest element: what roundings in another order may make of it.
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 1e-10;
+    case DType::f16: return 1e-2;
+    case DType::bf16: return 5e-2;
+    default: return is_floating(dtype) ? 1e-4 : 0;
+  }
+}
+
+std::vector<double> elements_of(const Tensor& tensor) {
+  std::vector<double> elements(static_cast<std::size_t>(tensor.element_count().constant()));
+  cast(tensor, DType::f64).copy_to<double>(elements);
+  return elements;
+}
+
+struct Comparison {
+  const char* way;
+  Verification& out;
+
+  void differs(const std::string& leaf, double found, double expected, std::size_t element = 0) {
+    out.differences.push_back(
+        {way, leaf, std::fabs(found - expected), static_cast<std::int64_t>(element), found, expected});
+  }
+  void tensors(const std::string& leaf, const Tensor& found, const Tensor& expected) {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    if (!found.defined() && !expected.defined()) return;
+    if (found.defined() != expected.defined() || found.dtype() != expected.dtype() ||
+        !found.shape().same(expected.shape()))
+      return differs(leaf, nan, nan);
+    const std::vector<double> a = elements_of(found), b = elements_of(expected);
+    double scale = 0;
+    for (const double value : b)
+      if (std::isfinite(value)) scale = std::max(scale, std::fabs(value));
+    const double allowed = tolerance_of(found.dtype()) * scale;
+    std::size_t worst = a.size();
+    double greatest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+      const double distance = std::fabs(a[i] - b[i]);
+      if (worst < a.size() && !(distance > greatest) && !std::isnan(distance)) continue;
+      worst = i;
+      greatest = distance;
+      if (std::isnan(distance)) break;
+    }
+    if (worst == a.size()) return;
+    if (std::isfinite(greatest) && scale > 0) out.greatest_relative = std::max(out.greatest_relative, greatest / scale);
+    if (!(greatest <= allowed)) differs(leaf, a[worst], b[worst], worst);
+  }
+  void leaves(const LeafList& found, const LeafList& expected, const std::vector<std::string>& names, bool only_state) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    if (found.leaves.size() != expected.leaves.size()) return differs("the number of values", nan, nan);
+    for (std::size_t i = 0; i < found.leaves.size(); ++i) {
+      const Leaf &a = found.leaves[i], &b = expected.leaves[i];
+      if (only_state && a.access != Access::state) continue;
+      ++out.compared;
+      if (a.kind != b.kind || (!holds_tensor(a.kind) && a.size != b.size))
+        differs(names[i], nan, nan);
+      else if (holds_tensor(a.kind))
+        tensors(names[i], a.tensor(), b.tensor());
+      else if ((a.kind == LeafKind::number || a.kind == LeafKind::bytes || a.kind == LeafKind::text) &&
+               std::memcmp(a.address, b.address, a.size) != 0)
+        differs(names[i], nan, nan);
+    }
+  }
+};
+
+}  // namespace
+
+void compare_runs(const char* way, const CallSignature& signature, const VerifiedRun& expected,
+                  const VerifiedRun& found, Verification& out) {
+  Comparison comparison{way, out};
+  comparison.leaves(found.results, expected.results, result_names(signature, found.results), false);
+  comparison.leaves(found.arguments, expected.arguments, argument_names(signature, found.arguments), true);
+}
+
+Tensor generator_state() { return *hold_default_generator().state; }
+void set_generator_state(const Tensor& state) { *hold_default_generator().state = state; }
+CompileOptions options_of(const Function* function) { return function->options; }
+
+}  // namespace detail
+
+std::string to_string(const Verification& verification) {
+  std::string text;
+  for (const Verification::Difference& each : verification.differences)
+    text += concat_text(each.way, ": ", each.leaf,
+                        std::isnan(each.found) && std::isnan(each.expected)
+                            ? " is another value than the plain function's\n"
+                            : concat_text(" is ", each.found, " at element ", each.element,
+                                          ", the plain function's is ", each.expected, "\n"));
+  return text + concat_text(verification.compared, " values compared, ",
+                            verification.same() ? "none differs" : "some differ",
+                            "; the greatest relative difference is ", verification.greatest_relative, "\n");
+}
+std::ostream& operator<<(std::ostream& out, const Verification& verification) { return out << to_string(verification); }
+
+}  // namespace weft
