@@ -131,8 +131,5 @@ Verification verify(const Compiled<F, void, Bound<T...>, void, void>& f, A&&... 
     return detail::verify<R, T&..., detail::VerifiedArgument<A>...>(f.plain(), f.function(), bound..., argument...);
   });
 }
-template <class F, class... A>
-requires(!requires(const F& f) { f.plain(); }) Verification verify(F&&, A&&...)
-= delete;  // weft: verify takes a compiled function: wrap it in weft::compile
 
 }  // namespace weft

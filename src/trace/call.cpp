@@ -103,10 +103,13 @@ class Execution {
     compute();
     hand_out();
   }
-  // The outcome of the decision that the segment ends in. What it keeps is in the scratch then.
+  // The outcome of the decision that the segment ends in. What it keeps is in the scratch then, and of a loop how many
+  // rounds it has run.
   std::int64_t decide() {
     const DefaultFloatModes modes;
     compute();
+    if (!traced_.inputs.empty() && traced_.inputs.back() == rounds_leaf)
+      scratch_.rounds = *static_cast<const std::int64_t*>(storage_of(scratch_.outputs[0])->data);
     const Decision& decision = *traced_.decision;
     const std::int64_t outcome = answer(value_of(decision.value), decision.asked, decision.loc);
     scratch_.values.clear();
@@ -143,6 +146,7 @@ class Execution {
   void compute_pending() {
     scratch_.pending.clear();
     for (std::size_t i = 0; i < traced_.inputs.size(); ++i) {
+      if (traced_.inputs[i] == rounds_leaf) continue;
       const Tensor& value = argument(i);
       if (!storage_of(value) && !is_plain_number(*value.node())) scratch_.pending.push_back(value);
     }
@@ -199,7 +203,9 @@ class Execution {
     scratch_.held.reserve(count);
     scratch_.argument_pointers.clear();
     scratch_.result_pointers.clear();
-    for (std::size_t i = 0; i < count; ++i) scratch_.argument_pointers.push_back(pointer_to(argument(i)));
+    for (std::size_t i = 0; i < count; ++i)
+      scratch_.argument_pointers.push_back(traced_.inputs[i] == rounds_leaf ? &scratch_.rounds
+                                                                            : pointer_to(argument(i)));
     bool checks_wait = s_.checks_wait;
     for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
       Type type = output_type(i);
@@ -277,9 +283,20 @@ void decide(CallContext call, const Specialization& specialization) {
     bool drawn = scratch.generator_state.defined() && !hold_generator(scratch);
     while (!drawn && scratch.path.back()->segment->traced.decision) {
       const Branch& branch = *scratch.path.back();
-      naming_memory([&] { scratch.outcomes.push_back(Execution(call, specialization, *branch.segment).decide()); },
-                    [] { return std::string(); }, "compile", call.loc);
-      const Branch* next = branch.find(scratch.outcomes.back(), specialization.guards, scratch.words);
+      const Segment* const loop = branch.segment->rounds.load(std::memory_order_acquire);
+      scratch.rounds = loop ? branch.rounds.load(std::memory_order_relaxed) : 1;
+      naming_memory(
+          [&] {
+            const std::int64_t outcome = Execution(call, specialization, loop ? *loop : *branch.segment).decide();
+            for (; scratch.rounds > 1; --scratch.rounds) {
+              scratch.outcomes.push_back(loop->round_outcome);
+              scratch.path.push_back(
+                  scratch.path.back()->find(loop->round_outcome, specialization.guards, scratch.words));
+            }
+            scratch.outcomes.push_back(outcome);
+          },
+          [] { return std::string(); }, "compile", call.loc);
+      const Branch* next = scratch.path.back()->find(scratch.outcomes.back(), specialization.guards, scratch.words);
       if (next) {
         scratch.path.push_back(next);
         continue;

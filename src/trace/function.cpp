@@ -7,6 +7,7 @@
 #include "base/no_compiler.hpp"
 #include "trace/decisions.hpp"
 #include "trace/names.hpp"
+#include "trace/rounds.hpp"
 #include "trace/run_page.hpp"
 #include "trace/symbols.hpp"
 #include "trace/tracing.hpp"
@@ -125,6 +126,53 @@ void compile_kernels(std::span<Segment* const> list, const Function& function, L
 
 bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() || !traced.graph.effects.empty(); }
 
+// Whether the second branch is the next round of the first: the same segment again, whatever the sizes.
+bool follows(const Segment& first, const Segment& second, std::int64_t outcome, bool any_sizes) {
+  return &first == &second && any_sizes && (outcome == 0 || outcome == 1);
+}
+// Loops of segments that follow themselves for the third time, not compiled yet.
+struct Loop {
+  const Segment* segment;
+  Segment* rounds;
+};
+std::vector<Loop> add_loops(const Specialization& to, const Scratch& scratch, const TracedPath& path, std::size_t begin,
+                            std::span<const Segment* const> segments) {
+  std::vector<Loop> loops;
+  std::size_t repeated = 0;  // how often the segment has followed itself after the same outcome
+  for (std::size_t i = 1; i < path.steps.size(); ++i) {
+    const auto segment_at = [&](std::size_t k) -> const Segment& {
+      return k < begin ? *scratch.path[k]->segment : *segments[k - begin];
+    };
+    const Segment &before = segment_at(i - 1), &now = segment_at(i);
+    const bool again =
+        now.traced.decision && follows(before, now, path.steps[i].outcome, path.steps[i].conditions.empty());
+    repeated = !again ? 0 : repeated > 0 && path.steps[i].outcome == path.steps[i - 1].outcome ? repeated + 1 : 1;
+    if (repeated < 2 || now.rounds.load() || path.steps[i].traced.graph.nodes.empty() || !now.fallback.empty() ||
+        std::ranges::find(loops, &now, &Loop::segment) != loops.end())
+      continue;
+    std::optional<TraceResult> loop = rounds_of(path.steps[i].traced, path.steps[i].outcome != 0);
+    if (!loop) continue;
+    Segment& made = to.segments.emplace_back();
+    for (const Tensor& output : loop->graph.outputs) made.output_types.push_back(type_of(output));
+    made.donors.assign(loop->graph.outputs.size(), no_leaf);
+    made.traced = std::move(*loop);
+    made.round_outcome = path.steps[i].outcome != 0;
+    loops.push_back({&now, &made});
+  }
+  return loops;
+}
+// For each branch of a way, from its end: how many rounds a loop may run from there.
+void count_rounds(std::span<const Branch* const> path) {
+  for (std::size_t i = path.size(); i-- > 1;) {
+    const Branch &before = *path[i - 1], &now = *path[i];
+    const Segment* const loop = before.segment->rounds.load();
+    if (!loop || !follows(*before.segment, *now.segment, now.outcome, now.conditions.empty()) ||
+        loop->round_outcome != (now.outcome != 0))
+      continue;
+    before.rounds.store(std::max(before.rounds.load(), now.rounds.load() + 1));
+  }
+}
+
 // Compiles what segments of the specialization lack, and hangs what a trace gave, from its step `begin` on, below a
 // branch. Of a first trace that is the root itself.
 void add_steps(CallContext call, const Specialization& to, TracedPath& path, std::size_t begin, Branch* from,
@@ -166,7 +214,15 @@ void add_steps(CallContext call, const Specialization& to, TracedPath& path, std
     }
     (gives_results ? last : pieces).push_back(&made);
   }
+  std::vector<Loop> loops;
+  if (decides && backend == Backend::compiled) loops = add_loops(to, scratch, path, begin, segments);
+  for (const Loop& loop : loops) {
+    std::erase(pieces, loop.segment);  // one round of the loop is it
+    pieces.push_back(loop.rounds);
+  }
   if (!pieces.empty()) compile_kernels(pieces, function, call.loc);
+  for (const Loop& loop : loops)
+    if (loop.rounds->executable) loop.segment->rounds.store(loop.rounds, std::memory_order_release);
   for (Segment* each : last) {
     compile_kernels(std::span(&each, 1), function, call.loc);
     if (!each->executable) continue;
@@ -197,6 +253,7 @@ void add_steps(CallContext call, const Specialization& to, TracedPath& path, std
   }
   scratch.path.insert(scratch.path.end(), made_path.begin(), made_path.end());
   if (!decides) return;
+  count_rounds(scratch.path);
   scratch.outcomes.clear();
   for (std::size_t i = 1; i < path.steps.size(); ++i) scratch.outcomes.push_back(path.steps[i].outcome);
   scratch.kept = std::move(path.kept);

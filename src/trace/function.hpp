@@ -83,6 +83,7 @@ struct Scratch {
   std::vector<const Branch*> path;
   std::vector<std::int64_t> outcomes;
   std::vector<Tensor> kept;
+  std::int64_t rounds = 1;  // that the next segment may run
   HeldGenerator generator;  // the default generator, where the call draws from it
   Tensor generator_state;   // its state as the call has read it
   const std::uint64_t thread = this_thread();

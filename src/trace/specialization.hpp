@@ -21,11 +21,13 @@ struct Source {
   std::uint32_t index = 0;  // computed: output of the graph; argument: leaf
 };
 
-// What is written in the place of a leaf: the default generator's state, or a value that the segment before kept.
+// What is written in the place of a leaf: the default generator's state, how many rounds there may be
+// (trace/rounds.hpp), or a value that the segment before kept.
 inline constexpr std::uint32_t generator_leaf = UINT32_MAX;
 inline constexpr std::uint32_t no_leaf = UINT32_MAX;
+inline constexpr std::uint32_t rounds_leaf = UINT32_MAX - 1;
 constexpr std::uint32_t kept_leaf(std::size_t index) { return static_cast<std::uint32_t>(index) | 1U << 31; }
-constexpr bool is_kept(std::uint32_t leaf) { return leaf != generator_leaf && leaf >> 31; }
+constexpr bool is_kept(std::uint32_t leaf) { return leaf < rounds_leaf && leaf >> 31; }
 constexpr std::size_t kept_index(std::uint32_t leaf) { return leaf & ~(1U << 31); }
 
 // Guards, as data: equal words where the mask has bits (no mask: everywhere), then conditions on sizes.
@@ -107,6 +109,10 @@ struct Segment {
   std::string fallback;                          // why, where kernels were asked for
   Backend backend = Backend::compiled;
   bool draws = false;  // reads or writes the default generator's state
+  // Many rounds of it at once, as long as the outcome is this one; null where it does not follow itself. It may come
+  // when calls run.
+  mutable std::atomic<const Segment*> rounds{nullptr};
+  bool round_outcome = false;
 };
 
 // A value of a trace, by its place among what was recorded: the same place in each trace that decides alike.
@@ -124,6 +130,7 @@ struct Branch {
   std::vector<ValuePlace> kept;          // what segment->traced.kept are
   std::atomic<const Branch*> first{nullptr};
   const Branch* next = nullptr;                 // another branch of the same decision
+  mutable std::atomic<std::int64_t> rounds{1};  // how many branches from here on are the next round of the one before
   mutable std::atomic<std::uint64_t> calls{0};  // that came here, about
 
   // The branch of this outcome for a call of these words; null where there is none.

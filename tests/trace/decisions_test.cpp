@@ -384,3 +384,41 @@ TEST_CASE("a value that is used as a number: beyond decision_limit each of them 
                    {.check = Check::every_call, .decision_limit = 3});
   for (std::int64_t n = 0; n < 8; ++n) CHECK(f(full({}, 2.), full({}, n, {.dtype = DType::i64})).item() == 2. * n);
 }
+
+TEST_CASE("rounds of a loop run in one step, and stop where the function stops") {
+  const auto plain = [](const Tensor& x,
+                        const Tensor& limit) {  // counts its rounds, keeps the value before, changes places
+    Tensor now = x, before = zeros({3}), other = x * 2;
+    int rounds = 0;
+    while (rounds < 12 && sum(now) < limit) {
+      const Tensor next = now + other * 0.25;
+      before = now;
+      now = next;
+      std::swap(before, other);
+      ++rounds;
+    }
+    return std::tuple{now, before, other, rounds};
+  };
+  auto f = compile(
+      [](const Tensor& x, const Tensor& limit) {
+        Tensor now = x, before = zeros({3}), other = x * 2;
+        int rounds = 0;
+        while (rounds < 12 && sum(now) < limit) {
+          const Tensor next = now + other * 0.25;
+          before = now;
+          now = next;
+          std::swap(before, other);
+          ++rounds;
+        }
+        return std::tuple{now, before, other, rounds};
+      },
+      {.check = Check::every_call});
+  for (const double limit : {20., 1e9, 10., 4., 30., 1., 1e9, 25.}) {
+    const auto expected = plain(vector_of({1, 1, 1}), full({}, limit)),
+               found = f(vector_of({1, 1, 1}), full({}, limit));
+    CHECK(same(std::get<0>(found), std::get<0>(expected)));
+    CHECK(same(std::get<1>(found), std::get<1>(expected)));
+    CHECK(same(std::get<2>(found), std::get<2>(expected)));
+    CHECK(std::get<3>(found) == std::get<3>(expected));
+  }
+}

@@ -1,0 +1,168 @@
+#include "trace/rounds.hpp"
+
+#include <algorithm>
+
+#include "ir/builder.hpp"
+
+namespace weft::detail {
+namespace {
+
+class Rounds {
+ public:
+  Rounds(const TraceResult& segment, bool outcome) : segment_(segment), outcome_(outcome) {}
+
+  std::optional<TraceResult> make() {
+    const Graph& graph = segment_.graph;
+    const Source decided = segment_.decision->value;
+    if (segment_.decision->asked != Asked::boolean || decided.kind != Source::Kind::computed ||
+        type_of(graph.outputs[decided.index]).dtype != DType::boolean || !graph.effects.empty())
+      return {};
+    if (std::ranges::any_of(graph.nodes,
+                            [](const Tensor& value) { return value.node()->type.device.type != Device::Type::cpu; }))
+      return {};
+    if (!find_carries()) return {};
+
+    TraceResult made;
+    made.graph = loop(made.inputs);
+    made.graph.symbols = graph.symbols;
+    made.graph.conditions = graph.conditions;
+    made.decision = segment_.decision;
+    made.decision->value = {Source::Kind::computed, 1};
+    for (std::size_t j = 0; j < segment_.kept.size(); ++j) {
+      const auto carry = std::ranges::find(carries_, j);
+      made.kept.push_back(carry == carries_.end() ? segment_.kept[j]
+                                                  : Source{Source::Kind::computed,
+                                                           static_cast<std::uint32_t>(2 + (carry - carries_.begin()))});
+    }
+    return made;
+  }
+
+ private:
+  bool stays(std::size_t j) const {
+    const Source source = segment_.kept[j];
+    return source.kind == Source::Kind::argument && source.index == kept_leaf(j);
+  }
+  // The type of a kept value after the segment; null where it is not known, as of one that moves and is never computed.
+  const Type* type_after(std::size_t j) const {
+    for (std::size_t steps = 0; steps <= segment_.kept.size(); ++steps) {
+      const Source source = segment_.kept[j];
+      if (source.kind == Source::Kind::computed) return &type_of(segment_.graph.outputs[source.index]);
+      if (!is_kept(source.index)) return nullptr;
+      j = kept_index(source.index);
+      if (j >= segment_.kept.size()) return nullptr;
+    }
+    return nullptr;
+  }
+  // The values that a round changes, whose types must stay.
+  bool find_carries() {
+    for (std::size_t j = 0; j < segment_.kept.size(); ++j)
+      if (!stays(j)) {
+        if (!type_after(j)) return false;
+        carries_.push_back(j);
+      }
+    for (std::size_t i = 0; i < segment_.inputs.size(); ++i) {
+      const std::uint32_t leaf = segment_.inputs[i];
+      if (!is_kept(leaf)) continue;
+      const std::size_t j = kept_index(leaf);
+      if (j >= segment_.kept.size()) return false;
+      if (!stays(j) && !type_of(segment_.graph.inputs[i]).same(*type_after(j))) return false;
+    }
+    return true;
+  }
+
+  Graph loop(std::vector<std::uint32_t>& leaves) {
+    const Graph& graph = segment_.graph;
+    const Node& asked = *graph.outputs[segment_.decision->value.index].node();
+    const Builder build(segment_.decision->loc, asked.scope, asked.trace);
+    const Type number{DType::i64, false, {}, {}}, flag{DType::boolean, false, {}, {}};
+
+    // The operands of the loop: round, outcome and what is kept, then what stays, then how many rounds there may be.
+    std::vector<Tensor> inputs, operands{build.constant(Constant::integer(0), number),
+                                         build.constant(Constant::integer(outcome_ ? 1 : 0), decision_type())};
+    const auto input = [&](std::uint32_t leaf, const Type& type) {
+      leaves.push_back(leaf);
+      inputs.push_back(build.input(inputs.size(), type));
+      operands.push_back(inputs.back());
+    };
+    for (const std::size_t j : carries_) input(kept_leaf(j), *type_after(j));
+    for (std::size_t i = 0; i < segment_.inputs.size(); ++i)
+      if (!is_carry(segment_.inputs[i])) input(segment_.inputs[i], type_of(graph.inputs[i]));
+    input(rounds_leaf, number);
+
+    std::vector<Type> types;
+    for (std::size_t i = 0; i < 2 + carries_.size(); ++i) types.push_back(type_of(operands[i]));
+    const auto places = [&] {
+      std::vector<Tensor> made;
+      for (const Tensor& operand : operands) made.push_back(build.input(made.size(), type_of(operand)));
+      return made;
+    };
+    Graph condition = goes_on(build, places(), flag), body = round(build, places());
+    const Tensor node = make_node(Op::while_loop, operands, While{static_cast<std::int64_t>(types.size()), 0, {}},
+                                  types[0], segment_.decision->loc);
+    set_more_results(*node.node(), std::span(types).subspan(1));
+    node.node()->trace = asked.trace;
+    node.node()->make_more().bodies = {std::make_shared<const Graph>(std::move(condition)),
+                                       std::make_shared<const Graph>(std::move(body))};
+    return make_graph(std::move(inputs), results_of(node), {});
+  }
+  const Type& decision_type() const { return type_of(segment_.graph.outputs[segment_.decision->value.index]); }
+  bool is_carry(std::uint32_t leaf) const {
+    return is_kept(leaf) && std::ranges::find(carries_, kept_index(leaf)) != carries_.end();
+  }
+
+  // round < rounds, and the last outcome was the one after which another round comes.
+  Graph goes_on(const Builder& build, std::vector<Tensor> places, const Type& flag) const {
+    const Tensor decided = build.reshape(places[1], {});
+    const Tensor again = outcome_ ? decided : build.make(Op::bitwise_not, {decided}, {}, {});
+    const Tensor left = build.make(Op::less, {places[0], places.back()}, {}, {});
+    const Tensor both = build.make(Op::bitwise_and, {left, again}, {}, flag);
+    return make_graph(std::move(places), {both}, {});
+  }
+
+  // One round: the segment's nodes over the places.
+  Graph round(const Builder& build, std::vector<Tensor> places) const {
+    const Graph& graph = segment_.graph;
+    std::vector<Tensor> made(graph.nodes.size());
+    std::size_t next = 2 + carries_.size();
+    for (std::size_t i = 0; i < segment_.inputs.size(); ++i) {
+      const std::uint32_t leaf = segment_.inputs[i];
+      const std::size_t place =
+          is_carry(leaf)
+              ? 2 + static_cast<std::size_t>(std::ranges::find(carries_, kept_index(leaf)) - carries_.begin())
+              : next++;
+      made[graph.number(graph.inputs[i])] = places[place];
+    }
+    const auto map = [&](const Tensor& value) { return Tensor(made[graph.number(value)].node(), value.output()); };
+    std::vector<Tensor> operands;
+    for (const Tensor& value : graph.nodes) {
+      if (value.node()->op == Op::input) continue;
+      operands.clear();
+      for (const Tensor& operand : value.node()->inputs()) operands.push_back(map(operand));
+      made[graph.number(value)] = Builder::copy(*value.node(), operands);
+    }
+    const Tensor one = build.constant(Constant::integer(1), type_of(places[0]));
+    std::vector<Tensor> outputs{build.add(places[0], one), map(graph.outputs[segment_.decision->value.index])};
+    for (const std::size_t j : carries_) {
+      const Source source = segment_.kept[j];
+      if (source.kind == Source::Kind::computed) {
+        outputs.push_back(map(graph.outputs[source.index]));
+        continue;
+      }
+      // A value that moves to another place of the list: it is one that a round changes, see type_after.
+      const auto carry = std::ranges::find(carries_, kept_index(source.index));
+      outputs.push_back(places[2 + static_cast<std::size_t>(carry - carries_.begin())]);
+    }
+    return make_graph(std::move(places), std::move(outputs), {});
+  }
+  const TraceResult& segment_;
+  const bool outcome_;
+  std::vector<std::size_t> carries_;  // of what is kept, by index: what a round changes
+};
+
+}  // namespace
+
+std::optional<TraceResult> rounds_of(const TraceResult& segment, bool outcome) {
+  return Rounds(segment, outcome).make();
+}
+
+}  // namespace weft::detail
