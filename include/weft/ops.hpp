@@ -101,10 +101,7 @@ WEFT_REFUSE_OTHERS(/)
 WEFT_REFUSE_OTHERS(<)
 WEFT_REFUSE_OTHERS(>)
 #undef WEFT_REFUSE_OTHERS
-// && || ! would evaluate both sides: write & | ~.
-bool operator&&(const Tensor&, const Tensor&) = delete;
-bool operator||(const Tensor&, const Tensor&) = delete;
-bool operator!(const Tensor&) = delete;
+// && || ! are those of C++, on conditions of one element. Element by element: & | ~.
 
 // Scalars stay scalars under arithmetic with numbers.
 Scalar operator+(const Scalar& a, const Scalar& b);

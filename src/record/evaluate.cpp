@@ -523,7 +523,7 @@ const Layout* layout_of(const Tensor& value) { return value.output() == 0 ? valu
 
 Tensor::operator bool() const {
   const Loc loc = defined() ? node()->loc : Loc();  // a condition has no line; what it asks is most often written there
-  require_one(*this, loc, "bool", ": say any(x) or all(x), or x.defined()");
+  require_one(*this, loc, "bool", ": say any(x) or all(x); element by element & | ~ for && || !");
   return detail::read_item_boolean(*this, loc);
 }
 
