@@ -492,8 +492,8 @@ void check_coverage(const Statistics& s) {
   }
   MESSAGE(s.programs, " programs, ", s.ops.size(), " of ", op_count, " primitives, ", s.reductions,
           " with reductions, ", s.views, " with views, ", s.gradients, " with gradients, ", s.states, " with state, ",
-          s.returning, " that return what they read too, ",
-          s.symbolic_again, " at other sizes; ", s.compared, " elements compared, ", s.undecided, " undecided");
+          s.returning, " that return what they read too, ", s.symbolic_again, " at other sizes; ", s.compared,
+          " elements compared, ", s.undecided, " undecided");
 }
 
 }  // namespace weft::testing

@@ -276,8 +276,8 @@ Op random_op(Random& random) {
   }
 }
 
-// In some programs every fourth instruction or so begins a chain: a reduction or a scan, its expansion, and a reduction of
-// that. Between the chains are other instructions; some values of both are returned although others read them.
+// In some programs every fourth instruction or so begins a chain: a reduction or a scan, its expansion, and a reduction
+// of that. Between the chains are other instructions; some values of both are returned although others read them.
 class Chains {
  public:
   // Makes the step part of a chain, or leaves it as it is. Returns whether its value is returned.

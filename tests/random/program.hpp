@@ -31,13 +31,14 @@ struct Program {
   std::vector<double> literals;
   std::vector<Instruction> instructions;
   std::vector<int> returned;  // results besides those that nobody reads: positions in the list of values, ascending
-  bool gradient = false;  // also the gradients of the mean of all floating results
-  bool state = false;     // the first input is state: its new value is an output of its type
+  bool gradient = false;      // also the gradients of the mean of all floating results
+  bool state = false;         // the first input is state: its new value is an output of its type
 };
 
 Program make_program(std::uint64_t seed, int instructions);
 
-// Replays on tensors: all results that nobody reads, those returned besides, gradients and the state's new value. Works traced and eagerly.
+// Replays on tensors: all results that nobody reads, those returned besides, gradients and the state's new value. Works
+// traced and eagerly.
 std::vector<Tensor> replay(const Program& program, const std::vector<Tensor>& inputs);
 
 // Without the instruction at `position`: later operands that read it read its first operand, or another input.
