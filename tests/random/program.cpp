@@ -16,15 +16,13 @@ std::int64_t pick(Random& random, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
 }
 
-constexpr std::int64_t most_elements = 400;
-
-bool small(const Shape& shape) {
+bool small(const Program& program, const Shape& shape) {
   std::int64_t count = 1;
   for (Dim dim : shape) {
     if (!dim.is_constant()) return true;  // symbolic sizes were bounded when the program was made
     count *= dim.constant();
   }
-  return count <= most_elements && shape.rank() <= 5;
+  return count <= program.most_elements && shape.rank() <= 5;
 }
 
 At as_operand(const Program& program, const std::vector<Tensor>& values, int position) {
@@ -305,13 +303,20 @@ struct Rehearsal {
 
 }  // namespace
 
-Program make_program(std::uint64_t seed, int instructions) {
+namespace {
+
+Program draw_program(std::uint64_t seed, int instructions, bool large) {
   Random random(seed);
   Program program;
   program.seed = seed;
   program.gradient = random() % 5 < 2;
   program.state = random() % 5 < 2;
   std::int64_t rows = pick(random, 1, 9), columns = pick(random, 1, 20);
+  if (large) {
+    constexpr std::int64_t sizes[] = {1, 2, 3, 7, 33, 64, 65, 129, 257, 1000, 70000};
+    program.most_elements = 400'000'000;
+    rows = sizes[random() % std::size(sizes)], columns = sizes[random() % std::size(sizes)];
+  }
   program.inputs.push_back({DType::f32, {rows, columns}});
   int count = static_cast<int>(pick(random, 1, 3));
   for (int i = 0; i < count; ++i) {
@@ -353,7 +358,7 @@ Program make_program(std::uint64_t seed, int instructions) {
     const bool is_returned = has_chains && chains.next(step, position, random);
     try {
       Tensor value = apply(program, step, rehearsal.values);
-      if (!value.defined() || !small(value.shape())) continue;
+      if (!value.defined() || !small(program, value.shape())) continue;
       rehearsal.values.push_back(value);
       if (is_returned) program.returned.push_back(position);
       program.instructions.push_back(std::move(step));
@@ -363,6 +368,11 @@ Program make_program(std::uint64_t seed, int instructions) {
   }
   return program;
 }
+
+}  // namespace
+
+Program make_program(std::uint64_t seed, int instructions) { return draw_program(seed, instructions, false); }
+Program make_large_program(std::uint64_t seed, int instructions) { return draw_program(seed, instructions, true); }
 
 namespace {
 
@@ -375,7 +385,7 @@ std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& input
       value = apply(program, step, values);
     } catch (const Error&) {
     }
-    values.push_back(value.defined() && small(value.shape())
+    values.push_back(value.defined() && small(program, value.shape())
                          ? value
                          : values[static_cast<std::size_t>(std::max(step.operands[0], 0)) % values.size()]);
   }

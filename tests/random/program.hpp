@@ -27,6 +27,7 @@ struct ProgramInput {
 
 struct Program {
   std::uint64_t seed = 0;
+  std::int64_t most_elements = 400;  // of a value
   std::vector<ProgramInput> inputs;
   std::vector<double> literals;
   std::vector<Instruction> instructions;
@@ -36,6 +37,9 @@ struct Program {
 };
 
 Program make_program(std::uint64_t seed, int instructions);
+// The same of sizes at which reductions are cut, and rows and columns reduced in one kernel. For its schedule: to run
+// it takes long.
+Program make_large_program(std::uint64_t seed, int instructions);
 
 // Replays on tensors: all results that nobody reads, those returned besides, gradients and the state's new value. Works
 // traced and eagerly.
