@@ -86,9 +86,8 @@ class Analyzer {
       f.axes |= axes_in(v.index);
       for (const int value : values_in(v.index)) read(value);
       if (v.kind == Kind::reduce && v.over_carried) {
-        WEFT_CHECK(result_.form == Form::rows && facts(v.args[0]).vector, kernel_.name, ": v", i,
-                   " reduces no columns");
-        f.axes &= ~carried_bits_;
+        WEFT_CHECK(result_.form == Form::rows, kernel_.name, ": v", i, " reduces no columns");
+        f.axes = (f.axes & ~carried_bits_) | inner_bits_ | vector_bit_;  // each column has a result, though all be one
         f.last = true;
       } else if (v.kind == Kind::reduce) {
         f.axes &= ~inner_bits_;

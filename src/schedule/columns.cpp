@@ -10,8 +10,9 @@ template <class Is>
 bool reads(const Grouping& grouping, const Node& node, int group, const Is& is, int budget = 64) {
   return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Tensor& operand) {
     const Placement& placement = grouping[operand];
-    if (placement.role == Role::grouped) return grouping.find(placement.group) == group && is(operand);
-    return placement.role == Role::inlined && (budget == 0 || reads(grouping, *operand.node(), group, is, budget - 1));
+    if (placement.role == Role::grouped && grouping.find(placement.group) == group) return is(operand);
+    return grouping.is_read_through(placement, group) &&
+           (budget == 0 || reads(grouping, *operand.node(), group, is, budget - 1));
   });
 }
 

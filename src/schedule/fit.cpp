@@ -34,6 +34,8 @@ void collect(const Grouping& grouping, const Tensor& value, Reads& reads, int bu
   else
     reads.deepest_other = std::max(reads.deepest_other, placement.depth);
   add_once(reads.values, grouping.number(value));
+  if (placement.copied && budget > 0)
+    for (const Tensor& operand : value.node()->inputs()) collect(grouping, operand, reads, budget - 1);
 }
 
 // A grouping as it was before two kernels became one.

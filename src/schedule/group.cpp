@@ -133,8 +133,11 @@ class Grouper {
   // Gives a value memory of its own; one that is inlined so far gets a group that computes it.
   void need_memory(const Tensor& value) {
     Placement& placement = at(value);
-    if (placement.role == Role::inlined) open(*value.node(), value.node()->type.shape, "its value is needed in memory");
-    at(value).realized = true;
+    if (placement.role == Role::inlined) {
+      open(*value.node(), value.node()->type.shape, "its value is needed in memory");
+      placement.copied = true;
+    }
+    placement.realized = true;
   }
 
   void open(const Node& node, const Shape& domain, std::string why) {

@@ -38,6 +38,7 @@ struct Placement {
   Role role = Role::inlined;
   bool realized = false;
   bool column = false;  // grouped: reduces the axes that are not the group's inner ones, or reads what does
+  bool copied = false;  // grouped: was inlined before; a reader that runs before its group still computes it
   int group = -1;       // grouped
   int depth = 0;        // of the latest step that this value needs
   int operations = 0;   // inlined: pointwise ones that each reading of an element does
@@ -57,6 +58,10 @@ struct Grouping {
   }
   const Group& group(int id) const { return groups[static_cast<std::size_t>(find(id))]; }
   Group& group(int id) { return groups[static_cast<std::size_t>(find(id))]; }
+  // Whether a kernel may compute the value where it reads it: it has no memory, or not before that kernel runs.
+  bool is_read_through(const Placement& value, int kernel) const {
+    return value.role == Role::inlined || (value.copied && find(value.group) != find(kernel));
+  }
   std::uint32_t number(const Node& node) const { return graph->number(node); }
   std::uint32_t number(const Tensor& value) const { return graph->number(value); }
   void note(const Node& node, std::string decision) {

@@ -62,7 +62,8 @@ bool aligned(const Grouping& grouping, int id, const Tensor& value, const IndexV
   const Node& node = *value.node();
   const Placement& placement = grouping[value];
   const Group& group = grouping.group(id);
-  if (placement.role == Role::grouped) {
+  const bool through = grouping.is_read_through(placement, id);
+  if (placement.role == Role::grouped && !through) {
     if (grouping.find(placement.group) != id) return true;
     if (placement.column != behind) return false;
     IndexVector own;
@@ -71,7 +72,7 @@ bool aligned(const Grouping& grouping, int id, const Tensor& value, const IndexV
       if (!own[i].same(index[i])) return false;
     return true;
   }
-  if (placement.role != Role::inlined) return true;
+  if (!through) return true;
   if (budget == 0) return placement.depth < group.depth;
   if (is_view(node.op)) return aligned(grouping, id, node.input(0), map_through_view(node, index), behind, budget - 1);
   return std::all_of(node.inputs().begin(), node.inputs().end(),
@@ -81,11 +82,11 @@ bool aligned(const Grouping& grouping, int id, const Tensor& value, const IndexV
 // Whether a value is computed by the group, or from what is, where it is read.
 bool reads_group(const Grouping& grouping, int id, const Tensor& value, int budget = 64) {
   const Placement& placement = grouping[value];
-  if (placement.role == Role::grouped) return grouping.find(placement.group) == id;
+  if (placement.role == Role::grouped && grouping.find(placement.group) == id) return true;
   const auto inputs = value.node()->inputs();
-  return placement.role == Role::inlined && budget > 0 && std::any_of(inputs.begin(), inputs.end(), [&](auto& operand) {
-           return reads_group(grouping, id, operand, budget - 1);
-         });
+  return grouping.is_read_through(placement, id) && budget > 0 &&
+         std::any_of(inputs.begin(), inputs.end(),
+                     [&](auto& operand) { return reads_group(grouping, id, operand, budget - 1); });
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class Lowering {
     for (std::int32_t arg : instruction.args)
       if (arg >= 0) raise(instruction, arg);
     raise(instruction, instruction.index);
-    if (instruction.kind == Kind::scan) instruction.level = Level::inner;
+    if (instruction.kind == Kind::scan || instruction.over_carried) instruction.level = Level::inner;
     if (instruction.kind == Kind::reduce && !instruction.over_carried) {
       instruction.level = Level::outer;
       ++instruction.phase;

@@ -27,6 +27,7 @@ struct Recipe {
 // The kernels that read a value: groups; the numbers after theirs are the assembled values.
 struct Readers {
   std::vector<int> kernels;  // without the value's own; some where there are many
+  std::vector<int> early;    // of a copied value: those that run before it has memory, and compute it
   int uses = 0;              // nodes, outputs of the graph
   bool inside = false;       // its own kernel reads it
   int places = 0;            // shifted ones, as slices and windows are, at which an element is read
@@ -63,10 +64,11 @@ class Realizer {
     for (const Tensor& output : graph_.outputs) ++readers_[graph_.number(output)].uses;
     for (std::uint32_t i = static_cast<std::uint32_t>(graph_.nodes.size()); i-- > 0;) {
       const Placement& placement = grouping_.nodes[i];
-      const bool inlined = placement.role == Role::inlined;
+      const Readers& own = readers_[i];
+      const bool computes = placement.role != Role::inlined;
+      const bool inlined = !computes || !own.early.empty();
       const int self =
           placement.role == Role::grouped ? placement.group : static_cast<int>(grouping_.groups.size() + i);
-      const Readers& own = readers_[i];
       for (const Tensor& operand : node(i).inputs()) {
         const std::uint32_t below = graph_.number(operand);
         Readers& seen = readers_[below];
@@ -74,9 +76,8 @@ class Realizer {
         seen.stretched |= inlined ? own.stretched || node(i).op == Op::expand : node(i).op == Op::gather || spreads(i);
         seen.places = std::min(seen.places + (inlined ? shifted(i) : is_part(i)), most_uses);
         seen.windowed |= node(i).op == Op::windows || (inlined && own.windowed);
-        if (!inlined) add_reader(below, self);
-        if (inlined)
-          for (const int kernel : own.kernels) add_reader(below, kernel);
+        if (computes) add_reader(below, self);
+        for (const int kernel : computes ? own.early : own.kernels) add_reader(below, kernel);
       }
     }
   }
@@ -92,11 +93,12 @@ class Realizer {
   void add_reader(std::uint32_t value, int kernel) {
     const Placement& placement = grouping_.nodes[value];
     Readers& readers = readers_[value];
-    if (placement.role == Role::grouped && placement.group == kernel)
-      readers.inside = true;
-    else if (readers.kernels.size() < most_readers &&
-             std::find(readers.kernels.begin(), readers.kernels.end(), kernel) == readers.kernels.end())
-      readers.kernels.push_back(kernel);
+    const bool inside = placement.role == Role::grouped && placement.group == kernel;
+    readers.inside |= inside;
+    const bool early = placement.copied && !inside && depth_of(kernel) <= placement.depth;
+    std::vector<int>& kernels = early ? readers.early : readers.kernels;
+    if (!inside && kernels.size() < most_readers && std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
+      kernels.push_back(kernel);
     if (has_memory(value)) loaded_.insert(key(kernel, value));
   }
   static std::uint64_t key(int kernel, std::uint32_t value) { return static_cast<std::uint64_t>(kernel) << 32 | value; }
@@ -214,6 +216,11 @@ class Realizer {
     }
     const double whole = work(recipe.nodes), moved = readers.inside ? 0 : (whole - work(recipe.shared)) * own;
     return again + std::max(0.0, whole * computed - moved) < stored;
+  }
+  int depth_of(int kernel) const {
+    const auto index = static_cast<std::size_t>(kernel);
+    if (index < grouping_.groups.size()) return grouping_.groups[index].depth;
+    return grouping_.nodes[index - grouping_.groups.size()].depth;
   }
   double walked_by(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);

@@ -391,6 +391,7 @@ void count(const Program& program, const Prepared& prepared, Statistics& statist
   ++statistics.programs;
   statistics.gradients += program.gradient;
   statistics.states += program.state;
+  statistics.returning += !program.returned.empty();
   bool reduces = false, views = false;
   for (const Instruction& step : program.instructions) {
     reduces |= is_reduce(step.op);
@@ -486,12 +487,13 @@ void check_coverage(const Statistics& s) {
     for (int op = 0; op < op_count; ++op)
       missing += is_drawn(static_cast<Op>(op)) && !s.ops.contains(static_cast<Op>(op));
     CHECK(missing * 20 <= op_count);
-    for (int part : {s.reductions, s.views, s.gradients, s.states}) CHECK(part * 10 >= s.programs * 3);
+    for (int part : {s.reductions, s.views, s.gradients, s.states, s.returning}) CHECK(part * 10 >= s.programs * 3);
     CHECK(s.compared > 6 * s.undecided);
   }
   MESSAGE(s.programs, " programs, ", s.ops.size(), " of ", op_count, " primitives, ", s.reductions,
           " with reductions, ", s.views, " with views, ", s.gradients, " with gradients, ", s.states, " with state, ",
-          s.symbolic_again, " at other sizes; ", s.compared, " elements compared, ", s.undecided, " undecided");
+          s.returning, " that return what they read too, ", s.symbolic_again, " at other sizes; ", s.compared,
+          " elements compared, ", s.undecided, " undecided");
 }
 
 }  // namespace weft::testing

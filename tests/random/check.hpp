@@ -12,7 +12,7 @@
 namespace weft::testing {
 
 struct Statistics {
-  int programs = 0, reductions = 0, views = 0, gradients = 0, states = 0, symbolic_again = 0;
+  int programs = 0, reductions = 0, views = 0, gradients = 0, states = 0, returning = 0, symbolic_again = 0;
   std::int64_t compared = 0, undecided = 0;
   std::set<Op> ops;
 };

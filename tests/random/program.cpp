@@ -16,15 +16,13 @@ std::int64_t pick(Random& random, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
 }
 
-constexpr std::int64_t most_elements = 400;
-
-bool small(const Shape& shape) {
+bool small(const Program& program, const Shape& shape) {
   std::int64_t count = 1;
   for (Dim dim : shape) {
     if (!dim.is_constant()) return true;  // symbolic sizes were bounded when the program was made
     count *= dim.constant();
   }
-  return count <= most_elements && shape.rank() <= 5;
+  return count <= program.most_elements && shape.rank() <= 5;
 }
 
 At as_operand(const Program& program, const std::vector<Tensor>& values, int position) {
@@ -134,6 +132,10 @@ Tensor structural_step(const Instruction& step, const std::vector<Tensor>& value
       return rank > 2 && number(step, 2) % 2 ? transpose(swapped, (axis + 1) % rank, (axis + 2) % rank) : swapped;
     }
     case Op::expand: {
+      // What a reduction left of the first input's shape gets that shape again.
+      const Shape whole = values[0].shape();
+      const auto fits = [&](int i) { return shape[i].same(whole[i]) || shape[i].same(Dim(1)); };
+      if (number(step, 2) % 2 && rank == 2 && !shape.same(whole) && fits(0) && fits(1)) return expand(x, Sizes(whole));
       if (rank >= 4) return {};
       Shape to;
       to.push_back(number(step, 1) % 3 + 1);
@@ -272,6 +274,26 @@ Op random_op(Random& random) {
   }
 }
 
+// In some programs every fourth instruction or so begins a chain: a reduction or a scan, its expansion, and a reduction
+// of that. Between the chains are other instructions; some values of both are returned although others read them.
+class Chains {
+ public:
+  // Makes the step part of a chain, or leaves it as it is. Returns whether its value is returned.
+  bool next(Instruction& step, int position, Random& random) {
+    constexpr Op walks[] = {Op::sum, Op::sum, Op::sum, Op::amax, Op::prod, Op::argmax, Op::cumsum, Op::cummax};
+    if (left_ == 0 && random() % 4 == 0) left_ = 3;
+    if (left_ == 0) return random() % 6 == 0;
+    step.op = left_ == 2 ? Op::expand : walks[random() % std::size(walks)];
+    if (left_ < 3) step.operands[0] = position - 1;
+    step.numbers[left_ == 2 ? 2 : 1] = 1;  // expanded to the first input's shape; axes are kept
+    --left_;
+    return random() % 2 == 0;
+  }
+
+ private:
+  int left_ = 0;  // instructions of the chain
+};
+
 // Whether an instruction fits what the program has so far: decided by replaying it on types alone, inside a trace.
 struct Rehearsal {
   Trace trace;
@@ -281,13 +303,20 @@ struct Rehearsal {
 
 }  // namespace
 
-Program make_program(std::uint64_t seed, int instructions) {
+namespace {
+
+Program draw_program(std::uint64_t seed, int instructions, bool large) {
   Random random(seed);
   Program program;
   program.seed = seed;
   program.gradient = random() % 5 < 2;
   program.state = random() % 5 < 2;
   std::int64_t rows = pick(random, 1, 9), columns = pick(random, 1, 20);
+  if (large) {
+    constexpr std::int64_t sizes[] = {1, 2, 3, 7, 33, 64, 65, 129, 257, 1000, 70000};
+    program.most_elements = 400'000'000;
+    rows = sizes[random() % std::size(sizes)], columns = sizes[random() % std::size(sizes)];
+  }
   program.inputs.push_back({DType::f32, {rows, columns}});
   int count = static_cast<int>(pick(random, 1, 3));
   for (int i = 0; i < count; ++i) {
@@ -310,6 +339,8 @@ Program make_program(std::uint64_t seed, int instructions) {
     for (std::int64_t size : input.sizes) shape.push_back(size);
     rehearsal.values.push_back(record(Op::input, {}, Parameter{}, Type{input.dtype, false, {}, shape}, {}));
   }
+  const bool has_chains = seed % 3 == 0;
+  Chains chains;
   for (int attempts = 0; static_cast<int>(program.instructions.size()) < instructions && attempts < instructions * 20;
        ++attempts) {
     Instruction step{random_op(random), {}, {}, dtypes[random() % std::size(dtypes)]};
@@ -323,10 +354,13 @@ Program make_program(std::uint64_t seed, int instructions) {
                                                          : static_cast<int>(position));
     }
     for (int i = 0; i < 4; ++i) step.numbers.push_back(pick(random, 0, 11));
+    const auto position = static_cast<int>(rehearsal.values.size());
+    const bool is_returned = has_chains && chains.next(step, position, random);
     try {
       Tensor value = apply(program, step, rehearsal.values);
-      if (!value.defined() || !small(value.shape())) continue;
+      if (!value.defined() || !small(program, value.shape())) continue;
       rehearsal.values.push_back(value);
+      if (is_returned) program.returned.push_back(position);
       program.instructions.push_back(std::move(step));
     } catch (const Error&) {
       // Shapes that do not broadcast, dtypes without the operation, reductions over nothing: not a program.
@@ -334,6 +368,11 @@ Program make_program(std::uint64_t seed, int instructions) {
   }
   return program;
 }
+
+}  // namespace
+
+Program make_program(std::uint64_t seed, int instructions) { return draw_program(seed, instructions, false); }
+Program make_large_program(std::uint64_t seed, int instructions) { return draw_program(seed, instructions, true); }
 
 namespace {
 
@@ -346,21 +385,23 @@ std::vector<Tensor> run(const Program& program, const std::vector<Tensor>& input
       value = apply(program, step, values);
     } catch (const Error&) {
     }
-    values.push_back(value.defined() && small(value.shape())
+    values.push_back(value.defined() && small(program, value.shape())
                          ? value
                          : values[static_cast<std::size_t>(std::max(step.operands[0], 0)) % values.size()]);
   }
   return values;
 }
 
-std::vector<Tensor> unread(const Program& program, const std::vector<Tensor>& values) {
+// What nobody reads, and what is returned besides.
+std::vector<Tensor> results_of(const Program& program, const std::vector<Tensor>& values) {
   std::vector<bool> read(values.size(), false);
   for (std::size_t i = 0; i < program.instructions.size(); ++i)
     for (int position : program.instructions[i].operands)
       if (position >= 0) read[static_cast<std::size_t>(position) % (program.inputs.size() + i)] = true;
   std::vector<Tensor> results;
   for (std::size_t i = program.inputs.size(); i < values.size(); ++i)
-    if (!read[i]) results.push_back(values[i]);
+    if (!read[i] || std::binary_search(program.returned.begin(), program.returned.end(), static_cast<int>(i)))
+      results.push_back(values[i]);
   if (results.empty()) results.push_back(values.back());
   return results;
 }
@@ -378,13 +419,13 @@ Tensor loss_of(const std::vector<Tensor>& results) {
 }  // namespace
 
 std::vector<Tensor> replay(const Program& program, const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> results = unread(program, run(program, inputs));
+  std::vector<Tensor> results = results_of(program, run(program, inputs));
   if (program.gradient) {
     auto f = [&](const Tensor& x) {
       std::vector<Tensor> places = inputs;
       places[0] = x;
       // The place always counts a little, so that a program whose results do not depend on it still has a gradient.
-      Tensor base = mean(x) * 0.125, loss = loss_of(unread(program, run(program, places)));
+      Tensor base = mean(x) * 0.125, loss = loss_of(results_of(program, run(program, places)));
       return loss.defined() ? loss + base : base;
     };
     if (!inputs[0].element_count().same(Dim(0))) {
@@ -409,6 +450,8 @@ Program without(const Program& program, std::size_t position) {
       else if (reads > removed)
         --reads;
     }
+  std::erase(shorter.returned, removed);
+  for (int& returned : shorter.returned) returned -= returned > removed;
   return shorter;
 }
 
@@ -433,6 +476,9 @@ std::string to_text(const Program& program) {
     for (std::int64_t n : step.numbers) text += " " + std::to_string(n);
     text += std::string(" ") + info(step.dtype).name + ")\n";
   }
+  if (!program.returned.empty()) text += "  also returned:";
+  for (const int position : program.returned) text += " v" + std::to_string(position);
+  if (!program.returned.empty()) text += "\n";
   return text;
 }
 

@@ -27,16 +27,22 @@ struct ProgramInput {
 
 struct Program {
   std::uint64_t seed = 0;
+  std::int64_t most_elements = 400;  // of a value
   std::vector<ProgramInput> inputs;
   std::vector<double> literals;
   std::vector<Instruction> instructions;
-  bool gradient = false;  // also the gradients of the mean of all floating results
-  bool state = false;     // the first input is state: its new value is an output of its type
+  std::vector<int> returned;  // results besides those that nobody reads: positions in the list of values, ascending
+  bool gradient = false;      // also the gradients of the mean of all floating results
+  bool state = false;         // the first input is state: its new value is an output of its type
 };
 
 Program make_program(std::uint64_t seed, int instructions);
+// The same of sizes at which reductions are cut, and rows and columns reduced in one kernel. For its schedule: to run
+// it takes long.
+Program make_large_program(std::uint64_t seed, int instructions);
 
-// Replays on tensors: all results that nobody reads, gradients and the state's new value. Works traced and eagerly.
+// Replays on tensors: all results that nobody reads, those returned besides, gradients and the state's new value. Works
+// traced and eagerly.
 std::vector<Tensor> replay(const Program& program, const std::vector<Tensor>& inputs);
 
 // Without the instruction at `position`: later operands that read it read its first operand, or another input.

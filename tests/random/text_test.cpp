@@ -14,8 +14,7 @@ using namespace weft;
 
 namespace {
 
-Graph graph_of(std::uint64_t seed) {
-  const testing::Program program = testing::make_program(seed, 30);
+Graph graph_of(const testing::Program& program) {
   graph_test::Recording r;
   std::vector<Tensor> inputs;
   for (const testing::ProgramInput& input : program.inputs) {
@@ -25,6 +24,7 @@ Graph graph_of(std::uint64_t seed) {
   }
   return r.graph(testing::replay(program, inputs));
 }
+Graph graph_of(std::uint64_t seed) { return graph_of(testing::make_program(seed, 30)); }
 
 }  // namespace
 
@@ -55,5 +55,16 @@ TEST_CASE("text: kernels of random programs read back, and give the same sources
       REQUIRE(codegen::generate_cpp(parsed) == codegen::generate_cpp(kernel));
       REQUIRE(codegen::generate_cuda(parsed).text == codegen::generate_cuda(kernel).text);
     }
+  }
+}
+
+TEST_CASE("random programs of large sizes have schedules, and their kernels sources") {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const testing::Program program = testing::make_large_program(seed, static_cast<int>(10 + seed * 7 % 51));
+    INFO(testing::to_text(program));
+    Schedule schedule;
+    REQUIRE_NOTHROW(schedule = make_schedule(optimize(graph_of(program), {}), Device::cpu(), providers::all()));
+    for (const Step& step : schedule.steps)
+      if (const loop::Kernel* kernel = step.payload->kernel()) REQUIRE_NOTHROW(codegen::generate_cpp(*kernel));
   }
 }

@@ -97,3 +97,13 @@ TEST_CASE("what is computed again through slices and pads stays small") {
       if (step.payload->kernel()) CHECK(step.payload->kernel()->body.size() < 300);
   }
 }
+
+TEST_CASE("what a view is made of is in memory for a kernel that runs before the view is copied to a result") {
+  Traced t;
+  const Tensor x = t.f32(256, 256), y = t.f32(256, 256);
+  const Tensor rows = expand(sum(y, 1, true), {256, 256}), largest = amax(x, Axes(), true);
+  const Tensor columns = expand(prod(expand(largest, {256, 256}) + 1, 0, true), {256, 256});
+  CHECK(temporary_bytes(t.schedule({sum(rows), x + 1, rows})) == 256 * 4);
+  CHECK(temporary_bytes(t.schedule({sum(rows), rows, matmul(transpose(rows), x)})) >= 256 * 4);
+  CHECK(temporary_bytes(t.schedule({expand(largest, {256, 256}), columns, sum(columns)})) >= 256 * 4);
+}
