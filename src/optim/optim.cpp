@@ -76,6 +76,8 @@ std::vector<std::uint8_t> Parameters::named(const char* pattern) const {
   return result;
 }
 
+Tensor wide(const Tensor& x) { return cast(x, computed_in(type_of(x).dtype)); }
+
 void NewValues::set(Tensor& place, Tensor value) {
   place = place.defined() && value.dtype() != place.dtype() ? cast(value, place.dtype()) : std::move(value);
   values_.push_back(place);
@@ -86,11 +88,11 @@ void compute(std::span<const Tensor> values, Loc loc) {
 
 // Places that name one row get one number, in the order of their rows; sums of what meets are those of the dense
 // gradient, at the cost of the places.
-UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc), gradient_(gradient) {
+UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc) {
   const std::optional<GradientRows> found = rows_of_gradient(gradient, loc);
+  gradient_ = wide(found ? found->rows : gradient);
   if (!found) return;
   rows_ = found->index;
-  gradient_ = found->rows;
   const Type& places = type_of(rows_);
   if (places.shape[0].same(Dim(0))) return;
   const auto take = [&](const Tensor& x, const Tensor& index) { return record(Op::gather, {x, index}, {}, {}, loc); };
@@ -98,10 +100,10 @@ UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc), gradient_
   const Tensor before = take(sorted, maximum(positions(0, places.shape, places.device, loc) - 1, 0));
   const Tensor numbers = cumsum(cast(sorted != before, DType::i64), 0);
   const Tensor number = update_rows(constant_like(0, places, loc), 0, order, numbers, false, loc);
-  gradient_ = take(record(Op::scatter_add, {number, gradient_}, {}, type_of(gradient_), loc), number);
+  gradient_ = wide(take(record(Op::scatter_add, {number, found->rows}, {}, type_of(found->rows), loc), number));
 }
 Tensor UpdatedPart::of(const Tensor& whole) const {
-  return is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_);
+  return wide(is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_));
 }
 Tensor UpdatedPart::put_into(const Tensor& whole, const Tensor& part) const {
   return is_whole() ? part : update_rows(whole, 0, rows_, cast(part, whole.dtype()), false, loc_);
@@ -222,7 +224,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
     part.require_zero(parameters, i, decay, "weight decay");
     if (moves) part.require_whole(parameters, i, "a momentum");
     Tensor operands[] = {part.of(parameter),        part.gradient(),   decay.tensor(),
-                         groups.lr(i, lr).tensor(), momentum.tensor(), moves ? velocity_[i].tensor() : Tensor(),
+                         groups.lr(i, lr).tensor(), momentum.tensor(), moves ? detail::wide(velocity_[i]) : Tensor(),
                          undamped.tensor()};
     Tensor results[2];
     const bool dampened = dampened_;
@@ -250,12 +252,13 @@ AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Te
                        const AdamStep& step, Loc loc) {
   LooseComposite call("adam", loc);
   const Scalar one_minus_beta1 = 1 - step.beta1, one_minus_beta2 = 1 - step.beta2;
-  const At operands[] = {parameter,       gradient,   first,           second,   step.step_size, step.second_scale,
+  const Tensor kept[] = {detail::wide(parameter), detail::wide(gradient), detail::wide(first), detail::wide(second)};
+  const At operands[] = {kept[0],         kept[1],    kept[2],         kept[3],  step.step_size, step.second_scale,
                          one_minus_beta1, step.beta2, one_minus_beta2, step.eps, step.decay};
   Tensor results[3];
   const OwnExpressions& own = own_expressions();
   weft::detail::apply_elementwise(step.decoupled ? *own.adamw : *own.adam, operands, results);
-  return {results[0], results[1], results[2]};
+  return {cast(results[0], parameter.dtype()), cast(results[1], first.dtype()), cast(results[2], second.dtype())};
 }
 
 template <bool decoupled>
