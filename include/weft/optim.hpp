@@ -10,6 +10,7 @@
 // do not. Freeze the parameter to leave it as it is. Steps are counted once for the whole model, as in optax, not for
 // each parameter as in PyTorch: one that is unfrozen late gets larger first steps of Adam and its like. Make a new
 // optimizer when parameters are unfrozen.
+// A step of f16 and bf16 parameters is computed in f32; the parameter and the state are rounded once, to their dtypes.
 // Where the gradient of an nn::Embedding with `sparse` reaches update() as value_and_grad gave it, eagerly or in one
 // compiled function, SGD, Adagrad, Adam and AdamW update the rows that were read, at the cost of these rows. Of a row
 // that was read twice the gradients are added up first. SGD and Adagrad give what they give of the dense gradient. Adam

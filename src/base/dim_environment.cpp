@@ -1,5 +1,7 @@
 // What a trace knows about its symbols, and what it decided on them.
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "base/dim_expression.hpp"
 #include "base/dim_guards.hpp"
@@ -32,32 +34,51 @@ void DimEnvironment::record(DimCondition condition) {
   conditions.push_back(condition);
 }
 
-Dim DimEnvironment::rewritten(Dim dim) const {
-  for (std::size_t round = 0; round <= conditions.size(); ++round) {
-    const Dim before = dim;
-    for (const DimCondition& known : conditions) {
-      if (known.kind != DimCondition::Kind::equal || !known.holds) continue;
-      const auto lone = [](Dim side) -> const DimNode* {
-        const std::vector<DimTerm> terms = dims::terms(side);
-        const bool one = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
-        return one ? terms[0].factors[0] : nullptr;
-      };
-      const DimNode* atom = lone(known.left);
-      const Dim other = atom ? known.right : known.left;
-      if (!atom) atom = lone(known.right);
-      if (!atom) continue;
-      Dim sum = 0;
-      for (const DimTerm& term : dims::terms(dim)) {
-        Dim product = term.coefficient;
-        for (const DimNode* factor : term.factors)
-          product = product * (factor == atom ? other : Dim::from_node(factor));
-        sum = sum + product;
-      }
-      dim = sum;
+namespace {
+
+// Each factor that is solved for, replaced by its solution.
+Dim replaced(Dim dim, std::span<const DimSolution> solutions) {
+  Dim total = 0;
+  for (const DimTerm& term : dims::terms(dim)) {
+    Dim product = term.coefficient;
+    for (const DimNode* factor : term.factors) {
+      const auto found = std::ranges::find(solutions, factor, &DimSolution::atom);
+      product = product * (found == solutions.end() ? Dim::from_node(factor) : found->value);
     }
-    if (dim.same(before)) break;
+    total = total + product;
   }
-  return dim;
+  return total;
+}
+
+const DimNode* lone_factor(Dim dim) {
+  const std::vector<DimTerm> terms = dims::terms(dim);
+  const bool one = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
+  return one ? terms[0].factors[0] : nullptr;
+}
+bool has_factor(Dim dim, const DimNode* atom) {
+  return std::ranges::any_of(dims::terms(dim),
+                             [&](const DimTerm& term) { return std::ranges::count(term.factors, atom) > 0; });
+}
+
+}  // namespace
+
+// Replacing by the sides as they were decided would not end: s0*s1 - 2*s0 == s0, of 2 and 3, doubles the factors of s0
+// with each replacement.
+Dim DimEnvironment::rewritten(Dim dim) {
+  for (; solved_count < conditions.size(); ++solved_count) {
+    const DimCondition& known = conditions[solved_count];
+    if (known.kind != DimCondition::Kind::equal || !known.holds) continue;
+    const Dim sides[] = {replaced(known.left, solutions), replaced(known.right, solutions)};
+    for (const int side : {0, 1}) {
+      const DimNode* const atom = lone_factor(sides[side]);
+      if (!atom || has_factor(sides[1 - side], atom)) continue;
+      const DimSolution solution{atom, sides[1 - side]};
+      for (DimSolution& earlier : solutions) earlier.value = replaced(earlier.value, std::span(&solution, 1));
+      solutions.push_back(solution);
+      break;
+    }
+  }
+  return replaced(dim, solutions);
 }
 
 bool DimEnvironment::require_less(Dim size, Dim limit) {

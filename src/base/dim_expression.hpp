@@ -86,19 +86,26 @@ struct DimCondition {
   Loc loc = {};
   bool after = false;
 };
+// An equality, solved for one of its sides.
+struct DimSolution {
+  const DimNode* atom;
+  Dim value;
+};
 struct DimEnvironment {
   std::vector<DimSymbol> symbols;
   std::vector<DimCondition> conditions;  // decisions taken on hints, to be guarded
   Loc last_call;                         // the user's line of the last call of Weft
   std::vector<DimCondition> given;       // size < limit, of the arguments: holds without a guard
   std::vector<DimCondition> bounds;      // size < limit, to be guarded
+  std::vector<DimSolution> solutions;  // of the first conditions: no value has a factor that another one is solved for
+  std::size_t solved_count = 0;        // how many conditions these are
 
   Dim new_symbol(std::int64_t hint, std::int64_t lower = 2, std::int64_t upper = INT64_MAX);
   std::int64_t hint(Dim dim) const;
   void record(DimCondition condition);  // once each, with its place
-  // The same size by the equalities that were decided: a factor that is one side of such an equality is replaced by the
-  // other side. Replaces in products and sums, not inside of quotients.
-  Dim rewritten(Dim dim) const;
+  // The same size by the equalities that were decided: a factor that is one side of such an equality, and that the
+  // other side does not contain, is replaced by the other side. Replaces in products and sums, not inside of quotients.
+  Dim rewritten(Dim dim);
   // Whether size < limit, a constant of Dim::limit at most, in this call. Other calls are to be guarded for it, unless
   // the bounds that are there keep the size below Dim::limit: so it can be computed without wrapping.
   bool require_less(Dim size, Dim limit);

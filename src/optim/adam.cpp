@@ -10,12 +10,13 @@ AdamResult adam_update(const Tensor& parameter, const Tensor& gradient, const Te
                        const AdamStep& step, Loc loc) {
   LooseComposite call("adam", loc);
   const Scalar one_minus_beta1 = 1 - step.beta1, one_minus_beta2 = 1 - step.beta2;
-  const At operands[] = {parameter,       gradient,   first,           second,   step.step_size, step.second_scale,
+  const Tensor kept[] = {detail::wide(parameter), detail::wide(gradient), detail::wide(first), detail::wide(second)};
+  const At operands[] = {kept[0],         kept[1],    kept[2],         kept[3],  step.step_size, step.second_scale,
                          one_minus_beta1, step.beta2, one_minus_beta2, step.eps, step.decay};
   Tensor results[3];
   const OwnExpressions& own = own_expressions();
   weft::detail::apply_elementwise(step.decoupled ? *own.adamw : *own.adam, operands, results);
-  return {results[0], results[1], results[2]};
+  return {cast(results[0], parameter.dtype()), cast(results[1], first.dtype()), cast(results[2], second.dtype())};
 }
 
 template <bool decoupled>

@@ -10,6 +10,7 @@ namespace weft::optim {
 namespace {
 
 using detail::Parameters;
+using detail::wide;
 
 class Step : public detail::NewValues {
  public:
@@ -48,19 +49,20 @@ void RMSprop::step(const Parameters& parameters, Loc loc) {
   Step step("rmsprop", parameters, square_, loc);
   const Scalar rest = 1 - alpha;
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {
-    const Tensor g = gradient + p * groups.weight_decay(i, weight_decay);
-    step.set(square_[i], square_[i] * alpha + square(g) * rest);
-    Tensor variance = square_[i];
+    const Tensor own = wide(p), g = gradient + own * groups.weight_decay(i, weight_decay);
+    Tensor variance = wide(square_[i]) * alpha + square(g) * rest;
+    step.set(square_[i], variance);
     if (centered_) {
-      step.set(mean_[i], mean_[i] + (g - mean_[i]) * rest);
-      variance = variance - square(mean_[i]);
+      const Tensor before = wide(mean_[i]), mean = before + (g - before) * rest;
+      step.set(mean_[i], mean);
+      variance = variance - square(mean);
     }
     Tensor change = g / (sqrt(variance) + eps);
     if (!velocity_.empty()) {
-      step.set(velocity_[i], velocity_[i] * momentum + change);
-      change = velocity_[i];
+      change = wide(velocity_[i]) * momentum + change;
+      step.set(velocity_[i], change);
     }
-    step.set(p, p - change * groups.lr(i, lr));
+    step.set(p, own - change * groups.lr(i, lr));
   });
   step.finish();
 }
@@ -113,9 +115,9 @@ void Lion::step(const Parameters& parameters, Loc loc) {
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);
-    const Tensor direction = sign(first_[i] * beta1 + g * rest1);
-    step.set(p, p * (1 - rate * groups.weight_decay(i, weight_decay)) - direction * rate);
-    step.set(first_[i], first_[i] * beta2 + g * rest2);
+    const Tensor first = wide(first_[i]), direction = sign(first * beta1 + g * rest1);
+    step.set(p, wide(p) * (1 - rate * groups.weight_decay(i, weight_decay)) - direction * rate);
+    step.set(first_[i], first * beta2 + g * rest2);
   });
   step.finish();
 }
@@ -137,13 +139,14 @@ void LAMB::step(const Parameters& parameters, Loc loc) {
   step.set(steps.tensor(), (steps + 1).tensor());
   const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2, scale1 = 1 - pow(beta1, steps), scale2 = 1 - pow(beta2, steps);
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
-    step.set(first_[i], first_[i] * beta1 + g * rest1);
-    step.set(second_[i], second_[i] * beta2 + square(g) * rest2);
-    const Tensor change =
-        (first_[i] / scale1) / (sqrt(second_[i] / scale2) + eps) + p * groups.weight_decay(i, weight_decay);
-    const Tensor length = norm(p), own = norm(change);
-    const Tensor trust = where((length > 0) & (own > 0), length / own, 1.0);
-    step.set(p, p - change * (trust * groups.lr(i, lr)));
+    const Tensor own = wide(p), first = wide(first_[i]) * beta1 + g * rest1,
+                 second = wide(second_[i]) * beta2 + square(g) * rest2;
+    step.set(first_[i], first);
+    step.set(second_[i], second);
+    const Tensor change = (first / scale1) / (sqrt(second / scale2) + eps) + own * groups.weight_decay(i, weight_decay);
+    const Tensor length = norm(own), way = norm(change);
+    const Tensor trust = where((length > 0) & (way > 0), length / way, 1.0);
+    step.set(p, own - change * (trust * groups.lr(i, lr)));
   });
   step.finish();
 }
@@ -203,16 +206,20 @@ void Adafactor::step(const Parameters& parameters, Loc loc) {
     const Scalar relative = Scalar(minimum(rate, 1 / sqrt(steps)));
     const Scalar least = Scalar(where(At(eps1) > 0, eps1, epsilon(type_of(p).dtype)));
     const auto root_mean_square = [](const Tensor& x) { return sqrt(mean(square(x))); };
-    const Tensor size = maximum(root_mean_square(p), eps2) * relative;
-    const Tensor kept = p * (1 - rate * groups.weight_decay(i, weight_decay));
+    const Tensor own = wide(p), size = maximum(root_mean_square(own), eps2) * relative;
+    const Tensor kept = own * (1 - rate * groups.weight_decay(i, weight_decay));
     Tensor variance;
     if (rows_[i]->defined()) {
-      step.set(rows_[i], rows_[i] + (mean(square(g), -1, true) - rows_[i]) * fresh);
-      step.set(columns_[i], columns_[i] + (mean(square(g), -2, true) - columns_[i]) * fresh);
-      variance = rows_[i] * columns_[i] / maximum(mean(rows_[i], -2, true), least);
+      Tensor rows = wide(rows_[i]), columns = wide(columns_[i]);
+      rows = rows + (mean(square(g), -1, true) - rows) * fresh;
+      columns = columns + (mean(square(g), -2, true) - columns) * fresh;
+      step.set(rows_[i], rows);
+      step.set(columns_[i], columns);
+      variance = rows * columns / maximum(mean(rows, -2, true), least);
     } else {
-      step.set(square_[i], square_[i] + (square(g) - square_[i]) * fresh);
-      variance = square_[i];
+      const Tensor before = wide(square_[i]);
+      variance = before + (square(g) - before) * fresh;
+      step.set(square_[i], variance);
     }
     const Tensor change = rsqrt(maximum(variance, least * least)) * g;
     step.set(p, kept - change * (size / maximum(root_mean_square(change) / d, 1.0)));

@@ -80,9 +80,10 @@ void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
     const double scale = scale_ == MuonScale::original ? std::sqrt(std::max(1.0, rows / columns))
                                                        : 0.2 * std::sqrt(std::max(rows, columns));
     const Scalar& rate = groups.lr(i, lr);
-    values.set(momentum_[i], momentum_[i] + (g - momentum_[i]) * (1 - momentum));
-    const Tensor change = orthogonal(nesterov_ ? g + (momentum_[i] - g) * momentum : momentum_[i].tensor(), ns_steps_);
-    values.set(p, p * (1 - rate * groups.weight_decay(i, weight_decay)) - change * (rate * scale));
+    const Tensor before = detail::wide(momentum_[i]), moment = before + (g - before) * (1 - momentum);
+    values.set(momentum_[i], moment);
+    const Tensor change = orthogonal(nesterov_ ? g + (moment - g) * momentum : moment, ns_steps_);
+    values.set(p, detail::wide(p) * (1 - rate * groups.weight_decay(i, weight_decay)) - change * (rate * scale));
   });
   values.finish(call.loc());
   others.step(rest, call.loc());

@@ -38,7 +38,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
     part.require_zero(parameters, i, decay, "weight decay");
     if (moves) part.require_whole(parameters, i, "a momentum");
     Tensor operands[] = {part.of(parameter),        part.gradient(),   decay.tensor(),
-                         groups.lr(i, lr).tensor(), momentum.tensor(), moves ? velocity_[i].tensor() : Tensor(),
+                         groups.lr(i, lr).tensor(), momentum.tensor(), moves ? detail::wide(velocity_[i]) : Tensor(),
                          undamped.tensor()};
     Tensor results[2];
     const bool dampened = dampened_;

@@ -7,6 +7,8 @@
 
 namespace weft::optim::detail {
 
+Tensor wide(const Tensor& x) { return cast(x, computed_in(type_of(x).dtype)); }
+
 void NewValues::set(Tensor& place, Tensor value) {
   place = place.defined() && value.dtype() != place.dtype() ? cast(value, place.dtype()) : std::move(value);
   values_.push_back(place);
@@ -17,11 +19,11 @@ void compute(std::span<const Tensor> values, Loc loc) {
 
 // Places that name one row get one number, in the order of their rows; sums of what meets are those of the dense
 // gradient, at the cost of the places.
-UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc), gradient_(gradient) {
+UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc) {
   const std::optional<GradientRows> found = rows_of_gradient(gradient, loc);
+  gradient_ = wide(found ? found->rows : gradient);
   if (!found) return;
   rows_ = found->index;
-  gradient_ = found->rows;
   const Type& places = type_of(rows_);
   if (places.shape[0].same(Dim(0))) return;
   const auto take = [&](const Tensor& x, const Tensor& index) { return record(Op::gather, {x, index}, {}, {}, loc); };
@@ -29,10 +31,10 @@ UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc), gradient_
   const Tensor before = take(sorted, maximum(positions(0, places.shape, places.device, loc) - 1, 0));
   const Tensor numbers = cumsum(cast(sorted != before, DType::i64), 0);
   const Tensor number = update_rows(constant_like(0, places, loc), 0, order, numbers, false, loc);
-  gradient_ = take(record(Op::scatter_add, {number, gradient_}, {}, type_of(gradient_), loc), number);
+  gradient_ = wide(take(record(Op::scatter_add, {number, found->rows}, {}, type_of(found->rows), loc), number));
 }
 Tensor UpdatedPart::of(const Tensor& whole) const {
-  return is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_);
+  return wide(is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_));
 }
 Tensor UpdatedPart::put_into(const Tensor& whole, const Tensor& part) const {
   return is_whole() ? part : update_rows(whole, 0, rows_, cast(part, whole.dtype()), false, loc_);

@@ -8,6 +8,10 @@ namespace weft::optim::detail {
 // Outside a trace values are computed when a step is taken: nothing of it stays pending.
 void compute(std::span<const Tensor> values, Loc loc);
 
+// A step of 16-bit floats is computed in f32, and what it sets is rounded once: in f16 the usual eps is 0, and so is
+// the square of a gradient below 2^-13.
+Tensor wide(const Tensor& x);
+
 // The new values of one optimizer's step. What holds them keeps its dtype: a model that was cast after its optimizer
 // was made has parameters of its own dtype, and the optimizer's state keeps the one that it was made with.
 class NewValues {
@@ -34,9 +38,9 @@ void check_options(const char* optimizer, std::initializer_list<NamedNumber> amo
 class UpdatedPart {
  public:
   UpdatedPart(const Tensor& gradient, Loc loc);
-  // Of the part: what meets in a row is added up, in its order, and is there as often as the row is.
+  // Of the part, wide: what meets in a row is added up, in its order, and is there as often as the row is.
   const Tensor& gradient() const { return gradient_; }
-  Tensor of(const Tensor& whole) const;
+  Tensor of(const Tensor& whole) const;  // wide
   Tensor put_into(const Tensor& whole, const Tensor& part) const;
   // Throws where this is rows of parameter i, and the optimizer would change the others too: by a number that is not 0,
   // which a compiled step knows when it is called, or by `what` it does in any case.

@@ -34,10 +34,13 @@ Tensor next_after(const Tensor& from, const Tensor& to) {
   return where(isnan(from) | isnan(to), from + to, where(from == to, to, next));
 }
 
-// 2^exponent as factors that are finite, the last the greatest: only it may give a result that is subnormal.
+// 2^exponent as factors that are finite, the last the greatest: only it may give a result that is subnormal. What an
+// exponent is above its part is 0 where it is that part, with no derivative: those of an infinite x would cancel.
 Tensor scaled_by(const Tensor& x, const Tensor& exponent) {
   const auto held = [](const Tensor& e) { return clamp(e, -1022, 1023); };
-  const Tensor first = held(exponent), rest = exponent - first, second = held(rest), third = held(rest - second);
+  const auto above = [](const Tensor& e, const Tensor& part) { return where(e == part, 0, e - part); };
+  const Tensor first = held(exponent), rest = above(exponent, first), second = held(rest),
+               third = held(above(rest, second));
   return x * exp2(third) * exp2(second) * exp2(first);
 }
 

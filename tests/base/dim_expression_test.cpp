@@ -248,3 +248,21 @@ TEST_CASE("what follows from equalities that were decided is not decided again")
   CHECK(environment.conditions.size() == 3);  // what was said not to be equal does not follow
   DimEnvironment::current() = saved;
 }
+
+TEST_CASE("equalities whose sides contain each other do not make expressions grow") {
+  DimEnvironment environment;
+  DimEnvironment* const saved = std::exchange(DimEnvironment::current(), &environment);
+  const Dim rows = environment.new_symbol(2), columns = environment.new_symbol(3), other = environment.new_symbol(2);
+  CHECK(rows * columns - Dim(2) * rows == rows);
+  CHECK(rows * columns - columns == columns);
+  CHECK(columns == other + Dim(1));
+  CHECK(other == columns - Dim(1));
+  CHECK(environment.conditions.size() == 3);  // the last one follows
+  CHECK(environment.rewritten(rows * columns).same(rows * other + rows));
+  CHECK(rows * other == rows * columns - rows);
+  CHECK(environment.conditions.size() == 3);
+  CHECK(other == rows);
+  CHECK(environment.rewritten(columns * rows).same(rows * rows + rows));  // in the solution before, too
+  CHECK(environment.conditions.size() == 4);
+  DimEnvironment::current() = saved;
+}

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
@@ -187,6 +188,41 @@ TEST_CASE("parameters keep their dtype, and an optimizer's state keeps its own")
   check_dtypes(optim::LAMB(model));
   check_dtypes(optim::Adafactor(model));
   check_dtypes(optim::Muon(model));
+}
+
+// The first step of f32, rounded: state and eps are 0 in f16 where a gradient is 0 or small.
+template <class Make>
+void check_halves(Make make) {
+  using Optimizer = decltype(make(std::declval<const Model&>()));
+  auto step = compile([](Model& model, Optimizer& optimizer, const Tensor& g) { optimizer.update(model, Model{g}); });
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    CAPTURE(std::string(info(dtype).name));
+    const Tensor start = cast(from_list<float>({1, -2, 3, 0.5F, -1, 2}, {2, 3}), dtype),
+                 slope = cast(from_list<float>({0, 1e-4F, 0.25F, 0, -3e-5F, -2}, {2, 3}), dtype);
+    Model wide{cast(start, DType::f32)}, half{start}, compiled{start};
+    auto of_wide = make(wide), of_half = make(half), of_compiled = make(compiled);
+    of_wide.update(wide, Model{cast(slope, DType::f32)});
+    of_half.update(half, Model{slope});
+    step(compiled, of_compiled, slope);
+    const auto same = [&](const Tensor& found) {
+      CHECK(found.dtype() == dtype);
+      CHECK(all(cast(wide.p.tensor(), dtype) == found).item<bool>());
+    };
+    same(half.p);
+    same(compiled.p);
+  }
+}
+TEST_CASE("a step of 16-bit floats is computed in f32 and rounded once, where gradients are 0 and small, too") {
+  check_halves([](const Model& m) { return optim::SGD(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::SGD(m, {.lr = 0.1, .momentum = 0.9, .nesterov = true}); });
+  check_halves([](const Model& m) { return optim::Adam(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::AdamW(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::RMSprop(m, {.lr = 0.1, .momentum = 0.5}); });
+  check_halves([](const Model& m) { return optim::RMSprop(m, {.lr = 0.1, .centered = true}); });
+  check_halves([](const Model& m) { return optim::Adagrad(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::Lion(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::LAMB(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::Adafactor(m, {.lr = 0.1, .eps1 = 1e-7}); });
 }
 
 TEST_CASE("training outside compile leaves nothing pending and gets there") {

@@ -1,5 +1,6 @@
 // What folds many elements into one, indices, losses, and differentiation.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "oracle/indices.hpp"
@@ -169,23 +170,42 @@ Array reduce(const std::string& name, const Array& x, const Shape& axes, bool ke
 }
 
 namespace {
-// The value, of whose zeros, or of whose gradient's, the signs are not promised.
-Array with_open_zeros(const Array& x, bool of_gradient) {
+// The value, of whose zeros the signs are not promised, and nothing of the elements that are open, if there are any.
+Array with_open_zeros(const Array& x, const std::vector<bool>& open) {
   Array y = make(x->dtype, x->shape);
   y.data->reals = x->reals;
   y.data->weak = x->weak;
-  if (!of_gradient)
-    for (double& value : y.data->reals) value = open_zero(value);
+  for (std::size_t i = 0; i < y->reals.size(); ++i)
+    y.data->reals[i] = open[i] ? undecided(x->reals[i]) : open_zero(x->reals[i]);
   y.data->operands = {x};
-  y.data->rules = {[of_gradient](const Array&, const Array& g) { return of_gradient ? with_open_zeros(g, false) : g; }};
+  y.data->rules = {[](const Array&, const Array& g) { return g; }};
+  return y;
+}
+// Of the gradient of a cumulative product the signs of zeros are open, and all of it beside an element of the row that
+// is not finite: a sum of products whose common factors may stand before it or in each of them, inf * (1 - 3) or inf -
+// inf.
+Array with_open_gradient(const Array& x, std::size_t axis) {
+  const std::int64_t size = x.rank() == 0 ? 1 : x->shape[axis], step = x.rank() == 0 ? 1 : strides_of(x->shape)[axis];
+  std::vector<bool> open(x->reals.size());
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const auto place = static_cast<std::int64_t>(i), first = place - place / step % size * step;
+    for (std::int64_t k = 0; k < size; ++k)
+      open[i] = open[i] || !std::isfinite(x->reals[static_cast<std::size_t>(first + k * step)]);
+  }
+  Array y = make(x->dtype, x->shape);
+  y.data->reals = x->reals;
+  y.data->weak = x->weak;
+  y.data->operands = {x};
+  y.data->rules = {[open](const Array&, const Array& g) { return with_open_zeros(g, open); }};
   return y;
 }
 }  // namespace
 
 // By the definition: each element is the reduction of those up to it.
 Array cumulative(const std::string& name, const Array& value, std::int64_t given) {
-  const Array x = name == "prod" && value.floating() ? with_open_zeros(value, true) : value;
-  const std::int64_t axis = axis_of(name.c_str(), given, std::max<std::int64_t>(x.rank(), 1));
+  const std::int64_t axis = axis_of(name.c_str(), given, std::max<std::int64_t>(value.rank(), 1));
+  const Array x =
+      name == "prod" && value.floating() ? with_open_gradient(value, static_cast<std::size_t>(axis)) : value;
   if (x.rank() == 0) return reduce(name, x, {}, false);
   std::vector<Array> parts;
   for (std::int64_t i = 1; i <= x->shape[static_cast<std::size_t>(axis)]; ++i)

@@ -9,6 +9,7 @@
 #include "weft/compile.hpp"
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
+#include "weft/special.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -120,6 +121,61 @@ TEST_CASE("values and gradients are PyTorch's in f64, eager and compiled") {
   check_rows(rows_of_one, compile(all_of_one)(x), 1e-14);
   check_rows(rows_of_two, all_of_two(a, b), 1e-14);
   check_rows(rows_of_two, compile(all_of_two)(a, b), 1e-14);
+}
+
+// The first derivatives that PyTorch gives in f64.
+TEST_CASE("pow and ldexp have PyTorch's derivatives at zeros, negative bases and infinities, eager and compiled") {
+  const auto check = [](auto f, const Numbers& left, const Numbers& right, const Numbers& by_a, const Numbers& by_b) {
+    const auto slopes = [](const Tensor& a, const Tensor& b) {
+      return grad([](const Two& v) { return sum(decltype(f)()(get<0>(v), get<1>(v))); }, Two(a, b));
+    };
+    const Tensor a = tensor_of(left, DType::f64), b = tensor_of(right, DType::f64);
+    for (const auto& [da, db] : {slopes(a, b), compile(slopes)(a, b)}) {
+      check_near(numbers_of(da), by_a, 1e-14, false);
+      check_near(numbers_of(db), by_b, 1e-14, false);
+    }
+  };
+  check(
+      [](const Tensor& a, const Tensor& b) { return pow(a, b); },
+      {0.0,  0.0,  0.0,  0.0,  0.0,  0.0,  0.0,  -0.0,     -0.0,     -0.0,     -0.0,     -0.0,     -0.0,     -0.0,
+       -2.0, -2.0, -2.0, -2.0, -2.0, -2.0, -2.0, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY},
+      {0.0, 2.0, -2.0, 0.5, 3.0, INFINITY, -INFINITY, 0.0, 2.0, -2.0, 0.5, 3.0, INFINITY, -INFINITY,
+       0.0, 2.0, -2.0, 0.5, 3.0, INFINITY, -INFINITY, 0.0, 2.0, -2.0, 0.5, 3.0, INFINITY, -INFINITY},
+      {0.0,      0.0, -INFINITY, INFINITY,  0.0, NAN,      -INFINITY, 0.0, -0.0, INFINITY,
+       INFINITY, 0.0, NAN,       -INFINITY, 0.0, -4.0,     0.25,      NAN, 12.0, INFINITY,
+       NAN,      0.0, INFINITY,  -0.0,      0.0, INFINITY, INFINITY,  NAN},
+      {0.0, 0.0, -INFINITY, 0.0, 0.0, 0.0, -INFINITY, 0.0,      0.0, -INFINITY, 0.0,      0.0,      0.0, -INFINITY, NAN,
+       NAN, NAN, NAN,       NAN, NAN, NAN, INFINITY,  INFINITY, NAN, INFINITY,  INFINITY, INFINITY, NAN});
+  check([](const Tensor& a, const Tensor& b) { return ldexp(a, b); },
+        {0.0, 0.0, 0.0, -2.0, -2.0, -2.0, INFINITY, INFINITY, INFINITY, -INFINITY, -INFINITY, -INFINITY},
+        {0.0, 2.0, 0.5, 0.0, 2.0, 0.5, 0.0, 2.0, 0.5, 0.0, 2.0, 0.5},
+        {1.0, 4.0, 1.4142135623730951, 1.0, 4.0, 1.4142135623730951, 1.0, 4.0, 1.4142135623730951, 1.0, 4.0,
+         1.4142135623730951},
+        {0.0, 0.0, 0.0, -1.3862943611198906, -5.545177444479562, -1.9605162869370945, INFINITY, INFINITY, INFINITY,
+         -INFINITY, -INFINITY, -INFINITY});
+}
+
+TEST_CASE("the gradients of elu, selu, celu and expm1 keep their digits far below 0") {
+  const auto check = [](auto f, double scale, double stretch) {
+    const auto slope = [](const Tensor& x) { return grad([](const Tensor& v) { return sum(decltype(f)()(v)); }, x); };
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const Numbers below = {-1e-8, -0.25, -3, -8, -16.5, -20, -40, -60, -80};
+      const Tensor x = cast(tensor_of(below, DType::f64), dtype);
+      const Numbers at = numbers_of(x);
+      for (const Numbers& found : {numbers_of(slope(x)), numbers_of(compile(slope)(x))})
+        for (std::size_t i = 0; i < at.size(); ++i) {
+          CAPTURE(at[i]);
+          CHECK(
+              found[i] ==
+              doctest::Approx(scale * std::exp(at[i] / stretch)).scale(0).epsilon(dtype == DType::f64 ? 1e-15 : 5e-7));
+        }
+    }
+  };
+  check([](const Tensor& x) { return elu(x); }, 1, 1);
+  check([](const Tensor& x) { return elu(x, 3); }, 3, 1);
+  check([](const Tensor& x) { return celu(x, 2); }, 1, 2);
+  check([](const Tensor& x) { return selu(x); }, 1.6732632423543772 * 1.0507009873554805, 1);
+  check([](const Tensor& x) { return expm1(x); }, 1, 1);
 }
 
 // Ordinary points: the constants of f32 and the infinities of f64 are others.
