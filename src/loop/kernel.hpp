@@ -56,7 +56,7 @@ struct Instruction {
                               // value i is the result of instruction i (an i64, already known to be in range)
   std::uint64_t bits = 0;     // constant: a double for floating dtypes, else an int64
   std::uint32_t node = 0;     // the graph node it came from, for the kernel's comments
-  bool over_carried = false;  // reduce: over the carried axes instead of the inner ones
+  bool over_carried = false;  // reduce: over the carried axes instead of the inner ones; its result is inner
   bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
   bool short_row = false;     // reduce: in the order of a row, of at most short_row_length elements, though the lanes
                               // run over the rows

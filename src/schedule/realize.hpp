@@ -1,6 +1,7 @@
 // Realization: which values get memory, and which are computed again where they are read. In: a graph while it is
 // grouped; at the end its groups. Out: Placement::realized of grouped values. Invariant: what a kernel does not hold
-// itself it reads from memory, or computes from what is realized.
+// itself it reads from memory, or computes from what is realized. A copied value (Placement::copied) has no memory yet
+// for kernels that are not deeper than its own: they read what it is made of.
 #pragma once
 #include "schedule/group.hpp"
 
