@@ -373,9 +373,12 @@ TEST_CASE("a tensor is a condition: if, while, and, or, not") {
   };
   for (const Tensor& x : {vector_of({1, 2}), vector_of({-1, 0}), vector_of({0.25f, 0.25f}), vector_of({5, 9})})
     CHECK(same(f(x), plain(x)));
-  CHECK(message_of([] { return bool(ones({2}) > 0); }) ==
-        "[bool] needs one element, the tensor is bool[2]: say any(x) or all(x); element by element & | ~ for && || !" +
-            at_line(__LINE__ - 1, __FILE__));
+  const int line = __LINE__ + 1;
+  const std::string message = message_of([] { return bool(ones({2}) > 0); });
+  CHECK(message ==
+        "[bool] needs one element, the tensor is bool[2]: say any(x) or all(x); element by element & | ~ for "
+        "&& || !" +
+            at_line(line, __FILE__));
   CHECK_THROWS_WITH_AS(static_cast<void>(bool(Tensor{})), "[bool] of an undefined tensor", Error);
 }
 
