@@ -48,20 +48,21 @@ void Decisions::note_all() {
   }
 }
 
-// Whether somebody has a handle besides the nodes that read it, the list here, and the trace's list of checks.
-bool Decisions::is_held(std::uint32_t operation) const {
+// Whether somebody has a handle besides the nodes that read it, the list here, the trace's list of checks, and who asks
+// for its value now.
+bool Decisions::is_held(std::uint32_t operation, const Node* asked) const {
   const Recorded& recorded = recorded_[operation];
   const Node& node = *recorded.value.node();
-  return node.references > 1 + recorded.uses + (is_effect(node) ? 1 : 0);
+  return node.references > 1 + recorded.uses + (is_effect(node) ? 1 : 0) + (&node == asked ? 1 : 0);
 }
 
 // Drops the candidates that nobody can read any more: a handle that is gone does not come back. Inside of a gradient
 // its derivative reads what was recorded since it began.
-std::vector<Decisions::Known> Decisions::known_now() {
+std::vector<Decisions::Known> Decisions::known_now(const Node* asked) {
   const std::uint64_t level = recorder().level_start;
   std::vector<Known> known;
   std::erase_if(candidates_, [&](std::uint32_t operation) {
-    const bool held = is_held(operation);
+    const bool held = is_held(operation, asked);
     if (!held && recorded_[operation].value.node()->sequence < level) return true;
     Tensor value = recorded_[operation].value;
     if (is_view(*value.node())) {
@@ -87,7 +88,26 @@ std::vector<Decisions::Known> Decisions::known_now() {
 void Decisions::settle() {
   unsettled_ = false;
   for (Known& known : decisions_.back().known)
-    if (!decisions_.back().followed) known.held = known.held && is_held(known.holder);
+    if (!decisions_.back().followed) known.held = known.held && is_held(known.holder, nullptr);
+}
+
+// The function has returned right after its last decision, and what its condition held can't be told from what it
+// would have read. Where the decision before was the same one of a round before, what was held then is the answer.
+void Decisions::settle_by_the_round_before() {
+  const std::size_t count = decisions_.size();
+  if (!unsettled_ || count < 3) return;
+  Made& last = decisions_[count - 1];
+  const Made &before = decisions_[count - 2], &first = decisions_[count - 3];
+  const std::size_t length = last.recorded - before.recorded;
+  if (last.followed || length != before.recorded - first.recorded || last.loc.line != before.loc.line ||
+      last.loc.file != before.loc.file)
+    return;
+  for (Known& known : last.known) {
+    ValuePlace earlier = known.place;
+    if (earlier.operation >= before.recorded) earlier.operation -= static_cast<std::uint32_t>(length);
+    known.held = known.held && std::ranges::any_of(
+                                   before.known, [&](const Known& each) { return each.place == earlier && each.held; });
+  }
 }
 
 std::vector<Decisions::Known> Decisions::known_of(const Branch& branch, Loc loc) const {
@@ -108,7 +128,7 @@ std::int64_t Decisions::decide(const Tensor& value, Asked asked, Loc loc) {
   if (number == most_decisions)
     fail("item", loc, "the function has decided on ", most_decisions, " values in one call: does its loop end?");
   note_all();
-  std::vector<Known> known = known_now();
+  std::vector<Known> known = known_now(value.node());
   std::int64_t outcome = 0;
   const bool followed = number < followed_.outcomes.size();
   if (followed) {
@@ -241,6 +261,7 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
   TracedPath path;
   path.steps.resize(decisions_.size() + 1);
   note_all();
+  settle_by_the_round_before();
   std::vector<Known> kept;  // of the segment that is looked at, which is the one before the last that was
   for (std::size_t k = path.steps.size(); k-- > 0;) {
     TracedPath::Step& step = path.steps[k];

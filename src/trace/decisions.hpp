@@ -86,9 +86,10 @@ class Decisions final : public Decider {
   using Places = std::unordered_map<std::uint64_t, std::uint32_t>;  // in a list, by handle
 
   Tensor value_at(ValuePlace place) const { return Tensor(recorded_[place.operation].value.node(), place.output); }
-  bool is_held(std::uint32_t operation) const;
-  std::vector<Known> known_now();
+  bool is_held(std::uint32_t operation, const Node* asked) const;
+  std::vector<Known> known_now(const Node* asked);
   void settle();
+  void settle_by_the_round_before();
   std::vector<Known> known_of(const Branch& branch, Loc loc) const;
   Piece cut(std::vector<Tensor> roots, std::span<const Tensor> effects, const Places& known) const;
   std::int64_t compute(const Tensor& value, Asked asked, Loc loc, std::span<const Known> known);
