@@ -284,14 +284,13 @@ void decide(CallContext call, const Specialization& specialization) {
     while (!drawn && scratch.path.back()->segment->traced.decision) {
       const Branch& branch = *scratch.path.back();
       const Segment* const loop = branch.segment->rounds.load(std::memory_order_acquire);
-      scratch.rounds = loop ? branch.rounds.load(std::memory_order_relaxed) : 1;
+      scratch.rounds = loop ? branch.rounds.load(std::memory_order_acquire) : 1;
       naming_memory(
           [&] {
             const std::int64_t outcome = Execution(call, specialization, loop ? *loop : *branch.segment).decide();
             for (; scratch.rounds > 1; --scratch.rounds) {
               scratch.outcomes.push_back(loop->round_outcome);
-              scratch.path.push_back(
-                  scratch.path.back()->find(loop->round_outcome, specialization.guards, scratch.words));
+              scratch.path.push_back(scratch.path.back()->next_round.load(std::memory_order_relaxed));
             }
             scratch.outcomes.push_back(outcome);
           },

@@ -169,7 +169,8 @@ void count_rounds(std::span<const Branch* const> path) {
     if (!loop || !follows(*before.segment, *now.segment, now.outcome, now.conditions.empty()) ||
         loop->round_outcome != (now.outcome != 0))
       continue;
-    before.rounds.store(std::max(before.rounds.load(), now.rounds.load() + 1));
+    before.next_round.store(&now);
+    before.rounds.store(std::max(before.rounds.load(), now.rounds.load() + 1), std::memory_order_release);
   }
 }
 

@@ -129,8 +129,10 @@ struct Branch {
   std::vector<DimCondition> conditions;  // what the sizes satisfy from that decision on
   std::vector<ValuePlace> kept;          // what segment->traced.kept are
   std::atomic<const Branch*> first{nullptr};
-  const Branch* next = nullptr;                 // another branch of the same decision
-  mutable std::atomic<std::int64_t> rounds{1};  // how many branches from here on are the next round of the one before
+  const Branch* next = nullptr;  // another branch of the same decision
+  // The branch of the next round of a loop, and how many follow so from here on, itself included.
+  mutable std::atomic<const Branch*> next_round{nullptr};
+  mutable std::atomic<std::int64_t> rounds{1};
   mutable std::atomic<std::uint64_t> calls{0};  // that came here, about
 
   // The branch of this outcome for a call of these words; null where there is none.
