@@ -66,7 +66,7 @@ struct Beams {
 Beams beam_search(const Tensor& likelihoods, const Tensor& start) {
   const std::int64_t width = 3, end = 0;
   const Dim tokens = likelihoods.size(1);
-  Beams beams{full({width, 1}, start.item<int>(), {.dtype = DType::i64}), from_list<float>({0, -1e9f, -1e9f})};
+  Beams beams{full({width, 1}, start.item<int>(), {.dtype = DType::i64}), constant({0.f, -1e9f, -1e9f})};
   for (int length = 1; length < 8; ++length) {
     const Tensor last = select(beams.texts, 1, length - 1);
     const Tensor next =

@@ -22,7 +22,8 @@ struct Verification {
     std::string leaf;          // `the result (loss)`, `argument 0 (w)`: a result, or state that the function changes
     double greatest = 0;       // |found - expected|; NaN where one of them is
     std::int64_t element = 0;  // where, counted in row-major order
-    double found = 0, expected = 0;
+    double found = 0;          // there, in this way
+    double expected = 0;       // there, by the plain function
   };
   std::vector<Difference> differences;
   double greatest_relative = 0;  // of all tensors and ways: |found - expected| by the greatest |expected| of the tensor
