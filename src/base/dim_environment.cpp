@@ -1,6 +1,7 @@
 // What a trace knows about its symbols, and what it decided on them.
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/dim_expression.hpp"
@@ -36,16 +37,27 @@ void DimEnvironment::record(DimCondition condition) {
 
 namespace {
 
-// Each factor that is solved for, replaced by its solution.
+// How large a sum becomes by replacing: its terms and their factors. A chain of squares would double with each link.
+constexpr std::size_t most_parts = 1000;
+std::size_t part_count(Dim dim) {
+  std::size_t count = 0;
+  for (const DimTerm& term : dims::terms(dim)) count += 1 + term.factors.size();
+  return count;
+}
+
+// Each factor that is solved for, replaced by its solution; the same size where the result has too many parts.
 Dim replaced(Dim dim, std::span<const DimSolution> solutions) {
   Dim total = 0;
   for (const DimTerm& term : dims::terms(dim)) {
     Dim product = term.coefficient;
     for (const DimNode* factor : term.factors) {
       const auto found = std::ranges::find(solutions, factor, &DimSolution::atom);
-      product = product * (found == solutions.end() ? Dim::from_node(factor) : found->value);
+      const Dim value = found == solutions.end() ? Dim::from_node(factor) : found->value;
+      if (part_count(product) * part_count(value) > most_parts) return dim;
+      product = product * value;
     }
     total = total + product;
+    if (part_count(total) > most_parts) return dim;
   }
   return total;
 }
@@ -63,8 +75,10 @@ bool has_factor(Dim dim, const DimNode* atom) {
 }  // namespace
 
 // Replacing by the sides as they were decided would not end: s0*s1 - 2*s0 == s0, of 2 and 3, doubles the factors of s0
-// with each replacement.
+// with each replacement. So each equality is looked at once, and each factor replaced once. Arithmetic on the way must
+// not decide anything, which would rewrite in turn: that a divisor is not 0 was decided where its quotient was made.
 Dim DimEnvironment::rewritten(Dim dim) {
+  const bool guarded = std::exchange(dims::are_guarded(), false);
   for (; solved_count < conditions.size(); ++solved_count) {
     const DimCondition& known = conditions[solved_count];
     if (known.kind != DimCondition::Kind::equal || !known.holds) continue;
@@ -78,7 +92,9 @@ Dim DimEnvironment::rewritten(Dim dim) {
       break;
     }
   }
-  return replaced(dim, solutions);
+  const Dim result = replaced(dim, solutions);
+  dims::are_guarded() = guarded;
+  return result;
 }
 
 bool DimEnvironment::require_less(Dim size, Dim limit) {

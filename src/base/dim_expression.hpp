@@ -97,8 +97,8 @@ struct DimEnvironment {
   Loc last_call;                         // the user's line of the last call of Weft
   std::vector<DimCondition> given;       // size < limit, of the arguments: holds without a guard
   std::vector<DimCondition> bounds;      // size < limit, to be guarded
-  std::vector<DimSolution> solutions;  // of the first conditions: no value has a factor that another one is solved for
-  std::size_t solved_count = 0;        // how many conditions these are
+  std::vector<DimSolution> solutions;    // of the first conditions, each replaced in the values of the others
+  std::size_t solved_count = 0;          // how many conditions these are
 
   Dim new_symbol(std::int64_t hint, std::int64_t lower = 2, std::int64_t upper = INT64_MAX);
   std::int64_t hint(Dim dim) const;

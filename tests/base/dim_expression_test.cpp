@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "base/dim_guards.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace weft;
@@ -265,4 +266,87 @@ TEST_CASE("equalities whose sides contain each other do not make expressions gro
   CHECK(environment.rewritten(columns * rows).same(rows * rows + rows));  // in the solution before, too
   CHECK(environment.conditions.size() == 4);
   DimEnvironment::current() = saved;
+}
+
+namespace {
+
+// A trace's decisions on sizes, without the trace.
+struct Deciding {
+  DimEnvironment environment;
+  DimEnvironment* const saved = std::exchange(DimEnvironment::current(), &environment);
+  const bool guarded = std::exchange(dims::are_guarded(), true);
+  ~Deciding() {
+    DimEnvironment::current() = saved;
+    dims::are_guarded() = guarded;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a size is rewritten without deciding anything: an index joined again asks for its divisor") {
+  Deciding deciding;
+  DimEnvironment& environment = deciding.environment;
+  const Dim length = environment.new_symbol(7), divisor = environment.new_symbol(3, 0, INT64_MAX);
+  const Dim count = environment.new_symbol(2), total = environment.new_symbol(7);
+  const Dim rest = length % divisor;
+  CHECK(count == length / divisor);
+  CHECK(total == rest + count * divisor);
+  const std::size_t decided = environment.conditions.size();
+  CHECK(environment.rewritten(rest + count * divisor).same(length));
+  CHECK(environment.rewritten(total).same(length));
+  CHECK(environment.conditions.size() == decided);
+}
+
+TEST_CASE("a chain of squares is not multiplied out") {
+  Deciding deciding;
+  DimEnvironment& environment = deciding.environment;
+  std::vector<Dim> sizes;
+  for (int i = 0; i < 12; ++i) sizes.push_back(environment.new_symbol(2 + i % 2));
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const Dim next = sizes[i + 1];
+    CHECK(sizes[i] == next * next - next + Dim(environment.hint(sizes[i] - next * next + next)));
+  }
+  CHECK(environment.hint(environment.rewritten(sizes[0])) == 2);
+}
+
+TEST_CASE("of random equalities: rewriting ends, keeps the value and decides nothing") {
+  int rewritten = 0;
+  for (unsigned seed = 0; seed < 100u / test::less_when_sanitized; ++seed) {
+    std::mt19937_64 random(seed);
+    Deciding deciding;
+    DimEnvironment& environment = deciding.environment;
+    std::vector<Dim> pool = {Dim(1), Dim(2), Dim(3)};
+    for (int i = 0; i < 4; ++i) {
+      const Int hint = static_cast<Int>(random() % 6);
+      pool.push_back(environment.new_symbol(hint, std::min<Int>(hint, static_cast<Int>(random() % 3))));
+    }
+    for (int step = 0; step < 120; ++step) {
+      const Dim x = pool[random() % pool.size()], y = pool[random() % pool.size()];
+      const bool divides = environment.hint(y) > 0;
+      const auto operation = random() % 7;
+      const Dim made = operation < 2                ? x + y
+                       : operation == 2             ? x - y
+                       : operation == 3             ? x * y
+                       : operation == 4 || !divides ? x - Dim(1)
+                       : operation == 5             ? x / y
+                                                    : x % y;
+      if (std::abs(environment.hint(made)) > 40 || dims::terms(made).size() > 6) continue;
+      pool.push_back(made);
+      const std::size_t start = random() % pool.size();
+      for (std::size_t i = 0; i < pool.size(); ++i) {
+        const Dim other = pool[(start + i) % pool.size()];
+        if (other.same(made) || environment.hint(other) != environment.hint(made)) continue;
+        REQUIRE(made == other);
+        break;
+      }
+    }
+    for (const Dim size : pool) {
+      const std::size_t decided = environment.conditions.size();
+      const Dim again = environment.rewritten(size);
+      rewritten += !again.same(size);
+      REQUIRE_MESSAGE(environment.hint(again) == environment.hint(size), "seed ", seed, ": ", dims::to_string(size));
+      REQUIRE(environment.conditions.size() == decided);
+    }
+  }
+  CHECK(rewritten > 1000 / test::less_when_sanitized);
 }
