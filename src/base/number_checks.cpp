@@ -30,4 +30,13 @@ void check_numbers(const char* operation, Bounds bounds, std::initializer_list<N
     if (const char* flaw = flaw_of(bounds, value)) fail(operation, loc, name, " ", flaw, ", it is ", value);
 }
 
+void check_recorded(const char* operation, const char* name, std::int64_t count, Loc loc) {
+  constexpr std::int64_t most = UINT16_MAX;
+  if (count > most) fail(operation, loc, name, " is at most ", most, ", it is ", count);
+}
+
+void check_choice(const char* operation, const char* type, std::int64_t value, std::int64_t last, Loc loc) {
+  if (value < 0 || value > last) fail(operation, loc, type, " has no value ", value);
+}
+
 }  // namespace weft

@@ -33,7 +33,7 @@ Tensor cosine_similarity(At left, At right, int axis, double eps) {
     // The bound changes the value alone: the derivative is that of the length, as in PyTorch.
     const auto unit = [&](const Tensor& each) {
       const Tensor length = norm(each, axis, true);
-      return each / (length + stop_gradient(maximum(length, eps) - length));
+      return each / (length + stop_gradient(maximum(eps - length, 0)));
     };
     return sum(unit(a) * unit(b), axis);
   });

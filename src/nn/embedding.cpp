@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/indexing.hpp"
 #include "record/row_gradients.hpp"
 
@@ -117,6 +118,7 @@ struct Bags {
 Tensor embedding_bag(At given, At weight, const BagOptions& options) {
   LooseComposite call(bag_name, given.loc);
   const Loc loc = call.loc();
+  check_choice(bag_name, "BagMode", options.mode, BagMode::max, loc);
   const Tensor index = integers(bag_name, "indices", given, loc), table = table_of(bag_name, weight, loc);
   const Type type = type_of(index), row = type_of(table);
   const bool cut = type.shape.rank() == 1;

@@ -1,5 +1,6 @@
 // Windows of images as columns, and columns added up to images.
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/record.hpp"
 #include "weft/nn/vision.hpp"
 
@@ -75,6 +76,7 @@ Tensor fold(At given, Sizes output_size, PerAxis<2> kernel, UnfoldOptions option
   if (!(shape[1] % places == Dim(0)) || !(shape[2] == windows.count[0] * windows.count[1]))
     fail(name, call.loc(), "needs columns of a multiple of ", dims::to_string(places), " elements for ",
          dims::to_string(windows.count[0]), " x ", dims::to_string(windows.count[1]), " windows: ", to_string(type));
+  for (const std::int64_t size : {kernel[0], kernel[1]}) check_recorded(name, "a kernel's size", size, call.loc());
   const Shape apart = Shape::of(shape[0], shape[1] / places, kernel[0], kernel[1], windows.count[0], windows.count[1]);
   x = permute(reshape_to(x, apart, call.loc()), {0, 1, 2, 4, 3, 5});
   for (int i = 2; i-- > 0;) {  // [..., k, windows] at axis 2 + 2 i

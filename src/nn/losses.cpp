@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "record/indexing.hpp"
 #include "weft/nn/normalization.hpp"
 
 namespace weft::nn {
@@ -15,9 +16,9 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
   switch (reduction) {
     case Reduction::mean: return mean(losses);
     case Reduction::sum: return sum(losses);
-    case Reduction::none: break;
+    case Reduction::none: return losses;
   }
-  return losses;
+  fail("loss", recorder().loc, "Reduction has no value ", static_cast<int>(reduction));
 }
 
 DType result_dtype(std::span<const Tensor> operands) {
@@ -277,8 +278,10 @@ Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions optio
   if (!is_of(type_of(given).shape) && !is_of(row))
     fail(name, call.loc(), "takes a variance of the input's shape or one for each row: ", to_string(type_of(given)),
          " x ", to_string(type_of(spread)));
+  if (!v.element_count().same(Dim(0)))
+    require(~any(v < 0), name, call.loc(), "a variance is negative: " + to_string(type_of(spread)));
   const Tensor x = call.wide(given), t = call.wide(wanted);
-  const Tensor bounded = v + stop_gradient(maximum(v, options.eps) - v);  // its derivative is 1 below the bound too
+  const Tensor bounded = v + stop_gradient(maximum(options.eps - v, 0));  // its derivative is 1 below the bound too
   Tensor losses = (log(bounded) + square(x - t) / bounded) * 0.5;
   if (options.full) losses = losses + 0.9189385332046727;
   return call.result(losses, options.reduction);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/number_checks.hpp"
 #include "record/products.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn/dropout.hpp"
@@ -197,7 +198,9 @@ Recurrent::Recurrent(const char* name, std::int64_t input_size, std::int64_t hid
 
 RNN::RNN(std::int64_t input_size, std::int64_t hidden_size, Nonlinearity nonlinearity, RecurrentOptions options,
          Loc loc)
-    : layers("RNN", input_size, hidden_size, 1, options, loc), nonlinearity(nonlinearity) {}
+    : layers("RNN", input_size, hidden_size, 1, options, loc), nonlinearity(nonlinearity) {
+  check_choice("RNN", "Nonlinearity", nonlinearity, Nonlinearity::relu, loc);
+}
 RecurrentResult RNN::operator()(At x, const Tensor& h_0) const {
   LooseComposite call("RNN", x.loc);
   const Outcome outcome = run("RNN", layers, x, h_0, {}, call.loc(), RnnStep{nonlinearity});

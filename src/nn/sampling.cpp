@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/record.hpp"
 #include "weft/nn/vision.hpp"
 
@@ -91,6 +92,8 @@ Tensor place_of(const Tensor& coordinate, Dim size, const GridSampleOptions& opt
 Tensor grid_sample(At x, At given, GridSampleOptions options) {
   constexpr const char* name = "grid_sample";
   LooseComposite call(name, x.loc);
+  check_choice(name, "SampleMode", options.mode, SampleMode::nearest, call.loc());
+  check_choice(name, "SamplePadding", options.padding_mode, SamplePadding::reflection, call.loc());
   Tensor grid = resolve(given, name);
   const Type type = type_of(grid);
   const int count = type.shape.rank() == 5 ? 3 : 2;

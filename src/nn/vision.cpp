@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 
 namespace weft::nn {
@@ -168,6 +169,7 @@ int axes_wanted(Interpolation mode) {
 
 Tensor interpolate(At given, const InterpolateOptions& options) {
   LooseComposite call(resize, given.loc);
+  check_choice(resize, "Interpolation", options.mode, Interpolation::area, call.loc());
   Tensor x = resolve(given, resize);
   const Type type = type_of(x);
   const int count = type.shape.rank() - 2, wanted = axes_wanted(options.mode);

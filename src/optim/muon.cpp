@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "optim/steps.hpp"
 #include "record/composite.hpp"
 
@@ -65,6 +66,8 @@ Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc
                          {"momentum", options.momentum},
                          {"ns_steps", static_cast<double>(options.ns_steps)}},
                         {}, loc);
+  check_recorded("Muon", "ns_steps", options.ns_steps, loc);
+  check_choice("Muon", "MuonScale", options.scale, MuonScale::match_rms_adamw, loc);
 }
 
 void Muon::step(Parameters matrices, Parameters rest, Loc loc) {

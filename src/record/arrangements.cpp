@@ -130,13 +130,23 @@ Tensor combinations(At x, std::int64_t r, bool with_replacement) {
   if (r < 0) fail("combinations", call.loc(), "of ", r, " elements");
   if (r == 0) return slice(value, 0, 0, 0);
   const auto size = static_cast<std::int64_t>(size_of(value, 0));
+  // There are (n choose r) of them, of n = size + r - 1 with replacement: the product of (n - i + 1) / i up to r, of
+  // which each beginning is a number of choices too, and ascends up to half of n.
+  const bool any = size > 0 && (with_replacement || r <= size);
+  const Dim of = Dim(size) + (with_replacement ? Dim(r) - Dim(1) : Dim(0));
+  const Dim least = any ? std::min(r, (of - Dim(r)).constant()) : 0;
+  constexpr std::int64_t most = std::int64_t{1} << 28;
+  Dim choices = 1;
+  for (std::int64_t i = 1; Dim(i) <= least && choices * Dim(r) <= Dim(most); ++i)
+    choices = choices * (of - Dim(i - 1)) / Dim(i);
+  if (any && choices * Dim(r) > Dim(most))
+    fail("combinations", call.loc(), "of ", r, " of ", size, " elements are too many");
   std::vector<std::int64_t> places;
-  std::vector<std::int64_t> next(static_cast<std::size_t>(size > 0 && (with_replacement || r <= size) ? r : 0));
+  places.reserve(static_cast<std::size_t>(any ? (choices * Dim(r)).constant() : 0));
+  std::vector<std::int64_t> next(static_cast<std::size_t>(any ? r : 0));
   for (std::size_t i = 0; i < next.size(); ++i) next[i] = with_replacement ? 0 : static_cast<std::int64_t>(i);
   while (!next.empty()) {
     places.insert(places.end(), next.begin(), next.end());
-    if (places.size() > std::size_t{1} << 28)
-      fail("combinations", call.loc(), "of ", r, " of ", size, " elements are too many");
     // The last position that can move on, and those after it as far down as they can be.
     std::size_t i = next.size();
     const auto most = [&](std::size_t at) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 
 namespace weft::fft {
@@ -39,6 +40,7 @@ Tensor resized(const Tensor& x, int axis, Dim n) {
 
 // Over the number that the norm asks for.
 Tensor scaled(const Tensor& x, Dim n, Norm norm, bool inverse) {
+  check_choice("fft", "Norm", norm, Norm::forward, recorder().loc);
   if (norm == (inverse ? Norm::forward : Norm::backward)) return x;
   const Tensor count = cast(dim_value(n, {}), type_of(x).dtype);
   return x / (norm == Norm::ortho ? sqrt(count) : count);
@@ -181,7 +183,7 @@ namespace {
 
 // Transforms of spectra that are real are those of signals that are, the other way round.
 Norm other_way(Norm norm) {
-  return norm == Norm::ortho ? norm : norm == Norm::backward ? Norm::forward : Norm::backward;
+  return norm == Norm::backward ? Norm::forward : norm == Norm::forward ? Norm::backward : norm;
 }
 
 }  // namespace

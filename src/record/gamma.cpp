@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/special.hpp"
 #include "record/special_coefficients.hpp"
 #include "weft/loops.hpp"
@@ -205,6 +206,7 @@ Tensor mvlgamma(At x, std::int64_t p) {
   constexpr const char* name = "mvlgamma";
   LooseComposite call(name, x.loc);
   if (p < 1) fail(name, call.loc(), "p must be 1 or more, it is ", p);
+  check_recorded(name, "p", p, call.loc());
   const Tensor value = resolve(x, name), wide = in_f64(value);
   const auto count = static_cast<double>(p);
   Tensor sum = lgamma(wide) + count * (count - 1) * 0.25 * 1.1447298858494002;

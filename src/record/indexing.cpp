@@ -379,12 +379,18 @@ Tensor histc(At x, std::int64_t bins, double least, double greatest) {
   const Type type = type_of(value);
   if (!is_floating(type.dtype)) fail("histc", call.loc(), "needs a floating dtype, it is ", to_string(type));
   if (bins < 1) fail("histc", call.loc(), "the number of bins is ", bins);
-  if (!(least < greatest) || !std::isfinite(greatest - least))
+  if (!(least < greatest) || !std::isfinite(least) || !std::isfinite(greatest))
     fail("histc", call.loc(), "the range must be finite and ascending, it is from ", least, " to ", greatest);
-  const Tensor wide = cast(value, computed_in(type.dtype));
+  const DType computed = computed_in(type.dtype);
+  const double most = computed == DType::f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  const double width = greatest - least, bins_per_unit = static_cast<double>(bins) / width;
+  if (!(std::max({-least, greatest, width, bins_per_unit}) <= most))
+    fail("histc", call.loc(), info(computed).name, " does not hold what divides the range from ", least, " to ",
+         greatest, " into ", counted(bins, "bin", "bins"));
+  const Tensor wide = cast(value, computed);
   const Tensor inside = (wide >= least) & (wide <= greatest);
   const Tensor bin =
-      minimum(cast((where(inside, wide, least) - least) * (static_cast<double>(bins) / (greatest - least)), DType::i64),
+      minimum(cast((where(inside, wide, least) - least) * bins_per_unit, DType::i64),
               bins - 1);
   Type counts = type;
   counts.dtype = DType::i64;

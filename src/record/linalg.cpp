@@ -385,7 +385,7 @@ Tensor matrix_power(At given, std::int64_t exponent) {
 Tensor matrix_norm(At given, const char* ord, bool keepdim) {
   LooseComposite call("matrix_norm", given.loc);
   const Tensor a = matrix("matrix_norm", given, call.loc());
-  const std::string_view which = ord;
+  const std::string_view which = ord ? ord : "";
   if (which == "fro") return norm(a, {-2, -1}, keepdim);
   if (which != "nuc") fail("matrix_norm", call.loc(), "the order is \"fro\", \"nuc\" or a number, not \"", which, "\"");
   const Tensor total = sum(singular_values(a), -1);

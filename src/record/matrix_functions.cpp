@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 #include "record/linalg.hpp"
 #include "weft/linalg.hpp"
@@ -214,6 +215,7 @@ SVDLowrank svd_lowrank(At given, std::int64_t q, int niter, Generator& generator
   if (q < 1 || m < Dim(q) || n < Dim(q))
     fail("svd_lowrank", call.loc(), "q is between 1 and the lesser size of ", to_string(type_of(whole)), ", it is ", q);
   if (niter < 0) fail("svd_lowrank", call.loc(), "niter must not be negative, it is ", niter);
+  check_recorded("svd_lowrank", "niter", niter, call.loc());
   const bool wide = m < n;
   const Tensor a = wide ? transpose(whole) : whole;
   Shape shape = type_of(a).shape;

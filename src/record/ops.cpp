@@ -3,6 +3,7 @@
 #include "weft/ops.hpp"
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 #include "record/elementwise.hpp"
 #include "record/expressions.hpp"
@@ -260,6 +261,7 @@ Tensor square(At x) {
   return value * value;
 }
 Tensor gelu(At x, Gelu form) {
+  check_choice("gelu", "Gelu", form, Gelu::tanh, x.loc);
   const auto& expression = form == Gelu::exact ? own_expressions().gelu : own_expressions().gelu_tanh;
   const auto apply = [&](const At& x) {
     Tensor result;

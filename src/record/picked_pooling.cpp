@@ -164,6 +164,9 @@ ValuesAndIndices fractional_max_pool(const char* name, const At& given, const Fr
     samples = resolve(At(how.random_samples, call.loc()), name);
     if (!(type_of(samples).shape == drawn) || !is_floating(type_of(samples).dtype))
       fail(name, call.loc(), "needs random samples ", drawn, ", they are ", to_string(type_of(samples)));
+    if (!samples.element_count().same(Dim(0)))
+      require(all((samples >= 0) & (samples < 1)), name, call.loc(),
+              "random samples must be in [0, 1): " + to_string(type_of(samples)));
     samples = cast(samples, wide);
   } else {
     samples = uniform(drawn, 0, 1, generator, {wide, planes.type.device}, call.loc());

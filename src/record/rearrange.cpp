@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 
 namespace weft {
@@ -199,6 +200,7 @@ Tensor repeat_interleave(At x, Dim times, int axis) {
 std::vector<Tensor> meshgrid(std::span<const Tensor> axes, Indexing indexing, Loc loc) {
   LooseComposite call("meshgrid", loc);
   if (axes.empty()) fail("meshgrid", call.loc(), "of no tensors");
+  check_choice("meshgrid", "Indexing", indexing, Indexing::xy, call.loc());
   const int rank = static_cast<int>(axes.size());
   if (rank > max_rank) fail("meshgrid", call.loc(), "more than ", max_rank, " axes");
   Shape shape;
@@ -302,6 +304,7 @@ Tensor pad_or_cut(const Tensor& value, int axis, Dim before, Dim after, Pads mod
 
 Tensor pad(At x, Sizes widths, Pads mode, At fill) {
   LooseComposite call("pad", x.loc);
+  check_choice("pad", "Pads", mode, Pads::circular, call.loc());
   Tensor value = resolve(x, "pad");
   const Shape& pairs = widths.shape();
   const int rank = type_of(value).shape.rank();
@@ -312,7 +315,7 @@ Tensor pad(At x, Sizes widths, Pads mode, At fill) {
   Tensor inside;
   for (int i = 0; 2 * i < pairs.rank(); ++i)
     value = pad_or_cut(value, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1], mode, fill, inside, call.loc());
-  return inside.defined() ? where(inside, value, full({}, fill, {type_of(value).dtype})) : value;
+  return inside.defined() ? where(inside, value, source_for("pad", fill, value, call.loc())) : value;
 }
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "ir/dtype.hpp"
 #include "record/composite.hpp"
 #include "weft/statistics.hpp"
@@ -139,7 +140,10 @@ Tensor diff(At x, int n, int axis) {
   Tensor value = resolve(x, "diff");
   const int normal = normalize_axis("diff", axis, type_of(value).shape.rank(), call.loc());
   if (n < 0) fail("diff", call.loc(), n, " times");
-  for (int i = 0; i < n; ++i) {
+  const Dim size = size_of(value, normal);
+  const std::int64_t rounds = size < Dim(n) ? static_cast<std::int64_t>(size) : n;  // nothing is left after `size`
+  check_recorded("diff", "n", rounds, call.loc());
+  for (std::int64_t i = 0; i < rounds; ++i) {
     const Tensor next = without_first(value, normal), before = without_last(value, normal);
     value = type_of(value).dtype == DType::boolean ? next != before : next - before;
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/number_checks.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "weft/indexing.hpp"
@@ -113,6 +114,7 @@ Tensor scatter(At x, int axis, At index, At source) {
 
 Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self) {
   LooseComposite call("scatter_reduce", x.loc);
+  check_choice("scatter_reduce", "ScatterReduction", reduce, ScatterReduction::prod, call.loc());
   const Updates all = updates_of("scatter_reduce", x, axis, index, source, call.loc());
   const DType dtype = type_of(all.x).dtype, wide = dtype == DType::boolean ? DType::u8 : computed_in(dtype);
   const bool adds = reduce == ScatterReduction::sum || reduce == ScatterReduction::mean;
@@ -156,6 +158,7 @@ Tensor scatter_reduce(At x, int axis, At index, At source, ScatterReduction redu
 
 Tensor index_reduce(At x, int axis, At index, At source, ScatterReduction reduce, bool include_self) {
   LooseComposite call("index_reduce", x.loc);
+  check_choice("index_reduce", "ScatterReduction", reduce, ScatterReduction::prod, call.loc());
   const Tensor value = resolve(x, "index_reduce"), places = integers("index_reduce", index, call.loc());
   const Tensor updates = resolve(source, "index_reduce");
   const int normal = normalize_axis("index_reduce", axis, type_of(value).shape.rank(), call.loc());

@@ -165,6 +165,8 @@ Histogram histogram(At x, std::int64_t bins, double low, double high, const Hist
   LooseComposite call("histogram", x.loc);
   const Tensor value = floating_vector(x, call.loc());
   check_bins(bins, call.loc());
+  if (std::isfinite(low) && std::isfinite(high) && std::isinf(high - low))
+    fail("histogram", call.loc(), "the range from ", low, " to ", high, " is wider than a double holds");
   if (!(low <= high) || !std::isfinite(high - low))
     fail("histogram", call.loc(), "the range must be finite and ascending, it is from ", low, " to ", high);
   if (low == high) low -= 0.5, high += 0.5;
