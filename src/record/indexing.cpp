@@ -389,9 +389,7 @@ Tensor histc(At x, std::int64_t bins, double least, double greatest) {
          greatest, " into ", counted(bins, "bin", "bins"));
   const Tensor wide = cast(value, computed);
   const Tensor inside = (wide >= least) & (wide <= greatest);
-  const Tensor bin =
-      minimum(cast((where(inside, wide, least) - least) * bins_per_unit, DType::i64),
-              bins - 1);
+  const Tensor bin = minimum(cast((where(inside, wide, least) - least) * bins_per_unit, DType::i64), bins - 1);
   Type counts = type;
   counts.dtype = DType::i64;
   counts.shape = Shape::of(bins);
