@@ -82,7 +82,7 @@ TEST_CASE("values that are refused, not cut") {
 }
 
 TEST_CASE("numbers that are no value of an enumeration") {
-  const Tensor x = ones({2, 3}), index = zeros({2, 3}, DType::i64);
+  const Tensor x = ones({2, 3}), index = zeros({2, 3}, {DType::i64});
   refused([&] { pad(x, {1, 1}, static_cast<Pads>(9)); }, "[pad] Pads has no value 9");
   refused([&] { scatter_reduce(x, 0, index, x, static_cast<ScatterReduction>(77)); },
           "ScatterReduction has no value 77");
