@@ -9,6 +9,7 @@
 #include "record/elementwise.hpp"
 #include "record/indexing.hpp"
 #include "record/record.hpp"
+#include "weft/detail/slopes.hpp"
 
 namespace weft {
 namespace {

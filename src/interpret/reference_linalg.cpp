@@ -296,7 +296,18 @@ void inverse_real_fourier(std::span<const Literal* const> operands, std::vector<
 void put_qr(const Matrix& a, std::vector<Literal>& results, std::size_t i) {
   const std::size_t k = std::min(a.rows, a.columns);
   Matrix q(0, 0), r(0, 0);
-  householder(a, q, r);
+  // Columns near 1: their squares stay in range, and Q does not depend on their lengths.
+  Matrix scaled = a;
+  std::vector<int> exponents(a.columns);
+  for (std::size_t j = 0; j < a.columns; ++j) {
+    double size = 0;
+    for (std::size_t row = 0; row < a.rows; ++row) size = std::fmax(size, std::fabs(a(row, j)));
+    if (size > 0 && std::isfinite(size)) exponents[j] = std::ilogb(size);
+    for (std::size_t row = 0; row < a.rows; ++row) scaled(row, j) = std::ldexp(a(row, j), -exponents[j]);
+  }
+  householder(scaled, q, r);
+  for (std::size_t row = 0; row < r.rows; ++row)
+    for (std::size_t j = 0; j < r.columns; ++j) r(row, j) = std::ldexp(r(row, j), exponents[j]);
   write(results[0], i, corner(q, a.rows, k).elements);
   write(results[1], i, corner(r, k, a.columns).elements);
 }

@@ -163,7 +163,10 @@ Tensor y1_of(const Tensor& x) {
   return for_positive(x, where(w.is_small, near, -w.cosine_wave(p1, q1)));
 }
 Tensor y0_slope(const Tensor& x) { return -y1_of(x); }
-Tensor y1_slope(const Tensor& x) { return y0_of(x) - y1_of(x) / where(x == 0, 1, x); }
+Tensor y1_slope(const Tensor& x) {
+  const Tensor is_zero = x == 0;
+  return where(is_zero, infinity, y0_of(x) - y1_of(x) / where(is_zero, 1, x));
+}
 
 }  // namespace
 

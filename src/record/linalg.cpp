@@ -412,7 +412,7 @@ Tensor vector_norm(At given, double ord, Axes axes, bool keepdim) {
   if (ord == std::numeric_limits<double>::infinity()) return amax(abs(x), axes, keepdim);
   if (ord == -std::numeric_limits<double>::infinity()) return amin(abs(x), axes, keepdim);
   return in_wide(x, [&](const Tensor& wide) {
-    if (ord == 0) return sum(cast(wide != 0, type_of(wide).dtype), axes, keepdim);
+    if (ord == 0) return sum(where(wide == 0, abs(wide), 1), axes, keepdim);  // abs: its derivative at 0 is 0
     if (ord == 1) return sum(abs(wide), axes, keepdim);
     // Powers have no derivative at 0, where it is 0 here: of an element, and of the norm. A negative power of 0 is
     // infinite, and so is the total of a norm of 0.

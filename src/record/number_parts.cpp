@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity(), ln_2 = 0.69314718055994531;
 
 Tensor floating(const char* name, const At& x, Loc loc) {
   Tensor value = resolve(x, name);
@@ -34,14 +34,18 @@ Tensor next_after(const Tensor& from, const Tensor& to) {
   return where(isnan(from) | isnan(to), from + to, where(from == to, to, next));
 }
 
-// 2^exponent as factors that are finite, the last the greatest: only it may give a result that is subnormal. What an
-// exponent is above its part is 0 where it is that part, with no derivative: those of an infinite x would cancel.
+// 2^exponent as factors that are finite, the last the greatest: only it may give a result that is subnormal.
 Tensor scaled_by(const Tensor& x, const Tensor& exponent) {
   const auto held = [](const Tensor& e) { return clamp(e, -1022, 1023); };
-  const auto above = [](const Tensor& e, const Tensor& part) { return where(e == part, 0, e - part); };
-  const Tensor first = held(exponent), rest = above(exponent, first), second = held(rest),
-               third = held(above(rest, second));
+  const Tensor first = held(exponent), rest = exponent - first, second = held(rest), third = held(rest - second);
   return x * exp2(third) * exp2(second) * exp2(first);
+}
+
+// By the exponent it is log(2) of the result, as it is of a product with a power of two.
+void differentiate_ldexp(const CallValues& call, std::span<Tensor> gradients) {
+  const Tensor &x = call.operands[0], &exponent = call.operands[1];
+  if (is_floating(type_of(x).dtype)) gradients[0] = ldexp(call.gradients[0], exponent);
+  if (is_floating(type_of(exponent).dtype)) put_gradient(call, gradients, 1, in_f64(call.results[0]) * ln_2);
 }
 
 template <class F>
@@ -90,7 +94,7 @@ Tensor ldexp(At x, At exponent) {
     const DType dtype = type_of(x).dtype;
     return cast(scaled_by(in_f64(x), in_f64(exponent)), is_floating(dtype) ? dtype : DType::f32);
   };
-  return composite(called(name), call.loc(), body, values[0], values[1]);
+  return composite_with(differentiate_ldexp, called(name), call.loc(), body, values[0], values[1]);
 }
 
 // The exponent is in the bits of an f64, once a subnormal number has been made greater.

@@ -190,7 +190,10 @@ Scaling scaling_for_squares(const Tensor& value, const Tensor& mean, const Axes&
                up = wide ? 0x1p500 : 0x1p80;
   const Tensor most = count == Dim(0) ? constant_like(0, type_of(mean), loc) : amax(abs(value), axes, true);
   const Tensor is_large = most > large, is_small = most < small;  // no gradient passes through a comparison
-  return {where(is_large, down, where(is_small, up, 1)), where(is_large, 1 / down, where(is_small, 1 / up, 1))};
+  const auto by_size = [&](double of_large, double of_small) {    // a `where` of literals alone would be f32
+    return where(is_large, of_large, where(is_small, of_small, constant_like(1, type_of(most), loc)));
+  };
+  return {by_size(down, up), by_size(1 / down, 1 / up)};
 }
 
 // The square root of the variance, also where that is beyond the dtype. f16 is computed in f32, where no square is.

@@ -4,6 +4,7 @@
 // time for the rest.
 #pragma once
 #include "weft/detail/expr_symbol.hpp"
+#include "weft/detail/slopes.hpp"
 
 namespace weft::detail {
 

@@ -2,6 +2,9 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 #include <Eigen/QR>
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "runtime/host/eigen.hpp"
 
@@ -55,11 +58,28 @@ void lu(const FactorizationCall& call, std::int64_t i) {
   for (std::int64_t row = 0; row < n; ++row) rows[factors.permutationP().indices()[row]] = row;
 }
 
+// Powers of two that bring the largest element of each column near 1. A reflection squares elements, and Eigen takes a
+// column whose squares underflow for 0. Q does not depend on the lengths of columns, and those of R go back exactly.
+template <class T>
+::Eigen::Array<T, 1, ::Eigen::Dynamic> column_scales(const ColumnMajor<T>& a) {
+  using Limits = std::numeric_limits<T>;
+  constexpr int most = Limits::max_exponent - 2;  // the inverse is no subnormal number
+  ::Eigen::Array<T, 1, ::Eigen::Dynamic> scales(a.cols());
+  for (::Eigen::Index j = 0; j < a.cols(); ++j) {
+    const T size = a.col(j).cwiseAbs().maxCoeff();
+    const bool is_usable = size > 0 && size <= Limits::max();
+    scales[j] = is_usable ? std::ldexp(T(1), std::clamp(-std::ilogb(size), -most, most)) : T(1);
+  }
+  return scales;
+}
+
 template <class T>
 void qr(const FactorizationCall& call, std::int64_t i) {
   const std::int64_t m = call.sizes.rows, n = call.sizes.columns, k = m < n ? m : n;
   if (k == 0) return;
   ColumnMajor<T> work = matrix_at<T>(call, 0, i, m, n);
+  const ::Eigen::Array<T, 1, ::Eigen::Dynamic> scales = column_scales<T>(work);
+  work.array().rowwise() *= scales;
   const ::Eigen::HouseholderQR<::Eigen::Ref<ColumnMajor<T>>> factors(work);
   ColumnMajor<T> q = ColumnMajor<T>::Identity(m, k);
   q.applyOnTheLeft(factors.householderQ());
@@ -67,6 +87,7 @@ void qr(const FactorizationCall& call, std::int64_t i) {
   auto r = matrix_at<T>(call, 2, i, k, n);
   r.setZero();
   r.template triangularView<::Eigen::Upper>() = work.topRows(k);
+  r.array().rowwise() *= scales.inverse();
 }
 
 template <class T>
