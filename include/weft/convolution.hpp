@@ -181,6 +181,12 @@ struct FractionalPool {
   const std::vector<double>& output_ratio;
   const Tensor& random_samples;
 };
+template <int count>
+FractionalPool fractional_pool_of(const PerAxis<count>& kernel, const FractionalMaxPoolOptions<count>& o) {
+  return {count, kernel.sizes, o.output_size.sizes, o.output_ratio, o.random_samples};
+}
+// As check_pool.
+void check_fractional_pool(const char* name, const FractionalPool& how, Loc loc);
 ValuesAndIndices fractional_max_pool(const char* name, const At& x, const FractionalPool& how, Generator& generator);
 }  // namespace detail
 
@@ -227,19 +233,18 @@ WEFT_POOL(3)
 #undef WEFT_POOL
 // Windows of the kernel's size in random distances, which cover x about evenly (Graham 2014): the greatest of each, of
 // equal ones the first, and where it was. Integers are refused.
-#define WEFT_FRACTIONAL_POOL(count)                                                                                  \
-  using FractionalMaxPool##count##dOptions = FractionalMaxPoolOptions<count>;                                        \
-  inline ValuesAndIndices fractional_max_pool##count##d_with_indices(At x, PerAxis<count> kernel,                    \
-                                                                     const FractionalMaxPool##count##dOptions& o,    \
-                                                                     Generator& generator = default_generator()) {   \
-    return detail::fractional_max_pool("fractional_max_pool" #count "d", x,                                          \
-                                       {count, kernel.sizes, o.output_size.sizes, o.output_ratio, o.random_samples}, \
-                                       generator);                                                                   \
-  }                                                                                                                  \
-  inline Tensor fractional_max_pool##count##d(At x, PerAxis<count> kernel,                                           \
-                                              const FractionalMaxPool##count##dOptions& o,                           \
-                                              Generator& generator = default_generator()) {                          \
-    return fractional_max_pool##count##d_with_indices(x, kernel, o, generator).values;                               \
+#define WEFT_FRACTIONAL_POOL(count)                                                                                \
+  using FractionalMaxPool##count##dOptions = FractionalMaxPoolOptions<count>;                                      \
+  inline ValuesAndIndices fractional_max_pool##count##d_with_indices(At x, PerAxis<count> kernel,                  \
+                                                                     const FractionalMaxPool##count##dOptions& o,  \
+                                                                     Generator& generator = default_generator()) { \
+    return detail::fractional_max_pool("fractional_max_pool" #count "d", x, detail::fractional_pool_of(kernel, o), \
+                                       generator);                                                                 \
+  }                                                                                                                \
+  inline Tensor fractional_max_pool##count##d(At x, PerAxis<count> kernel,                                         \
+                                              const FractionalMaxPool##count##dOptions& o,                         \
+                                              Generator& generator = default_generator()) {                        \
+    return fractional_max_pool##count##d_with_indices(x, kernel, o, generator).values;                             \
   }
 WEFT_FRACTIONAL_POOL(2)
 WEFT_FRACTIONAL_POOL(3)

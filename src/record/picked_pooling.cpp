@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
+#include "record/pooling.hpp"
 #include "weft/convolution.hpp"
 
 namespace weft::detail {
@@ -148,6 +149,18 @@ Tensor max_unpool(const char* name, const At& given, const At& numbers, const Po
   return reshape_to(result, planes.with(sizes), call.loc());
 }
 
+void check_fractional_pool(const char* name, const FractionalPool& how, Loc loc) {
+  check_axes(name, "kernel", how.kernel, how.count, 1, loc);
+  const bool by_size = how.output_size[0] != 0;
+  if (by_size != how.output_ratio.empty()) fail(name, loc, "needs one of output_size and output_ratio");
+  if (by_size) return check_axes(name, "output_size", how.output_size, how.count, 1, loc);
+  const std::size_t ratios = how.output_ratio.size();
+  if (ratios != 1 && ratios != static_cast<std::size_t>(how.count))
+    fail(name, loc, "output_ratio needs a number for each of ", how.count, " axes, or one for all");
+  for (const double ratio : how.output_ratio)
+    if (!(ratio > 0 && ratio < 1)) fail(name, loc, "output_ratio is between 0 and 1, it is ", ratio);
+}
+
 // Window i of an axis begins at floor((i + u) alpha) - floor(u alpha) with alpha = (size - kernel) / (windows - 1), and
 // the last one ends with the axis.
 ValuesAndIndices fractional_max_pool(const char* name, const At& given, const FractionalPool& how,
@@ -155,8 +168,7 @@ ValuesAndIndices fractional_max_pool(const char* name, const At& given, const Fr
   LooseComposite call(name, given.loc);
   const Planes planes = planes_of(name, given, how.count, call.loc());
   const DType wide = computed_in(planes.type.dtype);
-  const bool by_ratio = !how.output_ratio.empty(), by_size = how.output_size[0] != 0;
-  if (by_ratio == by_size) fail(name, call.loc(), "needs one of output_size and output_ratio");
+  check_fractional_pool(name, how, call.loc());
   const Shape drawn =
       Shape::of(planes.first == 2 ? planes.type.shape[0] : Dim(1), planes.type.shape[planes.first - 1], how.count);
   Tensor samples;
@@ -176,15 +188,11 @@ ValuesAndIndices fractional_max_pool(const char* name, const At& given, const Fr
   for (int i = 0; i < how.count; ++i) {
     const Dim size = planes.type.shape[planes.first + i], kernel = how.kernel[i];
     Dim windows = how.output_size[i];
-    if (by_ratio) {
-      const std::size_t ratios = how.output_ratio.size();
-      if (ratios != 1 && ratios != static_cast<std::size_t>(how.count))
-        fail(name, call.loc(), "output_ratio needs a number for each of ", how.count, " axes, or one for all");
+    if (const std::size_t ratios = how.output_ratio.size(); ratios > 0) {
       const double ratio = how.output_ratio[ratios == 1 ? 0 : static_cast<std::size_t>(i)];
-      if (!(ratio > 0 && ratio < 1)) fail(name, call.loc(), "output_ratio is between 0 and 1, it is ", ratio);
       windows = static_cast<std::int64_t>(static_cast<double>(static_cast<std::int64_t>(size)) * ratio);
     }
-    if (how.kernel[i] < 1 || windows < Dim(1) || size < windows + kernel - Dim(1))
+    if (windows < Dim(1) || size < windows + kernel - Dim(1))
       fail(name, call.loc(), dims::to_string(windows), " windows of ", how.kernel[i], " do not fit into ",
            dims::to_string(size), " elements");
     // PyTorch has the samples of two axes the other way round.

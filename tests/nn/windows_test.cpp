@@ -71,7 +71,7 @@ TEST_CASE("windows and samples give PyTorch's values and gradients") {
 
   check({2, 3, 9}, [](const Tensor& x) {
     const auto [values, indices] = max_pool1d_with_indices(x, 3);
-    return max_unpool1d(values * values, indices, 3);
+    return MaxUnpool1d(3)(values * values, indices);
   });
   check({2, 2, 6, 9}, [](const Tensor& x) {
     const auto [values, indices] = max_pool2d_with_indices(x, {2, 3});
@@ -79,11 +79,11 @@ TEST_CASE("windows and samples give PyTorch's values and gradients") {
   });
   check({2, 7, 6}, [](const Tensor& x) {
     const auto [values, indices] = max_pool2d_with_indices(x, 3, {.stride = 2, .padding = 1});
-    return max_unpool2d(values * values, indices, 3, {.stride = 2, .padding = 1, .output_size = {7, 6}});
+    return MaxUnpool2d(3, {.stride = 2, .padding = 1})(values * values, indices, {7, 6});
   });
   check({1, 2, 4, 5, 6}, [](const Tensor& x) {
     const auto [values, indices] = max_pool3d_with_indices(x, 2);
-    return max_unpool3d(values * values, indices, 2, {.output_size = {4, 5, 6}});
+    return MaxUnpool3d(2)(values * values, indices, {4, 5, 6});
   });
 
   check_indices({2, 2, 9, 8}, [](const Tensor& x) {
@@ -239,6 +239,20 @@ TEST_CASE("windows: layers, other dtypes, what is not finite, and what is refuse
   refused([&] { fractional_max_pool2d(image, 2, {}); }, "[fractional_max_pool2d] needs one of output_size and output");
   refused([&] { fractional_max_pool2d(image, 2, {.output_size = {20, 3}}); }, "20 windows of 2 do not fit into 20");
   refused([&] { fractional_max_pool2d(image, 2, {.output_ratio = {1.5}}); }, "output_ratio is between 0 and 1");
+  refused([&] { fractional_max_pool2d(image, 0, {.output_size = 3}); }, "kernel must be positive, it is 0");
+  refused([] { MaxUnpool1d(0); }, "[MaxUnpool1d] kernel must be positive, it is 0");
+  refused([] { MaxUnpool2d(2, {.stride = -1}); }, "[MaxUnpool2d] stride must not be negative, it is -1");
+  refused([] { MaxUnpool3d(2, {.padding = 2}); }, "[MaxUnpool3d] padding must be at most half of the kernel's 2");
+  refused([] { FractionalMaxPool2d(2, {}); }, "[FractionalMaxPool2d] needs one of output_size and output_ratio");
+  refused([] { FractionalMaxPool2d(2, {.output_size = 3, .output_ratio = {0.5}}); }, "needs one of output_size");
+  refused([] { FractionalMaxPool2d(2, {.output_size = {3, -1}}); }, "output_size must be positive, it is -1");
+  refused(
+      [] {
+        FractionalMaxPool3d(2, {.output_ratio = {0.5, 0.5}});
+      },
+      "output_ratio needs a number for each of 3 axes");
+  refused([] { FractionalMaxPool3d(2, {.output_ratio = {0.0}}); },
+          "[FractionalMaxPool3d] output_ratio is between 0 and 1");
 
   refused([&] { grid_sample(x, wave({1, 2, 2, 2, 3}, 1)); }, "[grid_sample] takes a floating image [N,C,D,H,W]");
   refused([&] { grid_sample(x, wave({1, 2, 2, 3}, 1)); }, "takes a grid [N,H',W',2]");
@@ -403,4 +417,35 @@ TEST_CASE("the loops of a composite's derivative are differentiated again, sever
   const std::vector<Tensor> wanted = at_once(x, w, labels);
   for (const std::vector<Tensor>& found : {in_chunks(x, w, labels), compile(in_chunks)(x, w, labels)})
     for (std::size_t i = 0; i < wanted.size(); ++i) loops_test::check_close(found[i], wanted[i], 1e-6);
+}
+
+TEST_CASE("layers of fractional pooling are the functions, also within a compiled function") {
+  const Tensor image = wave({2, 3, 9, 8}, 3), volume = wave({2, 3, 5, 6, 7}, 4);
+  const Tensor samples = wave({2, 3, 2}, 5) * 0.25 + 0.5;
+  const FractionalMaxPool2d plane(2, {.output_size = {4, 5}, .random_samples = samples});
+  const Tensor expected = fractional_max_pool2d(image, 2, {.output_size = {4, 5}, .random_samples = samples});
+  loops_test::check_close(plane(image), expected, 0);
+  auto compiled = compile([](const FractionalMaxPool2d& layer, const Tensor& x) { return layer(x); });
+  loops_test::check_close(compiled(plane, image), expected, 0);
+
+  const FractionalMaxPool3d space({1, 2, 2}, {.output_ratio = {0.5, 0.5, 0.6}});
+  Generator one(7), same(7);
+  const Tensor drawn = fractional_max_pool3d(volume, {1, 2, 2}, {.output_ratio = {0.5, 0.5, 0.6}}, one);
+  CHECK(drawn.shape() == Shape::of(2, 3, 2, 3, 4));
+  loops_test::check_close(space(volume, same), drawn, 0);
+  auto in_space = compile([](const FractionalMaxPool3d& layer, const Tensor& x) { return layer(x); });
+  CHECK(in_space(space, volume).shape() == drawn.shape());
+
+  auto back = compile(
+      [](const MaxUnpool2d& layer, const Tensor& x) {
+        const auto [values, indices] = max_pool2d_with_indices(x, {3, 2});
+        return layer(values, indices, {9, 9});
+      },
+      {.dynamic = true});
+  for (const std::int64_t batch : {2, 5, 3}) {
+    const Tensor x = wave({batch, 3, 9, 8}, 3);
+    const auto [values, indices] = max_pool2d_with_indices(x, {3, 2});
+    loops_test::check_close(back(MaxUnpool2d({3, 2}), x),
+                            max_unpool2d(values, indices, {3, 2}, {.output_size = {9, 9}}), 0);
+  }
 }

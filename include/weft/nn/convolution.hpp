@@ -142,4 +142,51 @@ WEFT_POOL_LAYERS(2)
 WEFT_POOL_LAYERS(3)
 #undef WEFT_POOL_LAYERS
 
+template <int count>
+struct MaxUnpoolLayerOptions {  // of MaxUnpool1d, 2d, 3d
+  PerAxis<count> stride = 0;    // 0: the kernel's size
+  PerAxis<count> padding = 0;   // as the pooling had it
+};
+// max_unpool1d, 2d, 3d as layers, and fractional_max_pool2d, 3d, which give the values alone.
+#define WEFT_UNPOOL_LAYERS(count)                                                                             \
+  struct MaxUnpool##count##d {                                                                                \
+    MaxUnpool##count##d(PerAxis<count> size, MaxUnpoolLayerOptions<count> how = {}, Loc loc = Loc::current()) \
+        : kernel(size), stride(how.stride), padding(how.padding) {                                            \
+      weft::detail::check_pool("MaxUnpool" #count "d", weft::detail::pool_of(kernel, options({})), loc);      \
+    }                                                                                                         \
+    Tensor operator()(At x, At indices, const Sizes& output_size = {}) const {                                \
+      return max_unpool##count##d(x, indices, kernel, options(output_size));                                  \
+    }                                                                                                         \
+    PerAxis<count> kernel;                                                                                    \
+    PerAxis<count> stride;  /* how far apart windows begin, by axis; 0: the kernel's size */                  \
+    PerAxis<count> padding; /* as the pooling had it */                                                       \
+    WEFT_MEMBERS(kernel, stride, padding)                                                                     \
+                                                                                                              \
+   private:                                                                                                   \
+    MaxUnpool##count##dOptions options(const Sizes& output_size) const {                                      \
+      return {.stride = stride, .padding = padding, .output_size = output_size};                              \
+    }                                                                                                         \
+  };
+WEFT_UNPOOL_LAYERS(1)
+WEFT_UNPOOL_LAYERS(2)
+WEFT_UNPOOL_LAYERS(3)
+#undef WEFT_UNPOOL_LAYERS
+#define WEFT_FRACTIONAL_POOL_LAYERS(count)                                                                             \
+  struct FractionalMaxPool##count##d {                                                                                 \
+    FractionalMaxPool##count##d(PerAxis<count> size, FractionalMaxPool##count##dOptions how, Loc loc = Loc::current()) \
+        : kernel(size), options(std::move(how)) {                                                                      \
+      weft::detail::check_fractional_pool("FractionalMaxPool" #count "d",                                              \
+                                          weft::detail::fractional_pool_of(kernel, options), loc);                     \
+    }                                                                                                                  \
+    Tensor operator()(At x, Generator& generator = default_generator()) const {                                        \
+      return fractional_max_pool##count##d(x, kernel, options, generator);                                             \
+    }                                                                                                                  \
+    PerAxis<count> kernel;                                                                                             \
+    FractionalMaxPool##count##dOptions options;                                                                        \
+    WEFT_MEMBERS(kernel, options)                                                                                      \
+  };
+WEFT_FRACTIONAL_POOL_LAYERS(2)
+WEFT_FRACTIONAL_POOL_LAYERS(3)
+#undef WEFT_FRACTIONAL_POOL_LAYERS
+
 }  // namespace weft::nn
