@@ -5,6 +5,7 @@
 // vectors want distinct values, and do not depend on signs only if the loss does not (Giles 2008; Townsend 2016). What
 // reads one triangle of a symmetric matrix has a symmetric gradient.
 #pragma once
+#include "weft/fft.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
 
@@ -87,6 +88,19 @@ struct Eigh {           // eigenvalues and vectors of a symmetric matrix
 // eigenvectors in the columns of [...,n,n]. NaN where there is no finite answer.
 Eigh eigh(At a, bool upper = false);
 Tensor eigvalsh(At a, bool upper = false);  // the eigenvalues alone, [...,n], ascending
+
+struct Eig {             // eigenvalues and vectors of any square matrix
+  fft::Complex values;   // [...,n], in no order but that conjugates are neighbours
+  fft::Complex vectors;  // [...,n,n], in columns, of length 1
+  WEFT_MEMBERS(values, vectors)
+};
+// The complex eigenvalues [...,n] of a real square matrix, and eigenvectors in the columns of [...,n,n]: a vectors =
+// vectors diag(values). A vector's greatest element is real, its sign is free; the vectors of a defective matrix are
+// not independent. NaN where there is no finite answer. It is computed on the host, of a device's memory on copies. The
+// derivative wants distinct eigenvalues, and a loss that does not depend on the phases of vectors, which is not
+// checked.
+Eig eig(At a);
+fft::Complex eigvals(At a);  // the eigenvalues alone
 
 struct SVD {  // U diag(S) V^H
   Tensor u;   // [...,m,m], or [...,m,k] without full_matrices: orthonormal columns

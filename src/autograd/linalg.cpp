@@ -149,6 +149,55 @@ void vjp_svd(const Pullback& p) {
   p.results[0] = gradient;
 }
 
+namespace {
+
+struct Pair {  // a complex tensor
+  Tensor real, imag;
+};
+Pair adjoint(const Pair& x) { return {transpose(x.real), -transpose(x.imag)}; }
+Pair product(const Pair& a, const Pair& b) {
+  return {matmul(a.real, b.real) - matmul(a.imag, b.imag), matmul(a.real, b.imag) + matmul(a.imag, b.real)};
+}
+
+// The real part of a^-1 b, by the real matrix of twice the size that a is.
+Tensor real_of_solution(const Pair& a, const Pair& b) {
+  const Tensor whole = concat({concat({a.real, -a.imag}, -1), concat({a.imag, a.real}, -1)}, -2);
+  const Tensor lu = record(Op::lu, {whole}, {}, {}, {});
+  const Tensor solution = linalg::solve_by_lu(lu, result_of(lu, 1), concat({b.real, b.imag}, -2), false);
+  return slice(solution, -2, 0, size_at(a.real, 1));
+}
+
+}  // namespace
+
+// Re V^-H (diag(dL) + W_ij / conj(L_j - L_i)) V^H with W = V^H dV - V^H V diag(Re V^H dV), which is not read on the
+// diagonal: a vector keeps its length (Boeddeker and others 2017). Its phase is free, so no loss may depend on it.
+void vjp_eig(const Pullback& p) {
+  const bool vectors = p.node().attributes<Spectrum>().vectors;
+  const Tensor again = vectors ? p.value : record(Op::eig, {p.operand(0)}, Spectrum{}, {}, {});
+  const Pair values{p.value, result_of(p.value, 1)}, v{result_of(again, 2), result_of(again, 3)}, left = adjoint(v);
+  const auto pair_from = [&](std::size_t i, const Pair& like) -> Pair {
+    const auto part = [&](const Tensor& given, const Tensor& of) {
+      return given.defined() ? given : constant_like(0, type_of(of), p.node().loc);
+    };
+    return {part(p.gradients[i], like.real), part(p.gradients[i + 1], like.imag)};
+  };
+  const Pair dl = pair_from(0, values);
+  Pair middle{diagonal_matrix(dl.real), diagonal_matrix(dl.imag)};
+  if (vectors && (p.gradients[2].defined() || p.gradients[3].defined())) {
+    const Pair inner = product(left, pair_from(2, v)), gram = product(left, v);
+    const Tensor lengths = unsqueeze(linalg::diagonal_of(inner.real), -2);
+    const Pair w{inner.real - gram.real * lengths, inner.imag - gram.imag * lengths};
+    const auto differences = [](const Tensor& of) { return unsqueeze(of, -2) - unsqueeze(of, -1); };
+    const Tensor diagonal = on_diagonal(size_at(v.real, 1), type_of(v.real).device);
+    // w / conj(d) is w d / |d|^2.
+    const Tensor x = differences(values.real), y = differences(values.imag);
+    const Tensor square = where(diagonal, 1, x * x + y * y);
+    middle.real = middle.real + where(diagonal, 0, (w.real * x - w.imag * y) / square);
+    middle.imag = middle.imag + where(diagonal, 0, (w.real * y + w.imag * x) / square);
+  }
+  p.results[0] = real_of_solution(left, product(middle, left));
+}
+
 // The transform is linear, and its adjoint is the other one.
 void vjp_fourier(const Pullback& p) {
   Tensor parts[2];

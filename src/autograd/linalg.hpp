@@ -11,6 +11,7 @@ void vjp_lu(const Pullback& p);
 void vjp_qr(const Pullback& p);
 void vjp_eigh(const Pullback& p);
 void vjp_svd(const Pullback& p);
+void vjp_eig(const Pullback& p);
 void vjp_fourier(const Pullback& p);
 void vjp_real_fourier(const Pullback& p);
 void vjp_inverse_real_fourier(const Pullback& p);

@@ -15,6 +15,7 @@ struct Factorization {
     qr,
     eigh,
     svd,
+    eig,
     fourier,
     real_fourier,
     inverse_real_fourier
@@ -22,7 +23,7 @@ struct Factorization {
   Kind kind = Kind::cholesky;
   DType dtype = DType::f32;                              // f32 or f64
   bool upper = false, transposed = false, unit = false;  // triangular_solve
-  bool vectors = true, full = false;                     // eigh and svd
+  bool vectors = true, full = false;                     // eigh, svd and eig
   bool inverse = false;                                  // fourier
 
   bool is_transform() const { return kind >= Kind::fourier; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -160,6 +161,82 @@ void eigh(const Matrix& a, std::vector<double>& values, Matrix& vectors) {
     values[k] = is_finite(s) ? s(order[k], order[k]) : nan;
     for (std::size_t i = 0; i < n; ++i) vectors(i, k) = is_finite(s) ? v(i, order[k]) : nan;
   }
+}
+
+using Complex = std::complex<double>;
+struct ComplexMatrix {
+  std::size_t n;
+  std::vector<Complex> elements;
+  explicit ComplexMatrix(const Matrix& a) : n(a.rows), elements(a.elements.begin(), a.elements.end()) {}
+  Complex& operator()(std::size_t i, std::size_t j) { return elements[i * n + j]; }
+};
+
+// Turns the rows p and q by a unitary matrix, or the columns by its adjoint.
+void turn_rows(ComplexMatrix& a, std::size_t p, std::size_t q, Complex c, Complex s) {
+  for (std::size_t k = 0; k < a.n; ++k) {
+    const Complex x = a(p, k), y = a(q, k);
+    a(p, k) = std::conj(c) * x + std::conj(s) * y;
+    a(q, k) = c * y - s * x;
+  }
+}
+void turn_columns(ComplexMatrix& a, std::size_t p, std::size_t q, Complex c, Complex s) {
+  for (std::size_t k = 0; k < a.n; ++k) {
+    const Complex x = a(k, p), y = a(k, q);
+    a(k, p) = x * c + y * s;
+    a(k, q) = y * std::conj(c) - x * std::conj(s);
+  }
+}
+
+// The QR algorithm with shifts: t becomes an upper triangle, and a is v t v^H.
+void schur(ComplexMatrix& t, ComplexMatrix& v, double scale) {
+  std::size_t last = t.n - 1;
+  for (int round = 0; last > 0 && round < 1000; ++round) {
+    double beside = 0;
+    for (std::size_t j = 0; j < last; ++j) beside += std::abs(t(last, j));
+    if (beside <= 1e-15 * scale) {
+      for (std::size_t j = 0; j < last; ++j) t(last, j) = 0;
+      --last;
+      continue;
+    }
+    // The eigenvalue of the last 2 x 2 that is nearer to the corner; now and then another number.
+    const Complex a = t(last - 1, last - 1), d = t(last, last), half = (a + d) / 2.0;
+    const Complex root = std::sqrt((a - d) * (a - d) / 4.0 + t(last - 1, last) * t(last, last - 1));
+    Complex shift = std::abs(half + root - d) < std::abs(half - root - d) ? half + root : half - root;
+    if (round % 11 == 10) shift += Complex(0.7, 0.3) * beside;
+    ComplexMatrix r = t;
+    for (std::size_t k = 0; k < t.n; ++k) r(k, k) -= shift;
+    for (std::size_t j = 0; j < last; ++j)
+      for (std::size_t i = j + 1; i <= last; ++i) {
+        const double length = std::hypot(std::abs(r(j, j)), std::abs(r(i, j)));
+        if (length == 0) continue;
+        const Complex c = r(j, j) / length, s = r(i, j) / length;
+        turn_rows(r, j, i, c, s);
+        turn_rows(t, j, i, c, s);
+        turn_columns(t, j, i, c, s);
+        turn_columns(v, j, i, c, s);
+      }
+  }
+}
+
+// Of the triangle t the vector of its value k, by substitution; times v, of length 1, its greatest element real.
+std::vector<Complex> eigenvector(ComplexMatrix& t, ComplexMatrix& v, std::size_t k, double scale) {
+  std::vector<Complex> y(k + 1), x(t.n);
+  y[k] = 1;
+  for (std::size_t i = k; i-- > 0;) {
+    for (std::size_t j = i + 1; j <= k; ++j) y[i] -= t(i, j) * y[j];
+    const Complex difference = t(i, i) - t(k, k);
+    y[i] /= std::abs(difference) < 1e-16 * scale ? Complex(1e-16 * scale) : difference;
+  }
+  double length = 0;
+  std::size_t greatest = 0;
+  for (std::size_t i = 0; i < t.n; ++i) {
+    for (std::size_t j = 0; j <= k; ++j) x[i] += v(i, j) * y[j];
+    length += std::norm(x[i]);
+    if (std::norm(x[i]) > std::norm(x[greatest])) greatest = i;
+  }
+  const Complex turn = std::conj(x[greatest]) / (std::abs(x[greatest]) * std::sqrt(length));
+  for (Complex& each : x) each *= turn;
+  return x;
 }
 
 // Column `at` becomes a unit vector that is orthogonal to those before it.
@@ -327,6 +404,41 @@ void put_eigh(const Spectrum& spectrum, const Matrix& a, std::vector<Literal>& r
   if (spectrum.vectors) write(results[1], i, vectors.elements);
 }
 
+// Results: real and imaginary parts of the values, and of the vectors.
+void put_eig(const Spectrum& spectrum, const Matrix& a, std::vector<Literal>& results, std::size_t i) {
+  const std::size_t n = a.rows;
+  std::vector<double> values[2] = {std::vector(n, nan), std::vector(n, nan)};
+  Matrix vectors[2] = {Matrix(n, n), Matrix(n, n)};
+  for (Matrix& each : vectors) std::ranges::fill(each.elements, nan);
+  if (n > 0 && is_finite(a)) {
+    double scale = 0;
+    for (const double x : a.elements) scale = std::max(scale, std::fabs(x));
+    ComplexMatrix t(a), v(identity(n));
+    schur(t, v, scale);
+    std::size_t at = 0;
+    const auto put = [&](Complex value, const std::vector<Complex>& vector, double sign) {
+      values[0][at] = value.real();
+      values[1][at] = sign * value.imag();
+      for (std::size_t row = 0; row < n; ++row) {
+        vectors[0](row, at) = vector[row].real();
+        vectors[1](row, at) = sign * vector[row].imag();
+      }
+      ++at;
+    };
+    for (std::size_t k = 0; k < n && at < n; ++k) {
+      const Complex value = t(k, k);
+      const bool is_real = std::fabs(value.imag()) <= 1e-10 * scale;
+      if (!is_real && value.imag() < 0) continue;  // put with its conjugate
+      const std::vector<Complex> vector = eigenvector(t, v, k, scale);
+      put(value, vector, is_real ? 0 : 1);
+      if (!is_real && at < n) put(value, vector, -1);
+    }
+  }
+  for (std::size_t part = 0; part < 2; ++part) write(results[part], i, values[part]);
+  if (!spectrum.vectors) return;
+  for (std::size_t part = 0; part < 2; ++part) write(results[2 + part], i, vectors[part].elements);
+}
+
 }  // namespace
 
 void factorize(Op op, const Attributes& attributes, std::span<const Literal* const> operands,
@@ -347,6 +459,7 @@ void factorize(Op op, const Attributes& attributes, std::span<const Literal* con
     if (op == Op::qr) put_qr(matrix, results, i);
     if (op == Op::eigh) put_eigh(attributes.as<Spectrum>(), matrix, results, i);
     if (op == Op::svd) put_svd(attributes.as<Spectrum>(), matrix, results, i);
+    if (op == Op::eig) put_eig(attributes.as<Spectrum>(), matrix, results, i);
   }
 }
 

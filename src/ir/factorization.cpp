@@ -68,6 +68,10 @@ std::vector<Type> infer_factorization(Op op, std::span<const Tensor> operands, c
     if (attributes.as<Spectrum>().vectors) return {shaped({n}), first};
     return {shaped({n})};
   }
+  if (op == Op::eig) {
+    if (attributes.as<Spectrum>().vectors) return {shaped({n}), shaped({n}), first, first};
+    return {shaped({n}), shaped({n})};
+  }
   if (op == Op::svd) {
     const auto& spectrum = attributes.as<Spectrum>();
     const Dim k = lesser();
@@ -97,8 +101,11 @@ Factorization factorization_of(Op op, const Attributes& attributes, DType dtype)
       break;
     }
     case Op::eigh:
-    case Op::svd: {
-      result.kind = op == Op::eigh ? Factorization::Kind::eigh : Factorization::Kind::svd;
+    case Op::svd:
+    case Op::eig: {
+      result.kind = op == Op::eigh  ? Factorization::Kind::eigh
+                    : op == Op::svd ? Factorization::Kind::svd
+                                    : Factorization::Kind::eig;
       const auto& spectrum = attributes.as<Spectrum>();
       result.vectors = spectrum.vectors, result.full = spectrum.full;
       break;

@@ -330,6 +330,17 @@ Tensor eigvalsh(At a, bool upper) {
   return eigh_of("eigvalsh", a, upper, false, call.loc());
 }
 
+Eig eig(At a) {
+  LooseComposite call("eig", a.loc);
+  const Tensor real = spectrum(Op::eig, matrix("eig", a, call.loc(), true), {});
+  return {{real, result_of(real, 1)}, {result_of(real, 2), result_of(real, 3)}};
+}
+fft::Complex eigvals(At a) {
+  LooseComposite call("eigvals", a.loc);
+  const Tensor real = spectrum(Op::eig, matrix("eigvals", a, call.loc(), true), {.vectors = false});
+  return {real, result_of(real, 1)};
+}
+
 SVD svd(At given, bool full_matrices) {
   LooseComposite call("svd", given.loc);
   const Tensor s = spectrum(Op::svd, matrix("svd", given, call.loc()), {.full = full_matrices});

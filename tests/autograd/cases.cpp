@@ -377,6 +377,14 @@ std::vector<Case> structural_cases() {
          const auto [values, vectors] = linalg::eigh(x[0] + transpose(x[0]));
          return square(vectors) * sin(values) + sum(square(linalg::eigvalsh(x[0] + transpose(x[0]))));
        }},
+      {"eig",  // in any order of eigenvalues
+       {matrix},
+       [](X x) {
+         const auto [values, vectors] = linalg::eig(x[0]);
+         const Tensor sizes = square(vectors.real) + square(vectors.imag);
+         return sum(sizes * unsqueeze(sin(values.real) * cos(values.imag), -2), -1) +
+                sum(square(linalg::eigvals(x[0]).imag));
+       }},
       {"svd",
        {m},
        [](X x) {

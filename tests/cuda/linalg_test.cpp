@@ -207,6 +207,25 @@ TEST_CASE("cuda: factors of matrices of many shapes, alone and in batches, of bo
     }
 }
 
+TEST_CASE("cuda: eigenvalues and eigenvectors of general matrices are the host's") {
+  Generator generator(4);
+  const Tensor x = normal({3, 5, 5}, 0, 1, generator, {DType::f64}), there = to(x, Device::cuda());
+  const auto parts = [](const Tensor& v) {
+    const auto [values, vectors] = linalg::eig(v);
+    const fft::Complex alone = linalg::eigvals(v);
+    return std::vector{values.real, values.imag, vectors.real, vectors.imag, alone.real, alone.imag};
+  };
+  const std::vector<Tensor> expected = parts(x), found = parts(there), compiled = compile(parts)(there);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK(found[i].device() == Device::cuda());
+    CHECK(difference(to(found[i], Device::cpu()), expected[i]) == 0);
+    CHECK(difference(to(compiled[i], Device::cpu()), expected[i]) == 0);
+  }
+  const auto loss = [](const Tensor& v) { return sum(sin(linalg::eigvals(v).real)); };
+  CHECK(difference(to(grad(loss, there), Device::cpu()), grad(loss, x)) <= 1e-10);
+}
+
 TEST_CASE("cuda: what has no factors gives NaN, and its neighbours in a batch have theirs") {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
   // Good, indefinite, with a NaN, infinite, good.

@@ -19,6 +19,7 @@ FactorizeMatrices* function_of(Factorization::Kind kind) {
   const auto isa = static_cast<std::size_t>(host_isa());
   switch (kind) {
     case Factorization::Kind::eigh: return eigenvalues[isa];
+    case Factorization::Kind::eig: return factorize_by_general_eigenvalues;
     case Factorization::Kind::svd: return factorize_by_singular_values;
     case Factorization::Kind::fourier:
     case Factorization::Kind::real_fourier:

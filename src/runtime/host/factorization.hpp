@@ -21,6 +21,7 @@ using FactorizeMatrices = void(const FactorizationCall& call, std::int64_t begin
 // Once for each ISA: cholesky, triangular_solve, lu, qr; eigenvalues.
 WEFT_FOR_EACH_ISA(FactorizeMatrices factorize_directly, factorize_by_eigenvalues;)
 FactorizeMatrices factorize_by_singular_values;
+FactorizeMatrices factorize_by_general_eigenvalues;
 FactorizeMatrices transform_rows;
 
 }  // namespace weft::runtime
