@@ -151,21 +151,16 @@ struct MaxUnpoolLayerOptions {  // of MaxUnpool1d, 2d, 3d
 #define WEFT_UNPOOL_LAYERS(count)                                                                             \
   struct MaxUnpool##count##d {                                                                                \
     MaxUnpool##count##d(PerAxis<count> size, MaxUnpoolLayerOptions<count> how = {}, Loc loc = Loc::current()) \
-        : kernel(size), stride(how.stride), padding(how.padding) {                                            \
-      weft::detail::check_pool("MaxUnpool" #count "d", weft::detail::pool_of(kernel, options({})), loc);      \
+        : kernel(size), options(how) {                                                                        \
+      const MaxUnpool##count##dOptions whole{.stride = how.stride, .padding = how.padding};                   \
+      weft::detail::check_pool("MaxUnpool" #count "d", weft::detail::pool_of(kernel, whole), loc);            \
     }                                                                                                         \
     Tensor operator()(At x, At indices, const Sizes& output_size = {}) const {                                \
-      return max_unpool##count##d(x, indices, kernel, options(output_size));                                  \
+      return max_unpool##count##d(x, indices, kernel, {options.stride, options.padding, output_size});        \
     }                                                                                                         \
     PerAxis<count> kernel;                                                                                    \
-    PerAxis<count> stride;  /* how far apart windows begin, by axis; 0: the kernel's size */                  \
-    PerAxis<count> padding; /* as the pooling had it */                                                       \
-    WEFT_MEMBERS(kernel, stride, padding)                                                                     \
-                                                                                                              \
-   private:                                                                                                   \
-    MaxUnpool##count##dOptions options(const Sizes& output_size) const {                                      \
-      return {.stride = stride, .padding = padding, .output_size = output_size};                              \
-    }                                                                                                         \
+    MaxUnpoolLayerOptions<count> options;                                                                     \
+    WEFT_MEMBERS(kernel, options)                                                                             \
   };
 WEFT_UNPOOL_LAYERS(1)
 WEFT_UNPOOL_LAYERS(2)
