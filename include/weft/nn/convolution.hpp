@@ -147,7 +147,8 @@ struct MaxUnpoolLayerOptions {  // of MaxUnpool1d, 2d, 3d
   PerAxis<count> stride = 0;    // 0: the kernel's size
   PerAxis<count> padding = 0;   // as the pooling had it
 };
-// max_unpool1d, 2d, 3d as layers, and fractional_max_pool2d, 3d, which give the values alone.
+// max_unpool1d, 2d, 3d as layers: they are called with the values, where each one was, and sizes of the result or none.
+// The constructor throws Error on options that max_pool cannot have.
 #define WEFT_UNPOOL_LAYERS(count)                                                                             \
   struct MaxUnpool##count##d {                                                                                \
     MaxUnpool##count##d(PerAxis<count> size, MaxUnpoolLayerOptions<count> how = {}, Loc loc = Loc::current()) \
@@ -166,6 +167,9 @@ WEFT_UNPOOL_LAYERS(1)
 WEFT_UNPOOL_LAYERS(2)
 WEFT_UNPOOL_LAYERS(3)
 #undef WEFT_UNPOOL_LAYERS
+
+// fractional_max_pool2d, 3d as layers, which give the values alone. The constructor throws Error unless there is one of
+// output_size and output_ratio, with sizes that are positive or ratios between 0 and 1.
 #define WEFT_FRACTIONAL_POOL_LAYERS(count)                                                                             \
   struct FractionalMaxPool##count##d {                                                                                 \
     FractionalMaxPool##count##d(PerAxis<count> size, FractionalMaxPool##count##dOptions how, Loc loc = Loc::current()) \
