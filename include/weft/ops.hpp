@@ -361,7 +361,7 @@ WEFT_LAST_IS_KEEPDIM(Tensor, argmax, "argmax(x, 0, true)", At, int)
 WEFT_LAST_IS_KEEPDIM(Tensor, argmin, "argmin(x, 0, true)", At, int)
 WEFT_LAST_IS_KEEPDIM(Tensor, var, "var(x, 0, 1, true)", At, Axes, double)
 WEFT_LAST_IS_KEEPDIM(Tensor, std, "std(x, 0, 1, true)", At, Axes, double)
-// x[i + 1] - x[i] along the axis, n times; of bools whether they differ.
+// x[i + 1] - x[i] along the axis, n times; of bools whether they differ. Throws beyond 65,535 rounds that leave some.
 Tensor diff(At x, int n = 1, int axis = -1);
 // The integral along an axis by the trapezoidal rule, at places dx apart.
 Tensor trapezoid(At y, double dx = 1, int axis = -1);
@@ -436,7 +436,8 @@ Tensor masked_fill(At x, At mask, At value);
 // How often 0, 1, ... count - 1 occur in a vector of integers, i64. Others are an error, and so is a negative count.
 Tensor bincount(At index, Dim count);
 // How many elements lie in each of equal bins from `least` to `greatest`, which is in the last one; others do not
-// count. In the dtype of x. Throws where the bounds do not ascend or are not finite.
+// count. In the dtype of x. Throws where the bounds do not ascend or are not finite, and where
+// the dtype does not hold their distance, or the number of bins by it.
 Tensor histc(At x, std::int64_t bins, double least, double greatest);
 // Where each value belongs in a sorted row: the number of the row's elements below it (right: not above it), i64.
 // One sorted vector for values of any shape, or [..., n] for values [..., m]. NaN counts as the greatest.

@@ -44,7 +44,7 @@ Tensor zeta(At s, At q);
 Tensor igamma(At a, At x);
 Tensor igammac(At a, At x);
 // The logarithm of the p-variate gamma function of x: p (p - 1) / 4 log(pi) plus the sum of lgamma(x - j / 2) over j
-// from 0 to p - 1. Throws where p < 1.
+// from 0 to p - 1. Throws where p is not from 1 to 65,535.
 Tensor mvlgamma(At x, std::int64_t p);
 
 // ---- elementary functions -------------------------------------------------------------------------------------------

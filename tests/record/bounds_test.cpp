@@ -67,11 +67,8 @@ TEST_CASE("values that are refused, not cut") {
   refused([&] { pad(whole, {1, 1}, Pads::constant, 0.5); }, "[pad] the number 0.5 does not fit");
   CHECK(sum(pad(whole, {1, 1}, Pads::constant, 2.0)).item<int>() == 10);
   CHECK(sum(pad(cast(whole, DType::f32), {1, 1}, Pads::constant, 0.5)).item<float>() == 7);
-  refused(
-      [] {
-        nn::gaussian_nll_loss(ones({2}), ones({2}), from_list<float>({1, -1}));
-      },
-      "[gaussian_nll_loss] a variance is negative: f32[2]");
+  const Tensor two = ones({2}), variance = from_list<float>({1, -1});
+  refused([&] { nn::gaussian_nll_loss(two, two, variance); }, "[gaussian_nll_loss] a variance is negative: f32[2]");
   const Tensor image = ones({1, 1, 6, 6});
   const auto pooled = [&](double sample) {
     return fractional_max_pool2d(image, 2, {.output_size = {3, 3}, .random_samples = full({1, 1, 2}, sample)});
@@ -91,16 +88,11 @@ TEST_CASE("numbers that are no value of an enumeration") {
   refused([&] { meshgrid({arange(2), arange(3)}, static_cast<Indexing>(5)); }, "Indexing has no value 5");
   refused([&] { fft::fft(x, {.norm = static_cast<fft::Norm>(5)}); }, "Norm has no value 5");
   refused([&] { nn::mse_loss(x, x, static_cast<nn::Reduction>(9)); }, "[mse_loss] Reduction has no value 9");
-  refused(
-      [&] {
-        nn::interpolate(ones({1, 1, 4}), {.size = {2}, .mode = static_cast<nn::Interpolation>(30)});
-      },
-      "Interpolation has no value 30");
-  refused(
-      [&] {
-        nn::grid_sample(ones({1, 1, 4, 4}), zeros({1, 2, 2, 2}), {.mode = static_cast<nn::SampleMode>(9)});
-      },
-      "[grid_sample] SampleMode has no value 9");
+  const nn::InterpolateOptions resize{.size = {2}, .mode = static_cast<nn::Interpolation>(30)};
+  refused([&] { nn::interpolate(ones({1, 1, 4}), resize); }, "Interpolation has no value 30");
+  const Tensor image = ones({1, 1, 4, 4}), grid = zeros({1, 2, 2, 2});
+  const nn::GridSampleOptions sample{.mode = static_cast<nn::SampleMode>(9)};
+  refused([&] { nn::grid_sample(image, grid, sample); }, "[grid_sample] SampleMode has no value 9");
   refused([&] { nn::embedding_bag(index, x, {.mode = static_cast<nn::BagMode>(9)}); }, "BagMode has no value 9");
   refused([&] { nn::RNN(2, 3, static_cast<nn::RNN::Nonlinearity>(9)); }, "Nonlinearity has no value 9");
 }

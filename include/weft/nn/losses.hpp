@@ -139,7 +139,7 @@ struct GaussianOptions {  // of gaussian_nll_loss
 };
 // (log(variance) + (input - target)^2 / variance) / 2. The variance has the input's shape, or is one for each row:
 // [..., 1] or
-// [...].
+// [...]. A negative variance is an error when the loss is computed.
 Tensor gaussian_nll_loss(At input, At target, At variance, GaussianOptions options = {});
 
 struct CtcOptions {                       // of ctc_loss
