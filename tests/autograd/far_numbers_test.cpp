@@ -105,8 +105,8 @@ TEST_CASE("the gradient of atan2 at every exponent") {
 }
 
 TEST_CASE("derivatives of atan2 at zeros and infinities, and what cancels") {
-  const Tensor a = from_list({0.0, 0.0, 2.0, INFINITY, 1.0, -INFINITY, NAN}),
-               b = from_list({0.0, -4.0, 0.0, 1.0, INFINITY, 1e300, 1.0});
+  const Tensor a = tensor_of({0, 0, 2, INFINITY, 1, -INFINITY, NAN}, DType::f64),
+               b = tensor_of({0, -4, 0, 1, INFINITY, 1e300, 1}, DType::f64);
   const auto [da, db] = grad([](const Two& v) { return sum(atan2(std::get<0>(v), std::get<1>(v))); }, Two(a, b));
   check_near(slice(da, 0, 0, 6), {0, -0.25, 0, 0, 0, 0}, 0, 0);
   check_near(slice(db, 0, 0, 6), {0, 0, -0.5, 0, 0, 0}, 0, 0);
@@ -150,7 +150,8 @@ TEST_CASE("the gradient of ldexp by an exponent that is large") {
   const auto by_power = [](const Tensor& x, const Tensor& e) {
     return grad([&](const Tensor& v) { return sum(ldexp(x, v)); }, e);
   };
-  const Tensor x = from_list({1.F, 1.F, 1.F, 0x1p-120F, INFINITY}), e = from_list({2000.F, 4000.F, -4000.F, 130.F, 3.F});
+  const Tensor x = from_list({1.F, 1.F, 1.F, 0x1p-120F, INFINITY}),
+               e = from_list({2000.F, 4000.F, -4000.F, 130.F, 3.F});
   const Numbers expected = {INFINITY, INFINITY, 0, 1024 * std::log(2.0), INFINITY};
   check_near(by_power(x, e), expected, 1e-6, 0);
   check_near(compile(by_power)(x, e), expected, 1e-6, 0);

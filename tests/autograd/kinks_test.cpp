@@ -146,7 +146,9 @@ TEST_CASE("the number of elements that differ from 0 has derivative 0") {
       [](const Tensor& x) {
         const auto slope = [&](auto f) { return grad([&](const Tensor& v) { return sum(f(v)); }, x); };
         return std::vector{linalg::vector_norm(x, 0), slope([](const Tensor& v) { return linalg::vector_norm(v, 0); }),
-                           slope([](const Tensor& v) { return cdist(unsqueeze(v, -1), ones({2, 1}), 0); })};
+                           slope([](const Tensor& v) {
+                             return cdist(unsqueeze(v, -1), ones({2, 1}), 0);
+                           })};
       },
       {"4", "0 0 0 0 0 0", "0 0 0 0 0 0"}, vector_of({-1, 0, -0.0F, 1, INFINITY, NAN}));
 }

@@ -37,9 +37,11 @@ TEST_CASE("columns scaled by powers of two give the same Q, and R with its colum
     for (const auto& [m, n] : {std::pair{4, 4}, {9, 4}, {2, 4}, {80, 4}}) {
       const Tensor a = random({m, n}, dtype);
       const auto [q, r] = qr(a);
-      for (const std::vector<int>& exponents :
-           {std::vector{-most, -most, -most, -most}, {most, most, most, most}, {0, -most, 0, most}, {-most, most, 1, 0},
-            {-most / 2, 3, -most / 2 - 9, most / 2}}) {
+      for (const std::vector<int>& exponents : {std::vector{-most, -most, -most, -most},
+                                                {most, most, most, most},
+                                                {0, -most, 0, most},
+                                                {-most, most, 1, 0},
+                                                {-most / 2, 3, -most / 2 - 9, most / 2}}) {
         CAPTURE(exponents[0]);
         const Tensor scales = lengths(exponents, dtype), scaled = a * scales;
         for (const std::vector<Tensor>& found : {factor(scaled), compile(factor)(scaled)}) {
