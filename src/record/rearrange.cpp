@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "record/indexing.hpp"
 
 namespace weft {
 namespace {

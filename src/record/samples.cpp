@@ -140,7 +140,7 @@ Tensor diff(At x, int n, int axis) {
   Tensor value = resolve(x, "diff");
   const int normal = normalize_axis("diff", axis, type_of(value).shape.rank(), call.loc());
   if (n < 0) fail("diff", call.loc(), n, " times");
-  const Dim size = size_of(value, normal);
+  const Dim size = type_of(value).shape[normal];
   const std::int64_t rounds = size < Dim(n) ? static_cast<std::int64_t>(size) : n;  // nothing is left after `size`
   check_recorded("diff", "n", rounds, call.loc());
   for (std::int64_t i = 0; i < rounds; ++i) {
