@@ -26,14 +26,6 @@ Tensor log1p_of_small(const Tensor& x) { return log1p(exp(where(x > 0, -x, x)));
 Tensor plain_softplus(const Tensor& x) { return where(x > 0, x, 0) + log1p_of_small(x); }
 
 Tensor between(const Tensor& x, double low, double high) { return where(x <= low, low, where(x >= high, high, x)); }
-// The same, with no derivative at NaN.
-Tensor hard_between(const Tensor& x, double low, double high) {
-  return where((x > low) & (x < high), x, stop_gradient(between(x, low, high)));
-}
-// `outside` where |x| is above lambda, else 0; NaN, with no derivative, at NaN.
-Tensor shrunk(const Tensor& x, double lambda, const Tensor& outside) {
-  return where(abs(x) > lambda, outside, stop_gradient(where(isnan(x), x, 0)));
-}
 
 }  // namespace
 
@@ -79,10 +71,10 @@ Tensor prelu(At left, At right) {
 Tensor hardtanh(At x, double low, double high) {
   if (low > high) fail("hardtanh", x.loc, "low ", low, " is above high ", high);
   return activation(ActivationCall{called("hardtanh"), low, high}, x,
-                    [=](const Tensor& x) { return hard_between(x, low, high); });
+                    [=](const Tensor& x) { return between(x, low, high); });
 }
 Tensor relu6(At x) {
-  return activation(called("relu6"), x, [](const Tensor& x) { return hard_between(x, 0, 6); });
+  return activation(called("relu6"), x, [](const Tensor& x) { return between(x, 0, 6); });
 }
 Tensor hardsigmoid(At x) {
   return activation(called("hardsigmoid"), x, [](const Tensor& x) {
@@ -110,12 +102,13 @@ Tensor tanhshrink(At x) {
 }
 Tensor softshrink(At x, double lambda) {
   if (!(lambda >= 0)) fail("softshrink", x.loc, "lambda is ", lambda, ", it must be 0 or more");
-  return activation(ActivationCall{called("softshrink"), lambda}, x,
-                    [=](const Tensor& x) { return shrunk(x, lambda, where(x > 0, x - lambda, x + lambda)); });
+  return activation(ActivationCall{called("softshrink"), lambda}, x, [=](const Tensor& x) {
+    return where((x >= -lambda) & (x <= lambda), 0, where(x > 0, x - lambda, x + lambda));
+  });
 }
 Tensor hardshrink(At x, double lambda) {
   return activation(ActivationCall{called("hardshrink"), lambda}, x,
-                    [=](const Tensor& x) { return shrunk(x, lambda, x); });
+                    [=](const Tensor& x) { return where((x >= -lambda) & (x <= lambda), 0, x); });
 }
 Tensor threshold(At x, double bound, double value) {
   return activation(ActivationCall{called("threshold"), bound, value}, x,

@@ -246,11 +246,8 @@ TEST_CASE("windows: layers, other dtypes, what is not finite, and what is refuse
   refused([] { FractionalMaxPool2d(2, {}); }, "[FractionalMaxPool2d] needs one of output_size and output_ratio");
   refused([] { FractionalMaxPool2d(2, {.output_size = 3, .output_ratio = {0.5}}); }, "needs one of output_size");
   refused([] { FractionalMaxPool2d(2, {.output_size = {3, -1}}); }, "output_size must be positive, it is -1");
-  refused(
-      [] {
-        FractionalMaxPool3d(2, {.output_ratio = {0.5, 0.5}});
-      },
-      "output_ratio needs a number for each of 3 axes");
+  const std::vector<double> two{0.5, 0.5};
+  refused([&] { FractionalMaxPool3d(2, {.output_ratio = two}); }, "output_ratio needs a number for each of 3 axes");
   refused([] { FractionalMaxPool3d(2, {.output_ratio = {0.0}}); },
           "[FractionalMaxPool3d] output_ratio is between 0 and 1");
 

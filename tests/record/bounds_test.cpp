@@ -70,12 +70,12 @@ TEST_CASE("values that are refused, not cut") {
   const Tensor two = ones({2}), variance = from_list<float>({1, -1});
   refused([&] { nn::gaussian_nll_loss(two, two, variance); }, "[gaussian_nll_loss] a variance is negative: f32[2]");
   const Tensor image = ones({1, 1, 6, 6});
-  const auto pooled = [&](double sample) {
-    return fractional_max_pool2d(image, 2, {.output_size = {3, 3}, .random_samples = full({1, 1, 2}, sample)});
+  const auto pooled = [&](double sample, Loc loc) {
+    return fractional_max_pool2d(At(image, loc), 2, {.output_size = {3, 3}, .random_samples = full({1, 1, 2}, sample)});
   };
-  CHECK(sum(pooled(0)).item<float>() == 9);
+  CHECK(sum(pooled(0, {})).item<float>() == 9);
   for (const double wrong : {-0.5, 1.0, std::nan("")})
-    refused([&] { pooled(wrong); }, "[fractional_max_pool2d] random samples must be in [0, 1)");
+    refused([&] { pooled(wrong, Loc::current()); }, "[fractional_max_pool2d] random samples must be in [0, 1)");
 }
 
 TEST_CASE("numbers that are no value of an enumeration") {
