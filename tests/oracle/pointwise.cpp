@@ -239,7 +239,10 @@ const std::map<std::string, Unary>& unary_table() {
       {"asinh",
        {floating, Unary::several, [](Wide x) { return std::asinh(x); }, nullptr,
         [](const Array& x, const Array&, const Array& g) {
-          return b("mul", g, u("rsqrt", b("add", b("mul", x, x), lit(1))));
+          // By the greater of |x| and 1, as ours: which zero the second derivative is at 0 depends on it.
+          const Array size = u("abs", x), is_large = b("less", lit(1), size), large = where(is_large, size, lit(1)),
+                      ratio = b("div", where(is_large, lit(1), x), large);
+          return b("div", b("mul", g, u("rsqrt", b("add", b("mul", ratio, ratio), lit(1)))), large);
         }}},
       {"erfc",
        {floating, Unary::several, [](Wide x) { return std::erfc(x); }, nullptr,
