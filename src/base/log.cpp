@@ -16,7 +16,8 @@ namespace weft::logging {
 
 namespace {
 
-constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion", "kernels", "cache", "passes", "decisions"};
+constexpr std::string_view channel_names[] = {"guards", "recompiles", "fusion",   "kernels",
+                                              "cache",  "passes",     "decisions"};
 static_assert(std::size(channel_names) == static_cast<std::size_t>(Channel::decisions) + 1);
 
 struct State {

@@ -1,5 +1,5 @@
-// Random programs that decide: compiled against plain, on arguments that take different ways, bit for bit. All values are
-// small integers, so that no rounding tells the two apart.
+// Random programs that decide: compiled against plain, on arguments that take different ways, bit for bit. All values
+// are small integers, so that no rounding tells the two apart.
 #pragma once
 #include <cstdlib>
 #include <random>

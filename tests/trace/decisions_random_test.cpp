@@ -4,8 +4,8 @@
 using namespace decision_programs;
 
 TEST_CASE("random programs that decide, by the eager executor") {
-  check_programs(
-      0, 300, {.check = Check::every_call, .backend = Backend::eager, .recompile_limit = 1 << 30, .cache_size = 4});
+  check_programs(0, 300,
+                 {.check = Check::every_call, .backend = Backend::eager, .recompile_limit = 1 << 30, .cache_size = 4});
 }
 TEST_CASE("random programs that decide, compiled") {
   check_programs(0, 12, {.check = Check::sampled, .recompile_limit = 1 << 30, .cache_size = 4});
