@@ -312,11 +312,6 @@ void decide(CallContext call, const Specialization& specialization) {
     scratch.outcomes.clear();
     scratch.kept.clear();
   }
-  if (scratch.path.size() == 1) return;
-  for (const Branch* branch : scratch.path) {
-    const std::uint64_t calls = branch->calls.load(std::memory_order_relaxed) + 1;
-    branch->calls.store(calls, std::memory_order_relaxed);
-  }
 }
 
 bool due(Check check, std::uint64_t calls) {
@@ -396,6 +391,13 @@ const void* Call::prepare() {
   specialization_ = function_->find(scratch_->words);
   if (!specialization_) specialization_ = specialize(call);
   decide(call, *specialization_);
+  // A thread that traces holds the function and may wait for the default generator: nobody waits the other way round.
+  const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
+  if (scratch_->generator.state && due(function_->options.check, calls)) [[unlikely]] {
+    scratch_->generator = {};
+    check_again(call, *specialization_);
+    decide(call, *specialization_);
+  }
   return scratch_->path.back()->segment->traced.prototype.get();
 }
 
@@ -404,9 +406,12 @@ void Call::run() {
   if (function_->options.check != Check::never) {
     const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
     specialization_->calls.store(calls, std::memory_order_relaxed);
-    if (due(function_->options.check, calls)) [[unlikely]]
+    if (!scratch_->generator.state && due(function_->options.check, calls)) [[unlikely]]
       check_again(call, *specialization_);
   }
+  if (scratch_->path.size() > 1)
+    for (const Branch* branch : scratch_->path)
+      branch->calls.store(branch->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   std::optional<run_page::Call> on_page;
   if (run_page::is_on()) [[unlikely]]
     on_page.emplace(*specialization_);
