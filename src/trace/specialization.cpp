@@ -223,17 +223,15 @@ std::string TraceResult::structure() const {
     return kinds[static_cast<int>(source.kind)] +
            (source.kind == Source::Kind::undefined ? "" : std::to_string(source.index));
   };
-  if (decision || std::ranges::any_of(inputs, is_kept)) {
-    for (const std::uint32_t leaf : inputs)
-      text +=
-          is_kept(leaf) ? concat_text("input kept ", kept_index(leaf), "\n") : concat_text("input leaf ", leaf, "\n");
-  }
+  for (const std::uint32_t leaf : inputs)
+    text += is_kept(leaf) ? concat_text("input kept ", kept_index(leaf), "\n") : concat_text("input leaf ", leaf, "\n");
   if (decision)
     text += concat_text("decision ", decision->asked == Asked::integer ? "integer " : "boolean ",
                         source_text(decision->value), "\n");
   for (const Source& source : kept) text += "kept " + source_text(source) + "\n";
   for (const Source& source : results) text += "result " + source_text(source) + "\n";
   text += plain_results;
+  if (generator.kind != Source::Kind::undefined) text += "generator " + source_text(generator) + "\n";
   for (const State& state : states)
     text += "state of leaf " + std::to_string(state.leaf) + " " + source_text(state.source) + "\n";
   for (const Numbers& number : numbers) {

@@ -156,6 +156,39 @@ TEST_CASE("random numbers: those of the plain function, none drawn twice") {
   }
 }
 
+TEST_CASE("ways that differ only in the arguments that they read are told apart") {
+  const auto plain = [](const Tensor& a, const Tensor& b, const Tensor& which) {
+    if (which > 1) return a + 1;
+    if (which > 0) return b + 1;
+    return sum(a) > sum(b) ? a * 2 : b * 2;
+  };
+  auto f = compile(plain);
+  for (int call = 0; call < 8; ++call) {
+    const Tensor a = full({2}, 10. + call % 3), b = full({2}, 11.), which = full({}, call % 4);
+    CHECK(text_of(f(a, b, which)) == text_of(plain(a, b, which)));
+  }
+}
+
+TEST_CASE("ways that differ only in what they draw are told apart") {
+  const auto plain = [](const Tensor& x, const Tensor& a, const Tensor& b) {
+    if (a > 0) uniform({2});
+    if (b > 0) return x;
+    return x + 1;
+  };
+  for (const int first : {0, 1, 2, 3}) {
+    auto f = compile(plain);
+    for (int call = 0; call < 12; ++call) {
+      const int way = (first + 3 * call) % 4;
+      const Tensor x = full({2}, 1.), a = full({}, way & 1), b = full({}, way >> 1);
+      seed(5);
+      const std::string expected = text_of(plain(x, a, b)), next = text_of(uniform({}));
+      seed(5);
+      CHECK(text_of(f(x, a, b)) == expected);
+      CHECK(text_of(uniform({})) == next);
+    }
+  }
+}
+
 TEST_CASE("inside of a gradient: derivatives go through what was decided") {
   auto loss = [](const Tensor& x) {
     const Tensor h = tanh(x * 2);
