@@ -56,7 +56,8 @@ Explanation explain(const Compiled<F, void, B, void, void>& f, A&&... argument) 
   return explanation;
 }
 
-// Whether a call with these arguments would run without compiling: the check of guards alone.
+// Whether a call with these arguments would run without compiling: the check of guards alone. A function that reads
+// values may still come to an outcome that is new.
 template <class F, class R, class B, class... First, class... P, class... A>
 bool is_compiled(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
   return f.inspect(nullptr, std::forward<A>(argument)..., Loc());
