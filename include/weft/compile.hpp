@@ -35,8 +35,9 @@ struct CallSignature {
 Function* make_function(const CompileOptions& options, Loc loc);
 void retain(Function* function) noexcept;
 void release(Function* function) noexcept;
-// Inside a trace or a differentiation level a compiled function is a plain function: its operations join.
-bool joins_caller();
+// Inside a trace or a differentiation level a compiled function is a plain function, whose operations join; under
+// Stance::force_eager it is one, too.
+bool is_plain();
 
 class FunctionHandle {
  public:
@@ -70,9 +71,11 @@ class Call {
     flatten(object, *arguments_);
     ++arguments_->argument;
   }
-  // Finds what was compiled for these arguments, or traces and compiles. Returns the result's prototype: a value of the
-  // result type with undefined tensors; null for void.
-  const void* prepare();
+  // Finds what was compiled for these arguments, or traces and compiles; `always`: whatever the stance. Returns false
+  // where the call is to run as a plain one.
+  bool prepare(bool always = false);
+  // The result, with undefined tensors; null for void.
+  const void* prototype() const;
   // Whether the guards of something hold: nothing is compiled.
   bool known();
   template <class T>
@@ -82,6 +85,7 @@ class Call {
   // Computes, then gives results and state their new tensors.
   void run();
   void explain(Explanation& explanation);
+  void make_kernels();  // and waits for them
 
  private:
   Function* function_;
@@ -222,36 +226,49 @@ template <class R, class... P, class F>
 R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
   static_assert(std::is_void_v<R> || cloneable<std::conditional_t<std::is_void_v<R>, int, R>>(),
                 "weft: the result of a compiled function must be copyable");
-  if (joins_caller()) {
+  if (is_plain()) {
     F callable = f;
     return callable(static_cast<P&&>(argument)...);
   }
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
-  Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
-  (call.argument(argument, access<P>), ...);
-  const void* prototype = call.prepare();
-  if constexpr (std::is_void_v<R>) {
-    call.run();
-  } else {
-    R result = clone(*static_cast<const R*>(prototype));
-    call.result(result);
-    call.run();
-    return result;
+  {
+    Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
+    (call.argument(argument, access<P>), ...);
+    if (call.prepare()) [[likely]] {
+      if constexpr (std::is_void_v<R>) {
+        call.run();
+        return;
+      } else {
+        R result = clone(*static_cast<const R*>(call.prototype()));
+        call.result(result);
+        call.run();
+        return result;
+      }
+    }
   }
+  F callable = f;
+  return callable(static_cast<P&&>(argument)...);
 }
 
-// What a call would do, without doing it: described, or only whether it is compiled.
+// What is asked about a call, without calling: whether it is compiled, that it gets compiled, or what it does.
+struct Inquiry {
+  enum What : std::uint8_t { is_compiled, compile, explain } what;
+  Explanation* explanation = nullptr;
+};
 template <class R, class... P, class F>
-bool inspect(const FunctionHandle& function, const F& f, Loc loc, Explanation* explanation,
+bool inspect(const FunctionHandle& function, const F& f, Loc loc, const Inquiry& inquiry,
              std::remove_reference_t<P>&... argument) {
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
-  if (!explanation) return call.known();
-  call.prepare();
-  call.explain(*explanation);
+  if (inquiry.what == Inquiry::is_compiled) return call.known();
+  call.prepare(true);
+  if (inquiry.what == Inquiry::compile)
+    call.make_kernels();
+  else
+    call.explain(*inquiry.explanation);
   return true;
 }
 
@@ -375,10 +392,10 @@ class Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P
         "does not convert to its parameter's (a parameter T& takes no const object and no temporary one)");
     return detail::refused<R>();
   }
-  // What explain() and is_compiled() ask.
-  bool inspect(Explanation* explanation, P... argument, Loc loc) const {
+  // What explain(), is_compiled() and warm_up() ask.
+  bool inspect(const detail::Inquiry& inquiry, P... argument) const {
     return bound_.apply([&](T&... bound) {
-      return detail::inspect<R, First..., P...>(function_, f_, loc, explanation, bound..., argument...);
+      return detail::inspect<R, First..., P...>(function_, f_, Loc(), inquiry, bound..., argument...);
     });
   }
   const detail::FunctionHandle& function() const { return function_; }  // what was compiled
@@ -430,14 +447,14 @@ class Compiled<F, void, Bound<T...>, void, void> {
     else
       return detail::refused<Tensor>();
   }
-  // What explain() and is_compiled() ask.
+  // What explain(), is_compiled() and warm_up() ask.
   template <class... A>
-  bool inspect(Explanation* explanation, A&&... argument) const {
+  bool inspect(const detail::Inquiry& inquiry, A&&... argument) const {
     using R = Result<Plain<A>...>;
     static_assert(detail::check_types<T..., Plain<A>...>() && detail::check_result<R>());
     if constexpr (detail::fits<R, T..., Plain<A>...>)
       return bound_.apply([&](T&... bound) {
-        return detail::inspect<R, T&..., Plain<A>...>(function_, f_, loc_, explanation, bound..., argument...);
+        return detail::inspect<R, T&..., Plain<A>...>(function_, f_, loc_, inquiry, bound..., argument...);
       });
     else
       return false;
@@ -532,6 +549,16 @@ requires(detail::Stateless<std::decay_t<F>> && !std::is_convertible_v<Other, con
 }
 // What has no type to deduce. The comment is a part of what the compiler says.
 detail::Refused compile(...) = delete;  // weft: wrap an overloaded name in a lambda
+
+// For functions that take compiled ones.
+namespace detail {
+template <class F>
+inline constexpr bool is_compiled_function = std::is_same_v<F, Refused>;
+template <class... T>
+inline constexpr bool is_compiled_function<Compiled<T...>> = true;
+template <class F>
+concept NotCompiled = !is_compiled_function<std::remove_cvref_t<F>>;
+}  // namespace detail
 
 // A size of this tensor is symbolic for the compiled functions that get it, from their first call on, and lies between
 // `least` and `greatest`; `least` of 0 serves empty tensors and sizes of 1 too. The mark belongs to the value: a new

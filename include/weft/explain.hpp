@@ -43,28 +43,18 @@ struct Explanation {                // what explain() tells of a compiled functi
 std::string to_string(const Explanation& explanation);                        // all of it, as a text
 std::ostream& operator<<(std::ostream& out, const Explanation& explanation);  // the same
 // What f does for these arguments. Compiles where that has not happened yet, and runs nothing. Throws as a call does.
-template <class F, class R, class B, class... First, class... P, class... A>
-Explanation explain(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
+template <class... T, class... A>
+Explanation explain(const Compiled<T...>& f, A&&... argument) {
   Explanation explanation;
-  f.inspect(&explanation, std::forward<A>(argument)..., Loc());
-  return explanation;
-}
-template <class F, class B, class... A>
-Explanation explain(const Compiled<F, void, B, void, void>& f, A&&... argument) {
-  Explanation explanation;
-  f.inspect(&explanation, std::forward<A>(argument)...);
+  f.inspect({detail::Inquiry::explain, &explanation}, std::forward<A>(argument)...);
   return explanation;
 }
 
 // Whether a call with these arguments would run without compiling: the check of guards alone. A function that reads
 // values may still come to an outcome that is new.
-template <class F, class R, class B, class... First, class... P, class... A>
-bool is_compiled(const Compiled<F, R, B, detail::TypeList<First...>, detail::TypeList<P...>>& f, A&&... argument) {
-  return f.inspect(nullptr, std::forward<A>(argument)..., Loc());
-}
-template <class F, class B, class... A>
-bool is_compiled(const Compiled<F, void, B, void, void>& f, A&&... argument) {
-  return f.inspect(nullptr, std::forward<A>(argument)...);
+template <class... T, class... A>
+bool is_compiled(const Compiled<T...>& f, A&&... argument) {
+  return f.inspect({detail::Inquiry::is_compiled}, std::forward<A>(argument)...);
 }
 
 // How often a function was compiled, and why it was compiled again: the last reason, empty for none.
@@ -82,14 +72,6 @@ std::string last_recompile_reason(const Compiled<T...>& f) {
 }
 
 // Other callables are refused. The comment is a part of what the compiler says.
-namespace detail {
-template <class F>
-inline constexpr bool is_compiled_function = std::is_same_v<F, Refused>;
-template <class... T>
-inline constexpr bool is_compiled_function<Compiled<T...>> = true;
-template <class F>
-concept NotCompiled = !is_compiled_function<std::remove_cvref_t<F>>;
-}  // namespace detail
 template <detail::NotCompiled F, class... A>
 Explanation explain(F&&, A&&...) = delete;  // weft: explain takes a compiled function: wrap it in weft::compile
 template <detail::NotCompiled F, class... A>

@@ -20,6 +20,7 @@
 #include "weft/shapes.hpp"
 #include "weft/signal.hpp"
 #include "weft/special.hpp"
+#include "weft/stance.hpp"
 #include "weft/statistics.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"

@@ -17,6 +17,7 @@ enum class LockOrder {
   evaluation,
   device_kernels,
   functions,
+  background,
   compiler,
   device_compiler,
   cache,

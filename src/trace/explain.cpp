@@ -3,7 +3,7 @@
 #include <ostream>
 
 #include "base/fail.hpp"
-#include "trace/function.hpp"
+#include "trace/kernel_job.hpp"
 
 namespace weft {
 namespace detail {
@@ -12,23 +12,25 @@ void Call::explain(Explanation& out) {
   const Segment& s = specialization_->first();
   out.guards = guard_texts(specialization_->guards, signature_, *arguments_);
   out.decisions = decision_texts(*specialization_);
-  out.fallback = s.fallback;
-  if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
+  if (s.job) s.job->make();
   std::lock_guard lock(function_->mutex);
+  out.fallback = s.fallback();
+  if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
   out.recompiles = function_->recompile_reasons;
   out.specializations = function_->compiled;
-  if (!s.executable) {
+  const Executable* const executable = s.executable();
+  if (!executable) {
     out.graph = to_text(s.traced.graph);
     return;
   }
-  Texts texts = texts_of(*s.executable);
+  Texts texts = texts_of(*executable);
   out.graph = std::move(texts.traced);
   out.optimized = std::move(texts.optimized);
   out.schedule = std::move(texts.schedule);
-  for (const StageReport& stage : s.executable->stages)
+  for (const StageReport& stage : executable->stages)
     out.passes.push_back({stage.name, stage.milliseconds, stage.size});
-  out.source_path = s.executable->plan.source_path;
-  out.arena_bytes = s.executable->arena_bytes;
+  out.source_path = executable->plan.source_path;
+  out.arena_bytes = executable->arena_bytes;
   for (const KernelReport& kernel : texts.kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
 }

@@ -4,7 +4,9 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "trace/background.hpp"
 #include "trace/decisions.hpp"
+#include "trace/kernel_job.hpp"
 #include "trace/names.hpp"
 #include "trace/run_page.hpp"
 #include "trace/segments.hpp"
@@ -62,8 +64,11 @@ void take_larger_hints(Graph& graph, std::span<const Guards::Symbol> symbols) {
   }
 }
 
-std::shared_ptr<Specialization> make_specialization(CallContext call, std::vector<Guards::Symbol> symbols,
-                                                    Backend backend, std::uint64_t id) {
+struct Made {
+  std::shared_ptr<Specialization> specialization;
+  std::shared_ptr<KernelJob> job;
+};
+Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, Backend backend, std::uint64_t id) {
   auto made = std::make_shared<Specialization>(id);
   const Function& function = call.function;
   TracedPath path;
@@ -98,8 +103,17 @@ std::shared_ptr<Specialization> make_specialization(CallContext call, std::vecto
   check_marks(call, symbols, path.last().graph);
   for (TracedPath::Step& step : path.steps) take_larger_hints(step.traced.graph, symbols);
   made->guards = make_guards(path.steps[0].traced, std::move(symbols), call.scratch.words);
-  add_steps(call, *made, path, 0, &made->root, backend);
-  return made;
+  std::shared_ptr<KernelJob> job = add_steps(call, *made, path, 0, &made->root, backend);
+  return {std::move(made), std::move(job)};
+}
+
+// Nobody holds the function's mutex for this.
+void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job) {
+  if (job->empty()) return;
+  if (call.function.options.async)
+    background::add(call.function, specialization.shared_from_this(), std::move(job));
+  else
+    job->make();
 }
 
 // Why none of what is there fits: against what was used last.
@@ -215,10 +229,42 @@ const char* size_advice(const Function& function, const Difference& reason) {
 }
 }  // namespace
 
+namespace {
+// Whether a call that nothing compiled fits may compile; false: it runs as a plain one. `what`: of the call, for which
+// eager_then_compile counts; `reason`: why nothing fits. The function's mutex is held.
+bool may_compile(CallContext call, Digest what, const std::string& reason) {
+  switch (call.stance) {
+    case Stance::compile: return true;
+    case Stance::force_eager:
+    case Stance::eager_on_recompile: return false;
+    case Stance::fail_on_recompile:
+      fail(title(call.function), call.loc,
+           "it would be compiled, which the stance fail_on_recompile forbids: ", reason);
+    case Stance::eager_then_compile: break;
+  }
+  std::vector<Digest>& met = call.function.met;
+  if (std::ranges::find(met, what) != met.end()) return true;
+  if (met.size() == 64) met.erase(met.begin());
+  met.push_back(what);
+  return false;
+}
+Digest digest_of(const Scratch& scratch) {
+  Hasher hasher;
+  for (std::size_t i = 0; i < scratch.words.size; ++i) hasher.add(scratch.words.data()[i]);
+  for (const std::int64_t outcome : scratch.outcomes) hasher.add(static_cast<std::uint64_t>(outcome));
+  return hasher.digest();
+}
+}  // namespace
+
 const Specialization* specialize(CallContext call) {
   Function& function = call.function;
-  std::lock_guard lock(function.mutex);
+  std::unique_lock lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
+  if (call.stance != Stance::compile &&
+      !may_compile(
+          call, digest_of(call.scratch),
+          function.compiled ? recompile_reason(call, function.current.load()).text : "it has not been compiled yet"))
+    return nullptr;
   bool beyond_limit = false, uncounted = false;
   const auto begin = StepTimes::Clock::now();
   Difference reason;
@@ -246,26 +292,37 @@ const Specialization* specialize(CallContext call) {
   }
   Backend backend = beyond_limit ? Backend::eager : function.options.backend;
   const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
-  std::shared_ptr<Specialization> made = make_specialization(call, std::move(symbols), backend, id);
+  Made all = make_specialization(call, std::move(symbols), backend, id);
+  const std::shared_ptr<Specialization>& made = all.specialization;
   made->number = function.compiled;
   if (beyond_limit)
-    for (Segment& segment : made->segments) segment.fallback = limit;
+    for (Segment& segment : made->segments) segment.no_job = limit;
   ++compilations_of_thread;
   if (logging::enabled(logging::Channel::guards))
     for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
       logging::write(logging::Channel::guards, title(function) + ": " + line);
-  if (run_page::is_on()) [[unlikely]]
-    run_page::add({call, *made, beyond_limit, reason.text, begin});
   if (beyond_limit) {
     call.scratch.temporary = made;
-    return made.get();
+  } else {
+    ++function.compiled;
+    function.uncounted += uncounted;
+    made->last_used.store(function.tick.fetch_add(1) + 1);
+    function.add(made);
   }
-  ++function.compiled;
-  function.uncounted += uncounted;
-  made->last_used.store(function.tick.fetch_add(1) + 1);
-  const Specialization* result = made.get();
-  function.add(std::move(made));
-  return result;
+  lock.unlock();
+  try {
+    make_kernels(call, *made, all.job);
+  } catch (...) {
+    lock.lock();
+    if (function.drop(*made)) {
+      --function.compiled;
+      function.uncounted -= uncounted;
+    }
+    throw;
+  }
+  if (run_page::is_on()) [[unlikely]]
+    run_page::add({call, *made, beyond_limit, reason.text, begin});
+  return made.get();
 }
 
 namespace {
@@ -322,15 +379,19 @@ void compare_again(CallContext call, const Specialization& specialization) {
 // Of one tree: it bounds memory.
 constexpr std::size_t most_branches = 1 << 17;
 
-void extend(CallContext call, const Specialization& specialization) {
+bool extend(CallContext call, const Specialization& specialization) {
   Function& function = call.function;
   Scratch& scratch = call.scratch;
-  std::lock_guard lock(function.mutex);
+  std::unique_lock lock(function.mutex);
   const Branch* const from = scratch.path.back();
   if (const Branch* found = from->find(scratch.outcomes.back(), specialization.guards, scratch.words)) {
     scratch.path.push_back(found);
-    return;
+    return true;
   }
+  if (call.stance != Stance::compile &&
+      !may_compile(call, digest_of(scratch),
+                   concat_text("what was decided ", to_string(from->segment->traced.decision->loc), " is new")))
+    return false;
   TracedPath path = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc,
                                function.options, way_of(scratch));
   const std::size_t begin = scratch.path.size();
@@ -340,13 +401,17 @@ void extend(CallContext call, const Specialization& specialization) {
          "see (a global, a captured pointer). Pass it as an argument");
   compare(call, path, scratch.path);
   const Backend backend = specialization.id == function.eager_id ? Backend::eager : function.options.backend;
-  add_steps(call, specialization, path, begin, const_cast<Branch*>(from), backend);
+  auto job = add_steps(call, specialization, path, begin, const_cast<Branch*>(from), backend);
   ++compilations_of_thread;
-  if (specialization.branches.size() < most_branches) return;
-  logging::warn_once(concat_text(title(function),
-                                 ": its decisions have taken so many ways that their tree is dropped, and "
-                                 "grows again"));
-  if (auto dropped = function.drop(specialization)) scratch.temporary = std::move(dropped);
+  if (specialization.branches.size() >= most_branches) {
+    logging::warn_once(concat_text(title(function),
+                                   ": its decisions have taken so many ways that their tree is dropped, and "
+                                   "grows again"));
+    if (auto dropped = function.drop(specialization)) scratch.temporary = std::move(dropped);
+  }
+  lock.unlock();
+  make_kernels(call, specialization, std::move(job));
+  return true;
 }
 
 void check_again(CallContext call, const Specialization& specialization) {

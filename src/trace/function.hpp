@@ -5,8 +5,10 @@
 #include <mutex>
 
 #include "base/fork.hpp"
+#include "base/hash.hpp"
 #include "record/random.hpp"
 #include "trace/specialization.hpp"
+#include "weft/stance.hpp"
 
 namespace weft::detail {
 
@@ -52,6 +54,9 @@ struct Function {
   std::size_t uncounted = 0;                              // of these, those that recompile_limit does not count
   std::vector<std::string> recompile_reasons;
   bool limit_reported = false;
+  std::vector<Digest> met;  // by Stance::eager_then_compile: kinds of arguments that were called with once
+  // The last error of kernels that were made in the background; empty for none. Under LockOrder::functions.
+  std::string background_failure;
 
   const Specialization* find(const Words& words) const;
   void add(std::shared_ptr<const Specialization> made);
@@ -102,17 +107,22 @@ struct CallContext {
   void* body_context;
   Loc loc;
   Scratch& scratch;
+  Stance stance;
 };
+
+// That of the thread, else of the process.
+Stance stance();
 
 // How many specializations this thread has made.
 inline thread_local constinit std::uint64_t compilations_of_thread = 0;
 
-// Traces and compiles for this call, under the function's mutex. A function that decides has then gone the whole way:
-// the scratch says which.
+// Traces and compiles for this call. The function's mutex is held while it traces, not while kernels are made. A
+// function that decides has then gone the whole way: the scratch says which. Null where the stance wants a plain call.
 const Specialization* specialize(CallContext call);
 // The call has come to an outcome that has no branch yet: traces again along its way, goes on from the values that were
-// kept, and adds what follows to the tree. The scratch's way then goes on, to the end if this thread traced.
-void extend(CallContext call, const Specialization& specialization);
+// kept, and adds what follows to the tree. The scratch's way then goes on, to the end if this thread traced. False
+// where the stance wants a plain call.
+bool extend(CallContext call, const Specialization& specialization);
 // Traces again, the same way. Where the function does something else than when it was compiled, or throws, the
 // specialization is dropped, and that is the error.
 void check_again(CallContext call, const Specialization& specialization);

@@ -37,7 +37,7 @@ Json shown(const Compilation& compilation) {
            {"reason", compilation.reason},
            {"guards", compilation.beyond_limit ? std::vector<std::string>()
                                                : guard_texts(made.guards, call.signature, call.scratch.arguments)},
-           {"fallback", compilation.beyond_limit ? beyond_limit_text : first.fallback},
+           {"fallback", compilation.beyond_limit ? beyond_limit_text : first.fallback()},
            {"steps", Json::array()},
            {"kernels", Json::array()},
            {"passes", Json::array()},
@@ -46,20 +46,21 @@ Json shown(const Compilation& compilation) {
            {"traced", ""},
            {"optimized", ""},
            {"schedule", ""}};
-  if (!first.executable) {
+  const Executable* const executable = first.executable();
+  if (!executable) {
     all["traced"] = to_text(first.traced.graph);
     return all;
   }
-  const Texts texts = texts_of(*first.executable);
+  const Texts texts = texts_of(*executable);
   all["traced"] = texts.traced;
   all["optimized"] = texts.optimized;
   all["schedule"] = texts.schedule;
-  all["arena_bytes"] = first.executable->arena_bytes;
+  all["arena_bytes"] = executable->arena_bytes;
   for (const Texts::Step& step : texts.steps) all["steps"].push_back(work_json(step.name, step.work, step.computes));
   for (const KernelReport& kernel : texts.kernels)
     all["kernels"].push_back(
         {{"name", kernel.name}, {"bytes", kernel.bytes}, {"operations", kernel.operations}, {"source", kernel.source}});
-  for (const StageReport& stage : first.executable->stages)
+  for (const StageReport& stage : executable->stages)
     all["passes"].push_back({{"name", stage.name}, {"milliseconds", stage.milliseconds}, {"size", stage.size}});
   for (const Texts::Temporary& one : texts.temporaries)
     all["temporaries"].push_back(
@@ -111,7 +112,7 @@ class Call::Watched final : public runtime::Watch {
 };
 
 Call::Call(const Specialization& specialization) noexcept : specialization_(specialization), begin_(Clock::now()) {
-  if (runtime::current_watch || !specialization.first().executable) return;
+  if (runtime::current_watch || !specialization.first().executable()) return;
   guarded([&] {
     RunLog& s = run_log();
     {
@@ -139,7 +140,7 @@ void Call::note(Clock::time_point end) const {
   made.call_seconds += seconds_between(begin_, end);
   draw(s, made.calls, begin_, end);
   if (!watched_) return;
-  std::vector<double> seconds = watched_->times().first_call_of(specialization_.first().executable->plan);
+  std::vector<double> seconds = watched_->times().first_call_of(specialization_.first().executable()->plan);
   if (!seconds.empty()) made.watched.push_back(std::move(seconds));
 }
 

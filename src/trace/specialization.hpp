@@ -98,21 +98,42 @@ struct TraceResult {
 // A number that no other specialization of this process has, also after its end. From 1.
 std::uint64_t new_id();
 
+// What a segment is compiled to.
+struct Kernels {
+  std::shared_ptr<const Executable> executable;  // null where that failed
+  std::string failure;                           // why
+  std::vector<std::uint32_t> donors;             // of each output: the leaf whose memory it may take, or no_leaf
+  bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
+};
+class KernelJob;
+
 // What is compiled as one. Branches with the same computation share one: the rounds of a loop.
 struct Segment {
-  TraceResult traced;                 // the graph's nodes are kept only where it is replayed
-  std::vector<Type> output_types;     // of the graph's outputs
-  std::vector<std::uint32_t> donors;  // of each output: the leaf whose memory it may take, or no_leaf
-  bool checks_wait = false;           // on a device a failed check is thrown later: all state that changes is donated
-  std::string structure;              // for Check, and to find what computes the same
-  std::shared_ptr<const Executable> executable;  // null: the graph is replayed by an executor
-  std::string fallback;                          // why, where kernels were asked for
+  TraceResult traced;              // the graph's nodes are kept only where it is replayed
+  std::vector<Type> output_types;  // of the graph's outputs
+  std::string structure;           // for Check, and to find what computes the same
+  std::shared_ptr<KernelJob> job;  // that makes its kernels; null where it has none
+  // Null before they are made. Where there are none the graph is replayed by an executor.
+  std::atomic<const Kernels*> kernels{nullptr};
+  std::unique_ptr<const Kernels> made;  // what that points to
+  std::string no_job;                   // why it has none, where the function is compiled
   Backend backend = Backend::compiled;
   bool draws = false;  // reads or writes the default generator's state
   // Many rounds of it at once, as long as the outcome is this one; null where it does not follow itself. It may come
   // when calls run.
   mutable std::atomic<const Segment*> rounds{nullptr};
+  const Segment* loop = nullptr;  // the same before it is compiled; under the function's mutex
   bool round_outcome = false;
+
+  const Executable* executable() const {
+    const Kernels* const all = kernels.load(std::memory_order_acquire);
+    return all ? all->executable.get() : nullptr;
+  }
+  // Why it is replayed; empty where it is not, or was not to be compiled.
+  const std::string& fallback() const {
+    const Kernels* const all = kernels.load(std::memory_order_acquire);
+    return all ? all->failure : no_job;
+  }
 };
 
 // A value of a trace, by its place among what was recorded: the same place in each trace that decides alike.
@@ -139,7 +160,7 @@ struct Branch {
   const Branch* find(std::int64_t outcome, const Guards& guards, const Words& words) const;
 };
 
-struct Specialization {
+struct Specialization : std::enable_shared_from_this<Specialization> {
   // `id`: new, or of its function's eager ones.
   explicit Specialization(std::uint64_t id) : id(id) {}
 

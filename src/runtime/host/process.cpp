@@ -22,6 +22,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using End = ProcessResult::End;
 
+thread_local constinit const std::atomic<bool>* stop_flag = nullptr;
+
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (const std::string& text : texts) result.push_back(const_cast<char*>(text.c_str()));
@@ -100,9 +102,9 @@ class Job {
       stop_group();
       return end(info.si_code == CLD_EXITED ? End::exited : End::signalled, info.si_status);
     }
-    if (seconds_left() > 0) return;
+    if (seconds_left() > 0 && !programs_are_stopped()) return;
     stop_group();
-    end(End::timed_out, 0);
+    end(programs_are_stopped() ? End::stopped : End::timed_out, 0);
   }
 
  private:
@@ -162,10 +164,15 @@ void wait_for_any(const std::vector<Job>& jobs) {
 
 }  // namespace
 
+void stop_programs_when(const std::atomic<bool>* flag) { stop_flag = flag; }
+bool programs_are_stopped() { return stop_flag && stop_flag->load(std::memory_order_relaxed); }
+
 std::vector<ProcessResult> run_all(const std::vector<Command>& commands, int at_most) {
   std::vector<ProcessResult> results(commands.size());
   std::vector<Job> jobs;
   for (std::size_t next = 0; next < commands.size() || !jobs.empty();) {
+    if (programs_are_stopped())
+      for (; next < commands.size(); ++next) results[next].end = End::stopped;
     while (next < commands.size() && jobs.size() < static_cast<std::size_t>(std::max(at_most, 1))) {
       Job job(commands[next], results[next]);
       ++next;
@@ -186,6 +193,7 @@ std::string describe(const ProcessResult& result, const Command& command) {
     case End::exited: return concat_text("exited with status ", result.code);
     case End::signalled: return concat_text("was killed by signal ", result.code, " (", strsignal(result.code), ")");
     case End::timed_out: return concat_text("did not end within ", command.deadline, " s and was killed");
+    case End::stopped: return "was stopped";
     case End::not_started: return concat_text("could not be started: ", strerror(result.code));
     case End::lost: return "ended with an unknown status";
   }

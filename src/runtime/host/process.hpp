@@ -3,6 +3,7 @@
 // When it ends, or at its deadline, whatever is left of its group is killed. Nothing is left behind: no zombie, no
 // descriptor, no thread.
 #pragma once
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ProcessResult {
     exited,       // `code` is the exit status
     signalled,    // `code` is the signal
     timed_out,    // killed at its deadline
+    stopped,      // killed, or not started, since its thread's programs are stopped
     not_started,  // `code` is errno
     lost,         // it ended, but the host program reaps children itself (SIGCHLD ignored): its status is unknown
   };
@@ -34,6 +36,10 @@ struct ProcessResult {
 
 // "exited with status 1", "was killed by signal 11 (Segmentation fault)", "did not end within 60 s", ...
 std::string describe(const ProcessResult& result, const Command& command);
+
+// Programs that the calling thread runs are stopped from when the flag is true on; null: no more.
+void stop_programs_when(const std::atomic<bool>* flag);
+bool programs_are_stopped();
 
 // Runs all commands, at most `at_most` of them at once; results in the order of commands.
 std::vector<ProcessResult> run_all(const std::vector<Command>& commands, int at_most);

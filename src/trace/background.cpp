@@ -1,0 +1,134 @@
+#include "trace/background.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "base/lazy.hpp"
+#include "base/log.hpp"
+#include "runtime/host/process.hpp"
+
+namespace weft::detail::background {
+namespace {
+
+constexpr int niceness = 5;  // a third of the processor where a call computes at the same time
+
+struct Entry {
+  Function* function;  // retained
+  std::shared_ptr<const Specialization> specialization;
+  std::shared_ptr<KernelJob> job;
+  bool running = false;
+};
+
+// No condition variable, which a fork would leave undefined. The threads' objects are never destroyed but joined: a
+// child has none of the threads.
+struct Jobs {
+  ProcessMutex& mutex = process_mutex(LockOrder::background);  // of what follows
+  std::deque<Entry> entries;
+  std::vector<std::thread>* threads = nullptr;
+  std::atomic<std::uint32_t> generation{0};
+  std::atomic<std::uint32_t> added{0};
+  std::atomic<bool> stopping{false};
+};
+Jobs& jobs() {
+  static constinit Lazy<Jobs> instance;
+  return instance.get([] { return Jobs(); });
+}
+
+// The next entry that nobody is at.
+bool take(Jobs& all, Entry& taken) {
+  const std::lock_guard lock(all.mutex);
+  const auto found = std::ranges::find(all.entries, false, &Entry::running);
+  if (found == all.entries.end()) return false;
+  found->running = true;
+  taken = *found;
+  return true;
+}
+
+void make(Jobs& all, Entry entry) {
+  try {
+    if (entry.function->references.load() > 1) entry.job->make();  // else nobody will call it
+  } catch (const std::exception& error) {
+    if (all.stopping.load()) return;  // the process ends: what is left stays as it is
+    logging::warn_once(title(*entry.function) + ": kernels could not be made; running eagerly. " + error.what());
+    entry.job->give_up(error.what());
+  }
+  {
+    const std::lock_guard lock(all.mutex);
+    std::erase_if(all.entries, [&](const Entry& each) { return each.job == entry.job; });
+  }
+  Function* const function = entry.function;
+  entry = {};
+  release(function);
+}
+
+void work() {
+  Jobs& all = jobs();
+  setpriority(PRIO_PROCESS, 0, niceness);  // of this thread, and of the compilers that it starts
+  stop_programs_when(&all.stopping);
+  while (!all.stopping.load()) {
+    const std::uint32_t seen = all.added.load();
+    Entry entry;
+    if (take(all, entry))
+      make(all, std::move(entry));
+    else
+      all.added.wait(seen);
+  }
+}
+
+void stop() {
+  Jobs& all = jobs();
+  all.stopping.store(true);
+  all.added.fetch_add(1);
+  all.added.notify_all();
+  if (!all.threads || all.generation != process_generation()) return;
+  for (std::thread& thread : *all.threads) thread.join();
+}
+
+// The mutex is held.
+void start(Jobs& all) {
+  if (all.threads && all.generation == process_generation()) return;
+  [[maybe_unused]] static const int registered = std::atexit(stop);
+  for (Entry& entry : all.entries) entry.running = false;
+  all.generation = process_generation();
+  all.threads = new std::vector<std::thread>;
+  const std::size_t count = std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
+  while (all.threads->size() < count) all.threads->emplace_back(work);
+}
+
+}  // namespace
+
+void add(Function& function, std::shared_ptr<const Specialization> specialization, std::shared_ptr<KernelJob> job) {
+  Jobs& all = jobs();
+  if (all.stopping.load()) return;
+  retain(&function);
+  {
+    const std::lock_guard lock(all.mutex);
+    all.entries.push_back({&function, std::move(specialization), std::move(job)});
+    start(all);
+  }
+  all.added.fetch_add(1);
+  all.added.notify_one();
+}
+
+void tend() {
+  Jobs& all = jobs();
+  if (all.generation == process_generation() || all.stopping.load()) return;
+  const std::lock_guard lock(all.mutex);
+  if (!all.entries.empty()) start(all);
+}
+
+void wait(Function& function) {
+  Jobs& all = jobs();
+  std::vector<Entry> own;
+  {
+    const std::lock_guard lock(all.mutex);
+    for (const Entry& entry : all.entries)
+      if (entry.function == &function) own.push_back(entry);
+  }
+  for (const Entry& entry : own) entry.job->make();
+}
+
+}  // namespace weft::detail::background

@@ -1,0 +1,157 @@
+#include "trace/kernel_job.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "base/log.hpp"
+#include "base/no_compiler.hpp"
+#include "runtime/host/process.hpp"
+
+namespace weft::detail {
+namespace {
+
+// A leaf's memory may hold a result when the call replaces the leaf by something that it computed.
+std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceResult& traced,
+                                       std::vector<std::uint8_t> donatable) {
+  for (const TraceResult::State& state : traced.states) donatable[state.leaf] = 1;
+  auto keep = [&](const Source& source) {
+    if (source.kind == Source::Kind::argument && source.index < donatable.size()) donatable[source.index] = 0;
+  };
+  for (const Source& source : traced.results) keep(source);
+  for (const TraceResult::State& state : traced.states) keep(state.source);
+  std::vector<std::uint32_t> donors(static_cast<std::size_t>(plan.result_count), no_leaf);
+  for (const runtime::Plan::Donation& donation : plan.donations) {
+    const std::uint32_t leaf = traced.inputs[static_cast<std::size_t>(donation.argument)];
+    if (leaf != generator_leaf && !is_kept(leaf) && donatable[leaf])
+      donors[static_cast<std::size_t>(donation.result)] = leaf;
+  }
+  return donors;
+}
+
+// On a device a call need not wait for its checks where all state is either written back by the host, after it has
+// waited, or left alone by the kernels after a check that fails.
+bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
+  const runtime::Plan& plan = made.executable->plan;
+  const auto is = [&](auto property) { return std::any_of(plan.buffers.begin(), plan.buffers.end(), property); };
+  using Kind = runtime::PlanBuffer::Kind;
+  if (!is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::error; })) return false;
+  if (is([](const runtime::PlanBuffer& buffer) { return buffer.kind == Kind::result && buffer.host; })) return true;
+  return traced.numbers.empty() &&
+         std::all_of(traced.states.begin(), traced.states.end(), [&](const TraceResult::State& state) {
+           return state.source.kind == Source::Kind::computed && made.donors[state.source.index] == state.leaf;
+         });
+}
+
+// One line a failure; one line a process where there is no compiler, which each function would run into.
+void warn_of_failure(const Function& function, const CompileError& error) {
+  if (dynamic_cast<const NoCompilerError*>(&error)) {
+    const std::string text = error.what();
+    logging::warn_once(text.substr(0, text.find('\n')) + "; compiled functions run eagerly");
+  } else {
+    logging::warn_once(title(function) + ": kernels could not be compiled; running eagerly from here on. " +
+                       error.what());
+  }
+}
+
+// State that is computed anew.
+std::vector<Update> updates_of(const TraceResult& traced) {
+  std::vector<Update> updates;
+  for (const TraceResult::State& state : traced.states) {
+    const auto input = std::find(traced.inputs.begin(), traced.inputs.end(), state.leaf);
+    if (state.source.kind == Source::Kind::computed && input != traced.inputs.end())
+      updates.push_back({static_cast<int>(input - traced.inputs.begin()), static_cast<int>(state.source.index)});
+  }
+  return updates;
+}
+
+void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
+  segment.made = std::move(kernels);
+  segment.kernels.store(segment.made.get(), std::memory_order_release);
+}
+
+}  // namespace
+
+KernelJob::KernelJob(CallContext call) : function_(call.function), loc_(call.loc) {
+  for (const Leaf& leaf : call.scratch.arguments.leaves) owned_.push_back(leaf.access == Access::owned);
+}
+
+void KernelJob::add(Segment& segment) { (segment.traced.decision ? between_ : last_).push_back(&segment); }
+
+void KernelJob::add_rounds(const Segment& segment, Segment& rounds) {
+  std::erase(between_, &segment);
+  between_.push_back(&rounds);
+  loops_.push_back({&segment, &rounds});
+}
+
+void KernelJob::make() {
+  if (done()) return;
+  const std::lock_guard lock(mutex_);
+  if (done()) return;
+  compile(between_);
+  for (const Loop& loop : loops_)
+    if (loop.rounds->executable()) loop.segment->rounds.store(loop.rounds, std::memory_order_release);
+  for (Segment* each : last_) compile(std::span(&each, 1));
+  done_.store(true, std::memory_order_release);
+}
+
+void KernelJob::give_up(const char* why) {
+  const std::lock_guard lock(mutex_);
+  if (done()) return;
+  fail_all(between_, why);
+  fail_all(last_, why);
+  done_.store(true, std::memory_order_release);
+}
+
+void KernelJob::fail_all(std::span<Segment* const> list, const char* why) {
+  for (Segment* each : list) {
+    if (each->kernels.load()) continue;
+    auto none = std::make_unique<Kernels>();
+    none->failure = why;
+    publish(*each, std::move(none));
+  }
+  if (!function_.options.async) return;
+  const std::lock_guard whole(process_mutex(LockOrder::functions));
+  function_.background_failure = why;
+}
+
+void KernelJob::compile(std::span<Segment* const> list) {
+  std::vector<Graph> graphs;
+  std::vector<Segment*> missing;  // others were compiled before something was thrown
+  for (Segment* each : list)
+    if (!each->kernels.load()) missing.push_back(each);
+  if (missing.empty()) return;
+  PipelineOptions options;
+  if (missing.size() == 1) options.updates = updates_of(missing[0]->traced);
+  options.keep = true;
+  options.title = title(function_);
+  if (function_.options.async)
+    options.after = [](const StageView&) {
+      if (programs_are_stopped()) throw CompileError("[compile] stopped");
+    };
+  for (const Segment* each : missing) graphs.push_back(each->traced.graph);
+  try {
+    std::vector<std::shared_ptr<const Executable>> made = compile_graphs(std::move(graphs), options);
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      Segment& segment = *missing[i];
+      auto kernels = std::make_unique<Kernels>();
+      kernels->executable = std::move(made[i]);
+      if (segment.traced.decision) {
+        kernels->donors.assign(segment.output_types.size(), no_leaf);
+      } else {
+        kernels->donors = make_donors(kernels->executable->plan, segment.traced, owned_);
+        kernels->checks_wait = checks_may_wait(segment.traced, *kernels);
+      }
+      publish(segment, std::move(kernels));
+      if (!function_.options.async) segment.traced.graph = {};  // else a call may be replaying it
+    }
+  } catch (const CompileError& error) {
+    if (programs_are_stopped()) throw;
+    if (!function_.options.async &&
+        (function_.options.on_compile_error == OnFailure::raise || weft::options().raise_compile_errors))
+      throw_compile_error(title(function_), loc_, error.what());
+    warn_of_failure(function_, error);
+    fail_all(list, error.what());
+  }
+}
+
+}  // namespace weft::detail
