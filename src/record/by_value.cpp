@@ -3,23 +3,19 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "record/evaluate.hpp"
 #include "record/indexing.hpp"
 #include "weft/statistics.hpp"
 
 namespace weft {
 namespace {
 
-void check_eager(const char* name, Loc loc) {
-  if (recorder().trace())
-    fail(name, loc,
-         "the size of the result depends on values, which a compiled function and a loop's body do not know");
-}
-
 // Where the bools are true, [count, rank].
-Tensor places_of(const Tensor& flags, Loc loc) {
-  const Type& type = type_of(flags);
+Tensor places_of(const char* name, const Tensor& flags, Loc loc) {
+  const Tensor known = known_value(name, flags, loc);
+  const Type& type = type_of(known);
   const int rank = type.shape.rank();
-  const auto truth = flags.data<bool>(loc);
+  const auto truth = known.data<bool>(loc);
   std::vector<std::int64_t> places;
   std::int64_t found = 0;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(truth.size()); ++i) {
@@ -33,15 +29,12 @@ Tensor places_of(const Tensor& flags, Loc loc) {
       rest /= size;
     }
   }
-  return to(from_span(places, {found, rank}, loc), type.device, loc);
+  return counted_data(places, Shape::of(found, rank), type.device, loc);
 }
 
 }  // namespace
 
-Tensor places_of_true(const char* name, const Tensor& flags, Loc loc) {
-  check_eager(name, loc);
-  return places_of(flags, loc);
-}
+Tensor places_of_true(const char* name, const Tensor& flags, Loc loc) { return places_of(name, flags, loc); }
 
 Tensor nonzero(At x) {
   LooseComposite call("nonzero", x.loc);
@@ -54,10 +47,9 @@ Tensor masked_select(At x, At mask) {
   const Tensor value = resolve(x, "masked_select"), wanted = resolve(mask, "masked_select");
   if (type_of(wanted).dtype != DType::boolean)
     fail("masked_select", call.loc(), "the mask must be bool, it is ", to_string(type_of(wanted)));
-  check_eager("masked_select", call.loc());
   const Tensor both[] = {value, wanted};
   const Shape shape = broadcast("masked_select", both, call.loc());
-  const Tensor places = flatten(places_of(flatten(expand(wanted, shape)), call.loc()));
+  const Tensor places = flatten(places_of("masked_select", flatten(expand(wanted, shape)), call.loc()));
   return record(Op::gather, {flatten(expand(value, shape)), places}, {}, {}, call.loc());
 }
 
@@ -67,11 +59,11 @@ namespace {
 struct Groups {
   Tensor places, numbers;  // the first element of each group; the group of each element
 };
-Groups groups_of(const Tensor& elements, Loc loc) {
+Groups groups_of(const char* name, const Tensor& elements, Loc loc) {
   const Type& type = type_of(elements);
   const Tensor differs = cast(slice(elements, 0, 1) != slice(elements, 0, 0, -1), DType::u8);
   const Tensor first = (positions(0, type.shape, type.device, loc) == 0) | (pad(differs, 0, 1, 0) != 0);
-  return {flatten(places_of(first, loc)), cumsum(first, 0) - 1};
+  return {flatten(places_of(name, first, loc)), cumsum(first, 0) - 1};
 }
 
 }  // namespace
@@ -79,11 +71,10 @@ Groups groups_of(const Tensor& elements, Loc loc) {
 Unique unique(At x) {
   LooseComposite call("unique", x.loc);
   const Tensor value = resolve(x, "unique");
-  check_eager("unique", call.loc());
   const Tensor flat = flatten(value);
   if (type_of(flat).shape[0] == Dim(0)) return {flat, cast(value, DType::i64), cast(flat, DType::i64)};
   const auto [sorted, order] = sort(flat, 0);
-  const auto [places, group] = groups_of(sorted, call.loc());
+  const auto [places, group] = groups_of("unique", sorted, call.loc());
   return {record(Op::gather, {sorted, places}, {}, {}, call.loc()),
           reshape_to(index_copy(zeros_like(order), 0, order, group), type_of(value).shape, call.loc()),
           bincount(group, type_of(places).shape[0])};
@@ -92,10 +83,9 @@ Unique unique(At x) {
 Unique unique_consecutive(At x) {
   LooseComposite call("unique_consecutive", x.loc);
   const Tensor value = resolve(x, "unique_consecutive");
-  check_eager("unique_consecutive", call.loc());
   const Tensor flat = flatten(value);
   if (type_of(flat).shape[0] == Dim(0)) return {flat, cast(value, DType::i64), cast(flat, DType::i64)};
-  const auto [places, group] = groups_of(flat, call.loc());
+  const auto [places, group] = groups_of("unique_consecutive", flat, call.loc());
   return {record(Op::gather, {flat, places}, {}, {}, call.loc()), reshape_to(group, type_of(value).shape, call.loc()),
           bincount(group, type_of(places).shape[0])};
 }

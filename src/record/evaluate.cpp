@@ -246,12 +246,6 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
   return Run{*node.bodies()[0], operands, symbols}.run();
 }
 
-// Whether the compiled function that is traced may read booleans and integers.
-bool decides() {
-  const Trace* const function = recorder().function();
-  return function && function->decider;
-}
-
 // ---- what is pending ------------------------------------------------------------------------------------------------
 
 // The uncomputed nodes below `roots`, in the order in which they were recorded.
@@ -266,8 +260,9 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
            "cond(predicate, if_true, if_false, operands...), or return the tensor and read it after the loop");
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", made_at(*node),
-           ") is not known while a compiled function is traced: choose with where(condition, a, b)",
-           decides() ? ", decide with item<bool>() or item<int>()" : "", ", or return the tensor and read it outside");
+           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
+           "tensor "
+           "and read it outside");
     order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.node());
@@ -284,9 +279,16 @@ void require_defined(const Tensor& tensor, const char* operation, Loc loc) {
   if (!tensor.defined()) fail(operation, outermost(loc), "of an undefined tensor");
 }
 
+// Who answers for the value where it is one of the trace that is recorded; else null.
+Decider* decider_of(const Tensor& tensor) {
+  const Trace* const trace = recorder().trace();
+  return trace && tensor.defined() && tensor.node()->trace == trace->id ? trace->decider : nullptr;
+}
+
 // The value in the host's memory.
 Value read(const Tensor& tensor, const char* operation, Loc loc) {
   require_defined(tensor, operation, loc);
+  if (Decider* const decider = decider_of(tensor)) return read(decider->value(tensor, outermost(loc)), operation, loc);
   evaluate(std::span(&tensor, 1), loc, operation);
   Value value = value_of(tensor);
   if (value.type.device.type == Device::Type::cpu) return eager::make_contiguous(value);
@@ -320,11 +322,6 @@ const Node* number_node(const Tensor& tensor) {
   return known ? node : nullptr;
 }
 
-// Who answers for the value where it is one of the trace that is recorded; else null.
-Decider* decider_of(const Tensor& tensor) {
-  const Trace* const trace = recorder().trace();
-  return trace && tensor.defined() && tensor.node()->trace == trace->id ? trace->decider : nullptr;
-}
 std::int64_t decide(Decider& decider, const Tensor& tensor, Asked asked, Loc loc) {
   require_one(tensor, loc);
   return decider.decide(tensor, asked, outermost(loc));
@@ -495,8 +492,40 @@ std::int64_t answer(const Tensor& value, Asked asked, Loc loc) {
   return asked == Asked::boolean ? number != 0 : integer_of(number);
 }
 
+void refuse_host_data(const char* operation, Loc loc) {
+  fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
+}
+
+Tensor known_value(const char* operation, const Tensor& value, Loc loc) {
+  if (Decider* const decider = decider_of(value)) return decider->value(value, loc);
+  if (recorder().trace())
+    fail(operation, loc,
+         "the size of the result depends on values, which a loop's body and a function compiled with {.fullgraph = "
+         "true} "
+         "do not know");
+  return value;
+}
+
+Tensor counted_data(std::span<const std::int64_t> elements, const Shape& shape, Device device, Loc loc) {
+  const auto made = [&] {
+    Type type{DType::i64, false, {}, shape};
+    Value value = eager::make_value(type);
+    if (!elements.empty()) std::memcpy(value.data(), elements.data(), elements.size_bytes());
+    return to(make_data(std::exchange(value.storage, nullptr), type, loc), device, loc);
+  };
+  Trace* const trace = recorder().trace();
+  if (!trace) return made();
+  Tensor outside;
+  {
+    const OutsideTraces no_trace;
+    outside = made();
+  }
+  return trace->decider->counted_data(outside, loc);
+}
+
 Contiguous contiguous(const Tensor& value, Loc loc) {
   require_defined(value, "contiguous", loc);
+  if (Decider* const decider = decider_of(value)) return contiguous(decider->value(value, outermost(loc)), loc);
   evaluate(std::span(&value, 1), loc);
   Value result = eager::make_contiguous(value_of(value));
   std::int64_t offset = result.layout.offset;
@@ -587,8 +616,7 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
   const char* operation = traced ? "constant" : function == HostData::from_list ? "from_list" : "from_span";
   loc = outermost(loc);
   Trace* trace = recorder().function() ? recorder().trace() : nullptr;  // eagerly a body captures it
-  if (trace && !traced)
-    fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
+  if (trace && !traced && !trace->decider) refuse_host_data(operation, loc);
   for (Dim size : shape)
     if (!size.is_constant() || size.constant() < 0) fail(operation, loc, "the sizes must be known: ", to_string(type));
   check_count(operation, type, loc);
@@ -602,8 +630,11 @@ Tensor copy_in(const void* from, DType dtype, const Shape& shape, std::size_t co
   if (trace) {
     Node* node = tensor.node();
     node->trace = trace->id;
-    node->attributes_ = Contents{static_cast<std::int64_t>(digest({static_cast<const char*>(from), bytes}).low)};
+    if (traced)
+      node->attributes_ = Contents{static_cast<std::int64_t>(digest({static_cast<const char*>(from), bytes}).low)};
     ++trace->recorded;
+    if (trace->decider)
+      traced ? trace->decider->constant_data(tensor) : trace->decider->host_data(tensor, operation, loc);
   }
   return tensor;
 }

@@ -23,10 +23,19 @@ void close_level(std::uint64_t start);
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> symbols, Loc loc);
 
-// What a value is asked for on the host: whether it is not 0, or an integer, rounded towards 0.
-enum class Asked : std::uint8_t { boolean, integer };
-// Of a computed value of one element. Throws where it is no integer of 64 bits and one is asked for.
+// What a value is asked for on the host: whether it is not 0, or an integer, rounded towards 0, or all of its elements.
+enum class Asked : std::uint8_t { boolean, integer, elements };
+// The first two, of a computed value of one element. Throws where it is no integer of 64 bits and one is asked for.
 std::int64_t answer(const Tensor& value, Asked asked, Loc loc);
+
+// Throws: data from host memory in a compiled function that has read no value yet, or can read none.
+[[noreturn]] void refuse_host_data(const char* operation, Loc loc);
+
+// For functions whose results have sizes that depend on values: the value in this call, outside of a trace. Throws in a
+// trace that can't read it.
+Tensor known_value(const char* operation, const Tensor& value, Loc loc);
+// What such a function has found, whose first size another call need not have.
+Tensor counted_data(std::span<const std::int64_t> elements, const Shape& shape, Device device, Loc loc);
 
 // Computed contents, contiguous: the storage itself when it is, else a copy. The caller owns a reference.
 struct Contiguous {

@@ -32,6 +32,13 @@ class Decider {
  public:
   // What the value of one element is. Throws where it is no integer of 64 bits and one is asked for.
   virtual std::int64_t decide(const Tensor& value, Asked asked, Loc loc) = 0;
+  // It in this call, outside the trace.
+  virtual Tensor value(const Tensor& value, Loc loc) = 0;
+  // Memory of the host has become a tensor of the trace: of the same contents in each call, or only of the same type.
+  virtual void constant_data(const Tensor& tensor) = 0;
+  virtual void host_data(const Tensor& tensor, const char* operation, Loc loc) = 0;
+  // The same, of a tensor outside the trace whose first size depends on values: a symbol takes its place.
+  virtual Tensor counted_data(const Tensor& tensor, Loc loc) = 0;
   virtual void before_record() = 0;  // an operation is about to be recorded in the trace
   virtual void recorded(const Tensor& value) = 0;
 

@@ -10,6 +10,7 @@
 #include "record/record.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/resume.hpp"
 #include "trace/run_page.hpp"
 
 namespace weft::detail {
@@ -50,11 +51,12 @@ void find_overlaps(Scratch& scratch, Loc loc) {
   }
 }
 
-// The way of a call through the tree, to the segment that gives its results. False where the call is to run as a plain
-// one.
-bool decide(CallContext call, const Specialization& specialization) {
+// The way of a call through the tree, to the segment that gives its results. Returns the specialization that it is in;
+// null where the call is to run as a plain one.
+const Specialization* decide(CallContext call, const Specialization* specialization) {
   Scratch& scratch = call.scratch;
-  if (scratch.path.empty()) scratch.path.push_back(&specialization.root);
+  if (scratch.path.empty() && specialization->resumable) resume(call, *specialization);
+  if (scratch.path.empty()) scratch.path.push_back(&specialization->root);
   while (true) {
     bool drawn = scratch.generator_state.defined() && !hold_generator(scratch);
     while (!drawn && scratch.path.back()->segment->traced.decision) {
@@ -63,7 +65,7 @@ bool decide(CallContext call, const Specialization& specialization) {
       scratch.rounds = loop ? branch.rounds.load(std::memory_order_acquire) : 1;
       naming_memory(
           [&] {
-            const std::int64_t outcome = run_to_decision(call, specialization, loop ? *loop : *branch.segment);
+            const std::int64_t outcome = run_to_decision(call, *specialization, loop ? *loop : *branch.segment);
             for (; scratch.rounds > 1; --scratch.rounds) {
               scratch.outcomes.push_back(loop->round_outcome);
               scratch.path.push_back(scratch.path.back()->next_round.load(std::memory_order_relaxed));
@@ -71,20 +73,25 @@ bool decide(CallContext call, const Specialization& specialization) {
             scratch.outcomes.push_back(outcome);
           },
           [] { return std::string(); }, "compile", call.loc);
-      const Branch* next = scratch.path.back()->find(scratch.outcomes.back(), specialization.guards, scratch.words);
+      const Branch* next = scratch.path.back()->find(scratch.outcomes.back(), specialization->guards, scratch.words);
       if (next) {
         scratch.path.push_back(next);
         continue;
       }
       scratch.generator = {};  // another call may hold it and wait for the function
-      if (!extend(call, specialization)) return false;
+      specialization = extend(call, *specialization);
+      if (!specialization) return nullptr;
       drawn = scratch.generator_state.defined() && !hold_generator(scratch);
     }
-    if (!drawn) return true;
+    if (!drawn) return specialization;
     // Another thread has drawn from the default generator meanwhile: the call goes its way with the numbers that
     // follow.
+    if (specialization->resumable)
+      fail(title(call.function), call.loc,
+           "another thread has drawn from the default generator while this call, which reads values, was traced: call "
+           "it again, or give it a generator of its own");
     scratch.generator_state = *scratch.generator.state;
-    scratch.path.assign(1, &specialization.root);
+    scratch.path.assign(1, &specialization->root);
     scratch.outcomes.clear();
     scratch.kept.clear();
   }
@@ -119,6 +126,12 @@ void Scratch::clear() {
   kept.clear();
   generator = {};
   generator_state = Tensor();
+  originals.clear();
+  asked = Tensor();
+  counts.clear();
+  resumed = false;
+  prototype.reset();
+  state_numbers.clear();
   temporary.reset();
 }
 
@@ -166,18 +179,22 @@ bool Call::prepare(bool always) {
   encode(signature_, *arguments_, scratch_->words, loc_);
   specialization_ = function_->find(scratch_->words);
   if (!specialization_) specialization_ = specialize(call);
-  if (!specialization_ || !decide(call, *specialization_)) return false;
+  if (specialization_) specialization_ = decide(call, specialization_);
+  if (!specialization_) return false;
   // A thread that traces holds the function and may wait for the default generator: nobody waits the other way round.
   const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
-  if (scratch_->generator.state && due(function_->options.check, calls)) [[unlikely]] {
+  if (scratch_->generator.state && !specialization_->resumable && due(function_->options.check, calls)) [[unlikely]] {
     scratch_->generator = {};
     check_again(call, *specialization_);
-    decide(call, *specialization_);
+    specialization_ = decide(call, specialization_);
   }
   return true;
 }
 
-const void* Call::prototype() const { return scratch_->path.back()->segment->traced.prototype.get(); }
+const void* Call::prototype() const {
+  const TraceResult& traced = scratch_->path.back()->segment->traced;
+  return (scratch_->resumed ? scratch_->prototype : traced.prototype).get();
+}
 
 void Call::make_kernels() {
   for (const Branch* branch : scratch_->path)
@@ -189,7 +206,7 @@ void Call::run() {
   if (function_->options.check != Check::never) {
     const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
     specialization_->calls.store(calls, std::memory_order_relaxed);
-    if (!scratch_->generator.state && due(function_->options.check, calls)) [[unlikely]]
+    if (!scratch_->generator.state && !specialization_->resumable && due(function_->options.check, calls)) [[unlikely]]
       check_again(call, *specialization_);
   }
   if (scratch_->path.size() > 1)

@@ -22,7 +22,8 @@ constexpr std::size_t most_decisions = 1 << 16;
 
 // What is as cheap to make as to keep, or has no value.
 bool is_made_again(const Node& node) {
-  return node.op == Op::constant || node.op == Op::iota || node.op == Op::input || node.op == Op::check;
+  return node.op == Op::constant || node.op == Op::data || node.op == Op::iota || node.op == Op::input ||
+         node.op == Op::check;
 }
 
 // The same elements otherwise: what it shows is kept in its place.
@@ -120,36 +121,134 @@ std::vector<Decisions::Known> Decisions::known_of(const Branch& branch, Loc loc)
   return known;
 }
 
+ValueCode Decisions::code_of(const Tensor& value) const {
+  const Node* const node = value.node();
+  if (node == trace_.generator_input.node()) return generator_code;
+  if (node->op == Op::input) return static_cast<ValueCode>(node->attributes<Parameter>().slot) | ValueCode{1} << 63;
+  const std::uint32_t place = places_.find(node);
+  return place == NodeNumbers::none ? unnumbered : ValueCode{place} << 16 | value.output();
+}
+
+// Of what was recorded since the last decision.
+std::shared_ptr<Recording> Decisions::recording_to(std::span<const Tensor> asked,
+                                                   std::vector<std::uint64_t> facts) const {
+  std::vector<const Node*> operations;
+  for (std::size_t i = decisions_.empty() ? 0 : decisions_.back().recorded; i < recorded_.size(); ++i)
+    operations.push_back(recorded_[i].value.node());
+  return std::make_shared<Recording>(make_recording(std::move(operations), asked, std::move(facts),
+                                                    [&](const Tensor& value) { return code_of(value); }));
+}
+
+// The branch that goes on from those that were found, where one has the same recording. Else nothing is followed from
+// here on, and `lifted` are the numbers that would make it the same.
+const Branch* Decisions::match(const Recording& now, std::vector<std::uint32_t>& lifted) {
+  if (!matching_) return nullptr;
+  const std::int64_t outcome = decisions_.empty() ? 0 : decisions_.back().outcome;
+  const auto first = static_cast<std::uint32_t>(decisions_.empty() ? 0 : decisions_.back().recorded);
+  const Branch* const branch = followed_.resumption->follow(now, outcome, first, lifted);
+  matching_ = branch != nullptr;
+  if (branch) lifted = branch->lifted;
+  for (const std::uint32_t place : lifted)
+    if (const auto at = std::ranges::lower_bound(lifted_, place); at == lifted_.end() || *at != place)
+      lifted_.insert(at, place);
+  return branch;
+}
+
+Tensor Decisions::number_at(std::uint32_t place) const {
+  const auto found = counted_.find(place);
+  return found == counted_.end() ? number_outside(recorded_[place].value) : found->second;
+}
+
+std::vector<Tensor> Decisions::numbers_at(std::span<const std::uint32_t> places) const {
+  const OutsideTraces outside;
+  std::vector<Tensor> numbers;
+  for (const std::uint32_t place : places) numbers.push_back(number_at(place));
+  return numbers;
+}
+
+Tensor Decisions::value(const Tensor& value, Loc loc) {
+  resumable_ = true;
+  if (value.node()->op == Op::input && value.node() != trace_.generator_input.node())
+    return values[static_cast<std::size_t>(value.node()->attributes<Parameter>().slot)];
+  if (const auto found = read_.find(value.word()); found != read_.end()) return found->second;
+  decide(value, Asked::elements, loc);
+  return read_.at(value.word());
+}
+
+void Decisions::constant_data(const Tensor& tensor) {
+  if (unsettled_) settle();
+  recorded(tensor);
+}
+
+void Decisions::host_data(const Tensor& tensor, const char* operation, Loc loc) {
+  if (!resumable_) refuse_host_data(operation, loc);
+  if (unsettled_) settle();
+  lifted_.push_back(static_cast<std::uint32_t>(recorded_.size()));
+  recorded(tensor);
+}
+
+Tensor Decisions::counted_data(const Tensor& tensor, Loc loc) {
+  if (unsettled_) settle();
+  Type type = type_of(tensor);
+  counts_.push_back(type.shape[0].constant());
+  type.shape[0] = trace_.dims.new_symbol(counts_.back(), 0, INT64_MAX);
+  const auto place = static_cast<std::uint32_t>(recorded_.size());
+  lifted_.push_back(place);
+  counted_[place] = tensor;
+  if (followed_.resumption) followed_.resumption->scratch().counts = counts_;
+  const Tensor traced = Builder(loc, recorder().scope, trace_.id).make(Op::data, {}, Contents{}, type);
+  ++trace_.recorded;
+  recorded(traced);
+  return traced;
+}
+
 std::int64_t Decisions::decide(const Tensor& value, Asked asked, Loc loc) {
   auto& answers = answers_[asked == Asked::integer];
-  if (const auto found = answers.find(value.word()); found != answers.end()) return found->second;
+  if (asked != Asked::elements)
+    if (const auto found = answers.find(value.word()); found != answers.end()) return found->second;
   if (unsettled_) settle();
   const std::size_t number = decisions_.size();
   if (number == most_decisions)
     fail("item", loc, "the function has decided on ", most_decisions, " values in one call: does its loop end?");
   note_all();
-  std::vector<Known> known = known_now(value.node());
   std::int64_t outcome = 0;
-  const bool followed = number < followed_.outcomes.size();
-  if (followed) {
-    outcome = followed_.outcomes[number];
+  std::vector<Known> known;
+  std::shared_ptr<Recording> recording = recording_to(std::span(&value, 1), {static_cast<std::uint64_t>(asked)});
+  std::vector<std::uint32_t> lifted;
+  const Branch* const branch = match(*recording, lifted);
+  const bool followed = branch || number < followed_.outcomes.size();
+  if (branch) {
+    outcome = followed_.resumption->run(numbers_at(branch->host_inputs));
+    Scratch& scratch = followed_.resumption->scratch();
+    generator_ = scratch.generator_state;
+    if (asked == Asked::elements) read_[value.word()] = std::exchange(scratch.asked, Tensor());
+    known = known_of(*branch, loc);
+    computed_.clear();
+    for (std::size_t i = 0; i < known.size(); ++i) computed_[value_at(known[i].place).word()] = scratch.kept[i];
+    checked_ = trace_.effects.size();
+    ++matched_;
+  } else if (followed) {
     known = known_of(*followed_.branches[number], loc);
+    outcome = followed_.outcomes[number];
     if (number + 1 == followed_.outcomes.size() && followed_.kept.size() == known.size())
       for (std::size_t i = 0; i < known.size(); ++i) computed_[value_at(known[i].place).word()] = followed_.kept[i];
     checked_ = trace_.effects.size();
   } else {
     if (followed_.to_the_end) refuse_difference(loc);
+    known = known_now(value.node());
     outcome = compute(value, asked, loc, known);
   }
   if (logging::enabled(logging::Channel::decisions))
     logging::write(logging::Channel::decisions, concat_text(to_string(loc), ": ",
-                                                            asked == Asked::integer ? std::to_string(outcome)
-                                                            : outcome               ? "true"
-                                                                                    : "false",
+                                                            asked == Asked::elements  ? "read"
+                                                            : asked == Asked::integer ? std::to_string(outcome)
+                                                            : outcome                 ? "true"
+                                                                                      : "false",
                                                             followed ? ", as before" : ", computed"));
-  answers[value.word()] = outcome;
+  if (asked != Asked::elements) answers[value.word()] = outcome;
   decisions_.push_back({value.node(), value.output(), asked, outcome, loc, recorded_.size(), trace_.effects.size(),
-                        trace_.dims.conditions.size(), trace_.dims.bounds.size(), std::move(known), followed});
+                        trace_.dims.conditions.size(), trace_.dims.bounds.size(), trace_.dims.symbols.size(),
+                        std::move(known), followed, std::move(recording), std::move(lifted)});
   unsettled_ = true;
   return outcome;
 }
@@ -198,7 +297,19 @@ Decisions::Piece Decisions::cut(std::vector<Tensor> roots, std::span<const Tenso
     numbers.set(input.node(), static_cast<std::uint32_t>(made.size()));
     made.push_back(add_input(input, slot_of(input)));
   }
-  for (const auto& [index, value] : read) mapped[value.word()] = add_input(value, kept_leaf(index));
+  for (const auto& [index, value] : read) {
+    if (value.node()->op != Op::constant) {
+      mapped[value.word()] = add_input(value, kept_leaf(index));
+      continue;
+    }
+    // A number that differs from call to call; a constant may have it at all places of a shape.
+    const Builder build(*value.node());
+    Type type = type_of(value);
+    type.shape = {};
+    piece.inputs.push_back(kept_leaf(index));
+    made_inputs.push_back(build.input(made_inputs.size(), type));
+    mapped[value.word()] = build.expand(made_inputs.back(), type_of(value).shape);
+  }
   const auto map = [&](const Tensor& value) -> Tensor {
     if (const auto found = mapped.find(value.word()); found != mapped.end()) return found->second;
     return Tensor(made[numbers.find(value.node())].node(), value.output());
@@ -225,6 +336,11 @@ std::int64_t Decisions::compute(const Tensor& value, Asked asked, Loc loc, std::
     places.emplace(word, static_cast<std::uint32_t>(given.size()));
     given.push_back(concrete);
   }
+  for (const std::uint32_t place : lifted_)
+    if (recorded_[place].value.node()->op == Op::data) {
+      places.emplace(recorded_[place].value.word(), static_cast<std::uint32_t>(given.size()));
+      given.push_back(number_at(place));
+    }
   std::vector<Tensor> roots{value};
   std::unordered_map<std::uint64_t, Tensor> next;
   std::vector<std::uint64_t> words;
@@ -242,6 +358,7 @@ std::int64_t Decisions::compute(const Tensor& value, Asked asked, Loc loc, std::
   piece.graph.conditions = trace_.dims.conditions;
   std::vector<Tensor> inputs;
   for (const std::uint32_t input : piece.inputs) {
+    if (input == generator_leaf && followed_.resumption) generator_ = followed_.resumption->hold_generator();
     if (input == generator_leaf && !generator_.defined()) generator_ = *hold_default_generator().state;
     inputs.push_back(is_kept(input) ? given[kept_index(input)] : input == generator_leaf ? generator_ : values[input]);
   }
@@ -254,16 +371,58 @@ std::int64_t Decisions::compute(const Tensor& value, Asked asked, Loc loc, std::
   checked_ = trace_.effects.size();
   for (std::size_t i = 0; i < words.size(); ++i) next[words[i]] = results[i + 1];
   computed_ = std::move(next);
-  return answer(results[0], asked, loc);
+  if (asked != Asked::elements) return answer(results[0], asked, loc);
+  read_[value.word()] = results[0];
+  return 0;
 }
+
+namespace {
+// What results and state are, but for which values they are.
+std::vector<std::uint64_t> facts_of(const TraceResult& last) {
+  std::vector<std::uint64_t> facts;
+  const auto add = [&](const Source& source) {
+    facts.push_back(static_cast<std::uint64_t>(source.kind) << 32 | source.index);
+  };
+  for (const Source& source : last.results) add(source);
+  for (const TraceResult::State& state : last.states) {
+    facts.push_back(state.leaf);
+    add(state.source);
+  }
+  for (const TraceResult::Numbers& numbers : last.numbers) facts.push_back(numbers.leaf);
+  add(last.generator);
+  facts.push_back(last.results.size());
+  facts.push_back(last.states.size());
+  return facts;
+}
+// Whether a number that differs from call to call is given as it is taken.
+bool is_number_itself(const Tensor& value) { return value.node()->op == Op::data || type_of(value).shape.rank() == 0; }
+}  // namespace
 
 TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, std::span<const std::uint32_t> leaves) {
   TracedPath path;
   path.steps.resize(decisions_.size() + 1);
   note_all();
   settle_by_the_round_before();
+  path.resumable = resumable_;
+  path.counts = counts_;
+  std::shared_ptr<Recording> ending;
+  std::vector<std::uint32_t> lifted_at_end;
+  if (resumable_) {
+    ending = recording_to(outputs, facts_of(last));
+    const Branch* const branch = match(*ending, lifted_at_end);
+    path.matched = matched_;
+    if (branch) {
+      path.matched = path.steps.size();
+      path.last() = std::move(last);
+      path.kept.clear();
+      std::vector<Tensor> numbers = numbers_at(branch->host_inputs);
+      std::vector<Tensor>& kept = followed_.resumption->scratch().kept;
+      kept.insert(kept.end(), numbers.begin(), numbers.end());
+      return path;
+    }
+  }
   std::vector<Known> kept;  // of the segment that is looked at, which is the one before the last that was
-  for (std::size_t k = path.steps.size(); k-- > 0;) {
+  for (std::size_t k = path.steps.size(); k-- > path.matched;) {
     TracedPath::Step& step = path.steps[k];
     const Made* const own = k < decisions_.size() ? &decisions_[k] : nullptr;
     Made* const before = k > 0 ? &decisions_[k - 1] : nullptr;
@@ -271,15 +430,19 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
     if (before)
       for (const Known& known : before->known)
         places.emplace(value_at(known.place).word(), static_cast<std::uint32_t>(places.size()));
+    const std::size_t known_count = before ? before->known.size() : 0;
+    for (std::size_t i = 0; i < lifted_.size(); ++i)
+      places.emplace(recorded_[lifted_[i]].value.word(), static_cast<std::uint32_t>(known_count + i));
 
     // What it computes, each once, and where it comes from.
     std::vector<Tensor> roots;
     Places roots_of;
-    std::vector<bool> passed(before ? before->known.size() : 0);
+    std::vector<bool> passed(known_count + lifted_.size());
     const auto source_of = [&](const Tensor& value) -> Source {
-      if (const auto found = places.find(value.word()); found != places.end()) {
-        passed[found->second] = true;
-        return {Source::Kind::argument, kept_leaf(found->second)};
+      const auto found_place = places.find(value.word());
+      if (found_place != places.end() && (found_place->second < known_count || is_number_itself(value))) {
+        passed[found_place->second] = true;
+        return {Source::Kind::argument, kept_leaf(found_place->second)};
       }
       if (value.node() == trace_.generator_input.node()) return {Source::Kind::argument, generator_leaf};
       if (value.node()->op == Op::input)
@@ -316,10 +479,15 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
     std::vector<std::uint32_t> moved(passed.size());
     kept.clear();
     if (before)
-      for (std::size_t i = 0; i < passed.size(); ++i) {
+      for (std::size_t i = 0; i < known_count; ++i) {
         moved[i] = static_cast<std::uint32_t>(kept.size());
         if (before->followed || before->known[i].held || passed[i]) kept.push_back(before->known[i]);
       }
+    for (std::size_t i = 0; i < lifted_.size(); ++i) {
+      if (!passed[known_count + i]) continue;
+      moved[known_count + i] = static_cast<std::uint32_t>(kept.size() + step.host_inputs.size());
+      step.host_inputs.push_back(lifted_[i]);
+    }
     const auto move = [&](std::uint32_t leaf) { return is_kept(leaf) ? kept_leaf(moved[kept_index(leaf)]) : leaf; };
     const auto move_source = [&](Source& source) {
       if (source.kind == Source::Kind::argument) source.index = move(source.index);
@@ -332,6 +500,7 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
     for (const std::uint32_t input : piece.inputs)
       step.traced.inputs.push_back(is_kept(input) || input == generator_leaf ? move(input) : leaves[input]);
     step.traced.graph = std::move(piece.graph);
+    if (own) step.traced.graph.symbols.resize(own->symbols);
 
     const auto& conditions = trace_.dims.conditions;
     const auto& bounds = trace_.dims.bounds;
@@ -347,11 +516,18 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
     add(step.conditions, conditions, before ? before->conditions : 0, condition_end);
     add(step.conditions, bounds, before ? before->bounds : 0, bound_end);
     step.outcome = before ? before->outcome : 0;
-    if (!own)
-      for (const Known& each : kept) {
-        const auto found = computed_.find(value_at(each.place).word());
-        path.kept.push_back(found == computed_.end() ? Tensor() : found->second);
-      }
+    if (resumable_) {
+      const std::shared_ptr<Recording> recording = own ? own->recording : ending;
+      for (const Node* node : recording->operations) recording->owned.emplace_back(const_cast<Node*>(node));
+      step.recording = recording;
+      step.lifted = own ? own->lifted : lifted_at_end;
+    }
+    if (own) continue;
+    for (const Known& each : kept) {
+      const auto found = computed_.find(value_at(each.place).word());
+      path.kept.push_back(found == computed_.end() ? Tensor() : found->second);
+    }
+    for (Tensor& number : numbers_at(step.host_inputs)) path.kept.push_back(std::move(number));
   }
   std::vector<Tensor> roots(outputs.begin(), outputs.end());
   for (const Made& made : decisions_) roots.emplace_back(made.node, made.output);

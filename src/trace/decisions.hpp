@@ -10,7 +10,8 @@
 #include <unordered_map>
 
 #include "record/record.hpp"
-#include "trace/specialization.hpp"
+#include "trace/recording.hpp"
+#include "trace/resume.hpp"
 
 namespace weft::detail {
 
@@ -22,6 +23,7 @@ struct TakenWay {
   std::vector<Tensor> kept;            // values of the last branch's segment->traced.kept
   Tensor generator;                    // the default generator's state, where the call has read it
   bool to_the_end = false;             // to compare: the trace may decide nothing else
+  Resumption* resumption = nullptr;    // of a call whose way is found while its code runs
 };
 
 // One taken trace: a segment up to each decision, and the last, which gives the results.
@@ -31,11 +33,17 @@ struct TracedPath {
     std::int64_t outcome = 0;              // of the decision before; of the first, nothing
     std::vector<DimCondition> conditions;  // decided on sizes since then
     std::vector<ValuePlace> kept;
+    // As a branch of a resumable function has them.
+    std::shared_ptr<const Recording> recording;
+    std::vector<std::uint32_t> lifted, host_inputs;
   };
   std::vector<Step> steps;
-  std::vector<Tensor> kept;  // the values that the last step reads as kept
-  Tensor generator;          // the default generator's state, where it was read to decide
-  Graph whole;               // of a function with decisions: all that was recorded and is read
+  bool resumable = false;            // a value has flowed into host code
+  std::size_t matched = 0;           // of the steps: those that a branch has; of these only the last has results
+  std::vector<Tensor> kept;          // the values that the last step reads as kept
+  std::vector<std::int64_t> counts;  // sizes that depend on values, in the order of their symbols
+  Tensor generator;                  // the default generator's state, where it was read to decide
+  Graph whole;                       // of a function with decisions: all that was recorded and is read
   TraceResult& last() { return steps.back().traced; }
   const Graph& graph() const { return steps.size() == 1 ? steps[0].traced.graph : whole; }
 };
@@ -47,12 +55,16 @@ class Decisions final : public Decider {
   std::vector<Tensor> values;  // of the trace's inputs by slot, in this call
 
   std::int64_t decide(const Tensor& value, Asked asked, Loc loc) override;
+  Tensor value(const Tensor& value, Loc loc) override;
+  void constant_data(const Tensor& tensor) override;
+  void host_data(const Tensor& tensor, const char* operation, Loc loc) override;
+  Tensor counted_data(const Tensor& tensor, Loc loc) override;
   void before_record() override {
     if (unsettled_) settle();
   }
   void recorded(const Tensor& value) override;
 
-  bool any() const { return !decisions_.empty(); }
+  bool any() const { return !decisions_.empty() || resumable_; }
   // What was recorded, cut at the decisions. `last` is what the function gives, but for its graph and inputs; `outputs`
   // are what its sources count. `leaves`: the leaf of each input of the trace.
   TracedPath path(TraceResult last, std::span<const Tensor> outputs, std::span<const std::uint32_t> leaves);
@@ -73,9 +85,11 @@ class Decisions final : public Decider {
     Asked asked;
     std::int64_t outcome;
     Loc loc;
-    std::size_t recorded, effects, conditions, bounds;  // how many there were
-    std::vector<Known> known;                           // after it; in the order of recording
+    std::size_t recorded, effects, conditions, bounds, symbols;  // how many there were
+    std::vector<Known> known;                                    // after it; in the order of recording
     bool followed;
+    std::shared_ptr<Recording> recording = {};  // up to it
+    std::vector<std::uint32_t> lifted = {};     // numbers in it that differ from call to call, by place
   };
   // Part of what was recorded, as a graph of its own, and where its inputs come from: the trace's, by slot; the
   // generator's state; or what was known, by its place in the list that it was cut at.
@@ -92,6 +106,11 @@ class Decisions final : public Decider {
   void settle_by_the_round_before();
   std::vector<Known> known_of(const Branch& branch, Loc loc) const;
   Piece cut(std::vector<Tensor> roots, std::span<const Tensor> effects, const Places& known) const;
+  ValueCode code_of(const Tensor& value) const;
+  std::shared_ptr<Recording> recording_to(std::span<const Tensor> asked, std::vector<std::uint64_t> facts) const;
+  const Branch* match(const Recording& now, std::vector<std::uint32_t>& lifted);
+  Tensor number_at(std::uint32_t place) const;
+  std::vector<Tensor> numbers_at(std::span<const std::uint32_t> places) const;
   std::int64_t compute(const Tensor& value, Asked asked, Loc loc, std::span<const Known> known);
   void note_all();
 
@@ -105,8 +124,15 @@ class Decisions final : public Decider {
   std::vector<std::uint32_t> candidates_;  // operations whose values the function may still hold
   std::vector<Made> decisions_;
   bool unsettled_ = false;
-  std::unordered_map<std::uint64_t, Tensor> computed_;          // what is known, by handle, with its value in this call
-  std::size_t checked_ = 0;                                     // of the trace's effects: those that have run
+  bool resumable_ = followed_.resumption != nullptr;
+  std::size_t matched_ = 0;                             // of the decisions: those that a branch has
+  bool matching_ = followed_.resumption != nullptr;     // a branch has been found for all that was recorded
+  std::vector<std::uint32_t> lifted_;                   // numbers that differ from call to call, by place, in order
+  std::unordered_map<std::uint64_t, Tensor> read_;      // by handle: values that the function has read
+  std::unordered_map<std::uint32_t, Tensor> counted_;   // by place: what has a symbol for its first size
+  std::vector<std::int64_t> counts_;                    // the sizes that these symbols are in this call
+  std::unordered_map<std::uint64_t, Tensor> computed_;  // what is known, by handle, with its value in this call
+  std::size_t checked_ = 0;                             // of the trace's effects: those that have run
   std::unordered_map<std::uint64_t, std::int64_t> answers_[2];  // by what was asked, by handle
 };
 

@@ -72,7 +72,11 @@ class Execution {
     if (!traced_.inputs.empty() && traced_.inputs.back() == rounds_leaf)
       scratch_.rounds = *static_cast<const std::int64_t*>(storage_of(scratch_.outputs[0])->data);
     const Decision& decision = *traced_.decision;
-    const std::int64_t outcome = answer(value_of(decision.value), decision.asked, decision.loc);
+    std::int64_t outcome = 0;
+    if (decision.asked == Asked::elements)
+      scratch_.asked = value_of(decision.value);
+    else
+      outcome = answer(value_of(decision.value), decision.asked, decision.loc);
     scratch_.values.clear();
     for (const Source& source : traced_.kept) scratch_.values.push_back(value_of(source));
     scratch_.kept.swap(scratch_.values);
@@ -93,7 +97,8 @@ class Execution {
 
   Tensor& leaf_value(std::uint32_t leaf) {
     if (leaf == generator_leaf) return scratch_.generator_state;
-    return is_kept(leaf) ? scratch_.kept[kept_index(leaf)] : scratch_.arguments.leaves[leaf].tensor();
+    if (is_kept(leaf)) return scratch_.kept[kept_index(leaf)];
+    return scratch_.originals.empty() ? scratch_.arguments.leaves[leaf].tensor() : scratch_.originals[leaf];
   }
   Tensor& argument(std::size_t input) { return leaf_value(traced_.inputs[input]); }
 
@@ -101,6 +106,7 @@ class Execution {
     scratch_.symbols.clear();
     for (std::size_t i = 0; i < whole_.guards.symbols.size(); ++i)
       scratch_.symbols.push_back(whole_.guards.symbol_value(i, scratch_.words));
+    scratch_.symbols.insert(scratch_.symbols.end(), scratch_.counts.begin(), scratch_.counts.end());
     if (s_.draws) hold_generator(scratch_);
   }
 
@@ -118,10 +124,11 @@ class Execution {
 
   Type output_type(std::size_t output) const {
     Type type = s_.output_types[output];
-    if (whole_.symbolic)
+    const bool symbolic = whole_.symbolic || !scratch_.counts.empty();
+    if (symbolic)
       for (int axis = 0; axis < type.shape.rank(); ++axis)
         if (!type.shape[axis].is_constant()) type.shape[axis] = dims::evaluate(type.shape[axis], scratch_.symbols);
-    if (whole_.symbolic) check_count("compile", type, call_.loc);
+    if (symbolic) check_count("compile", type, call_.loc);
     return type;
   }
 
@@ -181,7 +188,8 @@ class Execution {
     }
     // From here on memory of the arguments may be written. What is left to allocate, arena and workspace, the plan
     // allocates before its first launch.
-    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers, scratch_.symbols, nullptr,
+    runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers,
+                 std::span(scratch_.symbols).first(static_cast<std::size_t>(plan.symbol_count)), nullptr,
                  blocks(plan.device), checks_wait);
   }
 
@@ -224,7 +232,7 @@ class Execution {
       if (holds_tensor(leaf.kind)) leaf.tensor() = std::move(scratch_.values[next++]);
     for (const TraceResult::State& state : traced_.states)
       scratch_.arguments.leaves[state.leaf].tensor() = std::move(scratch_.values[next++]);
-    for (const TraceResult::Numbers& numbers : traced_.numbers)
+    for (const TraceResult::Numbers& numbers : scratch_.resumed ? scratch_.state_numbers : traced_.numbers)
       std::memcpy(scratch_.arguments.leaves[numbers.leaf].address, numbers.bytes.data(), numbers.bytes.size());
   }
 

@@ -94,7 +94,8 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   } else {
     path = trace(symbols);
   }
-  if (path.steps.size() == 1)
+  made->resumable = path.resumable;
+  if (path.steps.size() == 1 && !path.resumable)
     free_unread_sizes(call, symbols, path.steps[0].traced, [&](const std::vector<Guards::Symbol>& more) -> TraceResult {
       TracedPath again = trace(more);
       return std::move(again.last());
@@ -103,17 +104,9 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   check_marks(call, symbols, path.last().graph);
   for (TracedPath::Step& step : path.steps) take_larger_hints(step.traced.graph, symbols);
   made->guards = make_guards(path.steps[0].traced, std::move(symbols), call.scratch.words);
+  if (path.resumable) made->guards.conditions.clear();  // its branches have them
   std::shared_ptr<KernelJob> job = add_steps(call, *made, path, 0, &made->root, backend);
   return {std::move(made), std::move(job)};
-}
-
-// Nobody holds the function's mutex for this.
-void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job) {
-  if (job->empty()) return;
-  if (call.function.options.async)
-    background::add(call.function, specialization.shared_from_this(), std::move(job));
-  else
-    job->make();
 }
 
 // Why none of what is there fits: against what was used last.
@@ -143,6 +136,14 @@ bool is_free(CallContext call) {
 }
 
 }  // namespace
+
+void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job) {
+  if (job->empty()) return;
+  if (call.function.options.async)
+    background::add(call.function, specialization.shared_from_this(), std::move(job));
+  else
+    job->make();
+}
 
 Function* make_function(const CompileOptions& options, Loc loc) {
   auto* function = new Function;
@@ -379,19 +380,47 @@ void compare_again(CallContext call, const Specialization& specialization) {
 // Of one tree: it bounds memory.
 constexpr std::size_t most_branches = 1 << 17;
 
-bool extend(CallContext call, const Specialization& specialization) {
+void drop_large_tree(CallContext call, const Specialization& specialization) {
+  if (specialization.branches.size() < most_branches) return;
+  logging::warn_once(concat_text(title(call.function),
+                                 ": its decisions have taken so many ways that their tree is dropped, and "
+                                 "grows again"));
+  if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
+}
+
+namespace {
+// The function has come to a value that flows into host code, on a way that was not traced before. The tree so far is
+// followed without its code: another one takes its place.
+std::shared_ptr<Specialization> resumable_in_place_of(CallContext call, const Specialization& earlier) {
+  Function& function = call.function;
+  auto made = std::make_shared<Specialization>(earlier.id == function.eager_id ? earlier.id : new_id());
+  made->guards = earlier.guards;
+  made->symbolic = earlier.symbolic;
+  made->number = earlier.number;
+  made->resumable = true;
+  if (function.drop(earlier)) {
+    made->last_used.store(function.tick.fetch_add(1) + 1);
+    function.add(made);
+  } else {
+    call.scratch.temporary = made;
+  }
+  return made;
+}
+}  // namespace
+
+const Specialization* extend(CallContext call, const Specialization& specialization) {
   Function& function = call.function;
   Scratch& scratch = call.scratch;
   std::unique_lock lock(function.mutex);
   const Branch* const from = scratch.path.back();
   if (const Branch* found = from->find(scratch.outcomes.back(), specialization.guards, scratch.words)) {
     scratch.path.push_back(found);
-    return true;
+    return &specialization;
   }
   if (call.stance != Stance::compile &&
       !may_compile(call, digest_of(scratch),
                    concat_text("what was decided ", to_string(from->segment->traced.decision->loc), " is new")))
-    return false;
+    return nullptr;
   TracedPath path = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc,
                                function.options, way_of(scratch));
   const std::size_t begin = scratch.path.size();
@@ -401,17 +430,21 @@ bool extend(CallContext call, const Specialization& specialization) {
          "see (a global, a captured pointer). Pass it as an argument");
   compare(call, path, scratch.path);
   const Backend backend = specialization.id == function.eager_id ? Backend::eager : function.options.backend;
+  if (path.resumable) {
+    const std::shared_ptr<Specialization> made = resumable_in_place_of(call, specialization);
+    scratch.path.clear();
+    auto job = add_steps(call, *made, path, 0, &made->root, backend);
+    ++compilations_of_thread;
+    lock.unlock();
+    make_kernels(call, *made, std::move(job));
+    return made.get();
+  }
   auto job = add_steps(call, specialization, path, begin, const_cast<Branch*>(from), backend);
   ++compilations_of_thread;
-  if (specialization.branches.size() >= most_branches) {
-    logging::warn_once(concat_text(title(function),
-                                   ": its decisions have taken so many ways that their tree is dropped, and "
-                                   "grows again"));
-    if (auto dropped = function.drop(specialization)) scratch.temporary = std::move(dropped);
-  }
+  drop_large_tree(call, specialization);
   lock.unlock();
   make_kernels(call, specialization, std::move(job));
-  return true;
+  return &specialization;
 }
 
 void check_again(CallContext call, const Specialization& specialization) {

@@ -91,6 +91,14 @@ struct Scratch {
   std::int64_t rounds = 1;  // that the next segment may run
   HeldGenerator generator;  // the default generator, where the call draws from it
   Tensor generator_state;   // its state as the call has read it
+  // Of a resumable function, whose code runs in each call: the arguments' tensors meanwhile, the value that was read
+  // last, and what the function gives besides tensors.
+  std::vector<Tensor> originals;
+  Tensor asked;
+  std::vector<std::int64_t> counts;  // sizes that depend on values, in the order of their symbols
+  bool resumed = false;
+  std::shared_ptr<void> prototype;
+  std::vector<TraceResult::Numbers> state_numbers;
   const std::uint64_t thread = this_thread();
   Readers::Count* reader = nullptr;  // in which the call is counted
   void clear();
@@ -120,9 +128,14 @@ inline thread_local constinit std::uint64_t compilations_of_thread = 0;
 // function that decides has then gone the whole way: the scratch says which. Null where the stance wants a plain call.
 const Specialization* specialize(CallContext call);
 // The call has come to an outcome that has no branch yet: traces again along its way, goes on from the values that were
-// kept, and adds what follows to the tree. The scratch's way then goes on, to the end if this thread traced. False
-// where the stance wants a plain call.
-bool extend(CallContext call, const Specialization& specialization);
+// kept, and adds what follows to the tree. The scratch's way then goes on, to the end if this thread traced. Returns
+// the specialization that the way is in, a new one where the function turns out to be resumable; null where the stance
+// wants a plain call.
+const Specialization* extend(CallContext call, const Specialization& specialization);
+// Makes the kernels, or has them made. Nobody holds the function's mutex for this.
+void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job);
+// Drops a tree that has too many branches. The function's mutex is held.
+void drop_large_tree(CallContext call, const Specialization& specialization);
 // Traces again, the same way. Where the function does something else than when it was compiled, or throws, the
 // specialization is dropped, and that is the error.
 void check_again(CallContext call, const Specialization& specialization);

@@ -58,13 +58,14 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
                                      Branch* from, Backend backend) {
   const Function& function = call.function;
   Scratch& scratch = call.scratch;
-  const bool decides = path.steps.size() > 1;
+  const bool decides = path.steps.size() > 1 || to.resumable;
   const auto job = std::make_shared<KernelJob>(call);
   std::vector<const Segment*> segments;
   std::unordered_map<std::string, const Segment*> fresh;
   for (std::size_t i = begin; i < path.steps.size(); ++i) {
     TraceResult& traced = path.steps[i].traced;
-    std::string structure = decides || function.options.check != Check::never ? traced.structure() : std::string();
+    std::string structure =
+        decides || function.options.check != Check::never ? traced.structure(!to.resumable) : std::string();
     const auto known = to.segment_of.find(structure), shared = fresh.find(structure);
     if (decides && (known != to.segment_of.end() || shared != fresh.end())) {
       segments.push_back(known != to.segment_of.end() ? known->second : shared->second);
@@ -93,18 +94,21 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     made.job = job;
     job->add(made);
   }
-  if (decides && backend == Backend::compiled) add_loops(to, scratch, path, begin, segments, *job);
+  if (decides && !to.resumable && backend == Backend::compiled) add_loops(to, scratch, path, begin, segments, *job);
   to.segment_of.merge(fresh);
   // From the end, so that another call finds the whole of it or nothing.
   Branch* below = nullptr;
   std::vector<const Branch*> made_path(segments.size());
   for (std::size_t i = segments.size(); i-- > 0;) {
-    const bool is_root = begin + i == 0;
+    const bool is_root = begin + i == 0 && !to.resumable;
     TracedPath::Step& step = path.steps[begin + i];
     Branch& branch = is_root ? *from : to.branches.emplace_back();
     branch.segment = segments[i];
     branch.outcome = step.outcome;
     if (!is_root) branch.conditions = std::move(step.conditions);
+    branch.recording = std::move(step.recording);
+    branch.lifted = std::move(step.lifted);
+    branch.host_inputs = std::move(step.host_inputs);
     if (i + 1 < segments.size()) {
       branch.kept = std::move(path.steps[begin + i].kept);
       branch.first.store(below, std::memory_order_release);
@@ -112,17 +116,18 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     below = &branch;
     made_path[i] = &branch;
   }
-  if (begin > 0) {
+  if (begin > 0 || to.resumable) {
     below->next = from->first.load(std::memory_order_relaxed);
     from->first.store(below, std::memory_order_release);
   }
   scratch.path.insert(scratch.path.end(), made_path.begin(), made_path.end());
   if (decides) {
-    count_rounds(scratch.path);
+    if (!to.resumable) count_rounds(scratch.path);
     scratch.outcomes.clear();
     for (std::size_t i = 1; i < path.steps.size(); ++i) scratch.outcomes.push_back(path.steps[i].outcome);
     scratch.kept = std::move(path.kept);
     scratch.generator_state = path.generator;
+    scratch.counts = std::move(path.counts);
   }
   return job;
 }

@@ -31,26 +31,31 @@ bool Guards::hold(const Words& call) const {
   return true;
 }
 
-bool Guards::holds(const DimCondition& condition, const Words& call) const {
+bool Guards::holds(const DimCondition& condition, const Words& call, std::span<const std::int64_t> counts) const {
   auto value = [&](Dim dim) {
-    return dims::evaluate(
-        dim, [&](const DimNode* atom) { return symbol_value(static_cast<std::size_t>(atom->number), call); });
+    return dims::evaluate(dim, [&](const DimNode* atom) {
+      const auto number = static_cast<std::size_t>(atom->number);
+      return number < symbols.size() ? symbol_value(number, call) : counts[number - symbols.size()];
+    });
   };
   std::int64_t left = value(condition.left), right = value(condition.right);
   return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
 }
 
+bool Branch::holds(const Guards& guards, const Words& words, std::span<const std::int64_t> counts) const {
+  return std::ranges::all_of(conditions,
+                             [&](const DimCondition& condition) { return guards.holds(condition, words, counts); });
+}
+
 const Branch* Branch::find(std::int64_t outcome, const Guards& guards, const Words& words) const {
   for (const Branch* each = first.load(std::memory_order_acquire); each; each = each->next)
-    if (each->outcome == outcome && std::ranges::all_of(each->conditions, [&](const DimCondition& condition) {
-          return guards.holds(condition, words);
-        }))
-      return each;
+    if (each->outcome == outcome && each->holds(guards, words)) return each;
   return nullptr;
 }
 
 namespace {
 std::string outcome_text(const Decision& decision, std::int64_t outcome) {
+  if (decision.asked == Asked::elements) return "read";
   return decision.asked == Asked::integer ? std::to_string(outcome) : outcome ? "true" : "false";
 }
 void add_branches(const Branch& from, int depth, std::vector<std::string>& lines) {
@@ -75,7 +80,13 @@ void add_branches(const Branch& from, int depth, std::vector<std::string>& lines
 
 std::vector<std::string> decision_texts(const Specialization& specialization) {
   std::vector<std::string> lines;
-  add_branches(specialization.root, 0, lines);
+  if (!specialization.resumable) {
+    add_branches(specialization.root, 0, lines);
+    return lines;
+  }
+  lines.push_back("each call runs the function's code, since it reads values that are no booleans or integers");
+  for (const Branch* each = specialization.root.first.load(std::memory_order_acquire); each; each = each->next)
+    add_branches(*each, 0, lines);
   return lines;
 }
 
@@ -216,7 +227,7 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
   return lines;
 }
 
-std::string TraceResult::structure() const {
+std::string TraceResult::structure(bool whole) const {
   std::string text = structure_text(graph);
   auto source_text = [](Source source) {
     const char* kinds[] = {"undefined", "output ", "argument "};
@@ -226,17 +237,17 @@ std::string TraceResult::structure() const {
   for (const std::uint32_t leaf : inputs)
     text += is_kept(leaf) ? concat_text("input kept ", kept_index(leaf), "\n") : concat_text("input leaf ", leaf, "\n");
   if (decision)
-    text += concat_text("decision ", decision->asked == Asked::integer ? "integer " : "boolean ",
-                        source_text(decision->value), "\n");
+    text += concat_text("decision ", static_cast<int>(decision->asked), " ", source_text(decision->value), "\n");
   for (const Source& source : kept) text += "kept " + source_text(source) + "\n";
   for (const Source& source : results) text += "result " + source_text(source) + "\n";
-  text += plain_results;
+  if (whole) text += plain_results;
   if (generator.kind != Source::Kind::undefined) text += "generator " + source_text(generator) + "\n";
   for (const State& state : states)
     text += "state of leaf " + std::to_string(state.leaf) + " " + source_text(state.source) + "\n";
   for (const Numbers& number : numbers) {
     text += "number of leaf " + std::to_string(number.leaf) + " ";
-    for (char byte : number.bytes) text += std::to_string(static_cast<unsigned char>(byte)) + " ";
+    for (char byte : whole ? number.bytes : std::string())
+      text += std::to_string(static_cast<unsigned char>(byte)) + " ";
     text += "\n";
   }
   return text;

@@ -44,7 +44,8 @@ struct Guards {
   std::vector<DimCondition> conditions;
 
   bool hold(const Words& call) const;
-  bool holds(const DimCondition& condition, const Words& call) const;
+  // `counts`: values of the symbols after those of arguments.
+  bool holds(const DimCondition& condition, const Words& call, std::span<const std::int64_t> counts = {}) const;
   std::int64_t symbol_value(std::size_t symbol, const Words& call) const {
     return static_cast<std::int64_t>(call.data()[symbols[symbol].positions[0]]);
   }
@@ -91,8 +92,8 @@ struct TraceResult {
   std::vector<Numbers> numbers;     // numbers in state that it changed, and their values
   std::shared_ptr<void> prototype;  // the result with undefined tensors; null for void
 
-  // Equal for equal computations: what Check compares.
-  std::string structure() const;
+  // Equal for equal computations: what Check compares. `whole`: with the values of what is no tensor.
+  std::string structure(bool whole = true) const;
 };
 
 // A number that no other specialization of this process has, also after its end. From 1.
@@ -106,6 +107,7 @@ struct Kernels {
   bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
 };
 class KernelJob;
+struct Recording;
 
 // What is compiled as one. Branches with the same computation share one: the rounds of a loop.
 struct Segment {
@@ -149,6 +151,10 @@ struct Branch {
   std::int64_t outcome = 0;              // of the decision before it
   std::vector<DimCondition> conditions;  // what the sizes satisfy from that decision on
   std::vector<ValuePlace> kept;          // what segment->traced.kept are
+  // Of a resumable function: what was recorded for the segment, the numbers in it that differ from call to call, and
+  // those that the segment takes, after what was kept before it. By their places.
+  std::shared_ptr<const Recording> recording;
+  std::vector<std::uint32_t> lifted, host_inputs;
   std::atomic<const Branch*> first{nullptr};
   const Branch* next = nullptr;  // another branch of the same decision
   // The branch of the next round of a loop, and how many follow so from here on, itself included.
@@ -156,6 +162,8 @@ struct Branch {
   mutable std::atomic<std::int64_t> rounds{1};
   mutable std::atomic<std::uint64_t> calls{0};  // that came here, about
 
+  // Its conditions, for a call of these words.
+  bool holds(const Guards& guards, const Words& words, std::span<const std::int64_t> counts = {}) const;
   // The branch of this outcome for a call of these words; null where there is none.
   const Branch* find(std::int64_t outcome, const Guards& guards, const Words& words) const;
 };
@@ -166,8 +174,9 @@ struct Specialization : std::enable_shared_from_this<Specialization> {
 
   const std::uint64_t id;  // what was noted of it is found by this: an address may come again
   Guards guards;           // up to the first decision
-  Branch root;
+  Branch root;             // of a resumable function it has no segment: the first ones are below it
   bool symbolic = false;
+  bool resumable = false;                           // each call runs the function's code (trace/resume.hpp)
   std::size_t number = 0;                           // index of this specialization, in compilation order
   mutable std::atomic<std::uint64_t> calls{0};      // counted where Check samples
   mutable std::atomic<std::uint64_t> last_used{0};  // tick at which it came into use, after another one
@@ -178,7 +187,7 @@ struct Specialization : std::enable_shared_from_this<Specialization> {
   mutable std::unordered_map<std::string, const Segment*> segment_of;  // by structure
   mutable std::size_t pieces = 0;  // of a function that decides: segments that were to be compiled
 
-  const Segment& first() const { return *root.segment; }
+  const Segment& first() const { return *(root.segment ? &root : root.first.load(std::memory_order_acquire))->segment; }
 };
 // A line a branch: what was decided where, how often, and how many kernels follow. At most 64.
 std::vector<std::string> decision_texts(const Specialization& specialization);

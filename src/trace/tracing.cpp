@@ -267,7 +267,7 @@ TracedPath take_trace(const CallSignature& signature, std::span<const Guards::Sy
   FunctionTracer tracer(signature, symbols, loc, options, followed);
   body(context, tracer);
   TracedPath path = tracer.take();
-  refuse_escaped(path.graph(), loc);
+  if (!path.resumable) refuse_escaped(path.graph(), loc);
   return path;
 }
 

@@ -335,11 +335,11 @@ TEST_CASE("argmin and norm") {
 
 TEST_CASE("a value that is asked for inside a compiled function is refused by the question's name, with a way out") {
   const char* way_out = "is not known while a compiled function is traced: choose with where(condition, a, b)";
-  auto item = compile([](const Tensor& x) { return sum(x).item() > 3 ? x : -x; });
+  auto item = compile([](const Tensor& x) { return sum(x).item() > 3 ? x : -x; }, {.fullgraph = true});
   std::string message = message_of([&] { item(ones({2})); });
   CHECK(message.find("[item] the value of a tensor (f32[], made at surface_test.cpp:") == 0);
   CHECK(message.find(way_out) != message.npos);
-  auto data = compile([](const Tensor& x) { return x + x.data<float>()[0]; });
+  auto data = compile([](const Tensor& x) { return x + x.data<float>()[0]; }, {.fullgraph = true});
   CHECK(message_of([&] { data(ones({2})); }).find("[data] ") == 0);
   auto eval = compile([](const Tensor& x) { return Tensor((x + 1).eval()); });
   CHECK(message_of([&] { eval(ones({2})); }).find("[eval] ") == 0);

@@ -274,12 +274,10 @@ TEST_CASE("a function that decides otherwise for the same values is found out") 
   CHECK(message_of([&] { more(ones({2})); }).find("than when it was compiled") != std::string::npos);
 }
 
-TEST_CASE("fullgraph refuses a decision with its line; a number with a fraction is refused in any case") {
+TEST_CASE("fullgraph refuses a decision with its line") {
   auto f = compile([](const Tensor& x) { return sum(x).item<bool>() ? x : -x; }, {.fullgraph = true});
   CHECK_THROWS_WITH_AS(f(ones({2})), doctest::Contains("[item] the value of a tensor (f32[]"), Error);
   CHECK(message_of([&] { f(ones({2})); }).find("decide with") == std::string::npos);
-  auto g = compile([](const Tensor& x) { return sum(x).item() > 1 ? x : -x; });
-  CHECK(message_of([&] { g(ones({2})); }).find("decide with item<bool>() or item<int>()") != std::string::npos);
   auto in_a_loop = compile([](const Tensor& x) {
     return scan([](Tensor s, const Tensor& v) { return v.item<bool>() ? s + v : s; }, zeros({}), x);
   });
