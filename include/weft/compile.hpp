@@ -18,6 +18,8 @@ namespace weft {
 
 struct Explanation;
 
+enum class Stance : std::uint8_t;  // weft/stance.hpp
+
 namespace detail {
 
 struct Function;        // what copies of one compiled function share
@@ -35,9 +37,9 @@ struct CallSignature {
 Function* make_function(const CompileOptions& options, Loc loc);
 void retain(Function* function) noexcept;
 void release(Function* function) noexcept;
-// Inside a trace or a differentiation level a compiled function is a plain function, whose operations join; under
+// Inside a trace or a differentiation level a compiled function is a plain function: its operations join. Under
 // Stance::force_eager it is one, too.
-bool is_plain();
+bool joins_caller();
 
 class FunctionHandle {
  public:
@@ -71,10 +73,11 @@ class Call {
     flatten(object, *arguments_);
     ++arguments_->argument;
   }
-  // Finds what was compiled for these arguments, or traces and compiles; `always`: whatever the stance. Returns false
-  // where the call is to run as a plain one.
-  bool prepare(bool always = false);
-  // The result, with undefined tensors; null for void.
+  // Finds what was compiled for these arguments, or traces and compiles, whatever the stance. Returns the result's
+  // prototype: a value of the result type with undefined tensors; null for void.
+  const void* prepare();
+  // The same, as the stance says: false where the call is to run as a plain one.
+  bool begin();
   const void* prototype() const;
   // Whether the guards of something hold: nothing is compiled.
   bool known();
@@ -88,6 +91,7 @@ class Call {
   void make_kernels();  // and waits for them
 
  private:
+  bool prepare_under(Stance stance);
   Function* function_;
   const CallSignature& signature_;
   TraceBody body_;
@@ -226,7 +230,7 @@ template <class R, class... P, class F>
 R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
   static_assert(std::is_void_v<R> || cloneable<std::conditional_t<std::is_void_v<R>, int, R>>(),
                 "weft: the result of a compiled function must be copyable");
-  if (is_plain()) {
+  if (joins_caller()) {
     F callable = f;
     return callable(static_cast<P&&>(argument)...);
   }
@@ -235,7 +239,7 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
   {
     Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
     (call.argument(argument, access<P>), ...);
-    if (call.prepare()) [[likely]] {
+    if (call.begin()) [[likely]] {
       if constexpr (std::is_void_v<R>) {
         call.run();
         return;
@@ -264,7 +268,7 @@ bool inspect(const FunctionHandle& function, const F& f, Loc loc, const Inquiry&
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
   if (inquiry.what == Inquiry::is_compiled) return call.known();
-  call.prepare(true);
+  call.prepare();
   if (inquiry.what == Inquiry::compile)
     call.make_kernels();
   else

@@ -284,6 +284,9 @@ Tensor tile(At x, Sizes times);
 Tensor repeat(At x, Sizes times);
 // Each element so many times, one after the other.
 Tensor repeat_interleave(At x, Dim times, int axis);
+// Element i of the axis times[i] times: `times` is a vector of integers as long as the axis. The size of the result
+// depends on values, as that of nonzero. Throws Error where a count is negative.
+Tensor repeat_interleave(At x, const Tensor& times, int axis);
 // For vectors x, y, ...: grids of all their combinations, x along axis 0 and y along axis 1, or under `xy` the other
 // way round.
 enum class Indexing : std::uint8_t { ij, xy };
@@ -445,7 +448,8 @@ Tensor searchsorted(At sorted, At values, bool right = false);
 // The same with the operands the other way round: the bin of each element between boundaries.
 Tensor bucketize(At x, At boundaries, bool right = false);
 
-// Results whose size depends on values. They are computed at once: not in a compiled function, nor in the body of a
+// Results whose size depends on values. The host computes them at once, in a compiled function between two compiled
+// pieces (docs/guards.md, "Values on the host"); another size compiles nothing again. They throw Error in the body of a
 // loop.
 // The places where x is not 0, i64 [count, rank], in row-major order.
 Tensor nonzero(At x);

@@ -1,5 +1,6 @@
 // Boxes: areas, overlaps, and those that stay where many overlap.
 #include "base/fail.hpp"
+#include "record/evaluate.hpp"
 #include "record/record.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn/vision.hpp"
@@ -74,19 +75,14 @@ Tensor mask_of(const Chosen& chosen, Loc loc) {
   return record(Op::gather, {chosen.kept, argsort(chosen.order)}, {}, {}, loc);
 }
 
-void refuse_in_graph(const char* name, Loc loc) {
-  if (recorder().trace())
-    fail(name, loc, "the count of its results depends on values, which no graph holds: call ", name, "_mask");
-}
-
-Tensor indices_of(const Chosen& chosen, Loc loc) {
-  const auto count = static_cast<std::size_t>(static_cast<std::int64_t>(type_of(chosen.order).shape[0]));
-  std::vector<std::int64_t> order(count), kept(count), indices;
-  chosen.order.copy_to<std::int64_t>(order);
-  cast(chosen.kept, DType::i64).copy_to<std::int64_t>(kept);
+Tensor indices_of(const char* name, const Chosen& chosen, Loc loc) {
+  const Tensor both = known_value(name, stack({chosen.order, cast(chosen.kept, DType::i64)}), loc);
+  const auto read = both.data<std::int64_t>(loc);
+  const std::size_t count = read.size() / 2;
+  std::vector<std::int64_t> indices;
   for (std::size_t i = 0; i < count; ++i)
-    if (kept[i]) indices.push_back(order[i]);
-  return to(from_span(indices, {static_cast<std::int64_t>(indices.size())}, loc), type_of(chosen.order).device, loc);
+    if (read[count + i]) indices.push_back(read[i]);
+  return counted_data(indices, Shape::of(static_cast<std::int64_t>(indices.size())), type_of(both).device, loc);
 }
 
 }  // namespace
@@ -108,8 +104,7 @@ Tensor nms_mask(At boxes, At scores, double iou_threshold) {
 
 Tensor nms(At boxes, At scores, double iou_threshold) {
   LooseComposite call("nms", boxes.loc);
-  refuse_in_graph("nms", call.loc());
-  return indices_of(choose("nms", boxes, scores, nullptr, iou_threshold, call.loc()), call.loc());
+  return indices_of("nms", choose("nms", boxes, scores, nullptr, iou_threshold, call.loc()), call.loc());
 }
 
 Tensor batched_nms_mask(At boxes, At scores, At idxs, double iou_threshold) {
@@ -119,8 +114,7 @@ Tensor batched_nms_mask(At boxes, At scores, At idxs, double iou_threshold) {
 
 Tensor batched_nms(At boxes, At scores, At idxs, double iou_threshold) {
   LooseComposite call("batched_nms", boxes.loc);
-  refuse_in_graph("batched_nms", call.loc());
-  return indices_of(choose("batched_nms", boxes, scores, &idxs, iou_threshold, call.loc()), call.loc());
+  return indices_of("batched_nms", choose("batched_nms", boxes, scores, &idxs, iou_threshold, call.loc()), call.loc());
 }
 
 }  // namespace weft::nn

@@ -90,4 +90,24 @@ Unique unique_consecutive(At x) {
           bincount(group, type_of(places).shape[0])};
 }
 
+Tensor repeat_interleave(At x, const Tensor& times, int axis) {
+  LooseComposite call("repeat_interleave", x.loc);
+  const Tensor value = resolve(x, "repeat_interleave"), counts = resolve(At(times, x.loc), "repeat_interleave");
+  const Type &type = type_of(value), &wanted = type_of(counts);
+  axis = normalize_axis("repeat_interleave", axis, type.shape.rank(), call.loc());
+  if (wanted.shape.rank() != 1 || is_floating(wanted.dtype) || wanted.dtype == DType::boolean ||
+      !(wanted.shape[0] == type.shape[axis]))
+    fail("repeat_interleave", call.loc(), "the counts are ", to_string(wanted), " for axis ", axis, " of ",
+         to_string(type));
+  const Tensor known = known_value("repeat_interleave", cast(counts, DType::i64), call.loc());
+  std::vector<std::int64_t> places;
+  std::int64_t place = 0;
+  for (const std::int64_t count : known.data<std::int64_t>(call.loc())) {
+    if (count < 0) fail("repeat_interleave", call.loc(), "a count is negative: ", count);
+    places.insert(places.end(), static_cast<std::size_t>(count), place++);
+  }
+  return index_select(
+      value, axis, counted_data(places, Shape::of(static_cast<std::int64_t>(places.size())), type.device, call.loc()));
+}
+
 }  // namespace weft

@@ -145,7 +145,7 @@ void give_back(Scratch* scratch) noexcept {
   --scratch_stack().depth;
 }
 
-bool is_plain() {
+bool joins_caller() {
   const Recorder& r = recorder();
   return !r.traces.empty() || r.level_start != UINT64_MAX || stance() == Stance::force_eager;
 }
@@ -172,9 +172,15 @@ bool Call::known() {
   return function_->find(scratch_->words) != nullptr;
 }
 
-bool Call::prepare(bool always) {
+const void* Call::prepare() {
+  prepare_under(Stance::compile);
+  return prototype();
+}
+bool Call::begin() { return prepare_under(stance()); }
+
+bool Call::prepare_under(Stance stance) {
   refuse_trace(loc_);
-  CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, always ? Stance::compile : stance()};
+  CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, stance};
   find_overlaps(*scratch_, loc_);
   encode(signature_, *arguments_, scratch_->words, loc_);
   specialization_ = function_->find(scratch_->words);

@@ -81,6 +81,8 @@ TEST_CASE("rearranged as PyTorch does") {
             {tile(v, {2, 1, 2}), "1 2 3 1 2 3 1 2 3 1 2 3"},
             {repeat(y, {2, 1, 2}), "0 1 2 0 1 2 3 4 5 3 4 5 0 1 2 0 1 2 3 4 5 3 4 5"},
             {repeat_interleave(y, 2, 1), "0 0 1 1 2 2 3 3 4 4 5 5"},
+            {repeat_interleave(y, from_list({2, 0}), 0), "0 1 2 0 1 2"},
+            {repeat_interleave(y, from_list({0, 3, 1}), 1), "1 1 1 2 4 4 4 5"},
             {repeat_interleave(y, 3, 0), "0 1 2 0 1 2 0 1 2 3 4 5 3 4 5 3 4 5"},
             {meshgrid({v, w})[0], "1 1 2 2 3 3"},
             {meshgrid({v, w})[1], "4 5 4 5 4 5"},

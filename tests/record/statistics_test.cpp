@@ -103,10 +103,13 @@ TEST_CASE("sizes that depend on values: computed at once, differentiated, and re
   CHECK(unique(zeros({0})).values.shape() == Shape::of(0));
   CHECK(text_of(unique(cast(x, DType::u8)).values) == "0 1 3");
   CHECK(text_of(grad([](const Tensor& x) { return sum(square(masked_select(x, x > 1))); }, x)) == "0 6 0 6 0 6");
-  auto traced = compile([](const Tensor& x) { return nonzero(x); });
+  auto traced = compile([](const Tensor& x) { return nonzero(x); }, {.fullgraph = true});
   const std::string message = message_of([&] { traced(x); });
   CHECK(contains(message, "[nonzero] the size of the result depends on values"));
   CHECK(contains(message, AT_LINE(__LINE__ - 3)));
+  CHECK(contains(
+      message_of([&] { scan([](Tensor s, const Tensor& v) { return s + nonzero(v).size(0); }, zeros({}), x); }),
+      "[nonzero] the size of the result depends on values"));
 }
 
 TEST_CASE("histograms: bins of equal width and others, weights and densities") {

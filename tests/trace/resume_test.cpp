@@ -289,6 +289,16 @@ TEST_CASE("sizes that depend on values are symbols: nothing is compiled again fo
   CHECK(explain(f, zeros({9})).decisions.size() <= 4);
 }
 
+TEST_CASE("repeat_interleave by a tensor") {
+  auto f = compile([](const Tensor& x, const Tensor& n) { return repeat_interleave(x * 2, n + 1, 0); });
+  for (int i = 0; i < 5; ++i)
+    CHECK(numbers_of(f(from_list({1.f, 2.f}), from_list({i, 1}))).size() == static_cast<std::size_t>(i + 3));
+  CHECK(explain(f, ones({2}), from_list({1, 1})).decisions.size() <= 3);
+  CHECK(contains(message_of([] { repeat_interleave(ones({2}), from_list({1, -1}), 0); }), "a count is negative: -1"));
+  CHECK(contains(message_of([] { repeat_interleave(ones({2}), from_list({1}), 0); }),
+                 "the counts are i32[1] for axis 0"));
+}
+
 TEST_CASE("nonzero, unique, boolean indexing and their gradients") {
   Generator generator(6);
   auto places = compile([](const Tensor& x) { return nonzero(x > 0); });

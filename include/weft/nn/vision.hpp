@@ -165,9 +165,9 @@ Tensor box_area(At boxes);
 Tensor box_iou(At boxes1, At boxes2);
 // Boxes [N,4], from the greatest of scores [N] to the least, without those that overlap an earlier one by more than the
 // threshold (box_iou): nms_mask says of each box whether it stays, bool [N], also in a compiled function and for
-// symbolic N; nms gives the indices of those, i64, from the greatest score to the least. nms throws Error in a compiled
-// function and in the body of a loop, where no size depends on values. Of equal scores the first box comes first. No
-// gradient passes.
+// symbolic N; nms gives the indices of those, i64, from the greatest score to the least. In a compiled function nms is
+// chosen by the host, between two compiled pieces (docs/guards.md, "Values on the host"); in the body of a loop it
+// throws Error. Of equal scores the first box comes first. No gradient passes.
 Tensor nms_mask(At boxes, At scores, double iou_threshold);
 Tensor nms(At boxes, At scores, double iou_threshold);
 // The same, where only boxes of one group, idxs [N] of integers, count as overlapping.
