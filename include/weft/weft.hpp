@@ -1,6 +1,7 @@
 // Everything: tensors and operations, linear algebra and Fourier transforms, random numbers, compile(), gradients,
 // scalar expressions, layers, optimizers, data, files.
 #pragma once
+#include "weft/cache.hpp"
 #include "weft/compile.hpp"
 #include "weft/convolution.hpp"
 #include "weft/data.hpp"

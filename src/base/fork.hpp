@@ -21,6 +21,7 @@ enum class LockOrder {
   compiler,
   device_compiler,
   cache,
+  given_entries,
   libraries,
   loader,
   callees,

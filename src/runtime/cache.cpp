@@ -21,6 +21,7 @@
 #include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/options.hpp"
+#include "runtime/cache_file.hpp"
 #include "runtime/directory.hpp"
 
 namespace weft {
@@ -139,6 +140,7 @@ std::optional<CacheEntry> Cache::load(const Digest& key) const {
   if (content_digest(header, metadata, payload) != header.content) return miss("its bytes are damaged");
 
   if (std::time(nullptr) - status.st_mtime > touch_age) futimens(file.get(), nullptr);  // now: the time of last use
+  note_used(key);
   return CacheEntry{std::string(metadata), std::string(payload)};
 }
 
@@ -172,6 +174,7 @@ bool Cache::store(const Digest& key, std::string_view metadata, std::string_view
                                    "); kernels that are new are not cached on disk"));
     return false;
   }
+  note_used(key);
   if (state_->stores++ % stores_between_collections == 0) collect();
   return true;
 }

@@ -12,6 +12,7 @@
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "runtime/cache.hpp"
+#include "runtime/cache_file.hpp"
 #include "weft/version.hpp"
 
 namespace weft::runtime::cuda {
@@ -82,6 +83,7 @@ std::string compile(const std::string& source, const std::string& architecture, 
 
 std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort) {
   const Digest key = key_of(source, architecture, effort);
+  if (std::optional<CacheEntry> entry = given_entry(key)) return std::move(entry->payload);
   if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
   const auto start = std::chrono::steady_clock::now();
   std::string cubin = compile(source, architecture, effort);

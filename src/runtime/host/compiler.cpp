@@ -217,7 +217,8 @@ HostCompiler host_compiler() {
     lock.lock();
     found = known.emplace(state, version).first;
   }
-  compiler.identity = state + "\n" + found->second;
+  compiler.version = found->second;
+  compiler.identity = state + "\n" + compiler.version;
   return compiler;
 }
 

@@ -14,7 +14,8 @@ namespace weft {
 
 struct HostCompiler {
   std::string path;
-  std::string identity;  // path, resolved path, size, times and `--version`: a part of every key
+  std::string version;   // what it says of itself
+  std::string identity;  // path, resolved path, size, times and version: a part of every key
 };
 
 // WEFT_CXX, or the first of c++, g++, clang++ in PATH. Looked for again on each call, asked for its version when its

@@ -15,6 +15,7 @@
 #include "base/log.hpp"
 #include "base/no_compiler.hpp"
 #include "runtime/cache.hpp"
+#include "runtime/cache_file.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/host/abi.hpp"
 #include "runtime/host/compiler.hpp"
@@ -171,33 +172,58 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// The library of an entry, whose key any compiler may have made, or null.
+std::shared_ptr<Library> load_entry(const Digest& key, const CacheEntry& entry, const Digest& digest) {
+  const nlohmann::json metadata = nlohmann::json::parse(entry.metadata, nullptr, false);
+  if (!metadata.is_object() || metadata.value("source", nlohmann::json()) != hex(digest)) return nullptr;
+  const nlohmann::json units = metadata.value("units", nlohmann::json());
+  if (!units.is_number_unsigned()) return nullptr;
+  try {
+    return Library::load(entry.payload, key, units.get<std::size_t>());
+  } catch (const CompileError& error) {  // another one may be right
+    if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
+    return nullptr;
+  }
+}
+
+// What a file that was loaded has of this source, or null.
+std::shared_ptr<Library> find_given(const Digest& digest) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const Digest& key : given_keys_with(digest.high)) {
+    const std::optional<CacheEntry> entry = given_entry(key);
+    std::shared_ptr<Library> library = entry ? load_entry(key, *entry, digest) : nullptr;
+    if (!library) continue;
+    memory().count(&JitCounts::from_disk);
+    report("hit in a loaded file", key, 0, seconds_since(start));
+    return library;
+  }
+  return nullptr;
+}
+
 // What any compiler made of this source, or null.
 std::shared_ptr<Library> find_of_any_compiler(const Digest& digest, const KernelSource& source) {
-  for (const Digest& key : disk_cache()->keys_with(digest.high)) {
+  std::vector<Digest> keys = given_keys_with(digest.high);
+  for (const Digest& key : disk_cache()->keys_with(digest.high)) keys.push_back(key);
+  for (const Digest& key : keys) {
     const auto start = std::chrono::steady_clock::now();
-    const std::optional<CacheEntry> entry = disk_cache()->load(key);
+    std::optional<CacheEntry> entry = given_entry(key);
+    if (!entry) entry = disk_cache()->load(key);
     if (!entry) continue;
-    const nlohmann::json metadata = nlohmann::json::parse(entry->metadata, nullptr, false);
-    if (!metadata.is_object() || metadata.value("source", nlohmann::json()) != hex(digest)) continue;
-    const nlohmann::json units = metadata.value("units", nlohmann::json());
-    if (!units.is_number_unsigned()) continue;
     if (auto library = find_or_begin(key)) return library;
     Turn turn(key);
-    try {
-      auto library = Library::load(entry->payload, key, units.get<std::size_t>());
-      memory().count(&JitCounts::from_disk);
-      report("hit", key, 0, seconds_since(start));
-      library->set_source_path(keep_source(key, source_text(source)));
-      return turn.finish(std::move(library));
-    } catch (const CompileError& error) {  // another one may be right
-      if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
-    }
+    auto library = load_entry(key, *entry, digest);
+    if (!library) continue;
+    memory().count(&JitCounts::from_disk);
+    report("hit", key, 0, seconds_since(start));
+    library->set_source_path(keep_source(key, source_text(source)));
+    return turn.finish(std::move(library));
   }
   return nullptr;
 }
 
 std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& compiler, const KernelSource& source,
                                          const Digest& digest, const std::vector<std::string>& units) {
+  if (auto library = find_given(digest)) return library;
   auto start = std::chrono::steady_clock::now();
   if (auto library = load_cached(key, units.size())) {
     memory().count(&JitCounts::from_disk);

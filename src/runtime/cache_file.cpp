@@ -1,0 +1,191 @@
+#include "runtime/cache_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/fail.hpp"
+#include "base/fork.hpp"
+#include "base/lazy.hpp"
+#include "runtime/cuda/libraries.hpp"
+#include "runtime/directory.hpp"
+#include "runtime/host/abi.hpp"
+#include "runtime/host/compiler.hpp"
+#include "weft/cache.hpp"
+#include "weft/version.hpp"
+
+namespace weft {
+namespace {
+
+// The file: magic, the size of the fields and the fields (JSON), then each entry: key, two sizes, metadata, payload; at
+// the end the digest of all before it.
+constexpr std::string_view magic = "WEFTPACK1\n";
+constexpr std::size_t largest_file = std::size_t{4} << 30;
+
+struct Known {
+  ProcessMutex& mutex = process_mutex(LockOrder::given_entries);
+  std::map<Digest, CacheEntry> given;
+  std::set<Digest> used;
+};
+Known& known() {
+  static constinit Lazy<Known> instance;
+  return instance.get([] { return Known(); });
+}
+
+void put(std::string& to, std::uint64_t number) { to.append(reinterpret_cast<const char*>(&number), sizeof number); }
+void put(std::string& to, std::string_view text) {
+  put(to, text.size());
+  to.append(text);
+}
+struct Reader {
+  std::string_view rest;
+  bool good = true;
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    good = good && rest.size() >= sizeof value;
+    if (!good) return 0;
+    std::memcpy(&value, rest.data(), sizeof value);
+    rest.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string_view text() {
+    const std::uint64_t size = number();
+    good = good && rest.size() >= size;
+    if (!good) return {};
+    const std::string_view taken = rest.substr(0, size);
+    rest.remove_prefix(size);
+    return taken;
+  }
+};
+
+// What kernels depend on and their sources do not show, by name; empty where this machine has no such thing.
+nlohmann::json fields_of_process() {
+  std::string compiler, nvrtc_text;
+  try {
+    compiler = host_compiler().version;
+  } catch (const CompileError&) {
+  }
+  if (runtime::cuda::nvrtc_available()) {
+    int major = 0, minor = 0;
+    runtime::cuda::nvrtc().nvrtcVersion(&major, &minor);
+    nvrtc_text = concat_text(major, ".", minor);
+  }
+  return {{"version of Weft", version()},
+          {"kernel ABI", std::to_string(kernel_abi)},
+          {"instruction set", name(host_isa())},
+          {"compiler", compiler},
+          {"NVRTC", nvrtc_text}};
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::optional<CacheEntry> given_entry(const Digest& key) {
+  Known& all = known();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.given.find(key);
+  if (found == all.given.end()) return {};
+  all.used.insert(key);
+  return found->second;
+}
+
+std::vector<Digest> given_keys_with(std::uint64_t high) {
+  Known& all = known();
+  const std::lock_guard lock(all.mutex);
+  std::vector<Digest> keys;
+  for (const auto& [key, entry] : all.given)
+    if (key.high == high) keys.push_back(key);
+  return keys;
+}
+
+void note_used(const Digest& key) {
+  Known& all = known();
+  const std::lock_guard lock(all.mutex);
+  all.used.insert(key);
+}
+
+std::size_t save_cache(const std::string& path, Loc loc) {
+  std::set<Digest> keys;
+  {
+    Known& all = known();
+    const std::lock_guard lock(all.mutex);
+    keys = all.used;
+  }
+  const std::shared_ptr<Cache> cache = disk_cache();
+  if (cache->path().empty()) fail("save_cache", loc, "there is no cache folder to take kernels from");
+  std::string entries;
+  std::size_t count = 0;
+  for (const Digest& key : keys) {
+    std::optional<CacheEntry> entry = given_entry(key);
+    if (!entry) entry = cache->load(key);
+    if (!entry) continue;  // removed from the folder meanwhile
+    put(entries, key.low);
+    put(entries, key.high);
+    put(entries, entry->metadata);
+    put(entries, entry->payload);
+    ++count;
+  }
+  std::string bytes(magic);
+  put(bytes, fields_of_process().dump());
+  bytes += entries;
+  const Digest content = digest(bytes);
+  put(bytes, content.low);
+  put(bytes, content.high);
+  const std::string temporary = concat_text(path, ".", getpid(), ".part");
+  const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const bool written = file && write_all(file.get(), bytes) && rename(temporary.c_str(), path.c_str()) == 0;
+  if (!written) {
+    const int reason = errno;
+    unlink(temporary.c_str());
+    fail("save_cache", loc, path, " can't be written: ", strerror(reason));
+  }
+  return count;
+}
+
+std::size_t load_cache(const std::string& path, Loc loc) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::optional<std::string> bytes = file ? read_all(file.get(), largest_file) : std::nullopt;
+  if (!bytes) fail("load_cache", loc, path, " can't be read: ", strerror(errno));
+  const auto refuse = [&](const auto&... why) { fail("load_cache", loc, path, why...); };
+  if (!bytes->starts_with(magic)) refuse(" is no file of save_cache");
+  constexpr std::size_t digest_size = 2 * sizeof(std::uint64_t);
+  if (bytes->size() < magic.size() + digest_size) refuse(" is damaged");
+  const std::string_view all(*bytes), body = all.substr(0, all.size() - digest_size);
+  Reader end{all.substr(body.size())};
+  Digest content;
+  content.low = end.number();
+  content.high = end.number();
+  if (digest(body) != content) refuse(" is damaged");
+  Reader reader{body.substr(magic.size())};
+  const nlohmann::json made = nlohmann::json::parse(reader.text(), nullptr, false), here = fields_of_process();
+  if (!made.is_object()) refuse(" is damaged");
+  for (const auto& [field, value] : here.items()) {
+    const std::string was = made.value(field, ""), is = value.get<std::string>();
+    if (was.empty() || is.empty() || was == is) continue;  // what one of the two lacks makes nothing
+    refuse(" was made for another ", field, ": ", first_line(was), ", this process has ", first_line(is));
+  }
+  std::map<Digest, CacheEntry> entries;
+  while (reader.good && !reader.rest.empty()) {
+    Digest key;
+    key.low = reader.number();
+    key.high = reader.number();
+    CacheEntry& entry = entries[key];
+    entry.metadata = reader.text();
+    entry.payload = reader.text();
+  }
+  if (!reader.good) refuse(" is damaged");
+  const std::size_t count = entries.size();
+  Known& known_entries = known();
+  const std::lock_guard lock(known_entries.mutex);
+  for (auto& [key, entry] : entries) known_entries.given.insert_or_assign(key, std::move(entry));
+  return count;
+}
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+// Entries of the disk cache in one file (weft/cache.hpp). In: the keys that this process has used. Out: the file; and
+// in another process its entries, which are looked at before the cache's folder.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "runtime/cache.hpp"
+
+namespace weft {
+
+// An entry of a file that was loaded.
+std::optional<CacheEntry> given_entry(const Digest& key);
+// The keys of these with this high half.
+std::vector<Digest> given_keys_with(std::uint64_t high);
+// The entry was made by this process, or taken.
+void note_used(const Digest& key);
+
+}  // namespace weft
