@@ -67,6 +67,19 @@ struct LUSolveOptions {  // of lu_solve
 // x [...,n,k] with a x = b, from what lu_factor(a) gave; batches broadcast. A pivot outside of [0, n) is an error.
 Tensor lu_solve(At lu, At pivots, At b, LUSolveOptions options = {});
 
+struct LDLFactors {  // what ldl_solve solves with
+  Tensor ld;         // [...,n,n]: D on the diagonal and, in blocks of two, below it; L elsewhere below; 0 above
+  Tensor pivots;  // [...,n] i64: row i of L D L^T is row pivots[i] of the matrix, written as -1 - row in the first row
+                  // of a block of two. PyTorch's are LAPACK's exchanges, from 1
+  WEFT_MEMBERS(ld, pivots)
+};
+// The factors P^T L D L^T P of a symmetric matrix, of which the lower triangle is read: a permutation, a lower triangle
+// with ones on its diagonal, and D with blocks of one and two on its diagonal (Bunch and Kaufman 1977). The matrix need
+// not be positive definite; a singular one is an error. It is computed on the host, of a device's memory on copies.
+LDLFactors ldl_factor(At a);
+// x [...,n,k] with a x = b, from what ldl_factor(a) gave; batches broadcast. A pivot of no row is an error.
+Tensor ldl_solve(At ld, At pivots, At b);
+
 // The product of two vectors that is at right angles to both, along an axis of 3, of operands of as many axes; the
 // other axes broadcast.
 Tensor cross(At a, At b, int axis = -1);

@@ -79,6 +79,23 @@ void vjp_lu(const Pullback& p) {
   p.results[0] = linalg::take_rows(ordered, argsort(rows));
 }
 
+// With M = L^-1 dA L^-T, dL is L (M D^-1) below the blocks of D, and dD is M in them.
+void vjp_ldl(const Pullback& p) {
+  if (!p.gradient().defined()) return;
+  const linalg::LDLParts parts = linalg::parts_of_ldl(p.value, result_of(p.value, 1));
+  const Tensor l = tril(parts.l, -1) + identity_like(parts.l);
+  const Tensor in_block = parts.in_block | on_diagonal(size_at(l, 1), type_of(l).device);
+  const Tensor dl = where(in_block, 0, tril(p.gradient(), -1));
+  const Tensor below = where(in_block, 0, tril(matmul(transpose(l), dl), -1));
+  const Tensor middle = transpose(linalg::divide_by_blocks(parts, transpose(below))) + where(in_block, p.gradient(), 0);
+  const Tensor symmetric = (middle + transpose(middle)) * 0.5;
+  const Triangle unit{.unit = true};
+  const Tensor ordered =
+      triangular_right(parts.l, triangular(parts.l, symmetric, {.transposed = true, .unit = true}), unit);
+  const Tensor places = argsort(parts.rows);
+  p.results[0] = transpose(linalg::take_rows(transpose(linalg::take_rows(ordered, places)), places));
+}
+
 // Of m >= n: (dQ + Q sym(triu(dR R^T - Q^T dQ))) R^-T, where sym mirrors what is above the diagonal. Else the first m
 // columns X of the operand [X, Y] have the factors Q and U, and R = [U, Q^T Y].
 void vjp_qr(const Pullback& p) {

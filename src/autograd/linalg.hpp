@@ -8,6 +8,7 @@ namespace weft {
 void vjp_cholesky(const Pullback& p);
 void vjp_triangular_solve(const Pullback& p);
 void vjp_lu(const Pullback& p);
+void vjp_ldl(const Pullback& p);
 void vjp_qr(const Pullback& p);
 void vjp_eigh(const Pullback& p);
 void vjp_svd(const Pullback& p);

@@ -12,6 +12,7 @@ struct Factorization {
     cholesky,
     triangular_solve,
     lu,
+    ldl,
     qr,
     eigh,
     svd,

@@ -92,6 +92,60 @@ std::vector<std::size_t> lu(Matrix& a) {
   return rows;
 }
 
+// In place, of the lower triangle of a symmetric matrix: LAPACK's sytf2, but that rows of L are exchanged too. The row
+// of the operand that each row is, or -1 - row in the first row of a block of two.
+std::vector<std::int64_t> ldl(Matrix& a) {
+  const std::size_t n = a.rows;
+  std::vector<std::int64_t> rows(n);
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  Matrix s(n, n);  // what is left of the matrix, whole
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      s(i, j) = a(std::max(i, j), std::min(i, j));
+      a(i, j) = 0;
+    }
+  const double alpha = (1 + std::sqrt(17.0)) / 8;
+  for (std::size_t k = 0; k < n;) {
+    std::size_t r = k;
+    for (std::size_t i = k + 1; i < n; ++i)
+      if (r == k || std::fabs(s(i, k)) > std::fabs(s(r, k))) r = i;
+    std::size_t pivot = k, size = 1;
+    const double own = std::fabs(s(k, k)), most = r == k ? 0 : std::fabs(s(r, k));
+    if (most > 0 && !(own >= alpha * most)) {
+      double others = 0;
+      for (std::size_t j = k; j < n; ++j)
+        if (j != r) others = std::max(others, std::fabs(s(r, j)));
+      if (!(own * others >= alpha * most * most)) {
+        pivot = r;
+        if (!(std::fabs(s(r, r)) >= alpha * others)) size = 2;
+      }
+    }
+    if (const std::size_t last = k + size - 1; pivot != k && pivot != last) {
+      for (std::size_t j = 0; j < n; ++j) std::swap(s(last, j), s(pivot, j));
+      for (std::size_t i = 0; i < n; ++i) std::swap(s(i, last), s(i, pivot));
+      for (std::size_t j = 0; j < k; ++j) std::swap(a(last, j), a(pivot, j));
+      std::swap(rows[last], rows[pivot]);
+    }
+    for (std::size_t j = k; j < k + size; ++j)
+      for (std::size_t i = j; i < k + size; ++i) a(i, j) = s(i, j);
+    if (size == 2) rows[k] = -1 - rows[k];
+    const double determinant = size == 2 ? s(k, k) * s(k + 1, k + 1) - s(k + 1, k) * s(k + 1, k) : s(k, k);
+    for (std::size_t i = k + size; i < n && determinant != 0; ++i) {
+      if (size == 1) {
+        a(i, k) = s(i, k) / determinant;
+      } else {
+        a(i, k) = (s(i, k) * s(k + 1, k + 1) - s(i, k + 1) * s(k + 1, k)) / determinant;
+        a(i, k + 1) = (s(i, k + 1) * s(k, k) - s(i, k) * s(k + 1, k)) / determinant;
+      }
+    }
+    for (std::size_t i = k + size; i < n; ++i)
+      for (std::size_t j = k + size; j < n; ++j)
+        for (std::size_t p = k; p < k + size; ++p) s(i, j) -= a(i, p) * s(p, j);
+    k += size;
+  }
+  return rows;
+}
+
 // Reflections of columns; q of m x m, r of m x n.
 void householder(const Matrix& a, Matrix& q, Matrix& r) {
   r = a;
@@ -396,6 +450,12 @@ void put_lu(Matrix a, std::vector<Literal>& results, std::size_t i) {
     results[1].integers[i * rows.size() + k] = static_cast<std::int64_t>(rows[k]);
 }
 
+void put_ldl(Matrix a, std::vector<Literal>& results, std::size_t i) {
+  const std::vector<std::int64_t> rows = ldl(a);
+  write(results[0], i, a.elements);
+  std::copy(rows.begin(), rows.end(), results[1].integers.begin() + static_cast<std::ptrdiff_t>(i * rows.size()));
+}
+
 void put_eigh(const Spectrum& spectrum, const Matrix& a, std::vector<Literal>& results, std::size_t i) {
   std::vector<double> values;
   Matrix vectors(0, 0);
@@ -456,6 +516,7 @@ void factorize(Op op, const Attributes& attributes, std::span<const Literal* con
     if (op == Op::triangular_solve)
       write(results[0], i, triangular_solve(attributes.as<Triangle>(), matrix, read(*operands[1], i)).elements);
     if (op == Op::lu) put_lu(matrix, results, i);
+    if (op == Op::ldl) put_ldl(matrix, results, i);
     if (op == Op::qr) put_qr(matrix, results, i);
     if (op == Op::eigh) put_eigh(attributes.as<Spectrum>(), matrix, results, i);
     if (op == Op::svd) put_svd(attributes.as<Spectrum>(), matrix, results, i);

@@ -58,7 +58,7 @@ std::vector<Type> infer_factorization(Op op, std::span<const Tensor> operands, c
     if (!fits) fail(name, loc, "the right side does not fit: ", describe_operands(operands));
     return {result};
   }
-  if (op == Op::lu) {
+  if (op == Op::lu || op == Op::ldl) {
     Type rows = shaped({n});
     rows.dtype = DType::i64;
     return {first, rows};
@@ -87,6 +87,7 @@ Factorization factorization_of(Op op, const Attributes& attributes, DType dtype)
   switch (op) {
     case Op::cholesky: result.kind = Factorization::Kind::cholesky; break;
     case Op::lu: result.kind = Factorization::Kind::lu; break;
+    case Op::ldl: result.kind = Factorization::Kind::ldl; break;
     case Op::qr: result.kind = Factorization::Kind::qr; break;
     case Op::fourier:
       result.kind = Factorization::Kind::fourier;

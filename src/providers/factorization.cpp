@@ -65,7 +65,9 @@ class FactorizationPayload final : public Payload {
   bool is_transform() const { return what_.is_transform(); }
   // The host does what the device has no library for.
   bool has_device_library(Device device) const {
-    if (device.type == Device::Type::cpu || what_.kind == Factorization::Kind::eig) return false;
+    if (device.type == Device::Type::cpu || what_.kind == Factorization::Kind::eig ||
+        what_.kind == Factorization::Kind::ldl)
+      return false;
     return is_transform() ? runtime::cuda::fft_available() : runtime::cuda::solver_available();
   }
 

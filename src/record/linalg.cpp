@@ -114,6 +114,15 @@ void require_all(const Tensor& fine, const char* name, const char* what, const T
   if (!recorder().trace()) token.eval(loc);
 }
 
+void require_pivots(const char* name, const Tensor& factors, const Tensor& pivots, Loc loc) {
+  const Shape own = type_of(factors).shape, shape = type_of(pivots).shape;
+  bool fits = is_integer(type_of(pivots).dtype) && shape.rank() == own.rank() - 1;
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == own[i];
+  if (!fits)
+    fail(name, loc, "needs pivots [...,n] of integers: ", to_string(type_of(factors)), " and ",
+         to_string(type_of(pivots)));
+}
+
 // ---- solutions ------------------------------------------------------------------------------------------------------
 
 Tensor diagonal_of(const Tensor& a) { return diagonal(a, 0, -2, -1); }
@@ -295,12 +304,7 @@ Tensor lu_solve(At given, At rows, At right, LUSolveOptions options) {
   LooseComposite call("lu_solve", given.loc);
   Tensor lu = matrix("lu_solve", given, call.loc(), true), b = matrix("lu_solve", right, call.loc());
   Tensor pivots = resolve(rows, "lu_solve");
-  const Shape own = type_of(lu).shape, shape = type_of(pivots).shape;
-  bool fits = is_integer(type_of(pivots).dtype) && shape.rank() == own.rank() - 1;
-  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == own[i];
-  if (!fits)
-    fail("lu_solve", call.loc(), "needs pivots [...,n] of integers: ", to_string(type_of(lu)), " and ",
-         to_string(type_of(pivots)));
+  require_pivots("lu_solve", lu, pivots, call.loc());
   if (!(size_at(b, options.left ? 2 : 1) == size_at(lu, 1)))
     fail("lu_solve", call.loc(), "the right side does not fit: ", to_string(type_of(lu)), " and ",
          to_string(type_of(b)));

@@ -30,5 +30,20 @@ void require_all(const Tensor& fine, const char* name, const char* what, const T
 // x with a x = b; a singular matrix is the user's error when it is computed.
 Tensor solve_checked(const char* name, const Tensor& a, const Tensor& b, Loc loc);
 Tensor diagonal_of(const Tensor& a);
+// Throws unless pivots are integers, a row for each row of the factors.
+void require_pivots(const char* name, const Tensor& factors, const Tensor& pivots, Loc loc);
+
+// The factors that ldl_factor gives, taken apart.
+struct LDLParts {
+  Tensor l;              // below its diagonal it is L, whose own diagonal is 1
+  Tensor diagonal;       // [...,n]: of D
+  Tensor below;          // [...,n]: of D, the element below the diagonal; 0 outside of blocks of two
+  Tensor rows;           // [...,n]: row i of L D L^T is this row of the matrix
+  Tensor first, second;  // bool [...,n]: the rows of blocks of two
+  Tensor in_block;       // bool [...,n,n]: where the factors hold `below`
+};
+LDLParts parts_of_ldl(const Tensor& ld, const Tensor& pivots);
+// D^-1 y, for y [...,n,k].
+Tensor divide_by_blocks(const LDLParts& parts, const Tensor& y);
 
 }  // namespace weft::linalg

@@ -354,6 +354,19 @@ std::vector<Case> structural_cases() {
          return linalg::lu_solve(lu, pivots, x[0] * x[0]) +
                 linalg::lu_solve(lu, pivots, sin(x[0]), {.left = false, .adjoint = true});
        }},
+      {"ldl_factor and ldl_solve",
+       {matrix},
+       [](X x) {
+         const auto [ld, pivots] = linalg::ldl_factor(x[0] + transpose(x[0]));
+         return linalg::ldl_solve(ld, pivots, x[0] * x[0]) + square(ld);
+       }},
+      {"ldl_factor with blocks of two",
+       {matrices},
+       [](X x) {
+         const Tensor off = tril(x[0], -1), a = off + transpose(off) + x[0] * 1e-3;
+         const auto [ld, pivots] = linalg::ldl_factor(a);
+         return linalg::ldl_solve(ld, pivots, sin(x[0])) + tril(ld, -1);
+       }},
       {"householder_product and vander",
        {m},
        [](X x) {

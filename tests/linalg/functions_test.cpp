@@ -69,10 +69,12 @@ TEST_CASE("functions of matrices over symbolic sizes are compiled once") {
   const auto f = [](const Tensor& a, const Tensor& b) {
     const auto [lu, pivots] = lu_factor(a);
     const Tensor reflected = householder_product(a, b[0]);
+    const auto [ld, blocks] = ldl_factor(a);
     return std::vector{matrix_exp(a),
                        cond(a),
                        cond(a, 1),
                        lu_solve(lu, pivots, transpose(b)),
+                       ldl_solve(ld, blocks, transpose(b)),
                        vander(b),
                        reflected,
                        grad([](const Tensor& a) { return sum(matrix_exp(a)) + cond(a, "fro"); }, a)};
@@ -85,6 +87,51 @@ TEST_CASE("functions of matrices over symbolic sizes are compiled once") {
     for (std::size_t i = 0; i < expected.size(); ++i) check_near(found[i], expected[i], 1e-11);
   }
   CHECK(explain(compiled, random({5, 5}) + identity(5) * 2, random({2, 5})).specializations == 1);
+}
+
+TEST_CASE("ldl_factor: blocks of two where the diagonal is 0, what it solves, and what is refused") {
+  const auto as_solve = [](const Tensor& a, const Tensor& b) {
+    const auto [ld, pivots] = ldl_factor(a);
+    return ldl_solve(ld, pivots, b);
+  };
+  // The numbers of LAPACK's sytrf, by hand: 0 on the diagonal asks for blocks of two, [0 1; 1 0] twice.
+  const Tensor swaps =
+      from_list({{0.0, 0.0, 0.0, 1.0}, {0.0, 0.0, 2.0, 0.0}, {0.0, 2.0, 0.0, 0.0}, {1.0, 0.0, 0.0, 0.0}});
+  const auto [ld, pivots] = ldl_factor(swaps);
+  CHECK(numbers_of(pivots) == Numbers{-1, 3, -3, 1});
+  CHECK(numbers_of(diagonal(ld, -1)) == Numbers{1, 0, 2});
+  const Tensor half = from_list({{4.0, 9.0, 9.0}, {2.0, 5.0, 9.0}, {-2.0, 1.0, 1.0}});  // the lower triangle is read
+  const auto [positive, order] = ldl_factor(half);
+  check_near(numbers_of(positive), {4, 0, 0, 0.5, 4, 0, -0.5, 0.5, -1}, 1e-15);
+  CHECK(numbers_of(order) == Numbers{0, 1, 2});
+
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const std::int64_t n : {1, 2, 3, 5, 8, 33}) {
+      const double bound = dtype == DType::f64 ? 1e-8 : 5e-2;
+      Tensor a = random({3, n, n}, dtype, 4);
+      a = tril(a, -1) + transpose(tril(a, -1)) + (n == 1 ? 1.0 : 1e-3) * identity(n, dtype);
+      const Tensor b = random({3, n, 2}, dtype, 5);
+      check_near(as_solve(a, b), solve(a, b), bound);
+      check_near(compile(as_solve)(a, b), as_solve(a, b), 1e-3 * bound);
+      check_near(as_solve(a, b[0]), solve(a, b[0]), bound);  // batches broadcast
+      check_near(as_solve(a[0], b), solve(a[0], b), bound);
+    }
+  CHECK(as_solve(zeros({2, 0, 0}), zeros({2, 0, 3})).shape() == Shape::of(2, 0, 3));
+
+  refused(
+      [] {
+        ldl_factor(from_list({{1.0, 2.0}, {2.0, 4.0}})).ld.eval();
+      },
+      "[ldl_factor] the matrix is singular: f64[2,2]");
+  refused([] { ldl_factor(zeros({2, 3})); }, "[ldl_factor] needs a square matrix");
+  refused([] { ldl_factor(zeros({2, 2}, {DType::f16})); }, "needs f32 or f64");
+  refused(
+      [&, ld = ld, pivots = pivots] {
+        ldl_solve(ld, pivots, zeros({3, 1}, {DType::f64}));
+      },
+      "[ldl_solve] the right side does not fit: f64[4,4] and f64[3,1]");
+  refused([&, ld = ld] { ldl_solve(ld, ones({4}), ld); }, "needs pivots [...,n] of integers");
+  refused([&, ld = ld, pivots = pivots] { ldl_solve(ld, pivots + 1, ld).eval(); }, "[ldl_solve]");
 }
 
 TEST_CASE("lu_solve, cond, tensorinv, vander: what has no answer, and what is refused") {

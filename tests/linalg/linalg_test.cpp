@@ -28,9 +28,29 @@ Tensor random(Sizes sizes, DType dtype, std::uint64_t seed = 1) {
 double spacing(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
 Tensor gram(const Tensor& x) { return matmul(x, transpose(x)) + identity(x.size(-2), x.dtype()); }
 
+Tensor identity_below(Dim n, DType dtype) { return cast(unsqueeze(arange(n), 1) == arange(n) + 1, dtype); }
+
 void check_orthonormal(const Tensor& columns, double bound) {
   const Tensor product = matmul(transpose(columns), columns);
   check_near(product, expand(identity(columns.size(-1)), product.shape()), bound);
+}
+
+// P^T L D L^T P is the matrix; D is symmetric, with blocks of at most two; ldl_solve solves, and reads no other
+// triangle.
+void check_ldl(const Tensor& a, double bound) {
+  const auto [ld, pivots] = ldl_factor(tril(a));
+  const Dim n = a.size(-1);
+  const Tensor first = cast(pivots < 0, a.dtype()), rows = where(pivots < 0, -1 - pivots, pivots);
+  const Tensor below = tril(ld, -1) * identity_below(n, a.dtype()) * unsqueeze(first, -2);
+  const Tensor l = tril(ld, -1) - below + identity(n, a.dtype());
+  const Tensor d = ld * identity(n, a.dtype()) + below + transpose(below);
+  const Tensor permutation = cast(unsqueeze(rows, -1) == arange(n), a.dtype());
+  const Tensor product = matmul(matmul(l, d), transpose(l));
+  check_near(matmul(transpose(permutation), matmul(product, permutation)), a, bound);
+  check_near(triu(ld, 1), ld * 0, 0);
+  CHECK(amax(abs(l)).item<double>() < 2.79);  // of Bunch and Kaufman: elements of L are at most 1 / (1 - alpha)
+  const Tensor b = matmul(a, random({n, 3}, a.dtype(), 9));
+  check_near(matmul(a, ldl_solve(ld, pivots, b)), b, 10 * bound);
 }
 
 TEST_CASE("factors multiply back") {
@@ -57,6 +77,9 @@ TEST_CASE("factors multiply back") {
       CHECK(amax(abs(l)).item<double>() == 1);
 
       const Tensor symmetric = general + transpose(general);
+      check_ldl(symmetric, bound);
+      check_ldl(spd, bound);
+
       const auto [values, vectors] = eigh(symmetric);
       check_near(matmul(symmetric, vectors), vectors * unsqueeze(values, -2), bound);
       check_orthonormal(vectors, bound);

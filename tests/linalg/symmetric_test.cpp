@@ -42,6 +42,11 @@ std::vector<Case> cases() {
       {"cholesky", true, [](const Tensor& a) { return cholesky(a); }},
       {"cholesky, upper", true, [](const Tensor& a) { return cholesky(a, true); }},
       {"cholesky_solve", true, [right](const Tensor& a) { return cholesky_solve(right, cholesky(a)); }},
+      {"ldl_solve", true,
+       [right](const Tensor& a) {
+         const auto [ld, pivots] = ldl_factor(a);
+         return ldl_solve(ld, pivots, right) + sum(ld);
+       }},
       {"left singular vectors", false, [](const Tensor& a) { return square(svd(a).u); }},
       {"right singular vectors", false, [](const Tensor& a) { return square(svd(a, false).vh); }},
       {"singular values", false, [](const Tensor& a) { return svdvals(a); }},

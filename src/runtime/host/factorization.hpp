@@ -18,7 +18,7 @@ struct FactorizationCall {
   void* const* buffers;
 };
 using FactorizeMatrices = void(const FactorizationCall& call, std::int64_t begin, std::int64_t end);
-// Once for each ISA: cholesky, triangular_solve, lu, qr; eigenvalues.
+// Once for each ISA: cholesky, triangular_solve, lu, ldl, qr; eigenvalues.
 WEFT_FOR_EACH_ISA(FactorizeMatrices factorize_directly, factorize_by_eigenvalues;)
 FactorizeMatrices factorize_by_singular_values;
 FactorizeMatrices factorize_by_general_eigenvalues;
