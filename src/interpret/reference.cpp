@@ -37,6 +37,7 @@ struct Interpreter {
   const Graph& graph;
   std::span<const Literal> inputs;
   std::span<const std::int64_t> symbols;
+  Perturbation* perturbation;  // of bodies too: a sum in one cancels like any other
 
   Dim number(Dim dim) const { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); }
   Type concrete(Type type) const {
@@ -85,7 +86,7 @@ struct Interpreter {
   std::vector<Literal> interpret_body(const Node& node, std::size_t body, Operands operands) const {
     std::vector<Literal> arguments;
     for (const Literal* operand : operands) arguments.push_back(*operand);
-    return interpret(*node.bodies()[body], arguments, symbols);
+    return interpret(*node.bodies()[body], arguments, symbols, perturbation);
   }
   static std::vector<const Literal*> pointers(const std::vector<Literal>& values) {
     std::vector<const Literal*> all;
@@ -263,7 +264,7 @@ void perturb(const Node& node, std::span<const Literal* const> operands, Literal
 
 std::vector<Literal> interpret(const Graph& graph, std::span<const Literal> inputs,
                                std::span<const std::int64_t> symbols, Perturbation* perturbation) {
-  Interpreter interpreter{graph, inputs, symbols};
+  Interpreter interpreter{graph, inputs, symbols, perturbation};
   std::size_t count = graph.nodes.size();
   // A value is dropped after its last user, so that long graphs don't hold all of theirs.
   std::vector<std::size_t> last_use(count, 0);

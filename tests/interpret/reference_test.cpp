@@ -4,9 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "interpret/reference_math.hpp"
+#include "ir/parse.hpp"
 
 using namespace weft;
 
@@ -36,6 +39,29 @@ using Reals = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
 
 }  // namespace
+
+TEST_CASE("moved roundings are those of a sum's terms, in bodies of calls too") {
+  const std::string body =
+      "%0 f32[3] = input(0)\n  %1 f32[1] = sum(%0; axes [0])\n  %2 f32[] = reshape(%1)\n  return %2\n";
+  for (const std::string& text :
+       {std::string("%0 f32[3] = input(0)\n%1 f32[1] = sum(%0; axes [0])\n%2 f32[] = reshape(%1)\nreturn %2\n"),
+        "%0 f32[3] = input(0)\n%1 f32[] = call(%0; \"mean\", axes [0])\n  " + body + "return %1\n"}) {
+    CAPTURE(text);
+    const Graph graph = parse_graph(text);
+    const Literal terms{type_of_vector(DType::f32, 3), {1000, 0.25, -1000}, {}};
+    double least = 0, greatest = 0;  // away from the sum
+    for (std::uint64_t run = 1; run <= 64; ++run) {
+      Perturbation perturbation{run * 0x9e3779b97f4a7c15ull, 3};
+      const double moved = interpret(graph, {&terms, 1}, {}, &perturbation)[0].reals[0] - 0.25;
+      least = std::min(least, moved), greatest = std::max(greatest, moved);
+    }
+    // Up and down by three roundings of 2000, and no more.
+    const double rounding = 2000.25 * 0x1p-23;
+    CHECK(greatest > 2 * rounding);
+    CHECK(least < -2 * rounding);
+    CHECK(std::max(greatest, -least) <= 3 * rounding + 0x1p-24);
+  }
+}
 
 TEST_CASE("every node is rounded to its dtype, ties to even") {
   CHECK(round_to(DType::f32, 16777217.0L) == 16777216.0);
