@@ -226,6 +226,15 @@ TEST_CASE("pooling with ceil_mode serves all sizes from one specialization, with
   CHECK(specialization_count(g) == 1);
 }
 
+TEST_CASE("a kernel of pooling is a list of sizes, with and without options") {
+  CHECK(MaxPool2d({2, 3}).kernel[1] == 3);
+  CHECK(MaxPool3d({2, 3, 4}).kernel[0] == 2);
+  CHECK(AvgPool2d({std::int64_t{2}, std::int64_t{3}}).kernel[0] == 2);
+  CHECK(AvgPool2d({2, 3}, {.stride = 1}).kernel[1] == 3);
+  CHECK(MaxPool2d({2, 3})(zeros({1, 6, 6})).shape() == Shape::of(1, 3, 2));
+  refused([] { AvgPool2d({2, -3}); }, "[AvgPool2d] kernel must be positive, it is -3");
+}
+
 TEST_CASE("convolutions and pooling: options that are none they can have are refused when the layer is made") {
   refused([] { Conv2d(3, 8, 3, {.stride = 0}); }, "[conv] stride must be positive, it is 0");
   refused([] { Conv2d(3, 8, 3, {.stride = {1, -2}}); }, "[conv] stride must be positive, it is -2");

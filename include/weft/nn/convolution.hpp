@@ -94,6 +94,20 @@ using ConvTranspose1d = ConvTranspose<1>;
 using ConvTranspose2d = ConvTranspose<2>;
 using ConvTranspose3d = ConvTranspose<3>;
 
+}  // namespace weft::nn
+
+namespace weft::detail {
+// Of MaxPool2d({2, 3}): without a constructor of its own, such a list could as well be a layer that is copied.
+template <std::size_t count, class T>
+constexpr PerAxis<static_cast<int>(count)> per_axis(const T (&each)[count]) {
+  PerAxis<static_cast<int>(count)> result = 0;
+  for (std::size_t i = 0; i < count; ++i) result.sizes[i] = static_cast<std::int64_t>(each[i]);
+  return result;
+}
+}  // namespace weft::detail
+
+namespace weft::nn {
+
 // The functions of weft/convolution.hpp as layers. Constructors throw Error on options that are none of those they can
 // be.
 #define WEFT_POOL_LAYERS(count)                                                                         \
@@ -102,6 +116,10 @@ using ConvTranspose3d = ConvTranspose<3>;
         : kernel(size), options(how) {                                                                  \
       weft::detail::check_pool("MaxPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
     }                                                                                                   \
+    template <std::integral T, std::size_t length>                                                      \
+    requires(length == count) MaxPool##count                                                            \
+        ##d(const T (&each)[length], MaxPool##count##dOptions how = {}, Loc loc = Loc::current())       \
+        : MaxPool##count##d(weft::detail::per_axis(each), how, loc) {}                                  \
     template <std::integral T, class... More>                                                           \
     MaxPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */          \
     Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                    \
@@ -114,6 +132,10 @@ using ConvTranspose3d = ConvTranspose<3>;
         : kernel(size), options(how) {                                                                  \
       weft::detail::check_pool("AvgPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
     }                                                                                                   \
+    template <std::integral T, std::size_t length>                                                      \
+    requires(length == count) AvgPool##count                                                            \
+        ##d(const T (&each)[length], AvgPool##count##dOptions how = {}, Loc loc = Loc::current())       \
+        : AvgPool##count##d(weft::detail::per_axis(each), how, loc) {}                                  \
     template <std::integral T, class... More>                                                           \
     AvgPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */          \
     Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                    \
