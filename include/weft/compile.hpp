@@ -527,7 +527,8 @@ auto compile(M& model, const CompileOptions& options = {}, Loc loc = Loc::curren
 template <class F, class... Rest>
 requires(!detail::Stateless<std::decay_t<F>> && !detail::CallableModel<std::remove_cvref_t<F>>) detail::Refused
     compile(F&&, Rest&&...) {
-  (void)detail::check_members<std::remove_cvref_t<F>>();
+  // With several call operators it may be a set of lambdas, whose captures are no members of a model.
+  if constexpr (detail::HasSignature<std::remove_cvref_t<F>>) (void)detail::check_members<std::remove_cvref_t<F>>();
   static_assert(
       !std::is_class_v<std::remove_cvref_t<F>>,
       "weft: compile() takes callables without captures: what is captured cannot be guarded. Make it a parameter, "
@@ -551,8 +552,12 @@ requires(detail::Stateless<std::decay_t<F>> && !std::is_convertible_v<Other, con
                 "bind(objects...)");
   return {};
 }
-// What has no type to deduce. The comment is a part of what the compiler says.
+// What has no type to deduce. The compiler says the sentence; of a deleted function clang lists all candidates besides.
+#ifdef __clang__
+detail::Refused compile(...) __attribute__((diagnose_if(true, "weft: wrap an overloaded name in a lambda", "error")));
+#else
 detail::Refused compile(...) = delete;  // weft: wrap an overloaded name in a lambda
+#endif
 
 // For functions that take compiled ones.
 namespace detail {

@@ -1,4 +1,4 @@
-// expect: // weft: wrap an overloaded name in a lambda
+// expect: weft: wrap an overloaded name in a lambda
 #include "weft/compile.hpp"
 #include "weft/ops.hpp"
 
