@@ -116,6 +116,12 @@ Difference recompile_reason(CallContext call, const Snapshot* snapshot) {
   return violation(guards, call.signature, call.scratch.arguments, call.scratch.words);
 }
 
+// The place of an outgrown tree in the list of them, if this call's was dropped for its branches.
+std::vector<Guards>::iterator find_outgrown(CallContext call) {
+  return std::ranges::find_if(call.function.outgrown,
+                              [&](const Guards& guards) { return guards.hold(call.scratch.words); });
+}
+
 // Whether the call differs from what was compiled for such arguments only in that a size is 0 or 1. A few
 // specializations serve all of these, so they do not count towards recompile_limit, as long as they leave room for
 // others: half of cache_size. A limit of 0 means that nothing is compiled again.
@@ -271,8 +277,11 @@ const Specialization* specialize(CallContext call) {
   Difference reason;
   std::string limit;  // why the call is beyond it; empty where it is not
   std::vector<Guards::Symbol> symbols = choose_symbols(call);
+  const bool regrows = find_outgrown(call) != function.outgrown.end();
   if (function.compiled > 0) {
-    reason = recompile_reason(call, function.current.load());
+    reason = regrows ? Difference{concat_text("the tree of its decisions had ", function.most_branches,
+                                              " branches, was dropped, and grows again")}
+                     : recompile_reason(call, function.current.load());
     logging::write(logging::Channel::recompiles,
                    title(function) + ": " + reason.text + new_symbols_text(call, symbols));
     {
@@ -280,9 +289,10 @@ const Specialization* specialize(CallContext call) {
       function.recompile_reasons.push_back(reason.text);
       if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
     }
-    uncounted = is_free(call);
-    beyond_limit = !uncounted && function.compiled - function.uncounted >
-                                     static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
+    uncounted = !regrows && is_free(call);
+    beyond_limit = !uncounted && !regrows &&
+                   function.compiled - function.uncounted - function.regrown >
+                       static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
     if (beyond_limit) {
       limit = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
                           ", the limit; the last reason: ", reason.text, size_advice(function, reason));
@@ -307,6 +317,8 @@ const Specialization* specialize(CallContext call) {
   } else {
     ++function.compiled;
     function.uncounted += uncounted;
+    function.regrown += regrows;
+    if (regrows) function.outgrown.erase(find_outgrown(call));
     made->last_used.store(function.tick.fetch_add(1) + 1);
     function.add(made);
   }
@@ -318,6 +330,8 @@ const Specialization* specialize(CallContext call) {
     if (function.drop(*made)) {
       --function.compiled;
       function.uncounted -= uncounted;
+      function.regrown -= regrows;
+      if (regrows) function.outgrown.push_back(made->guards);
     }
     throw;
   }
@@ -377,15 +391,15 @@ void compare_again(CallContext call, const Specialization& specialization) {
 }
 }  // namespace
 
-// Of one tree: it bounds memory.
-constexpr std::size_t most_branches = 1 << 17;
-
 void drop_large_tree(CallContext call, const Specialization& specialization) {
-  if (specialization.branches.size() < most_branches) return;
+  if (specialization.branches.size() < call.function.most_branches) return;
   logging::warn_once(concat_text(title(call.function),
                                  ": its decisions have taken so many ways that their tree is dropped, and "
                                  "grows again"));
-  if (auto dropped = call.function.drop(specialization)) call.scratch.temporary = std::move(dropped);
+  if (auto dropped = call.function.drop(specialization)) {
+    call.function.outgrown.push_back(dropped->guards);
+    call.scratch.temporary = std::move(dropped);
+  }
 }
 
 namespace {

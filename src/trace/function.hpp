@@ -52,6 +52,9 @@ struct Function {
   std::deque<std::unique_ptr<const Snapshot>> snapshots;  // the current one and those that calls in flight may read
   std::size_t compiled = 0;                               // specializations made so far
   std::size_t uncounted = 0;                              // of these, those that recompile_limit does not count
+  std::vector<Guards> outgrown;  // of trees that were dropped at most_branches and are not compiled again yet
+  std::size_t regrown = 0;       // of those compiled, trees that were outgrown: recompile_limit does not count them
+  std::size_t most_branches = 1 << 17;  // of one tree: it bounds memory; a test may lower it
   std::vector<std::string> recompile_reasons;
   bool limit_reported = false;
   std::vector<Digest> met;  // by Stance::eager_then_compile: kinds of arguments that were called with once

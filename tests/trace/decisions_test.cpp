@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/trace/support.hpp"
+#include "trace/function.hpp"
 #include "weft/grad.hpp"
 #include "weft/indexing.hpp"
 #include "weft/linalg.hpp"
@@ -153,6 +154,23 @@ TEST_CASE("random numbers: those of the plain function, none drawn twice") {
     for (int i = 0; i < 4; ++i) found.push_back(text_of(f(full({}, 1.7))));
     found.push_back(text_of(uniform({3})));
     CHECK(found == expected);
+  }
+}
+
+TEST_CASE("a tree of decisions that is dropped for its branches grows again, and is no recompilation by the limit") {
+  for (const bool alone : {true, false}) {
+    CompileOptions options;
+    options.recompile_limit = alone ? 0 : 1;
+    options.on_recompile_limit = OnFailure::raise;
+    auto f = compile(by_case, options);
+    f.function().get()->most_branches = 4;
+    if (!alone) f(vector_of({1}), full({}, 2., {DType::f64}));  // another specialization, which stays
+    for (int call = 0; call < 40; ++call) {
+      const Tensor x = vector_of({1, 2}), which = full({}, call % 8);
+      CHECK(same(f(x, which), by_case(x, which)));
+    }
+    CHECK(last_recompile_reason(f) == "the tree of its decisions had 4 branches, was dropped, and grows again");
+    CHECK(specialization_count(f) == (alone ? 1 : 2));
   }
 }
 
