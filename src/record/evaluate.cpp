@@ -467,12 +467,18 @@ std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inpu
   return results;
 }
 
+std::string answer_text(Asked asked, std::int64_t answer) {
+  if (asked == Asked::elements) return "read";
+  if (asked == Asked::boolean) return answer ? "true" : "false";
+  return asked == Asked::natural ? std::to_string(static_cast<std::uint64_t>(answer)) : std::to_string(answer);
+}
+
 std::int64_t answer(const Tensor& value, Asked asked, Loc loc) {
   const auto integer_of = [&](double number) {
-    constexpr double limit = 9223372036854775808.0;  // 2^63
-    if (!(-limit <= number && number < limit))
-      fail("item", loc, number, " does not fit into the integer that is asked for");
-    return static_cast<std::int64_t>(number);
+    const bool natural = asked == Asked::natural;
+    const double low = natural ? 0 : -0x1p63, limit = natural ? 0x1p64 : 0x1p63, whole = std::trunc(number);
+    if (!(low <= whole && whole < limit)) fail("item", loc, number, " does not fit into the integer that is asked for");
+    return natural ? static_cast<std::int64_t>(static_cast<std::uint64_t>(whole)) : static_cast<std::int64_t>(whole);
   };
   const Type& type = type_of(value);
   const Storage* const storage = storage_of(value);
@@ -583,6 +589,7 @@ std::int64_t read_item_integer(const Tensor& tensor, std::int64_t low, std::uint
     fail("item", outermost(loc), value, " does not fit into the integer that is asked for, of ", low, " to ", high);
   };
   if (Decider* const decider = number_node(tensor) ? nullptr : decider_of(tensor)) {
+    if (high > INT64_MAX && is_floating(type_of(tensor).dtype)) return decide(*decider, tensor, Asked::natural, loc);
     const std::int64_t value = decide(*decider, tensor, Asked::integer, loc);
     if (value < low || (value > 0 && static_cast<std::uint64_t>(value) > high)) refuse(value);
     return value;

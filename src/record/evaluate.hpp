@@ -23,9 +23,12 @@ void close_level(std::uint64_t start);
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
                                 std::span<const std::int64_t> symbols, Loc loc);
 
-// What a value is asked for on the host: whether it is not 0, or an integer, rounded towards 0, or all of its elements.
-enum class Asked : std::uint8_t { boolean, integer, elements };
-// The first two, of a computed value of one element. Throws where it is no integer of 64 bits and one is asked for.
+// What a value is asked for on the host: whether it is not 0; an integer, rounded towards 0; of a floating value one
+// from 0 on that may need all 64 bits, as a std::uint64_t has them; or all of its elements.
+enum class Asked : std::uint8_t { boolean, integer, natural, elements };
+// An answer, as text.
+std::string answer_text(Asked asked, std::int64_t answer);
+// All but the last, of a computed value of one element. Throws where it is no integer of 64 bits and one is asked for.
 std::int64_t answer(const Tensor& value, Asked asked, Loc loc);
 
 // Throws: data from host memory in a compiled function that has read no value yet, or can read none.

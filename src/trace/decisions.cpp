@@ -203,7 +203,7 @@ Tensor Decisions::counted_data(const Tensor& tensor, Loc loc) {
 }
 
 std::int64_t Decisions::decide(const Tensor& value, Asked asked, Loc loc) {
-  auto& answers = answers_[asked == Asked::integer];
+  auto& answers = answers_[static_cast<std::size_t>(asked)];
   if (asked != Asked::elements)
     if (const auto found = answers.find(value.word()); found != answers.end()) return found->second;
   if (unsettled_) settle();
@@ -239,11 +239,7 @@ std::int64_t Decisions::decide(const Tensor& value, Asked asked, Loc loc) {
     outcome = compute(value, asked, loc, known);
   }
   if (logging::enabled(logging::Channel::decisions))
-    logging::write(logging::Channel::decisions, concat_text(to_string(loc), ": ",
-                                                            asked == Asked::elements  ? "read"
-                                                            : asked == Asked::integer ? std::to_string(outcome)
-                                                            : outcome                 ? "true"
-                                                                                      : "false",
+    logging::write(logging::Channel::decisions, concat_text(to_string(loc), ": ", answer_text(asked, outcome),
                                                             followed ? ", as before" : ", computed"));
   if (asked != Asked::elements) answers[value.word()] = outcome;
   decisions_.push_back({value.node(), value.output(), asked, outcome, loc, recorded_.size(), trace_.effects.size(),

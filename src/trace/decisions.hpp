@@ -133,7 +133,7 @@ class Decisions final : public Decider {
   std::vector<std::int64_t> counts_;                    // the sizes that these symbols are in this call
   std::unordered_map<std::uint64_t, Tensor> computed_;  // what is known, by handle, with its value in this call
   std::size_t checked_ = 0;                             // of the trace's effects: those that have run
-  std::unordered_map<std::uint64_t, std::int64_t> answers_[2];  // by what was asked, by handle
+  std::unordered_map<std::uint64_t, std::int64_t> answers_[4];  // by what was asked, by handle
 };
 
 }  // namespace weft::detail

@@ -54,10 +54,6 @@ const Branch* Branch::find(std::int64_t outcome, const Guards& guards, const Wor
 }
 
 namespace {
-std::string outcome_text(const Decision& decision, std::int64_t outcome) {
-  if (decision.asked == Asked::elements) return "read";
-  return decision.asked == Asked::integer ? std::to_string(outcome) : outcome ? "true" : "false";
-}
 void add_branches(const Branch& from, int depth, std::vector<std::string>& lines) {
   constexpr std::size_t most = 64;
   const Segment& segment = *from.segment;
@@ -70,7 +66,7 @@ void add_branches(const Branch& from, int depth, std::vector<std::string>& lines
     if (lines.size() > most) return;
     const Decision& decision = *segment.traced.decision;
     lines.push_back(concat_text(std::string(2 * static_cast<std::size_t>(std::min(depth, 20)), ' '),
-                                to_string(decision.loc), ": ", outcome_text(decision, each->outcome), ", ",
+                                to_string(decision.loc), ": ", answer_text(decision.asked, each->outcome), ", ",
                                 counted(static_cast<std::int64_t>(each->calls.load()), "call", "calls"),
                                 each->segment->traced.decision ? ", then a decision" : ", then the results"));
     add_branches(*each, depth + 1, lines);

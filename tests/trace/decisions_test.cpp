@@ -93,6 +93,16 @@ TEST_CASE("integers: a switch, and the value as it is") {
   auto eight_bits = compile([](const Tensor& x) { return x + x.item<std::int8_t>(); });
   CHECK(eight_bits(vector_of({100})).item() == 200);
   CHECK(message_of([&] { eight_bits(vector_of({200})); }).find("200 does not fit") != std::string::npos);
+  const auto halved = [](const Tensor& x) { return x * 0 + x.item<std::uint64_t>() / 2; };
+  auto natural = compile(halved, {.check = Check::every_call});
+  for (int again = 0; again < 2; ++again)
+    for (const double each : {0x1p63, 0x1.8p63, 5.9, -0.5})
+      for (const DType dtype : {DType::f32, DType::f64}) {
+        const Tensor x = full({1}, each, {dtype});
+        CHECK(same(natural(x), halved(x)));
+      }
+  for (const double each : {-1., 0x1p64, static_cast<double>(NAN)})
+    CHECK(message_of([&] { natural(full({1}, each)); }).find("does not fit into the integer") != std::string::npos);
   auto two = compile([](const Tensor& x) { return sum(x).item<bool>() ? x : x.item<bool>() ? x : -x; });
   CHECK_THROWS_WITH_AS(two(zeros({2})), doctest::Contains("[item] needs one element, the tensor is f32[2]"), Error);
 }
