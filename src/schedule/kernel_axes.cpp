@@ -1,6 +1,9 @@
 #include "schedule/kernel_axes.hpp"
 
 #include <algorithm>
+#include <functional>
+
+#include "base/fail.hpp"
 
 namespace weft {
 
@@ -73,6 +76,19 @@ void merge_axes(Kernel& kernel) {
   }
 }
 
+namespace {
+
+// Of symbols in an expression and in the ranges of its values. A range may have symbols that are nowhere else: where
+// another stage keeps a value within it.
+bool any_symbol(Dim dim, const std::function<bool(const DimNode&)>& predicate) {
+  return dims::any_atom(dim, [&](const DimNode& atom) {
+    return (atom.kind == DimKind::symbol && predicate(atom)) ||
+           (atom.kind == DimKind::value && any_symbol(atom.extent, predicate));
+  });
+}
+
+}  // namespace
+
 // A loop over one axis does not show its extent anywhere but in its bound: make it a slot, and kernels of all sizes are
 // the same text. Symbolic sizes get slots in order of appearance.
 void parametrize(Kernel& kernel) {
@@ -81,7 +97,7 @@ void parametrize(Kernel& kernel) {
     bool plain = size.constant() >= 2;
     for (const Instruction& instruction : kernel.body)
       plain = plain && dims::linear_in(instruction.index, axis_dim(kernel, 0)).linear &&
-              !dims::any_atom(instruction.index, [](const DimNode& atom) { return atom.kind == DimKind::symbol; });
+              !any_symbol(instruction.index, [](const DimNode&) { return true; });
     if (plain) {
       kernel.parameters = {size};
       loop::replace_axes(kernel, {{slot, false}}, {dims::axis(0, slot)});
@@ -90,9 +106,8 @@ void parametrize(Kernel& kernel) {
   }
   std::vector<const DimNode*> seen;
   auto collect = [&](Dim dim) {
-    dims::any_atom(dim, [&](const DimNode& atom) {
-      if (atom.kind == DimKind::symbol && std::find(seen.begin(), seen.end(), &atom) == seen.end())
-        seen.push_back(&atom);
+    any_symbol(dim, [&](const DimNode& atom) {
+      if (std::find(seen.begin(), seen.end(), &atom) == seen.end()) seen.push_back(&atom);
       return false;
     });
   };
@@ -101,6 +116,7 @@ void parametrize(Kernel& kernel) {
   if (seen.empty()) return;
   auto slot_of = [&](const DimNode* atom) {
     auto found = std::find(seen.begin(), seen.end(), atom);
+    WEFT_CHECK(found != seen.end(), "a size without a slot");
     return dims::symbol(static_cast<int>(found - seen.begin()), atom->lower.constant());
   };
   auto rename = [&](Dim dim) {
