@@ -48,6 +48,7 @@ struct Compilation {
   std::shared_ptr<Executable> executable;
   std::span<const Update> updates;
   std::string title;
+  bool fuses = true;
 };
 
 // Graphs of one device: their kernels are generated and compiled together.
@@ -60,6 +61,7 @@ struct Target {
   providers::Sources sources;
   std::vector<std::string> units;
   Digest code;  // of the kernels, however they are divided into units
+  int optimization = -1;
   Compiled compiled;
 };
 
@@ -93,6 +95,20 @@ Device device_of(const Graph& graph) {
   }
   return device;
 }
+int optimization_of(Level level) { return level == Level::O2 ? -1 : 1; }
+
+// Numbers alone may be anywhere.
+void require_device(const Graph& graph, Device device, Device::Type wanted, const std::string& title) {
+  if (device.type == wanted) return;
+  const auto found = std::ranges::find_if(graph.nodes, [&](const Tensor& value) {
+    const Type& type = value.node()->type;
+    return type.device.type != wanted && type.shape.rank() > 0;
+  });
+  if (found != graph.nodes.end())
+    fail(title, found->node()->loc, "the backend \"", wanted == Device::Type::cpu ? "cpu" : "cuda",
+         "\" was asked for, and a tensor is on ", to_string(found->node()->type.device), ": ",
+         to_string(found->node()->type));
+}
 void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
   if (plan.device.type == Device::Type::cpu) return;
   const auto on_host = [](const Tensor& value) { return type_of(value).device.type == Device::Type::cpu; };
@@ -108,7 +124,7 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
 }
 
 std::size_t schedule(Compilation& compilation, Device device) {
-  compilation.schedule = make_schedule(compilation.graph, device, providers::all());
+  compilation.schedule = make_schedule(compilation.graph, device, providers::all(), compilation.fuses);
   return compilation.schedule.steps.size();
 }
 
@@ -172,7 +188,7 @@ std::size_t compile(Target& target) {
     auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
     target.compiled = {code, code->source_path()};
   } else if (!target.units.empty()) {
-    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}, target.code});
+    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}, target.code, target.optimization});
     target.compiled = {library, library->source_path()};
   }
   return target.sources.kernels().size();
@@ -203,11 +219,15 @@ struct Stage {
   Pass pass = nullptr;
   std::size_t (*of_graph)(Compilation&, Device) = nullptr;
   std::size_t (*of_target)(Target&) = nullptr;
+  const RegisteredPass* registered = nullptr;
   bool needed = true;  // the stages below need it
+
+  bool is_pass() const { return pass || registered; }
 
   constexpr Stage(const char* name, Pass pass, bool needed = false) : name(name), pass(pass), needed(needed) {}
   constexpr Stage(const char* name, std::size_t (*run)(Compilation&, Device)) : name(name), of_graph(run) {}
   constexpr Stage(const char* name, std::size_t (*run)(Target&)) : name(name), of_target(run) {}
+  explicit Stage(const RegisteredPass& pass) : name(pass.name.c_str()), registered(&pass), needed(false) {}
 };
 
 // Loops first, while their bodies are as recorded; then calls: nothing below looks into the body of one. Algebra after
@@ -237,15 +257,39 @@ constexpr Stage stages[] = {
     {"launches", launches},
 };
 
+// With the passes that the program has registered, each before the stage that ends the form of the graph which it asks
+// for. What they record may have calls, and operations that are to be taken apart.
+std::vector<Stage> stages_with(const RegisteredPasses& registered) {
+  std::vector<Stage> all;
+  const auto add = [&](PassStage stage) {
+    const std::size_t before = all.size();
+    for (const RegisteredPass& pass : registered.passes)
+      if (pass.stage == stage) all.emplace_back(pass);
+    return all.size() > before;
+  };
+  add(PassStage::traced);
+  for (const Stage& stage : stages) {
+    const std::string_view name = stage.name;
+    if (name == "fold_constants" && add(PassStage::joint)) all.emplace_back("inline_calls", inline_calls, needed);
+    if (name == "dead_code" && add(PassStage::before_fusion))
+      for (const Stage& each : stages)
+        if (each.pass && each.needed) all.push_back(each);
+    all.push_back(stage);
+  }
+  return all;
+}
+
 // Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
 // that can be.
-std::vector<Stage> stages_without(const std::vector<std::string>& skip) {
-  std::vector<Stage> kept(std::begin(stages), std::end(stages));
-  for (const std::string& name : skip) std::erase_if(kept, [&](const Stage& stage) { return stage.name == name; });
+std::vector<Stage> stages_for(const PipelineOptions& asked) {
+  std::vector<Stage> kept =
+      asked.registered ? stages_with(*asked.registered) : std::vector<Stage>(std::begin(stages), std::end(stages));
+  for (const std::string& name : asked.skip)
+    std::erase_if(kept, [&](const Stage& stage) { return !stage.registered && stage.name == name; });
   for (const std::string& name : options().skip_passes) {
     if (std::erase_if(kept, [&](const Stage& stage) { return !stage.needed && stage.name == name; })) continue;
     std::set<std::string> names;
-    for (const Stage& stage : stages)
+    for (const Stage& stage : kept)
       if (!stage.needed) names.insert(stage.name);
     std::string text = "no pass '" + name + "' can be left out; there are:";
     for (const std::string& each : names) text += " " + each;
@@ -264,11 +308,18 @@ StageReport run_pass(const Stage& stage, Graph& graph, PassContext& context, boo
   if (logging::enabled(logging::Channel::passes))
     context.rewritten = [&rewrites](const Rewrite& row) { ++rewrites[&row]; };
   const Timer timer;
-  graph = stage.pass(graph, context);
+  graph = stage.registered ? stage.registered->run(graph) : stage.pass(graph, context);
   StageReport report{stage.name, timer.milliseconds(), graph.nodes.size()};
   for (const auto& [row, times] : rewrites) report.rewrites.emplace_back(to_text(*row), times);
   if (verified) verify(graph);
   return report;
+}
+
+void show_fusion(const RegisteredPasses& registered, const Schedule& schedule) {
+  if (registered.observers.empty()) return;
+  FusedSteps fused{{}, to_text(schedule) + decisions_text(schedule)};
+  for (const Step& step : schedule.steps) fused.steps.push_back({step.name, step.operations});
+  for (const FusionObserver& each : registered.observers) each.observe(fused);
 }
 
 void log_texts(const Executable& executable) {
@@ -396,8 +447,8 @@ Texts texts_of(const Executable& executable) {
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports) {
   if (options.verify) verify(graph);
   PassContext context = context_of(device_of(graph));
-  for (const Stage& stage : stages_without(options.skip)) {
-    if (!stage.pass) continue;
+  for (const Stage& stage : stages_for(options)) {
+    if (!stage.is_pass()) continue;
     StageReport report = run_pass(stage, graph, context, options.verify);
     if (reports) reports->push_back(std::move(report));
   }
@@ -415,17 +466,18 @@ void run_of_graph(Compilation& compilation, Device device, const std::vector<Sta
   if (options.verify) verify(compilation.graph);
   for (const Stage& stage : stages) {
     if (stage.of_target) continue;
-    if (stage.pass) {
+    if (stage.is_pass()) {
       executable.stages.push_back(run_pass(stage, compilation.graph, context, options.verify));
     } else {
       const Timer timer;
       const std::size_t size = stage.of_graph(compilation, device);
       executable.stages.push_back({stage.name, timer.milliseconds(), size});
     }
-    const Schedule* const schedule = stage.pass ? nullptr : &compilation.schedule;
+    const Schedule* const schedule = stage.is_pass() ? nullptr : &compilation.schedule;
     if (options.after) options.after({stage.name, compilation.graph, schedule, executable});
   }
   sizes.close();
+  if (options.registered) show_fusion(*options.registered, compilation.schedule);
 }
 
 // Those of all graphs of a device together.
@@ -447,20 +499,22 @@ void run_of_target(Target& target, const std::vector<Stage>& stages, const Pipel
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
                                                               const PipelineOptions& options) {
   const DefaultFloatModes modes;
-  const std::vector<Stage> stages = stages_without(options.skip);
+  const std::vector<Stage> stages = stages_for(options);
   const bool logged = logging::enabled(logging::Channel::fusion) || logging::enabled(logging::Channel::kernels);
   const bool keep = options.keep || (logged && graphs.size() == 1);
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {
     const Device device = device_of(graph);
+    if (options.device) require_device(graph, device, *options.device, options.title);
     auto target = std::ranges::find(targets, device, &Target::device);
     if (target == targets.end()) target = targets.emplace(targets.end(), device);
+    target->optimization = optimization_of(options.level);
     auto executable = std::make_shared<Executable>();
     all.push_back(executable);
     const std::shared_ptr<Kept> kept = keep ? std::make_shared<Kept>(graph) : nullptr;
-    Compilation& compilation =
-        target->graphs.emplace_back(Compilation{std::move(graph), {}, {}, executable, options.updates, options.title});
+    Compilation& compilation = target->graphs.emplace_back(
+        Compilation{std::move(graph), {}, {}, executable, options.updates, options.title, options.level != Level::O0});
     run_of_graph(compilation, device, stages, options);
     if (kept) kept->add(compilation, device);
     executable->kept = kept;

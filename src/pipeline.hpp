@@ -2,10 +2,12 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/options.hpp"
 #include "ir/graph.hpp"
 #include "runtime/plan.hpp"
+#include "weft/backends.hpp"
 
 namespace weft {
 
@@ -75,6 +77,21 @@ struct StageView {
   const Executable& executable;
 };
 
+// A pass, or an observer of the schedule, that the program has registered (trace/registry.hpp).
+struct RegisteredPass {
+  PassStage stage;
+  std::string name, version;
+  std::function<Graph(const Graph&)> run;
+};
+struct FusionObserver {
+  std::string name;
+  std::function<void(const FusedSteps&)> observe;
+};
+struct RegisteredPasses {
+  std::vector<RegisteredPass> passes;  // in the order in which they run
+  std::vector<FusionObserver> observers;
+};
+
 struct PipelineOptions {
   bool verify =
 #ifdef NDEBUG
@@ -87,6 +104,9 @@ struct PipelineOptions {
   std::function<void(const StageView&)> after;  // called after each stage, for each graph
   bool keep = false;                            // for texts_of()
   std::string title;                            // of the function, for the plan
+  std::shared_ptr<const RegisteredPasses> registered = {};
+  std::optional<Device::Type> device = {};  // where the function's tensors must be, else an Error
+  Level level = Level::O2;
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

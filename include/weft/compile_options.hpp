@@ -2,6 +2,7 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <string_view>
 
 namespace weft {
 
@@ -9,10 +10,30 @@ namespace weft {
 // interpreter in float64, which rounds every value to its dtype.
 enum class Backend : std::uint8_t { compiled, eager, reference };
 
+// One of these, or a name: "compiled", "eager", "reference"; "cpu", "cuda": generated kernels, and an Error where the
+// function's tensors are not there; "aot_eager": the graph after the passes, operation by operation; or what
+// register_backend (weft/backends.hpp) was given. compile() reads it, and throws Error where nobody has that name.
+struct BackendName {
+  Backend own = Backend::compiled;  // where there is no name
+  std::string_view name = {};       // of a text that lives until compile() returns
+
+  constexpr BackendName(Backend backend) : own(backend) {}
+  template <class T>
+  requires std::convertible_to<const T&, std::string_view>
+  constexpr BackendName(const T& name) : name(name) {}
+};
+
 // How often the function is traced again and compared, to find what guards cannot see (a global that is read): on calls
 // 2, 4, 8, 16, ... of each specialization; on every call; or never. A difference is an Error, and the specialization
 // is dropped: the next call traces anew.
 enum class Check : std::uint8_t { sampled, every_call, never };
+
+// What the compilation of kernels takes time for. docs/options.md has measurements.
+enum class Level : std::uint8_t {
+  O0,  // a kernel for each operation, by the compiler's -O1: shows what fusion does
+  O1,  // fused, by -O1: ready in about two thirds of the time
+  O2,  // fused, by -O3, or what WEFT_KERNEL_OPTIMIZATION says
+};
 
 // What to do when kernels cannot be compiled, or a function was compiled too often: run eagerly and say so once, or
 // throw (CompileError, Error).
@@ -39,7 +60,8 @@ struct Dynamic {
 struct CompileOptions {
   Dynamic dynamic = {};                                   // which sizes of the arguments are symbolic
   Check check = Check::sampled;                           // how often the function is traced again and compared
-  Backend backend = Backend::compiled;                    // who runs it
+  BackendName backend = Backend::compiled;                // who runs it
+  Level level = Level::O2;                                // what the compilation of kernels takes time for
   OnFailure on_compile_error = OnFailure::run_eagerly;    // where kernels cannot be compiled
   OnFailure on_recompile_limit = OnFailure::run_eagerly;  // beyond recompile_limit
   int recompile_limit = 8;                                // specializations beyond the first, over the function's life

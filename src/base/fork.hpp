@@ -33,6 +33,7 @@ enum class LockOrder {
   page,
   log,
   size_marks,
+  registry,
   count
 };
 class ProcessMutex {

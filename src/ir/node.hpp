@@ -12,15 +12,10 @@
 #include "base/dim_expression.hpp"
 #include "ir/attributes.hpp"
 #include "ir/dtype.hpp"
+#include "weft/detail/op.hpp"
 #include "weft/tensor.hpp"
 
 namespace weft {
-
-enum class Op : std::uint8_t {
-#define WEFT_POINTWISE(name, ...) name,
-#define WEFT_STRUCTURAL(name, ...) name,
-#include "weft/ops.def"
-};
 
 // The type of one result.
 struct Type {

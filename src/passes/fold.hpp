@@ -2,15 +2,11 @@
 // primitives and casts of uniform constants, and views of them. The arithmetic is the table's reference column, rounded
 // to the dtype; what the kernels don't give to the same bit (exp, say) stays for them to compute.
 #pragma once
+#include "ir/match.hpp"
 #include "passes/context.hpp"
 
 namespace weft {
 
 Graph fold_constants(const Graph& graph, const PassContext& context = {});
-
-// True for a constant whose every element is the number in its attributes (not a symbolic size).
-inline bool is_uniform(const Tensor& value) {
-  return value.node()->op == Op::constant && !value.node()->attributes<Constant>().is_size();
-}
 
 }  // namespace weft

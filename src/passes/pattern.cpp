@@ -1,11 +1,8 @@
 #include "passes/pattern.hpp"
 
-#include <algorithm>
 #include <climits>
-#include <cmath>
 
 #include "base/fail.hpp"
-#include "passes/fold.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
@@ -56,58 +53,21 @@ class Rewriting {
     return {};
   }
 
-  static bool commutes(const Term& term) { return term.op == Op::add || term.op == Op::mul; }
-
-  // In each order of the operations that commute: bit i of `swapped` is about the i-th of them.
+  // In each order of the operations that commute.
   Tensor apply(const Rewrite& row, Match& match) {
-    int commuting = 0;
-    for (const Term& term : row.from.terms) commuting += term.kind == Term::Kind::operation && commutes(term);
-    for (unsigned swapped = 0; swapped < 1u << commuting; ++swapped) {
-      std::fill(std::begin(match.bound_), std::end(match.bound_), nullptr);
-      const Term* at = row.from.terms;
-      unsigned left = swapped;
-      if (!fits_operands(at, match.operands, left, match) || (row.when && !row.when(match))) continue;
-      at = row.to.expression.terms;
+    for (unsigned order = 0; order < order_count(row.from); ++order) {
+      if (!fits(row.from, match.node, match.operands, order, match.bound_) || (row.when && !row.when(match))) continue;
+      const Term* at = row.to.expression.terms;
       Tensor result = row.to.make ? row.to.make(match) : make(at, match, match.node.type);
       if (result.defined() && type_of(result).same(match.node.type)) return result;
     }
     return {};
   }
 
-  // These two move `at` past what they have read.
-  bool fits_operands(const Term*& at, std::span<const Tensor> operands, unsigned& swapped, Match& match) {
-    const Term& term = *at++;
-    if (term.operands != operands.size()) return false;
-    const std::size_t order = commutes(term) && (std::exchange(swapped, swapped >> 1) & 1);
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      if (!fits(at, operands[i ^ order], swapped, match)) return false;
-    return true;
-  }
-  bool fits(const Term*& at, const Tensor& value, unsigned& swapped, Match& match) {
-    switch (at->kind) {
-      case Term::Kind::letter: {
-        const Tensor*& bound = match.bound_[at++->letter];
-        if (!bound) bound = &value;
-        return bound->same(value);
-      }
-      case Term::Kind::number: return is_number(value, at++->number);
-      case Term::Kind::operation: {
-        const Node& node = *value.node();
-        return node.op == at->op && node.output_count == 1 && fits_operands(at, node.inputs(), swapped, match);
-      }
-    }
-    return false;
-  }
-  static bool is_number(const Tensor& value, double number) {
-    if (!is_uniform(value)) return false;
-    const double held = value.node()->attributes<Constant>().as_number(type_of(value).dtype);
-    return held == number && std::signbit(held) == std::signbit(number);
-  }
-
   // The outermost operation has the type of what is replaced, the others that which is inferred.
   static Tensor make(const Term*& at, const Match& match, const Type& wanted) {
     const Term& term = *at++;
-    if (term.kind == Term::Kind::letter) return *match.bound_[term.letter];
+    if (term.kind == Term::Kind::letter) return *match.bound_.values[term.letter];
     std::vector<Tensor> operands;
     for (int i = 0; i < term.operands; ++i) operands.push_back(make(at, match, {}));
     return match.build().make(term.op, operands, {}, wanted);

@@ -16,7 +16,8 @@ Dim bytes_of(const Type& type) { return storage_bytes(info(type.dtype), type.sha
 
 class LoopPayload final : public Payload {
  public:
-  explicit LoopPayload(const Candidate& candidate) : op_(candidate.node.op), device_(candidate.device) {
+  explicit LoopPayload(const Candidate& candidate)
+      : op_(candidate.node.op), device_(candidate.device), fuses_(candidate.fuses) {
     const Node& node = candidate.node;
     loop_.length = 1;
     if (op_ == Op::scan) {
@@ -121,7 +122,7 @@ class LoopPayload final : public Payload {
     std::vector<Update> updates;
     const bool goes_on = op_ == Op::scan || (op_ == Op::while_loop && !schedules_.empty());
     for (int k = 0; goes_on && k < static_cast<int>(loop_.carries); ++k) updates.push_back({k, k});
-    schedules_.push_back(make_schedule(body, device_, all()));
+    schedules_.push_back(make_schedule(body, device_, all(), fuses_));
     plan_memory(schedules_.back(), device_, updates);
     arguments_.push_back(body.inputs.size());
     results_.push_back(body.outputs.size());
@@ -136,6 +137,7 @@ class LoopPayload final : public Payload {
 
   Op op_;
   Device device_;
+  bool fuses_;
   runtime::LoopDescription loop_;
   std::vector<int> buffers_;  // operands, then results
   std::vector<Schedule> schedules_;

@@ -11,10 +11,11 @@ namespace {
 
 class Grouper {
  public:
-  Grouper(const Graph& graph, Device device, const Providers& providers)
+  Grouper(const Graph& graph, Device device, const Providers& providers, bool fuses)
       : graph_(graph),
         device_(device),
         providers_(providers),
+        fuses_(fuses),
         fit_(graph, result_),
         score_(graph, device),
         broadcast_(read_through_expansions(graph)) {
@@ -26,7 +27,7 @@ class Grouper {
   Grouping run() {
     for (const Tensor& value : graph_.nodes) place(*value.node());
     for (const Tensor& output : graph_.outputs) need_memory(memory_base(output));
-    merge_groups(graph_, result_, fit_, score_);
+    if (fuses_) merge_groups(graph_, result_, fit_, score_);
     finish();
     realize(graph_, result_, device_);
     return std::move(result_);
@@ -158,6 +159,7 @@ class Grouper {
     for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);
     fresh.depth += 1;
     placement.role = Role::grouped;
+    placement.realized = !fuses_;
     placement.group = static_cast<int>(result_.groups.size());
     placement.depth = fresh.depth;
     fresh.why = std::move(why);
@@ -166,6 +168,8 @@ class Grouper {
 
   // The best of the kernels that compute its operands, if one kernel is worth more than two.
   void join_or_open(const Node& node, Reads& reads) {
+    const Shape& walked = is_reduce(node.op) ? type_of(node.input(0)).shape : node.type.shape;
+    if (!fuses_) return open(node, walked, "nothing is fused");
     std::sort(reads.groups.begin(), reads.groups.end(),
               [&](int a, int b) { return group(a).depth != group(b).depth ? group(a).depth > group(b).depth : a > b; });
     merge_deepest(node, reads);
@@ -179,7 +183,7 @@ class Grouper {
     else
       why += "; " + std::to_string(static_cast<std::int64_t>(bytes_of(reads, reads.groups.back()))) +
              " bytes are read again";
-    open(node, is_reduce(node.op) ? type_of(node.input(0)).shape : node.type.shape, std::move(why));
+    open(node, walked, std::move(why));
   }
 
   // Bytes of the values among those that a group computes.
@@ -220,6 +224,7 @@ class Grouper {
   const Graph& graph_;
   Device device_;
   const Providers& providers_;
+  const bool fuses_;
   Grouping result_;
   Fit fit_;
   const Score score_;
@@ -229,8 +234,8 @@ class Grouper {
 
 }  // namespace
 
-Grouping group_nodes(const Graph& graph, Device device, const Providers& providers) {
-  return Grouper(graph, device, providers).run();
+Grouping group_nodes(const Graph& graph, Device device, const Providers& providers, bool fuses) {
+  return Grouper(graph, device, providers, fuses).run();
 }
 
 }  // namespace weft

@@ -74,7 +74,8 @@ struct Grouping {
   }
 };
 
-Grouping group_nodes(const Graph& graph, Device device, const Providers& providers);
+// Where nothing fuses, a group is one node.
+Grouping group_nodes(const Graph& graph, Device device, const Providers& providers, bool fuses = true);
 
 // The group's axes as index expressions: axis i of the domain.
 IndexVector domain_index(const Group& group);

@@ -78,6 +78,7 @@ struct Candidate {
   Device device;
   std::vector<PlacedValue> operands;
   std::vector<PlacedValue> results = {};  // all that the node has; none of a check
+  bool fuses = true;                      // whether kernels of its bodies may be of several nodes
   const PlacedValue& result() const { return results.front(); }
   std::vector<int> buffers() const {
     std::vector<int> all;

@@ -48,11 +48,12 @@ Graph with_further_results(const Graph& graph) {
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, Device device, const Providers& providers)
+  Scheduler(const Graph& graph, Device device, const Providers& providers, bool fuses)
       : graph_(graph),
         device_(device),
         providers_(providers),
-        grouping_(group_nodes(graph, device, providers)),
+        fuses_(fuses),
+        grouping_(group_nodes(graph, device, providers, fuses)),
         buffers_(graph, grouping_, schedule_.buffers) {}
 
   Schedule run() {
@@ -298,6 +299,7 @@ class Scheduler {
   // An operation that is done whole, by whoever offers it.
   void add_external(const Node& node) {
     Candidate candidate{node, device_, {}};
+    candidate.fuses = fuses_;
     for (const Tensor& operand : node.inputs()) {
       PlacedValue value = buffers_.operand(operand, grouping_.nodes[graph_.number(node)].depth);
       if (node.op == Op::matmul) buffers_.pack_constant(value);
@@ -323,6 +325,7 @@ class Scheduler {
   const Graph& graph_;
   Device device_;
   const Providers& providers_;
+  const bool fuses_;
   Grouping grouping_;
   std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: those of its further results
   Schedule schedule_;
@@ -332,9 +335,9 @@ class Scheduler {
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers) {
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, bool fuses) {
   Graph fresh = with_fresh_outputs(with_further_results(graph));
-  return Scheduler(fresh, device, providers).run();
+  return Scheduler(fresh, device, providers, fuses).run();
 }
 
 }  // namespace weft

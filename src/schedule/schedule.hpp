@@ -53,7 +53,8 @@ struct Schedule {
   std::vector<Decision> decisions;
 };
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers);
+// Where nothing fuses, a kernel is one node.
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, bool fuses = true);
 
 // Gives temporaries their offsets and finds donations, those of updates first. Only buffers of temporaries are placed.
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's

@@ -209,6 +209,12 @@ class Execution {
   void run_graph() {
     std::vector<Tensor> inputs;
     for (std::size_t i = 0; i < traced_.inputs.size(); ++i) inputs.push_back(argument(i));
+    if (s_.registered) {
+      std::vector<Type> types;
+      for (std::size_t i = 0; i < s_.output_types.size(); ++i) types.push_back(output_type(i));
+      scratch_.outputs = s_.registered->run(inputs, scratch_.symbols, types, call_.loc);
+      return;
+    }
     scratch_.outputs = replay(traced_.graph, inputs, scratch_.symbols,
                               s_.backend == Backend::reference ? s_.backend : Backend::eager, call_.loc);
   }

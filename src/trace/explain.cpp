@@ -15,6 +15,7 @@ void Call::explain(Explanation& out) {
   if (s.job) s.job->make();
   std::lock_guard lock(function_->mutex);
   out.fallback = s.fallback();
+  if (s.registered) out.fallback = "CompileOptions::backend is \"" + s.registered->name() + "\"";
   if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
   out.recompiles = function_->recompile_reasons;
   out.specializations = function_->compiled;

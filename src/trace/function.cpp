@@ -152,8 +152,11 @@ void make_kernels(CallContext call, const Specialization& specialization, std::s
 }
 
 Function* make_function(const CompileOptions& options, Loc loc) {
+  ChosenBackend chosen = choose_backend(options.backend, loc);
   auto* function = new Function;
   function->options = options;
+  function->options.backend = chosen.own;
+  function->chosen = std::move(chosen);
   function->loc = loc;
   return function;
 }
@@ -301,7 +304,7 @@ const Specialization* specialize(CallContext call) {
         logging::warn_once(title(function) + ": " + limit + ". Further ones run eagerly, traced on each call");
     }
   }
-  Backend backend = beyond_limit ? Backend::eager : function.options.backend;
+  Backend backend = beyond_limit ? Backend::eager : function.chosen.own;
   const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
   Made all = make_specialization(call, std::move(symbols), backend, id);
   const std::shared_ptr<Specialization>& made = all.specialization;
@@ -443,7 +446,7 @@ const Specialization* extend(CallContext call, const Specialization& specializat
          "the function decides otherwise than when it was compiled, for the same values: it reads what guards cannot "
          "see (a global, a captured pointer). Pass it as an argument");
   compare(call, path, scratch.path);
-  const Backend backend = specialization.id == function.eager_id ? Backend::eager : function.options.backend;
+  const Backend backend = specialization.id == function.eager_id ? Backend::eager : function.chosen.own;
   if (path.resumable) {
     const std::shared_ptr<Specialization> made = resumable_in_place_of(call, specialization);
     scratch.path.clear();

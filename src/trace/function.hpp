@@ -7,6 +7,7 @@
 #include "base/fork.hpp"
 #include "base/hash.hpp"
 #include "record/random.hpp"
+#include "trace/registry.hpp"
 #include "trace/specialization.hpp"
 #include "weft/stance.hpp"
 
@@ -40,7 +41,8 @@ class Readers {
 
 struct Function {
   std::atomic<std::uint32_t> references{1};
-  CompileOptions options;
+  CompileOptions options;  // the backend is that of `chosen`
+  ChosenBackend chosen;
   Loc loc;
   const std::uint64_t eager_id = new_id();  // of all specializations beyond the recompile limit, which run eagerly
 

@@ -71,7 +71,8 @@ void publish(Segment& segment, std::unique_ptr<const Kernels> kernels) {
 
 }  // namespace
 
-KernelJob::KernelJob(CallContext call) : function_(call.function), loc_(call.loc) {
+KernelJob::KernelJob(CallContext call)
+    : function_(call.function), loc_(call.loc), passes_(pass_set_of(call.scratch.words)) {
   for (const Leaf& leaf : call.scratch.arguments.leaves) owned_.push_back(leaf.access == Access::owned);
 }
 
@@ -122,6 +123,9 @@ void KernelJob::compile(std::span<Segment* const> list) {
   if (missing.empty()) return;
   PipelineOptions options;
   if (missing.size() == 1) options.updates = updates_of(missing[0]->traced);
+  options.registered = registered_passes(passes_);
+  options.device = function_.chosen.device;
+  options.level = function_.options.level;
   options.keep = true;
   options.title = title(function_);
   if (function_.options.async)

@@ -29,6 +29,7 @@ class KernelJob {
 
   Function& function_;
   Loc loc_;
+  std::uint64_t passes_;             // the set of registered passes
   std::vector<std::uint8_t> owned_;  // a leaf each: the argument dies with the call
   std::vector<Segment*> between_, last_;
   struct Loop {

@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "record/random.hpp"
 #include "trace/names.hpp"
+#include "trace/registry.hpp"
 
 namespace weft::detail {
 namespace {
@@ -72,7 +73,8 @@ std::string text_of(const std::uint64_t* words) {
 
 void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc) {
   words.size = 0;
-  *words.room(1) = reinterpret_cast<std::uint64_t>(&signature);
+  *words.room(1) = reinterpret_cast<std::uint64_t>(&signature) | current_passes.load(std::memory_order_acquire)
+                                                                     << address_bits;
   words.size = 1;
   const Tensor* shared = default_generator_state();
   for (const Leaf& leaf : arguments.leaves) {
@@ -139,6 +141,7 @@ std::vector<std::size_t> word_positions(const LeafList& arguments) {
 Difference difference(const CallSignature& signature, const LeafList& arguments,
                       const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
                       const Words& words) {
+  if (earlier[0] >> address_bits != pass_set_of(words)) return {"the set of registered passes changed"};
   if (earlier[0] != words.data()[0]) return {"the types of the arguments changed"};
   std::vector<std::string> names = argument_names(signature, arguments);
   // Words that may vary are taken to be as they were.

@@ -22,6 +22,10 @@ struct Words {
   const std::uint64_t* data() const { return storage.data(); }
 };
 
+// The first word: the signature's address, and above it the number of the set of registered passes.
+constexpr int address_bits = 48;
+inline std::uint64_t pass_set_of(const Words& words) { return words.data()[0] >> address_bits; }
+
 // Throws where a tensor belongs to a trace.
 void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc);
 

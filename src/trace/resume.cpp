@@ -89,7 +89,7 @@ void resume(CallContext call, const Specialization& specialization) {
   {
     const std::lock_guard lock(function.mutex);
     const Branch* const from = scratch.path.empty() ? &specialization.root : scratch.path.back();
-    job = add_steps(call, specialization, path, path.matched, const_cast<Branch*>(from), function.options.backend);
+    job = add_steps(call, specialization, path, path.matched, const_cast<Branch*>(from), function.chosen.own);
     ++compilations_of_thread;
     drop_large_tree(call, specialization);
   }

@@ -82,6 +82,10 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     made.traced = std::move(traced);
     made.draws = made.traced.generator.kind != Source::Kind::undefined ||
                  std::ranges::find(made.traced.inputs, generator_leaf) != made.traced.inputs.end();
+    if (function.chosen.registered && to.id != function.eager_id && !empty)
+      made.registered = std::make_shared<RegisteredRun>(
+          function.chosen.registered, GraphData{made.traced.graph, registered_passes(pass_set_of(scratch.words)),
+                                                title(function), function.options.level});
     if (backend != Backend::compiled || empty) continue;
     if (decides && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
       made.backend = Backend::eager;

@@ -107,6 +107,7 @@ struct Kernels {
   bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
 };
 class KernelJob;
+class RegisteredRun;
 struct Recording;
 
 // What is compiled as one. Branches with the same computation share one: the rounds of a loop.
@@ -120,7 +121,8 @@ struct Segment {
   std::unique_ptr<const Kernels> made;  // what that points to
   std::string no_job;                   // why it has none, where the function is compiled
   Backend backend = Backend::compiled;
-  bool draws = false;  // reads or writes the default generator's state
+  std::shared_ptr<RegisteredRun> registered = {};  // runs it, where the function has a registered backend
+  bool draws = false;                              // reads or writes the default generator's state
   // Many rounds of it at once, as long as the outcome is this one; null where it does not follow itself. It may come
   // when calls run.
   mutable std::atomic<const Segment*> rounds{nullptr};

@@ -17,7 +17,7 @@ class FunctionTracer final : public Tracer {
   FunctionTracer(const CallSignature& signature, std::span<const Guards::Symbol> symbols, Loc loc,
                  const CompileOptions& options, const TakenWay& followed)
       : signature_(signature), symbols_(symbols), loc_(loc) {
-    if (!options.fullgraph) decisions_.emplace(trace_, options.backend, followed);
+    if (!options.fullgraph) decisions_.emplace(trace_, options.backend.own, followed);
   }
   ~FunctionTracer();
 

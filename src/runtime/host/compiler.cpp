@@ -149,13 +149,13 @@ std::string reason_to_refuse(const std::string& bytes, const Digest& key, std::s
 }
 
 std::string compile_in(const WorkDirectory& work, const HostCompiler& compiler, const std::vector<std::string>& units,
-                       Isa isa, const Digest& key) {
+                       Isa isa, const Digest& key, int optimization) {
   Command base;
   base.directory = work.descriptor();
   base.environment = compiler_environment();
   base.deadline = options().compile_timeout;
 
-  const std::vector<std::string> flags = compile_flags(isa);
+  const std::vector<std::string> flags = compile_flags(isa, optimization);
   const auto command_of = [&](std::vector<std::string> arguments) {
     Command command = base;
     command.arguments = {compiler.path};
@@ -222,10 +222,10 @@ HostCompiler host_compiler() {
   return compiler;
 }
 
-std::vector<std::string> compile_flags(Isa isa) {
+std::vector<std::string> compile_flags(Isa isa, int optimization) {
   std::vector<std::string> flags = {
     "-std=c++20",
-    "-O" + std::to_string(options().kernel_optimization),
+    "-O" + std::to_string(optimization < 0 ? options().kernel_optimization : optimization),
 #if defined(__x86_64__)
     "-mprefer-vector-width=512",
 #endif
@@ -283,13 +283,13 @@ std::string unit_stamp(const Digest& key, std::size_t index) {
 }
 
 std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, Isa isa,
-                          const Digest& key) {
+                          const Digest& key, int optimization) {
   std::string reasons = "[compile] there is no place for working files";
   for (const std::string& parent : working_paths()) {
     std::string reason;
     if (const std::optional<WorkDirectory> work = WorkDirectory::make(parent, reason)) {
       try {
-        return compile_in(*work, compiler, units, isa, key);
+        return compile_in(*work, compiler, units, isa, key, optimization);
       } catch (const CompileError& error) {
         if (!is_out_of_room(error.what())) throw;
         reason = error.what();

@@ -23,7 +23,7 @@ struct HostCompiler {
 HostCompiler host_compiler();
 
 // Arguments of every compilation for this ISA, and of the step that links; all are part of every key.
-std::vector<std::string> compile_flags(Isa isa);
+std::vector<std::string> compile_flags(Isa isa, int optimization = -1);  // -1: the process's
 std::vector<std::string> link_flags();
 
 // `extern "C"` lines that are put at the end of unit `index`: the kernel ABI's version and the unit's stamp.
@@ -34,6 +34,6 @@ std::string stamp_bytes(const Digest& key, std::size_t index);
 
 // Compiles the units side by side and links them. Throws CompileError with the compiler's first lines.
 std::string compile_units(const HostCompiler& compiler, const std::vector<std::string>& units, Isa isa,
-                          const Digest& key);
+                          const Digest& key, int optimization = -1);
 
 }  // namespace weft

@@ -111,7 +111,7 @@ Digest digest_of(const std::vector<std::string>& units, const KernelSource& sour
   Hasher hasher;
   hasher.add("kernels").add(version()).add(static_cast<std::uint64_t>(kernel_abi));
   hasher.add(name(source.isa)).add(source.extra_key);
-  for (const std::string& flag : compile_flags(source.isa)) hasher.add(flag);
+  for (const std::string& flag : compile_flags(source.isa, source.optimization)) hasher.add(flag);
   for (const std::string& flag : link_flags()) hasher.add(flag);
   hasher.add("source");
   if (source.code != Digest()) return hasher.add(source.code.low).add(source.code.high).digest();
@@ -130,10 +130,15 @@ Digest key_of(const HostCompiler& compiler, const Digest& source, const std::vec
 
 std::string metadata_of(const HostCompiler& compiler, const KernelSource& source, const Digest& digest,
                         std::size_t units, double seconds) {
-  const nlohmann::json json = {
-      {"kind", "kernels"},        {"source", hex(digest)},         {"weft", version()},
-      {"kernel_abi", kernel_abi}, {"isa", name(source.isa)},       {"flags", compile_flags(source.isa)},
-      {"units", units},           {"compiler", compiler.identity}, {"compile_seconds", seconds}};
+  const nlohmann::json json = {{"kind", "kernels"},
+                               {"source", hex(digest)},
+                               {"weft", version()},
+                               {"kernel_abi", kernel_abi},
+                               {"isa", name(source.isa)},
+                               {"flags", compile_flags(source.isa, source.optimization)},
+                               {"units", units},
+                               {"compiler", compiler.identity},
+                               {"compile_seconds", seconds}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -231,7 +236,7 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
     return library;
   }
   start = std::chrono::steady_clock::now();
-  const std::string bytes = compile_units(compiler, units, source.isa, key);
+  const std::string bytes = compile_units(compiler, units, source.isa, key, source.optimization);
   const double seconds = seconds_since(start);
   memory().count(&JitCounts::compiled, seconds);
   report("compiled", key, bytes.size(), seconds);

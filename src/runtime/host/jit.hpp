@@ -22,6 +22,7 @@ struct KernelSource {
   // The same for the same code, however it is divided into units, which depends on the number of cores. Empty: of the
   // units as they are.
   Digest code = {};
+  int optimization = -1;  // the compiler's -O; -1: the process's
 };
 
 // Into how many units so many kernels are best divided for the soonest result: as many as cores, but not for a handful.
