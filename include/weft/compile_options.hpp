@@ -17,7 +17,8 @@ struct BackendName {
   Backend own = Backend::compiled;  // where there is no name
   std::string_view name = {};       // of a text that lives until compile() returns
 
-  constexpr BackendName(Backend backend) : own(backend) {}
+  constexpr BackendName(Backend backend) : own(backend) {}  // one of Weft's own
+  // What has this name: a literal, a std::string.
   template <class T>
   requires std::convertible_to<const T&, std::string_view>
   constexpr BackendName(const T& name) : name(name) {}
@@ -28,10 +29,10 @@ struct BackendName {
 // is dropped: the next call traces anew.
 enum class Check : std::uint8_t { sampled, every_call, never };
 
-// What the compilation of kernels takes time for. docs/options.md has measurements.
+// What the compilation of kernels takes time for. docs/options.md says what each costs and gives.
 enum class Level : std::uint8_t {
   O0,  // a kernel for each operation, by the compiler's -O1: shows what fusion does
-  O1,  // fused, by -O1: ready in about two thirds of the time
+  O1,  // fused, by -O1: the first call is sooner
   O2,  // fused, by -O3, or what WEFT_KERNEL_OPTIMIZATION says
 };
 

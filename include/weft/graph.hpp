@@ -6,6 +6,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,8 +35,10 @@ class NodeView {
   std::span<const Tensor> operands() const;  // what it reads, in order
   std::vector<Tensor> results() const;       // what it gives: one value, of few operations several
   std::string attributes() const;            // axes, numbers, bounds, as text() prints them
-  std::vector<GraphView> bodies() const;     // of a composite and of a loop
-  Loc line() const;                          // where it was written; the file is null where that is not known
+  // Of a constant whose elements are one number, that number.
+  std::optional<double> number() const;
+  std::vector<GraphView> bodies() const;  // of a composite and of a loop
+  Loc line() const;                       // where it was written; the file is null where that is not known
 
  private:
   Tensor value_;
@@ -54,6 +57,9 @@ class GraphView {
   // The outputs for these inputs, computed operation by operation by the eager executor. Throws Error where the inputs
   // are not those of the graph, and what the operations throw.
   std::vector<Tensor> run(std::span<const Tensor> inputs, Loc loc = Loc::current()) const;
+  // The same. `watch` is called after each operation, with what it has given: the values of this call.
+  using Watch = std::function<void(const NodeView& node, std::span<const Tensor> results)>;
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Watch& watch, Loc loc = Loc::current()) const;
   // The graph after Weft's passes and the registered ones: primitives alone, ready to be fused.
   GraphView optimized() const;
   // The same computation by generated kernels, compiled now. Throws CompileError where they can't be.

@@ -32,7 +32,7 @@ struct Expression {
   Term terms[most_terms] = {};                  // the first `size` of them
   std::size_t size = 0;                         // how many terms there are
 
-  constexpr Expression() = default;
+  constexpr Expression() = default;  // no terms
   // A constant of this number.
   constexpr Expression(double number) : size(1) { terms[0] = {.kind = Term::Kind::number, .number = number}; }
   // An operation over these operands.
@@ -81,11 +81,12 @@ constexpr Expression call(const char* composite, const E&... operand) {
   return {Op::call, false, {Expression(operand)...}, composite};
 }
 
+// The primitives that these operators are: add, sub, mul, div, neg, bitwise_not.
 constexpr Expression operator+(const Expression& left, const Expression& right) { return add(left, right); }
-constexpr Expression operator-(const Expression& left, const Expression& right) { return sub(left, right); }
-constexpr Expression operator*(const Expression& left, const Expression& right) { return mul(left, right); }
-constexpr Expression operator/(const Expression& left, const Expression& right) { return div(left, right); }
-constexpr Expression operator-(const Expression& value) { return neg(value); }
-constexpr Expression operator~(const Expression& value) { return bitwise_not(value); }
+constexpr Expression operator-(const Expression& left, const Expression& right) { return sub(left, right); }  // sub
+constexpr Expression operator*(const Expression& left, const Expression& right) { return mul(left, right); }  // mul
+constexpr Expression operator/(const Expression& left, const Expression& right) { return div(left, right); }  // div
+constexpr Expression operator-(const Expression& value) { return neg(value); }                                // neg
+constexpr Expression operator~(const Expression& value) { return bitwise_not(value); }  // bitwise_not
 
 }  // namespace weft::pattern

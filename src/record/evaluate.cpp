@@ -59,6 +59,14 @@ std::vector<Type> types_of(const Node& node) {
   return types;
 }
 
+Tensor tensor_of(Value value, Loc loc) {
+  const Layout layout = value.layout;
+  const bool strided = !plain(value);
+  Tensor tensor = make_data(std::exchange(value.storage, nullptr), value.type, loc);
+  if (strided) tensor.node()->layout = new Layout(layout);
+  return tensor;
+}
+
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
 struct Run {
@@ -74,6 +82,7 @@ struct Run {
   // By node: it depends on no input that a next run changes, and keeps its value.
   std::vector<bool> fixed = {};
   bool again = false;  // what is fixed has its value
+  const WatchNode* watch = nullptr;
 
   // Before the first of several runs: inputs from this one on are the same for all of them.
   void fix_inputs_from(std::size_t first) {
@@ -140,6 +149,7 @@ struct Run {
           operands.push_back(at(node.input(k)));
       }
       execute(node, operands);
+      if (watch) show(node);
       operands.clear();
       for (const Tensor& operand : node.inputs())
         if (const std::uint32_t number = graph.number(operand); last_use[number] == i && slots[number].first.storage)
@@ -152,6 +162,13 @@ struct Run {
     for (const Tensor& output : graph.outputs)
       if (const std::uint32_t number = graph.number(output); !fixed[number]) slots[number] = {};
     return results;
+  }
+
+  void show(const Node& node) const {
+    const Slot& slot = slots[graph.number(node)];
+    std::vector<Tensor> results{tensor_of(slot.first, node.loc)};
+    for (const Value& value : slot.more) results.push_back(tensor_of(value, node.loc));
+    (*watch)(node, results);
   }
 
   void find_last_uses() {
@@ -453,17 +470,14 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
 }
 
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
-                                std::span<const std::int64_t> symbols, Loc loc) {
+                                std::span<const std::int64_t> symbols, Loc loc, const WatchNode* watch) {
   evaluate(inputs, loc);
   std::vector<Value> values;
   for (const Tensor& input : inputs) values.push_back(value_of(input));
   std::vector<Tensor> results;
-  for (Value& value : Run{graph, values, symbols}.run()) {
-    Layout layout = value.layout;
-    bool strided = !plain(value);
-    results.push_back(make_data(std::exchange(value.storage, nullptr), value.type, loc));
-    if (strided) results.back().node()->layout = new Layout(layout);
-  }
+  Run run{graph, values, symbols};
+  run.watch = watch;
+  for (Value& value : run.run()) results.push_back(tensor_of(std::move(value), loc));
   return results;
 }
 

@@ -2,6 +2,8 @@
 // In: handles. Out: the same handles, now with storage. Invariant: values do not change; operands are severed unless a
 // differentiation level needs them.
 #pragma once
+#include <functional>
+
 #include "base/fork.hpp"
 #include "ir/graph.hpp"
 
@@ -19,9 +21,11 @@ void open_level(std::uint64_t start);
 void close_level(std::uint64_t start);
 
 // Runs a whole graph with the eager executor, node by node: what a specialization does when it has no kernels. `inputs`
-// by slot, `symbols` by number. Checks throw the user's error. The graph stays as it is and can be run again.
+// by slot, `symbols` by number. Checks throw the user's error. The graph stays as it is and can be run again. `watch`
+// is called after each node, with its results.
+using WatchNode = std::function<void(const Node& node, std::span<const Tensor> results)>;
 std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inputs,
-                                std::span<const std::int64_t> symbols, Loc loc);
+                                std::span<const std::int64_t> symbols, Loc loc, const WatchNode* watch = nullptr);
 
 // What a value is asked for on the host: whether it is not 0; an integer, rounded towards 0; of a floating value one
 // from 0 on that may need all 64 bits, as a std::uint64_t has them; or all of its elements.

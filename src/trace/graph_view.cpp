@@ -225,6 +225,10 @@ bool NodeView::is_composite() const { return value_.node()->op == Op::call; }
 std::span<const Tensor> NodeView::operands() const { return value_.node()->inputs(); }
 std::vector<Tensor> NodeView::results() const { return results_of(value_); }
 std::string NodeView::attributes() const { return value_.node()->attributes().to_text(value_.node()->type.dtype); }
+std::optional<double> NodeView::number() const {
+  if (!is_uniform(value_)) return {};
+  return value_.node()->attributes<Constant>().as_number(value_.node()->type.dtype);
+}
 std::vector<GraphView> NodeView::bodies() const {
   std::vector<GraphView> all;
   for (const auto& body : value_.node()->bodies())
@@ -248,6 +252,13 @@ std::string GraphView::text() const { return to_text(data_->graph); }
 std::vector<Tensor> GraphView::run(std::span<const Tensor> inputs, Loc loc) const {
   const Graph& graph = data_->graph;
   return run_eagerly(graph, inputs, detail::check_inputs(graph, inputs, loc), loc);
+}
+std::vector<Tensor> GraphView::run(std::span<const Tensor> inputs, const Watch& watch, Loc loc) const {
+  const Graph& graph = data_->graph;
+  const WatchNode of_node = [&](const Node& node, std::span<const Tensor> results) {
+    watch(NodeView(graph.nodes[graph.number(node)]), results);
+  };
+  return run_eagerly(graph, inputs, detail::check_inputs(graph, inputs, loc), loc, &of_node);
 }
 GraphView GraphView::optimized() const {
   const DecidedSizes sizes(data_->graph);

@@ -189,6 +189,24 @@ TEST_CASE("Inputs of run() are checked") {
   CHECK(numbers_of(compile(twice, {.backend = "running"})(vector_of({1, 2}))) == Numbers{2, 4});
 }
 
+TEST_CASE("A run is watched, operation by operation") {
+  static std::string line;
+  register_backend("first_nan", [](const GraphView& graph, std::span<const Tensor>) -> BackendExecutable {
+    return [graph](std::span<const Tensor> inputs) {
+      return graph.run(inputs, [](const NodeView& node, std::span<const Tensor> results) {
+        if (line.empty() && any(isnan(results[0])))
+          line = std::string(node.name()) + ":" + std::to_string(node.line().line);
+        if (node.name() == "constant") CHECK(node.number() == 3);
+      });
+    };
+  });
+  const auto f = compile([](const Tensor& x) { return exp(log(x) * 3); }, {.dynamic = true, .backend = "first_nan"});
+  CHECK(numbers_of(f(vector_of({1, 1}))) == Numbers{1, 1});
+  CHECK(line.empty());
+  CHECK(std::isnan(numbers_of(f(vector_of({1, -1, 1})))[1]));
+  CHECK(line == "log:" + std::to_string(__LINE__ - 4));
+}
+
 TEST_CASE("Each piece of a function that decides goes through the backend") {
   static int asked = 0;
   register_backend("pieces", [](const GraphView& graph, std::span<const Tensor>) -> BackendExecutable {
