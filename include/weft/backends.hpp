@@ -75,7 +75,7 @@ void register_rewrite(PassStage stage, std::string_view name, std::string_view v
 
 // What a graph was cut into.
 struct FusedSteps {
-  struct Step {
+  struct Step {                           // a kernel, or an operation of a library
     std::string name;                     // of the kernel, or of the operation that a library does
     std::vector<std::string> operations;  // that it does, with the user's lines
   };

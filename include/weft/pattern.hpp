@@ -17,10 +17,11 @@ inline constexpr std::string_view letters = "xyzabc";  // those that there are
 
 // A part of a pattern.
 struct Term {
-  enum class Kind : std::uint8_t { letter, number, operation } kind = Kind::letter;  // which of these it is
-  Op op = {};                                                                        // operation
-  std::uint8_t operands = 0;                                                         // operation: their count
-  bool plain = true;                // operation: one without attributes
+  enum class Kind : std::uint8_t { letter, number, operation };  // what a term may be
+  Kind kind = Kind::letter;                                      // which of these it is
+  Op op = {};                                                    // operation
+  std::uint8_t operands = 0;                                     // operation: their count
+  bool plain = true;                                             // operation: one without attributes
   const char* composite = nullptr;  // operation: of a call, the composite's name; null: any
   std::uint8_t letter = 0;          // of `letters`
   double number = 0;                // of a number
