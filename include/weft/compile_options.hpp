@@ -71,6 +71,9 @@ struct CompileOptions {
   // what was recorded so far is compiled by itself, and each outcome has what follows compiled.
   bool fullgraph = false;
   int decision_limit = 64;  // different pieces compiled of one specialization; further ones run eagerly
+  // Whether a decision on a boolean becomes a select where both of its sides are cheap, draw nothing, check nothing and
+  // give the same types: once both outcomes were seen, one segment computes both. Results are the same bits.
+  bool auto_select = false;
   // Whether calls run eagerly while kernels are made for them in the background, by threads of a low priority. A
   // compile error is reported then, and the function goes on eagerly. wait_compiled(f) waits (weft/stance.hpp).
   bool async = false;

@@ -61,6 +61,10 @@ const Specialization* decide(CallContext call, const Specialization* specializat
     bool drawn = scratch.generator_state.defined() && !hold_generator(scratch);
     while (!drawn && scratch.path.back()->segment->traced.decision) {
       const Branch& branch = *scratch.path.back();
+      if (const Branch* const selected = branch.select(specialization->guards, scratch.words)) {
+        scratch.path.push_back(selected);
+        continue;
+      }
       const Segment* const loop = branch.segment->rounds.load(std::memory_order_acquire);
       scratch.rounds = loop ? branch.rounds.load(std::memory_order_acquire) : 1;
       naming_memory(

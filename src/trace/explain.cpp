@@ -4,16 +4,20 @@
 
 #include "base/fail.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/select.hpp"
 
 namespace weft {
 namespace detail {
 
 void Call::explain(Explanation& out) {
-  const Segment& s = specialization_->first();
+  const Branch* const selected = specialization_->root.select(specialization_->guards, scratch_->words);
+  const Segment& s = selected ? *selected->segment : specialization_->first();
   out.guards = guard_texts(specialization_->guards, signature_, *arguments_);
-  out.decisions = decision_texts(*specialization_);
   if (s.job) s.job->make();
   std::lock_guard lock(function_->mutex);
+  const CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, Stance::compile};
+  out.decisions = decision_texts(
+      *specialization_, [&](std::span<const Branch* const> way) { return select_text(call, *specialization_, way); });
   out.fallback = s.fallback();
   if (s.registered) out.fallback = "CompileOptions::backend is \"" + s.registered->name() + "\"";
   if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";

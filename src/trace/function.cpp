@@ -10,6 +10,7 @@
 #include "trace/names.hpp"
 #include "trace/run_page.hpp"
 #include "trace/segments.hpp"
+#include "trace/select.hpp"
 #include "trace/symbols.hpp"
 #include "trace/tracing.hpp"
 #include "trace/unread.hpp"
@@ -381,16 +382,17 @@ TakenWay way_of(const Scratch& scratch) {
 
 // Throws where the function does something else.
 void compare_again(CallContext call, const Specialization& specialization) {
-  TakenWay way = way_of(call.scratch);
-  way.kept.clear();
-  way.to_the_end = true;
-  const TracedPath again = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context,
-                                      call.loc, call.function.options, way);
-  if (again.steps.size() != call.scratch.path.size())
-    fail(title(call.function), call.loc,
-         "the function decides otherwise than when it was compiled, for the same values: it reads what guards cannot "
-         "see (a global, a captured pointer). Pass it as an argument");
-  compare(call, again, call.scratch.path);
+  for (TakenWay& way : ways_of_sides(way_of(call.scratch))) {
+    way.kept.clear();
+    way.to_the_end = true;
+    const TracedPath again = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context,
+                                        call.loc, call.function.options, way);
+    if (again.steps.size() != way.branches.size())
+      fail(title(call.function), call.loc,
+           "the function decides otherwise than when it was compiled, for the same values: it reads what guards cannot "
+           "see (a global, a captured pointer). Pass it as an argument");
+    compare(call, again, way.branches);
+  }
 }
 }  // namespace
 

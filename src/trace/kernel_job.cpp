@@ -146,7 +146,8 @@ void KernelJob::compile(std::span<Segment* const> list) {
         kernels->checks_wait = checks_may_wait(segment.traced, *kernels);
       }
       publish(segment, std::move(kernels));
-      if (!function_.options.async) segment.traced.graph = {};  // else a call may be replaying it
+      // A call may be replaying it, or a thread that traces may read it.
+      if (!function_.options.async && !segment.keeps_graph) segment.traced.graph = {};
     }
   } catch (const CompileError& error) {
     if (programs_are_stopped()) throw;

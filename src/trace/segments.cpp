@@ -6,9 +6,22 @@
 #include "base/log.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/rounds.hpp"
+#include "trace/select.hpp"
 
 namespace weft::detail {
 namespace {
+
+// A segment that is not compiled yet.
+Segment& add_segment(const Specialization& to, TraceResult traced, std::string structure, Backend backend) {
+  Segment& made = to.segments.emplace_back();
+  made.structure = std::move(structure);
+  for (const Tensor& output : traced.graph.outputs) made.output_types.push_back(type_of(output));
+  made.backend = backend;
+  made.traced = std::move(traced);
+  made.draws = made.traced.generator.kind != Source::Kind::undefined ||
+               std::ranges::find(made.traced.inputs, generator_leaf) != made.traced.inputs.end();
+  return made;
+}
 
 bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() || !traced.graph.effects.empty(); }
 
@@ -54,6 +67,22 @@ void count_rounds(std::span<const Branch* const> path) {
 
 }  // namespace
 
+const Segment* add_results(const Specialization& to, TraceResult traced, Backend backend, int decision_limit,
+                           const std::shared_ptr<KernelJob>& job) {
+  std::string structure = traced.structure();
+  if (const auto known = to.segment_of.find(structure); known != to.segment_of.end()) return known->second;
+  if (backend == Backend::compiled && to.pieces++ >= static_cast<std::size_t>(std::max(decision_limit, 0)))
+    return nullptr;
+  Segment& made = add_segment(to, std::move(traced), std::move(structure), backend);
+  made.keeps_graph = true;
+  if (backend == Backend::compiled) {
+    made.job = job;
+    job->add(made);
+  }
+  to.segment_of.emplace(made.structure, &made);
+  return &made;
+}
+
 std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to, TracedPath& path, std::size_t begin,
                                      Branch* from, Backend backend) {
   const Function& function = call.function;
@@ -71,17 +100,12 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
       segments.push_back(known != to.segment_of.end() ? known->second : shared->second);
       continue;
     }
-    Segment& made = to.segments.emplace_back();
-    segments.push_back(&made);
-    if (decides) fresh.emplace(structure, &made);
-    made.structure = std::move(structure);
-    for (const Tensor& output : traced.graph.outputs) made.output_types.push_back(type_of(output));
-    made.backend = backend;
     const bool gives_results = !traced.decision;
     const bool empty = !gives_results && !computes(traced);
-    made.traced = std::move(traced);
-    made.draws = made.traced.generator.kind != Source::Kind::undefined ||
-                 std::ranges::find(made.traced.inputs, generator_leaf) != made.traced.inputs.end();
+    Segment& made = add_segment(to, std::move(traced), std::move(structure), backend);
+    segments.push_back(&made);
+    if (decides) fresh.emplace(made.structure, &made);
+    made.keeps_graph = decides && !to.resumable;
     if (function.chosen.registered && to.id != function.eager_id && !empty)
       made.registered = std::make_shared<RegisteredRun>(
           function.chosen.registered, GraphData{made.traced.graph, registered_passes(pass_set_of(scratch.words)),
@@ -133,6 +157,7 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     scratch.generator_state = path.generator;
     scratch.counts = std::move(path.counts);
   }
+  if (decides && !to.resumable && function.options.auto_select) add_selected(call, to, backend, job);
   return job;
 }
 

@@ -52,10 +52,16 @@ const Branch* Branch::find(std::int64_t outcome, const Guards& guards, const Wor
     if (each->outcome == outcome && each->holds(guards, words)) return each;
   return nullptr;
 }
+const Branch* Branch::select(const Guards& guards, const Words& words) const {
+  for (const Branch* each = selected.load(std::memory_order_acquire); each; each = each->next)
+    if (each->holds(guards, words) && each->segment->is_ready()) return each;
+  return nullptr;
+}
 
 namespace {
-void add_branches(const Branch& from, int depth, std::vector<std::string>& lines) {
+void add_branches(std::vector<const Branch*>& way, const DecisionText& more, std::vector<std::string>& lines) {
   constexpr std::size_t most = 64;
+  const Branch& from = *way.back();
   const Segment& segment = *from.segment;
   if (!segment.traced.decision) return;
   std::vector<const Branch*> list;
@@ -65,24 +71,31 @@ void add_branches(const Branch& from, int depth, std::vector<std::string>& lines
     if (lines.size() == most) lines.push_back("...");
     if (lines.size() > most) return;
     const Decision& decision = *segment.traced.decision;
-    lines.push_back(concat_text(std::string(2 * static_cast<std::size_t>(std::min(depth, 20)), ' '),
+    const std::string both = each == list[0] ? more(way) : "";
+    lines.push_back(concat_text(std::string(2 * std::min<std::size_t>(way.size() - 1, 20), ' '),
                                 to_string(decision.loc), ": ", answer_text(decision.asked, each->outcome), ", ",
                                 counted(static_cast<std::int64_t>(each->calls.load()), "call", "calls"),
-                                each->segment->traced.decision ? ", then a decision" : ", then the results"));
-    add_branches(*each, depth + 1, lines);
+                                each->segment->traced.decision ? ", then a decision" : ", then the results",
+                                both.empty() ? "" : "; ", both));
+    way.push_back(each);
+    add_branches(way, more, lines);
+    way.pop_back();
   }
 }
 }  // namespace
 
-std::vector<std::string> decision_texts(const Specialization& specialization) {
+std::vector<std::string> decision_texts(const Specialization& specialization, const DecisionText& more) {
   std::vector<std::string> lines;
   if (!specialization.resumable) {
-    add_branches(specialization.root, 0, lines);
+    std::vector<const Branch*> way{&specialization.root};
+    add_branches(way, more, lines);
     return lines;
   }
   lines.push_back("each call runs the function's code, since it reads values that are no booleans or integers");
-  for (const Branch* each = specialization.root.first.load(std::memory_order_acquire); each; each = each->next)
-    add_branches(*each, 0, lines);
+  for (const Branch* each = specialization.root.first.load(std::memory_order_acquire); each; each = each->next) {
+    std::vector<const Branch*> way{each};
+    add_branches(way, more, lines);
+  }
   return lines;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -112,7 +113,7 @@ struct Recording;
 
 // What is compiled as one. Branches with the same computation share one: the rounds of a loop.
 struct Segment {
-  TraceResult traced;              // the graph's nodes are kept only where it is replayed
+  TraceResult traced;              // the graph's nodes are kept only where it is replayed, or see keeps_graph
   std::vector<Type> output_types;  // of the graph's outputs
   std::string structure;           // for Check, and to find what computes the same
   std::shared_ptr<KernelJob> job;  // that makes its kernels; null where it has none
@@ -128,11 +129,14 @@ struct Segment {
   mutable std::atomic<const Segment*> rounds{nullptr};
   const Segment* loop = nullptr;  // the same before it is compiled; under the function's mutex
   bool round_outcome = false;
+  bool keeps_graph = false;  // what follows its decision, or it itself, may be selected (trace/select.hpp)
 
   const Executable* executable() const {
     const Kernels* const all = kernels.load(std::memory_order_acquire);
     return all ? all->executable.get() : nullptr;
   }
+  // Whether it runs as it is meant to: by its kernels, where it has a job.
+  bool is_ready() const { return !job || executable(); }
   // Why it is replayed; empty where it is not, or was not to be compiled.
   const std::string& fallback() const {
     const Kernels* const all = kernels.load(std::memory_order_acquire);
@@ -159,6 +163,11 @@ struct Branch {
   std::vector<std::uint32_t> lifted, host_inputs;
   std::atomic<const Branch*> first{nullptr};
   const Branch* next = nullptr;  // another branch of the same decision
+  // What calls take in the place of this branch's decision (trace/select.hpp), as soon as it is compiled: a branch
+  // whose segment computes both sides; more of them for other sizes. `decides` and `sides` are of such a one: the
+  // branch whose decision that is, and what follows each outcome.
+  mutable std::atomic<const Branch*> selected{nullptr};
+  const Branch *decides = nullptr, *sides[2] = {};
   // The branch of the next round of a loop, and how many follow so from here on, itself included.
   mutable std::atomic<const Branch*> next_round{nullptr};
   mutable std::atomic<std::int64_t> rounds{1};
@@ -168,6 +177,8 @@ struct Branch {
   bool holds(const Guards& guards, const Words& words, std::span<const std::int64_t> counts = {}) const;
   // The branch of this outcome for a call of these words; null where there is none.
   const Branch* find(std::int64_t outcome, const Guards& guards, const Words& words) const;
+  // The selected branch for a call of these words; null where there is none that is compiled.
+  const Branch* select(const Guards& guards, const Words& words) const;
 };
 
 struct Specialization : std::enable_shared_from_this<Specialization> {
@@ -191,7 +202,9 @@ struct Specialization : std::enable_shared_from_this<Specialization> {
 
   const Segment& first() const { return *(root.segment ? &root : root.first.load(std::memory_order_acquire))->segment; }
 };
-// A line a branch: what was decided where, how often, and how many kernels follow. At most 64.
-std::vector<std::string> decision_texts(const Specialization& specialization);
+// A line a branch: what was decided where, how often, and what follows. At most 64. `more`: of a decision's branch, the
+// last of the way to it, for the line of its first outcome.
+using DecisionText = std::function<std::string(std::span<const Branch* const> way)>;
+std::vector<std::string> decision_texts(const Specialization& specialization, const DecisionText& more);
 
 }  // namespace weft::detail
