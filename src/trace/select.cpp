@@ -396,6 +396,8 @@ std::string select_text(CallContext call, const Specialization& of, std::span<co
   if (const Branch* const selected = way.back()->select(of.guards, call.scratch.words))
     return concat_text("both sides are computed, ",
                        counted(static_cast<std::int64_t>(selected->calls.load()), "call", "calls"));
+  const auto is_selected = [&](const Branch* at) { return at->select(of.guards, call.scratch.words) != nullptr; };
+  if (std::ranges::any_of(way, is_selected)) return {};  // calls do not come here any more
   std::vector<const Branch*> own(way.begin(), way.end());
   std::deque<TraceResult> made;
   return selected_of(call, of, own, made) ? "both sides are cheap: auto_select would compute both" : "";

@@ -74,4 +74,40 @@ TEST_CASE("cuda: decisions: a check before one stops the call, and state is as i
   CHECK(f(state, x, at(0)).item() > before - 100);
 }
 
+TEST_CASE("cuda: decisions: both sides computed in one segment, with the bits of the branches") {
+  struct Run {
+    Tensor best = there(full({}, 1e9)), at = there(zeros({64, 64})), waited = there(zeros({}));
+  };
+  const auto step = [](Run& run, const Tensor& x) {
+    const Tensor loss = sum(square(x));
+    if (loss < run.best) {
+      run.best = loss;
+      run.at = x * 2;
+      run.waited = zeros_like(run.waited);
+    } else {
+      run.waited = run.waited + 1;
+      if (run.waited > 2) run.best = run.best * 2;
+    }
+    return loss;
+  };
+  const auto here = [](const Tensor& x) { return to(x, Device::cpu()); };
+  const auto equal = [&](const Tensor& a, const Tensor& b) { return all(here(a) == here(b)).item<bool>(); };
+  auto selects = compile(step, {.auto_select = true}), decides = compile(step);
+  auto selects_branch = compile(branch, {.auto_select = true}), decides_branch = compile(branch);
+  Run own, expected;
+  for (int call = 0; call < 16; ++call) {
+    const Tensor x = there(sample({64, 64}, 1) * (call % 5 == 0 ? 0.5 / (call + 1) : 1.) - (call % 2));
+    CHECK(equal(selects(own, x), decides(expected, x)));
+    CHECK(equal(own.best, expected.best));
+    CHECK(equal(own.at, expected.at));
+    CHECK(equal(own.waited, expected.waited));
+    CHECK(equal(selects_branch(x), decides_branch(x)));
+  }
+  const auto tree = [](const Explanation& e) {
+    return to_string(e).find("both sides are computed") != std::string::npos;
+  };
+  CHECK(tree(explain(selects, own, there(sample({64, 64}, 1)))));
+  CHECK(tree(explain(selects_branch, there(sample({64, 64}, 1)))));
+}
+
 TEST_SUITE_END();
