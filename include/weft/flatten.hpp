@@ -5,6 +5,8 @@
 // same positions.
 #pragma once
 #include <iosfwd>
+#include <new>
+#include <typeinfo>
 
 #include "weft/members.hpp"
 #include "weft/tensor.hpp"
@@ -17,12 +19,13 @@ enum class LeafKind : std::uint8_t {
   buffer,
   scalar,
   index,
-  number,       // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
-  bytes,        // `size` bytes at `address`: the elements of a list of numbers
-  text,         // `size` characters at `address`
-  length,       // `size` is that of a container
-  presence,     // `size` is 1 where an optional or a pointer has a value
-  alternative,  // `size` is the position of a variant's
+  number,        // `size` bytes (at most 8) at `address`, of an arithmetic type or an enum
+  bytes,         // `size` bytes at `address`: the elements of a list of numbers
+  text,          // `size` characters at `address`
+  length,        // `size` is that of a container
+  presence,      // `size` is 1 where an optional or a pointer has a value
+  alternative,   // `size` is the position of a variant's
+  dynamic_type,  // `size` is the number of the class of what a pointer holds, 0: nothing; `address`: its DynamicType
 };
 inline constexpr bool holds_tensor(LeafKind kind) { return kind <= LeafKind::index; }
 inline constexpr bool is_count(LeafKind kind) { return kind >= LeafKind::length; }
@@ -115,6 +118,28 @@ struct LeafList {
   }
 };
 
+// ---- objects of classes that are known only when the program runs ---------------------------------------------------
+
+struct TypeDescription;
+class PartRecorder;
+// A class that derives from Polymorphic, erased.
+struct DynamicType {
+  const std::type_info* type;
+  const TypeDescription* description;
+  void (*flatten)(const void* object, LeafList& list);
+  void* (*clone)(const void* object);  // made by new
+  void (*record_parts)(void* object, PartRecorder& recorder);
+  mutable std::uint64_t number;  // 0 until it is asked for
+};
+// The object as its class sees it. Throws Error where the class lists no members of its own.
+DynamicObject dynamic_of(const Polymorphic& object);
+// Throws Error where the object's class derives from this one.
+void require_class(const Polymorphic& object, const DynamicType& type);
+void flatten_dynamic(const Polymorphic& object, LeafList& list);
+// A number of the class: equal ones in all shared libraries have one number, from 1.
+std::uint64_t class_number(const DynamicType& type);
+bool same_class(const std::type_info& a, const std::type_info& b);
+
 // ---- which types ----------------------------------------------------------------------------------------------------
 
 enum class TypeKind : std::uint8_t {
@@ -125,15 +150,16 @@ enum class TypeKind : std::uint8_t {
   index,
   number,
   text,
-  list,       // std::vector: its length, then the elements
-  array,      // std::array, T[n]: the elements
-  tuple,      // std::tuple, std::pair
-  map,        // std::map with numbers, enums or text for keys: its length, then each key and its value
-  optional,   // its presence, then the value
-  pointer,    // std::unique_ptr: the same
-  variant,    // its alternative, then the value
-  structure,  // a reflected struct
-  empty,      // a class without data: nothing
+  list,         // std::vector: its length, then the elements
+  array,        // std::array, T[n]: the elements
+  tuple,        // std::tuple, std::pair
+  map,          // std::map with numbers, enums or text for keys: its length, then each key and its value
+  optional,     // its presence, then the value
+  pointer,      // std::unique_ptr: the same
+  polymorphic,  // std::unique_ptr of a class that derives from Polymorphic: the object's class, then its members
+  variant,      // its alternative, then the value
+  structure,    // a reflected struct
+  empty,        // a class without data: nothing
   unsupported,
 };
 
@@ -189,8 +215,10 @@ consteval TypeKind type_kind() {
                      std::is_same_v<typename T::key_type, std::basic_string<char>>
                  ? TypeKind::map
                  : TypeKind::unsupported;
-    else if constexpr (PointerLike<T>)  // what derives from the element's class may have more members
-      return std::is_polymorphic_v<typename T::element_type> || std::is_const_v<typename T::element_type>
+    else if constexpr (PointerLike<T>)
+      return std::is_const_v<typename T::element_type>                  ? TypeKind::unsupported
+             : std::is_base_of_v<Polymorphic, typename T::element_type> ? TypeKind::polymorphic
+             : std::is_polymorphic_v<typename T::element_type>  // what derives from it may have more members
                  ? TypeKind::unsupported
                  : TypeKind::pointer;
     else if constexpr (OptionalLike<T>)
@@ -285,7 +313,7 @@ constexpr bool copyable() {
 template <class T, class... Open>
 constexpr bool cloneable() {
   constexpr TypeKind kind = type_kind<T>();
-  if constexpr ((std::is_same_v<T, Open> || ...) || copyable<T>())
+  if constexpr ((std::is_same_v<T, Open> || ...) || kind == TypeKind::polymorphic || copyable<T>())
     return true;
   else if constexpr (kind == TypeKind::unsupported || std::is_bounded_array_v<T> ||
                      (kind == TypeKind::structure && !std::is_aggregate_v<T>))
@@ -305,6 +333,11 @@ T clone(const T& value) {
     return value;
   } else if constexpr (kind == TypeKind::pointer) {
     return T(value ? new typename T::element_type(clone(*value)) : nullptr);
+  } else if constexpr (kind == TypeKind::polymorphic) {
+    if (!value) return T();
+    const DynamicObject from = dynamic_of(*value);
+    const auto offset = reinterpret_cast<const char*>(&*value) - static_cast<const char*>(from.object);
+    return T(reinterpret_cast<typename T::element_type*>(static_cast<char*>(from.type->clone(from.object)) + offset));
   } else if constexpr (kind == TypeKind::optional) {
     T result;
     if (value.has_value()) result.emplace(clone(*value));
@@ -450,6 +483,11 @@ void flatten(T& value, LeafList& list) {
     if (!present) return;
     list.run(&*value, sizeof *value);
     flatten(*value, list);
+  } else if constexpr (kind == TypeKind::polymorphic) {
+    if (value)
+      flatten_dynamic(*value, list);
+    else
+      list.push(LeafKind::dynamic_type, nullptr);
   } else if constexpr (kind == TypeKind::variant) {
     if (value.valueless_by_exception()) refuse_valueless();
     list.push(LeafKind::alternative, nullptr, value.index());
@@ -458,6 +496,8 @@ void flatten(T& value, LeafList& list) {
     }
     (std::make_integer_sequence<int, decltype(child_types<Value>())::size>(), child_types<Value>());
   } else if constexpr (kind == TypeKind::structure) {
+    if constexpr (std::is_base_of_v<Polymorphic, Value> && !std::is_final_v<Value>)
+      require_class(value, dynamic_type<Value>());
     members<Value>::visit(value, [&list](auto&... member) { (flatten(member, list), ...); });
   }
 }

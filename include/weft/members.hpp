@@ -1,7 +1,8 @@
 // Reflection: weft::members<T> says which members a struct has, in order, with their names. Three sources, the first
 // that applies: Boost.Hana's BOOST_HANA_ADAPT_STRUCT / DEFINE_STRUCT (with weft/hana.hpp), WEFT_MEMBERS(a, b, ...)
 // inside the class, and plain aggregates as they are (detail/aggregate.hpp). Invariant: no data member is left out. A
-// list that forgets one, a class that derives from a listed one, and a base class with members do not compile.
+// list that forgets one, a class that derives from a listed one, and a base class with members do not compile. In a
+// class that derives from Polymorphic (weft/polymorphic.hpp) WEFT_MEMBERS also says what class an object is of.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,26 @@ namespace weft {
 
 template <class T>
 struct members;
+class Polymorphic;  // weft/polymorphic.hpp
 
 namespace detail {
+
+// An object whose class is known only when the program runs, and that class.
+struct DynamicType;
+struct DynamicObject {
+  const DynamicType* type;
+  const void* object;
+};
+template <class T>
+const DynamicType& dynamic_type();
+// What WEFT_MEMBERS makes of a class that derives from Polymorphic; nothing of others.
+template <class T>
+DynamicObject dynamic_object(const T& object) {
+  if constexpr (std::is_base_of_v<Polymorphic, T>)
+    return {&dynamic_type<T>(), &object};
+  else
+    return {nullptr, nullptr};
+}
 
 // ---- WEFT_MEMBERS ---------------------------------------------------------------------------------------------------
 
@@ -133,11 +152,11 @@ requires(!detail::hana_adapted<T> && detail::Listed<T>) struct members<T> {
 
   using types = decltype(visit(std::declval<T&>(), detail::CollectTypes()));  // of the members, in order
   // Why the list is refused, if it is.
-  static constexpr detail::Flaw flaw = !std::is_same_v<decltype(detail::MemberAccess::owner_of<T>()), T>
-                                           ? detail::Flaw::inherited_list
-                                       : std::is_polymorphic_v<T> && !std::is_final_v<T> ? detail::Flaw::open_class
-                                       : detail::all_listed<T, types>()                  ? detail::Flaw::none
-                                                                        : detail::Flaw::incomplete_list;
+  static constexpr detail::Flaw flaw =
+      !std::is_same_v<decltype(detail::MemberAccess::owner_of<T>()), T> ? detail::Flaw::inherited_list
+      : std::is_polymorphic_v<T> && !std::is_final_v<T> && !std::is_base_of_v<Polymorphic, T> ? detail::Flaw::open_class
+      : detail::all_listed<T, types>()                                                        ? detail::Flaw::none
+                                       : detail::Flaw::incomplete_list;
   static constexpr int count = types::size;  // of the members
   // The members' names, in order.
   static constexpr detail::MemberNames<count> list{detail::MemberAccess::names<T>()};
@@ -167,15 +186,38 @@ concept Reflected = members<T>::reflected;  // a struct whose members Weft can l
 
 }  // namespace weft
 
-// Lists a class's data members, all of them, in the order of declaration; anywhere in the class.
+// weft_dynamic() overrides that of Polymorphic in classes which derive from it, and is a plain function in others, so
+// it can't be marked.
+#ifdef __clang__
+#define WEFT_MAY_OVERRIDE                                                                                  \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Winconsistent-missing-override\"") \
+      _Pragma("clang diagnostic ignored \"-Wsuggest-override\"")
+#define WEFT_MAY_OVERRIDE_END _Pragma("clang diagnostic pop")
+#else
+#define WEFT_MAY_OVERRIDE
+#define WEFT_MAY_OVERRIDE_END
+#endif
+
+// Lists a class's data members, all of them, in the order of declaration; anywhere in the class. A class that derives
+// from Polymorphic and has none writes WEFT_MEMBERS().
 //   class Linear { Param weight_, bias_;  WEFT_MEMBERS(weight_, bias_) };
-#define WEFT_MEMBERS(...)                                                                       \
-  friend struct ::weft::detail::MemberAccess;                                                   \
-  constexpr auto weft_members() {                                                               \
-    return [this](auto&& weft_visitor) -> decltype(auto) { return weft_visitor(__VA_ARGS__); }; \
-  }                                                                                             \
-  constexpr auto weft_members() const {                                                         \
-    return [this](auto&& weft_visitor) -> decltype(auto) { return weft_visitor(__VA_ARGS__); }; \
-  }                                                                                             \
-  void weft_member_owner() const {}                                                             \
-  static constexpr const char* weft_member_names() { return #__VA_ARGS__; }
+#define WEFT_MEMBERS(...)                                                   \
+  friend struct ::weft::detail::MemberAccess;                               \
+  constexpr auto weft_members() {                                           \
+    return [this](auto&& weft_visitor) -> decltype(auto) {                  \
+      (void)this;                                                           \
+      return weft_visitor(__VA_ARGS__);                                     \
+    };                                                                      \
+  }                                                                         \
+  constexpr auto weft_members() const {                                     \
+    return [this](auto&& weft_visitor) -> decltype(auto) {                  \
+      (void)this;                                                           \
+      return weft_visitor(__VA_ARGS__);                                     \
+    };                                                                      \
+  }                                                                         \
+  void weft_member_owner() const {}                                         \
+  static constexpr const char* weft_member_names() { return #__VA_ARGS__; } \
+  WEFT_MAY_OVERRIDE ::weft::detail::DynamicObject weft_dynamic() const {    \
+    return ::weft::detail::dynamic_object(*this);                           \
+  }                                                                         \
+  WEFT_MAY_OVERRIDE_END

@@ -7,7 +7,8 @@
 //   auto halves = tree::map(model, [](const Tensor& t) { return t * 0.5; });
 // Which parts of a model a function sees is said by the types of its parameters, and nothing is converted:
 // - Param& sees parameters, Buffer& buffers, Scalar& Scalars, std::int64_t& such numbers, and Linear& the layers, whose
-//   own parts are then left out. The types are const references where the model is const.
+//   own parts are then left out. The base of Polymorphic classes, Layer&, sees all objects that are held as such. The
+//   types are const references where the model is const.
 // - const Tensor& sees what Tensor, Param and Buffer hold.
 // - auto, and overloaded functions, see every leaf that holds a tensor (Tensor, Param, Buffer, Scalar, Index) and that
 //   they can be called with.
@@ -15,13 +16,14 @@
 // A leaf whose tensor is undefined, in one of the models, is left out: a layer's absent bias, and whatever has no
 // gradient. Frozen parameters are leaves as others are.
 // The parts of models that are walked in step belong together; they have one type, and Error names the first place
-// where a length, a key, a presence or an alternative differs.
+// where a length, a key, a presence, an alternative or a class differs.
 #pragma once
 #include "weft/detail/callable.hpp"
 #include "weft/detail/refuse.hpp"
 #include "weft/flatten.hpp"
 
 namespace weft {
+class Generator;  // weft/random.hpp
 namespace detail {
 
 // The way to a part of a model: text that grows and shrinks.
@@ -63,16 +65,121 @@ consteval bool check_model() {
 template <class T, class Part>
 using PartOf = std::conditional_t<std::is_const_v<T>, const Part, Part>;
 
+template <class T>
+concept HasMode = requires(T& part) {
+  requires std::is_same_v<decltype(part.training), bool>;
+};
+template <class T>
+concept HasInitialize = requires(T& part, Generator& generator) {
+  part.initialize(generator);
+};
+// The type of a part, and what it offers.
+struct PartType {
+  const std::type_info* type;
+  bool* (*training)(void* part);                         // null where it has no mode
+  void (*initialize)(void* part, Generator& generator);  // null where it draws nothing
+};
+template <class T>
+consteval PartType make_part_type() {
+  PartType type{&typeid(T), nullptr, nullptr};
+  if constexpr (HasMode<T>) type.training = [](void* part) { return &static_cast<T*>(part)->training; };
+  if constexpr (HasInitialize<T>)
+    type.initialize = [](void* part, Generator& generator) { static_cast<T*>(part)->initialize(generator); };
+  return type;
+}
+template <class T>
+inline constexpr PartType part_type = make_part_type<T>();
+// A part of an object of a Polymorphic class, erased.
+template <bool is_const>
+struct AnyPart {
+  void* address;
+  const PartType* type;
+};
+template <class T>
+inline constexpr bool is_any_part = false;
+template <bool is_const>
+inline constexpr bool is_any_part<AnyPart<is_const>> = true;
+
+// The parts of an object of a Polymorphic class, in the order of a walk, of which it is the visitor.
+class PartRecorder {
+ public:
+  PartRecorder(const Polymorphic& object, bool numbers);
+  template <class T>
+  void record(T& object);
+  template <class T>
+  bool operator()(const Path& path, T& part) {
+    constexpr TypeKind kind = type_kind<T>();
+    const char* what = "length";
+    std::uint64_t count = 0;
+    bool skipped = false;
+    if constexpr (kind == TypeKind::list || kind == TypeKind::array)
+      skipped = !numbers_ && packs<std::remove_cvref_t<decltype(part[0])>>;
+    if constexpr (kind == TypeKind::list || kind == TypeKind::map)
+      count = part.size();
+    else if constexpr (kind == TypeKind::optional || kind == TypeKind::pointer || kind == TypeKind::polymorphic)
+      what = "presence", count = static_cast<bool>(part);
+    else if constexpr (kind == TypeKind::variant)
+      what = "alternative", count = part.index();
+    push(path, &part, part_type<T>, what, count);
+    return skipped;
+  }
+  void close(std::size_t part) { parts_[part].end = parts_.size(); }  // what follows is not inside
+
+  std::size_t size() const { return parts_.size(); }
+  template <bool is_const>
+  AnyPart<is_const> part(std::size_t i) const {
+    return {parts_[i].address, parts_[i].type};
+  }
+  std::size_t end(std::size_t i) const { return parts_[i].end; }
+  MemberName path(std::size_t i) const { return {text_.begin() + parts_[i].text, parts_[i].text_size}; }
+  // Throws Error where the part is another one in `other`, which belongs to it.
+  void require_same(std::size_t i, const PartRecorder& other, const Path& outer, Loc loc) const;
+
+ private:
+  struct Part {
+    void* address;
+    const PartType* type;
+    const char* what;     // `count` is
+    std::uint64_t count;  // a length, a presence or an alternative
+    std::size_t end;      // of what is inside
+    std::size_t text;     // where its path begins in text_
+    unsigned text_size;
+  };
+  void push(const Path& path, void* address, const PartType& type, const char* what, std::uint64_t count);
+
+  GrowingList<Part> parts_;
+  GrowingList<char> text_;
+  Path path_;
+  bool numbers_;
+};
+
 // Walks one model, or several of one type in step. Calls visit(path, part, part...) for each and then for what is
-// inside; true: what is inside is left out. Elements of lists of numbers are visited where `numbers` is true.
+// inside; true: what is inside is left out. Elements of lists of numbers are visited where `numbers` is true. Parts of
+// objects of Polymorphic classes are given as AnyPart.
 template <bool numbers, class Visit>
 class Walk {
  public:
-  Walk(Visit& visit, Loc loc) : visit_(visit), loc_(loc) {}
+  Walk(Visit& visit, Loc loc, Path& path) : visit_(visit), loc_(loc), path_(path) {}
 
   template <class T, class... Others>
   void operator()(T& value, Others&... others) {
+    const std::size_t place = position();
     if (visit_(path_, value, others...)) return;
+    inner(value, others...);
+    close(place);
+  }
+
+ private:
+  static constexpr bool records = std::is_same_v<Visit, PartRecorder>;
+  std::size_t position() const {
+    if constexpr (records) return visit_.size();
+    return 0;
+  }
+  void close(std::size_t place) {
+    if constexpr (records) visit_.close(place);
+  }
+  template <class T, class... Others>
+  void inner(T& value, Others&... others) {
     using Value = std::remove_const_t<T>;
     constexpr TypeKind kind = type_kind<Value>();
     if constexpr (kind == TypeKind::list || kind == TypeKind::array) {
@@ -97,6 +204,10 @@ class Walk {
       const bool present = static_cast<bool>(value);
       (require_same("presence", present, static_cast<bool>(others)), ...);
       if (present) (*this)(inside(value), inside(others)...);
+    } else if constexpr (kind == TypeKind::polymorphic) {
+      const bool present = static_cast<bool>(value);
+      (require_same("presence", present, static_cast<bool>(others)), ...);
+      if (present) object(inside(value), inside(others)...);
     } else if constexpr (kind == TypeKind::variant) {
       if (value.valueless_by_exception()) refuse_valueless();
       (require_same("alternative", value.index(), others.index()), ...);
@@ -112,8 +223,6 @@ class Walk {
       }(child_types<Value>());
     }
   }
-
- private:
   // The addresses of a struct's members.
   template <class Value>
   struct Members {
@@ -141,6 +250,34 @@ class Walk {
   void held(T&... variant) {
     (*this)(*get_if<index>(&variant)...);
   }
+  // An object of a Polymorphic class: as one of the base, then as one of its own class, then what is inside.
+  template <class Base, class... Others>
+  void object(Base& base, Others&... others) {
+    const std::size_t place = position();
+    if (visit_(path_, base, others...)) return;
+    if constexpr (records) {
+      const DynamicObject own = dynamic_of(base);
+      own.type->record_parts(const_cast<void*>(own.object), visit_);
+      close(place);
+    } else {
+      const PartRecorder list[] = {PartRecorder(base, numbers), PartRecorder(others, numbers)...};
+      for (std::size_t i = 0; i < list[0].size();) {
+        for (std::size_t other = 1; other < std::size(list); ++other) list[0].require_same(i, list[other], path_, loc_);
+        const auto visit = [&]<int... other>(std::integer_sequence<int, other...>) {
+          return [&](auto... part) { return visit_(path_, part...); }(
+                     list[0].template part<std::is_const_v<Base>>(i),
+                     list[other + 1].template part<std::is_const_v<Others>>(i)...);
+        };
+        const bool skip = [&] {
+          constexpr std::make_integer_sequence<int, sizeof...(Others)> each;
+          if (list[0].path(i).size == 0) return visit(each);
+          Path::Segment segment(path_, 0, list[0].path(i));
+          return visit(each);
+        }();
+        i = skip ? list[0].end(i) : i + 1;
+      }
+    }
+  }
   template <class T>
   static auto& inside(T& holder) {
     using Part = std::remove_reference_t<decltype(*holder)>;
@@ -157,11 +294,43 @@ class Walk {
 
   Visit& visit_;
   Loc loc_;
-  Path path_;
+  Path& path_;
 };
+template <class T>
+void PartRecorder::record(T& object) {
+  Walk<true, PartRecorder>(*this, Loc(), path_)(object);
+}
 template <bool numbers = false, class Visit, class... T>
 void walk(Visit& visit, Loc loc, T&... models) {
-  Walk<numbers, Visit>(visit, loc)(models...);
+  Path path;
+  Walk<numbers, Visit>(visit, loc, path)(models...);
+}
+
+// A visitor that gets parts of Polymorphic objects as what they are, where they are of one of these types.
+template <class Visit, class... Type>
+class TypedVisit {
+ public:
+  explicit TypedVisit(Visit visit) : visit_(visit) {}
+  template <class... T>
+  bool operator()(const Path& path, T&... part) {
+    return visit_(path, part...);
+  }
+  template <bool... is_const>
+  bool operator()(const Path& path, AnyPart<is_const>&... part) {
+    return (as<Type>(path, part...) || ...);
+  }
+
+ private:
+  template <class T, bool... is_const>
+  bool as(const Path& path, const AnyPart<is_const>&... part) {
+    const bool is_one = (same_class(*part.type->type, typeid(T)) && ...);
+    return is_one && visit_(path, *static_cast<std::conditional_t<is_const, const T, T>*>(part.address)...);
+  }
+  Visit visit_;
+};
+template <class... Type, class Visit>
+TypedVisit<Visit, Type...> typed_visit(Visit visit) {
+  return TypedVisit<Visit, Type...>(visit);
 }
 
 template <class T>
@@ -233,6 +402,32 @@ constexpr bool takes_numbers() {
   else
     return false;
 }
+// The types of parts that F may see in an object of a Polymorphic class.
+template <class... Type>
+struct PartTypes {
+  template <class Visit>
+  static auto visit_with(Visit visit) {
+    return typed_visit<Type...>(visit);
+  }
+  template <class Next>
+  friend auto operator+(PartTypes, TypeList<Next>) {
+    if constexpr (std::is_class_v<Next> || std::is_arithmetic_v<Next> || std::is_enum_v<Next>)
+      return PartTypes<Type..., Next>();
+    else
+      return PartTypes();
+  }
+};
+template <class... P>
+auto part_types(TypeList<P...>) {
+  return (PartTypes<Tensor, Param, Buffer, Scalar, Index>() + ... + TypeList<std::remove_cvref_t<P>>());
+}
+template <class F>
+auto part_types_of() {
+  if constexpr (HasSignature<F>)
+    return part_types(typename SignatureOf<F>::Parameters());
+  else
+    return part_types(TypeList<>());
+}
 // Whether F's last parameters are references through which it writes into these models, one of which is const.
 template <class Parameters, class... M>
 struct WritesConst {
@@ -261,14 +456,14 @@ consteval bool check_walk() {
 template <class F, class... M>
 void for_each_in_step(F& f, Loc loc, M&... models) {
   (void)check_walk<F, M...>();
-  auto visit = [&f]<class... T>(const Path& path, T&... part) {
+  auto visit = decltype(part_types_of<F>())::visit_with([&f]<class... T>(const Path& path, T&... part) {
     if constexpr (called_with<F, T...>() != CalledWith::nothing) {
       if (((!tensor_in(part) || tensor_in(part)->defined()) && ...)) (void)call_with(f, path, part...);
       return true;
     } else {
       return false;
     }
-  };
+  });
   walk<takes_numbers<F>()>(visit, loc, models...);
 }
 template <class Result, class Part>
@@ -305,16 +500,17 @@ M map_in_step(F& f, Loc loc, const M& model, const Others&... others) {
                 "weft: tree::map(model, f): f must return what the part can be made of: a Tensor for a leaf, else a "
                 "value of the part's type");
   M result = clone<M>(model);
-  auto visit = [&f]<class T, class... Other>(const Path& path, T& part, Other&... other) {
-    if constexpr (maps<F>() && called_with<F, const T, Other...>() != CalledWith::nothing) {
-      const T& read = part;
-      if (!tensor_in(read) || (tensor_in(read)->defined() && ... && tensor_in(other)->defined()))
-        replace_part(part, call_with(f, path, read, other...));
-      return true;
-    } else {
-      return false;
-    }
-  };
+  auto visit = decltype(part_types_of<F>())::visit_with(
+      [&f]<class T, class... Other>(const Path& path, T& part, Other&... other) {
+        if constexpr (maps<F>() && called_with<F, const T, Other...>() != CalledWith::nothing) {
+          const T& read = part;
+          if (!tensor_in(read) || (tensor_in(read)->defined() && ... && tensor_in(other)->defined()))
+            replace_part(part, call_with(f, path, read, other...));
+          return true;
+        } else {
+          return false;
+        }
+      });
   walk<takes_numbers<F>()>(visit, loc, result, others...);
   return result;
 }
@@ -358,6 +554,17 @@ M map(const M& a, const M& b, F&& f, Loc loc = Loc::current()) {
 template <class M, detail::NoLoc F>
 M map(const M& a, const M& b, const M& c, F&& f, Loc loc = Loc::current()) {
   return detail::map_in_step(f, loc, a, b, c);
+}
+
+// A copy of a model, with copies of what its unique_ptr hold, of the same classes. The tensors are shared, as those of
+// copies are: a model never changes a tensor's elements.
+template <class M>
+M clone(const M& model) {
+  (void)detail::check_model<M>();
+  static_assert(detail::cloneable<M>(),
+                "weft: tree::clone(model): the model must be copyable, but for what unique_ptr "
+                "hold: keep Generators outside the model");
+  return detail::clone(model);
 }
 
 // Whether a path matches a pattern, in which * matches any characters, dots too: encoder.*, *.bias.

@@ -16,6 +16,7 @@
 #include "weft/nn.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
+#include "weft/polymorphic.hpp"
 #include "weft/profile.hpp"
 #include "weft/random.hpp"
 #include "weft/shapes.hpp"

@@ -80,7 +80,7 @@ void GradientLevel::write_back(const LeafList& bound, const LeafList& place) con
   }
   if (!same)
     fail(operation_, loc_,
-         "the function must not change lengths, keys, presence, alternatives or what is frozen in what it is "
+         "the function must not change lengths, keys, presence, alternatives, classes or what is frozen in what it is "
          "differentiated "
          "with respect to: change them outside");
   auto trained = positions_.begin();
@@ -89,7 +89,7 @@ void GradientLevel::write_back(const LeafList& bound, const LeafList& place) con
     if (trained != positions_.end() && *trained == i)
       ++trained;
     else if (!holds_tensor(from.kind)) {
-      if (from.address && from.size && std::memcmp(to.address, from.address, from.size) != 0)
+      if (!is_count(from.kind) && from.size && std::memcmp(to.address, from.address, from.size) != 0)
         std::memcpy(to.address, from.address, from.size);
     } else if (!to.tensor().same(from.tensor())) {
       to.tensor() = from.tensor();

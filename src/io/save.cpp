@@ -12,6 +12,7 @@
 #include "io/numbers.hpp"
 #include "io/safetensors.hpp"
 #include "record/evaluate.hpp"
+#include "record/polymorphic.hpp"
 #include "record/record.hpp"
 #include "weft/io.hpp"
 
@@ -21,8 +22,8 @@ namespace {
 using weft::detail::Leaf;
 using weft::detail::LeafKind;
 
-// In the metadata, a number's key is this followed by its name.
-constexpr std::string_view number_prefix = "weft:";
+// In the metadata, a number's key is this followed by its name, and the key of an object's class that with its path.
+constexpr std::string_view number_prefix = "weft:", class_prefix = "weft.class:";
 
 struct NamedLeaf {
   std::string name;
@@ -37,9 +38,10 @@ bool is_mode(const Leaf& leaf, std::string_view path) {
   return leaf.kind == LeafKind::number && leaf.size == sizeof(bool) &&
          (name == "training" || name == "sparse_gradient");
 }
+std::string class_of(const Leaf& leaf) { return leaf.size ? weft::detail::class_of_number(leaf.size) : "null"; }
 bool is_weak(const Leaf& leaf) { return leaf.kind == LeafKind::scalar || leaf.kind == LeafKind::index; }
 
-// The leaves that have a value of their own, with the names of their places.
+// The leaves that have a value of their own, and those that say the class of an object, with the names of their places.
 std::vector<NamedLeaf> leaves_of(const detail::Part& part, const char* operation, Loc loc) {
   weft::detail::LeafList list;
   part.flatten(part.value, list);
@@ -49,11 +51,12 @@ std::vector<NamedLeaf> leaves_of(const detail::Part& part, const char* operation
   } context{{}, part.name};
   visit_paths(*part.description, list.leaves.begin(), &context, [](void* at, const Leaf& leaf, const char* path) {
     auto& [found, prefix] = *static_cast<Context*>(at);
-    if (!holds_tensor(leaf.kind) && (!is_number(leaf) || is_mode(leaf, path))) return;
+    const bool is_class = leaf.kind == LeafKind::dynamic_type;
+    if (!holds_tensor(leaf.kind) && !is_class && (!is_number(leaf) || is_mode(leaf, path))) return;
     found.push_back({concat_text(prefix, *prefix && *path ? "." : "", path), leaf});
   });
   for (const NamedLeaf& each : context.found)
-    if (each.name.empty())
+    if (each.name.empty() && each.leaf.kind != LeafKind::dynamic_type)
       fail(operation, loc, "a value that is no struct needs a name: ", operation, "(path, {{\"name\", value}})");
   return std::move(context.found);
 }
@@ -127,6 +130,7 @@ class Loading {
   }
   void place(const NamedLeaf& place) {
     const std::string name = name_in_file(options_, place.name);
+    if (place.leaf.kind == LeafKind::dynamic_type) return check_class(place.leaf, place.name, name);
     if (holds_tensor(place.leaf.kind))
       place_tensor(place.leaf, place.name, name);
     else if (has_numbers_)
@@ -148,6 +152,14 @@ class Loading {
   }
 
  private:
+  // A file of another program says no classes.
+  void check_class(const Leaf& leaf, const std::string& place, const std::string& name) {
+    const auto found = file_.header.metadata.find(std::string(class_prefix) + name);
+    if (found == file_.header.metadata.end() || !options_.strict) return;
+    if (const std::string own = class_of(leaf); own != found->second)
+      misfits_.others.push_back(
+          concat_text(place.empty() ? "the object" : place, " is ", own, ", the file has ", found->second));
+  }
   void place_tensor(const Leaf& leaf, const std::string& place, const std::string& name) {
     if (!leaf.tensor().defined()) return;
     const auto found = entries_.find(name);
@@ -216,6 +228,10 @@ void save(const std::string& path, std::initializer_list<Source> parts, Loc loc)
   std::set<std::string> names;
   for (const Source& source : parts)
     for (const NamedLeaf& each : leaves_of(source.part, "save", call.loc())) {
+      if (each.leaf.kind == LeafKind::dynamic_type) {
+        metadata[std::string(class_prefix) + each.name] = class_of(each.leaf);
+        continue;
+      }
       const bool holds = holds_tensor(each.leaf.kind);
       if (holds && !each.leaf.tensor().defined()) continue;
       if (each.name == metadata_key)

@@ -89,6 +89,7 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
       case LeafKind::length:
       case LeafKind::presence:
       case LeafKind::alternative:
+      case LeafKind::dynamic_type:
         *words.room(1) = leaf.size;
         ++words.size;
         break;

@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/path_name.hpp"
+#include "record/polymorphic.hpp"
 
 namespace weft::detail {
 namespace {
@@ -65,6 +66,12 @@ struct PathWalk {
           walk(*description.children[0]);
         return;
       }
+      case TypeKind::polymorphic: {
+        const auto* const own = static_cast<const DynamicType*>(next->address);
+        leaf();
+        if (own) walk(*own->description);
+        return;
+      }
       case TypeKind::tuple:
       case TypeKind::structure:
         for (int i = 0; i < description.child_count; ++i) {
@@ -116,6 +123,7 @@ std::vector<std::string> result_names(const CallSignature& signature, const Leaf
 
 std::string count_text(LeafKind kind, std::uint64_t count) {
   if (kind == LeafKind::presence) return count ? "a value" : "no value";
+  if (kind == LeafKind::dynamic_type) return count ? "a " + class_of_number(count) : "no object";
   return (kind == LeafKind::length ? "length " : "alternative ") + std::to_string(count);
 }
 

@@ -12,7 +12,7 @@ std::vector<std::string> argument_names(const CallSignature& signature, const Le
 // `the result`, `the result (loss)`.
 std::vector<std::string> result_names(const CallSignature& signature, const LeafList& results);
 
-// `length 3`, `a value` or `no value`, `alternative 1`.
+// `length 3`, `a value` or `no value`, `alternative 1`, `a Scale` or `no object`.
 std::string count_text(LeafKind kind, std::uint64_t count);
 
 // A number as a person writes it.

@@ -202,10 +202,14 @@ void FunctionTracer::collect_state() {
     if (before.access != Access::state) continue;
     bool comparable = next < finals.leaves.size() && finals.leaves[next].kind == before.kind;
     const Leaf after = comparable ? finals.leaves[next++] : before;
-    if (!comparable || (!holds_tensor(after.kind) && after.size != before.size))
+    if (!comparable || (!holds_tensor(after.kind) && after.size != before.size)) {
+      const auto text = [](const Leaf& leaf) {
+        return is_count(leaf.kind) ? count_text(leaf.kind, leaf.size) : std::to_string(leaf.size);
+      };
       fail("compile", loc_, names[i],
-           ": a compiled function must not change lengths, presence or alternatives in its state (was ", before.size,
-           ", is ", after.size, ")");
+           ": a compiled function must not change lengths, presence, alternatives or classes in its state (was ",
+           text(before), ", is ", text(after), ")");
+    }
     if (holds_tensor(after.kind)) {
       if (after.flag != before.flag)
         fail("compile", loc_, names[i], ": freeze and unfreeze outside the compiled function");
@@ -218,7 +222,8 @@ void FunctionTracer::collect_state() {
     }
   }
   if (next != finals.leaves.size())
-    fail("compile", loc_, "a compiled function must not change lengths, presence or alternatives in its state");
+    fail("compile", loc_,
+         "a compiled function must not change lengths, presence, alternatives or classes in its state");
 }
 
 void FunctionTracer::end_trace() {

@@ -1,4 +1,4 @@
-// expect: weft: a class with virtual functions and WEFT_MEMBERS must be final
+// expect: weft: a class with virtual functions and WEFT_MEMBERS must be final, or derive from weft::Polymorphic
 #include "weft/compile.hpp"
 
 struct Layer {

@@ -1,4 +1,4 @@
-// expect: weft: a pointer to a class with virtual functions cannot be followed
+// expect: weft: a pointer to a class with virtual functions can be followed where the class derives from weft::Polymorphic
 #include <memory>
 #include <vector>
 

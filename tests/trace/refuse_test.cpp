@@ -128,8 +128,8 @@ TEST_CASE("lengths, presence, text and frozen flags must not change inside") {
   cache.list = {vector_of({1})};
   auto grow = compile([](Cache& c) { c.list.push_back(c.list[0] + 1); });
   CHECK(contains(message_of([&] { grow(cache); }),
-                 "argument 0 (list): a compiled function must not change lengths, presence or "
-                 "alternatives in its state (was 1, is 2)"));
+                 "argument 0 (list): a compiled function must not change lengths, presence, alternatives or classes in "
+                 "its state (was length 1, is length 2)"));
   auto appear = compile([](Cache& c) { c.maybe = c.list[0] + 1; });
   CHECK(contains(message_of([&] { appear(cache); }), "argument 0 (maybe): a compiled function must not change"));
   auto rename = compile([](Cache& c) { c.name += "x"; });

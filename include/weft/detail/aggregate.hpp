@@ -31,6 +31,8 @@ enum class Flaw : unsigned char {
   many_members,
   unlistable,           // a bit-field, a reference, a union, or a member that takes any initializer
   polymorphic_pointer,  // of a pointer: what it points to may be of a class with more members
+  base_object,          // an object of a class that derives from Polymorphic and lists no members
+  function_object,      // a std::function
 };
 
 // ---- how many members -----------------------------------------------------------------------------------------------
@@ -138,8 +140,13 @@ template <class T, int all, int at>
 constexpr int initializers_of_member() {
   constexpr Indices<at> before;
   constexpr Indices<all - at - 1> after;
-  if constexpr (takes_braces<T>(before, Indices<0>(), after) || takes_braces<T>(before, Indices<1>(), after) ||
-                takes_braces<T>(before, Indices<2>(), after))
+  // One question at a time: clang instantiates the constructors that it finds, and that of a
+  // std::vector<std::unique_ptr> from one initializer is an error.
+  if constexpr (takes_braces<T>(before, Indices<0>(), after))
+    return 1;
+  else if constexpr (takes_braces<T>(before, Indices<1>(), after))
+    return 1;
+  else if constexpr (takes_braces<T>(before, Indices<2>(), after))
     return 1;
   else
     return initializers_of_array<T, all, at>();

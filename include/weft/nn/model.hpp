@@ -23,11 +23,11 @@ auto parameters(M& model) {
   (void)weft::detail::check_model<M>();
   using P = std::conditional_t<std::is_const_v<M>, const Param, Param>;
   std::vector<NamedParameter<P>> list;
-  auto visit = [&list]<class T>(const weft::detail::Path& path, T& part) {
+  auto visit = weft::detail::typed_visit<Param>([&list]<class T>(const weft::detail::Path& path, T& part) {
     if constexpr (std::is_same_v<T, P>)
       if (part.tensor().defined()) list.push_back({path.interned(), part});
     return false;
-  };
+  });
   weft::detail::walk(visit, {}, model);
   return list;
 }
@@ -73,14 +73,14 @@ template <class M>
 std::string summary(const M& model) {
   (void)weft::detail::check_model<M>();
   std::vector<detail::SummaryRow> rows;
-  auto visit = [&rows]<class T>(const weft::detail::Path& path, T& part) {
+  auto visit = weft::detail::typed_visit<Param, Buffer>([&rows]<class T>(const weft::detail::Path& path, T& part) {
     if constexpr (std::is_same_v<T, const Param>) {
       if (part.tensor().defined()) rows.push_back({path.interned(), &part.tensor(), part.frozen ? "frozen" : ""});
     } else if constexpr (std::is_same_v<T, const Buffer>) {
       if (part.tensor().defined()) rows.push_back({path.interned(), &part.tensor(), "buffer"});
     }
     return false;
-  };
+  });
   weft::detail::walk(visit, {}, model);
   return detail::summary(rows);
 }
@@ -89,10 +89,10 @@ std::string summary(const M& model) {
 template <class M>
 void freeze(M& model, bool frozen = true) {
   (void)weft::detail::check_model<M>();
-  auto visit = [frozen]<class T>(const weft::detail::Path&, T& part) {
+  auto visit = weft::detail::typed_visit<Param>([frozen]<class T>(const weft::detail::Path&, T& part) {
     if constexpr (std::is_same_v<T, Param>) part.frozen = frozen || !part.tensor().defined();
     return false;
-  };
+  });
   weft::detail::walk(visit, {}, model);
 }
 // The same for the parameters whose path is of the pattern (tree::matches): freeze(model, "encoder.*"). Throws Error
@@ -109,20 +109,17 @@ void freeze(M& model, const char* pattern, bool frozen = true, Loc loc = Loc::cu
   if (!found) detail::refuse_pattern(pattern, others, loc);
 }
 
-namespace detail {
-template <class T>
-concept HasMode = requires(T& part) {
-  requires std::is_same_v<decltype(part.training), bool>;
-};
-}  // namespace detail
-
 // Says whether a model is in training: sets every part's `bool training`, of layers and of a user's own structs. It is
 // a guarded number of a call, so a compiled function is compiled once for each of the two modes.
 template <class M>
 void train(M& model, bool on = true) {
   (void)weft::detail::check_model<M>();
   auto visit = [on]<class T>(const weft::detail::Path&, T& part) {
-    if constexpr (detail::HasMode<T>) part.training = on;
+    if constexpr (weft::detail::is_any_part<T>) {
+      if (part.type->training) *part.type->training(part.address) = on;
+    } else if constexpr (weft::detail::HasMode<T>) {
+      part.training = on;
+    }
     return false;
   };
   weft::detail::walk(visit, {}, model);
@@ -139,7 +136,12 @@ void initialize(M& model, Generator& generator, Loc loc = Loc::current()) {
   (void)weft::detail::check_model<M>();
   Generator base = generator.fork(loc);
   auto visit = [&]<class T>(const weft::detail::Path& path, T& part) {
-    if constexpr (requires(Generator & own) { part.initialize(own); }) {
+    if constexpr (weft::detail::is_any_part<T>) {
+      if (!part.type->initialize) return false;
+      Generator own = base.named(path.text(), loc);
+      part.type->initialize(part.address, own);
+      return true;
+    } else if constexpr (weft::detail::HasInitialize<T>) {
       Generator own = base.named(path.text(), loc);
       part.initialize(own);
       return true;
