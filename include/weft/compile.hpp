@@ -37,8 +37,8 @@ struct CallSignature {
 Function* make_function(const CompileOptions& options, Loc loc);
 void retain(Function* function) noexcept;
 void release(Function* function) noexcept;
-// Inside a trace or a differentiation level a compiled function is a plain function: its operations join. Under
-// Stance::force_eager it is one, too.
+// Inside a trace, a differentiation level or with_taps a compiled function is a plain function: its operations join.
+// Under Stance::force_eager it is one, too.
 bool joins_caller();
 
 class FunctionHandle {

@@ -1,5 +1,5 @@
 // Everything: tensors and operations, linear algebra and Fourier transforms, random numbers, compile(), gradients,
-// scalar expressions, layers, optimizers, data, files.
+// scalar expressions, layers, taps, optimizers, data, files.
 #pragma once
 #include "weft/cache.hpp"
 #include "weft/compile.hpp"
@@ -24,6 +24,7 @@
 #include "weft/special.hpp"
 #include "weft/stance.hpp"
 #include "weft/statistics.hpp"
+#include "weft/taps.hpp"
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"
 #include "weft/verify.hpp"

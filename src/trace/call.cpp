@@ -8,6 +8,7 @@
 #include "base/fail.hpp"
 #include "base/per_thread.hpp"
 #include "record/record.hpp"
+#include "record/taps.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/resume.hpp"
@@ -151,7 +152,7 @@ void give_back(Scratch* scratch) noexcept {
 
 bool joins_caller() {
   const Recorder& r = recorder();
-  return !r.traces.empty() || r.level_start != UINT64_MAX || stance() == Stance::force_eager;
+  return !r.traces.empty() || r.level_start != UINT64_MAX || tap_listener || stance() == Stance::force_eager;
 }
 
 Call::Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc)

@@ -7,6 +7,7 @@
 
 #include "base/fail.hpp"
 #include "record/record.hpp"
+#include "record/taps.hpp"
 #include "trace/names.hpp"
 
 namespace weft::detail {
@@ -269,6 +270,7 @@ void FunctionTracer::end_trace() {
 TracedPath take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
                       void* context, Loc loc, const CompileOptions& options, const TakenWay& followed) {
   WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
+  const NoTaps no_taps;
   FunctionTracer tracer(signature, symbols, loc, options, followed);
   body(context, tracer);
   TracedPath path = tracer.take();
