@@ -1,6 +1,7 @@
-// compile_scaling chain|wide OPERATIONS: seconds of a function's first call, from its trace to its result, and without
-// the C++ compiler: a line of JSON. A chain is one operation after another; wide is a tree over as many leaves as it
-// has inner operations. Constants differ, so that no stretch of either is the same kernel as another.
+// compile_scaling chain|wide|quotients OPERATIONS: seconds of a function's first call, from its trace to its result,
+// and without the C++ compiler: a line of JSON. A chain is one operation after another; wide is a tree over as many
+// leaves as it has inner operations; quotients are a sum of so many calls of floor_divide. Constants differ, so that no
+// stretch of either is the same kernel as another.
 #include <cstdlib>
 #include <cstring>
 
@@ -38,13 +39,19 @@ Tensor wide(const Tensor& x, const Tensor& y) {
   return values.front();
 }
 
+Tensor quotients(const Tensor& x, const Tensor& y) {
+  Tensor sum = x;
+  for (int i = 0; i < operations; ++i) sum = sum + floor_divide(x + (0.5 + i), y);
+  return sum;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (count > 2) operations = std::atoi(arguments[2]);
-  bool is_wide = count > 1 && !std::strcmp(arguments[1], "wide");
+  const auto is = [&](const char* name) { return count > 1 && !std::strcmp(arguments[1], name); };
   Tensor x = bench::random_normal({1024}, 1), y = bench::random_normal({1024}, 2);
-  auto f = weft::compile(is_wide ? &wide : &chain, {.check = weft::Check::never});
+  auto f = weft::compile(is("wide") ? &wide : is("quotients") ? &quotients : &chain, {.check = weft::Check::never});
   auto start = bench::Clock::now();
   f(x, y).eval();
   double total = bench::seconds_since(start), compiler = weft::jit_counts().compile_seconds;
