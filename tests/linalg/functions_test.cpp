@@ -118,20 +118,14 @@ TEST_CASE("ldl_factor: blocks of two where the diagonal is 0, what it solves, an
     }
   CHECK(as_solve(zeros({2, 0, 0}), zeros({2, 0, 3})).shape() == Shape::of(2, 0, 3));
 
-  refused(
-      [] {
-        ldl_factor(from_list({{1.0, 2.0}, {2.0, 4.0}})).ld.eval();
-      },
-      "[ldl_factor] the matrix is singular: f64[2,2]");
+  const Tensor singular = from_list({{1.0, 2.0}, {2.0, 4.0}}), short_side = zeros({3, 1}, {DType::f64});
+  const Tensor factors = ld, places = pivots;  // what a lambda may capture
+  refused([&] { ldl_factor(singular).ld.eval(); }, "[ldl_factor] the matrix is singular: f64[2,2]");
   refused([] { ldl_factor(zeros({2, 3})); }, "[ldl_factor] needs a square matrix");
   refused([] { ldl_factor(zeros({2, 2}, {DType::f16})); }, "needs f32 or f64");
-  refused(
-      [&, ld = ld, pivots = pivots] {
-        ldl_solve(ld, pivots, zeros({3, 1}, {DType::f64}));
-      },
-      "[ldl_solve] the right side does not fit: f64[4,4] and f64[3,1]");
-  refused([&, ld = ld] { ldl_solve(ld, ones({4}), ld); }, "needs pivots [...,n] of integers");
-  refused([&, ld = ld, pivots = pivots] { ldl_solve(ld, pivots + 1, ld).eval(); }, "[ldl_solve]");
+  refused([&] { ldl_solve(factors, places, short_side); }, "the right side does not fit: f64[4,4] and f64[3,1]");
+  refused([&] { ldl_solve(factors, ones({4}), factors); }, "needs pivots [...,n] of integers");
+  refused([&] { ldl_solve(factors, places + 1, factors).eval(); }, "[ldl_solve]");
 }
 
 TEST_CASE("lu_solve, cond, tensorinv, vander: what has no answer, and what is refused") {

