@@ -349,6 +349,24 @@ TEST_CASE("models of objects in maps, optionals and variants; objects held by va
   CHECK(text == "by_name.a.by_ maybe.by own.by either.by either.again ");
 }
 
+TEST_CASE("a class is the same in all shared libraries; of unnamed namespaces each file has its own") {
+  // What another library has of a class: its own type_info.
+  struct OtherLibrary : std::type_info {
+    explicit OtherLibrary(const char* name) : std::type_info(name) {}
+  };
+  const auto number = [](const std::type_info& type) {
+    const detail::DynamicType own{&type, nullptr, nullptr, nullptr, nullptr, 0};
+    return detail::class_number(own);
+  };
+  const std::string scale = typeid(Scale).name(), hidden = typeid(Hidden).name();
+  const OtherLibrary other_scale(scale.c_str()), other_hidden(hidden.c_str());
+  CHECK(detail::same_class(typeid(Scale), other_scale));
+  CHECK(number(typeid(Scale)) == number(other_scale));
+  CHECK(number(typeid(Scale)) != number(typeid(Shift)));
+  CHECK_FALSE(detail::same_class(typeid(Hidden), other_hidden));
+  CHECK(number(typeid(Hidden)) != number(other_hidden));
+}
+
 TEST_CASE("a class without a list of its own, and an object that is passed as one of its base") {
   Model model;
   model.layers.push_back(std::make_unique<Forgetful>());
@@ -359,6 +377,8 @@ TEST_CASE("a class without a list of its own, and an object that is passed as on
   contains(message_of([&] { f(model, two()); }), sentence);
   contains(message_of([&] { (void)nn::parameters(model); }), sentence);
   contains(message_of([&] { (void)tree::clone(model); }), sentence);
+  model = model_of(std::make_unique<Block>(std::make_unique<Scale>(), std::make_unique<Forgetful>()));
+  contains(message_of([&] { (void)tree::clone(model); }), sentence);  // a part of the block has been copied then
   const auto g = compile([](const Scale& layer, const Tensor& x) { return layer(x); });
   CHECK(numbers_of(g(Scale(3), two())) == Numbers{3, 6});
   contains(
