@@ -32,6 +32,7 @@ class Shift final : public Layer {
  public:
   explicit Shift(double amount) : by_(full({}, amount)) {}
   Tensor operator()(const Tensor& x) const override { return x + by_; }
+  const Param& by() const { return by_; }
 
  private:
   Param by_;
@@ -237,7 +238,16 @@ TEST_CASE("an optimizer trains the model, in a compiled step whose state it is")
   CHECK(block_of(model).calls->item() == 4);
   CHECK(explain(compiled, model, opt, two()).specializations == 1);
 
-  // Muon by one pattern, Adam for the others: paths go through objects.
+  // Groups by path, and another dtype.
+  Model groups = deep();
+  optim::SGD sgd(groups, {.lr = 0.1}, {{"layers.0.*", {.lr = 0}}});
+  sgd.update(groups, grad([](const Model& m) { return sum(m(two() + 10)); }, groups));
+  CHECK(dynamic_cast<Scale&>(*groups.layers[0]).by->item() == 3);
+  CHECK(dynamic_cast<Shift&>(*block_of(groups).last).by()->item() != -1);
+  nn::to(groups, DType::f64);
+  for (const auto& [name, value] : nn::parameters(std::as_const(groups))) CHECK(value->dtype() == DType::f64);
+
+  // The classes of a state stay.
   const auto changes = compile([](Model& m) { m.layers[0] = std::make_unique<Shift>(1); });
   contains(
       message_of([&] { changes(model); }),
