@@ -5,6 +5,7 @@
 #include "tests/record/refused.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
+#include "weft/loops.hpp"
 #include "weft/statistics.hpp"
 
 using namespace weft;
