@@ -282,14 +282,15 @@ std::vector<Stage> stages_with(const RegisteredPasses& registered) {
 // Without the passes that a caller, or the user, asks for; a name that the user can't leave out is answered with those
 // that can be.
 std::vector<Stage> stages_for(const PipelineOptions& asked) {
-  std::vector<Stage> kept =
+  const std::vector<Stage> all =
       asked.registered ? stages_with(*asked.registered) : std::vector<Stage>(std::begin(stages), std::end(stages));
+  std::vector<Stage> kept = all;
   for (const std::string& name : asked.skip)
     std::erase_if(kept, [&](const Stage& stage) { return !stage.registered && stage.name == name; });
   for (const std::string& name : options().skip_passes) {
     if (std::erase_if(kept, [&](const Stage& stage) { return !stage.needed && stage.name == name; })) continue;
     std::set<std::string> names;
-    for (const Stage& stage : kept)
+    for (const Stage& stage : all)
       if (!stage.needed) names.insert(stage.name);
     std::string text = "no pass '" + name + "' can be left out; there are:";
     for (const std::string& each : names) text += " " + each;

@@ -1,7 +1,9 @@
 // A program's own passes and patterns.
 #include <cmath>
 #include <optional>
+#include <utility>
 
+#include "base/options.hpp"
 #include "trace/support.hpp"
 #include "weft/backends.hpp"
 #include "weft/expr.hpp"
@@ -231,6 +233,17 @@ TEST_CASE("A replacement that does not fit is refused with the operation and the
                            return node.operands()[0][cast(node.operands()[0], DType::i64)];
                          })),
                  "checks something"));
+}
+
+TEST_CASE("WEFT_SKIP_PASSES leaves a registered pass out") {
+  const Registered registered{{"skipped"}};
+  register_pass(PassStage::joint, "skipped", "1", [](const GraphView& graph) {
+    return graph.rewrite([](const NodeView& node) { return node.name() == "exp" ? node.operands()[0] : Tensor(); });
+  });
+  const std::vector<std::string> before = std::exchange(options().skip_passes, {"skipped"});
+  CHECK(numbers_of(compile([](const Tensor& x) { return exp(x) + 1; })(vector_of({0}))) == Numbers{2});
+  options().skip_passes = before;
+  CHECK(numbers_of(compile([](const Tensor& x) { return exp(x) + 1; })(vector_of({0}))) == Numbers{1});
 }
 
 TEST_CASE("A pass keeps inputs and outputs") {
