@@ -23,6 +23,15 @@ Segment& add_segment(const Specialization& to, TraceResult traced, std::string s
   return made;
 }
 
+// A registered backend runs it, where the function has one.
+void give_to_registered(Segment& made, CallContext call, const Specialization& to) {
+  const Function& function = call.function;
+  if (!function.chosen.registered || to.id == function.eager_id) return;
+  made.registered = std::make_shared<RegisteredRun>(
+      function.chosen.registered, GraphData{made.traced.graph, registered_passes(pass_set_of(call.scratch.words)),
+                                            title(function), function.options.level});
+}
+
 bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() || !traced.graph.effects.empty(); }
 
 // Whether the second branch is the next round of the first: the same segment again, whatever the sizes.
@@ -67,14 +76,16 @@ void count_rounds(std::span<const Branch* const> path) {
 
 }  // namespace
 
-const Segment* add_results(const Specialization& to, TraceResult traced, Backend backend, int decision_limit,
+const Segment* add_results(CallContext call, const Specialization& to, TraceResult traced, Backend backend,
                            const std::shared_ptr<KernelJob>& job) {
   std::string structure = traced.structure();
   if (const auto known = to.segment_of.find(structure); known != to.segment_of.end()) return known->second;
-  if (backend == Backend::compiled && to.pieces++ >= static_cast<std::size_t>(std::max(decision_limit, 0)))
+  if (backend == Backend::compiled &&
+      to.pieces++ >= static_cast<std::size_t>(std::max(call.function.options.decision_limit, 0)))
     return nullptr;
   Segment& made = add_segment(to, std::move(traced), std::move(structure), backend);
   made.keeps_graph = true;
+  give_to_registered(made, call, to);
   if (backend == Backend::compiled) {
     made.job = job;
     job->add(made);
@@ -106,10 +117,7 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     segments.push_back(&made);
     if (decides) fresh.emplace(made.structure, &made);
     made.keeps_graph = decides && !to.resumable;
-    if (function.chosen.registered && to.id != function.eager_id && !empty)
-      made.registered = std::make_shared<RegisteredRun>(
-          function.chosen.registered, GraphData{made.traced.graph, registered_passes(pass_set_of(scratch.words)),
-                                                title(function), function.options.level});
+    if (!empty) give_to_registered(made, call, to);
     if (backend != Backend::compiled || empty) continue;
     if (decides && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
       made.backend = Backend::eager;

@@ -13,7 +13,7 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
 
 // A segment that gives results and is no step of a trace: one that `job` is to make, or the one that computes the same.
 // Null beyond decision_limit.
-const Segment* add_results(const Specialization& to, TraceResult traced, Backend backend, int decision_limit,
+const Segment* add_results(CallContext call, const Specialization& to, TraceResult traced, Backend backend,
                            const std::shared_ptr<KernelJob>& job);
 
 }  // namespace weft::detail

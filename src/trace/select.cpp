@@ -361,7 +361,7 @@ void add_selected(CallContext call, const Specialization& to, Backend backend, c
   }
   if (!outermost) return;
   const Loc loc = decides->segment->traced.decision->loc;
-  outermost->segment = add_results(to, std::move(made.back()), backend, call.function.options.decision_limit, job);
+  outermost->segment = add_results(call, to, std::move(made.back()), backend, job);
   if (!outermost->segment) return;
   outermost->next = decides->selected.load(std::memory_order_relaxed);
   decides->selected.store(outermost, std::memory_order_release);

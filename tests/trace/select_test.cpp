@@ -8,6 +8,7 @@
 #include "weft/grad.hpp"
 #include "weft/indexing.hpp"
 #include "weft/random.hpp"
+#include "weft/stance.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -306,4 +307,17 @@ TEST_CASE("select: compiled again for other arguments; several threads") {
   CHECK(wrong == 0);
   CHECK(specialization_count(f) == 2);
   for (const Tensor& argument : arguments) CHECK(selected(explain(f, argument)) == 1);
+}
+
+TEST_CASE("select: kernels that are made in the background: the branches run until they are there") {
+  auto f = compile(branch, {.auto_select = true, .async = true});
+  const Tensor up = vector_of({1, 2, 3}), down = vector_of({-1, 2, -3});
+  for (int round = 0; round < 2; ++round) {
+    for (int call = 0; call < 3; ++call) {
+      CHECK(same(f(up), branch(up)));
+      CHECK(same(f(down), branch(down)));
+    }
+    wait_compiled(f);
+  }
+  CHECK(selected(explain(f, up)) == 1);
 }
