@@ -404,7 +404,7 @@ void count(const Program& program, const Prepared& prepared, Statistics& statist
 
 }  // namespace
 
-std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics) {
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics, Level level) {
   Statistics own;
   if (!statistics) statistics = &own;
   std::vector<Prepared> prepared;
@@ -419,6 +419,7 @@ std::vector<std::string> check(const std::vector<Program>& programs, Statistics*
   }
   PipelineOptions options;
   options.verify = true;
+  options.level = level;
   auto executables = compile_graphs(std::move(graphs), options);
   for (std::size_t i = 0; i < programs.size(); ++i)
     failures[i] = check_one(programs[i], prepared[i], *executables[2 * i], *executables[2 * i + 1], *statistics);
@@ -426,9 +427,9 @@ std::vector<std::string> check(const std::vector<Program>& programs, Statistics*
 }
 
 namespace {
-bool executors_differ(const Program& program) {
+bool executors_differ(const Program& program, Level level) {
   try {
-    return !check({program}).front().empty();
+    return !check({program}, nullptr, level).front().empty();
   } catch (const std::exception&) {
     return true;
   }
@@ -438,7 +439,7 @@ bool executors_differ(const Program& program) {
 int share() { return test::on_device() ? 10 : test::less_when_sanitized; }
 }  // namespace
 
-Statistics check_random_programs(std::uint64_t seed, int count) {
+Statistics check_random_programs(std::uint64_t seed, int count, Level level) {
   constexpr int batch = 40;
   options().kernel_optimization = 1;  // thousands of kernels: what -O3 adds is other tests' subject
   count /= share();
@@ -451,11 +452,11 @@ Statistics check_random_programs(std::uint64_t seed, int count) {
     }
     std::vector<std::string> failures;
     try {
-      failures = check(programs, &statistics);
+      failures = check(programs, &statistics, level);
     } catch (const std::exception&) {  // one of them breaks the compiler: find which
       for (const Program& program : programs) {
         try {
-          failures.push_back(check({program}).front());
+          failures.push_back(check({program}, nullptr, level).front());
         } catch (const std::exception& error) {
           failures.push_back(error.what());
         }
@@ -466,10 +467,10 @@ Statistics check_random_programs(std::uint64_t seed, int count) {
       for (const std::string& failure : failures) REQUIRE_MESSAGE(failure.empty(), failure);
     for (std::size_t i = 0; i < programs.size(); ++i) {
       if (failures[i].empty()) continue;
-      Program least = shrink(programs[i], executors_differ);
+      Program least = shrink(programs[i], [&](const Program& each) { return executors_differ(each, level); });
       std::string why;
       try {
-        why = check({least}).front();
+        why = check({least}, nullptr, level).front();
       } catch (const std::exception& error) {
         why = error.what();
       }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "random/program.hpp"
+#include "weft/compile_options.hpp"
 
 namespace weft::testing {
 
@@ -19,10 +20,11 @@ struct Statistics {
 
 // Empty where all executors agree: compiled with static sizes, with symbolic sizes, with donated memory; eager.
 // Kernels of all programs are compiled together.
-std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr);
+std::vector<std::string> check(const std::vector<Program>& programs, Statistics* statistics = nullptr,
+                               Level level = Level::O2);
 
 // Makes and checks `count` programs from `seed` on; fails the running test with the shrunk program where one differs.
-Statistics check_random_programs(std::uint64_t seed, int count);
+Statistics check_random_programs(std::uint64_t seed, int count, Level level = Level::O2);
 
 // Fails the running test unless the run has covered nearly all of the table, and enough of what fusion and memory
 // planning find hard.

@@ -4,6 +4,7 @@
 // program that lost instructions in shrinking still replays.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ std::vector<Tensor> replay(const Program& program, const std::vector<Tensor>& in
 // Without the instruction at `position`: later operands that read it read its first operand, or another input.
 Program without(const Program& program, std::size_t position);
 // A short program that still fails, found by leaving out instructions one at a time, from the last.
-Program shrink(Program program, bool (*fails)(const Program&));
+Program shrink(Program program, const std::function<bool(const Program&)>& fails);
 
 std::string to_text(const Program& program);
 

@@ -2,7 +2,7 @@
 
 namespace weft::testing {
 
-Program shrink(Program program, bool (*fails)(const Program&)) {
+Program shrink(Program program, const std::function<bool(const Program&)>& fails) {
   int budget = 80;
   for (std::size_t position = program.instructions.size(); position-- > 0 && budget > 0;) {
     Program shorter = without(program, position);
