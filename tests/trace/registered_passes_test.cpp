@@ -1,6 +1,8 @@
 // A program's own passes and patterns.
+#include <atomic>
 #include <cmath>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/options.hpp"
@@ -133,6 +135,33 @@ TEST_CASE("A function that was compiled is compiled anew when passes change, and
   CHECK(is_compiled(f, x));
   CHECK(numbers_of(f(x)) == Numbers{1});
   CHECK(specialization_count(f) == 3);
+}
+
+TEST_CASE("Passes change while threads call") {
+  const Registered registered{{"changing"}};
+  const auto f = compile([](const Tensor& x) { return exp(x); });
+  const Tensor x = zeros({3}).eval();
+  std::atomic<int> running = 3, wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int call = 0; call < 200; ++call) {
+        const Numbers found = numbers_of(f(x));
+        wrong += found != Numbers{1, 1, 1} && found != Numbers{2, 2, 2};
+      }
+      --running;
+    });
+  while (running > 0) {
+    register_pass(PassStage::joint, "changing", "1", [](const GraphView& graph) {
+      return graph.rewrite(
+          [](const NodeView& node) { return node.name() == "exp" ? node.operands()[0] + 2 : Tensor(); });
+    });
+    unregister_pass("changing");
+    std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(specialization_count(f) <= 2);
 }
 
 TEST_CASE("Passes run where kernels are made: verify holds them against the recorded function") {
