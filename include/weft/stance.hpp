@@ -21,8 +21,8 @@ void set_stance(Stance stance);
 // For this thread, until the end of the block; the innermost scope counts.
 class StanceScope {
  public:
-  explicit StanceScope(Stance stance);
-  ~StanceScope();
+  explicit StanceScope(Stance stance);  // until the end of the block
+  ~StanceScope();                       // the stance is as it was before
   StanceScope(const StanceScope&) = delete;
 
  private:

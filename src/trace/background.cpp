@@ -28,6 +28,7 @@ struct Jobs {
   ProcessMutex& mutex = process_mutex(LockOrder::background);  // of what follows
   std::deque<Entry> entries;
   std::vector<std::thread>* threads = nullptr;
+  bool registered = false;  // to be stopped when the process ends
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> added{0};
   std::atomic<bool> stopping{false};
@@ -90,7 +91,8 @@ void stop() {
 // The mutex is held.
 void start(Jobs& all) {
   if (all.threads && all.generation == process_generation()) return;
-  [[maybe_unused]] static const int registered = std::atexit(stop);
+  if (!all.registered) std::atexit(stop);
+  all.registered = true;
   for (Entry& entry : all.entries) entry.running = false;
   all.generation = process_generation();
   all.threads = new std::vector<std::thread>;
