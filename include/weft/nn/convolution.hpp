@@ -98,10 +98,11 @@ using ConvTranspose3d = ConvTranspose<3>;
 
 namespace weft::detail {
 // Of MaxPool2d({2, 3}): without a constructor of its own, such a list could as well be a layer that is copied.
-template <std::size_t count, class T>
-constexpr PerAxis<static_cast<int>(count)> per_axis(const T (&each)[count]) {
-  PerAxis<static_cast<int>(count)> result = 0;
-  for (std::size_t i = 0; i < count; ++i) result.sizes[i] = static_cast<std::int64_t>(each[i]);
+template <int count, class T, std::size_t length>
+constexpr PerAxis<count> per_axis(const T (&each)[length]) {
+  static_assert(length == count, "weft: a kernel has one size for all axes, or one for each");
+  PerAxis<count> result = 0;
+  for (int axis = 0; axis < count; ++axis) result.sizes[axis] = static_cast<std::int64_t>(each[axis]);
   return result;
 }
 }  // namespace weft::detail
@@ -110,54 +111,52 @@ namespace weft::nn {
 
 // The functions of weft/convolution.hpp as layers. Constructors throw Error on options that are none of those they can
 // be.
-#define WEFT_POOL_LAYERS(count)                                                                         \
-  struct MaxPool##count##d {                                                                            \
-    MaxPool##count##d(PerAxis<count> size, MaxPool##count##dOptions how = {}, Loc loc = Loc::current()) \
-        : kernel(size), options(how) {                                                                  \
-      weft::detail::check_pool("MaxPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
-    }                                                                                                   \
-    template <std::integral T, std::size_t length>                                                      \
-    requires(length == count) MaxPool##count                                                            \
-        ##d(const T (&each)[length], MaxPool##count##dOptions how = {}, Loc loc = Loc::current())       \
-        : MaxPool##count##d(weft::detail::per_axis(each), how, loc) {}                                  \
-    template <std::integral T, class... More>                                                           \
-    MaxPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */          \
-    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                    \
-    PerAxis<count> kernel;                                                                              \
-    MaxPool##count##dOptions options;                                                                   \
-    WEFT_MEMBERS(kernel, options)                                                                       \
-  };                                                                                                    \
-  struct AvgPool##count##d {                                                                            \
-    AvgPool##count##d(PerAxis<count> size, AvgPool##count##dOptions how = {}, Loc loc = Loc::current()) \
-        : kernel(size), options(how) {                                                                  \
-      weft::detail::check_pool("AvgPool" #count "d", weft::detail::pool_of(kernel, options), loc);      \
-    }                                                                                                   \
-    template <std::integral T, std::size_t length>                                                      \
-    requires(length == count) AvgPool##count                                                            \
-        ##d(const T (&each)[length], AvgPool##count##dOptions how = {}, Loc loc = Loc::current())       \
-        : AvgPool##count##d(weft::detail::per_axis(each), how, loc) {}                                  \
-    template <std::integral T, class... More>                                                           \
-    AvgPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */          \
-    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                    \
-    PerAxis<count> kernel;                                                                              \
-    AvgPool##count##dOptions options;                                                                   \
-    WEFT_MEMBERS(kernel, options)                                                                       \
-  };                                                                                                    \
-  struct AdaptiveMaxPool##count##d {                                                                    \
-    explicit AdaptiveMaxPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) { \
-      weft::detail::check_adaptive_pool("AdaptiveMaxPool" #count "d", count, sizes.sizes, loc);         \
-    }                                                                                                   \
-    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }                     \
-    PerAxis<count> sizes;                                                                               \
-    WEFT_MEMBERS(sizes)                                                                                 \
-  };                                                                                                    \
-  struct AdaptiveAvgPool##count##d {                                                                    \
-    explicit AdaptiveAvgPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) { \
-      weft::detail::check_adaptive_pool("AdaptiveAvgPool" #count "d", count, sizes.sizes, loc);         \
-    }                                                                                                   \
-    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }                     \
-    PerAxis<count> sizes;                                                                               \
-    WEFT_MEMBERS(sizes)                                                                                 \
+#define WEFT_POOL_LAYERS(count)                                                                             \
+  struct MaxPool##count##d {                                                                                \
+    MaxPool##count##d(PerAxis<count> size, MaxPool##count##dOptions how = {}, Loc loc = Loc::current())     \
+        : kernel(size), options(how) {                                                                      \
+      weft::detail::check_pool("MaxPool" #count "d", weft::detail::pool_of(kernel, options), loc);          \
+    }                                                                                                       \
+    template <std::integral T, std::size_t length>                                                          \
+    MaxPool##count##d(const T (&each)[length], MaxPool##count##dOptions how = {}, Loc loc = Loc::current()) \
+        : MaxPool##count##d(weft::detail::per_axis<count>(each), how, loc) {}                               \
+    template <std::integral T, class... More>                                                               \
+    MaxPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */              \
+    Tensor operator()(At x) const { return max_pool##count##d(x, kernel, options); }                        \
+    PerAxis<count> kernel;                                                                                  \
+    MaxPool##count##dOptions options;                                                                       \
+    WEFT_MEMBERS(kernel, options)                                                                           \
+  };                                                                                                        \
+  struct AvgPool##count##d {                                                                                \
+    AvgPool##count##d(PerAxis<count> size, AvgPool##count##dOptions how = {}, Loc loc = Loc::current())     \
+        : kernel(size), options(how) {                                                                      \
+      weft::detail::check_pool("AvgPool" #count "d", weft::detail::pool_of(kernel, options), loc);          \
+    }                                                                                                       \
+    template <std::integral T, std::size_t length>                                                          \
+    AvgPool##count##d(const T (&each)[length], AvgPool##count##dOptions how = {}, Loc loc = Loc::current()) \
+        : AvgPool##count##d(weft::detail::per_axis<count>(each), how, loc) {}                               \
+    template <std::integral T, class... More>                                                               \
+    AvgPool##count##d(PerAxis<count>, T, More...) = delete; /* weft: options: {.stride = 2} */              \
+    Tensor operator()(At x) const { return avg_pool##count##d(x, kernel, options); }                        \
+    PerAxis<count> kernel;                                                                                  \
+    AvgPool##count##dOptions options;                                                                       \
+    WEFT_MEMBERS(kernel, options)                                                                           \
+  };                                                                                                        \
+  struct AdaptiveMaxPool##count##d {                                                                        \
+    explicit AdaptiveMaxPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) {     \
+      weft::detail::check_adaptive_pool("AdaptiveMaxPool" #count "d", count, sizes.sizes, loc);             \
+    }                                                                                                       \
+    Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }                         \
+    PerAxis<count> sizes;                                                                                   \
+    WEFT_MEMBERS(sizes)                                                                                     \
+  };                                                                                                        \
+  struct AdaptiveAvgPool##count##d {                                                                        \
+    explicit AdaptiveAvgPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) {     \
+      weft::detail::check_adaptive_pool("AdaptiveAvgPool" #count "d", count, sizes.sizes, loc);             \
+    }                                                                                                       \
+    Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }                         \
+    PerAxis<count> sizes;                                                                                   \
+    WEFT_MEMBERS(sizes)                                                                                     \
   };
 WEFT_POOL_LAYERS(1)
 WEFT_POOL_LAYERS(2)
