@@ -26,8 +26,8 @@ class Polymorphic {
 
  protected:
   Polymorphic() = default;
-  Polymorphic(const Polymorphic&) = default;
-  Polymorphic& operator=(const Polymorphic&) = default;
+  Polymorphic(const Polymorphic&) = default;             // for copies of derived objects
+  Polymorphic& operator=(const Polymorphic&) = default;  // the same
 
  private:
   friend struct detail::MemberAccess;

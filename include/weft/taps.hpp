@@ -21,8 +21,8 @@ Tensor tap(const char* name, const Tensor& x, Loc loc = Loc::current());
 // Puts "name." or "name.index." before the names of taps, until the end of the block.
 class TapScope {
  public:
-  explicit TapScope(const char* name);
-  TapScope(const char* name, std::int64_t index);
+  explicit TapScope(const char* name);             // "name."
+  TapScope(const char* name, std::int64_t index);  // "name.index."
   ~TapScope();
   TapScope(const TapScope&) = delete;
 
@@ -36,6 +36,7 @@ struct Tapped {
   Value value;               // what f returned
   std::vector<Tensor> taps;  // one a path
 };
+// The same of a function that returns nothing.
 template <>
 struct Tapped<void> {
   std::vector<Tensor> taps;  // one a path
