@@ -393,6 +393,7 @@ const TraceResult* selected_of(CallContext call, const Specialization& of, std::
 }  // namespace
 
 std::string select_text(CallContext call, const Specialization& of, std::span<const Branch* const> way) {
+  if (of.resumable) return {};
   if (const Branch* const selected = way.back()->select(of.guards, call.scratch.words))
     return concat_text("both sides are computed, ",
                        counted(static_cast<std::int64_t>(selected->calls.load()), "call", "calls"));
