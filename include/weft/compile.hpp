@@ -554,7 +554,10 @@ requires(detail::Stateless<std::decay_t<F>> && !std::is_convertible_v<Other, con
 }
 // What has no type to deduce. The compiler says the sentence; of a deleted function clang lists all candidates besides.
 #ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wgcc-compat"
 detail::Refused compile(...) __attribute__((diagnose_if(true, "weft: wrap an overloaded name in a lambda", "error")));
+#pragma clang diagnostic pop
 #else
 detail::Refused compile(...) = delete;  // weft: wrap an overloaded name in a lambda
 #endif

@@ -21,7 +21,7 @@ struct BackendName {
   // What has this name: a literal, a std::string.
   template <class T>
   requires std::convertible_to<const T&, std::string_view>
-  constexpr BackendName(const T& name) : name(name) {}
+  constexpr BackendName(const T& given) : name(given) {}
 };
 
 // How often the function is traced again and compared, to find what guards cannot see (a global that is read): on calls

@@ -17,9 +17,7 @@ void Call::explain(Explanation& out) {
   std::lock_guard lock(function_->mutex);
   const CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, Stance::compile};
   out.decisions = decision_texts(
-      *specialization_, [&](std::span<const Branch* const> way) {
-        return specialization_->resumable ? std::string() : select_text(call, *specialization_, way);
-      });
+      *specialization_, [&](std::span<const Branch* const> way) { return select_text(call, *specialization_, way); });
   out.fallback = s.fallback();
   if (s.registered) out.fallback = "CompileOptions::backend is \"" + s.registered->name() + "\"";
   if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";

@@ -163,6 +163,6 @@ TEST_CASE("neighbours that are equal") {
   CHECK(found.inverse.shape() == Sizes({2, 4}));
   CHECK(text_of(found.counts) == "2 3 1 1 1");
   CHECK(unique_consecutive(zeros({0})).counts.shape() == Sizes({0}));
-  auto compiled = compile([](const Tensor& x) { return unique_consecutive(x).values; });
+  auto compiled = compile([](const Tensor& x) { return unique_consecutive(x).values; }, {.fullgraph = true});
   CHECK(contains(message_of([&] { compiled(ones({3})); }), "[unique_consecutive] the size of the result depends on"));
 }
