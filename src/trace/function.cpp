@@ -396,6 +396,8 @@ void compare_again(CallContext call, const Specialization& specialization) {
 }
 }  // namespace
 
+namespace {
+// Drops a tree that has too many branches. The function's mutex is held.
 void drop_large_tree(CallContext call, const Specialization& specialization) {
   if (specialization.branches.size() < call.function.most_branches) return;
   logging::warn_once(concat_text(title(call.function),
@@ -407,7 +409,6 @@ void drop_large_tree(CallContext call, const Specialization& specialization) {
   }
 }
 
-namespace {
 // The function has come to a value that flows into host code, on a way that was not traced before. The tree so far is
 // followed without its code: another one takes its place.
 std::shared_ptr<Specialization> resumable_in_place_of(CallContext call, const Specialization& earlier) {

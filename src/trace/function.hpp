@@ -139,8 +139,6 @@ const Specialization* specialize(CallContext call);
 const Specialization* extend(CallContext call, const Specialization& specialization);
 // Makes the kernels, or has them made. Nobody holds the function's mutex for this.
 void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job);
-// Drops a tree that has too many branches. The function's mutex is held.
-void drop_large_tree(CallContext call, const Specialization& specialization);
 // Traces again, the same way. Where the function does something else than when it was compiled, or throws, the
 // specialization is dropped, and that is the error.
 void check_again(CallContext call, const Specialization& specialization);

@@ -72,6 +72,25 @@ Tensor Resumption::hold_generator() {
   return scratch.generator_state;
 }
 
+namespace {
+// A branch holds what was recorded for it. Beyond this many, and beyond decision_limit, a call leaves nothing in the
+// tree.
+constexpr std::size_t most_branches = 2048;
+
+bool is_full(const Specialization& specialization, const Function& function) {
+  const auto pieces = static_cast<std::size_t>(std::max(function.options.decision_limit, 0));
+  return specialization.pieces > pieces || specialization.branches.size() > most_branches;
+}
+// For one call: what follows the branches that it has found.
+std::shared_ptr<Specialization> apart_from(const Specialization& specialization) {
+  auto made = std::make_shared<Specialization>(specialization.id);
+  made->guards = specialization.guards;
+  made->symbolic = specialization.symbolic;
+  made->resumable = true;
+  return made;
+}
+}  // namespace
+
 void resume(CallContext call, const Specialization& specialization) {
   Function& function = call.function;
   Scratch& scratch = call.scratch;
@@ -88,10 +107,15 @@ void resume(CallContext call, const Specialization& specialization) {
   std::shared_ptr<KernelJob> job;
   {
     const std::lock_guard lock(function.mutex);
+    if (is_full(specialization, function)) {
+      const auto apart = apart_from(specialization);
+      add_steps(call, *apart, path, path.matched, &apart->root, Backend::eager);
+      scratch.temporary = apart;
+      return;
+    }
     const Branch* const from = scratch.path.empty() ? &specialization.root : scratch.path.back();
     job = add_steps(call, specialization, path, path.matched, const_cast<Branch*>(from), function.chosen.own);
     ++compilations_of_thread;
-    drop_large_tree(call, specialization);
   }
   make_kernels(call, specialization, std::move(job));
 }

@@ -289,6 +289,21 @@ TEST_CASE("sizes that depend on values are symbols: nothing is compiled again fo
   CHECK(explain(f, zeros({9})).decisions.size() <= 4);
 }
 
+TEST_CASE("a tree stays small where what was read decides what is recorded") {
+  auto f = compile(
+      [](const Tensor& x) {
+        const int start = static_cast<int>(sum(x).item()) % 97;
+        return slice(arange(128), 0, start, start + 2) * x;
+      },
+      {.decision_limit = 3});
+  for (int i = 0; i < 200; ++i) {
+    const float start = static_cast<float>(2 * i % 97);
+    CHECK(numbers_of(f(full({2}, i))) == Numbers{start * i, (start + 1) * i});
+  }
+  CHECK(specialization_count(f) == 1);
+  CHECK(explain(f, full({2}, 1)).decisions.size() < 8);
+}
+
 TEST_CASE("repeat_interleave by a tensor") {
   auto f = compile([](const Tensor& x, const Tensor& n) { return repeat_interleave(x * 2, n + 1, 0); });
   for (int i = 0; i < 5; ++i)
