@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "base/lazy.hpp"
@@ -97,7 +98,10 @@ void start(Jobs& all) {
   all.generation = process_generation();
   all.threads = new std::vector<std::thread>;
   const std::size_t count = std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
-  while (all.threads->size() < count) all.threads->emplace_back(work);
+  try {
+    while (all.threads->size() < count) all.threads->emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads can be had: those that there are, or wait_compiled, do it all
+  }
 }
 
 }  // namespace
