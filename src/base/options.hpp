@@ -1,6 +1,6 @@
 // The options that the environment sets: docs/options.md says what each means. Read once, at the first use, but for two
 // that are read when the library is loaded: WEFT_LOGS by base/log, and WEFT_TRACE, the folder for a page about the run,
-// by trace/page_file.
+// by observe/page_file.
 #pragma once
 #include <cstdint>
 #include <string>

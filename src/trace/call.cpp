@@ -11,8 +11,8 @@
 #include "record/taps.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/observer.hpp"
 #include "trace/resume.hpp"
-#include "trace/run_page.hpp"
 
 namespace weft::detail {
 namespace {
@@ -223,9 +223,9 @@ void Call::run() {
   if (scratch_->path.size() > 1)
     for (const Branch* branch : scratch_->path)
       branch->calls.store(branch->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  std::optional<run_page::Call> on_page;
-  if (run_page::is_on()) [[unlikely]]
-    on_page.emplace(*specialization_);
+  std::optional<observer::Call> observed;
+  if (observer::is_on()) [[unlikely]]
+    observed.emplace(*specialization_);
   naming_memory([&] { run_to_results(call, *specialization_, *scratch_->path.back()->segment); },
                 [] { return std::string(); }, "compile", loc_);
   // What was moved in is left undefined: its memory may hold a result now.

@@ -8,7 +8,7 @@
 #include "trace/decisions.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/names.hpp"
-#include "trace/run_page.hpp"
+#include "trace/observer.hpp"
 #include "trace/segments.hpp"
 #include "trace/select.hpp"
 #include "trace/symbols.hpp"
@@ -277,7 +277,7 @@ const Specialization* specialize(CallContext call) {
           function.compiled ? recompile_reason(call, function.current.load()).text : "it has not been compiled yet"))
     return nullptr;
   bool beyond_limit = false, uncounted = false;
-  const auto begin = StepTimes::Clock::now();
+  const auto begin = observer::Clock::now();
   Difference reason;
   std::string limit;  // why the call is beyond it; empty where it is not
   std::vector<Guards::Symbol> symbols = choose_symbols(call);
@@ -339,8 +339,8 @@ const Specialization* specialize(CallContext call) {
     }
     throw;
   }
-  if (run_page::is_on()) [[unlikely]]
-    run_page::add({call, *made, beyond_limit, reason.text, begin});
+  if (observer::is_on()) [[unlikely]]
+    observer::add({call, *made, beyond_limit, reason.text, begin});
   return made.get();
 }
 

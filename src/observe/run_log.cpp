@@ -1,11 +1,11 @@
-#include "trace/run_log.hpp"
+#include "observe/run_log.hpp"
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "base/storage.hpp"
 
-namespace weft::detail::run_page {
+namespace weft::detail::observer {
 
 RunLog& run_log() {
   static constinit Lazy<RunLog> instance;
@@ -21,4 +21,4 @@ void give_up(const char* why) noexcept {
   }
 }
 
-}  // namespace weft::detail::run_page
+}  // namespace weft::detail::observer

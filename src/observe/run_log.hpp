@@ -1,17 +1,17 @@
-// What is recorded of a run for its page: what was compiled, the calls, and memory over time. One object a process,
-// under one mutex. Invariant: who records changes nothing of what the program does. Every entry is guarded: what throws
-// there ends the page, for the whole process.
+// What is recorded of a run for its page: with WEFT_TRACE=folder a process writes one self-contained HTML file there,
+// <program>-<process>.html, with what was compiled and why, the graphs, schedules and kernels, memory over time and a
+// timeline of the calls. The file is written after compilations (at most once a second) and when the process ends; a
+// forked child writes none. One object a process, under one mutex. Invariant: who records changes nothing of what the
+// program does. Every entry is guarded: what throws there ends the page, for the whole process.
 #pragma once
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/fork.hpp"
-#include "trace/run_page.hpp"
+#include "trace/observer.hpp"
 
-namespace weft::detail::run_page {
-
-using Clock = StepTimes::Clock;
+namespace weft::detail::observer {
 
 // Begin and length of each that is drawn.
 using Drawn = std::vector<std::pair<double, double>>;
@@ -58,4 +58,4 @@ void guarded(F f) noexcept {
   }
 }
 
-}  // namespace weft::detail::run_page
+}  // namespace weft::detail::observer

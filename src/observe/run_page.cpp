@@ -1,8 +1,9 @@
-#include "trace/run_page.hpp"
+#include "trace/observer.hpp"
 
-#include "trace/page_file.hpp"
+#include "observe/page_file.hpp"
+#include "observe/step_times.hpp"
 
-namespace weft::detail::run_page {
+namespace weft::detail::observer {
 namespace {
 
 using Json = nlohmann::json;
@@ -144,4 +145,4 @@ void Call::note(Clock::time_point end) const {
   if (!seconds.empty()) made.watched.push_back(std::move(seconds));
 }
 
-}  // namespace weft::detail::run_page
+}  // namespace weft::detail::observer

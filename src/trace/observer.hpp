@@ -1,13 +1,15 @@
-// The page of a run: with WEFT_TRACE=folder a process writes one self-contained HTML file there,
-// <program>-<process>.html, with what was compiled and why, the graphs, schedules and kernels, memory over time and a
-// timeline of the calls. In: each compilation and each call. Out: the file, after compilations (at most once a second)
-// and when the process ends. Without WEFT_TRACE a call pays a load and a branch. A forked child writes none.
-// Invariant: nothing of it throws, and what fails inside (memory, the disk) ends the page and nothing else.
+// Who looks on at compiled functions: the page of a run, which the folder observe writes (observe/run_log.hpp). In:
+// each compilation, and each call as it begins and ends. Without WEFT_TRACE a call pays a load and a branch. Invariant:
+// nothing of it throws, and what fails inside (memory, the disk) ends the page and nothing else.
 #pragma once
-#include "trace/function.hpp"
-#include "trace/step_times.hpp"
+#include <chrono>
 
-namespace weft::detail::run_page {
+#include "runtime/watch.hpp"
+#include "trace/function.hpp"
+
+namespace weft::detail::observer {
+
+using Clock = std::chrono::steady_clock;
 
 inline constinit std::atomic<bool> enabled{false};
 inline bool is_on() { return enabled.load(std::memory_order_relaxed); }
@@ -18,7 +20,7 @@ struct Compilation {
   const Specialization& made;
   bool beyond_limit;
   const std::string& reason;  // why none that was there did; empty for the first
-  StepTimes::Clock::time_point begin;
+  Clock::time_point begin;
 };
 void add(const Compilation& compilation) noexcept;
 
@@ -31,12 +33,12 @@ class Call {
 
  private:
   class Watched;
-  void note(StepTimes::Clock::time_point end) const;
+  void note(Clock::time_point end) const;
 
   const Specialization& specialization_;
-  StepTimes::Clock::time_point begin_;
+  Clock::time_point begin_;
   std::unique_ptr<Watched> watched_;
   std::optional<runtime::Watching> watching_;
 };
 
-}  // namespace weft::detail::run_page
+}  // namespace weft::detail::observer

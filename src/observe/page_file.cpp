@@ -1,4 +1,4 @@
-#include "trace/page_file.hpp"
+#include "observe/page_file.hpp"
 
 #include <unistd.h>
 
@@ -10,15 +10,15 @@
 #include <thread>
 
 #include "base/fail.hpp"
-#include "trace/median.hpp"
-#include "trace/run_memory.hpp"
+#include "observe/median.hpp"
+#include "observe/run_memory.hpp"
 #include "weft/version.hpp"
 
 namespace weft::codegen {
 extern const char embedded_run_page[];
 }
 
-namespace weft::detail::run_page {
+namespace weft::detail::observer {
 namespace {
 
 using Json = nlohmann::json;
@@ -121,4 +121,4 @@ const bool read = [] {
 }();
 
 }  // namespace
-}  // namespace weft::detail::run_page
+}  // namespace weft::detail::observer

@@ -1,4 +1,4 @@
-#include "trace/step_times.hpp"
+#include "observe/step_times.hpp"
 
 #include <algorithm>
 

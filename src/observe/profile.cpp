@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "base/fail.hpp"
+#include "observe/machine_rates.hpp"
+#include "observe/median.hpp"
+#include "observe/step_times.hpp"
 #include "record/record.hpp"
 #include "trace/function.hpp"
-#include "trace/machine_rates.hpp"
-#include "trace/median.hpp"
-#include "trace/step_times.hpp"
 
 namespace weft {
 namespace {

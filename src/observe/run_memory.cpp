@@ -1,10 +1,10 @@
-#include "trace/run_memory.hpp"
+#include "observe/run_memory.hpp"
 
 #include <algorithm>
 
 #include "base/storage.hpp"
 
-namespace weft::detail::run_page {
+namespace weft::detail::observer {
 namespace {
 
 constexpr std::size_t most_moments = 4096;
@@ -36,4 +36,4 @@ void note_storage(std::int64_t bytes) noexcept {
 
 void begin_memory(RunLog& log) { note_storage(log, tell_of_storage(note_storage)); }
 
-}  // namespace weft::detail::run_page
+}  // namespace weft::detail::observer

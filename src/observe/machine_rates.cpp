@@ -1,4 +1,4 @@
-#include "trace/machine_rates.hpp"
+#include "observe/machine_rates.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
-#include "trace/step_times.hpp"
+#include "observe/step_times.hpp"
 #include "weft/compile.hpp"
 #include "weft/ops.hpp"
 #include "weft/random.hpp"
