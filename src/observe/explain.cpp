@@ -12,10 +12,10 @@ namespace detail {
 void Call::explain(Explanation& out) {
   const Branch* const selected = specialization_->root.select(specialization_->guards, scratch_->words);
   const Segment& s = selected ? *selected->segment : specialization_->first();
-  out.guards = guard_texts(specialization_->guards, signature_, *arguments_);
   if (s.job) s.job->make();
   std::lock_guard lock(function_->mutex);
   const CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, Stance::compile};
+  out.guards = guard_texts(specialization_->guards, call.layout());
   out.decisions = decision_texts(
       *specialization_, [&](std::span<const Branch* const> way) { return select_text(call, *specialization_, way); });
   out.fallback = s.fallback();

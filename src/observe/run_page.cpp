@@ -36,8 +36,7 @@ Json shown(const Compilation& compilation) {
            {"number", made.number},
            {"beyond_limit", compilation.beyond_limit},
            {"reason", compilation.reason},
-           {"guards", compilation.beyond_limit ? std::vector<std::string>()
-                                               : guard_texts(made.guards, call.signature, call.scratch.arguments)},
+           {"guards", compilation.beyond_limit ? std::vector<std::string>() : guard_texts(made.guards, call.layout())},
            {"fallback", compilation.beyond_limit ? beyond_limit_text : first.fallback()},
            {"steps", Json::array()},
            {"kernels", Json::array()},

@@ -137,6 +137,7 @@ void Scratch::clear() {
   resumed = false;
   prototype.reset();
   state_numbers.clear();
+  layout.reset();
   temporary.reset();
 }
 

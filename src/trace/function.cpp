@@ -73,9 +73,7 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   auto made = std::make_shared<Specialization>(id);
   const Function& function = call.function;
   TracedPath path;
-  const auto trace = [&](const std::vector<Guards::Symbol>& symbols) {
-    return take_trace(call.signature, symbols, call.body, call.body_context, call.loc, function.options, {});
-  };
+  const auto trace = [&](const std::vector<Guards::Symbol>& symbols) { return take_trace(call, symbols, {}); };
   const bool all = function.options.dynamic.sizes == Dynamic::Sizes::all;
   // Whether a symbol may be replaced by a number, since the user did not ask for it. mark_dynamic asks for a size, and
   // {.dynamic = true} for all sizes but 0 and 1.
@@ -114,7 +112,7 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
 Difference recompile_reason(CallContext call, const Snapshot* snapshot) {
   if (!snapshot) return {"Check dropped what was compiled: the function does something else now"};
   const Guards& guards = snapshot->list[snapshot->last.load()]->guards;
-  return violation(guards, call.signature, call.scratch.arguments, call.scratch.words);
+  return violation(guards, call.layout(), call.scratch.words);
 }
 
 // The place of an outgrown tree in the list of them, if this call's was dropped for its branches.
@@ -135,7 +133,7 @@ bool is_free(CallContext call) {
     return false;
   bool found = false;
   for (const auto& each : snapshot->list) {
-    const Likeness like = likeness(each->guards, call.scratch.arguments, call.scratch.words);
+    const Likeness like = likeness(each->guards, call.layout(), call.scratch.words);
     if (like == Likeness::other_sizes) return false;
     found |= like == Likeness::all_but_ones;
   }
@@ -314,7 +312,7 @@ const Specialization* specialize(CallContext call) {
     for (Segment& segment : made->segments) segment.no_job = limit;
   ++compilations_of_thread;
   if (logging::enabled(logging::Channel::guards))
-    for (const std::string& line : guard_texts(made->guards, call.signature, call.scratch.arguments))
+    for (const std::string& line : guard_texts(made->guards, call.layout()))
       logging::write(logging::Channel::guards, title(function) + ": " + line);
   if (beyond_limit) {
     call.scratch.temporary = made;
@@ -385,8 +383,7 @@ void compare_again(CallContext call, const Specialization& specialization) {
   for (TakenWay& way : ways_of_sides(way_of(call.scratch))) {
     way.kept.clear();
     way.to_the_end = true;
-    const TracedPath again = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context,
-                                        call.loc, call.function.options, way);
+    const TracedPath again = take_trace(call, specialization.guards.symbols, way);
     if (again.steps.size() != way.branches.size())
       fail(title(call.function), call.loc,
            "the function decides otherwise than when it was compiled, for the same values: it reads what guards cannot "
@@ -441,8 +438,7 @@ const Specialization* extend(CallContext call, const Specialization& specializat
       !may_compile(call, digest_of(scratch),
                    concat_text("what was decided ", to_string(from->segment->traced.decision->loc), " is new")))
     return nullptr;
-  TracedPath path = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc,
-                               function.options, way_of(scratch));
+  TracedPath path = take_trace(call, specialization.guards.symbols, way_of(scratch));
   const std::size_t begin = scratch.path.size();
   if (path.steps.size() <= begin)
     fail(title(function), call.loc,

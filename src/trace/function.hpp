@@ -104,6 +104,7 @@ struct Scratch {
   bool resumed = false;
   std::shared_ptr<void> prototype;
   std::vector<TraceResult::Numbers> state_numbers;
+  std::optional<CallLayout> layout;  // see CallContext::layout
   const std::uint64_t thread = this_thread();
   Readers::Count* reader = nullptr;  // in which the call is counted
   void clear();
@@ -121,6 +122,11 @@ struct CallContext {
   Loc loc;
   Scratch& scratch;
   Stance stance;
+  // Made when it is asked for first.
+  const CallLayout& layout() const {
+    if (!scratch.layout) scratch.layout.emplace(signature, scratch.arguments, scratch.words);
+    return *scratch.layout;
+  }
 };
 
 // That of the thread, else of the process.

@@ -29,26 +29,19 @@ inline std::uint64_t pass_set_of(const Words& words) { return words.data()[0] >>
 // Throws where a tensor belongs to a trace.
 void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc);
 
-// Where each leaf's words begin.
-std::vector<std::size_t> word_positions(const LeafList& arguments);
-
-// Why words do not fit: `argument 0 (x): size of dimension 0 was 64, is 32`. Empty where they do.
-struct Difference {
-  std::string text;
-  bool of_size = false;  // of a tensor, which was compiled as a number
-  bool of_one = false;   // a size is 0 or 1 in one of the calls and not in the other
-};
-// What differs between an earlier call's words and these, where the mask (none: everywhere) has bits.
-Difference difference(const CallSignature& signature, const LeafList& arguments,
-                      const std::vector<std::uint64_t>& earlier, const std::vector<std::uint64_t>& mask,
-                      const Words& words);
-// The size that a word holds: `argument 0 (x): size of dimension 0`.
-std::string size_name(const CallSignature& signature, const LeafList& arguments, std::size_t word);
-
-// dtype and what else a tensor's first word says, besides its rank.
+// A tensor's first word: dtype 0-7 | rank 8-11 | weak 12 | defined 13 | frozen 14 | device type 16-23 | device index
+// 24-31
+inline int rank_of(std::uint64_t meta) { return static_cast<int>(meta >> 8 & 0xf); }
+inline bool is_weak(std::uint64_t meta) { return meta >> 12 & 1; }
+inline bool is_defined(std::uint64_t meta) { return meta >> 13 & 1; }
+inline bool is_frozen(std::uint64_t meta) { return meta >> 14 & 1; }
+inline DType dtype_in(std::uint64_t meta) { return static_cast<DType>(meta & 0xff); }
+std::string device_text(std::uint64_t meta);
+// dtype and what else it says, besides the rank.
 std::string meta_text(std::uint64_t meta);
 
+// How many words a leaf takes, by its first.
+std::size_t word_count(LeafKind kind, std::uint64_t first);
 inline std::size_t packed_words(std::uint64_t bytes) { return (bytes + 7) / 8; }
-inline int rank_of(std::uint64_t meta) { return static_cast<int>(meta >> 8 & 0xf); }
 
 }  // namespace weft::detail

@@ -97,8 +97,7 @@ void resume(CallContext call, const Specialization& specialization) {
   Resumption resumption(call, specialization);
   TakenWay way;
   way.resumption = &resumption;
-  TracedPath path = take_trace(call.signature, specialization.guards.symbols, call.body, call.body_context, call.loc,
-                               function.options, way);
+  TracedPath path = take_trace(call, specialization.guards.symbols, way);
   scratch.originals.clear();
   scratch.resumed = true;
   scratch.prototype = path.last().prototype;

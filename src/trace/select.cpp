@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "ir/builder.hpp"
 #include "trace/segments.hpp"
+#include "trace/symbols.hpp"
 
 namespace weft::detail {
 namespace {
@@ -254,13 +255,9 @@ class Selection {
     const LeafList& arguments = call_.scratch.arguments;
     if (leaf >= arguments.leaves.size() || !arguments.leaves[leaf].tensor().defined()) return {};
     Type type = type_of(arguments.leaves[leaf].tensor());
-    const std::size_t first = word_positions(arguments)[leaf] + 1;
-    const auto rank = static_cast<std::size_t>(type.shape.rank());
-    for (std::size_t number = 0; number < of_.guards.symbols.size(); ++number)
-      for (const std::size_t word : of_.guards.symbols[number].positions)
-        if (word >= first && word < first + rank)
-          type.shape[static_cast<int>(word - first)] =
-              dims::symbol(static_cast<int>(number), of_.guards.symbols[number].lower);
+    symbolize(type, call_.layout(), leaf, of_.guards.symbols, [&](std::size_t number) {
+      return dims::symbol(static_cast<int>(number), of_.guards.symbols[number].lower);
+    });
     return type;
   }
   // The value of it as an operand.

@@ -122,23 +122,21 @@ std::string place_text(const DimCondition& condition) {
 }
 }  // namespace
 
-Difference violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
-                     const Words& call) {
-  if (Difference found = difference(signature, arguments, guards.words, guards.mask, call); !found.text.empty())
-    return found;
+Difference violation(const Guards& guards, const CallLayout& layout, const Words& call) {
+  if (Difference found = difference(layout, guards.words, guards.mask, call); !found.text.empty()) return found;
   auto size_at = [&](std::size_t word) { return static_cast<std::int64_t>(call.data()[word]); };
   for (const Guards::Symbol& symbol : guards.symbols) {
     std::size_t first = symbol.positions[0];
     for (std::size_t position : symbol.positions) {
       std::int64_t size = size_at(position);
       if (size < symbol.lower || size > symbol.upper)
-        return {concat_text(size_name(signature, arguments, position), " is ", size,
+        return {concat_text(layout.size_name(position), " is ", size,
                             size < symbol.lower ? ", must be at least " : ", must be at most ",
                             size < symbol.lower ? symbol.lower : symbol.upper),
                 false, size < 2 && size < symbol.lower};
       if (size != size_at(first))
-        return {concat_text(size_name(signature, arguments, position), " is ", size, ", must be ", size_at(first),
-                            " as of ", size_name(signature, arguments, first)),
+        return {concat_text(layout.size_name(position), " is ", size, ", must be ", size_at(first), " as of ",
+                            layout.size_name(first)),
                 false, size < 2 || size_at(first) < 2};
     }
   }
@@ -151,25 +149,19 @@ Difference violation(const Guards& guards, const CallSignature& signature, const
     for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
       if (names_symbol(condition, symbol))
         sizes.push_back(concat_text("s", symbol, " = ", guards.symbol_value(symbol, call), " (",
-                                    size_name(signature, arguments, guards.symbols[symbol].positions[0]), ")"));
+                                    layout.size_name(guards.symbols[symbol].positions[0]), ")"));
     return {text + " for " + few_of(sizes), false, asks_for_one(condition)};
   }
   return {};
 }
 
-Likeness likeness(const Guards& guards, const LeafList& arguments, const Words& call) {
+Likeness likeness(const Guards& guards, const CallLayout& layout, const Words& call) {
   if (guards.words.size() != call.size) return Likeness::other_arguments;
-  const std::vector<std::size_t> positions = word_positions(arguments);
-  std::vector<bool> is_size(call.size);
-  for (std::size_t i = 0; i < arguments.leaves.size(); ++i)
-    if (holds_tensor(arguments.leaves[i].kind))
-      for (int axis = 0; axis < rank_of(call.data()[positions[i]]); ++axis)
-        is_size[positions[i] + 1 + static_cast<std::size_t>(axis)] = true;
   bool by_one = false;
   for (std::size_t word = 0; word < call.size; ++word) {
     const std::uint64_t was = guards.words[word], is = call.data()[word];
     if (was == is) continue;
-    if (!is_size[word]) return Likeness::other_arguments;
+    if (!layout.size_at(word)) return Likeness::other_arguments;
     by_one |= (guards.mask.empty() || guards.mask[word]) && (was < 2 || is < 2);
   }
   for (const Guards::Symbol& symbol : guards.symbols) {
@@ -187,9 +179,7 @@ Likeness likeness(const Guards& guards, const LeafList& arguments, const Words& 
   return by_one ? Likeness::all_but_ones : Likeness::other_sizes;
 }
 
-std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments) {
-  std::vector<std::string> names = argument_names(signature, arguments);
-  std::vector<std::size_t> positions = word_positions(arguments);
+std::vector<std::string> guard_texts(const Guards& guards, const CallLayout& layout) {
   auto size_text = [&](std::size_t word) {
     for (std::size_t symbol = 0; symbol < guards.symbols.size(); ++symbol)
       for (std::size_t position : guards.symbols[symbol].positions)
@@ -197,16 +187,16 @@ std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& 
     return std::to_string(static_cast<std::int64_t>(guards.words[word]));
   };
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-    const Leaf& leaf = arguments.leaves[i];
-    std::uint64_t word = guards.words[positions[i]];
-    std::string line = names[i] + ": ";
+  for (std::size_t i = 0; i < layout.leaf_count(); ++i) {
+    const Leaf& leaf = layout.leaf(i);
+    std::uint64_t word = guards.words[layout.word(i)];
+    std::string line = layout.name(i) + ": ";
     if (holds_tensor(leaf.kind)) {
       line += meta_text(word);
       if (leaf.kind == LeafKind::tensor || rank_of(word)) {
         line += "[";
         for (int axis = 0; axis < rank_of(word); ++axis)
-          line += (axis ? "," : "") + size_text(positions[i] + 1 + static_cast<std::size_t>(axis));
+          line += (axis ? "," : "") + size_text(layout.word(i) + 1 + static_cast<std::size_t>(axis));
         line += "]";
       }
     } else if (is_count(leaf.kind)) {

@@ -12,7 +12,7 @@
 
 #include "pipeline.hpp"
 #include "record/evaluate.hpp"
-#include "trace/key.hpp"
+#include "trace/call_layout.hpp"
 
 namespace weft::detail {
 
@@ -52,17 +52,16 @@ struct Guards {
   }
 };
 // Why a call does not satisfy them: the first that fails.
-Difference violation(const Guards& guards, const CallSignature& signature, const LeafList& arguments,
-                     const Words& call);
+Difference violation(const Guards& guards, const CallLayout& layout, const Words& call);
 // How a call that does not satisfy them differs from the one that they were made for.
 enum class Likeness : std::uint8_t {
   other_arguments,  // in more than sizes
   other_sizes,
   all_but_ones,  // in a size that is 0 or 1 in one of the two, or in what was decided by that
 };
-Likeness likeness(const Guards& guards, const LeafList& arguments, const Words& call);
+Likeness likeness(const Guards& guards, const CallLayout& layout, const Words& call);
 // A line a guard.
-std::vector<std::string> guard_texts(const Guards& guards, const CallSignature& signature, const LeafList& arguments);
+std::vector<std::string> guard_texts(const Guards& guards, const CallLayout& layout);
 
 // A value that the function reads, and what for.
 struct Decision {

@@ -39,22 +39,20 @@ namespace detail {
 using Sizes = Dynamic::Sizes;
 
 bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext& call) {
-  const std::vector<std::size_t> positions = word_positions(call.scratch.arguments);
+  const CallLayout& layout = call.layout();
   const Words& words = call.scratch.words;
   if (earlier.size() != words.size || earlier[0] != words.data()[0]) return false;
-  const LeafList& arguments = call.scratch.arguments;
-  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-    const LeafKind kind = arguments.leaves[i].kind;
-    const std::uint64_t was = earlier[positions[i]], is = words.data()[positions[i]];
+  for (std::size_t i = 0; i < layout.leaf_count(); ++i) {
+    const LeafKind kind = layout.leaf(i).kind;
+    const std::uint64_t was = earlier[layout.word(i)], is = words.data()[layout.word(i)];
     if (holds_tensor(kind) ? rank_of(was) != rank_of(is) : kind != LeafKind::number && was != is) return false;
   }
   return true;
 }
 
 std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
-  const LeafList& arguments = call.scratch.arguments;
+  const CallLayout& layout = call.layout();
   const std::uint64_t* const words = call.scratch.words.data();
-  const std::vector<std::size_t> positions = word_positions(arguments);
   const Sizes mode = call.function.options.dynamic.sizes;
   std::vector<const Guards*> earlier;
   if (const Snapshot* snapshot = call.function.current.load(); snapshot && mode != Sizes::none)
@@ -79,36 +77,31 @@ std::vector<Guards::Symbol> choose_symbols(const CallContext& call) {
     return static_cast<std::int64_t>(greatest);
   };
   std::vector<Guards::Symbol> symbols;
-  for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-    const Leaf& leaf = arguments.leaves[i];
-    if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
+  for (const auto& [i, word, axis] : layout.sizes()) {
+    const Leaf& leaf = layout.leaf(i);
     const bool persistent = leaf.kind == LeafKind::param || leaf.kind == LeafKind::buffer;
-    for (int axis = 0; axis < type_of(leaf.tensor()).shape.rank(); ++axis) {
-      const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
-      const std::optional<SizeMark> mark = size_mark(leaf.tensor(), axis);
-      const bool varies = !persistent && differs(word);
-      const bool chosen = mark ? mark->dynamic : varies || (mode == Sizes::all && words[word] >= 2);
-      if (!chosen) continue;
-      // 0 and 1 are like other sizes where an earlier call had another one there; else tracing relies on 2 and more.
-      const std::int64_t lower = mark                        ? std::max<std::int64_t>(mark->least, 0)
-                                 : varies && was_small(word) ? 0
-                                                             : 2,
-                         upper = mark ? mark->greatest : INT64_MAX;
-      const auto same = std::ranges::find_if(symbols, [&](const Guards::Symbol& symbol) {
-        return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
-      });
-      if (same == symbols.end())
-        symbols.push_back({{word}, lower, upper, mark.has_value(), greatest_at(word)});
-      else
-        same->positions.push_back(word), same->marked |= mark.has_value();
-    }
+    const std::optional<SizeMark> mark = size_mark(leaf.tensor(), axis);
+    const bool varies = !persistent && differs(word);
+    const bool chosen = mark ? mark->dynamic : varies || (mode == Sizes::all && words[word] >= 2);
+    if (!chosen) continue;
+    // 0 and 1 are like other sizes where an earlier call had another one there; else tracing relies on 2 and more.
+    const std::int64_t lower = mark                        ? std::max<std::int64_t>(mark->least, 0)
+                               : varies && was_small(word) ? 0
+                                                           : 2,
+                       upper = mark ? mark->greatest : INT64_MAX;
+    const auto same = std::ranges::find_if(symbols, [&, word = word](const Guards::Symbol& symbol) {
+      return symbol.lower == lower && symbol.upper == upper && always_equal(symbol.positions[0], word);
+    });
+    if (same == symbols.end())
+      symbols.push_back({{word}, lower, upper, mark.has_value(), greatest_at(word)});
+    else
+      same->positions.push_back(word), same->marked |= mark.has_value();
   }
   return symbols;
 }
 
 void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced) {
-  const LeafList& arguments = call.scratch.arguments;
-  const std::vector<std::size_t> positions = word_positions(arguments);
+  const CallLayout& layout = call.layout();
   for (const DimCondition& condition : traced.conditions) {
     const bool pins = condition.kind == DimCondition::Kind::equal && condition.holds &&
                       (condition.left.is_constant() || condition.right.is_constant());
@@ -118,24 +111,30 @@ void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbol
     const Dim number = condition.left.is_constant() ? condition.left : condition.right;
     if (number.constant() < 2) continue;
     const Guards::Symbol& symbol = symbols[static_cast<std::size_t>(atom->number)];
-    for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
-      if (!holds_tensor(arguments.leaves[i].kind) || !arguments.leaves[i].tensor().defined()) continue;
-      const Tensor& value = arguments.leaves[i].tensor();
-      for (int axis = 0; axis < type_of(value).shape.rank(); ++axis) {
-        const std::size_t word = positions[i] + 1 + static_cast<std::size_t>(axis);
-        const std::optional<SizeMark> mark = size_mark(value, axis);
-        if (!mark || !mark->dynamic || std::ranges::find(symbol.positions, word) == symbol.positions.end()) continue;
-        fail("compile", condition.loc.file ? condition.loc : call.loc, size_name(call.signature, arguments, word),
+    for (const std::size_t word : symbol.positions) {
+      const CallLayout::Size& size = *layout.size_at(word);
+      const std::optional<SizeMark> mark = size_mark(layout.leaf(size.leaf).tensor(), size.axis);
+      if (mark && mark->dynamic)
+        fail("compile", condition.loc.file ? condition.loc : call.loc, layout.size_name(word),
              " is marked as dynamic, and the function makes the number ",
              static_cast<std::int64_t>(call.scratch.words.data()[word]), " of it");
-      }
     }
   }
 }
 
+bool symbolize(Type& type, const CallLayout& layout, std::size_t leaf, std::span<const Guards::Symbol> symbols,
+               const std::function<Dim(std::size_t)>& size) {
+  bool any = false;
+  for (const CallLayout::Size& each : layout.sizes_of(leaf))
+    for (std::size_t number = 0; number < symbols.size(); ++number)
+      if (std::ranges::find(symbols[number].positions, each.word) != symbols[number].positions.end()) {
+        type.shape[each.axis] = size(number);
+        any = true;
+      }
+  return any;
+}
+
 std::string new_symbols_text(const CallContext& call, std::span<const Guards::Symbol> symbols) {
-  const LeafList& arguments = call.scratch.arguments;
-  const std::vector<std::size_t> positions = word_positions(arguments);
   const auto was_symbolic = [&](std::size_t word) {
     const Snapshot* const snapshot = call.function.current.load();
     return snapshot && std::ranges::any_of(snapshot->list, [&](const auto& each) {
@@ -146,7 +145,7 @@ std::string new_symbols_text(const CallContext& call, std::span<const Guards::Sy
   std::vector<std::string> sizes;
   for (const Guards::Symbol& symbol : symbols)
     for (const std::size_t word : symbol.positions)
-      if (!was_symbolic(word)) sizes.push_back(size_name(call.signature, arguments, word));
+      if (!was_symbolic(word)) sizes.push_back(call.layout().size_name(word));
   if (sizes.empty()) return "";
   return "; " + few_of(sizes) + (sizes.size() == 1 ? " is" : " are") + " symbolic from here on";
 }

@@ -14,6 +14,11 @@ bool is_comparable(const std::vector<std::uint64_t>& earlier, const CallContext&
 // Throws the user's error where a size that is marked as dynamic became a number.
 void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbols, const Graph& traced);
 
+// Puts the symbols in the places of the leaf's sizes in its type; `size`: what a symbol, by its number, is there.
+// Whether one of them is symbolic.
+bool symbolize(Type& type, const CallLayout& layout, std::size_t leaf, std::span<const Guards::Symbol> symbols,
+               const std::function<Dim(std::size_t)>& size);
+
 // For a line of the log: `; argument 0 (x): size of dimension 0 is symbolic from here on`. Empty if no
 // size became symbolic in this call.
 std::string new_symbols_text(const CallContext& call, std::span<const Guards::Symbol> symbols);

@@ -9,15 +9,16 @@
 #include "record/record.hpp"
 #include "record/taps.hpp"
 #include "trace/names.hpp"
+#include "trace/symbols.hpp"
 
 namespace weft::detail {
 
 // The implementation of Tracer: one for the length of a trace.
 class FunctionTracer final : public Tracer {
  public:
-  FunctionTracer(const CallSignature& signature, std::span<const Guards::Symbol> symbols, Loc loc,
-                 const CompileOptions& options, const TakenWay& followed)
-      : signature_(signature), symbols_(symbols), loc_(loc) {
+  FunctionTracer(const CallContext& call, std::span<const Guards::Symbol> symbols, const TakenWay& followed)
+      : call_(call), layout_(call.layout()), symbols_(symbols), loc_(call.loc) {
+    const CompileOptions& options = call.function.options;
     if (!options.fullgraph) decisions_.emplace(trace_, options.backend.own, followed);
   }
   ~FunctionTracer();
@@ -36,12 +37,11 @@ class FunctionTracer final : public Tracer {
 
  private:
   void restore();
-  Dim size_at(std::size_t word, const std::vector<std::size_t>& positions) const;
-  bool symbolize(Type& type, std::size_t size_word);
   Source source_of(const Tensor& value, const std::string& name);
   void collect_state();
 
-  const CallSignature& signature_;
+  const CallContext& call_;
+  const CallLayout& layout_;
   std::span<const Guards::Symbol> symbols_;
   Loc loc_;
   Trace trace_;
@@ -134,41 +134,20 @@ void FunctionTracer::restore() {
   in_place_objects.clear();
 }
 
-// The size that a word of the call holds.
-Dim FunctionTracer::size_at(std::size_t word, const std::vector<std::size_t>& positions) const {
-  const auto after = std::ranges::upper_bound(positions, word);
-  const auto leaf = static_cast<std::size_t>(after - positions.begin()) - 1;
-  return type_of(arguments.leaves[leaf].tensor()).shape[static_cast<int>(word - positions[leaf] - 1)];
-}
-
-// Whether a size of the type is symbolic now. Its sizes are the words from `size_word` on.
-bool FunctionTracer::symbolize(Type& type, std::size_t size_word) {
-  bool any = false;
-  for (std::size_t number = 0; number < symbols_.size(); ++number) {
-    for (const std::size_t word : symbols_[number].positions) {
-      const std::size_t axis = word - size_word;
-      if (word < size_word || axis >= static_cast<std::size_t>(type.shape.rank())) continue;
-      type.shape[static_cast<int>(axis)] = sizes_[number];
-      any = true;
-    }
-  }
-  return any;
-}
-
 void FunctionTracer::begin_trace() {
   trace_.id = new_trace_id();
-  std::vector<std::size_t> positions = word_positions(arguments);
   inputs_.resize(arguments.leaves.size());
   bytes_.resize(arguments.leaves.size());
-  for (const Guards::Symbol& symbol : symbols_)
-    sizes_.push_back(
-        trace_.dims.new_symbol(size_at(symbol.positions[0], positions).constant(), symbol.lower, symbol.upper));
+  for (const Guards::Symbol& symbol : symbols_) {
+    const auto size = static_cast<std::int64_t>(call_.scratch.words.data()[symbol.positions[0]]);
+    sizes_.push_back(trace_.dims.new_symbol(size, symbol.lower, symbol.upper));
+  }
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
     const Leaf& leaf = arguments.leaves[i];
     if (leaf.access == Access::state && holds_bytes(leaf.kind)) bytes_[i] = bytes_of(leaf);
     if (!holds_tensor(leaf.kind) || !leaf.tensor().defined()) continue;
     Type type = type_of(leaf.tensor());
-    if (symbolize(type, positions[i] + 1))
+    if (symbolize(type, layout_, i, symbols_, [&](std::size_t number) { return sizes_[number]; }))
       trace_.dims.given.push_back({DimCondition::Kind::less, type.shape.element_count(), Dim(count_limit), true});
     Tensor input = Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type);
     if (decisions_) decisions_->values.push_back(leaf.tensor());
@@ -196,7 +175,6 @@ Source FunctionTracer::source_of(const Tensor& value, const std::string& name) {
 
 // The state after the function, held against the state before it, leaf by leaf.
 void FunctionTracer::collect_state() {
-  std::vector<std::string> names = argument_names(signature_, arguments);
   std::size_t next = 0;
   for (std::size_t i = 0; i < arguments.leaves.size(); ++i) {
     const Leaf& before = arguments.leaves[i];
@@ -207,18 +185,19 @@ void FunctionTracer::collect_state() {
       const auto text = [](const Leaf& leaf) {
         return is_count(leaf.kind) ? count_text(leaf.kind, leaf.size) : std::to_string(leaf.size);
       };
-      fail("compile", loc_, names[i],
+      fail("compile", loc_, layout_.name(i),
            ": a compiled function must not change lengths, presence, alternatives or classes in its state (was ",
            text(before), ", is ", text(after), ")");
     }
     if (holds_tensor(after.kind)) {
       if (after.flag != before.flag)
-        fail("compile", loc_, names[i], ": freeze and unfreeze outside the compiled function");
+        fail("compile", loc_, layout_.name(i), ": freeze and unfreeze outside the compiled function");
       const Tensor& value = after.tensor();
       if (value.same(inputs_[i])) continue;
-      traced_.states.push_back({static_cast<std::uint32_t>(i), source_of(value, names[i])});
+      traced_.states.push_back({static_cast<std::uint32_t>(i), source_of(value, layout_.name(i))});
     } else if (holds_bytes(after.kind) && bytes_of(after) != bytes_[i]) {
-      if (after.flag) fail("compile", loc_, names[i], ": a compiled function must not change the keys of its state");
+      if (after.flag)
+        fail("compile", loc_, layout_.name(i), ": a compiled function must not change the keys of its state");
       traced_.numbers.push_back({static_cast<std::uint32_t>(i), bytes_of(after)});
     }
   }
@@ -228,7 +207,7 @@ void FunctionTracer::collect_state() {
 }
 
 void FunctionTracer::end_trace() {
-  std::vector<std::string> names = result_names(signature_, results);
+  std::vector<std::string> names = result_names(call_.signature, results);
   for (std::size_t i = 0; i < results.leaves.size(); ++i) {
     const Leaf& leaf = results.leaves[i];
     if (holds_tensor(leaf.kind)) traced_.results.push_back(source_of(leaf.tensor(), names[i]));
@@ -267,14 +246,13 @@ void FunctionTracer::end_trace() {
   restore();
 }
 
-TracedPath take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
-                      void* context, Loc loc, const CompileOptions& options, const TakenWay& followed) {
+TracedPath take_trace(const CallContext& call, std::span<const Guards::Symbol> symbols, const TakenWay& followed) {
   WEFT_CHECK(recorder().traces.empty(), "a trace inside a trace");
   const NoTaps no_taps;
-  FunctionTracer tracer(signature, symbols, loc, options, followed);
-  body(context, tracer);
+  FunctionTracer tracer(call, symbols, followed);
+  call.body(call.body_context, tracer);
   TracedPath path = tracer.take();
-  if (!path.resumable) refuse_escaped(path.graph(), loc);
+  if (!path.resumable) refuse_escaped(path.graph(), call.loc);
   return path;
 }
 

@@ -9,7 +9,6 @@ namespace weft::detail {
 
 // Refuses what cannot be replayed (a tensor from outside, a handle that outlives the trace, a length that changed) with
 // the user's line.
-TracedPath take_trace(const CallSignature& signature, std::span<const Guards::Symbol> symbols, TraceBody body,
-                      void* context, Loc loc, const CompileOptions& options, const TakenWay& followed);
+TracedPath take_trace(const CallContext& call, std::span<const Guards::Symbol> symbols, const TakenWay& followed);
 
 }  // namespace weft::detail

@@ -21,20 +21,19 @@ std::vector<bool> read_nodes(const Graph& graph) {
 // The words of unread sizes that are guarded, and may vary.
 std::vector<std::size_t> unread_words(const CallContext& call, const TraceResult& traced,
                                       const std::vector<Guards::Symbol>& symbols) {
-  const LeafList& arguments = call.scratch.arguments;
-  const std::vector<std::size_t> positions = word_positions(arguments);
+  const CallLayout& layout = call.layout();
   const std::vector<bool> read = read_nodes(traced.graph);
   std::vector<std::size_t> words;
   for (std::size_t i = 0; i < traced.inputs.size(); ++i) {
     if (traced.inputs[i] == generator_leaf || read[traced.graph.number(traced.graph.inputs[i])]) continue;
-    const Leaf& leaf = arguments.leaves[traced.inputs[i]];
+    const Leaf& leaf = layout.leaf(traced.inputs[i]);
     if (leaf.kind != LeafKind::tensor) continue;  // a parameter's sizes are numbers
-    for (int axis = 0; axis < type_of(leaf.tensor()).shape.rank(); ++axis) {
-      const std::size_t word = positions[traced.inputs[i]] + 1 + static_cast<std::size_t>(axis);
+    for (const CallLayout::Size& size : layout.sizes_of(traced.inputs[i])) {
+      const std::size_t word = size.word;
       const bool free = std::ranges::any_of(symbols, [&](const Guards::Symbol& symbol) {
         return symbol.positions == std::vector{word} && symbol.lower <= 0 && symbol.upper == INT64_MAX;
       });
-      if (!free && !size_mark(leaf.tensor(), axis)) words.push_back(word);
+      if (!free && !size_mark(leaf.tensor(), size.axis)) words.push_back(word);
     }
   }
   return words;

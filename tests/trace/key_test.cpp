@@ -1,5 +1,5 @@
 // What the words of a call tell apart that no test without a GPU can make tensors of.
-#include "trace/key.hpp"
+#include "trace/call_layout.hpp"
 
 #include "tests/trace/support.hpp"
 
@@ -25,7 +25,7 @@ void encode_tensor_on(Device device, Key& key) {
 }
 std::string change(const Key& from, const Key& to) {
   std::vector<std::uint64_t> earlier(from.words.data(), from.words.data() + from.words.size);
-  return difference(signature, to.leaves, earlier, {}, to.words).text;
+  return difference(CallLayout(signature, to.leaves, to.words), earlier, {}, to.words).text;
 }
 
 }  // namespace
