@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cache_lines.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
@@ -38,8 +39,8 @@ struct Staged {
   Range elements;
 };
 
-struct Frame {
-  std::vector<void*> pointers;
+struct alignas(cache_lines) Frame {
+  LineVector<void*> pointers;
   std::vector<std::int64_t> numbers;
   std::vector<std::int64_t> symbols;  // that `numbers` were computed for, and the arena's layout but for defined sizes
   bool computed = false;
@@ -81,7 +82,7 @@ class PreparedPlan {
   PreparedPlan(const PreparedPlan&) = delete;
   PreparedPlan& operator=(const PreparedPlan&) = delete;
   ~PreparedPlan() {
-    for (const Spare& spare : spares_) delete spare.frame.load();
+    for (const auto& slot : spares_.all()) delete slot.value.load();
   }
 
   Device device() const { return device_; }
@@ -168,8 +169,8 @@ class PreparedPlan {
   const DeviceInterface& memory() const { return device_interface(device_.type); }
 
   Frame* take() {
-    for (unsigned i = 0; i < spare_count; ++i)
-      if (std::atomic<Frame*>& spare = nth_spare(i); spare.load(std::memory_order_relaxed))
+    for (std::size_t i = 0; i < spares_.count(); ++i)
+      if (std::atomic<Frame*>& spare = spares_.of(this_thread() + i); spare.load(std::memory_order_relaxed))
         if (Frame* frame = spare.exchange(nullptr, std::memory_order_acquire)) return frame;
     auto frame = std::make_unique<Frame>();
     frame->numbers = numbers_.constants();
@@ -179,9 +180,10 @@ class PreparedPlan {
     return frame.release();
   }
   void give_back(Frame* frame) {
-    for (unsigned i = 0; i < spare_count; ++i) {
+    for (std::size_t i = 0; i < spares_.count(); ++i) {
       Frame* empty = nullptr;
-      if (nth_spare(i).compare_exchange_strong(empty, frame, std::memory_order_release, std::memory_order_relaxed))
+      if (spares_.of(this_thread() + i)
+              .compare_exchange_strong(empty, frame, std::memory_order_release, std::memory_order_relaxed))
         return;
     }
     delete frame;
@@ -315,12 +317,7 @@ class PreparedPlan {
   std::vector<Staged> staged_;
   const Sequence sequence_;
   // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
-  struct alignas(64) Spare {
-    std::atomic<Frame*> frame{nullptr};
-  };
-  static constexpr unsigned spare_count = 8;
-  std::atomic<Frame*>& nth_spare(unsigned i) { return spares_[(this_thread() + i) % spare_count].frame; }
-  Spare spares_[spare_count];
+  ThreadSlots<std::atomic<Frame*>> spares_;
 };
 
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }

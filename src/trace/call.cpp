@@ -1,8 +1,9 @@
 // One call, from leaves to results. On a hit it allocates nothing but results, which come from free lists. Calls of
-// several threads share counters, and no lock: the eight counts of Readers, by the number of the thread; the count that
-// Check samples by; and, where another specialization is used than by the call before, Snapshot::last, Function::tick
-// and Specialization::last_used. Locks are taken for the default generator where a call draws from it, for evaluation
-// where an argument is pending, and for the process's free lists where the thread's have no fitting block.
+// several threads share counters, and no lock: the counts of Readers, by the number of the thread; every 64th time the
+// count that Check samples by; and, where another specialization is used than by the call before, Snapshot::last,
+// Function::tick and Specialization::last_used. Locks are taken for the default generator where a call draws from it,
+// for evaluation where an argument is pending, and for the process's free lists where the thread's have no fitting
+// block.
 #include <algorithm>
 
 #include "base/fail.hpp"
@@ -29,7 +30,7 @@ ScratchStack& scratch_stack() { return per_thread<ScratchStack>(); }
 void find_overlaps(Scratch& scratch, Loc loc) {
   const LeafList& arguments = scratch.arguments;
   scratch.overlaps.assign(arguments.argument, 0);
-  std::vector<const LeafRun*>& runs = scratch.runs;
+  LineVector<const LeafRun*>& runs = scratch.runs;
   runs.clear();
   bool all_inputs = true;
   for (const LeafRun& run : arguments.runs) {
@@ -194,8 +195,8 @@ bool Call::prepare_under(Stance stance) {
   if (specialization_) specialization_ = decide(call, specialization_);
   if (!specialization_) return false;
   // A thread that traces holds the function and may wait for the default generator: nobody waits the other way round.
-  const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
-  if (scratch_->generator.state && !specialization_->resumable && due(function_->options.check, calls)) [[unlikely]] {
+  if (scratch_->generator.state && !specialization_->resumable &&
+      due(function_->options.check, scratch_->counter.next(*specialization_))) [[unlikely]] {
     scratch_->generator = {};
     check_again(call, *specialization_);
     specialization_ = decide(call, specialization_);
@@ -216,8 +217,7 @@ void Call::make_kernels() {
 void Call::run() {
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, Stance::compile};
   if (function_->options.check != Check::never) {
-    const std::uint64_t calls = specialization_->calls.load(std::memory_order_relaxed) + 1;
-    specialization_->calls.store(calls, std::memory_order_relaxed);
+    const std::uint64_t calls = scratch_->counter.count(*specialization_);
     if (!scratch_->generator.state && !specialization_->resumable && due(function_->options.check, calls)) [[unlikely]]
       check_again(call, *specialization_);
   }

@@ -412,7 +412,7 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
       path.last() = std::move(last);
       path.kept.clear();
       std::vector<Tensor> numbers = numbers_at(branch->host_inputs);
-      std::vector<Tensor>& kept = followed_.resumption->scratch().kept;
+      LineVector<Tensor>& kept = followed_.resumption->scratch().kept;
       kept.insert(kept.end(), numbers.begin(), numbers.end());
       return path;
     }

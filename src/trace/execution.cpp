@@ -212,11 +212,15 @@ class Execution {
     if (s_.registered) {
       std::vector<Type> types;
       for (std::size_t i = 0; i < s_.output_types.size(); ++i) types.push_back(output_type(i));
-      scratch_.outputs = s_.registered->run(inputs, scratch_.symbols, types, call_.loc);
+      give(s_.registered->run(inputs, scratch_.symbols, types, call_.loc));
       return;
     }
-    scratch_.outputs = replay(traced_.graph, inputs, scratch_.symbols,
-                              s_.backend == Backend::reference ? s_.backend : Backend::eager, call_.loc);
+    give(replay(traced_.graph, inputs, scratch_.symbols, s_.backend == Backend::reference ? s_.backend : Backend::eager,
+                call_.loc));
+  }
+
+  void give(std::vector<Tensor> outputs) {
+    scratch_.outputs.assign(std::make_move_iterator(outputs.begin()), std::make_move_iterator(outputs.end()));
   }
 
   Tensor value_of(const Source& source) {

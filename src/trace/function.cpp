@@ -166,7 +166,7 @@ void release(Function* function) noexcept {
 
 std::uint64_t Readers::count() const {
   std::uint64_t sum = 0;
-  for (const Count& count : counts_) sum += count.value.load();
+  for (const auto& slot : counts_.all()) sum += slot.value.load();
   return sum;
 }
 
@@ -371,9 +371,9 @@ void compare(const CallContext& call, const TracedPath& again, std::span<const B
 
 TakenWay way_of(const Scratch& scratch) {
   TakenWay way;
-  way.branches = scratch.path;
-  way.outcomes = scratch.outcomes;
-  way.kept = scratch.kept;
+  way.branches.assign(scratch.path.begin(), scratch.path.end());
+  way.outcomes.assign(scratch.outcomes.begin(), scratch.outcomes.end());
+  way.kept.assign(scratch.kept.begin(), scratch.kept.end());
   way.generator = scratch.generator_state;
   return way;
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <mutex>
 
+#include "base/cache_lines.hpp"
 #include "base/fork.hpp"
 #include "base/hash.hpp"
 #include "record/random.hpp"
@@ -19,24 +20,22 @@ struct Snapshot {
   mutable std::atomic<std::size_t> last{0};  // the one that was used last
 };
 
-// Counts the calls that may read a snapshot. Threads count in different cache lines, as long as there are few.
+// Counts the calls that may read a snapshot.
 class Readers {
  public:
-  struct alignas(64) Count {
-    std::atomic<std::uint64_t> value{0};
-  };
+  using Count = std::atomic<std::uint64_t>;
   // A call begins on the thread of this number; it must end by leave() of what this returns.
   Count* enter(std::uint64_t thread) {
-    Count& own = counts_[thread % std::size(counts_)];
-    own.value.fetch_add(1);
+    Count& own = counts_.of(thread);
+    own.fetch_add(1);
     return &own;
   }
-  void leave(Count* count) { count->value.fetch_sub(1, std::memory_order_release); }
+  void leave(Count* count) { count->fetch_sub(1, std::memory_order_release); }
   // Those that began before this and have not ended, and perhaps some that began meanwhile.
   std::uint64_t count() const;
 
  private:
-  Count counts_[8];
+  ThreadSlots<Count> counts_;
 };
 
 struct Function {
@@ -75,24 +74,57 @@ struct Function {
 // "compile at file:line", as it is named to people.
 std::string title(const Function& function);
 
+// Counts the calls of specializations for Check. The first 64 of each are counted one by one. From then on each thread
+// keeps its own count, and adds it to the common one when it is 64: threads that call at once do not wait for each
+// other.
+class CallCounter {
+ public:
+  // Which one the next call is, about: exactly, where one thread calls.
+  std::uint64_t next(const Specialization& specialization) const {
+    const std::uint64_t common = specialization.calls.load(std::memory_order_relaxed);
+    const Own& own = own_[specialization.id % std::size(own_)];
+    return common + (common >= batch && own.id == specialization.id ? own.calls : 0) + 1;
+  }
+  // Counts it.
+  std::uint64_t count(const Specialization& specialization) {
+    const std::uint64_t common = specialization.calls.load(std::memory_order_relaxed);
+    if (common < batch) {
+      specialization.calls.store(common + 1, std::memory_order_relaxed);
+      return common + 1;
+    }
+    Own& own = own_[specialization.id % std::size(own_)];
+    if (own.id != specialization.id) own = {specialization.id, 0};
+    if (++own.calls < batch) return common + own.calls;
+    own.calls = 0;
+    return specialization.calls.fetch_add(batch, std::memory_order_relaxed) + batch;
+  }
+
+ private:
+  static constexpr std::uint64_t batch = 64;
+  struct Own {
+    std::uint64_t id = 0, calls = 0;
+  };
+  Own own_[8];  // by Specialization::id
+};
+
 // A thread's buffers for one call; kept for the next one.
-struct Scratch {
+struct alignas(cache_lines) Scratch {
   LeafList arguments, results;
   Words words;
-  std::vector<std::int64_t> symbols;
-  std::vector<Tensor> pending, values, outputs;
-  std::vector<void*> argument_pointers, result_pointers;
-  std::vector<std::uint64_t> numbers;               // constants that have no memory of their own
-  std::vector<Storage*> held;                       // argument copies, released when the call ends
-  std::vector<Storage*> blocks;                     // of arguments and results on a device
+  LineVector<std::int64_t> symbols;
+  LineVector<Tensor> pending, values, outputs;
+  LineVector<void*> argument_pointers, result_pointers;
+  LineVector<std::uint64_t> numbers;                // constants that have no memory of their own
+  LineVector<Storage*> held;                        // argument copies, released when the call ends
+  LineVector<Storage*> blocks;                      // of arguments and results on a device
   std::shared_ptr<const Specialization> temporary;  // in no list (beyond the recompile limit, dropped): for this call
-  std::vector<const LeafRun*> runs;                 // of the arguments, by address
-  std::vector<std::uint8_t> overlaps;               // an argument each: shares an object with another argument
+  LineVector<const LeafRun*> runs;                  // of the arguments, by address
+  LineVector<std::uint8_t> overlaps;                // an argument each: shares an object with another argument
   // The way that the call has taken through the tree: branches, the outcome of each but the last, and what the last
   // decision's segment kept.
-  std::vector<const Branch*> path;
-  std::vector<std::int64_t> outcomes;
-  std::vector<Tensor> kept;
+  LineVector<const Branch*> path;
+  LineVector<std::int64_t> outcomes;
+  LineVector<Tensor> kept;
   std::int64_t rounds = 1;  // that the next segment may run
   HeldGenerator generator;  // the default generator, where the call draws from it
   Tensor generator_state;   // its state as the call has read it
@@ -105,6 +137,7 @@ struct Scratch {
   std::shared_ptr<void> prototype;
   std::vector<TraceResult::Numbers> state_numbers;
   std::optional<CallLayout> layout;  // see CallContext::layout
+  CallCounter counter;
   const std::uint64_t thread = this_thread();
   Readers::Count* reader = nullptr;  // in which the call is counted
   void clear();

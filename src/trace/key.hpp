@@ -4,8 +4,8 @@
 // strides and offsets (a kernel gets contiguous memory), alignment (kernels load unaligned), threads (results do not
 // depend on their number).
 #pragma once
-#include <vector>
 
+#include "base/cache_lines.hpp"
 #include "ir/node.hpp"
 #include "weft/compile.hpp"
 
@@ -13,7 +13,7 @@ namespace weft::detail {
 
 // A list of words that keeps its memory. Grown by the caller before a leaf is written.
 struct Words {
-  std::vector<std::uint64_t> storage;
+  LineVector<std::uint64_t> storage;
   std::size_t size = 0;
   std::uint64_t* room(std::size_t count) {
     if (size + count > storage.size()) storage.resize((size + count) * 2);

@@ -33,7 +33,7 @@ Resumption::Resumption(CallContext call, const Specialization& specialization)
 
 const Branch* Resumption::follow(const Recording& now, std::int64_t outcome, std::uint32_t first,
                                  std::vector<std::uint32_t>& differing) {
-  std::vector<const Branch*>& path = call_.scratch.path;
+  LineVector<const Branch*>& path = call_.scratch.path;
   const Branch& from = path.empty() ? specialization_.root : *path.back();
   std::vector<std::uint32_t> fewest, some;
   for (const Branch* each = from.first.load(std::memory_order_acquire); each; each = each->next) {

@@ -161,7 +161,7 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     if (!to.resumable) count_rounds(scratch.path);
     scratch.outcomes.clear();
     for (std::size_t i = 1; i < path.steps.size(); ++i) scratch.outcomes.push_back(path.steps[i].outcome);
-    scratch.kept = std::move(path.kept);
+    scratch.kept.assign(std::make_move_iterator(path.kept.begin()), std::make_move_iterator(path.kept.end()));
     scratch.generator_state = path.generator;
     scratch.counts = std::move(path.counts);
   }
