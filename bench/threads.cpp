@@ -55,13 +55,20 @@ int main(int count, char** arguments) {
       asm volatile("" : : "g"(numbers.data()) : "memory");
     };
   };
-  std::vector<double> all, one, loops, one_loop;
+  const auto add = [] { return [x = bench::random_normal({16}, 1)] { (x + 1).eval(); }; };
+  std::vector<double> all, one, eager, one_eager, loops, one_loop;
   for (int turn = 0; turn < 9; ++turn) {
     one.push_back(rate(1, call));
     all.push_back(rate(threads, call));
+    one_eager.push_back(rate(1, add));
+    eager.push_back(rate(threads, add));
     one_loop.push_back(rate(1, loop));
     loops.push_back(rate(threads, loop));
   }
-  std::printf("{\"threads\": %d, \"calls\": %.6g, \"of_one\": %.6g, \"loops\": %.6g, \"loops_of_one\": %.6g}\n",
-              threads, bench::median(all), bench::median(one), bench::median(loops), bench::median(one_loop));
+  std::printf("{\"threads\": %d", threads);
+  for (const auto& [name, rates] :
+       {std::pair("calls", &all), std::pair("calls_of_one", &one), std::pair("eager", &eager),
+        std::pair("eager_of_one", &one_eager), std::pair("loops", &loops), std::pair("loops_of_one", &one_loop)})
+    std::printf(", \"%s\": %.6g", name, bench::median(*rates));
+  std::printf("}\n");
 }

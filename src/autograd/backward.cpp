@@ -81,10 +81,21 @@ class Backward {
   // What the values need and was recorded since the variables (nothing older can depend on them), and what of it
   // depends.
   void collect(std::span<const Tensor> values) {
-    std::lock_guard lock(evaluation_mutex());  // evaluation drops operands, also of what other threads recorded since
+    EvaluationLock lock;  // evaluation drops operands
+    if (collect(values, lock)) return;
+    lock.cover_all();  // also of what other threads recorded since
+    numbers_ = {};
+    entries_.clear();
+    collect(values, lock);
+  }
+  // False where the lock does not cover a node that they need.
+  bool collect(std::span<const Tensor> values, const EvaluationLock& lock) {
+    bool covered = true;
     auto visit = [&](const Tensor& value) {
       Node* node = value.node();
       if (node->sequence < start_ || !numbers_.set(node, static_cast<std::uint32_t>(entries_.size()))) return;
+      covered = covered && lock.covers(*node);
+      if (!covered) return;
       bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
       if (hides_operands && !is_variable(node))
         fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
@@ -92,11 +103,12 @@ class Backward {
       entries_.push_back({node});
     };
     for (const Tensor& value : values) visit(value);
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
+    for (std::size_t i = 0; i < entries_.size() && covered; ++i) {
       const Node* node = entries_[i].node;
       if (is_variable(node)) continue;
       for (const Tensor& operand : node->inputs()) visit(operand);
     }
+    if (!covered) return false;
     std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return a.node->sequence < b.node->sequence; });
     for (std::size_t i = 0; i < entries_.size(); ++i) numbers_.set(entries_[i].node, static_cast<std::uint32_t>(i));
@@ -115,6 +127,7 @@ class Backward {
     gradients_.resize(outputs);
     for (const Tensor& value : values) value_entries_.push_back(find(value));
     for (const Tensor& variable : variables_) variable_entries_.push_back(find(variable));
+    return true;
   }
 
   bool depends(std::uint32_t entry, const Tensor& value) const {

@@ -9,8 +9,9 @@ namespace weft {
 
 namespace {
 
+static_assert(static_cast<int>(LockOrder::count) <= 64);
 constinit ProcessMutex mutexes[static_cast<int>(LockOrder::count)];
-thread_local constinit std::uint32_t held = 0;  // bit i: this thread holds mutexes[i]
+thread_local constinit std::uint64_t held = 0;  // bit i: this thread holds mutexes[i]
 
 std::atomic<bool> lost = false;
 std::atomic<std::uint32_t> generation = 0;
@@ -69,10 +70,10 @@ void ProcessMutex::lock() {
   const auto place = this - mutexes;
   WEFT_CHECK(held >> place == 0, "lock ", place, " is taken after locks ", held);
   mutex_.lock();
-  held |= 1U << place;
+  held |= std::uint64_t{1} << place;
 }
 void ProcessMutex::unlock() {
-  held &= ~(1U << (this - mutexes));
+  held &= ~(std::uint64_t{1} << (this - mutexes));
   mutex_.unlock();
 }
 std::uint64_t this_thread() {

@@ -9,12 +9,16 @@
 #include <cstdint>
 #include <mutex>
 
+#include "base/cache_lines.hpp"
+
 namespace weft {
 
 // A thread that holds one takes only those that come later: ProcessMutex::lock checks it.
 enum class LockOrder {
   generator,
-  evaluation,
+  evaluation,  // of the nodes of some threads: EvaluationLock
+  last_evaluation = evaluation + 31,
+  levels,
   device_kernels,
   functions,
   background,
@@ -36,7 +40,7 @@ enum class LockOrder {
   registry,
   count
 };
-class ProcessMutex {
+class alignas(cache_lines) ProcessMutex {
  public:
   void lock();
   void unlock();

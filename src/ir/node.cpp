@@ -7,6 +7,7 @@
 #include <ostream>
 #include <unordered_map>
 
+#include "base/cache_lines.hpp"
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
@@ -25,6 +26,7 @@ struct Pool {
   int count = 0;
   Node* dead = nullptr;  // nodes to destroy, linked through `sequence`
   bool draining = false;
+  std::uint64_t next_sequence = 0, last_sequence = 0;  // what is left of the thread's numbers
   ~Pool() {
     while (free_list) {
       void* next = *static_cast<void**>(free_list);
@@ -63,9 +65,20 @@ void destroy_one(Node* node) noexcept {
   give_memory(node);
 }
 
-std::uint64_t next_sequence() {
-  static std::atomic<std::uint64_t> counter{1};
-  return counter.fetch_add(1, std::memory_order_relaxed);
+// A thread takes numbers in lots of 1024: counted one by one, all threads would wait for one cache line. A node's
+// number is greater than those of its operands, also where another thread has recorded these, and a variable's is
+// greater than all that were given before it: what depends on it is found by that.
+std::uint64_t next_sequence(Op op, std::span<const Tensor> operands) {
+  alignas(cache_lines) static constinit std::atomic<std::uint64_t> taken = 1;
+  constexpr std::uint64_t lot = 1024;
+  Pool& own = pool();
+  bool used_up = own.next_sequence == own.last_sequence || op == Op::variable;
+  for (const Tensor& operand : operands) used_up = used_up || operand.node()->sequence >= own.next_sequence;
+  if (used_up) {
+    own.next_sequence = taken.fetch_add(lot, std::memory_order_relaxed);
+    own.last_sequence = own.next_sequence + lot;
+  }
+  return own.next_sequence++;
 }
 
 }  // namespace
@@ -101,7 +114,8 @@ Tensor make_node(Op op, std::span<const Tensor> operands, const Attributes& attr
   Node* node = new (take_memory()) Node;
   Tensor result(node);
   node->op = op;
-  node->sequence = next_sequence();
+  node->owner = static_cast<std::uint8_t>(this_thread());
+  node->sequence = next_sequence(op, operands);
   node->loc = loc;
   node->type = type;
   node->attributes_ = attributes;

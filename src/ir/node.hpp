@@ -49,14 +49,16 @@ struct Node : detail::NodeHeader {
   Op op = Op::data;
   bool severed = false;         // evaluated, operands dropped: not differentiable any more
   bool has_size_marks = false;  // in size_marks.hpp
+  std::uint8_t owner = 0;       // the thread that recorded it, by its number: EvaluationLock
   std::uint16_t output_count = 1;
   std::uint32_t operand_count = 0;
   std::uint32_t trace = 0;  // the trace that recorded it; 0 outside compile
   std::uint32_t scope = 0;  // the composite that recorded it (interned text); 0 for none
   // Which recomputation it is part of; 0: none. A value of one is computed for it, though another may be the same.
   std::uint32_t recomputation = 0;
-  std::uint32_t pending = 0;   // about how many unevaluated nodes hang below; 0 once computed
-  std::uint64_t sequence = 0;  // recording order, increasing in a process; 0: before everything
+  std::uint32_t pending = 0;  // about how many unevaluated nodes hang below; 0 once computed
+  // Order of recording: increasing in a thread, and from operands to what is made of them. 0: before everything.
+  std::uint64_t sequence = 0;
   Loc loc;                     // the user's line
   Type type;                   // of output 0
   Attributes attributes_;      // read as attributes<Slice>()

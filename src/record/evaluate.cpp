@@ -1,8 +1,10 @@
 #include "record/evaluate.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
@@ -265,12 +267,15 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
 
 // ---- what is pending ------------------------------------------------------------------------------------------------
 
-// The uncomputed nodes below `roots`, in the order in which they were recorded.
-std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation, Loc loc) {
+// The uncomputed nodes below `roots`, in the order in which they were recorded. None where the lock does not cover one.
+std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const EvaluationLock& lock,
+                                          const char* operation, Loc loc) {
   std::vector<Node*> order;
   NodeNumbers numbers;
+  bool covered = true;
   auto visit = [&](Node* node) {
     if (computed(node) || !numbers.set(node, 0)) return;
+    covered = covered && lock.covers(*node);
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
@@ -283,8 +288,9 @@ std::vector<Node*> collect(std::span<const Tensor> roots, const char* operation,
     order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.node());
-  for (std::size_t i = 0; i < order.size(); ++i)
+  for (std::size_t i = 0; i < order.size() && covered; ++i)
     for (const Tensor& operand : order[i]->inputs()) visit(operand.node());
+  if (!covered) return {};
   if (order.size() > 1)
     std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
   return order;
@@ -353,7 +359,31 @@ void require_dtype(const Tensor& tensor, DType wanted, const char* operation, Lo
 
 }  // namespace
 
-ProcessMutex& evaluation_mutex() { return process_mutex(LockOrder::evaluation); }
+namespace {
+constexpr int first_evaluation = static_cast<int>(LockOrder::evaluation),
+              evaluation_locks = static_cast<int>(LockOrder::last_evaluation) - first_evaluation + 1;
+static_assert(256 % evaluation_locks == 0);  // Node::owner has 8 bits of a thread's number
+int lock_of(std::uint64_t thread) { return first_evaluation + static_cast<int>(thread % evaluation_locks); }
+void lock_all(int first, int last) {
+  for (int i = first; i <= last; ++i) process_mutex(static_cast<LockOrder>(i)).lock();
+}
+void unlock_all(int first, int last) {
+  for (int i = last; i >= first; --i) process_mutex(static_cast<LockOrder>(i)).unlock();
+}
+}  // namespace
+
+EvaluationLock::EvaluationLock() : first_(lock_of(this_thread())), last_(first_) { lock_all(first_, last_); }
+EvaluationLock::~EvaluationLock() { unlock_all(first_, last_); }
+bool EvaluationLock::covers(const Node& node) const {
+  const int lock = lock_of(node.owner);
+  return first_ <= lock && lock <= last_;
+}
+void EvaluationLock::cover_all() {
+  unlock_all(first_, last_);
+  first_ = first_evaluation;
+  last_ = first_evaluation + evaluation_locks - 1;
+  lock_all(first_, last_);
+}
 
 namespace {
 
@@ -404,16 +434,24 @@ void execute_eagerly(Node* node, bool drops_operands) {
 }  // namespace
 
 namespace {
-// Under the evaluation mutex.
 struct OpenLevels {
+  // Under LockOrder::levels.
   std::uint32_t generation = 0;  // of the process: a forked child has no levels of other threads
   std::vector<std::uint64_t> starts;
-  std::vector<Tensor> kept;  // evaluated values that hold their operands
+  std::atomic<std::uint64_t> oldest = UINT64_MAX;
+  // Evaluated values that hold their operands, by their owners' locks, and under these.
+  std::vector<Tensor> kept[evaluation_locks];
 
-  std::uint64_t oldest() const { return starts.empty() ? UINT64_MAX : *std::min_element(starts.begin(), starts.end()); }
-  void enter_process() {
+  void change(std::uint64_t start, bool opens) {
+    const std::lock_guard lock(process_mutex(LockOrder::levels));
     if (std::exchange(generation, process_generation()) != generation) starts.clear();
+    if (opens)
+      starts.push_back(start);
+    else if (const auto found = std::find(starts.begin(), starts.end(), start); found != starts.end())
+      starts.erase(found);
+    oldest = starts.empty() ? UINT64_MAX : *std::min_element(starts.begin(), starts.end());
   }
+  std::vector<Tensor>& kept_of(const Node& node) { return kept[lock_of(node.owner) - first_evaluation]; }
 };
 OpenLevels& open_levels() {
   static constinit Lazy<OpenLevels> levels;
@@ -428,25 +466,22 @@ static void sever(Node* node) {
   node->severed = true;
 }
 
-void open_level(std::uint64_t start) {
-  std::lock_guard lock(evaluation_mutex());
-  open_levels().enter_process();
-  open_levels().starts.push_back(start);
-}
+void open_level(std::uint64_t start) { open_levels().change(start, true); }
 
 void close_level(std::uint64_t start) {
-  std::vector<Tensor> dropped;  // freed after the lock is
-  std::lock_guard lock(evaluation_mutex());
   OpenLevels& levels = open_levels();
-  levels.enter_process();
-  if (auto found = std::find(levels.starts.begin(), levels.starts.end(), start); found != levels.starts.end())
-    levels.starts.erase(found);
-  const std::uint64_t oldest = levels.oldest();
-  const auto first = std::partition(levels.kept.begin(), levels.kept.end(),
-                                    [&](const Tensor& value) { return value.node()->sequence >= oldest; });
-  dropped.assign(std::make_move_iterator(first), std::make_move_iterator(levels.kept.end()));
-  levels.kept.erase(first, levels.kept.end());
-  for (const Tensor& value : dropped) sever(value.node());
+  levels.change(start, false);
+  const std::uint64_t oldest = levels.oldest;
+  for (int i = 0; i < evaluation_locks; ++i) {
+    std::vector<Tensor> dropped;  // freed after the lock is
+    const std::lock_guard lock(process_mutex(static_cast<LockOrder>(first_evaluation + i)));
+    std::vector<Tensor>& kept = levels.kept[i];
+    const auto first =
+        std::partition(kept.begin(), kept.end(), [&](const Tensor& value) { return value.node()->sequence >= oldest; });
+    dropped.assign(std::make_move_iterator(first), std::make_move_iterator(kept.end()));
+    kept.erase(first, kept.end());
+    for (const Tensor& value : dropped) sever(value.node());
+  }
 }
 
 void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
@@ -454,18 +489,23 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   for (const Tensor& value : values) pending = pending || !computed(value.node());
   if (!pending) return;
   const DefaultFloatModes modes;
-  std::lock_guard lock(evaluation_mutex());
-  const std::vector<Node*> nodes = collect(values, operation, outermost(loc));
+  EvaluationLock lock;
+  std::optional<std::vector<Node*>> nodes = collect(values, lock, operation, outermost(loc));
+  if (!nodes) {
+    lock.cover_all();
+    nodes = collect(values, lock, operation, outermost(loc));
+  }
   const CalledOperation named(nullptr);  // what is pending was called before
+  OpenLevels& levels = open_levels();
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
-  for (Node* node : nodes) {
-    const bool keeps_operands = node->sequence >= open_levels().oldest();
+  for (Node* node : *nodes) {
+    const bool keeps_operands = node->sequence >= levels.oldest;
     naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); },
                   name_of(*node), node->loc);
     if (!keeps_operands)
       sever(node);
     else if (node->operand_count > 0)
-      open_levels().kept.emplace_back(node);
+      levels.kept_of(*node).emplace_back(node);
   }
 }
 

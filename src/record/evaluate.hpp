@@ -11,9 +11,20 @@ namespace weft {
 
 void evaluate(std::span<const Tensor> values, Loc loc, const char* operation = "eval");
 
-// One evaluation at a time in a process: threads may share pending values. Kernels themselves use all cores. Whoever
-// follows or drops the operands of nodes that other threads may evaluate holds it too.
-ProcessMutex& evaluation_mutex();
+// Whoever follows or drops the operands of nodes that other threads may evaluate holds this. Of pending nodes first
+// those that this thread has recorded: threads that evaluate what is their own do not wait for each other. Who meets a
+// node of another thread takes the locks of all, and begins again.
+class EvaluationLock {
+ public:
+  EvaluationLock();
+  ~EvaluationLock();
+  EvaluationLock(const EvaluationLock&) = delete;
+  bool covers(const Node& node) const;
+  void cover_all();  // gives up what it has first: what was read must be read again
+
+ private:
+  int first_, last_;
+};
 
 // Differentiation levels that are open, in all threads, by the sequence numbers at which they began. A value recorded
 // after the oldest of them keeps its operands when it is evaluated, by whatever thread, until that level closes.
