@@ -81,28 +81,32 @@ class CallCounter {
  public:
   // Which one the next call is, about: exactly, where one thread calls.
   std::uint64_t next(const Specialization& specialization) const {
-    const std::uint64_t common = specialization.calls.load(std::memory_order_relaxed);
     const Own& own = own_[specialization.id % std::size(own_)];
-    return common + (common >= batch && own.id == specialization.id ? own.calls : 0) + 1;
+    const bool known = own.id == specialization.id;
+    return (known ? own.common + own.calls : specialization.calls.load(std::memory_order_relaxed)) + 1;
   }
   // Counts it.
   std::uint64_t count(const Specialization& specialization) {
-    const std::uint64_t common = specialization.calls.load(std::memory_order_relaxed);
-    if (common < batch) {
-      specialization.calls.store(common + 1, std::memory_order_relaxed);
-      return common + 1;
-    }
     Own& own = own_[specialization.id % std::size(own_)];
-    if (own.id != specialization.id) own = {specialization.id, 0};
-    if (++own.calls < batch) return common + own.calls;
-    own.calls = 0;
-    return specialization.calls.fetch_add(batch, std::memory_order_relaxed) + batch;
+    if (own.id != specialization.id) [[unlikely]] {
+      const std::uint64_t common = specialization.calls.load(std::memory_order_relaxed);
+      if (common < batch) {
+        specialization.calls.store(common + 1, std::memory_order_relaxed);
+        return common + 1;
+      }
+      own = {specialization.id, 0, common};
+    }
+    if (++own.calls == batch) {
+      own.common = specialization.calls.fetch_add(batch, std::memory_order_relaxed) + batch;
+      own.calls = 0;
+    }
+    return own.common + own.calls;
   }
 
  private:
   static constexpr std::uint64_t batch = 64;
   struct Own {
-    std::uint64_t id = 0, calls = 0;
+    std::uint64_t id = 0, calls = 0, common = 0;  // calls since then
   };
   Own own_[8];  // by Specialization::id
 };
