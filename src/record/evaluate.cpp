@@ -471,10 +471,10 @@ void open_level(std::uint64_t start) { open_levels().change(start, true); }
 void close_level(std::uint64_t start) {
   OpenLevels& levels = open_levels();
   levels.change(start, false);
-  const std::uint64_t oldest = levels.oldest;
   for (int i = 0; i < evaluation_locks; ++i) {
     std::vector<Tensor> dropped;  // freed after the lock is
     const std::lock_guard lock(process_mutex(static_cast<LockOrder>(first_evaluation + i)));
+    const std::uint64_t oldest = levels.oldest;  // of all levels that keep something here
     std::vector<Tensor>& kept = levels.kept[i];
     const auto first =
         std::partition(kept.begin(), kept.end(), [&](const Tensor& value) { return value.node()->sequence >= oldest; });

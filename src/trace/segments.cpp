@@ -152,10 +152,6 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     below = &branch;
     made_path[i] = &branch;
   }
-  if (begin > 0 || to.resumable) {
-    below->next = from->first.load(std::memory_order_relaxed);
-    from->first.store(below, std::memory_order_release);
-  }
   scratch.path.insert(scratch.path.end(), made_path.begin(), made_path.end());
   if (decides) {
     if (!to.resumable) count_rounds(scratch.path);
@@ -166,6 +162,10 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     scratch.counts = std::move(path.counts);
   }
   if (decides && !to.resumable && function.options.auto_select) add_selected(call, to, backend, job);
+  if (begin > 0 || to.resumable) {  // another call that finds the branches may make the job, which is whole now
+    below->next = from->first.load(std::memory_order_relaxed);
+    from->first.store(below, std::memory_order_release);
+  }
   return job;
 }
 
