@@ -10,6 +10,7 @@
 //   plain         the first of the formulas, without a decision
 #include <cstring>
 
+#include "examples/support/deciding.hpp"
 #include "support.hpp"
 #include "transformer.hpp"
 #include "weft/loops.hpp"
@@ -45,16 +46,10 @@ Tensor all_layers(const Encoder& model, const Tensor& given) {
   return model.classify(x);
 }
 
-Tensor better(const Tensor& x, const Tensor& a) { return (x + a / x) * 0.5; }
-Tensor unfinished(const Tensor& x, const Tensor& a) { return amax(abs(x * x - a)) > amax(a) * 1e-6; }
-Tensor newton(const Tensor& a) {
-  Tensor x = a;
-  while (unfinished(x, a).item<bool>()) x = better(x, a);
-  return x;
-}
+// deciding::square_root by while_loop.
 Tensor newton_while(const Tensor& a) {
-  return while_loop([&](const Tensor& x) { return unfinished(x, a); }, [&](const Tensor& x) { return better(x, a); },
-                    a);
+  return while_loop([&](const Tensor& x) { return abs(x * x - a) > a * 1e-6; },
+                    [&](const Tensor& x) { return (x + a / x) / 2; }, a);
 }
 
 Tensor branch(const Tensor& x) {
@@ -104,7 +99,7 @@ int main(int count, char** arguments) {
       for (const Tensor& a : numbers) f(a).eval();
     };
     if (name == "newton") {
-      auto f = compile(newton);
+      auto f = compile(deciding::square_root);
       bench::take_turns([&] { all(f); }, static_cast<int>(numbers.size()));
     } else {
       auto f = compile(newton_while);

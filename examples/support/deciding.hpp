@@ -10,8 +10,7 @@ namespace deciding {
 
 using namespace weft;
 
-// ---- a transformer that leaves when its head is sure
-// -------------------------------------------------------------------
+// ---- a transformer that leaves when its head is sure ----------------------------------------------------------------
 
 struct Encoder {
   explicit Encoder(int count) {
@@ -60,6 +59,7 @@ inline Clusters k_means(const Tensor& points, const Tensor& first) {
 }
 
 // ---- beam search: the likeliest texts of tokens of which each depends on the one before
+// ------------------------------
 
 struct Beams {
   Tensor texts, scores;
