@@ -10,41 +10,15 @@
 //   plain         the first of the formulas, without a decision
 #include <cstring>
 
+#include "decisions.hpp"
 #include "examples/support/deciding.hpp"
-#include "support.hpp"
-#include "transformer.hpp"
 #include "weft/loops.hpp"
 
 using namespace weft;
 
 namespace {
 
-struct Encoder {
-  explicit Encoder(int layers) : last(128, {}), head(128, 10) {
-    for (int i = 0; i < layers; ++i) blocks.emplace_back(128, 4, false, Options());
-  }
-  Tensor classify(const Tensor& x) const { return softmax(head(last(mean(x, 1))), -1); }
-  std::vector<bench::Block> blocks;
-  bench::Norm last;
-  nn::Linear head;
-  WEFT_MEMBERS(blocks, last, head)
-};
-
-// `sure`: by layer, how sure the head must be of the least clear row.
-Tensor early_exit(const Encoder& model, const Tensor& given, const Tensor& sure) {
-  Tensor x = given;
-  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    x = model.blocks[i](x);
-    const Tensor classes = model.classify(x);
-    if ((amin(amax(classes, -1)) > sure[static_cast<int>(i)]).item<bool>()) return classes;
-  }
-  return model.classify(x);
-}
-Tensor all_layers(const Encoder& model, const Tensor& given) {
-  Tensor x = given;
-  for (const bench::Block& block : model.blocks) x = block(x);
-  return model.classify(x);
-}
+using bench::all_layers, bench::branch, bench::early_exit, bench::Encoder;
 
 // deciding::square_root by while_loop.
 Tensor newton_while(const Tensor& a) {
@@ -52,10 +26,6 @@ Tensor newton_while(const Tensor& a) {
                     [&](const Tensor& x) { return (x + a / x) / 2; }, a);
 }
 
-Tensor branch(const Tensor& x) {
-  if ((sum(x) > 0).item<bool>()) return (x + 1) * 2;
-  return exp(x) - 1;
-}
 Tensor plain(const Tensor& x) { return (x + 1) * 2; }
 
 struct Fit {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 
+#include "decisions.hpp"
+#include "examples/support/deciding.hpp"
 #include "functions.hpp"
 #include "mlp.hpp"
 #include "runtime/cuda/device.hpp"
@@ -175,6 +177,33 @@ Call encoder() {
   return of([](const Encoder& m, const Tensor& x) { return m(x); }, model, sample({batch, 128, 768}, 9, DType::bf16));
 }
 
+// A dozen layers, of which four are needed; and a function of four.
+Call early_exit() {
+  using weft::from_list;
+  const Tensor sure = to(from_list<float>({2, 2, 2, 0, 2, 2, 2, 2, 2, 2, 2, 2}), device).eval();
+  return of(bench::early_exit, bench::Encoder(12, {DType::f32, device}), sample({8, 64, 128}, 1), sure);
+}
+Call four_layers() { return of(bench::all_layers, bench::Encoder(4, {DType::f32, device}), sample({8, 64, 128}, 1)); }
+// Square roots by Newton's method: 5 to 50 rounds each.
+Call newton() {
+  return [f = weft::compile(deciding::square_root, unchecked), numbers = [] {
+    std::vector<Tensor> all;
+    for (const float a : {2.f, 1e3f, 1e6f, 1e12f, 1e24f, 30.f, 1e9f, 1e-3f})
+      all.push_back(weft::full({}, a, {DType::f32, device}).eval());
+    return all;
+  }()] {
+    for (const Tensor& a : numbers) f(a).eval();
+  };
+}
+// One of two formulas, a call each way.
+Call branch() {
+  return [f = weft::compile(bench::branch, unchecked), up = weft::full({16}, 0.5, {DType::f32, device}).eval(),
+          down = weft::full({16}, -0.5, {DType::f32, device}).eval()] {
+    f(up).eval();
+    f(down).eval();
+  };
+}
+
 Call eager_softmax() { return eager(bench::softmax_rows, sample({16384, 4096}, 1)); }
 Call eager_layernorm() {
   return eager(bench::normalize, bench::Norm(4096, {DType::f32, device}), sample({16384, 4096}, 1));
@@ -209,6 +238,10 @@ constexpr struct {
     {"gpu-encoder", "bf16-B1-T128", encoder<1>},
     {"gpu-encoder", "bf16-B64-T128", encoder<64>},
     {"gpu-gpt2-train", "bf16-B16-T1024", gpt2_train},
+    {"gpu-decisions", "early-exit", early_exit},
+    {"gpu-decisions", "four-layers", four_layers},
+    {"gpu-decisions", "newton", newton},
+    {"gpu-decisions", "branch", branch},
     {"gpu-eager", "softmax", eager_softmax, 8.0 * 16384 * 4096},
     {"gpu-eager", "layernorm", eager_layernorm, 8.0 * 16384 * 4096},
     {"gpu-eager", "cross-entropy", eager_cross_entropy, 4.0 * 16384 * 4096},

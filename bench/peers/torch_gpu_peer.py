@@ -136,7 +136,57 @@ def forward_cross_entropy(rows=16384, classes=4096):
     return function(lambda x: F.cross_entropy(x, labels), (rows, classes))
 
 
+def early_exit(variant):
+    """bench/decisions.hpp: an encoder that leaves after 4 of 12 layers."""
+    blocks = torch.nn.ModuleList(Block(128, 4, causal=False) for _ in range(12)).to(device)
+    last, head = torch.nn.LayerNorm(128).to(device), torch.nn.Linear(128, 10).to(device)
+    sure = torch.tensor([2.0, 2, 2, 0, 2, 2, 2, 2, 2, 2, 2, 2], device=device)
+
+    def forward(x, sure):
+        for i, block in enumerate(blocks):
+            x = block(x)
+            classes = torch.softmax(head(last(x.mean(1))), -1)
+            if classes.amax(-1).amin() > sure[i]:
+                return classes
+        return classes
+    return cases.call(cases.compiled_by(variant)(forward), random(8, 64, 128), sure)
+
+
+def newton(variant):
+    """Square roots by Newton's method, 5 to 50 rounds each."""
+    def forward(a):
+        x = a
+        while (torch.abs(x * x - a) > a * 1e-6).item():
+            x = (x + a / x) / 2
+        return x
+    f = cases.compiled_by(variant)(forward)
+    numbers = [torch.tensor(a, device=device) for a in (2.0, 1e3, 1e6, 1e12, 1e24, 30.0, 1e9, 1e-3)]
+
+    def step():
+        with torch.no_grad():
+            for a in numbers:
+                f(a)
+    return step
+
+
+def branch(variant):
+    """bench/decisions.hpp: one of two formulas, a call each way."""
+    def forward(x):
+        if x.sum() > 0:
+            return (x + 1) * 2
+        return torch.exp(x) - 1
+    f, up, down = (cases.compiled_by(variant)(forward), torch.full((16,), 0.5, device=device),
+                   torch.full((16,), -0.5, device=device))
+
+    def step():
+        with torch.no_grad():
+            f(up)
+            f(down)
+    return step
+
+
 CASES = {
+    "gpu-decisions": {"early-exit": early_exit, "newton": newton, "branch": branch},
     "gpu-pointwise": {"f32-64M": function(
         lambda x, y, z: torch.tanh(x * y + z) * torch.sigmoid(x) + torch.exp(-y * y) - F.gelu(z), *[(64 << 20,)] * 3)},
     "gpu-softmax": {"f32-16384x8192": function(lambda x: F.softmax(x, -1), (16384, 8192)),
