@@ -25,6 +25,18 @@ struct PerAxis {
   WEFT_MEMBERS(sizes)
 };
 
+namespace detail {
+// Of a layer that is made of a list alone, as MaxPool2d({2, 3}): without a constructor from a list, such a list could
+// as well be a layer that is copied.
+template <int count, class T, std::size_t length>
+constexpr PerAxis<count> per_axis(const T (&each)[length]) {
+  static_assert(length == count, "weft: a layer has one size for all axes, or one for each");
+  PerAxis<count> result = 0;
+  for (int axis = 0; axis < count; ++axis) result.sizes[axis] = static_cast<std::int64_t>(each[axis]);
+  return result;
+}
+}  // namespace detail
+
 // As many zeros as let the result of a stride of 1 keep the size, one more at the end where the count is odd. Another
 // stride is an Error.
 struct SamePadding {};

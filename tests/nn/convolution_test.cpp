@@ -226,12 +226,20 @@ TEST_CASE("pooling with ceil_mode serves all sizes from one specialization, with
   CHECK(specialization_count(g) == 1);
 }
 
-TEST_CASE("a kernel of pooling is a list of sizes, with and without options") {
+TEST_CASE("sizes of layers are lists too, with and without options") {
   CHECK(MaxPool2d({2, 3}).kernel[1] == 3);
   CHECK(MaxPool3d({2, 3, 4}).kernel[0] == 2);
   CHECK(AvgPool2d({std::int64_t{2}, std::int64_t{3}}).kernel[0] == 2);
   CHECK(AvgPool2d({2, 3}, {.stride = 1}).kernel[1] == 3);
   CHECK(MaxPool2d({2, 3})(zeros({1, 6, 6})).shape() == Shape::of(1, 3, 2));
+  CHECK(AdaptiveAvgPool1d({2})(zeros({1, 6})).shape() == Shape::of(1, 2));
+  CHECK(AdaptiveMaxPool1d({2}).sizes[0] == 2);
+  CHECK(AdaptiveAvgPool2d({2, 3}).sizes[1] == 3);
+  CHECK(AdaptiveMaxPool3d({2, 3, 4}).sizes[2] == 4);
+  CHECK(MaxUnpool1d({2}).kernel[0] == 2);
+  CHECK(MaxUnpool2d({2, 3}, {.stride = 1}).kernel[1] == 3);
+  CHECK(Unfold({2, 3}).kernel[1] == 3);
+  refused([] { AdaptiveAvgPool2d({2, -3}); }, "[AdaptiveAvgPool2d]");
   refused([] { AvgPool2d({2, -3}); }, "[AvgPool2d] kernel must be positive, it is -3");
 }
 

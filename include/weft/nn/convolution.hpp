@@ -94,21 +94,6 @@ using ConvTranspose1d = ConvTranspose<1>;
 using ConvTranspose2d = ConvTranspose<2>;
 using ConvTranspose3d = ConvTranspose<3>;
 
-}  // namespace weft::nn
-
-namespace weft::detail {
-// Of MaxPool2d({2, 3}): without a constructor of its own, such a list could as well be a layer that is copied.
-template <int count, class T, std::size_t length>
-constexpr PerAxis<count> per_axis(const T (&each)[length]) {
-  static_assert(length == count, "weft: a kernel has one size for all axes, or one for each");
-  PerAxis<count> result = 0;
-  for (int axis = 0; axis < count; ++axis) result.sizes[axis] = static_cast<std::int64_t>(each[axis]);
-  return result;
-}
-}  // namespace weft::detail
-
-namespace weft::nn {
-
 // The functions of weft/convolution.hpp as layers. Constructors throw Error on options that are none of those they can
 // be.
 #define WEFT_POOL_LAYERS(count)                                                                             \
@@ -146,6 +131,9 @@ namespace weft::nn {
     explicit AdaptiveMaxPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) {     \
       weft::detail::check_adaptive_pool("AdaptiveMaxPool" #count "d", count, sizes.sizes, loc);             \
     }                                                                                                       \
+    template <std::integral T, std::size_t length>                                                          \
+    explicit AdaptiveMaxPool##count##d(const T (&each)[length], Loc loc = Loc::current())                   \
+        : AdaptiveMaxPool##count##d(weft::detail::per_axis<count>(each), loc) {}                            \
     Tensor operator()(At x) const { return adaptive_max_pool##count##d(x, sizes); }                         \
     PerAxis<count> sizes;                                                                                   \
     WEFT_MEMBERS(sizes)                                                                                     \
@@ -154,6 +142,9 @@ namespace weft::nn {
     explicit AdaptiveAvgPool##count##d(PerAxis<count> given, Loc loc = Loc::current()) : sizes(given) {     \
       weft::detail::check_adaptive_pool("AdaptiveAvgPool" #count "d", count, sizes.sizes, loc);             \
     }                                                                                                       \
+    template <std::integral T, std::size_t length>                                                          \
+    explicit AdaptiveAvgPool##count##d(const T (&each)[length], Loc loc = Loc::current())                   \
+        : AdaptiveAvgPool##count##d(weft::detail::per_axis<count>(each), loc) {}                            \
     Tensor operator()(At x) const { return adaptive_avg_pool##count##d(x, sizes); }                         \
     PerAxis<count> sizes;                                                                                   \
     WEFT_MEMBERS(sizes)                                                                                     \
@@ -170,19 +161,22 @@ struct MaxUnpoolLayerOptions {  // of MaxUnpool1d, 2d, 3d
 };
 // max_unpool1d, 2d, 3d as layers: they are called with the values, where each one was, and sizes of the result or none.
 // The constructor throws Error on options that max_pool cannot have.
-#define WEFT_UNPOOL_LAYERS(count)                                                                             \
-  struct MaxUnpool##count##d {                                                                                \
-    MaxUnpool##count##d(PerAxis<count> size, MaxUnpoolLayerOptions<count> how = {}, Loc loc = Loc::current()) \
-        : kernel(size), options(how) {                                                                        \
-      const MaxUnpool##count##dOptions whole{.stride = how.stride, .padding = how.padding};                   \
-      weft::detail::check_pool("MaxUnpool" #count "d", weft::detail::pool_of(kernel, whole), loc);            \
-    }                                                                                                         \
-    Tensor operator()(At x, At indices, const Sizes& output_size = {}) const {                                \
-      return max_unpool##count##d(x, indices, kernel, {options.stride, options.padding, output_size});        \
-    }                                                                                                         \
-    PerAxis<count> kernel;                                                                                    \
-    MaxUnpoolLayerOptions<count> options;                                                                     \
-    WEFT_MEMBERS(kernel, options)                                                                             \
+#define WEFT_UNPOOL_LAYERS(count)                                                                                 \
+  struct MaxUnpool##count##d {                                                                                    \
+    MaxUnpool##count##d(PerAxis<count> size, MaxUnpoolLayerOptions<count> how = {}, Loc loc = Loc::current())     \
+        : kernel(size), options(how) {                                                                            \
+      const MaxUnpool##count##dOptions whole{.stride = how.stride, .padding = how.padding};                       \
+      weft::detail::check_pool("MaxUnpool" #count "d", weft::detail::pool_of(kernel, whole), loc);                \
+    }                                                                                                             \
+    template <std::integral T, std::size_t length>                                                                \
+    MaxUnpool##count##d(const T (&each)[length], MaxUnpoolLayerOptions<count> how = {}, Loc loc = Loc::current()) \
+        : MaxUnpool##count##d(weft::detail::per_axis<count>(each), how, loc) {}                                   \
+    Tensor operator()(At x, At indices, const Sizes& output_size = {}) const {                                    \
+      return max_unpool##count##d(x, indices, kernel, {options.stride, options.padding, output_size});            \
+    }                                                                                                             \
+    PerAxis<count> kernel;                                                                                        \
+    MaxUnpoolLayerOptions<count> options;                                                                         \
+    WEFT_MEMBERS(kernel, options)                                                                                 \
   };
 WEFT_UNPOOL_LAYERS(1)
 WEFT_UNPOOL_LAYERS(2)

@@ -79,6 +79,9 @@ Tensor fold(At x, Sizes output_size, PerAxis<2> kernel, UnfoldOptions options = 
 struct Unfold {       // unfold as a layer
   Unfold() = delete;  // weft: it is made as nn::Unfold(kernel)
   explicit Unfold(PerAxis<2> size, UnfoldOptions how = {}) : kernel(size), options(how) {}
+  // A size for each axis.
+  template <std::integral T, std::size_t length>
+  explicit Unfold(const T (&each)[length], UnfoldOptions how = {}) : Unfold(weft::detail::per_axis<2>(each), how) {}
   Tensor operator()(At x) const { return unfold(x, kernel, options); }
   PerAxis<2> kernel;
   UnfoldOptions options;
