@@ -8,8 +8,8 @@ namespace weft {
 // x[indices[0], indices[1], ...]: index(x, {mask, {}, at}) is x[mask, :, at]. An entry is a tensor of integers,
 // negative ones from the end; a mask, bool, which takes as many axes as it has and selects the positions where it is
 // true; or undefined, {}, the whole axis. Indices broadcast to one shape, which is in the place of the axes that they
-// take, or first where these are apart. Masks are read at once: not in a compiled function. Throws, or stops the call,
-// on indices out of range. index_put takes the same entries.
+// take, or first where these are apart. The size of what a mask selects depends on values, as that of nonzero
+// (weft/ops.hpp). Throws, or stops the call, on indices out of range. index_put takes the same entries.
 Tensor index(At x, std::span<const Tensor> indices);
 Tensor index(At x, std::initializer_list<Tensor> indices);
 

@@ -175,7 +175,7 @@ Tensor matrix_norm(At a, double ord, bool keepdim = false);
 // A number for keepdim is refused with a sentence.
 template <class Ord, class Number>
 requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor matrix_norm(At, Ord, Number) {
-  static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in matrix_norm(a, 2, true)");
+  static_assert(!sizeof(Number), "weft: keepdim is a bool, as in matrix_norm(a, 2, true)");
   return {};
 }
 // (sum |x|^ord)^(1/ord) over axes, by default all; infinity: the greatest, -infinity: the least magnitude, 0: how many
@@ -184,7 +184,7 @@ Tensor vector_norm(At x, double ord = 2, Axes axes = {}, bool keepdim = false);
 // As of sum: two axes are a list.
 template <class Number>
 requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor vector_norm(At, double, Axes, Number) {
-  static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in vector_norm(x, 2, 0, true); two axes are a list");
+  static_assert(!sizeof(Number), "weft: keepdim is a bool, as in vector_norm(x, 2, 0, true); two axes are a list");
   return {};
 }
 

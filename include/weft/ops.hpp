@@ -337,7 +337,7 @@ Tensor count_nonzero(At x, Axes axes = {}, bool keepdim = false);
 #define WEFT_KEEPDIM_IS_BOOL(name)                                                                                    \
   template <class Number>                                                                                             \
   requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor name(At, Axes, Number) {               \
-    static_assert(sizeof(Number) == 0,                                                                                \
+    static_assert(!sizeof(Number),                                                                                    \
                   "weft: keepdim is a bool, as in " #name "(x, 0, true); two axes are a list, " #name "(x, {0, 1})"); \
     return {};                                                                                                        \
   }
@@ -357,7 +357,7 @@ WEFT_KEEPDIM_IS_BOOL(count_nonzero)
 #define WEFT_LAST_IS_KEEPDIM(Result, name, call, ...)                                                      \
   template <class Number>                                                                                  \
   requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Result name(__VA_ARGS__, Number) { \
-    static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in " call);                            \
+    static_assert(!sizeof(Number), "weft: keepdim is a bool, as in " call);                                \
     return {};                                                                                             \
   }
 WEFT_LAST_IS_KEEPDIM(Tensor, argmax, "argmax(x, 0, true)", At, int)

@@ -53,7 +53,8 @@ Histogram histogram(At x, std::int64_t bins, double low, double high, const Hist
 Histogram histogram(At x, const Tensor& edges, const HistogramOptions& options = {});
 
 // The values of the flattened x without those that are equal to the one before them; where each element went, in the
-// shape of x, and how many went there. NaN differs from itself. Computed at once: not in a compiled function.
+// shape of x, and how many went there. NaN differs from itself. The sizes of the results depend on values, as those of
+// unique (weft/ops.hpp).
 Unique unique_consecutive(At x);
 // bool: which elements are among the others, or with `invert` are not. NaN is not.
 Tensor isin(At elements, At test_elements, bool invert = false);

@@ -43,7 +43,7 @@ Tensor pairwise_distance(At a, At b, double p = 2, double eps = 1e-6, bool keepd
 template <class Number>
 requires(std::is_arithmetic_v<Number> && !std::same_as<Number, bool>) Tensor
     pairwise_distance(At, At, double, double, Number) {
-  static_assert(sizeof(Number) == 0, "weft: keepdim is a bool, as in pairwise_distance(a, b, 2, 1e-6, true)");
+  static_assert(!sizeof(Number), "weft: keepdim is a bool, as in pairwise_distance(a, b, 2, 1e-6, true)");
   return {};
 }
 // The p-norms of the differences of each two rows of x [n, k], [n (n - 1) / 2]: (0, 1), (0, 2), ..., (1, 2), ... The
