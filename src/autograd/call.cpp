@@ -43,7 +43,7 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
   const std::shared_ptr<const Callee>& of = call.more->callee;
   Callee made{with_called_name(of->called, interned_text(called_name(of->called).id) + "_backward"), {}, nullptr, of};
-  BodyScope scope;
+  CallBody scope;
   const std::uint32_t trace = recorder().trace()->id;
   std::vector<Tensor> arguments, results, seeds(gradients.size()), given(call.operand_count), outputs;
   for (const Tensor& operand : call.inputs()) arguments.push_back(scope.input(type_of(operand)));

@@ -7,6 +7,7 @@
 #include "base/fail.hpp"
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/record.hpp"
 #include "weft/detail/data_stages.hpp"
 #include "weft/ops.hpp"

@@ -14,6 +14,7 @@
 #include "base/fail.hpp"
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/record.hpp"
 
 namespace weft::io {

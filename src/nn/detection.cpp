@@ -1,6 +1,7 @@
 // Boxes: areas, overlaps, and those that stay where many overlap.
 #include "base/fail.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/record.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn/vision.hpp"

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/indexing.hpp"
 #include "weft/statistics.hpp"
 

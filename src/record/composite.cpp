@@ -81,7 +81,7 @@ std::shared_ptr<const Callee> keep_callee(const Signature& signature, Callee mad
 
 // ---- bodies ---------------------------------------------------------------------------------------------------------
 
-BodyScope::BodyScope()
+CallBody::CallBody()
     : loc_(recorder().loc),
       scope_(recorder().scope),
       sizes_(DimEnvironment::current()),
@@ -93,12 +93,12 @@ BodyScope::BodyScope()
   DimEnvironment::current() = sizes_;
   called_operation() = operation_;
 }
-BodyScope::~BodyScope() = default;
+CallBody::~CallBody() = default;
 
-Tensor BodyScope::input(const Type& type) {
+Tensor CallBody::input(const Type& type) {
   return trace_.inputs.emplace_back(Builder(loc_, 0, trace_.id).input(trace_.inputs.size(), type));
 }
-Graph BodyScope::take(std::vector<Tensor> results) {
+Graph CallBody::take(std::vector<Tensor> results) {
   WEFT_CHECK(trace_.effects.empty(), "a body checks nothing");
   return make_graph(std::move(trace_.inputs), std::move(results), {});
 }
@@ -114,7 +114,7 @@ void composite(const Attributes& called, std::span<Tensor> operands, std::span<T
   const std::uint32_t outer = r.scope;
   if (!outer) r.scope = called_name(called).id;
   const auto make = [&] {
-    BodyScope scope;
+    CallBody scope;
     std::vector<Tensor> inputs, made(results.size());
     for (const Tensor& operand : operands) inputs.push_back(scope.input(type_of(operand)));
     record(inputs, made);

@@ -45,12 +45,13 @@ class RecordBody {
   void (*call_)(const void*, std::span<const Tensor>, std::span<Tensor>);
 };
 
-// While it lives, what the thread records is a body's: over inputs of its own, at the user's line, under the name of
-// the user's call, and with the sizes of the trace around it.
-class BodyScope {
+// The body of a call while it is recorded; that of a loop is in record/loops.hpp. While it lives, what the thread
+// records is the body's: over inputs of its own, at the user's line, under the name of the user's call, and with the
+// sizes of the trace around it.
+class CallBody {
  public:
-  BodyScope();
-  ~BodyScope();
+  CallBody();
+  ~CallBody();
   Tensor input(const Type& type);  // the next
   Graph take(std::vector<Tensor> results);
 

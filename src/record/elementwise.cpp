@@ -98,9 +98,7 @@ Promoted promote_operands(const ElementwiseDefinition& definition, const At* lis
         fail("elementwise", loc, "operand ", i, " is used as a condition and must be bool, it is ", to_string(type));
       continue;
     }
-    Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
-    common =
-        common ? Promotable{promote(*common, next), common->scalar && next.scalar, common->weak && next.weak} : next;
+    common = common ? promoted(*common, promotable(operand)) : promotable(operand);
   }
   result.number.dtype = common ? common->dtype : DType::f32;
   result.number.weak = weak;
@@ -135,7 +133,7 @@ void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Lo
   signature.add(called);
   for (const Tensor& operand : promoted.operands) signature.add(type_of(operand));
   const auto make = [&] {
-    BodyScope scope;
+    CallBody scope;
     std::vector<Tensor> inputs;
     for (const Tensor& operand : promoted.operands) inputs.push_back(scope.input(type_of(operand)));
     return Callee{called, scope.take(expand_elementwise(definition, inputs, loc))};

@@ -49,10 +49,7 @@ Tensor rounded_once(const char* name, std::span<const At> list, Loc loc, F compu
   std::optional<Promotable> common;
   for (const At& each : list) {
     const Tensor& value = values.emplace_back(resolve(each, name));
-    const Type& type = type_of(value);
-    const Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
-    common =
-        common ? Promotable{promote(*common, next), common->scalar && next.scalar, common->weak && next.weak} : next;
+    common = common ? promoted(*common, promotable(value)) : promotable(value);
   }
   const DType dtype = common->dtype, wide = is_floating(dtype) ? computed_in(dtype) : dtype;
   if (dtype == wide) return compute(list);

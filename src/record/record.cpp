@@ -59,8 +59,7 @@ OutsideTraces::~OutsideTraces() {
 
 void note_call(Loc loc) {
   Recorder& r = recorder();
-  if (DimEnvironment* sizes = r.trace() ? DimEnvironment::current() : nullptr)
-    sizes->last_call = r.loc.file ? r.loc : loc;
+  if (DimEnvironment* sizes = r.trace() ? DimEnvironment::current() : nullptr) sizes->last_call = outermost(loc);
 }
 
 Operation::Operation(const char* name, Loc loc) : saved_loc_(recorder().loc), saved_name_(called_operation()) {
@@ -127,7 +126,7 @@ Tensor captured(const Recorder& r, std::size_t depth, const Tensor& value) {
 
 // The operand as a value of the trace which is being recorded.
 Tensor admitted(const Recorder& r, const Tensor& operand, const char* operation, Loc loc) {
-  if (r.loc.file) loc = r.loc;
+  loc = outermost(loc);
   if (!operand.defined()) fail(operation, loc, "an operand is an undefined tensor");
   const Node& node = *operand.node();
   const Trace* const trace = r.trace();
@@ -360,17 +359,18 @@ Shape broadcast(const char* operation, std::span<const Tensor> operands, Loc loc
   return shape;
 }
 
+Promotable promotable(const Tensor& value) {
+  const Type& type = type_of(value);
+  return {type.dtype, type.shape.rank() == 0, type.weak};
+}
+Promotable promoted(const Promotable& a, const Promotable& b) {
+  return {promote(a, b), a.scalar && b.scalar, a.weak && b.weak};
+}
+
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc) {
   std::size_t first = dtypes == DTypeClass::select ? 1 : 0;  // where()'s condition keeps its dtype
-  auto promotable = [](const Tensor& value) {
-    const Type& type = type_of(value);
-    return Promotable{type.dtype, type.shape.rank() == 0, type.weak};
-  };
   Promotable common = promotable(operands[first]);
-  for (std::size_t i = first + 1; i < operands.size(); ++i) {
-    Promotable next = promotable(operands[i]);
-    common = {promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
-  }
+  for (std::size_t i = first + 1; i < operands.size(); ++i) common = promoted(common, promotable(operands[i]));
   // Two numbers chosen by a tensor are a tensor: of the default dtype.
   if (first == 1 && common.weak && !type_of(operands[0]).weak)
     common = {common.dtype == DType::f64 ? DType::f32 : common.dtype, false, false};

@@ -25,7 +25,7 @@ struct CalleeKeyEqual {
 using CalleeTable =
     std::unordered_map<std::vector<std::uint64_t>, std::shared_ptr<const Callee>, CalleeKeyHash, CalleeKeyEqual>;
 
-enum class Asked : std::uint8_t;
+enum class Asked : std::uint8_t;  // record/host_values.hpp
 
 // Answers for a trace whose function reads values. The trace tells it what is recorded.
 class Decider {
@@ -90,6 +90,8 @@ struct Recorder {
   }
 };
 Recorder& recorder();
+// The line of the outermost Weft call; this one where none is under way.
+inline Loc outermost(Loc loc) { return recorder().loc.file ? recorder().loc : loc; }
 
 // Makes `trace` the thread's current one, with its sizes, until the end of the block.
 class TraceScope {
@@ -188,6 +190,9 @@ void note_call(Loc loc);
 // becomes an input of the body. Throws when it is undefined or of another trace.
 Tensor resolve(const At& operand, const char* operation);
 
+// The value as promotion sees it, and what two together are to a third.
+Promotable promotable(const Tensor& value);
+Promotable promoted(const Promotable& a, const Promotable& b);
 // Promotes dtypes and broadcasts shapes of pointwise operands in place (casts and expands are recorded).
 void unify(const char* operation, std::span<Tensor> operands, DTypeClass dtypes, Loc loc);
 Tensor pointwise(Op op, std::span<const At> operands);

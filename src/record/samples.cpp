@@ -47,10 +47,6 @@ Samples samples_at(const char* name, const At& y, const At& x, int axis, Loc loc
   }
   const int from = normal - rank;
   Tensor distances = slice(places, from, 1) - slice(places, from, 0, -1);
-  const auto promotable = [](const Tensor& x) {
-    const Type& type = type_of(x);
-    return Promotable{type.dtype, type.shape.rank() == 0, type.weak};
-  };
   const DType dtype = promote(promotable(values), promotable(distances));
   return {cast(values, dtype), cast(distances, dtype), normal};
 }

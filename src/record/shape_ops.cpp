@@ -218,11 +218,7 @@ Tensor concat(std::span<const Tensor> parts, int axis, Loc loc) {
   Promotable common{};
   for (const Tensor& part : parts) {
     values.push_back(resolve(At(part, loc), "concat"));
-    const Type& type = type_of(part);
-    Promotable next{type.dtype, type.shape.rank() == 0, type.weak};
-    common = values.size() == 1
-                 ? next
-                 : Promotable{promote(common, next), common.scalar && next.scalar, common.weak && next.weak};
+    common = values.size() == 1 ? promotable(part) : promoted(common, promotable(part));
   }
   axis = normalize_axis("concat", axis, type_of(values[0]).shape.rank(), call.loc());
   for (Tensor& value : values) value = cast(value, common.dtype);

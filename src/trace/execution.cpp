@@ -6,6 +6,7 @@
 #include "base/float_modes.hpp"
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
 #include "trace/background.hpp"

@@ -8,7 +8,9 @@
 #include "ir/callee.hpp"
 #include "ir/match.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/record.hpp"
+#include "record/run_graph.hpp"
 #include "trace/registry.hpp"
 
 namespace weft {
@@ -43,8 +45,7 @@ int symbol_of(Dim size) {
 // runs.
 std::vector<std::int64_t> sizes_for(const Graph& graph, std::span<const Tensor> inputs, Loc loc) {
   std::vector<std::int64_t> symbols(graph.symbols.size(), -1);
-  if (sizes_of_call.size() >= symbols.size())
-    std::copy_n(sizes_of_call.begin(), symbols.size(), symbols.begin());
+  if (sizes_of_call.size() >= symbols.size()) std::copy_n(sizes_of_call.begin(), symbols.size(), symbols.begin());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Shape &wanted = type_of(graph.inputs[i]).shape, &given = type_of(inputs[i]).shape;
     for (int axis = 0; axis < std::min(wanted.rank(), given.rank()); ++axis)

@@ -6,6 +6,7 @@
 #include "base/storage.hpp"
 #include "interpret/reference.hpp"
 #include "record/evaluate.hpp"
+#include "record/run_graph.hpp"
 #include "weft/ops.hpp"
 
 namespace weft::detail {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "pipeline.hpp"
-#include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "trace/call_layout.hpp"
 
 namespace weft::detail {
