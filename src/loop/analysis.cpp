@@ -15,6 +15,11 @@ std::vector<int> values_in(Dim index) {
   });
   return values;
 }
+void mark_read(const Instruction& instruction, std::vector<bool>& read) {
+  for (const std::int32_t arg : instruction.args)
+    if (arg >= 0) read[static_cast<std::size_t>(arg)] = true;
+  for (const int value : values_in(instruction.index)) read[static_cast<std::size_t>(value)] = true;
+}
 
 namespace {
 
@@ -148,11 +153,6 @@ class Analyzer {
   void find_walk(int phase) {
     std::vector<bool> needed(kernel_.body.size(), false);
     std::vector<Step> walk;
-    const auto need = [&](const Instruction& v) {
-      for (const std::int32_t arg : v.args)
-        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
-      for (const int value : values_in(v.index)) needed[static_cast<std::size_t>(value)] = true;
-    };
     for (int i = size() - 1; i >= 0; --i) {
       const Instruction& v = at(i);
       if (is_root(v)) {
@@ -160,7 +160,7 @@ class Analyzer {
         if (v.kind == Kind::reduce) here = v.over_carried ? facts(i).phase == phase : facts(i).phase == phase + 1;
         if (here) {
           walk.push_back({Step::How::compute, i, -1});
-          need(v);
+          mark_read(v, needed);
         }
         continue;
       }
@@ -177,7 +177,7 @@ class Analyzer {
         }
       }
       walk.push_back(step);
-      if (step.how == Step::How::compute) need(v);
+      if (step.how == Step::How::compute) mark_read(v, needed);
     }
     seen_.resize(kernel_.body.size(), false);
     for (const Step& step : walk) seen_[static_cast<std::size_t>(step.instruction)] = true;

@@ -64,6 +64,8 @@ Analysis analyze(const Kernel& kernel, const KeepLimits& limits = {});
 
 // The instructions whose results an index reads.
 std::vector<int> values_in(Dim index);
+// Marks, by instruction, what this one reads: its operands, and what its index reads.
+void mark_read(const Instruction& instruction, std::vector<bool>& read);
 
 // How an index moves along the lanes.
 struct Access {

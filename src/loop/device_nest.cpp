@@ -164,9 +164,7 @@ class DeviceNest : Nester {
       if (!needed[static_cast<std::size_t>(steps[s].instruction)] || steps[s].how == Step::How::recall ||
           steps[s].how == Step::How::reload || it.kind == Kind::scan)
         continue;
-      for (const std::int32_t arg : it.args)
-        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
-      for (const int value : values_in(it.index)) needed[static_cast<std::size_t>(value)] = true;
+      mark_read(it, needed);
     }
     return needed;
   }

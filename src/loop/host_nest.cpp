@@ -285,19 +285,14 @@ class HostNest : Nester {
     for (int i = size() - 1; i >= 0; --i) {
       if (!needed[static_cast<std::size_t>(i)] || facts(i).inner || !facts(i).vector) continue;
       order.push_back(i);
-      if (at(i).kind != Kind::reduce) need(at(i), needed);
+      if (at(i).kind != Kind::reduce) mark_read(at(i), needed);
     }
     for (std::size_t k = order.size(); k-- > 0;) compute(order[k]);
-  }
-  static void need(const Instruction& it, std::vector<bool>& needed) {
-    for (const std::int32_t arg : it.args)
-      if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
-    for (const int value : values_in(it.index)) needed[static_cast<std::size_t>(value)] = true;
   }
   void strip_operands(int phase) {
     std::vector<bool> needed(kernel_.body.size(), false);
     for (const Step& it : walk(phase))
-      if (it.how == Step::How::compute) need(at(it.instruction), needed);
+      if (it.how == Step::How::compute) mark_read(at(it.instruction), needed);
     strip_closure(std::move(needed));
   }
   void strip_stores(int phase) {

@@ -80,10 +80,7 @@ class ProductNest : Nester {
     for (int i = size() - 1; i >= 0; --i) {
       if (!needed[static_cast<std::size_t>(i)] || facts(i).axes == 0) continue;
       found.push_back(i);
-      if (i == product_) continue;
-      for (const std::int32_t arg : at(i).args)
-        if (arg >= 0) needed[static_cast<std::size_t>(arg)] = true;
-      for (const int value : values_in(at(i).index)) needed[static_cast<std::size_t>(value)] = true;
+      if (i != product_) mark_read(at(i), needed);
     }
     std::reverse(found.begin(), found.end());
     return found;
