@@ -10,17 +10,16 @@ std::shared_ptr<const Product> Product::make(const Library& library, const Contr
   if (!tiles || tiles->copies || (tiles->dtype != DType::f32 && tiles->dtype != DType::f64)) return nullptr;
   const std::shared_ptr<Product> product(new Product(library, *std::move(tiles)));
   const ProductTiles& it = product->tiles_;
-  std::int64_t most = std::max({it.m, it.n, it.k});
-  // Size-1 axes have arbitrary strides; the library wants consistent ones.
-  const auto lie = [&](std::int64_t height, std::int64_t width, const ProductTiles::Operand& operand) {
-    const bool by_rows = (operand.column == 1 || width == 1) && (operand.row >= width || height == 1);
-    const std::int64_t step = by_rows ? (height == 1 ? width : operand.row) : (width == 1 ? height : operand.column);
+  std::int64_t most = std::max({it.m, it.n, it.k, it.c.row});
+  const auto lie = [&](std::int64_t width, const ProductTiles::Operand& operand) {
+    const bool by_rows = operand.column == 1 && operand.row >= width;
+    const std::int64_t step = by_rows ? operand.row : operand.column;
     most = std::max(most, step);
     return Lie{by_rows ? Library::as_it_is : Library::transposed, static_cast<int>(step)};
   };
-  product->a_ = lie(it.m, it.k, it.a);
-  product->b_ = lie(it.k, it.n, it.b);
-  product->c_ = lie(it.m, it.n, it.c);
+  product->a_ = lie(it.k, it.a);
+  product->b_ = lie(it.n, it.b);
+  product->c_ = {Library::as_it_is, static_cast<int>(it.c.row)};
   return most <= std::numeric_limits<int>::max() ? product : nullptr;
 }
 

@@ -10,10 +10,7 @@ namespace weft::runtime::onednn {
 std::shared_ptr<const Task> Product::make_tile(Int rows, Int columns) const {
   Layout a, b, bias, c;
   const auto lay = [&](Layout& layout, Int height, Int width, const ProductTiles::Operand& operand, DType dtype) {
-    // Size-1 axes have arbitrary strides; the library wants consistent ones.
-    const Int sizes[] = {height, width},
-              strides[] = {height == 1 ? std::max(width * operand.column, Int{1}) : operand.row,
-                           width == 1 ? (operand.row == 1 ? height : 1) : operand.column};
+    const Int sizes[] = {height, width}, strides[] = {operand.row, operand.column};
     return library_.dnnl_memory_desc_init_by_strides(&layout, 2, sizes, data_type(dtype), strides) == 0;
   };
   const Int depth = tiles_.k;

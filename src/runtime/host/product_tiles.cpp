@@ -76,6 +76,7 @@ std::optional<ProductTiles> ProductTiles::make(const Contraction& contraction) {
     std::swap(it.a, it.b);
     for (Operand* operand : {&it.a, &it.b, &it.c}) std::swap(operand->row, operand->column);
   }
+  it.a.settle(it.m, it.k), it.b.settle(it.k, it.n), it.c.settle(it.m, it.n);
   it.rows = std::min(it.m, most_rows), it.columns = it.n;
   while (it.count() < tiles_wanted && it.columns >= 2 * least_columns) it.columns = count_of(it.columns, 2);
   while (it.count() < tiles_wanted && it.rows >= 2 * least_rows) it.rows = count_of(it.rows, 2);

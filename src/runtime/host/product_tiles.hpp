@@ -1,6 +1,7 @@
 // A product of known sizes, cut into tiles for a library that does a tile on one thread. In: a contraction. Out: its
 // tiles. The cut depends on the shape alone, so results do not depend on the number of threads.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -19,6 +20,11 @@ class ProductTiles {
     Int row = 0, column = 0;
     std::vector<Int> batch;
     Int at(const std::vector<Int>& sizes, Int item, Int i, Int j) const;
+    // Size-1 axes have arbitrary strides; libraries want consistent ones.
+    void settle(Int height, Int width) {
+      if (height == 1) row = std::max(width * column, Int{1});
+      if (width == 1) column = row == 1 ? height : 1;
+    }
   };
   // c (rows x columns) = a (rows x depth) b (depth x columns), + bias (columns) where there is one.
   struct Tile {
