@@ -75,12 +75,6 @@ class Timer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-double at_hints(Dim dim, const Graph& graph) {
-  std::vector<std::int64_t> hints;
-  for (const DimSymbol& symbol : graph.symbols) hints.push_back(symbol.hint);
-  return static_cast<double>(dims::evaluate(dim, hints));
-}
-
 // Where a graph runs: on the one device that its values name, else on the host. What it takes from the host or gives to
 // it is then marked in the plan.
 Device device_of(const Graph& graph) {
@@ -207,7 +201,7 @@ std::size_t launches(Target& target) {
     plan.source_path = target.compiled.source_path;
     plan.title = compilation.title;
     runtime::prepare(plan);
-    compilation.executable->arena_bytes = static_cast<std::int64_t>(at_hints(schedule.arena_bytes, graph));
+    compilation.executable->arena_bytes = dims::at_hints(schedule.arena_bytes, graph.symbols);
     count += plan.launches.size();
   }
   return count;

@@ -23,6 +23,17 @@ std::int64_t DimEnvironment::hint(Dim dim) const {
   });
 }
 
+std::int64_t dims::at_hints(Dim dim, std::span<const DimSymbol> symbols) {
+  return evaluate(dim, [&](const DimNode* atom) {
+    const auto number = static_cast<std::size_t>(atom->number);
+    return atom->kind == DimKind::symbol && number < symbols.size() ? symbols[number].hint : atom->lower.constant();
+  });
+}
+std::int64_t dims::at_hints(Dim dim) {
+  const DimEnvironment* const environment = DimEnvironment::current();
+  return at_hints(dim, environment ? std::span<const DimSymbol>(environment->symbols) : std::span<const DimSymbol>());
+}
+
 void DimEnvironment::record(DimCondition condition) {
   for (const DimCondition& known : conditions) {
     if (known.kind != condition.kind) continue;

@@ -112,4 +112,11 @@ struct DimEnvironment {
   static DimEnvironment*& current();  // of this thread; null outside a trace
 };
 
+namespace dims {
+// The size that is expected, to choose by: in the call that was traced with these symbols; an atom that is none of them
+// counts as its smallest value. Without symbols those of the thread's trace.
+std::int64_t at_hints(Dim dim, std::span<const DimSymbol> symbols);
+std::int64_t at_hints(Dim dim);
+}  // namespace dims
+
 }  // namespace weft

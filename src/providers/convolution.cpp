@@ -55,10 +55,8 @@ std::optional<runtime::ConvolutionDims> convolution_dims(const Node& node) {
 }
 
 runtime::ConvolutionSizes expected(const runtime::ConvolutionDims& dims) {
-  const DimEnvironment* const environment = DimEnvironment::current();
   std::vector<std::int64_t> values;
-  for (const Dim dim : dims.dims())
-    values.push_back(dim.is_constant() ? dim.constant() : environment ? environment->hint(dim) : 2);
+  for (const Dim dim : dims.dims()) values.push_back(dims::at_hints(dim));
   return dims.with(values);
 }
 

@@ -8,11 +8,6 @@ namespace weft::providers {
 
 namespace {
 
-double at_hints(Dim dim) {
-  const DimEnvironment* sizes = DimEnvironment::current();
-  return static_cast<double>(dim.is_constant() || !sizes ? (dim.is_constant() ? dim.constant() : 0) : sizes->hint(dim));
-}
-
 class Registry final : public Providers {
  public:
   bool takes(const Node& node, Device device) const override {
@@ -27,7 +22,8 @@ class Registry final : public Providers {
     for (const auto row : rows) {
       if (!row().takes(candidate.node, candidate.device)) continue;
       std::optional<Offer> offer = row().offer(candidate);
-      if (offer && (!best || at_hints(offer->nanoseconds) < at_hints(best->nanoseconds))) best = std::move(offer);
+      if (offer && (!best || dims::at_hints(offer->nanoseconds) < dims::at_hints(best->nanoseconds)))
+        best = std::move(offer);
     }
     WEFT_CHECK(best, "nobody offers ", info(candidate.node.op).name, " ", to_string(candidate.node.type));
     return *std::move(best);

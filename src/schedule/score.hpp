@@ -22,7 +22,7 @@ class Score {
   double launch() const { return on_host_ ? 1 << 13 : 1 << 20; }
 
  private:
-  std::vector<std::int64_t> hints_;
+  std::vector<DimSymbol> symbols_;
   bool on_host_;
 };
 
