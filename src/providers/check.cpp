@@ -15,6 +15,11 @@ class CheckPayload final : public Payload {
   loop::Cost cost() const override { return {1, 1}; }
   bool may_fail() const override { return true; }
   bool is_check() const override { return true; }
+  std::vector<bool> writes(std::size_t buffers) const override {  // the error word alone
+    std::vector<bool> all(buffers, false);
+    if (buffers > 1) all.back() = true;
+    return all;
+  }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
     if (sources.device().type == Device::Type::cpu) return {};
     sources.add(codegen::cuda_check_name, codegen::cuda_check());

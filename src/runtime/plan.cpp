@@ -42,7 +42,7 @@ struct Staged {
 struct alignas(cache_lines) Frame {
   LineVector<void*> pointers;
   std::vector<std::int64_t> numbers;
-  std::vector<std::int64_t> symbols;  // that `numbers` were computed for, and the arena's layout but for defined sizes
+  std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
   Storage* staged = nullptr;           // the device's side of what is staged
@@ -77,7 +77,6 @@ class PreparedPlan {
         staged_.push_back(
             {buffer.kind == PlanBuffer::Kind::result, buffer.index, buffer.dtype, numbers_.add({buffer.elements})});
     }
-    for (const DefinedSize& size : plan.defined_sizes) add(size, plan.launches.at(size.launch));
   }
   PreparedPlan(const PreparedPlan&) = delete;
   PreparedPlan& operator=(const PreparedPlan&) = delete;
@@ -88,12 +87,11 @@ class PreparedPlan {
   Device device() const { return device_; }
 
   void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-           std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
-           std::span<std::int64_t> defined_sizes) {
-    WEFT_CHECK(arguments.size() == argument_count_ && results.size() == result_count_ &&
-                   symbols.size() == symbol_count_ && defined_sizes.size() == defined_sizes_.size(),
-               "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
-               " symbols, and defines ", defined_sizes_.size(), " sizes");
+           std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
+    WEFT_CHECK(
+        arguments.size() == argument_count_ && results.size() == result_count_ && symbols.size() == symbol_count_,
+        "the plan was made for ", argument_count_, " arguments, ", result_count_, " results and ", symbol_count_,
+        " symbols");
     if (device_.type != Device::Type::cpu) {
       Queue* const own = memory().enter(device_);
       WEFT_CHECK(!queue || queue == own, "a device has one queue");
@@ -102,10 +100,7 @@ class PreparedPlan {
     const Loan loan(*this);
     Frame& frame = *loan.frame;
     const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
-    if (!frame.computed || !same)
-      compute(frame, symbols);
-    else if (!defined_sizes_.empty())
-      assume_bounds(frame);
+    if (!frame.computed || !same) compute(frame, symbols);
     if (sequence_.has_workspace() && frame.threads != num_threads()) compute_workspace(frame);
     // Of one call, from the free lists. Here and not where it is used: no step has written yet.
     const Owned workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr, release);
@@ -126,15 +121,10 @@ class PreparedPlan {
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
       const Seen seen(*this, watch, plan, frame, checks_wait);
-      for (std::size_t step = 0; step < sequence_.steps(); ++step) {
-        run_step(step, queue);
-        if (!defined_sizes_.empty()) define_sizes(frame, step, queue);
-      }
+      for (std::size_t step = 0; step < sequence_.steps(); ++step) run_step(step, queue);
       if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
     if (!staged_.empty()) bring_back(frame, results, queue);
-    std::copy(frame.symbols.begin() + static_cast<std::ptrdiff_t>(symbol_count_), frame.symbols.end(),
-              defined_sizes.begin());
   }
 
  private:
@@ -175,7 +165,7 @@ class PreparedPlan {
     auto frame = std::make_unique<Frame>();
     frame->numbers = numbers_.constants();
     frame->pointers.resize(sequence_.pointers() + 1);  // the last is the workspace
-    frame->symbols.resize(symbol_count_ + defined_sizes_.size());
+    frame->symbols.resize(symbol_count_);
     frame->staged_at.resize(staged_.size());
     return frame.release();
   }
@@ -189,44 +179,9 @@ class PreparedPlan {
     delete frame;
   }
 
-  void add(const DefinedSize& size, const Launch& launch) {
-    const auto found = std::find(launch.buffers.begin(), launch.buffers.end(), size.buffer);
-    WEFT_CHECK(
-        found != launch.buffers.end() && sequence_
-                                                 .buffer_of(sequence_.first_pointer(size.launch) +
-                                                            static_cast<std::size_t>(found - launch.buffers.begin()))
-                                                 .dtype == DType::i64,
-        "a size that ", launch.name, " does not compute");
-    const std::size_t pointer =
-        sequence_.first_pointer(size.launch) + static_cast<std::size_t>(found - launch.buffers.begin());
-    defined_sizes_.push_back({size.launch, pointer, numbers_.add({size.bound})});
-  }
-
   // No step waits for the device.
   bool never_waits(bool checks_wait) const {
-    return (checks_wait || !sequence_.has_checks()) && sequence_.can_be_recorded() && defined_sizes_.empty();
-  }
-
-  // Everything that depends on the symbols, with those at their bounds that steps define.
-  void assume_bounds(Frame& frame) const {
-    for (std::size_t i = 0; i < defined_sizes_.size(); ++i) {
-      numbers_.evaluate(frame.symbols, frame.numbers);
-      frame.symbols[symbol_count_ + i] = frame.numbers[defined_sizes_[i].bound.begin];
-    }
-    numbers_.evaluate(frame.symbols, frame.numbers);
-  }
-  void define_sizes(Frame& frame, std::size_t step, Queue* queue) const {
-    for (std::size_t i = 0; i < defined_sizes_.size(); ++i) {
-      const Defined& defined = defined_sizes_[i];
-      if (defined.launch != step) continue;
-      std::int64_t size = 0;
-      memory().copy(&size, Device::cpu(), frame.pointers[defined.pointer], device_, sizeof size, queue);
-      memory().synchronize(device_);
-      std::int64_t& symbol = frame.symbols[symbol_count_ + i];
-      WEFT_CHECK(0 <= size && size <= symbol, "a step defined the size ", size, ", which is not in 0 to ", symbol);
-      symbol = size;
-      numbers_.evaluate(frame.symbols, frame.numbers);
-    }
+    return (checks_wait || !sequence_.has_checks()) && sequence_.can_be_recorded();
   }
 
   // The call has been done: that it can't be recorded is no error of it.
@@ -259,7 +214,7 @@ class PreparedPlan {
   void compute(Frame& frame, std::span<const std::int64_t> symbols) {
     frame.computed = false;
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
-    assume_bounds(frame);
+    numbers_.evaluate(frame.symbols, frame.numbers);
     grow(frame.arena, sequence_.arena_bytes(frame.numbers));
     std::size_t staged = 0;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
@@ -307,11 +262,6 @@ class PreparedPlan {
 
   Device device_;
   std::size_t argument_count_ = 0, result_count_ = 0, symbol_count_ = 0;
-  struct Defined {
-    std::size_t launch, pointer;  // where its pointer is, in Frame::pointers
-    Range bound;
-  };
-  std::vector<Defined> defined_sizes_;  // by symbol, after those of the call
   NumberTable numbers_;
   std::vector<int> staged_of_;  // by buffer: which of the staged values; -1: none
   std::vector<Staged> staged_;
@@ -323,11 +273,10 @@ class PreparedPlan {
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
-         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait,
-         std::span<std::int64_t> defined_sizes) {
+         std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
-  plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait, defined_sizes);
+  plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait);
 }
 
 }  // namespace weft::runtime

@@ -34,22 +34,13 @@ struct Launch {
   DType dtype = DType::f32;                  // in which it computes, where that is a floating one
 };
 
-// A size that a step computes: the i64 of one element in this buffer, once the launch has run; at most `bound`. Memory
-// is allocated for the bound, so that nothing is allocated between steps; later steps get the size itself.
-struct DefinedSize {
-  std::size_t launch = 0;
-  int buffer = 0;
-  Dim bound = 0;  // over the symbols before it
-};
-
 struct Plan {
   Device device;
   std::vector<PlanBuffer> buffers;
   std::vector<Launch> launches;
   int argument_count = 0;
   int result_count = 0;
-  int symbol_count = 0;                    // of those that a call supplies
-  std::vector<DefinedSize> defined_sizes;  // of the symbols after those
+  int symbol_count = 0;
   Dim arena_bytes = 0;
   std::vector<std::vector<std::byte>> constants;
   struct Donation {
@@ -74,9 +65,8 @@ void prepare(Plan& plan);
 // memory and `blocks`, those that the pointers look into, note it as their last use; where there is no queue, on the
 // CPU by default, there is nothing to note. On a device `checks_wait` says that a check which fails is thrown when
 // somebody waits for the device: results are then undefined, and memory that was donated holds what it held.
-// `defined_sizes` is where the sizes are put that steps compute; a result of such a size has memory for its bound.
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols, Queue* queue = nullptr, std::span<Storage* const> blocks = {},
-         bool checks_wait = false, std::span<std::int64_t> defined_sizes = {});
+         bool checks_wait = false);
 
 }  // namespace weft::runtime

@@ -14,8 +14,6 @@ class Sequence {
 
   std::size_t steps() const { return steps_.size(); }
   std::size_t pointers() const { return table_.size(); }
-  std::size_t first_pointer(std::size_t step) const { return steps_[step].table; }
-  const PlanBuffer& buffer_of(std::size_t pointer) const { return buffers_[static_cast<std::size_t>(table_[pointer])]; }
   // The buffer of each pointer.
   std::span<const int> table() const { return table_; }
 

@@ -72,9 +72,8 @@ runtime::Plan make_plan(const Schedule& schedule, std::span<const runtime::Entry
     const std::string name = entries[i].name.empty() ? step.name : entries[i].name;
     plan.launches.push_back({name, step.buffers, entries[i], step.payload, step.payload->writes(step.buffers.size()),
                              step.operations, computed_in(schedule, step)});
-    if (const auto size = step.payload->defines()) plan.defined_sizes.push_back({i, step.buffers.back(), size->bound});
   }
-  plan.symbol_count = static_cast<int>(symbols - plan.defined_sizes.size());
+  plan.symbol_count = static_cast<int>(symbols);
   plan.functions = std::move(functions);
   return plan;
 }

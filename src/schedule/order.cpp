@@ -36,7 +36,7 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
   StepGraph graph{std::vector<Steps>(steps), std::vector<Steps>(steps), std::vector<Steps>(steps), {}, {}};
   std::vector<Use> uses(schedule.buffers.size());
   std::vector<int> number(schedule.buffers.size(), -1);  // of temporaries
-  int effect = -1, defining = -1;                        // the last of each
+  int effect = -1;                                       // the last
   for (std::uint32_t s = 0; s < steps; ++s) {
     const Step& step = schedule.steps[s];
     const std::vector<bool> writes = step.payload->writes(step.buffers.size());
@@ -44,8 +44,6 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
     if (is_effect && effect >= 0) graph.edge(static_cast<std::uint32_t>(effect), s);
     if (is_effect) effect = static_cast<int>(s);
     if (s > 0 && s < fixed) graph.edge(s - 1, s);
-    if (defining >= 0) graph.edge(static_cast<std::uint32_t>(defining), s);
-    if (step.payload->defines()) defining = static_cast<int>(s);
     if (fixed > 0 && s >= fixed) graph.edge(static_cast<std::uint32_t>(fixed) - 1, s);
     for (std::size_t i = 0; i < step.buffers.size(); ++i) {
       const auto b = static_cast<std::size_t>(step.buffers[i]);

@@ -34,12 +34,6 @@ class Payload : public runtime::Preparable {
   virtual loop::Cost cost() const = 0;
   // Whether it may stop the call. Then nothing is written into an argument's memory before.
   virtual bool may_fail() const { return false; }
-  // A symbol of the graph whose size it computes, an i64 in its last buffer, and the most that this may be.
-  struct Size {
-    int symbol;
-    Dim bound;
-  };
-  virtual std::optional<Size> defines() const { return std::nullopt; }
   // Whether it checks something: on a device it then sets the error word, its last buffer.
   virtual bool is_check() const { return false; }
   // By buffer of the step: whether it writes it. The last alone, unless it says otherwise, as one of several results

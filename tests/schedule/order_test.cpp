@@ -99,37 +99,19 @@ TEST_CASE("updates of state run after all steps that may fail, where that takes 
   }
 }
 
-namespace {
-struct Stands final : Payload {
-  explicit Stands(bool defines) : defines_(defines) {}
-  std::string details() const override { return {}; }
-  loop::Cost cost() const override { return {1, 1}; }
-  std::optional<Size> defines() const override { return defines_ ? std::optional(Size{0, 8}) : std::nullopt; }
-  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
-  bool defines_;
-};
-}  // namespace
-
-TEST_CASE("no step passes one that defines a size, whatever memory that would free") {
-  for (const bool defines : {false, true}) {
-    Schedule schedule;
-    const auto buffer = [&](ScheduleBuffer::Kind kind, Dim elements) {
-      schedule.buffers.push_back({kind, static_cast<int>(schedule.buffers.size()), DType::f32, elements});
-      return static_cast<int>(schedule.buffers.size()) - 1;
-    };
-    const int long_lived = buffer(ScheduleBuffer::Kind::temporary, 1000),
-              other = buffer(ScheduleBuffer::Kind::temporary, 500), one = buffer(ScheduleBuffer::Kind::result, 1),
-              two = buffer(ScheduleBuffer::Kind::result, 1);
-    const auto step = [&](const char* name, std::vector<int> buffers, bool defines) {
-      schedule.steps.push_back({name, std::move(buffers), std::make_shared<Stands>(defines)});
-    };
-    step("first", {long_lived}, defines);
-    step("wide", {other}, false);
-    step("narrow", {other, one}, false);
-    step("last", {long_lived, two}, false);
-    order_steps(schedule, 0, Score(Graph(), Device::cpu()), Device::cpu());
-    CHECK((schedule.steps[0].name == "first") == defines);
+TEST_CASE("a check writes nothing: an order of steps keeps checks in theirs") {
+  Traced t;
+  const Tensor table = t.f32(8, 4);
+  const Tensor rows[] = {t.input(DType::i64, Shape::of(3)), t.input(DType::i64, Shape::of(5))};
+  const Schedule schedule = t.schedule({sum(gather(table, rows[0])) + sum(gather(table, rows[1]))});
+  int checks = 0;
+  for (const Step& step : schedule.steps) {
+    if (!step.payload->is_check()) continue;
+    ++checks;
+    CHECK(step.payload->writes(1) == std::vector<bool>{false});
+    CHECK(step.payload->writes(2) == std::vector<bool>{false, true});  // on a device: the error word
   }
+  CHECK(checks == 2);
 }
 
 namespace {
