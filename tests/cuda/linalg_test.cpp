@@ -2,6 +2,7 @@
 // derivatives. Skipped without a GPU.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "tests/cuda/support.hpp"
@@ -205,6 +206,41 @@ TEST_CASE("cuda: factors of matrices of many shapes, alone and in batches, of bo
               (dtype == DType::f32 ? 1e-4 : 1e-11));
       }
     }
+}
+
+TEST_CASE("cuda: columns scaled by powers of two give the same Q, and R with its columns scaled, exactly") {
+  const auto factor = [](const Tensor& x) {
+    const auto [q, r] = linalg::qr(x);
+    return std::vector{q, r};
+  };
+  const auto here = [](const Tensor& x) { return to(x, Device::cpu()); };
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const int most = dtype == DType::f64 ? 1000 : 110;
+    for (const auto& [batch, m, n] : {Matrices{1, 4, 4}, {3, 9, 4}, {1, 2, 4}, {2, 200, 4}, {1, 300, 4}}) {
+      const Tensor x = cast(sample({batch, m, n}, 7), dtype), there = to(x, Device::cuda());
+      const std::vector<Tensor> plain = factor(there);
+      CHECK(difference(here(matmul(plain[0], plain[1])), x) <= (dtype == DType::f32 ? 1e-5 : 1e-13));
+      for (const std::vector<int>& exponents : {std::vector{-most, -most, -most, -most},
+                                                {most, most, most, most},
+                                                {0, -most, 0, most},
+                                                {-most, most, 1, 0},
+                                                {-most / 2, 3, -most / 2 - 9, most / 2}}) {
+        CAPTURE(m);
+        CAPTURE(exponents[0]);
+        std::vector<double> powers;
+        for (const int exponent : exponents) powers.push_back(std::ldexp(1.0, exponent));
+        const Tensor scales = to(cast(from_span(std::span<const double>(powers), {4}), dtype), Device::cuda());
+        for (const std::vector<Tensor>& found : {factor(there * scales), compile(factor)(there * scales)}) {
+          CHECK(difference(here(found[0]), here(plain[0])) == 0);
+          CHECK(difference(here(found[1] / scales), here(plain[1])) == 0);
+        }
+      }
+    }
+  }
+  // A column of zeros beside another.
+  const Tensor zeros_beside = to(from_list({{0.0, 3e-200}, {0.0, 4e-200}}), Device::cuda());
+  CHECK(here(abs(linalg::qr(zeros_beside).r / 1e-200))[0][0].item() == 0);
+  CHECK(here(norm(linalg::qr(zeros_beside).r / 1e-200)).item() == doctest::Approx(5).epsilon(1e-12));
 }
 
 TEST_CASE("cuda: eigenvalues and eigenvectors of general matrices are the host's") {

@@ -16,7 +16,7 @@ constexpr int threads = 256;
 constexpr int right_side = 1, lower = 0, upper = 1, type_f32 = 0, type_f64 = 1;
 
 // Numbers of weft/detail/cuda_steps.inc.
-constexpr std::int64_t task_move = 0, task_point = 1, task_order = 2;
+constexpr std::int64_t task_move = 0, task_point = 1, task_order = 2, task_find_sizes = 3, task_scale = 4;
 enum class Part : std::int64_t { all = 0, lower = 1, upper = 2 };
 
 // The largest matrices that the library is given as a batch: beyond them LU is faster one by one (measured on an H200),
@@ -179,8 +179,11 @@ class DeviceFactorization::Run {
     start({exchanged, buffer(2)}, {task_order, batch_, n_}, batch_);
   }
 
+  // Columns are scaled by powers of two, so that squares of their elements neither underflow nor overflow. Q does not
+  // depend on the lengths of columns, and those of R go back exactly.
   void qr() {
-    void *const factors = elements(batch_ * m_ * n_), *const scales = elements(batch_ * k_);
+    void *const factors = elements(batch_ * m_ * n_), *const scales = elements(batch_ * k_),
+                *const column_sizes = elements(batch_ * n_);
     int* const failed = words(batch_);
     int factoring = 0, forming = 0;
     check_solver(library_.geqrf_bufferSize[wide_](handles_.solver, size(m_), size(n_), nullptr, size(m_), &factoring),
@@ -191,11 +194,15 @@ class DeviceFactorization::Run {
     void* const work = elements(std::max(factoring, forming));
     if (!call_) return;
     move(buffer(0), factors, m_, n_, by_rows(m_, n_), by_columns(m_, n_), Part::all);
+    clear(static_cast<int*>(column_sizes), batch_ * n_ * element_ / static_cast<std::int64_t>(sizeof(int)));
+    start({buffer(0), column_sizes}, {task_find_sizes, batch_, m_, n_}, batch_ * n_ * ((m_ + 63) / 64));
+    scale(factors, column_sizes, m_, by_columns(m_, n_), false);
     for (std::int64_t i = 0; i < batch_; ++i)
       check_solver(library_.geqrf[wide_](handles_.solver, size(m_), size(n_), at(factors, i * m_ * n_), size(m_),
                                          at(scales, i * k_), work, factoring, failed + i),
                    "geqrf");
     move(factors, buffer(2), k_, n_, by_columns(m_, n_), by_rows(k_, n_), Part::upper);
+    scale(buffer(2), column_sizes, k_, by_rows(k_, n_), true);
     for (std::int64_t i = 0; i < batch_; ++i)
       check_solver(library_.orgqr[wide_](handles_.solver, size(m_), size(k_), size(k_), at(factors, i * m_ * n_),
                                          size(m_), at(scales, i * k_), work, forming, failed + i),
@@ -299,9 +306,9 @@ class DeviceFactorization::Run {
   void* elements(std::int64_t count) { return take(count * element_); }
   int* words(std::int64_t count) { return static_cast<int*>(take(count * static_cast<std::int64_t>(sizeof(int)))); }
 
-  // A word for each matrix.
-  void clear(int* words) const {
-    check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(words), 0, static_cast<std::size_t>(batch_),
+  void clear(int* words) const { clear(words, batch_); }  // a word for each matrix
+  void clear(int* words, std::int64_t count) const {
+    check(driver().cuMemsetD32Async(reinterpret_cast<Pointer>(words), 0, static_cast<std::size_t>(count),
                                     call_->queue->stream),
           "cuMemsetD32Async");
   }
@@ -323,6 +330,11 @@ class DeviceFactorization::Run {
           {task_move, batch_, rows, columns, source.row, source.column, source.matrix, target.row, target.column,
            target.matrix, static_cast<std::int64_t>(part), checked, hidden},
           batch_ * rows * columns);
+  }
+  // The columns of matrices [rows, n] times a power of two, or back.
+  void scale(void* matrices, void* column_sizes, std::int64_t rows, Layout layout, bool back) const {
+    start({matrices, column_sizes}, {task_scale, batch_, rows, n_, layout.row, layout.column, layout.matrix, back},
+          batch_ * rows * n_);
   }
   // The library gets finite numbers; matrices with others are marked.
   void move_in(void* from, void* to, std::int64_t rows, std::int64_t columns, Layout source, Layout target,
