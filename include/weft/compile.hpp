@@ -9,6 +9,8 @@
 // pending, or a block is not in the free lists of the thread, which keep none above 256 KiB. On CUDA the memory of each
 // result comes from the device's list of blocks, under its lock, with a handle from the heap.
 #pragma once
+#include "weft/detail/callable.hpp"
+#include "weft/detail/refuse.hpp"
 #include "weft/detail/typed_call.hpp"
 
 namespace weft {
