@@ -357,9 +357,9 @@ StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> sy
 }
 
 // What texts are made from when they are asked for: graphs and a schedule that do not hold the memory of constants.
-class Kept {
+class TextSources {
  public:
-  explicit Kept(const Graph& traced) : traced_(readable(traced)) {}
+  explicit TextSources(const Graph& traced) : traced_(readable(traced)) {}
   void add(const Compilation& compilation, Device device) {
     optimized_ = readable(compilation.graph);
     schedule_ = compilation.schedule;
@@ -507,7 +507,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     target->optimization = optimization_of(options.level);
     auto executable = std::make_shared<Executable>();
     all.push_back(executable);
-    const std::shared_ptr<Kept> kept = keep ? std::make_shared<Kept>(graph) : nullptr;
+    const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
     Compilation& compilation = target->graphs.emplace_back(
         Compilation{std::move(graph), {}, {}, executable, options.updates, options.title, options.level != Level::O0});
     run_of_graph(compilation, device, stages, options);

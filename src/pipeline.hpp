@@ -34,8 +34,8 @@ struct StageReport {
 struct Executable {
   runtime::Plan plan;
   std::vector<StageReport> stages;
-  std::int64_t arena_bytes = 0;            // at the traced sizes
-  std::shared_ptr<const class Kept> kept;  // what texts are made from; null where options did not ask for it
+  std::int64_t arena_bytes = 0;                   // at the traced sizes
+  std::shared_ptr<const class TextSources> kept;  // what texts are made from; null where options did not ask for it
 };
 
 // What a step of a plan does at some sizes of its graph.

@@ -14,10 +14,10 @@ namespace weft::codegen {
 using loop::Instruction;
 using loop::Kernel;
 using loop::Kind;
+using loop::LoopAxis;
 using loop::Role;
 using loop::State;
 using loop::Statement;
-using loop::Walked;
 
 namespace {
 
@@ -109,18 +109,18 @@ class Generator : Writer {
   }
 
   // What the walked axes have in common where they are walked as one: the first axis takes the place of all.
-  std::string flat_extent(const std::vector<Walked>& axes) const {
+  std::string flat_extent(const std::vector<LoopAxis>& axes) const {
     Dim count = 1;
-    for (const Walked& each : axes) count = count * extent(each.axis);
+    for (const LoopAxis& each : axes) count = count * extent(each.axis);
     return expressions_.scalar(count);
   }
-  static std::vector<int> plain(const std::vector<Walked>& axes) {
+  static std::vector<int> plain(const std::vector<LoopAxis>& axes) {
     std::vector<int> all;
-    for (const Walked& each : axes) all.push_back(each.axis);
+    for (const LoopAxis& each : axes) all.push_back(each.axis);
     return all;
   }
 
-  void open_serial(const std::vector<Walked>& axes) {
+  void open_serial(const std::vector<LoopAxis>& axes) {
     const bool flat = axes.size() > 1;
     const std::string i = flat ? "row" : axis_name(axes[0].axis);
     const auto found = ranges_.find(axes[0].axis);
@@ -130,7 +130,7 @@ class Generator : Writer {
     know(plain(axes));
   }
 
-  void open_pieces(const std::vector<Walked>& axes) {
+  void open_pieces(const std::vector<LoopAxis>& axes) {
     const auto found = ranges_.find(axes[0].axis);
     const bool inside = found != ranges_.end();
     const Range whole = inside ? found->second : Range{"0", flat_extent(axes)};
@@ -148,7 +148,7 @@ class Generator : Writer {
 
   // Opens the loop over units and names their axes. Where the vector axis is cut into blocks, `first` and `last` are
   // the unit's part of it.
-  void open_units(const std::vector<Walked>& axes) {
+  void open_units(const std::vector<LoopAxis>& axes) {
     const bool in_blocks = !axes.empty() && axes.back().axis == kernel_.vector_axis;
     std::vector<int> outer = plain(axes);
     if (in_blocks) outer.pop_back();
@@ -180,7 +180,7 @@ class Generator : Writer {
   }
 
   // The same where the last axis is taken in pieces: as many neighbouring units at a time, which are its rows.
-  void open_tiles(const std::vector<Walked>& axes) {
+  void open_tiles(const std::vector<LoopAxis>& axes) {
     const int row = axes.back().axis;
     std::vector<int> others = plain(axes);
     others.pop_back();
@@ -287,7 +287,7 @@ class Generator : Writer {
   // Where the columns of these lanes are among those of the state, and how many columns it has here.
   std::string column() const {
     if (analysis_.form == Form::rows) {
-      std::vector<Walked> inner;
+      std::vector<LoopAxis> inner;
       for (const int axis : analysis_.inner) inner.push_back({axis});
       inner.push_back({kernel_.vector_axis});
       return expressions_.scalar(position(inner));
@@ -362,9 +362,9 @@ class Generator : Writer {
   // ---- local memory ----
 
   // The number of a point among those of some axes.
-  Dim position(const std::vector<Walked>& axes) const {
+  Dim position(const std::vector<LoopAxis>& axes) const {
     Dim at = 0;
-    for (const Walked& each : axes) at = at * extent(each.axis) + dims::axis(each.axis, extent(each.axis));
+    for (const LoopAxis& each : axes) at = at * extent(each.axis) + dims::axis(each.axis, extent(each.axis));
     return at;
   }
   std::string kept(int i) const {

@@ -14,11 +14,11 @@ namespace weft::codegen {
 using loop::Instruction;
 using loop::Kernel;
 using loop::Kind;
+using loop::LoopAxis;
 using loop::Role;
 using loop::Scope;
 using loop::State;
 using loop::Statement;
-using loop::Walked;
 
 namespace {
 
@@ -138,7 +138,7 @@ class Generator : DeviceWriter {
   // -------------------------------------------------------------------------------------------------------------------
   static std::vector<int> plain(const Statement& loop) {
     std::vector<int> axes;
-    for (const loop::Walked& each : loop.axes) axes.push_back(each.axis);
+    for (const loop::LoopAxis& each : loop.axes) axes.push_back(each.axis);
     return axes;
   }
 
@@ -245,16 +245,16 @@ class Generator : DeviceWriter {
   }
   void open_team_of_panel(const Statement& it) {
     inside_ = Inside::turn;
-    const Walked slow = it.axes[0], fast = it.axes[1];
+    const LoopAxis slow = it.axes[0], fast = it.axes[1];
     line("#pragma unroll");
     open("for (int turn = 0; turn < " + number(slow.piece * fast.piece / team_.threads) + "; ++turn) {");
     line("const int point = threadIdx.x + turn * " + number(team_.threads) + ";");
-    const auto place = [&](const Walked& each, const char* which) {
+    const auto place = [&](const LoopAxis& each, const char* which) {
       return axis_name(each.axis) + " = first" + number(each.axis) + " + point " + which + " " + number(fast.piece);
     };
     line("const index " + place(slow, "/") + ", " + place(fast, "%") + ";");
     std::string beyond;
-    for (const Walked& each : {slow, fast})
+    for (const LoopAxis& each : {slow, fast})
       if (!(extent(each.axis) % Dim(each.piece)).same(Dim(0)))
         beyond += (beyond.empty() ? "" : " || ") + axis_name(each.axis) + " >= " + text_of(extent(each.axis));
     if (beyond.empty()) return;
@@ -471,7 +471,7 @@ class Generator : DeviceWriter {
   std::string kept(int i) const {
     if (team_.tile == 0) return "kept" + number(i) + element(facts(i).vector);
     std::string place = "kept" + number(i);
-    for (const Walked& each : nest_.local(i)->over)
+    for (const LoopAxis& each : nest_.local(i)->over)
       place += "[" + axis_name(each.axis) + " - first" + number(each.axis) + "]";
     return place;
   }

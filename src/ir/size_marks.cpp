@@ -10,12 +10,12 @@
 namespace weft {
 namespace {
 
-struct Marked {
+struct OutputMark {
   unsigned output;
   SizeMark mark;
   bool is_of(const Tensor& value, int axis) const { return output == value.output() && mark.axis == axis; }
 };
-using Marks = std::vector<Marked>;
+using Marks = std::vector<OutputMark>;
 
 std::unordered_map<const Node*, Marks>& marks_of_nodes() {
   static constinit Lazy<std::unordered_map<const Node*, Marks>> marks;
@@ -29,7 +29,7 @@ ProcessMutex& mutex() { return process_mutex(LockOrder::size_marks); }
 void set_size_mark(const Tensor& value, const SizeMark& mark) {
   std::lock_guard lock(mutex());
   Marks& marks = marks_of_nodes()[value.node()];
-  std::erase_if(marks, [&](const Marked& each) { return each.is_of(value, mark.axis); });
+  std::erase_if(marks, [&](const OutputMark& each) { return each.is_of(value, mark.axis); });
   marks.push_back({value.output(), mark});
   __atomic_store_n(&value.node()->has_size_marks, true, __ATOMIC_RELEASE);
 }
@@ -37,7 +37,7 @@ void set_size_mark(const Tensor& value, const SizeMark& mark) {
 std::optional<SizeMark> size_mark(const Tensor& value, int axis) {
   if (!__atomic_load_n(&value.node()->has_size_marks, __ATOMIC_ACQUIRE)) return {};
   std::lock_guard lock(mutex());
-  for (const Marked& each : marks_of_nodes()[value.node()])
+  for (const OutputMark& each : marks_of_nodes()[value.node()])
     if (each.is_of(value, axis)) return each.mark;
   return {};
 }

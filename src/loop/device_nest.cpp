@@ -16,7 +16,7 @@ class DeviceNest : Nester {
     nest_.analysis = analyze(kernel, {.buffers = 0});
     nest_.team = choose_team(kernel, nest_.analysis, fetched_);
     keep_values(Scope::registers);
-    std::vector<Walked> row = walked(analysis().inner);
+    std::vector<LoopAxis> row = walked(analysis().inner);
     if (vector() >= 0) row.push_back({vector(), 1});
     for (const int i : fetched_) nest_.locals.push_back({i, Scope::shared, row, true});
     nest_.states.resize(kernel.body.size());
@@ -30,7 +30,7 @@ class DeviceNest : Nester {
         if (is_once(i) && (at(i).kind == Kind::store) == stores) compute(i);
     if (vector() < 0) return std::move(nest_);
     const Form form = analysis().form;
-    std::vector<Walked> axes = walked(analysis().outer);
+    std::vector<LoopAxis> axes = walked(analysis().outer);
     if (team().tile > 0) return tiles(), std::move(nest_);
     if (form == Form::pointwise) axes.push_back({vector(), nest_.team.width});
     if (form == Form::columns) axes.push_back({vector(), nest_.team.columns});
@@ -53,8 +53,8 @@ class DeviceNest : Nester {
   // axes where they read or write across, on the other where they do all else.
   void tiles() {
     const int row = team().across;
-    const Walked down{row, team().tile}, along{vector(), team().tile};
-    std::vector<Walked> axes;
+    const LoopAxis down{row, team().tile}, along{vector(), team().tile};
+    std::vector<LoopAxis> axes;
     for (const int axis : analysis().outer)
       if (axis != row) axes.push_back({axis, 1});
     axes.insert(axes.end(), {down, along});
@@ -110,7 +110,7 @@ class DeviceNest : Nester {
     });
   }
   template <class Body>
-  void packs_of(Walked slow, Walked fast, Body body) {
+  void packs_of(LoopAxis slow, LoopAxis fast, Body body) {
     loop(Role::team, {slow, fast}, [&] { loop(Role::lanes, {{fast.axis}}, body); });
   }
   bool is_turned(int i) const { return turns(kernel_, analysis(), i, team().across); }
@@ -187,8 +187,8 @@ class DeviceNest : Nester {
   }
 
   // The packs of a row.
-  std::vector<Walked> positions() const {
-    std::vector<Walked> axes = walked(analysis().inner);
+  std::vector<LoopAxis> positions() const {
+    std::vector<LoopAxis> axes = walked(analysis().inner);
     axes.push_back({vector(), nest_.team.width});
     return axes;
   }

@@ -46,8 +46,8 @@ class HostNest : Nester {
   bool is_of_column(int i) const { return analysis().narrow >= 0 && (facts(i).axes >> analysis().narrow & 1); }
 
   // A unit is a point of the outer axes, cut into blocks of the vector axis where that is an outer one.
-  std::vector<Walked> units() const {
-    std::vector<Walked> axes = walked(analysis().outer);
+  std::vector<LoopAxis> units() const {
+    std::vector<LoopAxis> axes = walked(analysis().outer);
     const Dim size = extent(vector());
     const std::int64_t piece = block_of(kernel_);
     if (analysis().form != Form::rows && !(size.is_constant() && size.constant() <= piece))
@@ -86,7 +86,7 @@ class HostNest : Nester {
   // rows.
   void tiles() {
     const int row = analysis().outer.back();
-    std::vector<Walked> axes = units();
+    std::vector<LoopAxis> axes = units();
     axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(analysis().outer.size()) - 1);
     axes.push_back({row, 16});
     loop(Role::pool, axes, [&] {
@@ -253,9 +253,9 @@ class HostNest : Nester {
     const std::vector<int> reductions = reductions_of(phase), scans = scans_of(phase);
     std::vector<int> held = reductions;
     held.insert(held.end(), scans.begin(), scans.end());
-    const std::vector<Walked> rows = walked(analysis().inner);
+    const std::vector<LoopAxis> rows = walked(analysis().inner);
     const auto in_pieces = [&](std::int64_t piece) {
-      std::vector<Walked> pieces = rows;
+      std::vector<LoopAxis> pieces = rows;
       pieces.back().piece = piece;
       return pieces;
     };

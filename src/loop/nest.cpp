@@ -16,8 +16,8 @@ bool Nest::is_fetched(int load) const {
                      [&](const Local& local) { return local.instruction == load && local.fetched; });
 }
 
-std::vector<Walked> Nester::walked(const std::vector<int>& axes) {
-  std::vector<Walked> all;
+std::vector<LoopAxis> Nester::walked(const std::vector<int>& axes) {
+  std::vector<LoopAxis> all;
   for (const int axis : axes) all.push_back({axis, 1});
   return all;
 }
@@ -99,9 +99,9 @@ bool is_contiguous(const Kernel& kernel, const Analysis& analysis, int instructi
 
 namespace {
 
-std::string axes_text(const std::vector<Walked>& axes) {
+std::string axes_text(const std::vector<LoopAxis>& axes) {
   std::string text;
-  for (const Walked& each : axes) {
+  for (const LoopAxis& each : axes) {
     text += " i" + std::to_string(each.axis);
     if (each.piece > 1) text += " by " + std::to_string(each.piece);
   }

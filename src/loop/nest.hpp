@@ -22,7 +22,7 @@ enum class Role : std::uint8_t {
 };
 
 // An axis that a loop walks. Piece > 1: a turn of the loop is so many neighbours, which loops inside it walk.
-struct Walked {
+struct LoopAxis {
   int axis = -1;
   std::int64_t piece = 1;
 };
@@ -35,9 +35,9 @@ enum class Scope : std::uint8_t {
 struct Local {
   int instruction = -1;
   Scope scope = Scope::registers;
-  std::vector<Walked> over;  // its axes, the last one fastest: all of an axis, or a piece of it that a loop walks
-  bool fetched = false;      // packs of a load, which asynchronous copies put there; of rows that a unit walks in order
-                             // those of two rows, which take turns
+  std::vector<LoopAxis> over;  // its axes, the last one fastest: all of an axis, or a piece of it that a loop walks
+  bool fetched = false;  // packs of a load, which asynchronous copies put there; of rows that a unit walks in order
+                         // those of two rows, which take turns
 };
 
 struct Statement {
@@ -68,7 +68,7 @@ struct Statement {
   int instruction = -1;
   int from = -1;
   Role role = Role::serial;          // loop
-  std::vector<Walked> axes;          // loop: walked as one, the last axis fastest
+  std::vector<LoopAxis> axes;        // loop: walked as one, the last axis fastest
   std::vector<Statement> body = {};  // loop
 };
 
@@ -134,7 +134,7 @@ class Nester {
   bool is_once(int i) const { return facts(i).axes == 0 && facts(i).phase == 0; }
   // Outside of the walks and off the lanes.
   bool is_uniform(int i) const { return !facts(i).inner && !facts(i).vector; }
-  static std::vector<Walked> walked(const std::vector<int>& axes);
+  static std::vector<LoopAxis> walked(const std::vector<int>& axes);
   const std::vector<Step>& walk(int phase) const { return nest_.analysis.walks[static_cast<std::size_t>(phase)]; }
   std::vector<int> reductions_of(int phase) const;
   std::vector<int> scans_of(int phase) const;  // those that the walk computes
@@ -151,7 +151,7 @@ class Nester {
   void start_scans(int phase, State state);
   void hold(int reduction, State state) { nest_.states[static_cast<std::size_t>(reduction)] = state; }
   template <class Body>
-  void loop(Role role, std::vector<Walked> axes, Body body) {
+  void loop(Role role, std::vector<LoopAxis> axes, Body body) {
     Statement statement{Statement::Kind::loop, -1, -1, role, std::move(axes), {}};
     std::vector<Statement>* const outside = block_;
     block_ = &statement.body;

@@ -48,7 +48,7 @@ class ProductNest : Nester {
  private:
   struct Panel {
     int value;
-    Walked across;  // the axis beside the inner one, and its part in a tile
+    LoopAxis across;  // the axis beside the inner one, and its part in a tile
   };
   void local(const Panel& panel) {
     WEFT_CHECK(!nest_.local(panel.value), kernel_.name, ": a product of a value with itself");
@@ -58,11 +58,11 @@ class ProductNest : Nester {
     if (on_device_) add(Do::barrier);
   }
 
-  std::vector<Walked> tiles() const {
-    std::vector<Walked> axes;
+  std::vector<LoopAxis> tiles() const {
+    std::vector<LoopAxis> axes;
     for (const int axis : nest_.analysis.outer)
       if (axis != row_) axes.push_back({axis, 1});
-    const Walked rows{row_, tile_.rows}, columns{kernel_.vector_axis, tile_.columns};
+    const LoopAxis rows{row_, tile_.rows}, columns{kernel_.vector_axis, tile_.columns};
     if (on_device_)
       axes.insert(axes.end(), {rows, columns});
     else
@@ -94,7 +94,7 @@ class ProductNest : Nester {
     };
     if (on_device_) {
       const bool turned = panel.across.axis == row_ && !runs_along(values, row_);
-      const Walked depth{inner_, tile_.depth};
+      const LoopAxis depth{inner_, tile_.depth};
       return loop(Role::team, turned ? std::vector{panel.across, depth} : std::vector{depth, panel.across}, [&] {
         for (const int i : values) compute(i);
         add(Do::keep, panel.value);

@@ -35,11 +35,12 @@ Tensor overlaps(const Tensor& left, const Tensor& right) {
   return inter / (unsqueeze(area(left), 1) + unsqueeze(area(right), 0) - inter);
 }
 
-struct Chosen {
+struct KeptBoxes {
   Tensor order, kept;  // [N]: the boxes from the greatest score on; of each one in this order whether it stays
 };
 
-Chosen choose(const char* name, const At& given, const At& given_scores, const At* groups, double threshold, Loc loc) {
+KeptBoxes choose(const char* name, const At& given, const At& given_scores, const At* groups, double threshold,
+                 Loc loc) {
   const Tensor boxes = stop_gradient(boxes_of(name, given, 2, loc)),
                scores = stop_gradient(resolve(given_scores, name));
   const Dim count = type_of(boxes).shape[0];
@@ -72,11 +73,11 @@ Chosen choose(const char* name, const At& given, const At& given_scores, const A
   return {order, ~gone};
 }
 
-Tensor mask_of(const Chosen& chosen, Loc loc) {
+Tensor mask_of(const KeptBoxes& chosen, Loc loc) {
   return record(Op::gather, {chosen.kept, argsort(chosen.order)}, {}, {}, loc);
 }
 
-Tensor indices_of(const char* name, const Chosen& chosen, Loc loc) {
+Tensor indices_of(const char* name, const KeptBoxes& chosen, Loc loc) {
   const Tensor both = known_value(name, stack({chosen.order, cast(chosen.kept, DType::i64)}), loc);
   const auto read = both.data<std::int64_t>(loc);
   const std::size_t count = read.size() / 2;

@@ -21,7 +21,7 @@ Tensor product(const Tensor& x, const Param& weight, const Param& bias) {
   return bias.tensor().defined() ? y + bias : y;
 }
 
-struct Hidden {
+struct HiddenState {
   Tensor h, c;  // c: of LSTM alone
 };
 
@@ -102,14 +102,14 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
       const RecurrentWeights& own = layers.weights[static_cast<std::size_t>(at)];
       const Tensor gates = product(flatten(x, 0, 1), own.weight_ih, own.bias_ih);
       const Tensor all = reshape(gates, {type_of(x).shape[0], shapes.batch, gates.size(1)});
-      Hidden first{start(h_0, at, shapes, type, loc), {}};
+      HiddenState first{start(h_0, at, shapes, type, loc), {}};
       if (Step::has_cell) first.c = start(c_0, at, shapes, type, loc);
       auto [last, hs] = scan(
-          [&](Hidden state, const Tensor& from_input) {
+          [&](HiddenState state, const Tensor& from_input) {
             const auto in = [](const Tensor& each, DType dtype) { return each.defined() ? cast(each, dtype) : each; };
             const DType wide = dtype_of_sums(type.dtype);
-            const Hidden next = step(from_input, product(state.h, own.weight_hh, own.bias_hh),
-                                     {in(state.h, wide), in(state.c, wide)}, shapes.hidden);
+            const HiddenState next = step(from_input, product(state.h, own.weight_hh, own.bias_hh),
+                                          {in(state.h, wide), in(state.c, wide)}, shapes.hidden);
             state = {in(next.h, type.dtype), in(next.c, type.dtype)};
             return std::pair{state, state.h};
           },
@@ -131,15 +131,15 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
 struct RnnStep {
   static constexpr bool has_cell = false;
   RNN::Nonlinearity nonlinearity;
-  Hidden operator()(const Tensor& from_input, const Tensor& from_state, const Hidden&, std::int64_t) const {
+  HiddenState operator()(const Tensor& from_input, const Tensor& from_state, const HiddenState&, std::int64_t) const {
     const Tensor sum = from_input + from_state;
     return {nonlinearity == RNN::Nonlinearity::tanh ? tanh(sum) : relu(sum), {}};
   }
 };
 struct LstmStep {
   static constexpr bool has_cell = true;
-  Hidden operator()(const Tensor& from_input, const Tensor& from_state, const Hidden& state,
-                    std::int64_t hidden) const {
+  HiddenState operator()(const Tensor& from_input, const Tensor& from_state, const HiddenState& state,
+                         std::int64_t hidden) const {
     const Tensor gates = from_input + from_state;
     const Tensor i = sigmoid(gate(gates, hidden, 0)), f = sigmoid(gate(gates, hidden, 1)),
                  g = tanh(gate(gates, hidden, 2)), o = sigmoid(gate(gates, hidden, 3));
@@ -149,8 +149,8 @@ struct LstmStep {
 };
 struct GruStep {
   static constexpr bool has_cell = false;
-  Hidden operator()(const Tensor& from_input, const Tensor& from_state, const Hidden& state,
-                    std::int64_t hidden) const {
+  HiddenState operator()(const Tensor& from_input, const Tensor& from_state, const HiddenState& state,
+                         std::int64_t hidden) const {
     const auto both = [&](std::int64_t which) {
       return gate(from_input, hidden, which) + gate(from_state, hidden, which);
     };

@@ -26,7 +26,7 @@ using detail::ScalarOp;
 #include "weft/ops.def"
 
 // A definition made at run time, with what it points to.
-struct Kept {
+struct OwnedDefinition {
   std::vector<ScalarEntry> entries;
   ElementwiseDefinition definition;
 };
@@ -34,11 +34,11 @@ struct Kept {
 // Definitions live as long as the process: nodes point to them.
 struct Definitions {
   ProcessMutex& mutex = process_mutex(LockOrder::definitions);
-  std::deque<Kept> kept;
+  std::deque<OwnedDefinition> kept;
   std::map<std::pair<const ElementwiseDefinition*, std::uint64_t>, const ElementwiseDefinition*> gradients;
 
   const ElementwiseDefinition& keep(const ElementwiseDefinition& made) {
-    Kept& place = kept.emplace_back();
+    OwnedDefinition& place = kept.emplace_back();
     place.entries.assign(made.entries, made.entries + made.entry_count);
     place.definition = made;
     place.definition.entries = place.entries.data();
@@ -78,14 +78,14 @@ At literal(const ScalarEntry& entry, bool as_number, Loc loc) {
   return entry.literal != DTypeKind::floating ? At(entry.integer, loc) : At(entry.number, loc);
 }
 
-struct Promoted {
+struct Operands {
   std::vector<Tensor> operands;
   Type number;  // of a result that is no bool
 };
 
 // One dtype for the operands that are not bool, one shape for all.
-Promoted promote_operands(const ElementwiseDefinition& definition, const At* list, Loc loc) {
-  Promoted result;
+Operands promote_operands(const ElementwiseDefinition& definition, const At* list, Loc loc) {
+  Operands result;
   std::optional<Promotable> common;
   bool weak = true;
   for (int i = 0; i < definition.argument_count; ++i) {
@@ -121,7 +121,7 @@ bool has_kernel(const ElementwiseDefinition& definition, const Type& type) {
 
 // A call, in a trace and outside: gradients are then added up in the same order. In a body an expression that the host
 // has no kernel for is its primitives.
-void apply(const ElementwiseDefinition& definition, const Promoted& promoted, Loc loc, std::span<Tensor> results) {
+void apply(const ElementwiseDefinition& definition, const Operands& promoted, Loc loc, std::span<Tensor> results) {
   const bool kernel = has_kernel(definition, promoted.number);
   if (in_body() && !kernel) {
     std::vector<Tensor> values = expand_elementwise(definition, promoted.operands, loc);
@@ -208,7 +208,7 @@ std::vector<Tensor> expand_elementwise(const ElementwiseDefinition& definition, 
 void elementwise_gradients(const Tensor& value, std::span<const Tensor> gradients, std::span<Tensor> results) {
   const Node& node = *value.node();
   const ElementwiseDefinition& definition = *node.definition;
-  Promoted promoted{{node.inputs().begin(), node.inputs().end()}, node.type};
+  Operands promoted{{node.inputs().begin(), node.inputs().end()}, node.type};
   std::uint64_t defined = 0;
   bool all_defined = true;
   for (unsigned i = 0; i < node.output_count; ++i) {

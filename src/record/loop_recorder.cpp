@@ -17,7 +17,7 @@ namespace {
 // outside of traces.
 class GeneratorState {
  public:
-  GeneratorState(const LoopBody::Drawn& drawn, Loc loc) : place_(drawn.state) {
+  GeneratorState(const LoopBody::GeneratorUse& drawn, Loc loc) : place_(drawn.state) {
     if (place_) return;
     if (recorder().trace()) {
       place_ = &traced_generator_state(loc);
@@ -78,7 +78,7 @@ void LoopRecorder::end_scan(const Leaves& state, const Leaves* stack, const Scan
   if (stack) ys = s.returned(*stack, true);
   body.close();
   std::vector<GeneratorState> drawn;
-  for (const LoopBody::Drawn& each : body.generators()) {
+  for (const LoopBody::GeneratorUse& each : body.generators()) {
     drawn.emplace_back(each, s.loc());
     s.carried.push_back(drawn.back().place());
     s.inputs.push_back(each.input);
@@ -111,12 +111,12 @@ namespace {
 
 // What two bodies draw from and capture: each once, in the order of the first body, then of the second.
 struct Shared {
-  std::vector<LoopBody::Drawn> drawn;
+  std::vector<LoopBody::GeneratorUse> drawn;
   std::vector<Tensor> captured;
 
   explicit Shared(std::optional<LoopBody> (&bodies)[2]) {
     for (std::optional<LoopBody>& body : bodies) {
-      for (const LoopBody::Drawn& each : body->generators())
+      for (const LoopBody::GeneratorUse& each : body->generators())
         if (std::ranges::none_of(drawn, [&](const auto& known) { return known.state == each.state; }))
           drawn.push_back(each);
       for (const Tensor& each : body->captured())
@@ -126,8 +126,8 @@ struct Shared {
   }
   // The inputs of a body for them, and the states after it.
   void append_to(LoopBody& body, std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) const {
-    for (const LoopBody::Drawn& each : drawn) {
-      const auto own = std::ranges::find(body.generators(), each.state, &LoopBody::Drawn::state);
+    for (const LoopBody::GeneratorUse& each : drawn) {
+      const auto own = std::ranges::find(body.generators(), each.state, &LoopBody::GeneratorUse::state);
       const bool draws = own != body.generators().end();
       inputs.push_back(draws ? own->input : body.input(type_of(each.input)));
       if (outputs) outputs->push_back(draws ? own->after : inputs.back());
@@ -174,7 +174,7 @@ void LoopRecorder::end_while(const Leaves& state, const WhileOptions& options) {
   const Shared shared(s.bodies);
   std::vector<Tensor> asked = std::move(s.results[0]), inputs = std::move(s.inputs), operands = s.carried;
   std::vector<GeneratorState> drawn;
-  for (const LoopBody::Drawn& each : shared.drawn) operands.push_back(drawn.emplace_back(each, s.loc()).place());
+  for (const LoopBody::GeneratorUse& each : shared.drawn) operands.push_back(drawn.emplace_back(each, s.loc()).place());
   shared.append_to(condition, asked, nullptr), shared.append_to(body, inputs, &outputs);
   shared.append_captured(condition, asked), shared.append_captured(body, inputs);
   const std::size_t carries = outputs.size();
@@ -245,7 +245,7 @@ void LoopRecorder::end_cond(const Leaves& result) {
   append<Tensor>(operands, s.carried);
   std::vector<Type> types = types_of(s.results[0]);
   std::vector<GeneratorState> drawn;
-  for (const LoopBody::Drawn& each : shared.drawn) {
+  for (const LoopBody::GeneratorUse& each : shared.drawn) {
     operands.push_back(drawn.emplace_back(each, s.loc()).place());
     types.push_back(type_of(each.input));
   }

@@ -23,7 +23,7 @@ Tensor LoopBody::input(const Type& type) { return Builder(call_, 0, trace_.id).i
 
 void LoopBody::close() {
   inside_.reset();
-  for (const Trace::Drawn& drawn : trace_.generators) {
+  for (const Trace::GeneratorUse& drawn : trace_.generators) {
     generators_.push_back({drawn.state, drawn.before, drawn.input, *drawn.state});
     *drawn.state = drawn.before;
   }

@@ -27,11 +27,11 @@ class LoopBody {
   std::span<const Tensor> captured() const { return trace_.captured; }
   Tensor input_of(const Tensor& captured) const;
   // The generators that the body draws from.
-  struct Drawn {
+  struct GeneratorUse {
     Tensor* state;  // where it is kept; null: the default generator
     Tensor before, input, after;
   };
-  std::vector<Drawn>& generators() { return generators_; }
+  std::vector<GeneratorUse>& generators() { return generators_; }
 
   // With these inputs, in this order. Nothing else of the body may be held.
   std::shared_ptr<const Graph> take(std::vector<Tensor> inputs, std::vector<Tensor> outputs);
@@ -40,7 +40,7 @@ class LoopBody {
   const Loc call_;
   Trace trace_;
   std::optional<TraceScope> inside_;
-  std::vector<Drawn> generators_;
+  std::vector<GeneratorUse> generators_;
 };
 
 // [length, sizes...], which a loop stacks, and what it slices.

@@ -21,7 +21,7 @@ void check_elements(const char* name, const Type& type, int from, Loc loc) {
     if (type.shape[axis] == Dim(0)) fail(name, loc, "of no elements along axis ", axis, ": ", to_string(type));
 }
 
-struct Pooled {
+struct PoolWindows {
   Tensor windows;  // [N, C, k, S', k, S', ...]
   AxisSet places;  // the axes of places in a window
   Tensor inside;   // where windows lie over elements, not over padding; broadcasts to `windows`. Undefined: everywhere
@@ -55,7 +55,7 @@ Tensor in_windows(const Tensor& x, int axis, const AxisOfPool& it, Loc loc) {
   return record(Op::windows, {x}, Windows{it.kernel, it.stride, it.dilation, static_cast<std::uint8_t>(axis)}, {}, loc);
 }
 
-Pooled pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc loc) {
+PoolWindows pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc loc) {
   const int rank = type_of(x).shape.rank(), first = rank - how.count;
   if ((first != 1 && first != 2) || type_of(x).dtype == DType::boolean)
     fail(name, loc, "takes numbers [N,C,sizes...] or [C,sizes...] of ", counted(how.count, "size", "sizes"), ": ",
@@ -70,7 +70,7 @@ Pooled pooled(const char* name, Tensor x, const Pool& how, const At& fill, Loc l
     widths.push_back(it.padding), widths.push_back(Dim(it.padding) + it.beyond);
     is_padded |= it.padding > 0 || !it.beyond.same(Dim(0));
   }
-  Pooled result;
+  PoolWindows result;
   for (int i = 0; is_padded && i < how.count; ++i) {
     const AxisOfPool& it = axes[static_cast<std::size_t>(how.count - 1 - i)];
     Tensor along = full({}, true, {DType::boolean, type_of(x).device});
@@ -137,14 +137,14 @@ void differentiate_greatest(const CallValues& call, std::span<Tensor> gradients)
   gradients[0] = where(places.numbers == places.first, reshape(call.gradients[0], type_of(places.first).shape), 0);
 }
 
-Tensor greatest(const Pooled& in, Loc loc) {
+Tensor greatest(const PoolWindows& in, Loc loc) {
   const ReducedCall over{called("greatest_of_windows"), in.places};
   const auto body = [&](const Tensor& windows, const auto&...) { return amax(windows, list_of(in.places)); };
   if (!in.inside.defined()) return composite_with(differentiate_greatest, over, loc, body, in.windows);
   return composite_with(differentiate_greatest, over, loc, body, in.windows, in.inside);
 }
 
-Tensor greatest_of_pool(const Pooled& in, const Pool& how, Loc loc) {
+Tensor greatest_of_pool(const PoolWindows& in, const Pool& how, Loc loc) {
   PoolCall pool{called("max_pool")};
   std::int64_t places = 1, phases = 1;
   for (int i = 0; i < how.count; ++i) {
@@ -208,7 +208,7 @@ Tensor max_pool(const char* name, const At& x, const Pool& how) {
 ValuesAndIndices max_pool_with_indices(const char* name, const At& x, const Pool& how) {
   LooseComposite call(name, x.loc);
   const Tensor value = resolve(x, name);
-  const Pooled in = pooled(name, value, how, lowest(value), call.loc());
+  const PoolWindows in = pooled(name, value, how, lowest(value), call.loc());
   const Tensor values = greatest(in, call.loc());
   Tensor place =
       cast(first_greatest(stop_gradient(in.windows), stop_gradient(values), in.inside, in.places).first, DType::i64);
@@ -233,7 +233,7 @@ Tensor avg_pool(const char* name, const At& x, const Pool& how) {
   LooseComposite call(name, x.loc);
   const Tensor value = resolve(x, name);
   const DType dtype = is_floating(type_of(value).dtype) ? type_of(value).dtype : DType::f32, wide = computed_in(dtype);
-  const Pooled in = pooled(name, cast(value, dtype), how, 0, call.loc());
+  const PoolWindows in = pooled(name, cast(value, dtype), how, 0, call.loc());
   Tensor total = sum(cast(in.windows, wide), list_of(in.places));
   if (how.divisor != 0) return cast(total / static_cast<double>(how.divisor), dtype);
   // Of each axis the elements of its windows, as a vector; their products are the counts. Sums are divided once, so

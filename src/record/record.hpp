@@ -66,11 +66,11 @@ struct Trace {
   std::unordered_map<std::uint64_t, Tensor> inputs_of_captured;
   std::vector<Tensor> captured;
   // A generator that the body draws from: where its state is kept, what that was before, and the body's input for it.
-  struct Drawn {
+  struct GeneratorUse {
     Tensor* state;
     Tensor before, input;
   };
-  std::vector<Drawn> generators;
+  std::vector<GeneratorUse> generators;
 };
 
 // State of the thread: a stack of traces (compiled functions nest), the outermost user location, the composite's scope,
@@ -178,6 +178,11 @@ class LooseComposite : public Operation {
  private:
   std::uint32_t saved_scope_;
 };
+
+// The operand as a value of the trace that is being recorded. Throws where it is undefined or of another trace.
+Tensor admitted(const Tensor& operand, const char* operation, Loc loc);
+
+// ---- operands (operands.cpp) ----------------------------------------------------------------------------------------
 
 // f16 or bf16, where operands of that dtype meet a number that it does not hold: a literal, a size or a Scalar.
 // What rounds is computed in f32 then, with the number as it is, and rounded once.

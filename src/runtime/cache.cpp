@@ -192,29 +192,29 @@ std::string Cache::keep_text(const Digest& key, std::string_view suffix, std::st
 
 void Cache::collect() {
   if (path().empty() || !state_->directory.ours) return;
-  struct Kept {
+  struct Entry {
     std::uint64_t size = 0;
     std::time_t used = 0;
     std::vector<std::string> names;
   };
-  std::map<std::string, Kept> entries;  // by key: an entry goes with the texts beside it
+  std::map<std::string, Entry> entries;  // by key: an entry goes with the texts beside it
   std::uint64_t total = 0;
   remove_leftovers(state_->descriptor());
   for (const std::string& name : list_names(state_->descriptor())) {
     struct stat status;
     if (fstatat(state_->descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (!S_ISREG(status.st_mode) || !is_name_of_ours(name)) continue;
-    Kept& kept = entries[name.substr(0, 32)];
+    Entry& kept = entries[name.substr(0, 32)];
     kept.size += static_cast<std::uint64_t>(status.st_size);
     kept.used = std::max(kept.used, status.st_mtime);
     kept.names.push_back(name);
     total += static_cast<std::uint64_t>(status.st_size);
   }
   if (total <= state_->size_limit) return;
-  std::vector<const Kept*> oldest_first;
+  std::vector<const Entry*> oldest_first;
   for (const auto& [key, kept] : entries) oldest_first.push_back(&kept);
-  std::ranges::stable_sort(oldest_first, {}, &Kept::used);
-  for (const Kept* kept : oldest_first) {
+  std::ranges::stable_sort(oldest_first, {}, &Entry::used);
+  for (const Entry* kept : oldest_first) {
     if (total <= state_->size_limit / 10 * 9) break;  // room for a while, not for one entry
     for (const std::string& name : kept->names) unlinkat(state_->descriptor(), name.c_str(), 0);
     total -= kept->size;

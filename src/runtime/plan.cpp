@@ -32,7 +32,7 @@ constexpr std::size_t staging_alignment = 16;
 constexpr std::size_t least_to_record = 3;  // steps: fewer are launched as fast one by one
 
 // A value of the host in a plan of a device.
-struct Staged {
+struct StagedValue {
   bool is_result;
   int index;
   DType dtype;
@@ -120,7 +120,7 @@ class PreparedPlan {
         queue && sequence_.steps() >= least_to_record && never_waits(checks_wait) && options().cuda_graphs && !watch;
     if (record) frame.pointers.back() = scratch;
     if (!record || !frame.recordings.replay(frame.pointers, symbols, queue)) {
-      const Seen seen(*this, watch, plan, frame, checks_wait);
+      const WatchedCall seen(*this, watch, plan, frame, checks_wait);
       for (std::size_t step = 0; step < sequence_.steps(); ++step) run_step(step, queue);
       if (record && frame.recordings.is_worth_recording(frame.pointers, symbols)) record_call(frame, symbols, run_step);
     }
@@ -139,14 +139,15 @@ class PreparedPlan {
   };
 
   // The steps of a call that somebody may look at.
-  struct Seen {
+  struct WatchedCall {
     Watch* const watch;
-    Seen(const PreparedPlan& own, Watch* watch, const Plan& plan, const Frame& frame, bool checks_wait) : watch(watch) {
+    WatchedCall(const PreparedPlan& own, Watch* watch, const Plan& plan, const Frame& frame, bool checks_wait)
+        : watch(watch) {
       if (watch) [[unlikely]]
         watch->begin_call(plan, frame.symbols, !own.never_waits(checks_wait));
     }
-    Seen(const Seen&) = delete;
-    ~Seen() {
+    WatchedCall(const WatchedCall&) = delete;
+    ~WatchedCall() {
       if (watch) [[unlikely]]
         watch->end_call();
     }
@@ -197,7 +198,7 @@ class PreparedPlan {
     }
   }
 
-  std::size_t bytes_of(const Staged& value, const Frame& frame) const {
+  std::size_t bytes_of(const StagedValue& value, const Frame& frame) const {
     return storage_bytes(value.dtype, frame.numbers[value.elements.begin]);
   }
   void grow(Storage*& storage, std::size_t bytes) const {
@@ -250,7 +251,7 @@ class PreparedPlan {
       memory().copy(frame.staged->data, device_, frame.staging.data(), Device::cpu(), frame.staging.size(), queue);
   }
   void bring_back(Frame& frame, std::span<void* const> results, Queue* queue) {
-    const auto is_result = [](const Staged& value) { return value.is_result; };
+    const auto is_result = [](const StagedValue& value) { return value.is_result; };
     if (!frame.staged || std::none_of(staged_.begin(), staged_.end(), is_result)) return;
     memory().copy(frame.staging.data(), Device::cpu(), frame.staged->data, device_, frame.staging.size(), queue);
     memory().synchronize(device_);
@@ -264,7 +265,7 @@ class PreparedPlan {
   std::size_t argument_count_ = 0, result_count_ = 0, symbol_count_ = 0;
   NumberTable numbers_;
   std::vector<int> staged_of_;  // by buffer: which of the staged values; -1: none
-  std::vector<Staged> staged_;
+  std::vector<StagedValue> staged_;
   const Sequence sequence_;
   // Frames of calls that have ended; more calls at once make and drop their own. A thread begins at its own place.
   ThreadSlots<std::atomic<Frame*>> spares_;

@@ -46,12 +46,12 @@ struct DeviceFourier::Plan {
 };
 
 std::shared_ptr<DeviceFourier::Plan> DeviceFourier::find(std::int64_t rows, std::int64_t points) const {
-  struct Known {
+  struct KnownPlans {
     std::mutex mutex;
     std::map<std::tuple<int, std::int64_t, std::int64_t>, std::shared_ptr<Plan>> plans;
   };
-  static constinit Lazy<std::array<Known, 64>> all;
-  Known& known = all.get()[device_.device.index];
+  static constinit Lazy<std::array<KnownPlans, 64>> all;
+  KnownPlans& known = all.get()[device_.device.index];
   const std::lock_guard lock(known.mutex);
   const std::tuple key(type_of_plan(what_), rows, points);
   if (const auto found = known.plans.find(key); found != known.plans.end()) return found->second;

@@ -218,7 +218,7 @@ class RowTransform {
 
 // The last few transforms of a thread: their tables take longer to make than one row to transform.
 template <class T>
-struct Kept {
+struct RecentTransforms {
   static constexpr std::size_t count = 4;
   std::unique_ptr<RowTransform<T>> transforms[count];
   std::size_t next = 0;
@@ -239,7 +239,7 @@ void transform_as(const FactorizationCall& call, std::int64_t begin, std::int64_
   const std::int64_t n = call.sizes.columns, half = n / 2 + 1;
   if (n == 0 || begin >= end) return;
   const Kind kind = call.what.kind;
-  Kept<T>& kept = per_thread<Kept<T>>();
+  RecentTransforms<T>& kept = per_thread<RecentTransforms<T>>();
   std::unique_ptr<RowTransform<T>> made;
   RowTransform<T>* transform = kept.find(kind, n, call.what.inverse);
   if (!transform) {
