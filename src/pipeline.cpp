@@ -25,6 +25,7 @@
 #include "passes/regions.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
+#include "providers/stored_plans.hpp"
 #include "runtime/cuda/code.hpp"
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/host/jit.hpp"
@@ -344,8 +345,8 @@ void log_stages(const Executable& executable) {
 
 static StepWork work_of(const Payload& payload, std::span<const std::int64_t> symbols) {
   StepWork work;
-  work.generated = payload.kernel() != nullptr;
-  work.runs_others = !payload.inner().empty();
+  work.generated = payload.generated();
+  work.runs_others = payload.runs_others();
   work.by = payload.by();
   const loop::Cost cost = payload.cost();
   work.bytes = dims::evaluate(cost.bytes, symbols);
@@ -357,9 +358,13 @@ StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> sy
 }
 
 // What texts are made from when they are asked for: graphs and a schedule that do not hold the memory of constants.
+// Where the plan was on disk, the schedule is made then.
 class TextSources {
  public:
   explicit TextSources(const Graph& traced) : traced_(readable(traced)) {}
+  TextSources(const Graph& traced, std::function<void(TextSources&)> later) : TextSources(traced) {
+    later_ = std::move(later);
+  }
   void add(const Compilation& compilation, Device device) {
     optimized_ = readable(compilation.graph);
     schedule_ = compilation.schedule;
@@ -368,8 +373,10 @@ class TextSources {
     device_ = device;
   }
 
-  Texts texts() const {
+  Texts texts() {
     const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
+    if (later_) later_(*this);
+    later_ = nullptr;
     Texts texts{to_text(traced_), to_text(optimized_), to_text(schedule_) + decisions_text(schedule_), {}, {}, {}};
     providers::Sources sources(device_);
     std::vector<runtime::EntryPoint> entries;
@@ -427,7 +434,8 @@ class TextSources {
     return std::ranges::any_of(graph.nodes, is_data) ? without_data(graph) : graph;
   }
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
+  std::function<void(TextSources&)> later_;
   Graph traced_, optimized_;
   Schedule schedule_;
   std::vector<std::int64_t> hints_;
@@ -489,6 +497,42 @@ void run_of_target(Target& target, const std::vector<Stage>& stages, const Pipel
   }
 }
 
+// What plans depend on besides their graphs. None where they are not kept on disk.
+std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
+  const bool own_passes =
+      options.registered && !(options.registered->passes.empty() && options.registered->observers.empty());
+  if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
+  std::string updates;
+  for (const Update& update : options.updates) updates += concat_text(update.input, " to ", update.output, ", ");
+  return providers::StoredPlans(
+      graphs,
+      {{"function", options.title}, {"level", std::to_string(static_cast<int>(options.level))}, {"state", updates}});
+}
+
+std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<providers::StoredPlan> plans,
+                                                              std::vector<Graph> graphs, const PipelineOptions& options,
+                                                              double milliseconds) {
+  std::vector<std::shared_ptr<const Executable>> all;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    auto executable = std::make_shared<Executable>();
+    executable->plan = std::move(plans[i].plan);
+    executable->arena_bytes = plans[i].arena_bytes;
+    executable->stages.push_back({"stored_plan", milliseconds, executable->plan.launches.size()});
+    PipelineOptions again = options;
+    again.after = nullptr;
+    const auto make = [graph = graphs[i], again](TextSources& kept) {
+      const DefaultFloatModes modes;
+      Compilation compilation{
+          graph, {}, {}, std::make_shared<Executable>(), again.updates, again.title, again.level != Level::O0};
+      run_of_graph(compilation, Device::cpu(), stages_for(again), again);
+      kept.add(compilation, Device::cpu());
+    };
+    if (options.keep) executable->kept = std::make_shared<TextSources>(graphs[i], make);
+    all.push_back(std::move(executable));
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph> graphs,
@@ -497,6 +541,19 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   const std::vector<Stage> stages = stages_for(options);
   const bool logged = logging::enabled(logging::Channel::fusion) || logging::enabled(logging::Channel::kernels);
   const bool keep = options.keep || (logged && graphs.size() == 1);
+  const Timer timer;
+  const std::optional<providers::StoredPlans> stored = stored_plans(graphs, options);
+  if (stored)
+    if (auto plans = stored->load(); plans && plans->size() == graphs.size()) {
+      for (const Graph& graph : graphs)
+        if (options.device) require_device(graph, Device::cpu(), *options.device, options.title);
+      auto found = executables_of(*std::move(plans), std::move(graphs), options, timer.milliseconds());
+      for (const auto& executable : found) {
+        if (executable->kept) log_texts(*executable);
+        log_stages(*executable);
+      }
+      return found;
+    }
   std::vector<Target> targets;  // nearly always one
   std::vector<std::shared_ptr<const Executable>> all;
   for (Graph& graph : graphs) {
@@ -515,6 +572,11 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     executable->kept = kept;
   }
   for (Target& target : targets) run_of_target(target, stages, options);
+  if (stored) {
+    std::vector<providers::StoredPlan> plans;
+    for (const auto& executable : all) plans.push_back({executable->plan, executable->arena_bytes});
+    stored->store(plans);
+  }
   for (const auto& executable : all) {
     if (keep) log_texts(*executable);
     log_stages(*executable);

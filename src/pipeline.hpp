@@ -34,8 +34,8 @@ struct StageReport {
 struct Executable {
   runtime::Plan plan;
   std::vector<StageReport> stages;
-  std::int64_t arena_bytes = 0;                   // at the traced sizes
-  std::shared_ptr<const class TextSources> kept;  // what texts are made from; null where options did not ask for it
+  std::int64_t arena_bytes = 0;             // at the traced sizes
+  std::shared_ptr<class TextSources> kept;  // what texts are made from; null where options did not ask for it
 };
 
 // What a step of a plan does at some sizes of its graph.
@@ -107,6 +107,7 @@ struct PipelineOptions {
   std::shared_ptr<const RegisteredPasses> registered = {};
   std::optional<Device::Type> device = {};  // where the function's tensors must be, else an Error
   Level level = Level::O2;
+  bool stored = false;  // plans are looked for in the disk cache, and kept there (providers/stored_plans.hpp)
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

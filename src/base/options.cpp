@@ -35,6 +35,7 @@ ProcessOptions read_options() {
   ProcessOptions options;
   options.cache_directory = environment("WEFT_CACHE_DIR");
   options.cache = number("WEFT_CACHE", 1, 0, 1) != 0;
+  options.stored_plans = number("WEFT_STORED_PLANS", 1, 0, 1) != 0;
   options.compiler = environment("WEFT_CXX");
   options.compile_timeout = number("WEFT_COMPILE_TIMEOUT", options.compile_timeout, 0.001, 1e6);
   options.kernel_optimization = static_cast<int>(number("WEFT_KERNEL_OPTIMIZATION", options.kernel_optimization, 0, 3));

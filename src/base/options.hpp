@@ -11,7 +11,8 @@ namespace weft {
 struct ProcessOptions {
   std::string cache_directory;  // empty: the default
   bool cache = true;
-  std::string compiler;  // empty: searched for
+  bool stored_plans = true;  // plans are read from the cache and written there, as kernels are
+  std::string compiler;      // empty: searched for
   double compile_timeout = 120;
   int kernel_optimization = 3;  // -O of generated kernels; part of their key
   std::string isa;              // empty: the widest that the CPU has

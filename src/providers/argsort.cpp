@@ -19,6 +19,13 @@ class SortPayload final : public Payload {
     if (is_whole(order_)) order_.first = 0, order_.count = size_;
     for (int i = 0; i + 1 < shape.rank(); ++i) rows_ = rows_ * shape[i];
   }
+  explicit SortPayload(runtime::FieldReader& from) {
+    from(dtype_, order_.descending, order_.first, order_.count, rows_, size_);
+  }
+  std::string stored_as() const override { return "argsort"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
+    to(dtype_, order_.descending, order_.first, order_.count, rows_, size_);
+  }
   std::string details() const override { return order_.descending ? " descending" : ""; }
   loop::Cost cost() const override {
     const std::int64_t comparisons = order_.count.same(size_) ? 12 : 4;  // an element, about
@@ -55,6 +62,9 @@ class SortProvider final : public Provider {
     auto payload = std::make_shared<SortPayload>(candidate);
     const Dim operations = payload->cost().operations;
     return Offer{operations, std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<SortPayload>(from);
   }
 };
 

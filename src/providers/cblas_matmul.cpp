@@ -21,8 +21,11 @@ bool is_faster(const Node& node) {
 
 class CblasPayload final : public Product {
  public:
-  CblasPayload(const Candidate& candidate, const runtime::cblas::Library& library)
-      : Product(candidate), name_(library.name), product_(runtime::cblas::Product::make(library, contraction_)) {}
+  // `from`: a candidate, or a step on disk.
+  template <class From>
+  CblasPayload(From& from, const runtime::cblas::Library& library)
+      : Product(from), name_(library.name), product_(runtime::cblas::Product::make(library, contraction_)) {}
+  std::string stored_as() const override { return "cblas_matmul"; }
   bool is_made() const { return product_ != nullptr; }
   std::string by() const override { return name_; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
@@ -55,6 +58,12 @@ class CblasProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(asked ? 70 : 53), std::move(payload)};  // asked for: less than others
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    const runtime::cblas::Library* library = runtime::cblas::library();
+    if (!library) return nullptr;
+    auto payload = std::make_shared<CblasPayload>(from, *library);
+    return payload->is_made() ? std::move(payload) : nullptr;
   }
 };
 

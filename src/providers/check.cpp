@@ -11,6 +11,9 @@ namespace {
 class CheckPayload final : public Payload {
  public:
   explicit CheckPayload(const Node& node) : message_(interned_text(node.attributes<Message>().text.id)) {}
+  explicit CheckPayload(runtime::FieldReader& from) { from(message_); }
+  std::string stored_as() const override { return "check"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(message_); }
   std::string details() const override { return {}; }
   loop::Cost cost() const override { return {1, 1}; }
   bool may_fail() const override { return true; }
@@ -39,6 +42,9 @@ class CheckProvider final : public Provider {
   bool takes(const Node& node, Device) const override { return node.op == Op::check; }
   std::optional<Offer> offer(const Candidate& candidate) const override {
     return Offer{1, std::make_shared<CheckPayload>(candidate.node)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<CheckPayload>(from);
   }
 };
 

@@ -24,6 +24,18 @@ class FactorizationPayload final : public Payload {
       for (const PlacedValue& value : *values)
         bytes_.push_back(storage_bytes(info(value.type.dtype), value.type.shape.element_count()));
   }
+  static auto fields(auto& self) {
+    auto& [kind, dtype, upper, transposed, unit, vectors, full, inverse] = self.what_;
+    auto& [batch, rows, columns, sides] = self.sizes_;
+    return std::tie(self.device_.type, self.device_.index, self.operands_, kind, dtype, upper, transposed, unit,
+                    vectors, full, inverse, batch, rows, columns, sides, self.attributes_, self.bytes_);
+  }
+  explicit FactorizationPayload(runtime::FieldReader& from) {
+    std::apply(from, fields(*this));
+    if (what_.kind > Factorization::Kind::inverse_real_fourier) throw runtime::Malformed();
+  }
+  std::string stored_as() const override { return "factorization"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { std::apply(to, fields(*this)); }
   bool may_fail() const override { return true; }  // it allocates
   std::string details() const override { return attributes_.empty() ? "" : " " + attributes_; }
   std::string by() const override {
@@ -72,7 +84,7 @@ class FactorizationPayload final : public Payload {
   }
 
   Device device_;
-  std::size_t operands_;
+  std::size_t operands_ = 0;
   Factorization what_;
   FactorizationSizes<Dim> sizes_;
   std::string attributes_;
@@ -86,6 +98,9 @@ class FactorizationProvider final : public Provider {
     auto payload = std::make_shared<FactorizationPayload>(candidate);
     const Dim operations = payload->cost().operations;
     return Offer{operations, std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<FactorizationPayload>(from);
   }
 };
 

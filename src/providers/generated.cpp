@@ -12,6 +12,45 @@ namespace weft::providers {
 
 namespace {
 
+// What kernels of one text need to be launched, and do: a set of size slots each.
+struct Launched {
+  std::size_t buffers = 0;  // of each
+  std::vector<std::vector<Dim>> parameters;
+  loop::Cost cost;
+  static auto fields(auto& self) {
+    return std::tie(self.buffers, self.parameters, self.cost.bytes, self.cost.operations);
+  }
+
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const {
+    WEFT_CHECK(preparation.function(), "kernel ", preparation.entry.name, " has not been compiled");
+    if (parameters.size() > 1)
+      return std::make_unique<runtime::cuda::DeviceKernelTable>(
+          preparation, buffers, std::vector<std::span<const Dim>>(parameters.begin(), parameters.end()));
+    if (preparation.device.type == Device::Type::cuda)
+      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, buffers, parameters[0]);
+    // On one thread 8 bytes or 8 simple operations of a vector kernel take a nanosecond.
+    return std::make_unique<runtime::HostKernel>(reinterpret_cast<runtime::KernelFunction>(preparation.function()),
+                                                 preparation, cost.bytes / Dim(8) + cost.operations / Dim(8),
+                                                 parameters[0]);
+  }
+};
+
+class StoredKernel final : public Payload {
+ public:
+  explicit StoredKernel(runtime::FieldReader& from) : launched_(from.take<Launched>()) {
+    if (launched_.parameters.empty()) throw runtime::Malformed();
+  }
+  bool generated() const override { return true; }
+  std::string details() const override { return {}; }
+  loop::Cost cost() const override { return launched_.cost; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
+    return launched_.prepare(preparation);
+  }
+
+ private:
+  Launched launched_;
+};
+
 class Generated final : public Payload {
  public:
   explicit Generated(std::vector<loop::Kernel> kernels) : kernels_(std::move(kernels)) {}
@@ -59,27 +98,23 @@ class Generated final : public Payload {
       for (const loop::Buffer& buffer : kernel.buffers) all.push_back(buffer.written);
     return all;
   }
+  bool generated() const override { return true; }
   const loop::Kernel* kernel() const override { return &kernels_[0]; }
   runtime::EntryPoint emit(providers::Sources& sources) const override { return sources.add(kernels_); }
 
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    const loop::Kernel& first = kernels_[0];
-    WEFT_CHECK(preparation.function(), "kernel ", first.name, " has not been compiled");
-    if (kernels_.size() > 1) {
-      std::vector<std::span<const Dim>> parameters;
-      for (const loop::Kernel& kernel : kernels_) parameters.emplace_back(kernel.parameters);
-      return std::make_unique<runtime::cuda::DeviceKernelTable>(preparation, first.buffers.size(), parameters);
-    }
-    if (preparation.device.type == Device::Type::cuda)
-      return std::make_unique<runtime::cuda::DeviceKernel>(preparation, first.buffers.size(), first.parameters);
-    // On one thread 8 bytes or 8 simple operations of a vector kernel take a nanosecond.
-    const loop::Cost whole = cost();
-    return std::make_unique<runtime::HostKernel>(reinterpret_cast<runtime::KernelFunction>(preparation.function()),
-                                                 preparation, whole.bytes / Dim(8) + whole.operations / Dim(8),
-                                                 first.parameters);
+    return launched().prepare(preparation);
   }
+  std::string stored_as() const override { return stored_kernel; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(launched()); }
 
  private:
+  Launched launched() const {
+    Launched all{kernels_[0].buffers.size(), {}, cost()};
+    for (const loop::Kernel& kernel : kernels_) all.parameters.push_back(kernel.parameters);
+    return all;
+  }
+
   std::vector<loop::Kernel> kernels_;
 };
 
@@ -88,5 +123,7 @@ class Generated final : public Payload {
 std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels) {
   return std::make_shared<Generated>(std::move(kernels));
 }
+
+std::shared_ptr<const Payload> read_kernel(runtime::FieldReader& from) { return std::make_shared<StoredKernel>(from); }
 
 }  // namespace weft::providers

@@ -20,11 +20,19 @@ ConvolutionSizes served(const runtime::ConvolutionDims& dims) {
 
 class OneDnnPayload final : public ConvolutionPayload {
  public:
-  OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
-      : ConvolutionPayload(candidate),
+  // `from`: a candidate, or a step on disk, which says for which sizes it was made.
+  template <class From>
+  OneDnnPayload(From& from, const runtime::onednn::Library& library)
+      : ConvolutionPayload(from),
         library_(library),
         name_(runtime::onednn::name(library)),
-        expected_(runtime::onednn::Convolution::find(library, served(dims_))) {}
+        served_(sizes_of(from)),
+        expected_(runtime::onednn::Convolution::find(library, served_)) {}
+  std::string stored_as() const override { return "onednn_convolution"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint& entry) const override {
+    ConvolutionPayload::write(to, entry);
+    to(served_);
+  }
   bool is_made() const { return expected_ != nullptr; }
   std::string by() const override { return name_; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
@@ -35,8 +43,16 @@ class OneDnnPayload final : public ConvolutionPayload {
   }
 
  private:
+  ConvolutionSizes sizes_of(const Candidate&) const { return served(dims_); }
+  static ConvolutionSizes sizes_of(runtime::FieldReader& from) {
+    const auto sizes = from.take<ConvolutionSizes>();
+    if (sizes.axes < 1 || sizes.axes > 3) throw runtime::Malformed();
+    return sizes;
+  }
+
   const runtime::onednn::Library& library_;
   std::string name_;
+  ConvolutionSizes served_;
   Made expected_;
 };
 
@@ -59,6 +75,12 @@ class OneDnnProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    const runtime::onednn::Library* library = runtime::onednn::library();
+    if (!library) return nullptr;
+    auto payload = std::make_shared<OneDnnPayload>(from, *library);
+    return payload->is_made() ? std::move(payload) : nullptr;
   }
 
  private:

@@ -12,10 +12,13 @@ constexpr std::int64_t least_f32 = std::int64_t{1} << 28, least_bf16 = std::int6
 
 class OneDnnPayload final : public Product {
  public:
-  OneDnnPayload(const Candidate& candidate, const runtime::onednn::Library& library)
-      : Product(candidate),
+  // `from`: a candidate, or a step on disk.
+  template <class From>
+  OneDnnPayload(From& from, const runtime::onednn::Library& library)
+      : Product(from),
         name_(runtime::onednn::name(library)),
         product_(runtime::onednn::Product::make(library, contraction_)) {}
+  std::string stored_as() const override { return "onednn_matmul"; }
   bool is_made() const { return product_ != nullptr; }
   std::string by() const override { return name_; }
   bool may_fail() const override { return true; }  // the library allocates while it runs
@@ -48,6 +51,12 @@ class OneDnnProvider final : public Provider {
     if (!payload->is_made()) return std::nullopt;
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(candidate.operands[0].type.dtype == DType::bf16 ? 500 : 60), std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    const runtime::onednn::Library* library = runtime::onednn::library();
+    if (!library) return nullptr;
+    auto payload = std::make_shared<OneDnnPayload>(from, *library);
+    return payload->is_made() ? std::move(payload) : nullptr;
   }
 };
 

@@ -8,6 +8,7 @@ namespace {
 class PackedPayload final : public Product {
  public:
   using Product::Product;
+  std::string stored_as() const override { return "packed_matmul"; }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::HostProduct>(contraction_, preparation.numbers);
   }
@@ -26,6 +27,9 @@ class PackedProvider final : public Provider {
     auto payload = std::make_shared<PackedPayload>(candidate);
     const Dim operations = payload->cost().operations;
     return Offer{operations / Dim(50), std::move(payload)};  // 50 GFLOP/s
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<PackedPayload>(from);
   }
 };
 

@@ -20,6 +20,8 @@ std::int64_t multiplications(const Node& node);
 class Product : public Payload {
  public:
   explicit Product(const Candidate& candidate);
+  explicit Product(runtime::FieldReader& from) { from(contraction_); }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(contraction_); }
   std::string details() const override;
   loop::Cost cost() const override;
   const Contraction& contraction() const { return contraction_; }

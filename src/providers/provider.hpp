@@ -13,6 +13,9 @@ class Provider {
   virtual bool reads(const Shape& /*shape*/, std::span<const Dim> /*strides*/) const { return false; }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
+  // A step of its own as Payload::write() has written it, under the name of the provider's row. Null where what it
+  // needs is not there.
+  virtual std::shared_ptr<const Payload> read(runtime::FieldReader& /*from*/) const { return nullptr; }
 
  protected:
   ~Provider() = default;  // they are constants
@@ -28,7 +31,12 @@ bool is_row_major(const Shape& shape, std::span<const Dim> strides);
 // All of them.
 const Providers& all();
 
-// A generated kernel as a step (providers/generated.cpp).
+// A generated kernel as a step (providers/generated.cpp), and read back.
 std::shared_ptr<Payload> generated_kernels(std::vector<loop::Kernel> kernels);
+inline constexpr const char* stored_kernel = "kernel";
+std::shared_ptr<const Payload> read_kernel(runtime::FieldReader& from);
+
+// A step of a plan on disk: runtime::StepReader.
+std::shared_ptr<const runtime::Preparable> read_step(const std::string& name, runtime::FieldReader& from);
 
 }  // namespace weft::providers

@@ -16,6 +16,14 @@ class ScatterPayload final : public Payload {
     count_ = candidate.operands[0].type.shape.element_count();
     for (int i = 1; i < table.rank(); ++i) width_ = width_ * table[i];
   }
+  explicit ScatterPayload(runtime::FieldReader& from) {
+    from(op_, dtype_, rows_, count_, width_);
+    if (!is_scatter(op_)) throw runtime::Malformed();
+  }
+  std::string stored_as() const override { return "scatter"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override {
+    to(op_, dtype_, rows_, count_, width_);
+  }
   std::string details() const override { return op_ == Op::scatter_add ? "" : " of the greatest"; }
   loop::Cost cost() const override {
     return {storage_bytes(info(dtype_), count_ * width_ * Dim(3) + rows_ * width_), count_ * width_};
@@ -47,6 +55,9 @@ class ScatterProvider final : public Provider {
     auto payload = std::make_shared<ScatterPayload>(candidate);
     const Dim bytes = payload->cost().bytes;
     return Offer{bytes / Dim(8), std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<ScatterPayload>(from);
   }
 };
 

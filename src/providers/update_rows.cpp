@@ -22,6 +22,12 @@ class RowsPayload final : public Payload {
     for (const PlacedValue& operand : candidate.operands) update_.offsets.push_back(operand.offset);
     buffers_ = candidate.buffers();
   }
+  explicit RowsPayload(runtime::FieldReader& from) {
+    from(update_, checked_);
+    if (update_.offsets.size() < 3) throw runtime::Malformed();
+  }
+  std::string stored_as() const override { return "update_rows"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(update_, checked_); }
   std::string details() const override {
     return std::string(update_.adds ? " of sums" : "") + (checked_ ? ", unless a check has failed" : "");
   }
@@ -70,6 +76,9 @@ class RowsProvider final : public Provider {
     auto payload = std::make_shared<RowsPayload>(candidate);
     const Dim bytes = payload->cost().bytes;
     return Offer{bytes / Dim(8), std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<RowsPayload>(from);
   }
 };
 

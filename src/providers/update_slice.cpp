@@ -22,6 +22,12 @@ class UpdatePayload final : public Payload {
     for (const PlacedValue& operand : candidate.operands) update_.offsets.push_back(operand.offset);
     buffers_ = candidate.buffers();
   }
+  explicit UpdatePayload(runtime::FieldReader& from) {
+    from(dtype_, update_, checked_);
+    if (update_.offsets.size() < 3) throw runtime::Malformed();
+  }
+  std::string stored_as() const override { return "update_slice"; }
+  void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(dtype_, update_, checked_); }
   std::string details() const override { return checked_ ? ", unless a check has failed" : ""; }
   loop::Cost cost() const override {
     const Dim elements = update_.outer * update_.length * update_.inner;
@@ -69,6 +75,9 @@ class UpdateProvider final : public Provider {
     auto payload = std::make_shared<UpdatePayload>(candidate);
     const Dim bytes = payload->cost().bytes;
     return Offer{bytes / Dim(8), std::move(payload)};
+  }
+  std::shared_ptr<const Payload> read(runtime::FieldReader& from) const override {
+    return std::make_shared<UpdatePayload>(from);
   }
 };
 

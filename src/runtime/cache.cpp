@@ -190,6 +190,12 @@ std::string Cache::keep_text(const Digest& key, std::string_view suffix, std::st
   return path() + "/" + name;
 }
 
+std::string Cache::text_path(const Digest& key, std::string_view suffix) const {
+  const std::string name = hex(key).append(suffix);
+  if (path().empty() || faccessat(state_->descriptor(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) return {};
+  return path() + "/" + name;
+}
+
 void Cache::collect() {
   if (path().empty() || !state_->directory.ours) return;
   struct Entry {

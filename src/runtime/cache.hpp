@@ -39,6 +39,9 @@ class Cache {
   // Text for people, beside the entry: generated source. Its path, or nothing where it can't be kept.
   std::string keep_text(const Digest& key, std::string_view suffix, std::string_view text);
 
+  // The path of such a text, or nothing where it is not there.
+  std::string text_path(const Digest& key, std::string_view suffix) const;
+
   // Removes what an ended process left behind, and the entries that were not used for longest while the total is above
   // the limit. Done by itself now and then after a store.
   void collect();

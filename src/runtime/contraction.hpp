@@ -1,6 +1,7 @@
 // A batched matrix product over strided memory: c[batch, m, n] = a[batch, m, k] b[batch, k, n], and of one matrix
 // a b + bias[n]. Strides and offsets count elements and may be symbolic. Shared by the providers of products.
 #pragma once
+#include <tuple>
 #include <vector>
 
 #include "weft/dim.hpp"
@@ -19,6 +20,11 @@ struct Contraction {
   bool has_bias = false;  // of unit stride; then there is no batch, and c lies by rows
   Dim bias_offset = 0;
 
+  static auto fields(auto& self) {
+    return std::tie(self.dtype, self.batch, self.m, self.n, self.k, self.a_offset, self.b_offset, self.c_offset,
+                    self.a_batch, self.b_batch, self.c_batch, self.a_row, self.a_column, self.b_row, self.b_column,
+                    self.c_row, self.c_column, self.is_wide, self.has_bias, self.bias_offset);
+  }
   DType result_dtype() const { return is_wide ? DType::f32 : dtype; }
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "weft/dim.hpp"
@@ -34,6 +35,11 @@ struct ConvolutionSizes {
   // In elements, of each axis of [N, inputs, size...], [outputs, inputs/groups, kernel...], [N, outputs, positions...].
   std::array<Int, 5> input_strides = {}, weight_strides = {}, output_strides = {};
 
+  static auto fields(auto& self) {
+    return std::tie(self.result, self.dtype, self.is_wide, self.has_bias, self.axes, self.batch, self.inputs,
+                    self.outputs, self.groups, self.size, self.kernel, self.positions, self.strides, self.low,
+                    self.high, self.dilation, self.input_strides, self.weight_strides, self.output_strides);
+  }
   bool is_empty() const;
   DType result_dtype() const { return is_wide ? DType::f32 : dtype; }
   std::array<Int, 5>& strides_of(Convolved value) {
@@ -69,6 +75,7 @@ class ConvolutionDims {
   // What `with` is given the values of.
   std::span<const Dim> dims() const { return dims_; }
   ConvolutionSizes with(std::span<const Int> values) const;
+  static auto fields(auto& self) { return std::tie(self.fixed_, self.dims_); }
 
  private:
   std::size_t strides_at(Convolved value) const;

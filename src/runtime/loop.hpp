@@ -12,6 +12,7 @@ namespace weft::runtime {
 // sliced or stacked.
 struct LoopValue {
   Dim offset = 0, bytes = 0;
+  static auto fields(auto& self) { return std::tie(self.offset, self.bytes); }
 };
 
 struct LoopDescription {
@@ -22,6 +23,10 @@ struct LoopDescription {
   bool reverse = false;
   std::int64_t limit = 0;  // while_loop; 0: none
   std::string passed;      // what is thrown then
+  static auto fields(auto& self) {
+    return std::tie(self.operands, self.results, self.carries, self.scanned, self.in_place, self.length, self.reverse,
+                    self.limit, self.passed);
+  }
 };
 
 class LoopStep : public Runnable {

@@ -21,6 +21,9 @@ struct PlanBuffer {
   Dim elements = 0;
   Dim offset = 0;     // temporary: bytes into the arena
   bool host = false;  // argument, result: in the host's memory though the plan runs on a device
+  static auto fields(auto& self) {
+    return std::tie(self.kind, self.index, self.dtype, self.elements, self.offset, self.host);
+  }
 };
 
 // One step. `buffers` are indices into Plan::buffers, in the order in which the step names them.
@@ -46,6 +49,7 @@ struct Plan {
   struct Donation {
     int argument;  // whose memory
     int result;    // this result may be written into
+    static auto fields(auto& self) { return std::tie(self.argument, self.result); }
   };
   std::vector<Donation> donations;
   std::shared_ptr<const Functions> functions;  // what its steps call; null: none

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/storage.hpp"
+#include "runtime/fields.hpp"
 #include "runtime/plan_number.hpp"
 
 namespace weft::runtime {
@@ -28,6 +29,9 @@ struct EntryPoint {
   std::int64_t shared = 0;  // on a device: bytes of shared memory of a block, besides what the function declares
   std::vector<EntryPoint> inner = {};  // of the steps that the step runs, one after the other
   std::vector<Dim> sets = {};          // on a device: the blocks of each set of buffers, where it takes a table of them
+  static auto fields(auto& self) {
+    return std::tie(self.name, self.units, self.threads, self.shared, self.inner, self.sets);
+  }
 };
 
 // What a step has while it is made ready.
@@ -71,6 +75,9 @@ class Preparable {
  public:
   virtual ~Preparable() = default;
   virtual std::unique_ptr<Runnable> prepare(const Preparation& preparation) const = 0;
+  // On disk a step is the name of who reads it back, and fields (runtime/plan_file.hpp). Empty where it can't be kept.
+  virtual std::string stored_as() const { return {}; }
+  virtual void write(FieldWriter& /*to*/, const EntryPoint& /*entry*/) const {}
 };
 
 }  // namespace weft::runtime

@@ -10,6 +10,9 @@ struct SliceUpdate {
   Dim outer = 1, inner = 1, size = 0, length = 0;
   std::int64_t element = 0;  // bytes
   std::vector<Dim> offsets = {};
+  static auto fields(auto& self) {
+    return std::tie(self.outer, self.inner, self.size, self.length, self.element, self.offsets);
+  }
   NumberTable::Range numbers(NumberTable& table) const {
     return table.add({outer, inner, size, length, offsets[0], offsets[1], offsets[2]});
   }

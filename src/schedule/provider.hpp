@@ -53,7 +53,10 @@ class Payload : public runtime::Preparable {
     Dim times;
   };
   virtual std::vector<Inner> inner() const { return {}; }
-  // The kernel that it is generated from; null for the others.
+  virtual bool runs_others() const { return !inner().empty(); }
+  // Whether its functions are kernels that were generated; and the kernel, null for the others and for one that was
+  // read from disk.
+  virtual bool generated() const { return false; }
   virtual const loop::Kernel* kernel() const { return nullptr; }
   // Adds the functions that it calls to those which are compiled for a device; which one the step begins with.
   virtual runtime::EntryPoint emit(providers::Sources& /*sources*/) const { return {}; }

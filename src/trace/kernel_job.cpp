@@ -127,6 +127,7 @@ void KernelJob::compile(std::span<Segment* const> list) {
   options.device = function_.chosen.device;
   options.level = function_.options.level;
   options.keep = true;
+  options.stored = true;
   options.title = title(function_);
   if (function_.options.async)
     options.after = [](const StageView&) {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -76,9 +77,12 @@ std::shared_ptr<const Library> load(const char* file) {
   return nullptr;
 }
 
+static std::atomic<bool> asked{false};
+
 const Library* library() {
   static constinit Lazy<const std::shared_ptr<const Library>> instance;
   if (options().cblas == 0 || !options().isa.empty()) return nullptr;
+  asked.store(true, std::memory_order_relaxed);
   return instance
       .get([]() -> std::shared_ptr<const Library> {
         for (const char* file : {"libopenblas.so.0", "libblis.so.4", "libmkl_rt.so.2", "libcblas.so.3"})
@@ -86,6 +90,12 @@ const Library* library() {
         return nullptr;
       })
       .get();
+}
+
+bool was_asked() { return asked.load(std::memory_order_relaxed); }
+std::string identity() {
+  const Library* const found = library();
+  return found ? found->name : "none";
 }
 
 Call::Call(const Library& library) : library_(library) {

@@ -30,6 +30,9 @@ struct Library {
 // Null where none is found that can be used, where WEFT_CBLAS=0 says not to look, and where WEFT_ISA narrows the
 // instructions, since the library chooses its own. Else it stays loaded.
 const Library* library();
+// Whether this process has asked for it; and what there is, as far as plans depend on it: "none" where there is none.
+bool was_asked();
+std::string identity();
 // The library in the file of that name; null where it can't be used.
 std::shared_ptr<const Library> load(const char* file);
 

@@ -222,6 +222,14 @@ HostCompiler host_compiler() {
   return compiler;
 }
 
+std::string host_compiler_file() {
+  try {
+    return file_state(find_compiler());
+  } catch (const NoCompilerError&) {
+    return {};
+  }
+}
+
 std::vector<std::string> compile_flags(Isa isa, int optimization) {
   std::vector<std::string> flags = {
     "-std=c++20",

@@ -21,6 +21,8 @@ struct HostCompiler {
 // WEFT_CXX, or the first of c++, g++, clang++ in PATH. Looked for again on each call, asked for its version when its
 // file has changed. Throws CompileError when there is none or it does not answer.
 HostCompiler host_compiler();
+// The state of its file: while it is the same the compiler is. Empty where there is none.
+std::string host_compiler_file();
 
 // Arguments of every compilation for this ISA, and of the step that links; all are part of every key.
 std::vector<std::string> compile_flags(Isa isa, int optimization = -1);  // -1: the process's

@@ -291,6 +291,25 @@ std::shared_ptr<Library> jit(const KernelSource& source) {
   }
 }
 
+std::shared_ptr<Library> find_library(const Digest& key, std::size_t units) {
+  if (auto library = find_or_begin(key)) return library;
+  Turn turn(key);
+  std::optional<CacheEntry> entry = given_entry(key);
+  if (!entry) entry = disk_cache()->load(key);
+  if (!entry) return nullptr;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    auto library = Library::load(entry->payload, key, units);
+    memory().count(&JitCounts::from_disk);
+    report("hit", key, 0, seconds_since(start));
+    library->set_source_path(disk_cache()->text_path(key, ".cpp"));
+    return turn.finish(std::move(library));
+  } catch (const CompileError& error) {
+    if (logging::enabled(logging::Channel::cache)) logging::write(logging::Channel::cache, error.what());
+    return nullptr;
+  }
+}
+
 JitCounts jit_counts() {
   const std::lock_guard lock(memory().mutex);
   return memory().counts;

@@ -32,6 +32,9 @@ std::size_t unit_count(std::size_t kernels);
 // none and the disk cache has no such library.
 std::shared_ptr<Library> jit(const KernelSource& source);
 
+// One that this process holds, or that a loaded file or the disk cache has under this key; null where none has.
+std::shared_ptr<Library> find_library(const Digest& key, std::size_t units);
+
 // All units in one text, as it is kept for people to read (Library::source_path() is the file).
 std::string source_text(const KernelSource& source);
 

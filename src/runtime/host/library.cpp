@@ -72,6 +72,7 @@ void* load_from_file(std::string_view bytes, std::string& reason) {
 std::shared_ptr<Library> Library::load(std::string_view bytes, const Digest& key, std::size_t units) {
   const std::shared_ptr<Library> library(new Library);
   library->key_ = key;
+  library->units_ = units;
   std::string reason;
   if (Descriptor memory = sealed_memory(bytes)) {
     library->handle_ = open_library(unique_path(memory.get()), reason);

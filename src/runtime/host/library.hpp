@@ -30,6 +30,7 @@ class Library final : public runtime::Functions {
   void* entry(const std::string& name) const override { return require(name.c_str()); }
 
   const Digest& key() const { return key_; }
+  std::size_t units() const { return units_; }
   // Where its source can be read; empty when it could not be kept.
   const std::string& source_path() const { return source_path_; }
   void set_source_path(std::string path) { source_path_ = std::move(path); }
@@ -41,6 +42,7 @@ class Library final : public runtime::Functions {
 
   void* handle_ = nullptr;
   Digest key_;
+  std::size_t units_ = 0;
   std::string source_path_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -63,15 +64,24 @@ std::shared_ptr<const Library> load(const char* file) {
   return found;  // neither it nor the engine is given back: another thread may be inside
 }
 
+static std::atomic<bool> asked{false};
+
 const Library* library() {
   static constinit Lazy<const std::shared_ptr<const Library>> instance;
   if (!options().onednn) return nullptr;
+  asked.store(true, std::memory_order_relaxed);
   return instance.get([] { return load("libdnnl.so.2"); }).get();
 }
 
 std::string name(const Library& library) {
   const Version& version = *library.dnnl_version();
   return concat_text("oneDNN ", version.major, ".", version.minor, ".", version.patch);
+}
+
+bool was_asked() { return asked.load(std::memory_order_relaxed); }
+std::string identity() {
+  const Library* const found = library();
+  return found ? concat_text(name(*found), ", instructions ", found->dnnl_get_effective_cpu_isa()) : "none";
 }
 
 static bool has(const Library& library, int instructions) {

@@ -77,6 +77,9 @@ struct Library {
 
 // Null where it is absent, too old or too new, or where WEFT_ONEDNN=0 says not to look. Else it stays loaded.
 const Library* library();
+// Whether this process has asked for it; and what there is, as far as plans depend on it: "none" where there is none.
+bool was_asked();
+std::string identity();
 // As `library`, of the file of that name.
 std::shared_ptr<const Library> load(const char* file);
 // "oneDNN 2.6.3"

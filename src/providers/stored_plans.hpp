@@ -1,0 +1,40 @@
+// Plans on disk: what passes, the schedule and the code generator have made of graphs, so that another process need not
+// make it again. In: graphs, and what else their plans depend on. Out: their plans, ready to run, or nothing. An entry
+// of the cache (runtime/cache.hpp) holds the plans of graphs that were compiled together, and names their kernels,
+// which are an entry of their own. Whatever is wrong with an entry, it is a miss.
+#pragma once
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "ir/graph.hpp"
+#include "runtime/plan.hpp"
+
+namespace weft::providers {
+
+struct StoredPlan {
+  runtime::Plan plan;
+  std::int64_t arena_bytes = 0;  // at the traced sizes
+};
+
+class StoredPlans {
+ public:
+  using Fields = std::map<std::string, std::string>;  // by name, as people read them
+  // `fields`: what the caller has besides. Graphs are named at once: they may go.
+  StoredPlans(std::span<const Graph> graphs, Fields fields);
+
+  std::optional<std::vector<StoredPlan>> load() const;
+  void store(std::span<const StoredPlan> plans) const;
+
+ private:
+  std::optional<std::vector<StoredPlan>> read(const std::string& payload) const;
+  void report_miss() const;
+  std::string refusal_;  // why these can't be kept; empty where they can
+  Digest graphs_, key_;
+  Fields fields_;
+};
+
+}  // namespace weft::providers

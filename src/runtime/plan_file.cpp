@@ -1,0 +1,74 @@
+#include "runtime/plan_file.hpp"
+
+namespace weft::runtime {
+
+namespace {
+
+template <class Self>
+auto fields_of(Self& plan) {
+  return std::tie(plan.device.type, plan.device.index, plan.buffers, plan.argument_count, plan.result_count,
+                  plan.symbol_count, plan.defined_sizes, plan.arena_bytes, plan.constants, plan.donations, plan.title);
+}
+template <class Self>
+auto fields_of_launch(Self& launch) {
+  return std::tie(launch.name, launch.buffers, launch.entry, launch.writes, launch.operations, launch.dtype);
+}
+
+void require(bool condition) {
+  if (!condition) throw Malformed();
+}
+bool is_in(std::int64_t index, std::int64_t count) { return index >= 0 && index < count; }
+
+void check(const Plan& plan) {
+  const auto most = std::int64_t{1} << 24;
+  for (const int count : {plan.argument_count, plan.result_count, plan.symbol_count}) require(is_in(count, most));
+  require(plan.device.type == Device::Type::cpu || plan.device.type == Device::Type::cuda);
+  const auto buffers = static_cast<std::int64_t>(plan.buffers.size());
+  for (const PlanBuffer& buffer : plan.buffers) {
+    using Kind = PlanBuffer::Kind;
+    require(buffer.kind <= Kind::error);
+    const std::int64_t of_kind = buffer.kind == Kind::argument   ? plan.argument_count
+                                 : buffer.kind == Kind::result   ? plan.result_count
+                                 : buffer.kind == Kind::constant ? static_cast<std::int64_t>(plan.constants.size())
+                                                                 : most;
+    require(is_in(buffer.index, of_kind));
+  }
+  for (const Launch& launch : plan.launches) {
+    for (const int buffer : launch.buffers) require(is_in(buffer, buffers));
+    require(launch.writes.size() <= launch.buffers.size());
+  }
+  for (const DefinedSize& size : plan.defined_sizes)
+    require(size.launch < plan.launches.size() && is_in(size.buffer, buffers));
+  for (const Plan::Donation& donation : plan.donations)
+    require(is_in(donation.argument, plan.argument_count) && is_in(donation.result, plan.result_count));
+}
+
+}  // namespace
+
+void write_plan(FieldWriter& to, const Plan& plan) {
+  std::apply(to, fields_of(plan));
+  to(plan.launches.size());
+  for (const Launch& launch : plan.launches) {
+    std::apply(to, fields_of_launch(launch));
+    const std::string name = launch.step->stored_as();
+    if (name.empty()) return to.refuse("the step " + launch.name + " has no form on disk");
+    to(name);
+    launch.step->write(to, launch.entry);
+  }
+}
+
+Plan read_plan(FieldReader& from, const StepReader& read_step) {
+  const FieldReader::Nested nested(from);
+  Plan plan;
+  std::apply(from, fields_of(plan));
+  for (auto left = from.take<std::size_t>(); left > 0; --left) {
+    Launch& launch = plan.launches.emplace_back();
+    std::apply(from, fields_of_launch(launch));
+    launch.step = read_step(from.take<std::string>(), from);
+    require(launch.step != nullptr);
+  }
+  check(plan);
+  return plan;
+}
+
+}  // namespace weft::runtime
