@@ -9,9 +9,10 @@
 namespace weft {
 namespace {
 
-// Only what the body needs of its inputs is read, so that the rest is not kept alive for it.
-void drop_unread_inputs(Callee& callee) {
-  std::vector<bool> read(callee.body.inputs.size());
+// Only what the body needs of its inputs is read, so that the rest is not kept alive for it; all, if a provider may do
+// it whole.
+void drop_unread_inputs(Callee& callee, bool is_whole) {
+  std::vector<bool> read(callee.body.inputs.size(), is_whole);
   const auto note = [&](const Tensor& value) {
     const Node& node = *value.node();
     if (node.op == Op::input) read[static_cast<std::size_t>(node.attributes<Parameter>().slot)] = true;
@@ -51,8 +52,9 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   for (const Type& type : call.more_types()) results.push_back(scope.input(type));
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
+  bool is_whole = false;
   if (of->derivative)
-    of->derivative({of->called, arguments, results, seeds, wanted}, given);
+    of->derivative({of->called, arguments, results, seeds, wanted, is_whole}, given);
   else
     differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace}, given);
   made.gradient_at.assign(call.operand_count, -1);
@@ -62,7 +64,7 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
     outputs.push_back(given[i]);
   }
   made.body = scope.take(std::move(outputs));
-  drop_unread_inputs(made);
+  drop_unread_inputs(made, is_whole);
   return made;
 }
 

@@ -17,6 +17,9 @@ struct CallValues {
   const Attributes& called;
   std::span<const Tensor> operands, results, gradients;
   std::span<const unsigned char> wanted;
+  // Set where a provider may do the derivative whole: the call then keeps all of these values as operands, also those
+  // that its body does not read.
+  bool& is_whole;
 };
 using CallDerivative = void (*)(const CallValues& values, std::span<Tensor> operand_gradients);
 

@@ -37,31 +37,47 @@ Tensor wide(const Tensor& value) { return cast(value, computed_in(type_of(value)
 double usual_scale(std::int64_t depth) { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(depth, 1))); }
 
 // query [..., H, L, E] and key [..., G, S, E] to [..., H, L, S]: the weights of the values, in f32 at least. A query
-// that sees nothing has none.
-Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask) {
+// that sees nothing has none. `stats`, if wanted: of each row the logarithm of the sum of exp(score), [..., H, L].
+Tensor attention_weights(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& mask,
+                         Tensor* stats = nullptr) {
+  const auto normalized = [stats](const Tensor& scores) {
+    if (stats) *stats = logsumexp(scores, -1);
+    return softmax(scores, -1);
+  };
   Tensor scores = ungrouped(accumulated_matmul(grouped(query, key), transpose(key), {}), query) * how.scale;
-  if (size_of(scores, -1) == Dim(0)) return scores;  // of no keys there are no weights, and their sum is 0
+  if (size_of(scores, -1) == Dim(0)) {  // of no keys there are no weights, and their sum is 0
+    if (stats) *stats = logsumexp(scores, -1);
+    return scores;
+  }
   if (how.is_causal) {
     const Device device = type_of(scores).device;
     const Shape pairs = Shape::of(size_of(scores, -2), size_of(scores, -1));
     scores = where(positions(1, pairs, device, {}) <= positions(0, pairs, device, {}), scores, -INFINITY);
   }
-  if (!mask.defined()) return softmax(scores, -1);
+  if (!mask.defined()) return normalized(scores);
   if (type_of(mask).dtype == DType::boolean) {
     const Tensor sees = any(mask, -1, true);
-    return where(sees, softmax(where(mask, scores, where(sees, -INFINITY, 0.0)), -1), 0);
+    return where(sees, normalized(where(mask, scores, where(sees, -INFINITY, 0.0))), 0);
   }
   const Tensor added = wide(mask), sees = amax(added, -1, true) > -INFINITY;
-  return where(sees, softmax(scores + where(sees, added, 0), -1), 0);
+  return where(sees, normalized(scores + where(sees, added, 0)), 0);
 }
 
-Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& value,
-              const Tensor& mask) {
-  const Tensor weights = cast(attention_weights(how, query, key, mask), type_of(value).dtype);
+Tensor attend(const AttentionCall& how, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+              Tensor* stats) {
+  const Tensor weights = cast(attention_weights(how, query, key, mask, stats), type_of(value).dtype);
   return ungrouped(matmul(grouped(weights, value), value), query);
 }
 
 constexpr const char* attention_name = "scaled_dot_product_attention";
+
+// Whether fused kernels may do the call and its derivative whole. The call then gives the stats of its rows too, and
+// its derivative reads these and the output: (query, key, value, [mask]) -> (output, stats) and
+// (query, key, value, [mask], output, stats, gradient) -> (of query, of key, of value). Where nobody takes them, both
+// are their bodies, which read neither.
+bool may_be_fused(const Type& query) {
+  return query.device.type == Device::Type::cuda && (query.dtype == DType::f16 || query.dtype == DType::bf16);
+}
 
 // The weights are those of the forward pass, or are computed again; their gradient is never kept.
 void differentiate_attention(const CallValues& call, std::span<Tensor> gradients) {
@@ -69,6 +85,8 @@ void differentiate_attention(const CallValues& call, std::span<Tensor> gradients
                mask = call.operands.size() > 3 ? call.operands[3] : Tensor();
   const auto& how = call.called.as<AttentionCall>();
   const DType dtype = type_of(query).dtype;
+  call.is_whole = call.results.size() > 1 && call.wanted[0] && call.wanted[1] && call.wanted[2] &&
+                  !(mask.defined() && call.wanted[3]);
   const Tensor weights = attention_weights(how, query, key, mask);
   const Tensor given = grouped(call.gradients[0], value);
   gradients[2] = matmul(transpose(grouped(cast(weights, dtype), value)), given);
@@ -141,17 +159,17 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
     const Tensor kept = cast(weft::dropout(weights, options.dropout_p, generator), type_of(v).dtype);
     return ungrouped(matmul(grouped(kept, v), v), q);
   }
-  if (mask.defined())
-    return composite_with(
-        differentiate_attention, how, call.loc(),
-        [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-          return attend(how, q, k, v, mask);
-        },
-        std::move(q), std::move(k), std::move(v), std::move(mask));
-  return composite_with(
-      differentiate_attention, how, call.loc(),
-      [&](const Tensor& q, const Tensor& k, const Tensor& v) { return attend(how, q, k, v, {}); }, std::move(q),
-      std::move(k), std::move(v));
+  std::vector<Tensor> operands = {std::move(q), std::move(k), std::move(v)};
+  if (mask.defined()) operands.push_back(std::move(mask));
+  std::vector<Tensor> results(may_be_fused(type_of(operands[0])) ? 2 : 1);
+  composite(
+      how, operands, results, call.loc(),
+      [&](std::span<const Tensor> inputs, std::span<Tensor> made) {
+        made[0] = attend(how, inputs[0], inputs[1], inputs[2], inputs.size() > 3 ? inputs[3] : Tensor(),
+                         made.size() > 1 ? &made[1] : nullptr);
+      },
+      differentiate_attention);
+  return results[0];
 }
 
 // ---- multi-head attention -------------------------------------------------------------------------------------------

@@ -11,6 +11,10 @@ class Provider {
   virtual bool takes(const Node& node, Device device) const = 0;
   // Whether it is fast on an operand of these strides; others are put in order first.
   virtual bool reads(const Shape& /*shape*/, std::span<const Dim> /*strides*/) const { return false; }
+  // An operand begins at a multiple of so many elements; another one is put in order as well.
+  virtual int alignment() const { return 1; }
+  // Whether its first result may lie in another order of axes, of which the last stays last.
+  virtual bool writes_in_any_order() const { return false; }
   // Nothing where what it needs is not there.
   virtual std::optional<Offer> offer(const Candidate& candidate) const = 0;
   // A step of its own as Payload::write() has written it, under the name of the provider's row. Null where what it

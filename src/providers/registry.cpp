@@ -13,9 +13,16 @@ class Registry final : public Providers {
   bool takes(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) { return row().takes(node, device); });
   }
-  bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const override {
+  bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
+             std::span<const Dim> strides) const override {
+    return std::any_of(std::begin(rows), std::end(rows), [&](const auto row) {
+      return row().takes(node, device) && row().reads(shape, strides) &&
+             (row().alignment() == 1 || (offset % Dim(row().alignment())).same(Dim(0)));
+    });
+  }
+  bool writes_in_any_order(const Node& node, Device device) const override {
     return std::any_of(std::begin(rows), std::end(rows),
-                       [&](const auto row) { return row().takes(node, device) && row().reads(shape, strides); });
+                       [&](const auto row) { return row().writes_in_any_order() && row().takes(node, device); });
   }
   Offer best(const Candidate& candidate) const override {
     std::optional<Offer> best;

@@ -21,7 +21,7 @@ class Grouper {
         broadcast_(read_through_expansions(graph)) {
     result_.graph = &graph;
     result_.nodes.resize(graph.nodes.size());
-    result_.layouts = choose_layouts(graph);
+    result_.layouts = choose_layouts(graph, providers, device);
   }
 
   Grouping run() {

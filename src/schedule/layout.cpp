@@ -1,6 +1,7 @@
 #include "schedule/layout.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "schedule/group.hpp"
 
@@ -23,13 +24,23 @@ bool is_computed_by_kernel(const Node& node) {
 
 class LayoutChooser {
  public:
-  explicit LayoutChooser(const Graph& graph)
-      : graph_(graph), layouts_(graph.nodes.size()), uses_(graph.nodes.size(), 0), in_memory_(graph.nodes.size()) {
+  LayoutChooser(const Graph& graph, const Providers& providers, Device device)
+      : graph_(graph),
+        providers_(providers),
+        device_(device),
+        layouts_(graph.nodes.size()),
+        uses_(graph.nodes.size(), 0),
+        in_memory_(graph.nodes.size()) {
     for (const Tensor& value : graph.nodes)
-      for (const Tensor& operand : value.node()->inputs()) ++uses_[graph_.number(operand)];
+      for (const Tensor& operand : value.node()->inputs()) {
+        ++uses_[graph_.number(operand)];
+        if (operand.node()->op == Op::call && operand.output() == 0)
+          readers_of_calls_[operand.node()].push_back(value.node());
+      }
     for (const Tensor& output : graph.outputs) {
       ++uses_[graph_.number(output)];
       in_memory_[graph_.number(memory_base(output))] = true;
+      readers_of_calls_[memory_base(output).node()].push_back(nullptr);
     }
   }
 
@@ -40,6 +51,7 @@ class LayoutChooser {
       if (is_library_step(node)) {
         for (const Tensor& operand : node.inputs()) in_memory_[graph_.number(below_views(operand))] = true;
       }
+      if (node.op == Op::call) order_as_read(node);
       if (node.op == Op::concat) choose_concat(node);
       if (node.op == Op::matmul)
         for (const Tensor& operand : node.inputs()) order_for_product(operand);
@@ -120,7 +132,34 @@ class LayoutChooser {
     at(node) = std::move(layout);
   }
 
+  // The result of a call, as all of its readers permute it; other calls read it in any order.
+  void order_as_read(const Node& call) {
+    const auto found = readers_of_calls_.find(&call);
+    if (found == readers_of_calls_.end()) return;
+    const Node* permuted = nullptr;
+    for (const Node* reader : found->second) {
+      if (!reader) return;  // a result of the graph
+      if (reader->op == Op::call) continue;
+      if (reader->op != Op::permute) return;
+      if (permuted && !(permuted->attributes() == reader->attributes())) return;
+      permuted = reader;
+    }
+    if (!permuted) return;
+    const Permute& order = permuted->attributes<Permute>();
+    const int rank = call.type.shape.rank();
+    if (order.axes[static_cast<std::size_t>(rank) - 1] != rank - 1 || !providers_.writes_in_any_order(call, device_))
+      return;
+    const std::vector<Dim> wanted = contiguous_strides(permuted->type.shape);
+    BufferLayout layout;
+    layout.strides.resize(wanted.size(), Dim(0));
+    for (std::size_t i = 0; i < wanted.size(); ++i) layout.strides[order.axes[i]] = wanted[i];
+    at(call) = std::move(layout);
+  }
+
   const Graph& graph_;
+  const Providers& providers_;
+  const Device device_;
+  std::map<const Node*, std::vector<const Node*>> readers_of_calls_;  // null: who asked for the graph's result
   std::vector<BufferLayout> layouts_;
   std::vector<int> uses_;
   std::vector<bool> in_memory_;  // by node: a result, or what a library step reads
@@ -144,6 +183,8 @@ std::vector<Dim> contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-std::vector<BufferLayout> choose_layouts(const Graph& graph) { return LayoutChooser(graph).run(); }
+std::vector<BufferLayout> choose_layouts(const Graph& graph, const Providers& providers, Device device) {
+  return LayoutChooser(graph, providers, device).run();
+}
 
 }  // namespace weft

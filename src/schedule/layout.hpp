@@ -1,9 +1,11 @@
 // Layouts of what a plan writes. In: an optimized graph. Out: for each value, where its elements lie if it gets memory:
-// contiguous, dense in another order of axes (for the product that alone reads it so), or strided, a window in the
+// contiguous, dense in another order of axes (for the product that alone reads it so; the result of a call as all of its
+// readers permute it), or strided, a window in the
 // memory of the concatenation that alone reads it. Chosen before fusion, which asks whether a product must copy.
 // Results are contiguous: they are what callers read.
 #pragma once
 #include "schedule/index_map.hpp"
+#include "schedule/provider.hpp"
 
 namespace weft {
 
@@ -16,7 +18,7 @@ struct BufferLayout {
   bool is_contiguous() const { return strides.empty(); }
 };
 
-std::vector<BufferLayout> choose_layouts(const Graph& graph);
+std::vector<BufferLayout> choose_layouts(const Graph& graph, const Providers& providers, Device device);
 
 // Of an element in the buffer of a node: as its layout says, as the eager layout of a computed value does, or row by
 // row.

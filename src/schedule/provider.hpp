@@ -94,9 +94,12 @@ class Providers {
  public:
   // Whether somebody takes the operation there, before it is known how its operands lie.
   virtual bool takes(const Node& node, Device device) const = 0;
-  // Whether it is done well on an operand of which element (i, j, ...) is at i * strides[0] + j * strides[1] ... Else
-  // the operand is put in order first.
-  virtual bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const = 0;
+  // Whether it is done well on an operand of which element (i, j, ...) is at offset + i * strides[0] + j * strides[1] ...
+  // Else the operand is put in order first.
+  virtual bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
+                     std::span<const Dim> strides) const = 0;
+  // Whether it writes its first result in any order of axes of which the last stays last.
+  virtual bool writes_in_any_order(const Node& node, Device device) const = 0;
   // The cheapest offer. Throws InternalError where nobody offers.
   virtual Offer best(const Candidate& candidate) const = 0;
   // A fused group is done by a generated kernel; several of one text may be one launch, of at most so many.

@@ -282,7 +282,9 @@ bool reads_in_place(const Grouping& grouping, const Providers& providers, Device
     packed &= shape[i].is_constant();
     strides.push_back(stride);
   }
-  return packed || providers.reads(node, device, shape, strides);
+  Dim begin = offset;  // of the first element
+  for (std::size_t i = 0; i < strides.size(); ++i) begin = begin - index[i] * strides[i];
+  return packed || providers.reads(node, device, shape, begin, strides);
 }
 
 void realize(const Graph& graph, Grouping& grouping, Device device) { Realizer(graph, grouping, device).run(); }

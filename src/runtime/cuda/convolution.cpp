@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "runtime/cuda/dnn_library.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -61,18 +62,6 @@ bool fits(const ConvolutionSizes& s) {
 }
 
 }  // namespace
-
-// The handle is for one thread at a time.
-struct DnnLibrary {
-  std::mutex mutex;
-  DnnHandle* handle = nullptr;
-  std::map<ConvolutionSizes, std::shared_ptr<const LibraryConvolution>> known;
-
-  static DnnLibrary& of(const DeviceState& device) {
-    static constinit Lazy<std::array<DnnLibrary, 64>> all;
-    return all.get()[device.device.index];
-  }
-};
 
 struct LibraryConvolution::Call {
   DeviceState& device;
@@ -165,26 +154,25 @@ std::size_t LibraryConvolution::workspace() const { return call_->workspace; }
 
 std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device, const ConvolutionSizes& sizes) try {
   if (!fits(sizes)) return nullptr;
+  using Known = std::map<ConvolutionSizes, std::shared_ptr<const LibraryConvolution>>;  // under the library's mutex
+  static constinit Lazy<std::array<Known, 64>> of_devices;
   DeviceState& state = use(device);
   DnnLibrary& library = DnnLibrary::of(state);
   const std::lock_guard lock(library.mutex);
-  if (const auto known = library.known.find(sizes); known != library.known.end()) return known->second;
-  if (!library.handle) {
-    DnnHandle* handle = nullptr;
-    check_dnn(dnn().cudnnCreate(&handle), "cudnnCreate");
-    library.handle = handle;
-  }
+  Known& all = of_devices.get()[state.device.index];
+  if (const auto known = all.find(sizes); known != all.end()) return known->second;
+  DnnHandle* const handle = library.opened();
   auto call = std::make_unique<Call>(state, sizes.result);
   std::shared_ptr<const LibraryConvolution> made;
   try {
     call->describe(sizes);
-    if (call->choose(library.handle)) made.reset(new LibraryConvolution(std::move(call)));
+    if (call->choose(handle)) made.reset(new LibraryConvolution(std::move(call)));
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error&) {  // sizes that it does not take
   }
-  if (library.known.size() >= most_kept) library.known.clear();
-  return library.known.try_emplace(sizes, std::move(made)).first->second;
+  if (all.size() >= most_kept) all.clear();
+  return all.try_emplace(sizes, std::move(made)).first->second;
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
@@ -198,24 +186,25 @@ void LibraryConvolution::run(const void* a, const void* b, const void* bias, voi
   const float one = 1, zero = 0;
   DnnLibrary& library = DnnLibrary::of(c.device);
   const std::lock_guard lock(library.mutex);
-  check_dnn(dnn().cudnnSetStream(library.handle, queue->stream), "cudnnSetStream");
+  DnnHandle* const handle = library.opened();
+  check_dnn(dnn().cudnnSetStream(handle, queue->stream), "cudnnSetStream");
   void* const space = workspace.data();
   switch (c.result) {
     case Convolved::output:
       if (c.bias)
         return check_dnn(dnn().cudnnConvolutionBiasActivationForward(
-                             library.handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm, space, c.workspace,
+                             handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm, space, c.workspace,
                              &zero, c.y, result, c.bias, bias, c.activation, c.y, result),
                          "cudnnConvolutionBiasActivationForward");
-      return check_dnn(dnn().cudnnConvolutionForward(library.handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm,
+      return check_dnn(dnn().cudnnConvolutionForward(handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm,
                                                      space, c.workspace, &zero, c.y, result),
                        "cudnnConvolutionForward");
     case Convolved::input:
-      return check_dnn(dnn().cudnnConvolutionBackwardData(library.handle, &one, c.w, b, c.y, a, c.convolution,
+      return check_dnn(dnn().cudnnConvolutionBackwardData(handle, &one, c.w, b, c.y, a, c.convolution,
                                                           c.algorithm, space, c.workspace, &zero, c.x, result),
                        "cudnnConvolutionBackwardData");
     case Convolved::weight:
-      return check_dnn(dnn().cudnnConvolutionBackwardFilter(library.handle, &one, c.x, a, c.y, b, c.convolution,
+      return check_dnn(dnn().cudnnConvolutionBackwardFilter(handle, &one, c.x, a, c.y, b, c.convolution,
                                                             c.algorithm, space, c.workspace, &zero, c.w, result),
                        "cudnnConvolutionBackwardFilter");
   }

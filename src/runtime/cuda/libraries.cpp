@@ -197,13 +197,24 @@ const Dnn& dnn() {
                   WEFT_SYMBOL(cudnnSetActivationDescriptor),
                   WEFT_SYMBOL(cudnnConvolutionBiasActivationForward),
                   WEFT_SYMBOL(cudnnConvolutionBackwardData),
-                  WEFT_SYMBOL(cudnnConvolutionBackwardFilter)});
+                  WEFT_SYMBOL(cudnnConvolutionBackwardFilter),
+                  WEFT_SYMBOL(cudnnGetVersion),
+                  WEFT_SYMBOL(cudnnGetLastErrorString),
+                  WEFT_SYMBOL(cudnnBackendCreateDescriptor),
+                  WEFT_SYMBOL(cudnnBackendDestroyDescriptor),
+                  WEFT_SYMBOL(cudnnBackendSetAttribute),
+                  WEFT_SYMBOL(cudnnBackendGetAttribute),
+                  WEFT_SYMBOL(cudnnBackendFinalize),
+                  WEFT_SYMBOL(cudnnBackendExecute)});
     return table;
   });
 }
 
 void check_dnn(int result, const char* call) {
-  if (result != 0) fail("cuda", {}, call, ": cuDNN's status ", result);
+  if (result == 0) return;
+  char text[512] = {};
+  dnn().cudnnGetLastErrorString(text, sizeof text);
+  fail("cuda", {}, call, ": cuDNN's status ", result, *text ? ": " : "", text);
 }
 
 const Fft& fft() {

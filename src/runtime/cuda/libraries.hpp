@@ -133,8 +133,9 @@ struct BlasLt {
 const BlasLt& blas();
 void check_blas(int result, const char* call);
 
-// libcudnn.so.9: convolutions.
+// libcudnn.so.9: convolutions, and graphs of operations (attention).
 struct DnnHandle;
+struct DnnDescriptor;  // of a graph: a tensor, an operation, a plan
 struct DnnTensor;
 struct DnnFilter;
 struct DnnConvolution;
@@ -187,8 +188,18 @@ struct Dnn {
                                       void* workspace, std::size_t bytes, Memory beta, X, void* dx);
   int (*cudnnConvolutionBackwardFilter)(DnnHandle*, Memory alpha, X, Memory x, X, Memory dy, Conv, int algorithm,
                                         void* workspace, std::size_t bytes, Memory beta, W, void* dw);
+  std::size_t (*cudnnGetVersion)();
+  void (*cudnnGetLastErrorString)(char* text, std::size_t bytes);
+  int (*cudnnBackendCreateDescriptor)(int type, DnnDescriptor** descriptor);
+  int (*cudnnBackendDestroyDescriptor)(DnnDescriptor* descriptor);
+  int (*cudnnBackendSetAttribute)(DnnDescriptor* descriptor, int name, int type, std::int64_t count, Memory values);
+  int (*cudnnBackendGetAttribute)(DnnDescriptor* descriptor, int name, int type, std::int64_t most,
+                                  std::int64_t* count, void* values);
+  int (*cudnnBackendFinalize)(DnnDescriptor* descriptor);
+  int (*cudnnBackendExecute)(DnnHandle* handle, DnnDescriptor* plan, DnnDescriptor* values);
 };
 const Dnn& dnn();
+// With the library's words.
 void check_dnn(int result, const char* call);
 
 // libcufft.so.*: Fourier transforms.

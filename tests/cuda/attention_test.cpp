@@ -1,0 +1,217 @@
+// Attention and its gradients on a device against f32 on the host: by cuDNN where it is found, and by their bodies.
+// Skipped without a GPU.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/options.hpp"
+#include "ir/node.hpp"
+#include "tests/cuda/support.hpp"
+#include "weft/weft.hpp"
+
+using namespace weft;
+using namespace cuda_test;
+
+namespace {
+
+struct How {
+  bool is_causal = false, grouped = false;
+  double scale = 0;
+  WEFT_MEMBERS(is_causal, grouped, scale)
+};
+struct Operands {
+  Tensor q, k, v;
+  WEFT_MEMBERS(q, k, v)
+};
+struct Results {
+  Tensor output;
+  Operands gradients;
+  WEFT_MEMBERS(output, gradients)
+};
+
+Tensor attend(const How& how, const Operands& at, const Tensor& mask) {
+  return nn::scaled_dot_product_attention(
+      at.q, at.k, at.v,
+      {.attn_mask = mask, .is_causal = how.is_causal, .scale = how.scale, .enable_gqa = how.grouped});
+}
+Results both(const How& how, const Operands& at, const Tensor& given) {
+  return {attend(how, at, {}), grad([&](const Operands& p) { return sum(attend(how, p, {}) * given); }, at)};
+}
+Results both_masked(const How& how, const Operands& at, const Tensor& given, const Tensor& mask) {
+  return {attend(how, at, mask), grad([&](const Operands& p) { return sum(attend(how, p, mask) * given); }, at)};
+}
+// [B, T, H, D] in memory.
+Operands turned(const Operands& at) {
+  return {transpose(at.q, 1, 2), transpose(at.k, 1, 2), transpose(at.v, 1, 2)};
+}
+Results both_turned(const How& how, const Operands& at, const Tensor& given) {
+  return {transpose(attend(how, turned(at), {}), 1, 2),
+          grad([&](const Operands& p) { return sum(transpose(attend(how, turned(p), {}), 1, 2) * given); }, at)};
+}
+// Of one product, as a decoder has them: [B, T, 3, H, D].
+Tensor packed(const Tensor& all, const Tensor& given) {
+  return grad(
+      [&](const Tensor& p) {
+        const Tensor parts = permute(p, {2, 0, 3, 1, 4});
+        const Tensor mixed = nn::scaled_dot_product_attention(select(parts, 0, 0), select(parts, 0, 1),
+                                                              select(parts, 0, 2), {.is_causal = true});
+        return sum(permute(mixed, {0, 2, 1, 3}) * given);
+      },
+      all);
+}
+
+Tensor here(const Tensor& value) { return cast(to(value, Device::cpu()), DType::f32); }
+Operands here(const Operands& at) { return {here(at.q), here(at.k), here(at.v)}; }
+Tensor there(Sizes sizes, std::uint64_t seed, DType dtype) {
+  return to(cast(sample(sizes, seed), dtype), Device::cuda()).eval();
+}
+double apart(const Tensor& device, const Tensor& reference) {
+  const Tensor difference = here(device) - reference;
+  return std::sqrt(sum(square(difference)).item()) / (std::sqrt(sum(square(reference)).item()) + 1e-3);
+}
+void close(const Results& device, const Results& reference, DType dtype) {
+  const double within = dtype == DType::bf16 ? 1.2e-2 : 2e-3;
+  CHECK(apart(device.output, reference.output) <= within);
+  CHECK(apart(device.gradients.q, reference.gradients.q) <= within);
+  CHECK(apart(device.gradients.k, reference.gradients.k) <= within);
+  CHECK(apart(device.gradients.v, reference.gradients.v) <= within);
+}
+
+constexpr CompileOptions options_of_tests{.on_compile_error = OnFailure::raise};
+
+bool has_library() {
+  try {
+    return options().cudnn && runtime::cuda::dnn().cudnnGetVersion() >= 91600;
+  } catch (const Error&) {
+    return false;
+  }
+}
+// Steps of a schedule that cuDNN does.
+int library_steps(const std::string& schedule) {
+  int count = 0;
+  for (std::size_t at = schedule.find("by cuDNN"); at != schedule.npos; at = schedule.find("by cuDNN", at + 1)) ++count;
+  return count;
+}
+
+struct AttentionCase {
+  std::string name;
+  DType dtype;
+  Sizes q, k, v;
+  How how;
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda" * test::needs(a_device));
+
+TEST_CASE("attention on a device is that of the host, by cuDNN and without") {
+  const AttentionCase cases[] = {
+      {"causal", DType::bf16, {2, 3, 128, 64}, {2, 3, 128, 64}, {2, 3, 128, 64}, {true}},
+      {"full", DType::f16, {2, 3, 128, 64}, {2, 3, 128, 64}, {2, 3, 128, 64}, {}},
+      {"uneven", DType::bf16, {1, 2, 100, 32}, {1, 2, 77, 32}, {1, 2, 77, 32}, {}},
+      {"causal, fewer keys", DType::f16, {2, 2, 100, 64}, {2, 2, 37, 64}, {2, 2, 37, 64}, {true}},
+      {"causal, more keys", DType::bf16, {2, 2, 37, 64}, {2, 2, 100, 64}, {2, 2, 100, 64}, {true}},
+      {"80 features", DType::bf16, {1, 4, 65, 80}, {1, 4, 65, 80}, {1, 4, 65, 80}, {true}},
+      {"96 features", DType::f16, {1, 4, 130, 96}, {1, 4, 130, 96}, {1, 4, 130, 96}, {}},
+      {"128 features", DType::bf16, {2, 2, 257, 128}, {2, 2, 257, 128}, {2, 2, 257, 128}, {true}},
+      {"256 features", DType::bf16, {1, 2, 100, 256}, {1, 2, 100, 256}, {1, 2, 100, 256}, {true}},
+      {"8 features", DType::f16, {2, 2, 50, 8}, {2, 2, 50, 8}, {2, 2, 50, 8}, {}},
+      {"grouped heads", DType::bf16, {2, 8, 70, 64}, {2, 2, 70, 64}, {2, 2, 70, 64}, {true, true}},
+      {"one key head", DType::f16, {2, 4, 70, 64}, {2, 1, 90, 64}, {2, 1, 90, 64}, {false, true}},
+      {"other value features", DType::bf16, {2, 2, 60, 64}, {2, 2, 60, 64}, {2, 2, 60, 32}, {}},
+      {"a scale", DType::bf16, {2, 2, 60, 64}, {2, 2, 60, 64}, {2, 2, 60, 64}, {true, false, 0.3}},
+      {"one query", DType::bf16, {3, 4, 1, 64}, {3, 4, 200, 64}, {3, 4, 200, 64}, {}},
+      {"one of each", DType::bf16, {3, 4, 1, 64}, {3, 4, 1, 64}, {3, 4, 1, 64}, {}},
+      {"three axes", DType::bf16, {4, 90, 64}, {4, 90, 64}, {4, 90, 64}, {true}},
+      {"two axes", DType::f16, {90, 64}, {90, 64}, {90, 64}, {}},
+      {"odd features", DType::f16, {2, 2, 30, 20}, {2, 2, 30, 20}, {2, 2, 30, 20}, {true}},
+  };
+  const ProcessOptions before = options();
+  for (const AttentionCase& it : cases)
+    for (const bool library : {true, false}) {
+      CAPTURE(it.name);
+      CAPTURE(library);
+      options().cudnn = library && before.cudnn;
+      const Operands at{there(it.q, 1, it.dtype), there(it.k, 2, it.dtype), there(it.v, 3, it.dtype)};
+      const Tensor given = there(type_of(attend(it.how, at, {})).shape, 4, it.dtype);
+      const Results reference = both(it.how, here(at), here(given));
+      auto compiled = compile([](const How& how, const Operands& p, const Tensor& w) { return both(how, p, w); },
+                              options_of_tests);
+      const int steps = library_steps(explain(compiled, it.how, at, given).schedule);
+      if (library && has_library()) CHECK((steps > 1) == (it.name != "odd features"));
+      if (!library) CHECK(steps == 0);
+      for (int i = 0; i < 4; ++i) close(compiled(it.how, at, given), reference, it.dtype);  // replayed
+      if (library) close(both(it.how, at, given), reference, it.dtype);  // without a function around it
+    }
+  options() = before;
+}
+
+TEST_CASE("attention on a device reads and writes [B, T, H, D] and one packed product where they lie") {
+  const How how{true};
+  const Sizes sizes{2, 100, 4, 64};
+  const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
+  const Tensor given = there(sizes, 4, DType::bf16);
+  auto compiled = compile([](const How& h, const Operands& p, const Tensor& w) { return both_turned(h, p, w); },
+                          options_of_tests);
+  for (int i = 0; i < 3; ++i) close(compiled(how, at, given), both_turned(how, here(at), here(given)), DType::bf16);
+  const Tensor all = there({2, 100, 3, 4, 64}, 5, DType::bf16);
+  auto together = compile([](const Tensor& p, const Tensor& w) { return packed(p, w); }, options_of_tests);
+  CHECK(apart(together(all, given), packed(here(all), here(given))) <= 1.2e-2);
+}
+
+TEST_CASE("attention on a device of sizes that vary, and that are empty") {
+  auto compiled = compile([](const How& h, const Operands& p, const Tensor& w) { return both(h, p, w); },
+                          {.dynamic = true, .on_compile_error = OnFailure::raise});
+  for (const std::int64_t time : {64, 100, 1, 257, 64, 3})
+    for (const std::int64_t batch : {1, 3}) {
+      CAPTURE(time);
+      const Sizes sizes{batch, 2, time, 64};
+      const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
+      const Tensor given = there(sizes, 4, DType::bf16);
+      close(compiled({true}, at, given), both({true}, here(at), here(given)), DType::bf16);
+    }
+  const Sizes sizes{2, 2, 100, 64};
+  const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
+  if (has_library())
+    CHECK(library_steps(explain(compiled, How{true}, at, there(sizes, 4, DType::bf16)).schedule) > 1);
+}
+
+TEST_CASE("attention on a device with a mask that is added, and with rows that see nothing") {
+  const Sizes sizes{2, 4, 60, 64};
+  const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
+  const Tensor given = there(sizes, 4, DType::bf16);
+  const Sizes masks[] = {{2, 4, 60, 60}, {2, 1, 60, 60}, {60, 60}, {4, 60, 60}, {2, 1, 1, 60}};
+  for (const Sizes& each : masks)
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Tensor mask = there(each, 5, dtype);
+      auto compiled = compile([](const How& h, const Operands& p, const Tensor& w,
+                                 const Tensor& m) { return both_masked(h, p, w, m); },
+                              options_of_tests);
+      close(compiled({}, at, given, mask), both_masked({}, here(at), here(given), here(mask)), DType::bf16);
+      if (has_library()) CHECK(library_steps(explain(compiled, How{}, at, given, mask).schedule) > 1);
+    }
+  // Every third row sees nothing.
+  const Tensor row = arange(60), nothing = where(unsqueeze(row % 3, 1) == 0, -INFINITY, zeros({60, 60}));
+  auto compiled = compile([](const How& h, const Operands& p, const Tensor& w,
+                             const Tensor& m) { return both_masked(h, p, w, m); },
+                          options_of_tests);
+  const Tensor mask = to(nothing, Device::cuda()).eval();
+  const Results made = compiled({}, at, given, mask);
+  if (has_library()) CHECK(library_steps(explain(compiled, How{}, at, given, mask).schedule) > 1);
+  close(made, both_masked({}, here(at), here(given), nothing), DType::bf16);
+  CHECK(amax(abs(here(slice(made.output, 2, 0, 1)))).item() == 0);
+  CHECK(amax(abs(here(slice(made.gradients.q, 2, 0, 1)))).item() == 0);
+}
+
+TEST_CASE("the gradients of attention on a device have the same bits in every run") {
+  const Sizes sizes{4, 8, 512, 64};
+  const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
+  const Tensor given = there(sizes, 4, DType::bf16);
+  auto compiled = compile([](const How& h, const Operands& p, const Tensor& w) { return both(h, p, w); },
+                          options_of_tests);
+  const Results first = compiled({true}, at, given);
+  const Tensor dq = here(first.gradients.q);
+  for (int i = 0; i < 20; ++i) CHECK(amax(abs(here(compiled({true}, at, given).gradients.q) - dq)).item() == 0);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,189 @@
+// Attention as a provider sees it: two calls that may be taken whole, which lie in memory as their readers want it; and
+// where nobody takes them, the decomposition that the host has.
+#include <doctest/doctest.h>
+
+#include "passes/cse.hpp"
+#include "passes/dead_code.hpp"
+#include "passes/regions.hpp"
+#include "providers/provider.hpp"
+#include "schedule/schedule.hpp"
+#include "tests/ir/support.hpp"
+#include "weft/grad.hpp"
+#include "weft/nn.hpp"
+
+using namespace weft;
+using namespace graph_test;
+
+namespace {
+
+struct Operands {
+  Tensor q, k, v;
+  WEFT_MEMBERS(q, k, v)
+};
+
+struct Traced : Recording {
+  explicit Traced(Device device, DType dtype = DType::bf16) : device(device), dtype(dtype) {}
+  Tensor input(Shape shape) {
+    const Parameter slot{static_cast<std::int64_t>(trace.inputs.size())};
+    return trace.inputs.emplace_back(record(Op::input, {}, slot, Type{dtype, false, device, shape}, {}));
+  }
+  // The gradients of attention, of [2, 4, 100, 64].
+  Graph attention(bool masked = false, bool of_mask = false) {
+    const Shape shape = Shape::of(2, 4, 100, 64);
+    const Operands at{input(shape), input(shape), input(shape)};
+    const Tensor given = input(shape), mask = masked ? input(Shape::of(2, 4, 100, 100)) : Tensor();
+    const auto attend = [&](const Operands& p, const Tensor& m) {
+      return nn::scaled_dot_product_attention(p.q, p.k, p.v, {.attn_mask = m, .is_causal = !masked});
+    };
+    std::vector<Tensor> results;
+    if (of_mask) {
+      results.push_back(grad([&](const Tensor& m) { return sum(attend(at, m) * given); }, mask));
+    } else {
+      const Operands of = grad([&](const Operands& p) { return sum(attend(p, mask) * given); }, at);
+      results = {of.q, of.k, of.v};
+    }
+    return graph(std::move(results));
+  }
+
+  Device device;
+  DType dtype;
+};
+
+bool is_attention(const Node& node) {
+  return node.op == Op::call && std::string_view(name_of(node)).starts_with("scaled_dot_product_attention");
+}
+Graph optimized(const Graph& graph, Device device, bool taken) {
+  const PassContext context{device, [taken](const Node& node) { return taken && is_attention(node); }};
+  return dead_code(common_subexpressions(inline_calls(graph, context), context), context);
+}
+std::vector<const Node*> calls_of(const Graph& graph) {
+  std::vector<const Node*> all;
+  for (const Tensor& value : graph.nodes)
+    if (is_attention(*value.node())) all.push_back(value.node());
+  return all;
+}
+std::string without_device(std::string text) {
+  const std::string mark = "@cuda:0";
+  for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark)) text.erase(at, mark.size());
+  return text;
+}
+
+// All providers, and one that takes attention.
+class WithAttention final : public Providers {
+ public:
+  struct Step final : Payload {
+    explicit Step(const Candidate& candidate) : results(candidate.results.size()) {
+      for (const PlacedValue& value : candidate.results) strides.push_back(value.strides);
+      for (const PlacedValue& value : candidate.operands) of_operands.push_back(value.strides);
+    }
+    std::string details() const override { return ""; }
+    loop::Cost cost() const override { return {}; }
+    std::vector<bool> writes(std::size_t buffers) const override {
+      std::vector<bool> all(buffers, false);
+      std::fill(all.end() - static_cast<std::ptrdiff_t>(results), all.end(), true);
+      return all;
+    }
+    std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override { return nullptr; }
+    std::size_t results;
+    std::vector<std::vector<Dim>> strides, of_operands;
+  };
+  bool takes(const Node& node, Device device) const override {
+    return is_attention(node) || providers::all().takes(node, device);
+  }
+  bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
+             std::span<const Dim> strides) const override {
+    return is_attention(node) ? strides.back().same(Dim(1))
+                              : providers::all().reads(node, device, shape, offset, strides);
+  }
+  bool writes_in_any_order(const Node& node, Device) const override { return is_attention(node); }
+  Offer best(const Candidate& candidate) const override {
+    if (!is_attention(candidate.node)) return providers::all().best(candidate);
+    return {1, std::make_shared<Step>(candidate)};
+  }
+  std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
+    return providers::all().generated(std::move(kernels));
+  }
+  std::size_t most_sets(const loop::Kernel& kernel, Device device) const override {
+    return providers::all().most_sets(kernel, device);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("attention of 16-bit floats on a device is two calls that a provider may take") {
+  Traced traced(Device::cuda());
+  const Graph graph = optimized(traced.attention(), Device::cuda(), true);
+  const std::vector<const Node*> calls = calls_of(graph);
+  REQUIRE(calls.size() == 2);
+  const Node &forward = *calls[0], &backward = *calls[1];
+  CHECK(forward.operand_count == 3);
+  CHECK(forward.output_count == 2);  // and the stats of its rows
+  CHECK(forward.more_types()[0].dtype == DType::f32);
+  CHECK(forward.more_types()[0].shape.same(Shape::of(2, 4, 100)));
+  CHECK(backward.operand_count == 6);  // q, k, v, the output, its stats, its gradient
+  CHECK(backward.output_count == 3);
+  CHECK(backward.input(3).node() == &forward);
+  CHECK(backward.input(4).node() == &forward);
+  CHECK(backward.input(4).output() == 1);
+}
+
+TEST_CASE("with a mask a provider may take the gradients of all but the mask") {
+  Traced traced(Device::cuda());
+  const Graph graph = optimized(traced.attention(true), Device::cuda(), true);
+  REQUIRE(calls_of(graph).size() == 2);
+  CHECK(calls_of(graph)[0]->operand_count == 4);
+  CHECK(calls_of(graph)[1]->operand_count == 7);
+}
+
+TEST_CASE("the gradient of a mask reads what its body reads, neither the output nor the stats") {
+  Traced traced(Device::cuda());
+  const Graph graph = optimized(traced.attention(true, true), Device::cuda(), true);
+  REQUIRE(calls_of(graph).size() == 1);
+  CHECK(calls_of(graph)[0]->operand_count == 5);
+}
+
+TEST_CASE("attention that nobody takes is on a device what it is on the host") {
+  for (const bool masked : {false, true}) {
+    std::string texts[2];
+    for (const Device device : {Device::cpu(), Device::cuda()}) {
+      Traced traced(device);
+      const Graph graph = traced.attention(masked);
+      for (const Node* call : calls_of(graph)) {
+        const bool is_backward = std::string_view(name_of(*call)).ends_with("_backward");
+        if (device == Device::cpu()) CHECK(call->output_count == (is_backward ? 3 : 1));
+      }
+      texts[device == Device::cuda()] = without_device(structure_text(optimized(graph, device, false)));
+    }
+    CHECK(texts[0] == texts[1]);
+    CHECK(texts[0].find("log(") == std::string::npos);  // the stats of nobody
+  }
+}
+
+TEST_CASE("attention lies in memory as its readers want it: heads of a packed product in, [B, T, H, D] out") {
+  Traced traced(Device::cuda());
+  const Tensor packed = traced.input(Shape::of(2, 100, 3, 4, 64)), weight = traced.input(Shape::of(256, 256));
+  const Tensor result = grad(
+      [&](const Tensor& given) {
+        const Tensor parts = permute(given, {2, 0, 3, 1, 4});
+        const Tensor mixed = nn::scaled_dot_product_attention(select(parts, 0, 0), select(parts, 0, 1),
+                                                              select(parts, 0, 2), {.is_causal = true});
+        return sum(square(matmul(reshape(permute(mixed, {0, 2, 1, 3}), {200, 256}), weight)));
+      },
+      packed);
+  const Graph graph = optimized(traced.graph({result}), Device::cuda(), true);
+  const WithAttention providers;
+  const Schedule schedule = make_schedule(graph, Device::cuda(), providers, true);
+  std::vector<const WithAttention::Step*> steps;
+  for (const Step& step : schedule.steps)
+    if (const auto* own = dynamic_cast<const WithAttention::Step*>(step.payload.get())) steps.push_back(own);
+  INFO(to_text(schedule));
+  REQUIRE(steps.size() == 2);
+  const std::vector<Dim> of_parts = {76800, 64, 768, 1}, of_heads = {25600, 64, 256, 1};
+  const auto same = [](const std::vector<Dim>& a, const std::vector<Dim>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](Dim x, Dim y) { return x.same(y); });
+  };
+  for (int i = 0; i < 3; ++i) CHECK(same(steps[0]->of_operands[static_cast<std::size_t>(i)], of_parts));
+  CHECK(same(steps[0]->strides[0], of_heads));
+  CHECK(same(steps[1]->of_operands[3], of_heads));
+  CHECK(same(steps[1]->of_operands[5], of_heads));  // the gradient, as the product gives it
+}
