@@ -141,6 +141,24 @@ Call mlp_step() {
           step = weft::compile(bench::train, unchecked)] { step(state->model, state->optimizer, x, y).eval(); };
 }
 
+// Causal, batch 4, 16 heads; forward, or with its gradients.
+struct Attended {
+  Tensor q, k, v;
+  WEFT_MEMBERS(q, k, v)
+};
+Tensor attend(const Attended& at) {
+  return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v, {.is_causal = true});
+}
+template <std::int64_t time, std::int64_t depth, bool backward>
+Call attention() {
+  const weft::Sizes sizes{4, 16, time, depth};
+  const Attended at{sample(sizes, 1, DType::bf16), sample(sizes, 2, DType::bf16), sample(sizes, 3, DType::bf16)};
+  if (!backward) return of(attend, at);
+  return of([](const Attended& given,
+               const Tensor& w) { return weft::grad([&](const Attended& p) { return sum(attend(p) * w); }, given); },
+            at, sample(sizes, 4, DType::bf16));
+}
+
 Call gpt2_infer() {
   return of([](const bench::Gpt& m, const Tensor& text) { return m(text); }, bench::Gpt({}, bf16()),
             labels({1, 64}, 50000, 8));
@@ -149,7 +167,7 @@ Call gpt2_infer() {
 // The parameters are f32; inside a step they are cast by hand.
 Call gpt2_train() {
   struct State {
-    bench::Gpt model{{}, {DType::f32, device}};
+    bench::Gpt model{{.fused = true}, {DType::f32, device}};
     weft::optim::AdamW optimizer{model, {.lr = 1e-4}};
   };
   auto state = std::make_shared<State>();
@@ -234,6 +252,12 @@ constexpr struct {
     {"gpu-sum", "f32-64M", sum, 4.0 * many},
     {"gpu-mlp-step", "b64", mlp_step<64>},
     {"gpu-mlp-step", "b1024", mlp_step<1024>},
+    {"gpu-attention", "T1024-D64", attention<1024, 64, false>},
+    {"gpu-attention", "T1024-D128", attention<1024, 128, false>},
+    {"gpu-attention", "T4096-D64", attention<4096, 64, false>},
+    {"gpu-attention", "T4096-D128", attention<4096, 128, false>},
+    {"gpu-attention", "T4096-D64-gradients", attention<4096, 64, true>},
+    {"gpu-attention", "T4096-D128-gradients", attention<4096, 128, true>},
     {"gpu-gpt2-infer", "bf16-B1-T64", gpt2_infer},
     {"gpu-encoder", "bf16-B1-T128", encoder<1>},
     {"gpu-encoder", "bf16-B64-T128", encoder<64>},

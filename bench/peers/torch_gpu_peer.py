@@ -1,7 +1,7 @@
 """torch_gpu_peer.py NAME CASE VARIANT: PyTorch's side of a case on a GPU, taking turns (turns.py), with as many calls
 between two synchronizations as take about 20 ms.
 
-Variants: `eager`; `compile` in its default mode; `graph`, a whole step captured by hand in a CUDA graph; `copy`, a copy
+Variants: `eager`; `cudnn`, eager with cuDNN's attention; `compile` in its default mode; `graph`, a whole step captured by hand in a CUDA graph; `copy`, a copy
 that moves as many bytes as the case must.
 """
 import sys
@@ -9,9 +9,10 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cases
-from gpt import Block, Gpt, composed_attention
+from gpt import Block, Gpt
 from turns import take_turns
 
 device = "cuda"
@@ -104,6 +105,20 @@ def captured(step):
     return graph.replay
 
 
+def attention(time, depth, backward=False):
+    """Causal, batch 4, 16 heads."""
+    def make(variant):
+        q, k, v = (random(4, 16, time, depth, dtype=bf16).requires_grad_(backward) for _ in range(3))
+        given = torch.randn_like(q)
+
+        def call():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if variant == "cudnn" else SDPBackend.FLASH_ATTENTION):
+                mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return torch.autograd.grad(mixed, (q, k, v), given) if backward else mixed
+        return call
+    return make
+
+
 def gpt2_infer(**sizes):
     def make(variant):
         model = Gpt(**sizes).to(device, bf16).eval()
@@ -112,9 +127,9 @@ def gpt2_infer(**sizes):
 
 
 def gpt2_train(batch=16, time=1024, **sizes):
-    """The parameters are f32 and are cast by hand, as ours are; attention is composed."""
+    """The parameters are f32 and are cast by hand, as ours are; attention is the one function for it."""
     def make(variant):
-        model = Gpt(attention=composed_attention, **sizes).to(device)
+        model = Gpt(**sizes).to(device)
         text, labels = (random_labels(batch, time, classes=len(model.tokens)) for _ in range(2))
 
         def loss_of():
@@ -206,6 +221,8 @@ CASES = {
     "gpu-adamw": {"f32-100x1M": adamw()},
     "gpu-sum": {"f32-64M": sum_all()},
     "gpu-mlp-step": {"b64": mlp(64), "b1024": mlp(1024)},
+    "gpu-attention": {f"T{time}-D{depth}{'-gradients' * backward}": attention(time, depth, backward)
+                      for time in (1024, 4096) for depth in (64, 128) for backward in (False, True)},
     "gpu-gpt2-infer": {"bf16-B1-T64": gpt2_infer()},
     "gpu-encoder": {"bf16-B1-T128": encoder(1), "bf16-B64-T128": encoder(64)},
     "gpu-gpt2-train": {"bf16-B16-T1024": gpt2_train()},

@@ -1,6 +1,6 @@
 // Attention and its gradients on a device by cuDNN, where it is found: of f16 and bf16, whole, and a floating mask
-// that is added to the scores and needs no gradient. Operands are read where they lie, if their features lie side by
-// side and rows begin at multiples of 16 bytes.
+// that is added to the scores and needs no gradient. Of lengths that are known; batch and heads may be symbols.
+// Operands are read where they lie, if their features lie side by side and rows begin at multiples of 16 bytes.
 #include <algorithm>
 #include <string_view>
 
@@ -25,12 +25,6 @@ constexpr std::int64_t elements_a_read = 8;  // 16 bytes of 16-bit floats
 struct AttentionNode {
   AttentionSizes fixed;
   std::vector<Type> types;
-
-  const Type& type_of(Attended value) const {
-    std::size_t place = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(value); ++i) place += fixed.has(static_cast<Attended>(i));
-    return types[place];
-  }
 };
 
 // Nothing where it is another call, or one that the library has no form of.
@@ -48,7 +42,7 @@ std::optional<AttentionNode> attention_of(const Node& node) {
   fixed.scale = static_cast<float>(called.scale);
   fixed.is_causal = called.is_causal;
   fixed.is_deterministic = !options().unordered_sums;
-  for (const Tensor& operand : node.inputs()) made.types.push_back(weft::type_of(operand));
+  for (const Tensor& operand : node.inputs()) made.types.push_back(type_of(operand));
   made.types.push_back(node.type);
   for (const Type& type : node.more_types()) made.types.push_back(type);
   const Type &query = made.types[0], &key = made.types[1], &value = made.types[2];
@@ -59,6 +53,9 @@ std::optional<AttentionNode> attention_of(const Node& node) {
   if (fixed.has_mask && (!is_floating(fixed.mask_dtype) || fixed.mask_dtype == DType::f64)) return {};
   for (const Type& type : {key, value})
     if (type.shape.rank() != rank || type.dtype != fixed.dtype) return {};
+  // Each size is a plan of its own, which the library compiles for a third of a second: batches of several sizes are
+  // worth it, lengths that vary from call to call are not.
+  if (!query.shape[rank - 2].is_constant() || !key.shape[rank - 2].is_constant()) return {};
   const Dim features[] = {query.shape[rank - 1], value.shape[rank - 1]};
   for (const Dim each : features)
     if (!each.is_constant() || each.constant() == 0 || each.constant() % elements_a_read != 0) return {};
@@ -142,8 +139,7 @@ class AttentionPayload final : public Payload {
     return all;
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    return std::make_unique<runtime::cuda::DeviceAttention>(device_, node_.fixed, dims_, offsets_,
-                                                            preparation.numbers);
+    return std::make_unique<runtime::cuda::DeviceAttention>(device_, node_.fixed, dims_, offsets_, preparation.numbers);
   }
 
  private:

@@ -7,7 +7,7 @@ namespace {
 template <class Self>
 auto fields_of(Self& plan) {
   return std::tie(plan.device.type, plan.device.index, plan.buffers, plan.argument_count, plan.result_count,
-                  plan.symbol_count, plan.defined_sizes, plan.arena_bytes, plan.constants, plan.donations, plan.title);
+                  plan.symbol_count, plan.arena_bytes, plan.constants, plan.donations, plan.title);
 }
 template <class Self>
 auto fields_of_launch(Self& launch) {
@@ -37,8 +37,6 @@ void check(const Plan& plan) {
     for (const int buffer : launch.buffers) require(is_in(buffer, buffers));
     require(launch.writes.size() <= launch.buffers.size());
   }
-  for (const DefinedSize& size : plan.defined_sizes)
-    require(size.launch < plan.launches.size() && is_in(size.buffer, buffers));
   for (const Plan::Donation& donation : plan.donations)
     require(is_in(donation.argument, plan.argument_count) && is_in(donation.result, plan.result_count));
 }

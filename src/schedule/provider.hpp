@@ -94,8 +94,8 @@ class Providers {
  public:
   // Whether somebody takes the operation there, before it is known how its operands lie.
   virtual bool takes(const Node& node, Device device) const = 0;
-  // Whether it is done well on an operand of which element (i, j, ...) is at offset + i * strides[0] + j * strides[1] ...
-  // Else the operand is put in order first.
+  // Whether it is done well on an operand of which element (i, j, ...) is at offset + i * strides[0] + j * strides[1]
+  // ... Else the operand is put in order first.
   virtual bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
                      std::span<const Dim> strides) const = 0;
   // Whether it writes its first result in any order of axes of which the last stays last.

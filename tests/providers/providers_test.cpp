@@ -182,7 +182,8 @@ struct Idle final : Payload {
 };
 struct Idlers final : Providers {
   bool takes(const Node&, Device) const override { return true; }
-  bool reads(const Node&, Device, const Shape&, std::span<const Dim>) const override { return true; }
+  bool reads(const Node&, Device, const Shape&, Dim, std::span<const Dim>) const override { return true; }
+  bool writes_in_any_order(const Node&, Device) const override { return false; }
   Offer best(const Candidate& candidate) const override {
     seen.push_back(candidate.buffers());
     return {1, std::make_shared<Idle>()};
@@ -252,7 +253,8 @@ struct RowPayload final : Payload {
 };
 struct RowProviders final : Providers {
   bool takes(const Node&, Device) const override { return true; }
-  bool reads(const Node&, Device, const Shape&, std::span<const Dim>) const override { return true; }
+  bool reads(const Node&, Device, const Shape&, Dim, std::span<const Dim>) const override { return true; }
+  bool writes_in_any_order(const Node&, Device) const override { return false; }
   Offer best(const Candidate& candidate) const override {
     CHECK(candidate.results.size() == 2);
     CHECK(candidate.results[0].type.dtype == DType::f64);

@@ -68,7 +68,8 @@ struct Fails final : Payload {
 };
 struct Libraries final : Providers {
   bool takes(const Node&, Device) const override { return true; }
-  bool reads(const Node&, Device, const Shape&, std::span<const Dim>) const override { return true; }
+  bool reads(const Node&, Device, const Shape&, Dim, std::span<const Dim>) const override { return true; }
+  bool writes_in_any_order(const Node&, Device) const override { return false; }
   Offer best(const Candidate&) const override { return {1, std::make_shared<Fails>()}; }
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
     return providers::all().generated(std::move(kernels));

@@ -216,8 +216,12 @@ namespace {
 // Counts the kernels of which steps are made.
 struct Counting final : Providers {
   bool takes(const Node& node, Device device) const override { return all.takes(node, device); }
-  bool reads(const Node& node, Device device, const Shape& shape, std::span<const Dim> strides) const override {
-    return all.reads(node, device, shape, strides);
+  bool reads(const Node& node, Device device, const Shape& shape, Dim offset,
+             std::span<const Dim> strides) const override {
+    return all.reads(node, device, shape, offset, strides);
+  }
+  bool writes_in_any_order(const Node& node, Device device) const override {
+    return all.writes_in_any_order(node, device);
   }
   Offer best(const Candidate& candidate) const override { return all.best(candidate); }
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {

@@ -13,7 +13,7 @@ namespace weft::runtime::cuda {
 
 namespace {
 
-constexpr std::size_t oldest = 91600;  // before, keys that are no multiple of 128 need a mask of their own
+constexpr std::size_t oldest = 91600;   // before, keys that are no multiple of 128 need a mask of their own
 constexpr std::size_t most_kept = 256;  // plans
 constexpr std::size_t workspace_alignment = 256, value_alignment = 16;
 constexpr std::int64_t sums_id = 100, accumulated_id = 101;  // values in the workspace
@@ -285,8 +285,8 @@ std::shared_ptr<const LibraryAttention> DeviceAttention::of(const AttentionSizes
   if (known_) return known_;
   auto found = LibraryAttention::find(device_, s);
   if (!found)
-    fail(call_name, {}, "cuDNN takes attention of this kind, but not of ", s.batch, " x ", s.heads, " heads, ", s.queries,
-         " queries, ", s.keys, " keys and ", s.features, " features; WEFT_CUDNN=0 does without it");
+    fail(call_name, {}, "cuDNN takes attention of this kind, but not of ", s.batch, " x ", s.heads, " heads, ",
+         s.queries, " queries, ", s.keys, " keys and ", s.features, " features; WEFT_CUDNN=0 does without it");
   return found;
 }
 

@@ -60,8 +60,8 @@ class LibraryAttention {
   std::size_t own_ = 0;               // bytes of these
 };
 
-// Of the numbers of a call those that may be symbols: batch, heads, key heads, queries and keys, then the strides of each
-// value that the call has.
+// Of the numbers of a call those that may be symbols: batch, heads, key heads, queries and keys, then the strides of
+// each value that the call has.
 AttentionSizes attention_sizes(AttentionSizes fixed, std::span<const std::int64_t> dims);
 
 // Buffers: the values that the call has. Operands begin at a multiple of 16 bytes.

@@ -192,20 +192,20 @@ void LibraryConvolution::run(const void* a, const void* b, const void* bias, voi
   switch (c.result) {
     case Convolved::output:
       if (c.bias)
-        return check_dnn(dnn().cudnnConvolutionBiasActivationForward(
-                             handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm, space, c.workspace,
-                             &zero, c.y, result, c.bias, bias, c.activation, c.y, result),
+        return check_dnn(dnn().cudnnConvolutionBiasActivationForward(handle, &one, c.x, a, c.w, b, c.convolution,
+                                                                     c.algorithm, space, c.workspace, &zero, c.y,
+                                                                     result, c.bias, bias, c.activation, c.y, result),
                          "cudnnConvolutionBiasActivationForward");
-      return check_dnn(dnn().cudnnConvolutionForward(handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm,
-                                                     space, c.workspace, &zero, c.y, result),
+      return check_dnn(dnn().cudnnConvolutionForward(handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm, space,
+                                                     c.workspace, &zero, c.y, result),
                        "cudnnConvolutionForward");
     case Convolved::input:
-      return check_dnn(dnn().cudnnConvolutionBackwardData(handle, &one, c.w, b, c.y, a, c.convolution,
-                                                          c.algorithm, space, c.workspace, &zero, c.x, result),
+      return check_dnn(dnn().cudnnConvolutionBackwardData(handle, &one, c.w, b, c.y, a, c.convolution, c.algorithm,
+                                                          space, c.workspace, &zero, c.x, result),
                        "cudnnConvolutionBackwardData");
     case Convolved::weight:
-      return check_dnn(dnn().cudnnConvolutionBackwardFilter(handle, &one, c.x, a, c.y, b, c.convolution,
-                                                            c.algorithm, space, c.workspace, &zero, c.w, result),
+      return check_dnn(dnn().cudnnConvolutionBackwardFilter(handle, &one, c.x, a, c.y, b, c.convolution, c.algorithm,
+                                                            space, c.workspace, &zero, c.w, result),
                        "cudnnConvolutionBackwardFilter");
   }
 }

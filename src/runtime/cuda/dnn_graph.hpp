@@ -98,8 +98,10 @@ class DnnGraph {
 class DnnPlan {
  public:
   std::size_t workspace() const { return workspace_; }
-  // Pointers in the order of the ids. The handle is the caller's for so long, and queues on the stream that it was given.
-  void run(DnnHandle* handle, std::span<const std::int64_t> ids, std::span<void* const> pointers, void* workspace) const;
+  // Pointers in the order of the ids. The handle is the caller's for so long, and queues on the stream that it was
+  // given.
+  void run(DnnHandle* handle, std::span<const std::int64_t> ids, std::span<void* const> pointers,
+           void* workspace) const;
 
  private:
   friend DnnGraph;

@@ -193,8 +193,8 @@ struct Dnn {
   int (*cudnnBackendCreateDescriptor)(int type, DnnDescriptor** descriptor);
   int (*cudnnBackendDestroyDescriptor)(DnnDescriptor* descriptor);
   int (*cudnnBackendSetAttribute)(DnnDescriptor* descriptor, int name, int type, std::int64_t count, Memory values);
-  int (*cudnnBackendGetAttribute)(DnnDescriptor* descriptor, int name, int type, std::int64_t most,
-                                  std::int64_t* count, void* values);
+  int (*cudnnBackendGetAttribute)(DnnDescriptor* descriptor, int name, int type, std::int64_t most, std::int64_t* count,
+                                  void* values);
   int (*cudnnBackendFinalize)(DnnDescriptor* descriptor);
   int (*cudnnBackendExecute)(DnnHandle* handle, DnnDescriptor* plan, DnnDescriptor* values);
 };
