@@ -5,6 +5,7 @@
 #include "weft/compile.hpp"
 #include "weft/convolution.hpp"
 #include "weft/data.hpp"
+#include "weft/effects.hpp"
 #include "weft/explain.hpp"
 #include "weft/expr.hpp"
 #include "weft/fft.hpp"

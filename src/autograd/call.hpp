@@ -8,4 +8,7 @@ namespace weft {
 
 void differentiate_call(const Pullback& p);
 
+// By the derivative that the program gave; throws where it gave none, and where that gives other types.
+void differentiate_host_call(const Pullback& p);
+
 }  // namespace weft

@@ -17,6 +17,11 @@ void differentiate_cond(const Pullback& p) {
     if (gradient.defined()) operands.push_back(gradient);
   for (std::size_t b = 0; b < 2; ++b) {
     const Graph& body = *node.bodies()[b];
+    for (const Tensor& value : body.nodes)
+      if (const Node& called = *value.node(); called.op == Op::host_call && called.attributes<HostCalled>().gives)
+        fail("host_call", called.loc,
+             "gives a value in a branch of cond that is differentiated, which computes values again: call it outside "
+             "of the branch");
     LoopBody& scope = scopes[b].emplace(node.loc, nullptr, node.scope);
     std::vector<Tensor> arguments, variables, values, seeds, effects;
     for (const Tensor& input : body.inputs) arguments.push_back(scope.input(type_of(input)));

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include "autograd/loops.hpp"
 #include "autograd/scan_plan.hpp"
 #include "base/fail.hpp"
+#include "ir/host_function.hpp"
 
 namespace weft {
 namespace {
@@ -36,7 +38,7 @@ class ScanDerivative {
       copied.node()->trace = trace;
       for (unsigned i = 0; i < node.output_count; ++i)
         made.emplace(Tensor(value.node(), i).word(), Tensor(copied.node(), i));
-      if (is_effect(node)) effects.push_back(copied);
+      if (is_effect(node)) effects.push_back(copied);  // the program's code is called by the first loop alone
     }
   };
 
@@ -54,7 +56,7 @@ class ScanDerivative {
     std::vector<Tensor> open;
     for (const std::vector<Tensor>* roots : {&body_.results(), &plan_.saved(), &body_.graph().effects})
       for (const Tensor& root : *roots)
-        if (!body_.is_backward(root)) open.push_back(root);
+        if (!body_.is_backward(root) && root.node()->op != Op::host_call) open.push_back(root);
     while (!open.empty()) {
       const Tensor value = open.back();
       open.pop_back();
@@ -235,8 +237,25 @@ class ScanDerivative {
 
 }  // namespace
 
+namespace {
+// The derivative computes what a body does again, and the program's code is called once.
+void require_repeatable(const Graph& body, const char* loop) {
+  for (const Tensor& value : body.nodes) {
+    const Node& node = *value.node();
+    const bool gives = node.op == Op::host_call && node.attributes<HostCalled>().gives;
+    const bool inside = std::ranges::any_of(node.bodies(), [](const auto& each) { return calls_host(*each); });
+    if (gives || inside)
+      fail("host_call", node.loc, gives ? "gives a value" : "is called in a loop or a choice", " in the body of a ",
+           loop,
+           " that is differentiated, which computes values again: call it outside of the loop, or write the loop "
+           "as a C++ loop");
+  }
+}
+}  // namespace
+
 void differentiate_scan(const Pullback& p) {
   const Node& node = p.node();
+  require_repeatable(*node.bodies()[0], "loop");
   LoopBody scope(node.loc, nullptr, node.scope);
   const JointBody body(p, scope);
   if (body.is_zero()) return;

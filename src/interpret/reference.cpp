@@ -9,6 +9,7 @@
 #include "interpret/reference_structural.hpp"
 #include "interpret/reference_value.hpp"
 #include "ir/dtype.hpp"
+#include "ir/host_function.hpp"
 
 namespace weft {
 
@@ -148,6 +149,48 @@ struct Interpreter {
     return results;
   }
 
+  std::vector<Literal> host_call(const Node& node, Operands operands) const {
+    struct Memory {
+      reference::Sizes sizes;
+      std::vector<std::byte> bytes;
+    };
+    const auto memory_of = [](const Type& type) {
+      const reference::Sizes sizes = sizes_of(type);
+      return Memory{sizes, std::vector<std::byte>(storage_bytes(type.dtype, sizes.count()))};
+    };
+    const auto listed = [](const Type& type, Memory& memory) {
+      return HostValue{
+          type.dtype, {memory.sizes.size.data(), static_cast<std::size_t>(memory.sizes.rank)}, memory.bytes.data()};
+    };
+    std::vector<Literal> results{make_literal(concrete(node.type))};
+    for (const Type& type : node.more_types()) results.push_back(make_literal(concrete(type)));
+    std::vector<Memory> memory;
+    for (const Literal* operand : operands) memory.push_back(memory_of(operand->type));
+    for (const Literal& result : results) memory.push_back(memory_of(result.type));
+    std::vector<HostValue> given, taken;
+    for (std::size_t k = 0; k < memory.size(); ++k) {
+      const bool is_operand = k < operands.size();
+      const Type& type = is_operand ? operands[k]->type : results[k - operands.size()].type;
+      (is_operand ? given : taken).push_back(listed(type, memory[k]));
+      if (!is_operand) continue;
+      const std::size_t bytes = storage_bytes(type.dtype, 1);
+      for (std::int64_t i = 0; i < memory[k].sizes.count(); ++i) {
+        const std::uint64_t bits = encode(type.dtype, get(*operands[k], i));
+        std::memcpy(memory[k].bytes.data() + static_cast<std::size_t>(i) * bytes, &bits, bytes);
+      }
+    }
+    call_host_function(node.attributes<HostCalled>(), given, taken, node.loc);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const std::size_t bytes = storage_bytes(results[k].type.dtype, 1);
+      for (std::int64_t i = 0; i < memory[operands.size() + k].sizes.count(); ++i) {
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, static_cast<const std::byte*>(taken[k].data) + static_cast<std::size_t>(i) * bytes, bytes);
+        set(results[k], i, decode(results[k].type.dtype, bits));
+      }
+    }
+    return results;
+  }
+
   std::vector<Literal> run(const Node& node, Operands operands) const {
     Type type = concrete(node.type);
     const Attributes attributes = node.attributes().with_sizes([this](Dim dim) { return number(dim); });
@@ -188,6 +231,7 @@ struct Interpreter {
           return one(inputs[slot]);
         }
       case OpKind::effect:
+        if (node.op == Op::host_call) return host_call(node, operands);
         if (!operands[0]->integers[0]) throw_error("", {}, interned_text(attributes.as<Message>().text.id));
         return one(Literal{type, {}, {1}});
       case OpKind::region: {

@@ -277,6 +277,17 @@ struct Message {
   static constexpr auto fields() { return std::array{field<&Message::text>("")}; }
 };
 
+// `function`: its number (ir/host_function.hpp). `text`: what print() prints, with {} for each operand.
+struct HostCalled {
+  std::int64_t function = 0;
+  bool gives = false;  // results; else a token
+  InternedText text = {};
+  static constexpr auto fields() {
+    return std::array{field<&HostCalled::function>("function"), field<&HostCalled::gives>("gives"),
+                      field<&HostCalled::text>("text")};
+  }
+};
+
 // ---- any one of them ------------------------------------------------------------------------------------------------
 
 struct AttributeType {

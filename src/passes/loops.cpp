@@ -5,6 +5,7 @@
 
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
+#include "ir/host_function.hpp"
 #include "passes/regions.hpp"
 
 namespace weft {
@@ -20,6 +21,36 @@ bool any_loop(const Graph& graph) {
 bool same_call(const Node& a, const Node& b) {
   return a.attributes() == b.attributes() &&
          std::ranges::equal(a.inputs(), b.inputs(), [](const Tensor& x, const Tensor& y) { return x.same(y); });
+}
+
+// The longer body with the effects of the first: the program's code is called by the first alone. What both compute is
+// merged later.
+Graph with_effects_of(const Graph& first, const Graph& longer) {
+  std::vector<Tensor> inputs, effects;
+  for (const Tensor& input : longer.inputs)
+    inputs.push_back(Builder(*input.node()).input(inputs.size(), type_of(input)));
+  const auto outputs_of = [&](const Graph& body) {
+    std::vector<Tensor> made, operands, outputs;
+    const auto map = [&](const Tensor& value) { return Tensor(made[body.number(value)].node(), value.output()); };
+    effects.clear();
+    for (const Tensor& value : body.nodes) {
+      const Node& node = *value.node();
+      operands.clear();
+      for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
+      const bool is_input = node.op == Op::input;
+      made.push_back(is_input ? inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)]
+                              : Builder::copy(node, operands));
+      if (is_effect(node)) effects.push_back(made.back());
+    }
+    for (const Tensor& output : body.outputs) outputs.push_back(map(output));
+    return outputs;
+  };
+  std::vector<Tensor> outputs = outputs_of(longer);
+  outputs_of(first);
+  Graph made = make_graph(std::move(inputs), std::move(outputs), std::move(effects));
+  made.symbols = longer.symbols;
+  made.conditions = longer.conditions;
+  return made;
 }
 
 }  // namespace
@@ -49,6 +80,10 @@ Graph merge_loops(const Graph& graph, const PassContext& context) {
     value.node()->loc = node.loc;
     value.node()->more->extends = {};
     if (inside) value.node()->more->callee = {};
+    if (last != &node && calls_host(*node.bodies()[0])) {
+      auto& body = value.node()->more->bodies[0];
+      body = std::make_shared<const Graph>(with_effects_of(*node.bodies()[0], *body));
+    }
     for (auto& body : value.node()->more->bodies)  // a copy: rewriting numbers the nodes that stay, which others share
       if (any_loop(*body)) body = std::make_shared<const Graph>(merge_loops(copy_graph(*body), context));
     made.emplace(last, value);

@@ -9,6 +9,8 @@
 #include "base/float_modes.hpp"
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
+#include "base/per_thread.hpp"
+#include "record/host_call.hpp"
 #include "record/record.hpp"
 #include "record/row_gradients.hpp"
 #include "record/run_graph.hpp"
@@ -40,6 +42,31 @@ void EvaluationLock::cover_all() {
   first_ = first_evaluation;
   last_ = first_evaluation + evaluation_locks - 1;
   lock_all(first_, last_);
+}
+
+void EvaluationLock::leave() { unlock_all(first_, last_); }
+void EvaluationLock::come_back() { lock_all(first_, last_); }
+
+namespace {
+// That of the thread's evaluation; null while there is none.
+struct OwnLock {
+  EvaluationLock* lock = nullptr;
+};
+class Evaluating {
+ public:
+  explicit Evaluating(EvaluationLock& lock) { per_thread<OwnLock>().lock = &lock; }
+  ~Evaluating() { per_thread<OwnLock>().lock = nullptr; }
+  Evaluating(const Evaluating&) = delete;
+};
+}  // namespace
+
+EvaluationPause::EvaluationPause() : held_(std::exchange(per_thread<OwnLock>().lock, nullptr)) {
+  if (held_) held_->leave();
+}
+EvaluationPause::~EvaluationPause() {
+  if (!held_) return;
+  held_->come_back();
+  per_thread<OwnLock>().lock = held_;
 }
 
 namespace {
@@ -181,6 +208,8 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
     lock.cover_all();
     nodes = collect(values, lock, operation, outermost(loc));
   }
+  const Evaluating evaluating(lock);
+  const Evaluating evaluating(lock);
   const CalledOperation named(nullptr);  // what is pending was called before
   OpenLevels& levels = open_levels();
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.

@@ -19,6 +19,8 @@ class EvaluationLock {
   EvaluationLock(const EvaluationLock&) = delete;
   bool covers(const Node& node) const;
   void cover_all();  // gives up what it has first: what was read must be read again
+  void leave();      // until come_back(): what is evaluated calls the program's code, which may evaluate too
+  void come_back();
 
  private:
   int first_, last_;

@@ -222,7 +222,7 @@ Tensor record_region(Op op, std::span<const Tensor> operands, const Attributes& 
   node->make_more().bodies = std::move(bodies);
   for (const Type& type : types.subspan(1)) check_count(info(op).name, type, loc);
   Trace* trace = recorder().trace();
-  if (trace && is_effect(*node)) trace->effects.push_back(value);
+  if (trace && is_effect(*node) && !is_effect(op)) trace->effects.push_back(value);  // by its bodies
   if (!trace && is_effect(*node))
     evaluate(std::span(&value, 1), loc);
   else

@@ -6,14 +6,18 @@
 #include "base/fork.hpp"
 #include "eager/device.hpp"
 #include "eager/program.hpp"
+#include "ir/host_function.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_call.hpp"
 #include "record/loops.hpp"
 
 namespace weft {
 
 using eager::Value;
 
-bool has_several_results(Op op) { return info(op).kind == OpKind::region || info(op).kind == OpKind::factorization; }
+bool has_several_results(Op op) {
+  return info(op).kind == OpKind::region || info(op).kind == OpKind::factorization || op == Op::host_call;
+}
 std::vector<Type> types_of(const Node& node) {
   std::vector<Type> types{node.type};
   types.insert(types.end(), node.more_types().begin(), node.more_types().end());
@@ -44,6 +48,7 @@ struct Run {
       const Node& node = *graph.nodes[i].node();
       fixed[i] = node.op != Op::input || static_cast<std::size_t>(node.attributes<Parameter>().slot) >= first;
       for (const Tensor& operand : node.inputs()) fixed[i] = fixed[i] && fixed[graph.number(operand)];
+      fixed[i] = fixed[i] && !is_effect(node);
     }
   }
 
@@ -201,10 +206,36 @@ std::vector<Value> execute_while(const Node& node, std::span<const Value> operan
 
 }  // namespace
 
+std::vector<Value> execute_host_call(const Node& node, std::span<const Type> types, std::span<const Value> operands) {
+  std::vector<Value> on_host, results;
+  Type type;
+  for (const Value& operand : operands) {
+    type = operand.type;
+    type.device = Device::cpu();
+    on_host.push_back(eager::make_contiguous(eager::execute(Op::transfer, {}, type, std::span(&operand, 1), node.loc)));
+  }
+  for (const Type& result : types) {
+    type = result;
+    type.device = Device::cpu();
+    results.push_back(eager::make_value(type));
+  }
+  const auto listed = [](std::vector<Value>& values) {
+    std::vector<HostValue> all;
+    for (Value& value : values)
+      all.push_back({value.type.dtype, {value.sizes.size, static_cast<std::size_t>(value.sizes.rank)}, value.data()});
+    return all;
+  };
+  call_host_function(node.attributes<HostCalled>(), listed(on_host), listed(results), node.loc);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    results[i] = eager::execute(Op::transfer, {}, types[i], std::span(&results[i], 1), node.loc);
+  return results;
+}
+
 std::vector<Value> execute_region(const Node& node, std::span<const Type> types, std::span<const Value> operands,
                                   std::span<const std::int64_t> symbols) {
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   const bool on_device = types[0].device.type != Device::Type::cpu;
+  if (node.op == Op::host_call) return execute_host_call(node, types, operands);
   if (info(node.op).kind == OpKind::factorization && !on_device)
     return eager::execute_factorization(node.op, node.attributes(), types, operands);
   if (is_loop(node.op) && !on_device) {

@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_call.hpp"
 #include "record/record.hpp"
 
 namespace weft {
@@ -106,6 +107,8 @@ std::ostream& print(std::ostream& out, const Tensor& tensor, bool with_type) {
 }
 
 }  // namespace
+
+void write_elements(std::ostream& out, const Tensor& value) { print(out, value, false); }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return print(out, tensor, true); }
 std::ostream& operator<<(std::ostream& out, const Scalar& scalar) { return print(out, scalar.tensor(), false); }

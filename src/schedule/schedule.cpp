@@ -305,7 +305,7 @@ class Scheduler {
       if (node.op == Op::matmul) buffers_.pack_constant(value);
       candidate.operands.push_back(std::move(value));
     }
-    if (!is_effect(node.op)) {
+    if (node.op != Op::check) {
       const BufferLayout& layout = grouping_.layouts[graph_.number(node)];
       const bool plain = layout.is_contiguous();
       candidate.results.push_back({node.type, buffers_.of(node), plain ? Dim(0) : layout.offset,

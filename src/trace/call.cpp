@@ -92,9 +92,10 @@ const Specialization* decide(CallContext call, const Specialization* specializat
     if (!drawn) return specialization;
     // Another thread has drawn from the default generator meanwhile: the call goes its way with the numbers that
     // follow.
-    if (specialization->resumable)
+    const auto calls_host = [](const Branch* each) { return each->segment->calls_host; };
+    if (specialization->resumable || std::ranges::any_of(scratch.path, calls_host))
       fail(title(call.function), call.loc,
-           "another thread has drawn from the default generator while this call, which reads values, was traced: call "
+           "another thread has drawn from the default generator while this call, which reads values, ran: call "
            "it again, or give it a generator of its own");
     scratch.generator_state = *scratch.generator.state;
     scratch.path.assign(1, &specialization->root);

@@ -23,8 +23,10 @@ constexpr std::size_t most_decisions = 1 << 16;
 // What is as cheap to make as to keep, or has no value.
 bool is_made_again(const Node& node) {
   return node.op == Op::constant || node.op == Op::data || node.op == Op::iota || node.op == Op::input ||
-         node.op == Op::check;
+         node.op == Op::check || (node.op == Op::host_call && !node.attributes<HostCalled>().gives);
 }
+// What the program's code has given can't be computed again: it is kept where anything may still read it.
+bool is_given_by_host(const Node& node) { return node.op == Op::host_call; }
 
 // The same elements otherwise: what it shows is kept in its place.
 bool is_view(const Node& node) {
@@ -63,7 +65,8 @@ std::vector<Decisions::Known> Decisions::known_now(const Node* asked) {
   const std::uint64_t level = recorder().level_start;
   std::vector<Known> known;
   std::erase_if(candidates_, [&](std::uint32_t operation) {
-    const bool held = is_held(operation, asked);
+    const bool given = level != UINT64_MAX && is_given_by_host(*recorded_[operation].value.node());
+    const bool held = is_held(operation, asked) || given;
     if (!held && recorded_[operation].value.node()->sequence < level) return true;
     Tensor value = recorded_[operation].value;
     if (is_view(*value.node())) {
@@ -89,7 +92,8 @@ std::vector<Decisions::Known> Decisions::known_now(const Node* asked) {
 void Decisions::settle() {
   unsettled_ = false;
   for (Known& known : decisions_.back().known)
-    if (!decisions_.back().followed) known.held = known.held && is_held(known.holder, nullptr);
+    if (!decisions_.back().followed && !is_given_by_host(*value_at(known.place).node()))
+      known.held = known.held && is_held(known.holder, nullptr);
 }
 
 // The function has returned right after its last decision, and what its condition held can't be told from what it
@@ -104,6 +108,7 @@ void Decisions::settle_by_the_round_before() {
       last.loc.file != before.loc.file)
     return;
   for (Known& known : last.known) {
+    if (is_given_by_host(*value_at(known.place).node())) continue;
     ValuePlace earlier = known.place;
     if (earlier.operation >= before.recorded) earlier.operation -= static_cast<std::uint32_t>(length);
     known.held = known.held && std::ranges::any_of(

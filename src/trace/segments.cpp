@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "ir/host_function.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/rounds.hpp"
 #include "trace/select.hpp"
@@ -17,6 +18,7 @@ Segment& add_segment(const Specialization& to, TraceResult traced, std::string s
   made.structure = std::move(structure);
   for (const Tensor& output : traced.graph.outputs) made.output_types.push_back(type_of(output));
   made.backend = backend;
+  made.calls_host = calls_host(traced.graph);
   made.traced = std::move(traced);
   made.draws = made.traced.generator.kind != Source::Kind::undefined ||
                std::ranges::find(made.traced.inputs, generator_leaf) != made.traced.inputs.end();

@@ -123,6 +123,7 @@ struct Segment {
   Backend backend = Backend::compiled;
   std::shared_ptr<RegisteredRun> registered = {};  // runs it, where the function has a registered backend
   bool draws = false;                              // reads or writes the default generator's state
+  bool calls_host = false;                         // has an effect of the program's code
   // Many rounds of it at once, as long as the outcome is this one; null where it does not follow itself. It may come
   // when calls run.
   mutable std::atomic<const Segment*> rounds{nullptr};

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "record/linalg.hpp"
+#include "weft/effects.hpp"
 #include "weft/fft.hpp"
 #include "weft/linalg.hpp"
 #include "weft/loops.hpp"
@@ -261,6 +262,13 @@ std::vector<Case> structural_cases() {
          const Collective group{{intern_text("data")}};
          const Tensor started = record(Op::all_reduce_start, {square(x[0])}, group, {}, {});
          return square(record(Op::all_reduce_wait, {started}, group, {}, {}));
+       }},
+      {"host_call",
+       {v},
+       [](X x) {
+         const HostFunction cube([](const Tensor& x) { return x * x * x; });
+         const auto derivative = [](const Tensor& x, const Tensor&, const Tensor& g) { return g * 3 * x * x; };
+         return square(host_call(like(x[0]), cube.with_derivative(derivative), x[0]));
        }},
       {"iota", {v}, [](X x) { return square(x[0]) * arange(5); }},
       {"argmax", {m}, [](X x) { return square(x[0]) * cast(argmax(x[0], 1, true), DType::f64); }},

@@ -257,10 +257,10 @@ constexpr DType dtypes[] = {DType::f32, DType::f32, DType::f32, DType::f32, DTyp
 bool is_drawn(Op op) {
   switch (info(op).kind) {
     case OpKind::region:
+    case OpKind::effect:
     case OpKind::factorization: return false;
     case OpKind::convolution: return op == Op::convolution;
-    default:
-      return op != Op::input && !is_scatter(op) && op != Op::check && op != Op::update_slice && op != Op::update_rows;
+    default: return op != Op::input && !is_scatter(op) && op != Op::update_slice && op != Op::update_rows;
   }
 }
 
