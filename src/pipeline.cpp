@@ -450,9 +450,11 @@ Texts texts_of(const Executable& executable) {
 Graph optimize(Graph graph, const PipelineOptions& options, std::vector<StageReport>* reports) {
   if (options.verify) verify(graph);
   PassContext context = context_of(device_of(graph));
+  const Executable none;
   for (const Stage& stage : stages_for(options)) {
     if (!stage.is_pass()) continue;
     StageReport report = run_pass(stage, graph, context, options.verify);
+    if (options.after) options.after({stage.name, graph, nullptr, none});
     if (reports) reports->push_back(std::move(report));
   }
   return graph;

@@ -7,30 +7,14 @@
 #include <ostream>
 
 #include "base/fail.hpp"
+#include "observe/difference.hpp"
 #include "record/random.hpp"
 #include "trace/function.hpp"
 #include "trace/names.hpp"
-#include "weft/ops.hpp"
 
 namespace weft {
 namespace detail {
 namespace {
-
-// Of the greatest element: what roundings in another order may make of it.
-double tolerance_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 1e-10;
-    case DType::f16: return 1e-2;
-    case DType::bf16: return 5e-2;
-    default: return is_floating(dtype) ? 1e-4 : 0;
-  }
-}
-
-std::vector<double> elements_of(const Tensor& tensor) {
-  std::vector<double> elements(static_cast<std::size_t>(tensor.element_count().constant()));
-  cast(tensor, DType::f64).copy_to<double>(elements);
-  return elements;
-}
 
 struct Comparison {
   const char* way;
@@ -46,24 +30,10 @@ struct Comparison {
     if (found.defined() != expected.defined() || found.dtype() != expected.dtype() ||
         !found.shape().same(expected.shape()))
       return differs(leaf, nan, nan);
-    const std::vector<double> a = elements_of(found), b = elements_of(expected);
-    double scale = 0;
-    for (const double value : b)
-      if (std::isfinite(value)) scale = std::max(scale, std::fabs(value));
-    const double allowed = tolerance_of(found.dtype()) * scale;
-    std::size_t worst = a.size();
-    double greatest = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-      const double distance = std::fabs(a[i] - b[i]);
-      if (worst < a.size() && !(distance > greatest) && !std::isnan(distance)) continue;
-      worst = i;
-      greatest = distance;
-      if (std::isnan(distance)) break;
-    }
-    if (worst == a.size()) return;
-    if (std::isfinite(greatest) && scale > 0) out.greatest_relative = std::max(out.greatest_relative, greatest / scale);
-    if (!(greatest <= allowed)) differs(leaf, a[worst], b[worst], worst);
+    const std::optional<Distance> distance = distance_of(found, expected);
+    if (!distance) return;
+    out.greatest_relative = std::max(out.greatest_relative, distance->relative);
+    if (!distance->allowed) differs(leaf, distance->found, distance->expected, distance->element);
   }
   void leaves(const LeafList& found, const LeafList& expected, const std::vector<std::string>& names, bool only_state) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
