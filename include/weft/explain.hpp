@@ -31,6 +31,8 @@ struct Explanation {                // what explain() tells of a compiled functi
     std::size_t size = 0;     // of its result: nodes, steps, buffers, units of source, functions or launches
   };
   std::vector<Pass> passes;             // in order
+  double trace_milliseconds = 0;        // that recording the function took, before these
+  double autograd_milliseconds = 0;     // of the recording, for derivatives
   std::string source_path;              // of the generated source
   std::int64_t arena_bytes = 0;         // temporary memory, at the traced sizes
   std::vector<std::string> recompiles;  // why, oldest first

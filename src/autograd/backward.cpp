@@ -4,6 +4,7 @@
 
 #include "autograd/rules.hpp"
 #include "base/fail.hpp"
+#include "base/trace_clock.hpp"
 #include "ir/node_numbers.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
@@ -178,6 +179,7 @@ class Backward {
 }  // namespace
 
 std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc) {
+  const AutogradTime time;
   if (!loss.defined()) fail(operation, loc, "the loss is an undefined tensor");
   Loc where = loss.node()->loc.file ? loss.node()->loc : loc;
   if (!is_differentiable(loss))

@@ -1,5 +1,7 @@
 #include "weft/explain.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <ostream>
 
 #include "base/fail.hpp"
@@ -23,6 +25,8 @@ void Call::explain(Explanation& out) {
   if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
   out.recompiles = function_->recompile_reasons;
   out.specializations = function_->compiled;
+  out.trace_milliseconds = specialization_->trace_milliseconds;
+  out.autograd_milliseconds = specialization_->autograd_milliseconds;
   const Executable* const executable = s.executable();
   if (!executable) {
     out.graph = to_text(s.traced.graph);
@@ -51,6 +55,31 @@ std::string last_recompile_reason(const Function* function) {
 
 }  // namespace detail
 
+// Where the time of the first call goes: a line a stage, those that ran twice together.
+static std::string times_text(const Explanation& e) {
+  if (e.passes.empty()) return {};
+  std::vector<std::pair<std::string, double>> stages{{"trace", e.trace_milliseconds - e.autograd_milliseconds},
+                                                     {"autograd", e.autograd_milliseconds}};
+  double all = e.trace_milliseconds;
+  for (const Explanation::Pass& pass : e.passes) {
+    all += pass.milliseconds;
+    const auto found = std::ranges::find(stages, pass.name, &std::pair<std::string, double>::first);
+    if (found == stages.end())
+      stages.emplace_back(pass.name, pass.milliseconds);
+    else
+      found->second += pass.milliseconds;
+  }
+  std::string text;
+  const auto line = [&](const std::string& name, double milliseconds) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%10.3f ms", milliseconds);
+    text += concat_text(number, "  ", name, "\n");
+  };
+  for (const auto& [name, milliseconds] : stages) line(name, milliseconds);
+  line("in all", all);
+  return text;
+}
+
 std::string to_string(const Explanation& e) {
   std::string text;
   auto section = [&](const char* title, const std::string& body) {
@@ -72,6 +101,7 @@ std::string to_string(const Explanation& e) {
   section("kernels", kernels);
   if (e.arena_bytes) section("temporary memory", concat_text(e.arena_bytes, " bytes"));
   section("source", e.source_path);
+  section("compile time", times_text(e));
   section("decisions", lines(e.decisions));
   section("recompiled because", lines(e.recompiles));
   section("runs eagerly because", e.fallback);

@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/trace_clock.hpp"
 #include "trace/background.hpp"
 #include "trace/decisions.hpp"
 #include "trace/kernel_job.hpp"
@@ -305,8 +306,12 @@ const Specialization* specialize(CallContext call) {
   }
   Backend backend = beyond_limit ? Backend::eager : function.chosen.own;
   const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
+  const double autograd = autograd_milliseconds;
+  const auto traced = observer::Clock::now();
   Made all = make_specialization(call, std::move(symbols), backend, id);
   const std::shared_ptr<Specialization>& made = all.specialization;
+  made->trace_milliseconds = std::chrono::duration<double, std::milli>(observer::Clock::now() - traced).count();
+  made->autograd_milliseconds = autograd_milliseconds - autograd;
   made->number = function.compiled;
   if (beyond_limit)
     for (Segment& segment : made->segments) segment.no_job = limit;

@@ -189,11 +189,13 @@ struct Specialization : std::enable_shared_from_this<Specialization> {
   Guards guards;           // up to the first decision
   Branch root;             // of a resumable function it has no segment: the first ones are below it
   bool symbolic = false;
-  bool resumable = false;  // each call runs the function's code (trace/resume.hpp)
-  std::size_t number = 0;  // index of this specialization, in compilation order
+  bool resumable = false;            // each call runs the function's code (trace/resume.hpp)
+  std::size_t number = 0;            // index of this specialization, in compilation order
+  double trace_milliseconds = 0;     // that the first trace took
+  double autograd_milliseconds = 0;  // of these, for derivatives
   // Written by calls, apart from what they read.
   alignas(cache_lines) mutable std::atomic<std::uint64_t> calls{0};  // counted where Check samples: CallCounter
-  mutable std::atomic<std::uint64_t> last_used{0};           // tick at which it came into use, after another one
+  mutable std::atomic<std::uint64_t> last_used{0};  // tick at which it came into use, after another one
 
   // What the tree is made of, under the function's mutex.
   alignas(cache_lines) mutable std::deque<Segment> segments;

@@ -1,8 +1,10 @@
 // explain(f, args...): what would run, without running it.
 #include <sstream>
 
+#include "base/fail.hpp"
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/grad.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -101,6 +103,20 @@ TEST_CASE("kernels with their cost, the graph after the passes, and why two sums
                  "weft_k0_exp_sum: 16640 bytes, 34816 operations\nweft_k1_sum: 8320 bytes, 2048 operations\n"
                  "---- temporary memory ----\n8192 bytes\n"));
   CHECK(contains(weft::test::read_file(e.source_path), "void weft_k1_sum("));
+}
+
+TEST_CASE("explain says where the time of the compilation goes, a line a stage") {
+  auto plain = compile([](const Tensor& x) { return sum(exp(x)); });
+  auto gradient = compile([](const Tensor& x) { return grad([](const Tensor& x) { return sum(exp(x) * x); }, x); });
+  const Explanation e = explain(plain, ones({4})), with_gradient = explain(gradient, ones({4}));
+  CHECK(e.trace_milliseconds > 0);
+  CHECK(e.autograd_milliseconds == 0);
+  CHECK(with_gradient.autograd_milliseconds > 0);
+  CHECK(with_gradient.autograd_milliseconds < with_gradient.trace_milliseconds);
+  const std::string text = to_string(with_gradient), times = text.substr(text.find("---- compile time ----\n"));
+  for (const char* stage : {"trace", "autograd", "merge_loops", "schedule", "generate", "compile", "in all"})
+    CHECK(contains(times, concat_text(" ms  ", stage, "\n")));
+  CHECK(times.find("simplify_algebra") == times.rfind("simplify_algebra"));  // which runs twice
 }
 
 TEST_CASE("equal kernels are one: they share a name, and those of other constants do not") {
