@@ -18,6 +18,7 @@
 #include "pipeline.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
+#include "record/run_graph.hpp"
 #include "trace/function.hpp"
 #include "trace/registry.hpp"
 #include "trace/replay.hpp"

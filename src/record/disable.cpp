@@ -7,6 +7,7 @@
 #include "base/storage.hpp"
 #include "ir/node_numbers.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/record.hpp"
 #include "weft/effects.hpp"
 

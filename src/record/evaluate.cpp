@@ -209,7 +209,6 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
     nodes = collect(values, lock, operation, outermost(loc));
   }
   const Evaluating evaluating(lock);
-  const Evaluating evaluating(lock);
   const CalledOperation named(nullptr);  // what is pending was called before
   OpenLevels& levels = open_levels();
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.

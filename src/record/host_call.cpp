@@ -9,6 +9,7 @@
 #include "base/storage.hpp"
 #include "ir/host_function.hpp"
 #include "record/evaluate.hpp"
+#include "record/host_values.hpp"
 #include "record/record.hpp"
 
 namespace weft {
