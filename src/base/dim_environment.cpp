@@ -109,7 +109,9 @@ Dim DimEnvironment::rewritten(Dim dim) {
 }
 
 bool DimEnvironment::require_less(Dim size, Dim limit) {
+  if (bounded.contains({size.word(), limit.word()})) return true;
   if (hint(size) >= limit.constant()) return false;
+  bounded.emplace(size.word(), limit.word());
   const DimCondition wanted{DimCondition::Kind::less, size, limit, true, last_call};
   // a < m keeps b below Dim::limit where b <= (Dim::limit / m) * a.
   const auto follows = [](Dim b, const DimCondition& known) {

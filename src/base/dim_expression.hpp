@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -99,6 +100,7 @@ struct DimEnvironment {
   std::vector<DimCondition> bounds;      // size < limit, to be guarded
   std::vector<DimSolution> solutions;    // of the first conditions, each replaced in the values of the others
   std::size_t solved_count = 0;          // how many conditions these are
+  std::set<std::pair<std::uint64_t, std::uint64_t>> bounded;  // size and limit that require_less() was asked for
 
   Dim new_symbol(std::int64_t hint, std::int64_t lower = 2, std::int64_t upper = INT64_MAX);
   std::int64_t hint(Dim dim) const;
