@@ -30,6 +30,7 @@
 #include "runtime/cuda/launch_limits.hpp"
 #include "runtime/host/jit.hpp"
 #include "schedule/launches.hpp"
+#include "schedule/repeats.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
@@ -49,7 +50,7 @@ struct Compilation {
   std::shared_ptr<Executable> executable;
   std::span<const Update> updates;
   std::string title;
-  bool fuses = true;
+  ScheduleChoices choices = {};
 };
 
 // Graphs of one device: their kernels are generated and compiled together.
@@ -90,6 +91,9 @@ Device device_of(const Graph& graph) {
   }
   return device;
 }
+ScheduleChoices choices_of(const PipelineOptions& options) {
+  return {options.level != Level::O0, options.region != Region::never};
+}
 int optimization_of(Level level) { return level == Level::O2 ? -1 : 1; }
 
 // Numbers alone may be anywhere.
@@ -119,7 +123,7 @@ void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
 }
 
 std::size_t schedule(Compilation& compilation, Device device) {
-  compilation.schedule = make_schedule(compilation.graph, device, providers::all(), compilation.fuses);
+  compilation.schedule = make_schedule(compilation.graph, device, providers::all(), compilation.choices);
   return compilation.schedule.steps.size();
 }
 
@@ -377,7 +381,13 @@ class TextSources {
     const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
     if (later_) later_(*this);
     later_ = nullptr;
-    Texts texts{to_text(traced_), to_text(optimized_), to_text(schedule_) + decisions_text(schedule_), {}, {}, {}};
+    Texts texts{to_text(traced_),
+                to_text(optimized_),
+                to_text(schedule_) + decisions_text(schedule_),
+                repeat_texts(schedule_),
+                {},
+                {},
+                {}};
     providers::Sources sources(device_);
     std::vector<runtime::EntryPoint> entries;
     for (const Step& step : schedule_.steps) entries.push_back(step.payload->emit(sources));
@@ -506,9 +516,10 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;
   for (const Update& update : options.updates) updates += concat_text(update.input, " to ", update.output, ", ");
-  return providers::StoredPlans(
-      graphs,
-      {{"function", options.title}, {"level", std::to_string(static_cast<int>(options.level))}, {"state", updates}});
+  return providers::StoredPlans(graphs, {{"function", options.title},
+                                         {"level", std::to_string(static_cast<int>(options.level))},
+                                         {"region", std::to_string(static_cast<int>(options.region))},
+                                         {"state", updates}});
 }
 
 std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<providers::StoredPlan> plans,
@@ -525,7 +536,7 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
     const auto make = [graph = graphs[i], again](TextSources& kept) {
       const DefaultFloatModes modes;
       Compilation compilation{
-          graph, {}, {}, std::make_shared<Executable>(), again.updates, again.title, again.level != Level::O0};
+          graph, {}, {}, std::make_shared<Executable>(), again.updates, again.title, choices_of(again)};
       run_of_graph(compilation, Device::cpu(), stages_for(again), again);
       kept.add(compilation, Device::cpu());
     };
@@ -568,7 +579,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     all.push_back(executable);
     const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
     Compilation& compilation = target->graphs.emplace_back(
-        Compilation{std::move(graph), {}, {}, executable, options.updates, options.title, options.level != Level::O0});
+        Compilation{std::move(graph), {}, {}, executable, options.updates, options.title, choices_of(options)});
     run_of_graph(compilation, device, stages, options);
     if (kept) kept->add(compilation, device);
     executable->kept = kept;

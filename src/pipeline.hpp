@@ -50,9 +50,10 @@ StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> sy
 
 // Texts of an executable that kept what they are made from.
 struct Texts {
-  std::string traced;     // the graph as recorded
-  std::string optimized;  // after the passes
-  std::string schedule;   // buffers, steps in order, and why neighbours were not fused
+  std::string traced;                // the graph as recorded
+  std::string optimized;             // after the passes
+  std::string schedule;              // buffers, steps in order, and why neighbours were not fused
+  std::vector<std::string> regions;  // what is repeated (schedule/repeats.hpp)
   std::vector<KernelReport> kernels;
   struct Step {
     std::string name;
@@ -108,6 +109,7 @@ struct PipelineOptions {
   std::optional<Device::Type> device = {};  // where the function's tensors must be, else an Error
   Level level = Level::O2;
   bool stored = false;  // plans are looked for in the disk cache, and kept there (providers/stored_plans.hpp)
+  Region region = Region::automatic;
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

@@ -36,6 +36,12 @@ enum class Level : std::uint8_t {
   O2,  // fused, by -O3, or what WEFT_KERNEL_OPTIMIZATION says
 };
 
+// What becomes of the repeated parts of a function: blocks of a model, steps of a loop in C++, forward and backward.
+enum class Region : std::uint8_t {
+  automatic,  // they are found, and what they do is scheduled and compiled once; region(fn) says more (weft/region.hpp)
+  never,      // every part is scheduled by itself, and region(fn) does nothing
+};
+
 // What to do when kernels cannot be compiled, or a function was compiled too often: run eagerly and say so once, or
 // throw (CompileError, Error).
 enum class OnFailure : std::uint8_t { run_eagerly, raise };
@@ -74,6 +80,7 @@ struct CompileOptions {
   // Whether a decision on a boolean becomes a select where both of its sides are cheap, draw nothing, check nothing and
   // give the same types: once both outcomes were seen, one segment computes both. Results are the same bits.
   bool auto_select = false;
+  Region region = Region::automatic;  // whether repeated parts of the function are scheduled once
   // Whether calls run eagerly while kernels are made for them in the background, by threads of a low priority. A
   // compile error is reported then, and the function goes on eagerly. wait_compiled(f) waits (weft/stance.hpp).
   bool async = false;

@@ -11,17 +11,18 @@
 
 namespace weft {
 
-struct Explanation {                // what explain() tells of a compiled function
-  std::string graph;                // as traced, an operation a line, with the user's lines
-  std::string optimized;            // after the passes
-  std::vector<std::string> guards;  // what must hold of the arguments
-  std::string schedule;             // steps in order, and why neighbours were not fused
-  struct Kernel {                   // a generated kernel
-    std::string name;               // of its function in the source
-    std::int64_t bytes = 0;         // moved, at the traced sizes
-    std::int64_t operations = 0;    // of arithmetic, at the traced sizes
-    std::string loops;              // the loop nest
-    std::string source;             // its part of the generated source
+struct Explanation {                 // what explain() tells of a compiled function
+  std::string graph;                 // as traced, an operation a line, with the user's lines
+  std::string optimized;             // after the passes
+  std::vector<std::string> guards;   // what must hold of the arguments
+  std::string schedule;              // steps in order, and why neighbours were not fused
+  std::vector<std::string> regions;  // what is repeated, a line each: how often, and by how many kernels
+  struct Kernel {                    // a generated kernel
+    std::string name;                // of its function in the source
+    std::int64_t bytes = 0;          // moved, at the traced sizes
+    std::int64_t operations = 0;     // of arithmetic, at the traced sizes
+    std::string loops;               // the loop nest
+    std::string source;              // its part of the generated source
   };
   std::vector<Kernel> kernels;  // in the order of the schedule
   // A stage of the compilation, from the traced graph to launches.

@@ -20,6 +20,7 @@
 #include "weft/polymorphic.hpp"
 #include "weft/profile.hpp"
 #include "weft/random.hpp"
+#include "weft/region.hpp"
 #include "weft/shapes.hpp"
 #include "weft/signal.hpp"
 #include "weft/special.hpp"

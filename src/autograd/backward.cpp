@@ -13,22 +13,25 @@
 namespace weft {
 namespace {
 
-// Until the end of the block, what is recorded gets the location and the scope of `node`.
+// Until the end of the block, what is recorded gets the location, the scope and the region of `node`.
 class InPlaceOf {
  public:
-  InPlaceOf(const Node& node, Loc otherwise) : loc_(recorder().loc), scope_(recorder().scope) {
+  InPlaceOf(const Node& node, Loc otherwise)
+      : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
     recorder().loc = node.loc.file ? node.loc : otherwise;
     recorder().scope = node.scope;
+    recorder().region = node.region;
   }
   ~InPlaceOf() {
     recorder().loc = loc_;
     recorder().scope = scope_;
+    recorder().region = region_;
   }
   InPlaceOf(const InPlaceOf&) = delete;
 
  private:
   Loc loc_;
-  std::uint32_t scope_;
+  std::uint32_t scope_, region_;
 };
 
 bool is_differentiable(const Tensor& value) { return is_floating(type_of(value).dtype); }

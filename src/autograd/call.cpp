@@ -56,7 +56,7 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   if (of->derivative)
     of->derivative({of->called, arguments, results, seeds, wanted, is_whole}, given);
   else
-    differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace}, given);
+    differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace, 0, call.region}, given);
   made.gradient_at.assign(call.operand_count, -1);
   for (std::size_t i = 0; i < call.operand_count; ++i) {
     if (!wanted[i] || !given[i].defined()) continue;

@@ -24,6 +24,7 @@ Tensor Builder::make(Op op, std::span<const Tensor> operands, const Attributes& 
   node->scope = scope_;
   node->trace = trace_;
   node->recomputation = recomputation_;
+  node->region = region_;
   return made;
 }
 
@@ -37,6 +38,7 @@ Tensor Builder::copy(const Node& node, std::span<const Tensor> operands) {
   made->scope = node.scope;
   made->trace = node.trace;
   made->recomputation = node.recomputation;
+  made->region = node.region;
   made->output_count = node.output_count;
   if (node.more)
     made->more = std::make_unique<Node::More>(

@@ -1,5 +1,5 @@
 // The builder: how nodes are made. In: a primitive, operands, attributes. Out: a node whose type is inferred, with the
-// builder's location, scope, trace and recomputation. Passes and decompositions build for the node that theirs
+// builder's location, scope, trace, recomputation and region. Passes and decompositions build for the node that theirs
 // replace; recording (record/record.hpp) adds to it what belongs to a trace, and derivative rules build through that.
 #pragma once
 #include <initializer_list>
@@ -10,9 +10,11 @@ namespace weft {
 
 class Builder {
  public:
-  explicit Builder(const Node& origin) : Builder(origin.loc, origin.scope, origin.trace, origin.recomputation) {}
-  constexpr Builder(Loc loc, std::uint32_t scope, std::uint32_t trace, std::uint32_t recomputation = 0)
-      : loc_(loc), scope_(scope), trace_(trace), recomputation_(recomputation) {}
+  explicit Builder(const Node& origin)
+      : Builder(origin.loc, origin.scope, origin.trace, origin.recomputation, origin.region) {}
+  constexpr Builder(Loc loc, std::uint32_t scope, std::uint32_t trace, std::uint32_t recomputation = 0,
+                    std::uint32_t region = 0)
+      : loc_(loc), scope_(scope), trace_(trace), recomputation_(recomputation), region_(region) {}
 
   // `wanted` carries what operands do not determine (ir/infer.hpp). Throws the user's error where they do not fit.
   virtual Tensor make(Op op, std::span<const Tensor> operands, const Attributes& attributes, const Type& wanted) const;
@@ -38,7 +40,7 @@ class Builder {
 
  private:
   Loc loc_;
-  std::uint32_t scope_, trace_, recomputation_;
+  std::uint32_t scope_, trace_, recomputation_, region_;
 };
 
 // Further results of a node, after the first.

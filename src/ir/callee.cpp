@@ -56,6 +56,7 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     value.node()->loc = place.loc;
     value.node()->scope = place.scope;
     value.node()->trace = place.trace;
+    value.node()->region = place.region;
     if (place.recomputation) value.node()->recomputation = place.recomputation;
     if (is_effect(node)) effects.push_back(value);
     return results_of(value);
@@ -72,7 +73,7 @@ Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node
     Rewritten body;
     if (!inlines(node)) return body;
     WEFT_CHECK(node.bodies().size() == 1, "call without a fitting body");
-    const Place place{node.loc, node.scope, node.trace, node.recomputation};
+    const Place place{node.loc, node.scope, node.trace, node.recomputation, node.region};
     body.results = apply_body(*node.bodies()[0], operands, place, inlines, body.effects);
     return body;
   });

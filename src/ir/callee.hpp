@@ -54,7 +54,7 @@ void set_callee(Node& node, std::shared_ptr<const Callee> callee);
 // in order.
 struct Place {
   Loc loc;
-  std::uint32_t scope, trace, recomputation = 0;
+  std::uint32_t scope, trace, recomputation = 0, region = 0;
 };
 std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
                                const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects);

@@ -333,11 +333,13 @@ std::string to_text(const Kernel& kernel) {
   return text;
 }
 
-std::string shared_text(Kernel kernel) {
-  kernel.name.clear();
-  kernel.parameters.assign(kernel.parameters.size(), Dim(0));
-  for (Buffer& buffer : kernel.buffers) buffer.elements = 0;
-  return to_text(kernel);
+std::string shared_text(const Kernel& kernel) {
+  if (kernel.shared) return *kernel.shared;
+  Kernel nameless = kernel;
+  nameless.name.clear();
+  nameless.parameters.assign(kernel.parameters.size(), Dim(0));
+  for (Buffer& buffer : nameless.buffers) buffer.elements = 0;
+  return to_text(nameless);
 }
 
 bool may_overwrite(const Kernel& kernel, int argument, int result) {

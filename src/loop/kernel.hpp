@@ -13,6 +13,7 @@
 // Stores are the only effects. Every element of an output is written exactly once. Buffers may alias only as the memory
 // plan says: an output may be the same memory as an input that is read at the same index in the same phase or before.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,6 @@ struct Instruction {
   Dim index = 0;              // linear element offset over dims::axis(a, extent) and dims::value(i, extent), where
                               // value i is the result of instruction i (an i64, already known to be in range)
   std::uint64_t bits = 0;     // constant: a double for floating dtypes, else an int64
-  std::uint32_t node = 0;     // the graph node it came from, for the kernel's comments
   bool over_carried = false;  // reduce: over the carried axes instead of the inner ones; its result is inner
   bool joins = false;         // reduce: partial results of a reduction that was cut, in order (loop/stages.hpp)
   bool short_row = false;     // reduce: in the order of a row, of at most short_row_length elements, though the lanes
@@ -94,6 +94,7 @@ struct Kernel {
                                       // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
                                       // so share one text.
   std::vector<std::string> comments;  // what was fused, with the user's lines (file names and numbers only)
+  std::shared_ptr<const std::string> shared;  // its shared_text() where that is known
 
   Dim outer_count() const;  // product of outer extents
   Dim inner_count() const;
@@ -133,6 +134,6 @@ void settle(Kernel& kernel);
 void verify(const Kernel& kernel);
 std::string to_text(const Kernel& kernel);
 // The same for kernels of which one function serves all: their names, slots and buffers' sizes are left out.
-std::string shared_text(Kernel kernel);
+std::string shared_text(const Kernel& kernel);
 
 }  // namespace weft::loop

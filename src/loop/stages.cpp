@@ -47,7 +47,6 @@ void store_partials(Kernel& kernel, const std::vector<int>& reductions, const st
     store.args[0] = reductions[p];
     store.buffer = static_cast<std::int32_t>(kernel.buffers.size());
     store.index = place;
-    store.node = reduction.node;
     kernel.buffers.push_back({reduction.dtype, true, partial(p), stages.partials[p].elements});
     kernel.body.push_back(store);
     keep.push_back(true);
@@ -78,7 +77,6 @@ Kernel joining(const Kernel& kernel, const std::vector<int>& reductions, const S
       load.dtype = it.dtype;
       load.buffer = static_cast<std::int32_t>(result.buffers.size());
       load.index = place;
-      load.node = it.node;
       result.buffers.push_back({it.dtype, false, partial(p), stages.partials[p].elements});
       it.args[0] = emit(load, false);
       it.over_carried = false;

@@ -36,6 +36,7 @@ void Call::explain(Explanation& out) {
   out.graph = std::move(texts.traced);
   out.optimized = std::move(texts.optimized);
   out.schedule = std::move(texts.schedule);
+  out.regions = std::move(texts.regions);
   for (const StageReport& stage : executable->stages)
     out.passes.push_back({stage.name, stage.milliseconds, stage.size});
   out.source_path = executable->plan.source_path;
@@ -95,6 +96,7 @@ std::string to_string(const Explanation& e) {
   section("graph, as traced", e.graph);
   section("graph, optimized", e.optimized);
   section("schedule", e.schedule);
+  section("regions", lines(e.regions));
   std::string kernels;
   for (const Explanation::Kernel& kernel : e.kernels)
     kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");

@@ -87,6 +87,7 @@ class Generated final : public Payload {
   std::shared_ptr<const Payload> predicated(int word) const override {
     std::vector<loop::Kernel> kernels = kernels_;
     for (loop::Kernel& kernel : kernels) {
+      kernel.shared = {};
       kernel.predicate = static_cast<int>(kernel.buffers.size());
       kernel.buffers.push_back({DType::i32, false, word, 1});
     }

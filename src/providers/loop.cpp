@@ -53,7 +53,7 @@ class StoredLoop final : public Payload {
 class LoopPayload final : public Payload {
  public:
   explicit LoopPayload(const Candidate& candidate)
-      : op_(candidate.node.op), device_(candidate.device), fuses_(candidate.fuses) {
+      : op_(candidate.node.op), device_(candidate.device), choices_(candidate.choices) {
     const Node& node = candidate.node;
     loop_.length = 1;
     if (op_ == Op::scan) {
@@ -166,7 +166,7 @@ class LoopPayload final : public Payload {
     std::vector<Update> updates;
     const bool goes_on = op_ == Op::scan || (op_ == Op::while_loop && !schedules_.empty());
     for (int k = 0; goes_on && k < static_cast<int>(loop_.carries); ++k) updates.push_back({k, k});
-    schedules_.push_back(make_schedule(body, device_, all(), fuses_));
+    schedules_.push_back(make_schedule(body, device_, all(), choices_));
     plan_memory(schedules_.back(), device_, updates);
     arguments_.push_back(body.inputs.size());
     results_.push_back(body.outputs.size());
@@ -181,7 +181,7 @@ class LoopPayload final : public Payload {
 
   Op op_;
   Device device_;
-  bool fuses_;
+  ScheduleChoices choices_;
   runtime::LoopDescription loop_;
   std::vector<int> buffers_;  // operands, then results
   std::vector<Schedule> schedules_;

@@ -33,6 +33,7 @@ TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), s
   recorder().traces.push_back(&trace);
   recorder().loc = {};
   recorder().scope = 0;
+  recorder().region = 0;
   recorder().in_body = false;
   DimEnvironment::current() = &trace.dims;
   dims::are_guarded() = true;
@@ -172,7 +173,7 @@ Tensor record_pending(Op op, std::span<const Tensor> given, const Attributes& at
     if (mapped.empty()) check_operand(r, operand, info(op).name, loc);
     pending += __atomic_load_n(&operand.node()->pending, __ATOMIC_RELAXED);  // another thread may be evaluating it
   }
-  Tensor value = Builder(loc, r.scope, id).make(op, operands, attributes, wanted);
+  Tensor value = Builder(loc, r.scope, id, 0, r.region).make(op, operands, attributes, wanted);
   Node* node = value.node();
   if (operands.empty() || !node->type.shape.same(type_of(operands[0]).shape))
     check_count(info(op).name, node->type, loc);

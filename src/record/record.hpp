@@ -60,6 +60,8 @@ struct Trace {
   // The default generator, made a hidden state leaf at its first draw: its input and its current value.
   Tensor generator_input, generator_value;
 
+  std::unordered_map<std::uint32_t, std::uint32_t> region_uses = {};  // so far, by the name of the region (interned)
+
   // Of the body of a loop (record/loops.hpp). A value of the traces around it that the body uses becomes an input of
   // the body: here by handle, and in the order of first use.
   bool is_loop = false;
@@ -74,11 +76,13 @@ struct Trace {
 };
 
 // State of the thread: a stack of traces (compiled functions nest), the outermost user location, the composite's scope,
-// and where the outermost differentiation level began. The guards below restore it, also when an exception passes.
+// the use of a region, and where the outermost differentiation level began. The guards below restore it, also when an
+// exception passes.
 struct Recorder {
   std::vector<Trace*> traces;
   Loc loc;  // of the outermost Weft call; file null: none
   std::uint32_t scope = 0;
+  std::uint32_t region = 0;                // Node::region of what is recorded
   bool in_body = false;                    // what is recorded is the body of a call
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated

@@ -18,7 +18,8 @@ struct Reads {
 
 class Fit {
  public:
-  Fit(const Graph& graph, Grouping& grouping) : graph_(graph), grouping_(grouping) {}
+  // `borders`: a kernel ends at the border of a region's use.
+  Fit(const Graph& graph, Grouping& grouping, bool borders) : graph_(graph), grouping_(grouping), borders_(borders) {}
 
   Reads reads_of(const Node& node) const;
   // Why a node can't join a group; empty when it can.
@@ -31,6 +32,7 @@ class Fit {
  private:
   const Graph& graph_;
   Grouping& grouping_;
+  const bool borders_;
 };
 
 }  // namespace weft

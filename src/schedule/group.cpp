@@ -11,12 +11,13 @@ namespace {
 
 class Grouper {
  public:
-  Grouper(const Graph& graph, Device device, const Providers& providers, bool fuses)
+  Grouper(const Graph& graph, Device device, const Providers& providers, bool fuses, bool borders)
       : graph_(graph),
         device_(device),
         providers_(providers),
         fuses_(fuses),
-        fit_(graph, result_),
+        borders_(borders),
+        fit_(graph, result_, borders),
         score_(graph, device),
         broadcast_(read_through_expansions(graph)) {
     result_.graph = &graph;
@@ -29,7 +30,7 @@ class Grouper {
     for (const Tensor& output : graph_.outputs) need_memory(memory_base(output));
     if (fuses_) merge_groups(graph_, result_, fit_, score_);
     finish();
-    realize(graph_, result_, device_);
+    realize(graph_, result_, device_, borders_);
     return std::move(result_);
   }
 
@@ -155,6 +156,7 @@ class Grouper {
     }
     fresh.members.push_back(graph_.number(node));
     fresh.recomputation = node.recomputation;
+    fresh.region = node.region;
     fresh.reads = fit_.reads_of(node).values;
     for (const Tensor& operand : node.inputs()) fresh.depth = std::max(fresh.depth, at(operand).depth);
     fresh.depth += 1;
@@ -224,7 +226,7 @@ class Grouper {
   const Graph& graph_;
   Device device_;
   const Providers& providers_;
-  const bool fuses_;
+  const bool fuses_, borders_;
   Grouping result_;
   Fit fit_;
   const Score score_;
@@ -234,8 +236,8 @@ class Grouper {
 
 }  // namespace
 
-Grouping group_nodes(const Graph& graph, Device device, const Providers& providers, bool fuses) {
-  return Grouper(graph, device, providers, fuses).run();
+Grouping group_nodes(const Graph& graph, Device device, const Providers& providers, bool fuses, bool borders) {
+  return Grouper(graph, device, providers, fuses, borders).run();
 }
 
 }  // namespace weft

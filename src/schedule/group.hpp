@@ -22,6 +22,7 @@ struct Group {
   std::vector<std::uint32_t> members;  // numbers of nodes, operands first
   std::vector<std::uint32_t> reads;    // values that others compute, or that have memory
   std::uint32_t recomputation = 0;     // of the first member
+  std::uint32_t region = 0;            // of the first member
   std::string why;                     // it was opened: for the log
   int merged_into = -1;
 };
@@ -74,8 +75,10 @@ struct Grouping {
   }
 };
 
-// Where nothing fuses, a group is one node.
-Grouping group_nodes(const Graph& graph, Device device, const Providers& providers, bool fuses = true);
+// Where nothing fuses, a group is one node. `borders`: none has nodes of two uses of regions, or of one and of what is
+// around it.
+Grouping group_nodes(const Graph& graph, Device device, const Providers& providers, bool fuses = true,
+                     bool borders = false);
 
 // The group's axes as index expressions: axis i of the domain.
 IndexVector domain_index(const Group& group);

@@ -44,8 +44,7 @@ class Lowering {
       store.args[0] = value_at(point.value, point.index);
       store.buffer = buffer(point.buffer, point.dtype, point.elements, true);
       store.index = point.target;
-      store.node = context_.grouping.number(point.value);
-      emit(store, point.value.node());
+      emit(store);
     }
     return std::move(kernel_);
   }
@@ -76,7 +75,7 @@ class Lowering {
     instruction.phase = std::max(instruction.phase, operand.phase);
   }
 
-  int emit(Instruction instruction, const Node* node) {
+  int emit(Instruction instruction) {
     instruction.level = Level::once;
     instruction.phase = 0;
     for (std::int32_t arg : instruction.args)
@@ -87,7 +86,6 @@ class Lowering {
       instruction.level = Level::outer;
       ++instruction.phase;
     }
-    if (node) instruction.node = context_.grouping.number(*node);
     kernel_.body.push_back(instruction);
     return static_cast<int>(kernel_.body.size()) - 1;
   }
@@ -105,25 +103,25 @@ class Lowering {
       if (other.kind == Kind::constant && other.dtype == dtype && other.bits == instruction.bits)
         return static_cast<int>(i);
     }
-    return emit(instruction, nullptr);
+    return emit(instruction);
   }
-  int cast(int value, DType dtype, const Node* node) {
+  int cast(int value, DType dtype) {
     if (kernel_.body[static_cast<std::size_t>(value)].dtype == dtype) return value;
     Instruction instruction;
     instruction.kind = Kind::cast;
     instruction.dtype = dtype;
     instruction.args[0] = value;
-    const int result = emit(instruction, node);
+    const int result = emit(instruction);
     zero_without_[result] = zero_without(value);
     return result;
   }
-  int index_value(Dim index, DType dtype, const Node* node) {
+  int index_value(Dim index, DType dtype) {
     if (index.is_constant()) return constant(dtype, static_cast<double>(index.constant()), index.constant());
     Instruction instruction;
     instruction.kind = Kind::index;
     instruction.dtype = DType::i64;
     instruction.index = index;
-    return cast(emit(instruction, node), dtype, node);
+    return cast(emit(instruction), dtype);
   }
 
   // Clamps an index to [0, size). The range check may run later; until it has, a bad index must not read out of bounds.
@@ -135,11 +133,11 @@ class Lowering {
     instruction.dtype = DType::i64;
     instruction.op = Op::minimum;
     instruction.args[0] = value;
-    instruction.args[1] = index_value(size - Dim(1), DType::i64, nullptr);
-    instruction.args[0] = emit(instruction, nullptr);
+    instruction.args[1] = index_value(size - Dim(1), DType::i64);
+    instruction.args[0] = emit(instruction);
     instruction.op = Op::maximum;
     instruction.args[1] = constant(DType::i64, 0, 0);
-    return clamped_[{value, size.word()}] = emit(instruction, nullptr);
+    return clamped_[{value, size.word()}] = emit(instruction);
   }
 
   using Key = std::pair<std::uint64_t, std::vector<std::uint64_t>>;
@@ -154,7 +152,7 @@ class Lowering {
       else if (!reduces_nothing(node) || node.op == Op::argmax || adds_to_zero(node))
         break;
       if (reduces_nothing(node) && type_of(node.input(0)).dtype != node.type.dtype)
-        return cast(value_at(node.input(0), index), node.type.dtype, &node);
+        return cast(value_at(node.input(0), index), node.type.dtype);
       value = node.input(0);
     }
     Key key{value.word(), {static_cast<std::uint64_t>(where_.predicate)}};
@@ -170,12 +168,8 @@ class Lowering {
     return (node.op == Op::sum || node.op == Op::cumsum) && is_floating(node.type.dtype);
   }
 
-  // Memory that is complete when this kernel runs. A value of this very group is computed, not loaded.
   bool has_memory(const Tensor& value) const {
-    const Placement& placement = context_.grouping[value];
-    if (placement.role == Role::leaf) return true;
-    if (!placement.realized) return false;
-    return placement.role != Role::grouped || (placement.group != group_ && placement.depth < walked_.depth);
+    return weft::has_memory(context_.grouping, value, group_, walked_.depth);
   }
 
   int load(const Node& node, const IndexVector& index) {
@@ -187,7 +181,7 @@ class Lowering {
     instruction.args[0] = where_.predicate;
     auto key = std::tuple(instruction.buffer, instruction.index.word(), where_.predicate);
     if (auto found = loads_.find(key); found != loads_.end()) return found->second;
-    const int result = emit(instruction, &node);
+    const int result = emit(instruction);
     zero_without_[result] = where_.tests;
     return loads_[key] = result;
   }
@@ -215,7 +209,7 @@ class Lowering {
     instruction.kind = Kind::test;
     instruction.dtype = DType::boolean;
     instruction.index = index;
-    return made_tests_[index.word()] = emit(instruction, nullptr);
+    return made_tests_[index.word()] = emit(instruction);
   }
   // c*d * floor(x / d) is c * x where a test says that d divides x: the gradient of a strided slice reads neighbours.
   Dim without_exact_quotients(Dim index) const {
@@ -235,15 +229,15 @@ class Lowering {
   }
   int both(int a, int b) {
     if (const auto found = conjunctions_.find({a, b}); found != conjunctions_.end()) return found->second;
-    return conjunctions_[{a, b}] = apply(Op::bitwise_and, DType::boolean, {a, b}, nullptr);
+    return conjunctions_[{a, b}] = apply(Op::bitwise_and, DType::boolean, {a, b});
   }
-  int apply(Op op, DType dtype, std::initializer_list<int> args, const Node* node) {
+  int apply(Op op, DType dtype, std::initializer_list<int> args) {
     Instruction instruction;
     instruction.kind = Kind::apply;
     instruction.op = op;
     instruction.dtype = dtype;
     std::copy(args.begin(), args.end(), instruction.args);
-    return emit(instruction, node);
+    return emit(instruction);
   }
   // Where, besides, none of these is negative; nothing if that is nowhere.
   std::optional<Where> where_also(const std::vector<Dim>& wanted) {
@@ -288,7 +282,7 @@ class Lowering {
     const int value = value_where(*inside, node.input(0), element.index);
     const std::vector<int>& known = zero_without(value);
     if (std::includes(known.begin(), known.end(), inside->tests.begin(), inside->tests.end())) return value;
-    const int result = apply(Op::where, node.type.dtype, {inside->predicate, value, zero()}, &node);
+    const int result = apply(Op::where, node.type.dtype, {inside->predicate, value, zero()});
     zero_without_[result] = inside->tests;
     return result;
   }
@@ -312,7 +306,7 @@ class Lowering {
       const std::vector<int>&one = zero_without(value), &other = zero_without(result);
       std::vector<int> common;
       std::set_intersection(one.begin(), one.end(), other.begin(), other.end(), std::back_inserter(common));
-      result = apply(Op::where, node.type.dtype, {test(below_end), value, result}, &node);
+      result = apply(Op::where, node.type.dtype, {test(below_end), value, result});
       zero_without_[result] = std::move(common);
     }
     return result;
@@ -322,19 +316,19 @@ class Lowering {
     switch (node.op) {
       case Op::constant: {
         const auto& number = node.attributes<Constant>();
-        if (number.is_size()) return index_value(number.size, node.type.dtype, &node);
+        if (number.is_size()) return index_value(number.size, node.type.dtype);
         return constant(node.type.dtype, number.as_number(node.type.dtype), number.as_integer());
       }
       case Op::pad: return padded(node, index);
       case Op::concat: return joined(node, index);
-      case Op::iota: return index_value(index[node.attributes<Along>().axis], node.type.dtype, &node);
-      case Op::cast: return cast(value_at(node.input(0), index), node.type.dtype, &node);
+      case Op::iota: return index_value(index[node.attributes<Along>().axis], node.type.dtype);
+      case Op::cast: return cast(value_at(node.input(0), index), node.type.dtype);
       case Op::bitcast: {
         Instruction instruction;
         instruction.kind = Kind::bitcast;
         instruction.dtype = node.type.dtype;
         instruction.args[0] = value_at(node.input(0), index);
-        return emit(instruction, &node);
+        return emit(instruction);
       }
       case Op::random_bits: {
         Instruction instruction;
@@ -343,7 +337,7 @@ class Lowering {
         instruction.args[0] = value_at(node.input(0), {});
         instruction.args[1] = value_at(node.input(1), {});
         instruction.index = linear_index(node.type.shape, index);
-        return cast(emit(instruction, &node), node.type.dtype, &node);
+        return cast(emit(instruction), node.type.dtype);
       }
       case Op::gather: {
         auto lead = static_cast<std::ptrdiff_t>(type_of(node.input(1)).shape.rank());
@@ -368,7 +362,7 @@ class Lowering {
         instruction.dtype = node.type.dtype;
         instruction.args[0] = value_at(node.input(0), index);
         instruction.args[1] = constant(node.type.dtype, 0, 0);
-        return emit(instruction, &node);
+        return emit(instruction);
       }
       default: break;
     }
@@ -380,7 +374,7 @@ class Lowering {
     instruction.op = node.op;
     instruction.dtype = node.type.dtype;
     for (std::size_t i = 0; i < node.operand_count; ++i) instruction.args[i] = value_at(node.input(i), index);
-    return emit(instruction, &node);
+    return emit(instruction);
   }
 
   // What combines the elements of a reduction or a scan. Scans have one more.
@@ -410,7 +404,7 @@ class Lowering {
     instruction.kind = is_cumulative(node.op) ? Kind::scan : Kind::reduce;
     instruction.op = combination(node.op);
     DType dtype = node.op == Op::argmax ? from.dtype : node.type.dtype;
-    instruction.args[0] = cast(value_at(node.input(0), inside), computed_in(dtype), &node);
+    instruction.args[0] = cast(value_at(node.input(0), inside), computed_in(dtype));
     instruction.over_carried = column;
     instruction.dtype = node.op == Op::argmax ? DType::i64 : computed_in(dtype);
     if (node.op == Op::argmax) {
@@ -418,7 +412,7 @@ class Lowering {
         if (node.attributes<Reduce>().axes[i] && !inside[static_cast<std::size_t>(i)].is_constant())
           instruction.index = inside[static_cast<std::size_t>(i)];
     }
-    return cast(emit(instruction, &node), node.type.dtype, &node);
+    return cast(emit(instruction), node.type.dtype);
   }
 
   const LoweringContext& context_;
@@ -459,6 +453,13 @@ bool has_short_rows(const Kernel& kernel) {
 }
 
 }  // namespace
+
+bool has_memory(const Grouping& grouping, const Tensor& value, int group, int depth) {
+  const Placement& placement = grouping[value];
+  if (placement.role == Role::leaf) return true;
+  if (!placement.realized) return false;
+  return placement.role != Role::grouped || (placement.group != group && placement.depth < depth);
+}
 
 loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores) {
   Kernel kernel = Lowering(context, walked, group).run(stores);

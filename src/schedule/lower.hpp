@@ -25,6 +25,10 @@ struct LoweringContext {
   std::function<Dim(const Node&)> elements_of;
 };
 
+// Whether a kernel of this group, at this depth, loads the value: memory that is complete when it runs. A value of this
+// very group is computed.
+bool has_memory(const Grouping& grouping, const Tensor& value, int group, int depth);
+
 // `walked`: the group, whose domain the kernel's axes are. `group`: its number in the grouping, whose members the
 // kernel computes; -1 for a part of an assembled value, which is copied over a domain of its own. Axes that all
 // accesses walk as one are merged. Sizes that only bound a loop become size slots: parameters of the kernel.

@@ -19,6 +19,12 @@ class Sources;
 
 struct Schedule;
 
+// What a schedule may do.
+struct ScheduleChoices {
+  bool fuses = true;    // else a kernel is one node
+  bool regions = true;  // groups that are alike are lowered once; a kernel may end at the border of a region's use
+};
+
 class Payload : public runtime::Preparable {
  public:
   // For people: what follows the step's name and buffers in the schedule's text.
@@ -75,7 +81,7 @@ struct Candidate {
   Device device;
   std::vector<PlacedValue> operands;
   std::vector<PlacedValue> results = {};  // all that the node has; none of a check
-  bool fuses = true;                      // whether kernels of its bodies may be of several nodes
+  ScheduleChoices choices = {};           // for its bodies
   const PlacedValue& result() const { return results.front(); }
   std::vector<int> buffers() const {
     std::vector<int> all;

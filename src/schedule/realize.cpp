@@ -37,9 +37,10 @@ struct Readers {
 
 class Realizer {
  public:
-  Realizer(const Graph& graph, Grouping& grouping, Device device)
+  Realizer(const Graph& graph, Grouping& grouping, Device device, bool borders)
       : graph_(graph),
         grouping_(grouping),
+        borders_(borders),
         score_(graph, device),
         readers_(graph.nodes.size()),
         recipes_(graph.nodes.size()),
@@ -181,6 +182,8 @@ class Realizer {
     const int group = grouping_.nodes[i].group;
     if (grouping_.layouts[i].window_of >= 0) return false;  // its reader does not copy it
     if (recipe.tests && readers.windowed) return false;     // each window would ask again
+    const auto is_beyond = [&](int kernel) { return region_of(kernel) != region_of(group); };
+    if (borders_ && std::ranges::any_of(readers.kernels, is_beyond)) return false;
     const double own = score_.elements(node(i).type.shape), bytes = Score::bytes(node(i), own);
     // Elements that a kernel computes, or loads.
     const auto times = [&](int kernel) {
@@ -222,6 +225,11 @@ class Realizer {
     if (index < grouping_.groups.size()) return grouping_.groups[index].depth;
     return grouping_.nodes[index - grouping_.groups.size()].depth;
   }
+  std::uint32_t region_of(int kernel) const {
+    const auto index = static_cast<std::size_t>(kernel);
+    if (index < grouping_.groups.size()) return grouping_.groups[index].region;
+    return node(static_cast<std::uint32_t>(index - grouping_.groups.size())).region;
+  }
   double walked_by(int kernel) const {
     const auto index = static_cast<std::size_t>(kernel);
     if (index < grouping_.groups.size()) return score_.elements(grouping_.groups[index].domain);
@@ -230,6 +238,7 @@ class Realizer {
 
   const Graph& graph_;
   Grouping& grouping_;
+  const bool borders_;
   const Score score_;
   std::vector<Readers> readers_;
   std::vector<Recipe> recipes_;
@@ -287,6 +296,8 @@ bool reads_in_place(const Grouping& grouping, const Providers& providers, Device
   return packed || providers.reads(node, device, shape, begin, strides);
 }
 
-void realize(const Graph& graph, Grouping& grouping, Device device) { Realizer(graph, grouping, device).run(); }
+void realize(const Graph& graph, Grouping& grouping, Device device, bool borders) {
+  Realizer(graph, grouping, device, borders).run();
+}
 
 }  // namespace weft

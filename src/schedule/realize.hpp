@@ -20,6 +20,7 @@ bool reads_in_place(const Grouping& grouping, const Providers& providers, Device
 // Grouped values that somebody outside their kernel reads get memory, unless it takes less, in bytes (score.hpp), to
 // compute them again there: from what is in memory, most of which the reader often loads anyway, and from reductions
 // and slow values, which then get memory instead. Never done twice: reductions, and what is slow.
-void realize(const Graph& graph, Grouping& grouping, Device device);
+// `borders`: what is read by a kernel beyond the border of a region (group.hpp) gets memory.
+void realize(const Graph& graph, Grouping& grouping, Device device, bool borders);
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <map>
 #include <ranges>
 #include <tuple>
@@ -13,8 +14,9 @@
 #include "ir/builder.hpp"
 #include "ir/callee.hpp"
 #include "schedule/buffers.hpp"
-#include "schedule/lower.hpp"
+#include "schedule/lowered.hpp"
 #include "schedule/order.hpp"
+#include "schedule/repeats.hpp"
 
 namespace weft {
 namespace {
@@ -48,13 +50,16 @@ Graph with_further_results(const Graph& graph) {
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, Device device, const Providers& providers, bool fuses)
+  Scheduler(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices, bool borders)
       : graph_(graph),
         device_(device),
         providers_(providers),
-        fuses_(fuses),
-        grouping_(group_nodes(graph, device, providers, fuses)),
-        buffers_(graph, grouping_, schedule_.buffers) {}
+        choices_(choices),
+        grouping_(group_nodes(graph, device, providers, choices.fuses, borders)),
+        buffers_(graph, grouping_, schedule_.buffers),
+        lowered_({device, grouping_, [this](const Node& node) { return buffers_.of(node); },
+                  [this](const Node& node) { return buffers_.elements_of(node); }},
+                 choices.regions) {}
 
   Schedule run() {
     struct Item {
@@ -158,11 +163,6 @@ class Scheduler {
     return false;
   }
 
-  LoweringContext context() const {
-    return {device_, grouping_, [this](const Node& node) { return buffers_.of(node); },
-            [this](const Node& node) { return buffers_.elements_of(node); }};
-  }
-
   // softmax_sum: what a person recognizes, made of our own words only. The pipeline makes it a unique symbol.
   std::string kernel_name(const std::vector<std::uint32_t>& members) {
     std::vector<std::string> words;
@@ -192,16 +192,27 @@ class Scheduler {
     return comments;
   }
 
-  Step& add_step(loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
-    kernel.name = kernel_name(members);
-    kernel.comments = comments_of(members);
-    loop::verify(kernel);
+  loop::Stages lowered(const Group& group, int id, std::span<const StorePoint> stores) {
+    return lowered_(group, id, stores, [&] {
+      return Lowered::Words{kernel_name(group.members), comments_of(group.members)};
+    });
+  }
+
+  void note_regions(Step& step, std::span<const std::uint32_t> members) const {
+    const auto region = [&](std::uint32_t member) { return graph_.nodes[member].node()->region; };
+    if (step.regions.empty() && std::ranges::none_of(members, region)) return;
+    for (const std::uint32_t member : members)
+      if (std::ranges::find(step.regions, region(member)) == step.regions.end()) step.regions.push_back(region(member));
+  }
+
+  Step& add_step(const loop::Kernel& kernel) {
     Step& step = schedule_.steps.emplace_back(Step{kernel.name, {}, {}, kernel.comments});
     for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     return step;
   }
-  void add_kernel(loop::Kernel kernel, const std::vector<std::uint32_t>& members) {
-    Step& step = add_step(kernel, members);
+  void add_kernel(loop::Kernel kernel, std::span<const std::uint32_t> members) {
+    Step& step = add_step(kernel);
+    note_regions(step, members);
     step.payload = providers_.generated({std::move(kernel)});
   }
 
@@ -211,21 +222,21 @@ class Scheduler {
   };
   // Kernels of one depth are independent: those of one text are one launch over a table of their buffers, at the place
   // of the first. What the launch is, is known when the table is closed.
-  bool joins_table(loop::Kernel& kernel, const std::vector<std::uint32_t>& members) {
+  bool joins_table(loop::Kernel& kernel, std::span<const std::uint32_t> members) {
     const std::size_t most = providers_.most_sets(kernel, device_);
     if (most <= 1) return false;
     Table& table = tables_[loop::shared_text(kernel)];
     if (table.kernels.size() == most) close(table);
     if (table.kernels.empty()) {
       table.step = schedule_.steps.size();
-      add_step(kernel, members);
+      add_step(kernel);
     } else {
       Step& step = schedule_.steps[table.step];
       kernel.name = step.name;
-      kernel.comments = comments_of(members);
       step.operations.insert(step.operations.end(), kernel.comments.begin(), kernel.comments.end());
       for (const loop::Buffer& buffer : kernel.buffers) step.buffers.push_back(buffer.value);
     }
+    note_regions(schedule_.steps[table.step], members);
     table.kernels.push_back(std::move(kernel));
     return true;
   }
@@ -238,7 +249,7 @@ class Scheduler {
     tables_.clear();
   }
 
-  void add_stages(loop::Stages stages, const std::vector<std::uint32_t>& members, bool independent = false) {
+  void add_stages(loop::Stages stages, std::span<const std::uint32_t> members, bool independent = false) {
     const int first = static_cast<int>(schedule_.buffers.size());
     for (const loop::Stages::Partial& partial : stages.partials)
       buffers_.add_temporary(partial.dtype, partial.elements);
@@ -264,7 +275,7 @@ class Scheduler {
       point.target = grouping_.memory_index(node, point.index);
       stores.push_back(std::move(point));
     }
-    if (!stores.empty()) add_stages(lower(context(), group, id, stores), group.members, true);
+    if (!stores.empty()) add_stages(lowered(group, id, stores), group.members, true);
   }
 
   // A part of an assembled value: a kernel over the part's own index space.
@@ -273,9 +284,10 @@ class Scheduler {
     walk.domain = type_of(part).shape;
     if (walk.domain.element_count().same(Dim(0))) return;
     walk.depth = grouping_.nodes[graph_.number(node)].depth;
+    walk.members.push_back(graph_.number(node));
     StorePoint point{part, domain_index(walk), buffers_.of(node), node.type.dtype, buffers_.elements_of(node), 0};
     point.target = target(point.index);
-    add_stages(lower(context(), walk, -1, std::span(&point, 1)), {graph_.number(node)});
+    add_stages(lowered(walk, -1, std::span(&point, 1)), walk.members);
   }
 
   void add_assembled(const Node& node) {
@@ -299,7 +311,7 @@ class Scheduler {
   // An operation that is done whole, by whoever offers it.
   void add_external(const Node& node) {
     Candidate candidate{node, device_, {}};
-    candidate.fuses = fuses_;
+    candidate.choices = choices_;
     for (const Tensor& operand : node.inputs()) {
       PlacedValue value = buffers_.operand(operand, grouping_.nodes[graph_.number(node)].depth);
       if (node.op == Op::matmul) buffers_.pack_constant(value);
@@ -320,24 +332,52 @@ class Scheduler {
     }
     schedule_.steps.push_back(
         {name_of(node), candidate.buffers(), providers_.best(candidate).payload, comments_of({graph_.number(node)})});
+    const std::uint32_t number = graph_.number(node);
+    note_regions(schedule_.steps.back(), std::span(&number, 1));
   }
 
   const Graph& graph_;
   Device device_;
   const Providers& providers_;
-  const bool fuses_;
+  const ScheduleChoices choices_;
   Grouping grouping_;
   std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: those of its further results
   Schedule schedule_;
   ScheduleBuffers buffers_;
+  Lowered lowered_;
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
 
+// What a schedule moves, with what its launches are worth.
+double bytes_of(const Schedule& schedule, const Score& score) {
+  double bytes = 0;
+  for (const Step& step : schedule.steps) bytes += score.number(step.payload->cost().bytes) + score.launch();
+  return bytes;
+}
+
+// The schedule whose kernels end at the borders of regions, where that is worth it.
+Schedule chosen_at_borders(Schedule over, Schedule up_to, const Score& score) {
+  const Code code = code_of(over), less = code_of(up_to);
+  const double more = bytes_of(up_to, score) / std::max(bytes_of(over, score), 1.0) - 1;
+  char share[32];
+  std::snprintf(share, sizeof share, "%.1f", 100 * more);
+  const bool ends = 10 * less.work() <= 9 * code.work() && more <= border_share;
+  Schedule& chosen = ends ? up_to : over;
+  chosen.borders =
+      concat_text(ends ? "kernels end" : "kernels do not end", " at the borders of regions: ", less.functions,
+                  " functions of ", less.instructions, " instructions in the place of ", code.functions, " of ",
+                  code.instructions, ", ", share, " % more bytes");
+  return std::move(chosen);
+}
+
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, bool fuses) {
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices) {
   Graph fresh = with_fresh_outputs(with_further_results(graph));
-  return Scheduler(fresh, device, providers, fuses).run();
+  const auto made = [&](bool borders) { return Scheduler(fresh, device, providers, choices, borders).run(); };
+  Schedule over = made(false);
+  if (!choices.fuses || !choices.regions || !uses_differ(over)) return over;
+  return chosen_at_borders(std::move(over), made(true), Score(fresh, device));
 }
 
 }  // namespace weft

@@ -32,6 +32,7 @@ struct Step {
   std::vector<int> buffers;  // the schedule's, as the step names them
   std::shared_ptr<const Payload> payload;
   std::vector<std::string> operations = {};  // what it does: an operation each, with the user's line
+  std::vector<std::uint32_t> regions = {};   // Node::region of what it does, each once; none where all are 0
 };
 
 // Why a node begins a kernel of its own, or lies in memory as it does.
@@ -51,10 +52,14 @@ struct Schedule {
   std::vector<Donation> donations;
   Dim arena_bytes = 0;
   std::vector<Decision> decisions;
+  std::string borders;  // whether kernels end at the borders of regions, and what that costs; empty: nobody asked
 };
 
-// Where nothing fuses, a kernel is one node.
-Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, bool fuses = true);
+// Where two uses of a region would have other kernels, these end at its borders if that is a tenth less to compile and
+// moves at most so much more, in bytes.
+inline constexpr double border_share = 0.02;
+
+Schedule make_schedule(const Graph& graph, Device device, const Providers& providers, ScheduleChoices choices = {});
 
 // Gives temporaries their offsets and finds donations, those of updates first. Only buffers of temporaries are placed.
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's

@@ -119,6 +119,7 @@ PipelineOptions options_of(const GraphData& data) {
   options.title = data.title;
   options.registered = data.passes;
   options.level = data.level;
+  options.region = data.region;
   return options;
 }
 

@@ -126,6 +126,7 @@ void KernelJob::compile(std::span<Segment* const> list) {
   options.registered = registered_passes(passes_);
   options.device = function_.chosen.device;
   options.level = function_.options.level;
+  options.region = function_.options.region;
   options.keep = true;
   options.stored = true;
   options.title = title(function_);

@@ -37,6 +37,7 @@ struct GraphData {
   std::shared_ptr<const RegisteredPasses> passes = {};
   std::string title = {};
   Level level = Level::O2;
+  Region region = Region::automatic;
 };
 
 // A graph under a registered backend: asked at the first run. Many calls may run it at once.
