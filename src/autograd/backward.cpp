@@ -36,6 +36,11 @@ class InPlaceOf {
 
 bool is_differentiable(const Tensor& value) { return is_floating(type_of(value).dtype); }
 
+// What it was computed from is not known any more.
+bool hides_operands(const Node& node) {
+  return node.severed && (node.op == Op::data || info(node.op).kind != OpKind::leaf);
+}
+
 class Backward {
  public:
   Backward(std::span<const Tensor> variables, const char* operation, Loc loc)
@@ -100,8 +105,7 @@ class Backward {
       if (node->sequence < start_ || !numbers_.set(node, static_cast<std::uint32_t>(entries_.size()))) return;
       covered = covered && lock.covers(*node);
       if (!covered) return;
-      bool hides_operands = node->severed && (node->op == Op::data || info(node->op).kind != OpKind::leaf);
-      if (hides_operands && !is_variable(node))
+      if (hides_operands(*node) && !is_variable(node))
         fail(operation_, node->loc.file ? node->loc : loc_, "no gradient passes through ", to_string(type_of(value)),
              " (", name_of(*node), "): it was computed apart from what is differentiated");
       entries_.push_back({node});
@@ -204,6 +208,39 @@ std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variabl
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (!gradients[i].defined()) gradients[i] = constant_like(0, type_of(variables[i]), loc);
   return gradients;
+}
+
+bool depends_on_variable(const Tensor& value, std::uint64_t start) {
+  if (value.node()->sequence < start || !is_differentiable(value)) return false;
+  if (value.node()->op == Op::variable) return true;
+  NodeNumbers numbers;
+  std::vector<const Node*> stack;
+  bool covered = true;
+  EvaluationLock lock;
+  const auto visit = [&](const Tensor& each) {
+    Node* const node = each.node();
+    if (node->sequence < start || !is_differentiable(each) || !numbers.set(node, 0)) return;
+    covered = covered && lock.covers(*node);
+    stack.push_back(node);
+  };
+  const auto is_found = [&] {
+    visit(value);
+    while (!stack.empty() && covered) {
+      const Node& node = *stack.back();
+      stack.pop_back();
+      if (node.op == Op::variable || hides_operands(node)) return true;
+      if (node.op == Op::stop_gradient) continue;
+      for (const Tensor& operand : node.inputs()) visit(operand);
+    }
+    return false;
+  };
+  if (is_found()) return true;
+  if (covered) return false;
+  lock.cover_all();
+  covered = true;
+  numbers = {};
+  stack.clear();
+  return is_found();
 }
 
 std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,

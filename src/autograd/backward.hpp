@@ -15,4 +15,8 @@ std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variabl
 std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,
                               std::span<const Tensor> variables, const char* operation, Loc loc);
 
+// Whether a derivative may be asked for with respect to the value: it depends on a variable that was recorded at
+// `start` or later, or on what hides its operands.
+bool depends_on_variable(const Tensor& value, std::uint64_t start);
+
 }  // namespace weft

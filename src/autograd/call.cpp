@@ -5,6 +5,7 @@
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
 #include "record/composite.hpp"
+#include "record/computed_call.hpp"
 
 namespace weft {
 namespace {
@@ -73,6 +74,8 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
 void differentiate_call(const Pullback& p) {
   const Node& node = p.node();
   WEFT_CHECK(node.callee(), "a call that was not recorded is differentiated");
+  if (const ComputedCallee* const computed = computed_callee(node))
+    return computed->differentiate(node, p.gradients, p.wanted, p.results);
   Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
   std::vector<Tensor> gradients, values(node.inputs().begin(), node.inputs().end());
   for (const Tensor& gradient : p.gradients)

@@ -10,6 +10,7 @@
 #include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/per_thread.hpp"
+#include "record/computed_call.hpp"
 #include "record/host_call.hpp"
 #include "record/record.hpp"
 #include "record/row_gradients.hpp"
@@ -221,6 +222,54 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
     else if (node->operand_count > 0)
       levels.kept_of(*node).emplace_back(node);
   }
+}
+
+namespace {
+// It keeps its operands until the open levels close.
+void keep_operands(const Tensor& value) {
+  const EvaluationLock lock;
+  OpenLevels& levels = open_levels();
+  if (value.node()->sequence >= levels.oldest)
+    levels.kept_of(*value.node()).emplace_back(value.node());
+  else
+    sever(value.node());
+}
+}  // namespace
+
+static void refuse_body(const CallValues&, std::span<Tensor>) {
+  WEFT_CHECK(false, "a computed call is differentiated as one that has a body");
+}
+ComputedCallee::ComputedCallee(const Attributes& called) : Callee{called, {}, refuse_body} {}
+const ComputedCallee* computed_callee(const Node& node) {
+  const Callee* const callee = node.callee();
+  return callee && callee->derivative == refuse_body ? static_cast<const ComputedCallee*>(callee) : nullptr;
+}
+
+Tensor make_computed_call(std::shared_ptr<const ComputedCallee> callee, std::span<const Tensor> operands,
+                          std::span<const Tensor> results, Loc loc) {
+  std::vector<Value> values;
+  std::vector<Type> types;
+  for (const Tensor& result : results) {
+    values.push_back(made_plain(value_of(result)));
+    types.push_back(type_of(result));
+  }
+  Tensor call = Builder(loc, 0, 0).make(Op::call, operands, callee->called, types[0]);
+  Node* const node = call.node();
+  set_more_results(*node, std::span(types).subspan(1));
+  std::vector<Storage*>& storages = node->make_more().storages;
+  storages.reserve(values.size());
+  for (std::size_t i = 1; i < values.size(); ++i) storages.push_back(std::exchange(values[i].storage, nullptr));
+  node->more->callee = std::move(callee);
+  set_computed(node, std::move(values[0]));
+  keep_operands(call);
+  return call;
+}
+
+Tensor computed_alias(const Tensor& value, Loc loc) {
+  Tensor alias = Builder(loc, 0, 0).make(Op::variable, {value});
+  set_computed(alias.node(), value_of(value));
+  keep_operands(alias);
+  return alias;
 }
 
 Tensor make_data(Storage* storage, Type type, Loc loc) try {

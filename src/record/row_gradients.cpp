@@ -13,7 +13,8 @@ struct GradientName {
   std::uint32_t id = intern_text(gradient_name);
 };
 
-// A call as the derivative of a lookup is, whose operands are an index and rows.
+}  // namespace
+
 Tensor row_gradient(const Tensor& index, const Tensor& rows, const Type& table, Loc loc) {
   if (in_body()) return record(Op::scatter_add, {index, rows}, {}, table, loc);
   static constexpr char kind = 0;
@@ -28,8 +29,6 @@ Tensor row_gradient(const Tensor& index, const Tensor& rows, const Type& table, 
   const Tensor operands[] = {index, rows};
   return record_call(shared_callee(signature, make), operands, loc);
 }
-
-}  // namespace
 
 Tensor sparse_lookup(const Tensor& table, const Tensor& index, Loc loc) {
   const auto body = [](const Tensor& table, const Tensor& index) {

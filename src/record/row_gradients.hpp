@@ -15,6 +15,8 @@ Tensor sparse_lookup(const Tensor& table, const Tensor& index, Loc loc);
 struct GradientRows {
   Tensor index, rows;  // [n], [n, ...]: of an index that is there twice the rows are to be added up
 };
+// Such a gradient of a table of this type.
+Tensor row_gradient(const Tensor& index, const Tensor& rows, const Type& table, Loc loc);
 // Empty where it is no such gradient, but the dense one.
 std::optional<GradientRows> rows_of_gradient(const Tensor& gradient, Loc loc);
 bool is_row_gradient(const Node& node);

@@ -136,7 +136,8 @@ void Scratch::clear() {
   originals.clear();
   asked = Tensor();
   counts.clear();
-  resumed = false;
+  resumed = differentiated = false;
+  level = UINT64_MAX;
   prototype.reset();
   state_numbers.clear();
   layout.reset();
@@ -155,7 +156,7 @@ void give_back(Scratch* scratch) noexcept {
 
 bool joins_caller() {
   const Recorder& r = recorder();
-  return !r.traces.empty() || r.level_start != UINT64_MAX || tap_listener || stance() == Stance::force_eager;
+  return !r.traces.empty() || tap_listener || stance() == Stance::force_eager;
 }
 
 Call::Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc)
@@ -184,13 +185,18 @@ const void* Call::prepare() {
   prepare_under(Stance::compile);
   return prototype();
 }
-bool Call::begin() { return prepare_under(stance()); }
+bool Call::begin() {
+  scratch_->level = recorder().level_start;
+  return prepare_under(stance());
+}
 
 bool Call::prepare_under(Stance stance) {
   refuse_trace(loc_);
   CallContext call{*function_, signature_, body_, context_, loc_, *scratch_, stance};
   find_overlaps(*scratch_, loc_);
   encode(signature_, *arguments_, scratch_->words, loc_);
+  if (scratch_->level != UINT64_MAX)
+    scratch_->differentiated = mark_differentiated(*arguments_, scratch_->words, scratch_->level);
   specialization_ = function_->find(scratch_->words);
   if (!specialization_) specialization_ = specialize(call);
   if (specialization_) specialization_ = decide(call, specialization_);

@@ -53,6 +53,9 @@ Difference tensor_difference(const std::string& name, std::uint64_t was, std::ui
   if (rank_of(was) != rank_of(is)) return differ("number of dimensions was ", rank_of(was), ", is ", rank_of(is));
   if (device_text(was) != device_text(is)) return differ("device was ", device_text(was), ", is ", device_text(is));
   if (is_frozen(was ^ is)) return differ(is_frozen(is) ? "was not frozen, is frozen" : "was frozen, is not frozen");
+  if (is_differentiated(was ^ is))
+    return differ(is_differentiated(is) ? "was not differentiated by a level around the call, is"
+                                        : "was differentiated by a level around the call, is not");
   if (was != is) return differ(is_weak(is) ? "was a tensor, is a number (weak)" : "was a number (weak), is a tensor");
   for (int axis = 0; axis < rank_of(is); ++axis)
     if (old_sizes[axis] != sizes[axis])

@@ -11,6 +11,7 @@
 #include "record/record.hpp"
 #include "trace/background.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/level_call.hpp"
 #include "trace/replay.hpp"
 
 namespace weft::detail {
@@ -65,6 +66,13 @@ class Execution {
     compute();
     hand_out();
   }
+  std::vector<Tensor> values() {
+    const DefaultFloatModes modes;
+    compute();
+    std::vector<Tensor> values;
+    for (const Source& source : traced_.results) values.push_back(value_of(source));
+    return values;
+  }
   // The outcome of the decision that the segment ends in. What it keeps is in the scratch then, and of a loop how many
   // rounds it has run.
   std::int64_t decide() {
@@ -89,11 +97,16 @@ class Execution {
  private:
   void compute() {
     read_symbols();
+    // A differentiation level may read the arguments later: no memory of theirs is given away.
+    std::vector<Tensor> operands;
+    for (std::size_t i = 0; whole_.level && i < traced_.inputs.size(); ++i) operands.push_back(argument(i));
     compute_pending();
     if (const Kernels* const kernels = kernels_of(s_, call_.function))
       run_plan(*kernels);
     else if (!traced_.graph.outputs.empty() || !traced_.graph.effects.empty())
       run_graph();
+    if (whole_.level && !scratch_.outputs.empty())
+      whole_.level->make_call(call_.function, operands, scratch_.symbols, scratch_.outputs, call_.loc);
   }
 
   Tensor& leaf_value(std::uint32_t leaf) {
@@ -267,6 +280,9 @@ bool hold_generator(Scratch& scratch) {
 
 void run_to_results(CallContext call, const Specialization& specialization, const Segment& segment) {
   Execution(call, specialization, segment).run();
+}
+std::vector<Tensor> run_to_values(CallContext call, const Specialization& specialization, const Segment& segment) {
+  return Execution(call, specialization, segment).values();
 }
 std::int64_t run_to_decision(CallContext call, const Specialization& specialization, const Segment& segment) {
   return Execution(call, specialization, segment).decide();

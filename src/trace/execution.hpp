@@ -12,6 +12,8 @@ bool hold_generator(Scratch& scratch);
 
 // The last segment: results and state get their tensors.
 void run_to_results(CallContext call, const Specialization& specialization, const Segment& segment);
+// The same without them: the values of its results.
+std::vector<Tensor> run_to_values(CallContext call, const Specialization& specialization, const Segment& segment);
 // The outcome of the decision that the segment ends in. What it keeps is in the scratch then, and of a loop how many
 // rounds it has run.
 std::int64_t run_to_decision(CallContext call, const Specialization& specialization, const Segment& segment);

@@ -8,6 +8,7 @@
 #include "trace/background.hpp"
 #include "trace/decisions.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/level_call.hpp"
 #include "trace/names.hpp"
 #include "trace/observer.hpp"
 #include "trace/segments.hpp"
@@ -94,6 +95,7 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   } else {
     path = trace(symbols);
   }
+  if (call.scratch.differentiated && (path.steps.size() > 1 || path.resumable)) return {nullptr, nullptr};
   made->resumable = path.resumable;
   if (path.steps.size() == 1 && !path.resumable)
     free_unread_sizes(call, symbols, path.steps[0].traced, [&](const std::vector<Guards::Symbol>& more) -> TraceResult {
@@ -103,6 +105,7 @@ Made make_specialization(CallContext call, std::vector<Guards::Symbol> symbols, 
   made->symbolic = !symbols.empty();
   check_marks(call, symbols, path.last().graph);
   for (TracedPath::Step& step : path.steps) take_larger_hints(step.traced.graph, symbols);
+  if (call.scratch.differentiated) made->level = make_level_body(call, path.steps[0].traced, backend);
   made->guards = make_guards(path.steps[0].traced, std::move(symbols), call.scratch.words);
   if (path.resumable) made->guards.conditions.clear();  // its branches have them
   std::shared_ptr<KernelJob> job = add_steps(call, *made, path, 0, &made->root, backend);
@@ -266,10 +269,28 @@ Digest digest_of(const Scratch& scratch) {
 }
 }  // namespace
 
+namespace {
+// Whether a differentiated call of such arguments is known to run as a plain one. The function's mutex is held.
+bool is_joining(CallContext call) {
+  const std::vector<Digest>& joining = call.function.joining;
+  return call.scratch.differentiated && !joining.empty() &&
+         std::ranges::find(joining, digest_of(call.scratch)) != joining.end();
+}
+void add_joining(CallContext call) {
+  std::vector<Digest>& joining = call.function.joining;
+  if (joining.size() == 64) joining.erase(joining.begin());
+  joining.push_back(digest_of(call.scratch));
+  logging::warn_once(title(call.function) +
+                     ": it reads values, so where it is called inside value_and_grad or grad its operations run "
+                     "eagerly. Compile the function that differentiates instead");
+}
+}  // namespace
+
 const Specialization* specialize(CallContext call) {
   Function& function = call.function;
   std::unique_lock lock(function.mutex);
   if (const Specialization* found = function.find(call.scratch.words)) return found;
+  if (is_joining(call)) return nullptr;
   if (call.stance != Stance::compile &&
       !may_compile(
           call, digest_of(call.scratch),
@@ -302,6 +323,7 @@ const Specialization* specialize(CallContext call) {
       if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, limit);
       if (!std::exchange(function.limit_reported, true))
         logging::warn_once(title(function) + ": " + limit + ". Further ones run eagerly, traced on each call");
+      if (call.scratch.differentiated) return nullptr;
     }
   }
   Backend backend = beyond_limit ? Backend::eager : function.chosen.own;
@@ -310,6 +332,7 @@ const Specialization* specialize(CallContext call) {
   const auto traced = observer::Clock::now();
   Made all = make_specialization(call, std::move(symbols), backend, id);
   const std::shared_ptr<Specialization>& made = all.specialization;
+  if (!made) return add_joining(call), nullptr;
   made->trace_milliseconds = std::chrono::duration<double, std::milli>(observer::Clock::now() - traced).count();
   made->autograd_milliseconds = autograd_milliseconds - autograd;
   made->number = function.compiled;

@@ -58,7 +58,8 @@ struct Function {
   std::size_t most_branches = 1 << 17;  // of one tree: it bounds memory; a test may lower it
   std::vector<std::string> recompile_reasons;
   bool limit_reported = false;
-  std::vector<Digest> met;  // by Stance::eager_then_compile: kinds of arguments that were called with once
+  std::vector<Digest> met;      // by Stance::eager_then_compile: kinds of arguments that were called with once
+  std::vector<Digest> joining;  // kinds of arguments of which a differentiated call runs as a plain one
   // The last error of kernels that were made in the background; empty for none. Under LockOrder::functions.
   std::string background_failure;
 
@@ -138,6 +139,8 @@ struct alignas(cache_lines) Scratch {
   Tensor asked;
   std::vector<std::int64_t> counts;  // sizes that depend on values, in the order of their symbols
   bool resumed = false;
+  std::uint64_t level = UINT64_MAX;  // where the levels around the call began; of a question none
+  bool differentiated = false;  // an argument depends on a variable of a level around the call
   std::shared_ptr<void> prototype;
   std::vector<TraceResult::Numbers> state_numbers;
   std::optional<CallLayout> layout;  // see CallContext::layout

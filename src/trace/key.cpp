@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "autograd/backward.hpp"
 #include "base/fail.hpp"
 #include "record/random.hpp"
 #include "trace/names.hpp"
@@ -87,6 +88,20 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
   }
 }
 
+bool mark_differentiated(const LeafList& arguments, Words& words, std::uint64_t level) {
+  std::uint64_t* at = words.storage.data() + 1;
+  bool any = false;
+  for (const Leaf& leaf : arguments.leaves) {
+    const std::size_t count = word_count(leaf.kind, *at);
+    if (holds_tensor(leaf.kind) && leaf.tensor().defined() && depends_on_variable(leaf.tensor(), level)) {
+      *at |= differentiated_bit;
+      any = true;
+    }
+    at += count;
+  }
+  return any;
+}
+
 std::size_t word_count(LeafKind kind, std::uint64_t first) {
   if (holds_tensor(kind)) return 1 + static_cast<std::size_t>(rank_of(first));
   if (kind == LeafKind::bytes || kind == LeafKind::text) return 1 + packed_words(first);
@@ -103,6 +118,7 @@ std::string meta_text(std::uint64_t meta) {
   std::string text = info(dtype_in(meta)).name;
   if (is_weak(meta)) text += " number";
   if (is_frozen(meta)) text += " frozen";
+  if (is_differentiated(meta)) text += " differentiated";
   if (std::string device = device_text(meta); device != "cpu") text += " on " + device;
   return text;
 }

@@ -29,12 +29,18 @@ inline std::uint64_t pass_set_of(const Words& words) { return words.data()[0] >>
 // Throws where a tensor belongs to a trace.
 void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc);
 
-// A tensor's first word: dtype 0-7 | rank 8-11 | weak 12 | defined 13 | frozen 14 | device type 16-23 | device index
-// 24-31
+// Marks the tensors that depend on a variable of the levels around the call, which began at `level`. Whether there are
+// any.
+bool mark_differentiated(const LeafList& arguments, Words& words, std::uint64_t level);
+
+// A tensor's first word: dtype 0-7 | rank 8-11 | weak 12 | defined 13 | frozen 14 | differentiated 15 | device type
+// 16-23 | device index 24-31
 inline int rank_of(std::uint64_t meta) { return static_cast<int>(meta >> 8 & 0xf); }
 inline bool is_weak(std::uint64_t meta) { return meta >> 12 & 1; }
 inline bool is_defined(std::uint64_t meta) { return meta >> 13 & 1; }
 inline bool is_frozen(std::uint64_t meta) { return meta >> 14 & 1; }
+constexpr std::uint64_t differentiated_bit = 1U << 15;
+inline bool is_differentiated(std::uint64_t meta) { return meta & differentiated_bit; }
 inline DType dtype_in(std::uint64_t meta) { return static_cast<DType>(meta & 0xff); }
 std::string device_text(std::uint64_t meta);
 // dtype and what else it says, besides the rank.

@@ -16,6 +16,8 @@ namespace {
 Segment& add_segment(const Specialization& to, TraceResult traced, std::string structure, Backend backend) {
   Segment& made = to.segments.emplace_back();
   made.structure = std::move(structure);
+  for (Tensor& value : traced.kept_for_derivative) traced.graph.outputs.push_back(std::move(value));
+  traced.kept_for_derivative.clear();
   for (const Tensor& output : traced.graph.outputs) made.output_types.push_back(type_of(output));
   made.backend = backend;
   made.calls_host = calls_host(traced.graph);
@@ -94,6 +96,19 @@ const Segment* add_results(CallContext call, const Specialization& to, TraceResu
   }
   to.segment_of.emplace(made.structure, &made);
   return &made;
+}
+
+std::shared_ptr<KernelJob> add_whole(CallContext call, Specialization& to, TraceResult traced, Backend backend) {
+  auto job = std::make_shared<KernelJob>(call);
+  const bool empty = !computes(traced);
+  Segment& made = add_segment(to, std::move(traced), {}, backend);
+  to.root.segment = &made;
+  if (empty) return job;
+  give_to_registered(made, call, to);
+  if (backend != Backend::compiled) return job;
+  made.job = job;
+  job->add(made);
+  return job;
 }
 
 std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to, TracedPath& path, std::size_t begin,

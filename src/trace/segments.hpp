@@ -11,6 +11,9 @@ namespace weft::detail {
 std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to, TracedPath& path, std::size_t begin,
                                      Branch* from, Backend backend);
 
+// The only segment of a specialization that no trace of a function's code has made. Returns its kernels.
+std::shared_ptr<KernelJob> add_whole(CallContext call, Specialization& to, TraceResult traced, Backend backend);
+
 // A segment that gives results and is no step of a trace: one that `job` is to make, or the one that computes the same.
 // Null beyond decision_limit.
 const Segment* add_results(CallContext call, const Specialization& to, TraceResult traced, Backend backend,

@@ -73,7 +73,8 @@ struct Decision {
 // What a trace gives: all of it, or up to a decision, or between two.
 struct TraceResult {
   Graph graph;
-  std::vector<std::uint32_t> inputs;  // the leaf of each input
+  std::vector<Tensor> kept_for_derivative;  // more outputs of the graph, after those that have a source
+  std::vector<std::uint32_t> inputs;        // the leaf of each input
   // A decision comes next, and there are no results yet. `kept`: what may be read after it, in the order of recording.
   std::optional<Decision> decision;
   std::vector<Source> kept;
@@ -107,6 +108,7 @@ struct Kernels {
   bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
 };
 class KernelJob;
+class LevelBody;
 class RegisteredRun;
 struct Recording;
 
@@ -188,6 +190,8 @@ struct Specialization : std::enable_shared_from_this<Specialization> {
   const std::uint64_t id;  // what was noted of it is found by this: an address may come again
   Guards guards;           // up to the first decision
   Branch root;             // of a resumable function it has no segment: the first ones are below it
+  // Of calls inside a differentiation level that are differentiated: what of (trace/level_call.hpp).
+  std::shared_ptr<const LevelBody> level = {};
   bool symbolic = false;
   bool resumable = false;            // each call runs the function's code (trace/resume.hpp)
   std::size_t number = 0;            // index of this specialization, in compilation order

@@ -158,6 +158,7 @@ void FunctionTracer::begin_trace() {
   }
   if (decisions_) trace_.decider = &*decisions_;
   scope_.emplace(trace_);
+  recorder().level_start = UINT64_MAX;  // levels around the call are no levels of the trace
 }
 
 Source FunctionTracer::source_of(const Tensor& value, const std::string& name) {

@@ -229,7 +229,7 @@ TEST_CASE("pending, transposed, sliced, expanded and constant arguments are take
   }
 }
 
-TEST_CASE("compiled functions nest, and are plain functions inside a differentiation level") {
+TEST_CASE("compiled functions nest, and are compiled inside a differentiation level") {
   static const auto inner = compile([](const Tensor& x) { return x * x; });
   for (Backend backend : backends) {
     auto outer = compile([](const Tensor& x) { return inner(x) + 1; }, {.backend = backend});
@@ -239,6 +239,7 @@ TEST_CASE("compiled functions nest, and are plain functions inside a differentia
   auto [value, gradient] = value_and_grad([](const Tensor& x) { return sum(inner(x)); }, vector_of({2, 3}));
   CHECK(value.item() == 13);
   CHECK(numbers_of(gradient) == Numbers{4, 6});
+  CHECK(specialization_count(inner) == 1);
 }
 
 TEST_CASE("a training step: gradients inside compile") {

@@ -29,8 +29,8 @@ struct CallSignature {
 Function* make_function(const CompileOptions& options, Loc loc);
 void retain(Function* function) noexcept;
 void release(Function* function) noexcept;
-// Inside a trace, a differentiation level or with_taps a compiled function is a plain function: its operations join.
-// Under Stance::force_eager it is one, too.
+// Inside a trace or with_taps a compiled function is a plain function: its operations join. Under Stance::force_eager
+// it is one, too.
 bool joins_caller();
 
 class FunctionHandle {
@@ -93,6 +93,7 @@ class Call {
   LeafList* arguments_;
   LeafList* results_;
   const Specialization* specialization_ = nullptr;
+  std::uint64_t level_ = UINT64_MAX;  // where the differentiation levels around the call began; of a question, none
 };
 
 // What the traced function gets and gives, in this order.

@@ -1,0 +1,374 @@
+#include "trace/level_call.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "autograd/backward.hpp"
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+#include "record/computed_call.hpp"
+#include "record/row_gradients.hpp"
+#include "trace/execution.hpp"
+#include "trace/kernel_job.hpp"
+#include "trace/segments.hpp"
+
+namespace weft::detail {
+namespace {
+
+// The derivative of a graph, recorded in a trace of its own, over a copy of the graph's nodes.
+struct Derivation {
+  Trace trace;
+  std::size_t operand_count, result_count;
+  std::vector<Tensor> inputs;               // operands, results, gradients of the results
+  std::vector<std::vector<Tensor>> copies;  // the results of each node of the graph
+  std::vector<Tensor> outputs;
+  struct Gradient {
+    std::size_t operand, output;  // the gradient is this output; of rows that is their index, and the next are the rows
+    bool is_rows;
+  };
+  std::vector<Gradient> gradients;
+
+  Derivation(const Graph& graph, std::span<const unsigned char> wanted, std::span<const unsigned char> has_gradient,
+             std::span<const std::int64_t> symbols, Loc loc)
+      : operand_count(graph.inputs.size()), result_count(graph.outputs.size()) {
+    trace.id = new_trace_id();
+    trace.dims.symbols = graph.symbols;
+    trace.dims.conditions = graph.conditions;
+    for (std::size_t i = 0; i < symbols.size(); ++i) trace.dims.symbols[i].hint = symbols[i];
+    const TraceScope scope(trace);
+    for (const Tensor& operand : graph.inputs) add_input(type_of(operand), loc);
+    for (int turn = 0; turn < 2; ++turn)
+      for (const Tensor& result : graph.outputs) add_input(type_of(result), loc);
+    std::vector<Tensor> arguments(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operand_count));
+    std::vector<Tensor> variables, values, seeds;
+    for (std::size_t i = 0; i < operand_count; ++i)
+      if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, loc));
+    copy_nodes(graph, arguments);
+    for (std::size_t i = 0; i < result_count; ++i)
+      if (has_gradient[i]) {
+        values.push_back(copy_of(graph, graph.outputs[i]));
+        seeds.push_back(inputs[operand_count + result_count + i]);
+      }
+    if (variables.empty() || values.empty()) return;
+    const std::vector<Tensor> found = pull_back(values, seeds, variables, "grad", loc);
+    for (std::size_t i = 0, next = 0; i < operand_count; ++i) {
+      if (!wanted[i]) continue;
+      const Tensor& gradient = found[next++];
+      if (!gradient.defined()) continue;
+      const auto rows = rows_of_gradient(gradient, loc);
+      gradients.push_back({i, outputs.size(), rows.has_value()});
+      outputs.push_back(rows ? rows->index : gradient);
+      if (rows) outputs.push_back(rows->rows);
+    }
+  }
+
+  const Tensor& copy_of(const Graph& graph, const Tensor& value) const {
+    return copies[graph.number(value)][value.output()];
+  }
+
+ private:
+  void add_input(const Type& type, Loc loc) { inputs.push_back(Builder(loc, 0, trace.id).input(inputs.size(), type)); }
+  void copy_nodes(const Graph& graph, std::span<const Tensor> arguments) {
+    std::vector<Tensor> operands;
+    for (const Tensor& value : graph.nodes) {
+      const Node& node = *value.node();
+      if (node.op == Op::input) {
+        copies.push_back({arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]});
+        continue;
+      }
+      operands.clear();
+      for (const Tensor& operand : node.inputs()) operands.push_back(copy_of(graph, operand));
+      const Tensor copy = Builder::copy(node, operands);
+      copy.node()->trace = trace.id;
+      copies.push_back(results_of(copy));
+    }
+  }
+};
+
+// ---- what is kept ---------------------------------------------------------------------------------------------------
+
+class KeptValues {
+ public:
+  KeptValues(const Graph& graph, const Derivation& derivation) : graph_(graph) {
+    read_.resize(graph.nodes.size());
+    outputs_.resize(graph.nodes.size());
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      read_[i].resize(graph.nodes[i].node()->output_count);
+      outputs_[i].resize(graph.nodes[i].node()->output_count);
+    }
+    for (const Tensor& output : graph.outputs) outputs_[graph.number(output)][output.output()] = true;
+    note_reads(derivation);
+  }
+
+  // From the last value to the first: one that is read is kept, or computed again from others, which are read then.
+  std::vector<Tensor> choose() {
+    std::vector<Tensor> kept;
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = *graph_.nodes[i].node();
+      if (costs_nothing(node)) continue;
+      bool wanted = false;
+      for (unsigned output = 0; output < node.output_count; ++output)
+        wanted = wanted || (read_[i][output] && !outputs_[i][output]);
+      if (!wanted) continue;
+      if (is_computed_again(node)) {
+        for (const Tensor& operand : node.inputs()) read(operand);
+        continue;
+      }
+      for (unsigned output = 0; output < node.output_count; ++output)
+        if (read_[i][output] && !outputs_[i][output]) kept.emplace_back(graph_.nodes[i].node(), output);
+    }
+    std::ranges::reverse(kept);
+    return kept;
+  }
+
+ private:
+  static bool costs_nothing(const Node& node) { return node.operand_count == 0; }
+  void read(const Tensor& value) { read_[graph_.number(value)][value.output()] = true; }
+
+  // What the derivative reads of the copied nodes.
+  void note_reads(const Derivation& derivation) {
+    std::unordered_map<const Node*, std::size_t> places;
+    for (std::size_t i = 0; i < derivation.copies.size(); ++i) places.emplace(derivation.copies[i][0].node(), i);
+    NodeNumbers met;
+    std::vector<Node*> stack;
+    const auto visit = [&](const Tensor& value) {
+      if (const auto found = places.find(value.node()); found != places.end())
+        read_[found->second][value.output()] = true;
+      else if (met.set(value.node(), 0))
+        stack.push_back(value.node());
+    };
+    for (const Tensor& output : derivation.outputs) visit(output);
+    while (!stack.empty()) {
+      const Node& node = *stack.back();
+      stack.pop_back();
+      for (const Tensor& operand : node.inputs()) visit(operand);
+    }
+  }
+
+  std::int64_t bytes(const Tensor& value) const {
+    std::vector<std::int64_t> hints;
+    for (const DimSymbol& symbol : graph_.symbols) hints.push_back(symbol.hint);
+    const Type& type = type_of(value);
+    const Dim count = type.shape.element_count();
+    return static_cast<std::int64_t>(
+        storage_bytes(type.dtype, count.is_constant() ? count.constant() : dims::evaluate(count, hints)));
+  }
+  // Views, and cheap operations of the elements where that makes the kept values no larger.
+  bool is_computed_again(const Node& node) const {
+    constexpr int most_cost = 2;  // in additions
+    if (node.output_count > 1) return false;
+    const OpInfo& row = info(node.op);
+    if (is_view(node.op)) return true;
+    if (row.kind != OpKind::random && (!is_pointwise(node.op) || row.cost > most_cost)) return false;
+    std::int64_t more = 0;
+    for (const Tensor& operand : node.inputs()) {
+      const std::uint32_t place = graph_.number(operand);
+      const bool there =
+          costs_nothing(*operand.node()) || read_[place][operand.output()] || outputs_[place][operand.output()];
+      if (!there) more += bytes(operand);
+    }
+    return more <= bytes(Tensor(const_cast<Node*>(&node)));
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<bool>> read_, outputs_;  // by node, by output
+};
+
+// ---- calls ----------------------------------------------------------------------------------------------------------
+
+class LevelCall final : public ComputedCallee {
+ public:
+  LevelCall(std::shared_ptr<const LevelBody> body, Function& function, std::span<const std::int64_t> symbols)
+      : ComputedCallee(weft::called("compiled_function")),
+        body_(std::move(body)),
+        function_((retain(&function), &function)),
+        symbols_(symbols.begin(), symbols.end()) {}
+  void differentiate(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
+                     std::span<Tensor> results) const override {
+    body_->differentiate(*function_.get(), call, symbols_, gradients, wanted, results);
+  }
+
+ private:
+  std::shared_ptr<const LevelBody> body_;
+  FunctionHandle function_;
+  std::vector<std::int64_t> symbols_;
+};
+
+constexpr CallSignature no_signature{nullptr, 0, nullptr};
+
+bool hold(std::span<const DimCondition> conditions, std::span<const std::int64_t> symbols) {
+  return std::ranges::all_of(conditions, [&](const DimCondition& condition) {
+    const std::int64_t left = dims::evaluate(condition.left, symbols), right = dims::evaluate(condition.right, symbols);
+    return (condition.kind == DimCondition::Kind::equal ? left == right : left < right) == condition.holds;
+  });
+}
+
+}  // namespace
+
+// ---- derivatives ----------------------------------------------------------------------------------------------------
+
+struct LevelBody::Derivative {
+  std::vector<unsigned char> wanted, has_gradient;
+  std::vector<DimCondition> conditions;  // decided on sizes while it was made
+  std::vector<std::uint32_t> reads;      // of the operands, results and gradients of a call
+  struct Gradient {
+    std::size_t operand, result;
+    bool is_rows;
+  };
+  std::vector<Gradient> gradients;
+  std::shared_ptr<const Specialization> specialization;
+};
+
+LevelBody::LevelBody(Graph graph, std::size_t visible, Backend backend, std::uint64_t passes)
+    : graph_(std::move(graph)), visible_(visible), backend_(backend), passes_(passes) {}
+LevelBody::~LevelBody() = default;
+
+std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, std::span<const unsigned char> wanted,
+                                                         std::span<const unsigned char> has_gradient) const {
+  Derivation made(graph_, wanted, has_gradient, call.scratch.counts, call.loc);
+  auto derivative = std::make_unique<Derivative>();
+  derivative->wanted.assign(wanted.begin(), wanted.end());
+  derivative->has_gradient.assign(has_gradient.begin(), has_gradient.end());
+  if (made.outputs.empty()) return derivative;
+  const std::vector<DimCondition>& decided = made.trace.dims.conditions;
+  derivative->conditions.assign(decided.begin() + static_cast<std::ptrdiff_t>(graph_.conditions.size()), decided.end());
+  for (const DimCondition& bound : made.trace.dims.bounds) derivative->conditions.push_back(bound);
+
+  // The results of the call are read, and not computed again.
+  std::unordered_map<const Node*, std::vector<std::pair<unsigned, std::size_t>>> known;
+  for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const Tensor& copy = made.copy_of(graph_, graph_.outputs[i]);
+    known[copy.node()].emplace_back(copy.output(), made.operand_count + i);
+  }
+  Graph joint = make_graph(made.inputs, made.outputs, made.trace.effects);
+  joint = rewrite(joint, [&](const Node& node, std::span<const Tensor> operands) -> Rewritten {
+    const auto found = known.find(&node);
+    if (found == known.end()) return {};
+    std::vector<Tensor> results;
+    if (node.output_count > 1) results = results_of(Builder::copy(node, operands));
+    results.resize(node.output_count);
+    for (const auto& [output, input] : found->second) results[output] = made.inputs[input];
+    return results;
+  });
+  std::vector<bool> is_read(joint.inputs.size());
+  const auto note = [&](const Tensor& value) {
+    if (value.node()->op == Op::input)
+      is_read[static_cast<std::size_t>(value.node()->attributes<Parameter>().slot)] = true;
+  };
+  for (const Tensor& value : joint.nodes) std::ranges::for_each(value.node()->inputs(), note);
+  std::ranges::for_each(joint.outputs, note);
+  for (std::size_t i = 0; i < is_read.size(); ++i)
+    if (is_read[i]) derivative->reads.push_back(static_cast<std::uint32_t>(i));
+
+  TraceResult traced;
+  Graph& graph = traced.graph = with_inputs(joint, derivative->reads, joint.outputs);
+  graph.symbols = made.trace.dims.symbols;
+  graph.conditions = decided;
+  for (const DimCondition& bound : made.trace.dims.bounds) graph.conditions.push_back(bound);
+  for (std::size_t i = 0; i < derivative->reads.size(); ++i) traced.inputs.push_back(kept_leaf(i));
+  std::vector<Tensor> outputs;
+  std::unordered_map<std::uint64_t, std::uint32_t> places;
+  for (const Tensor& output : graph.outputs) {
+    if (output.node()->op == Op::input) {
+      const auto slot = static_cast<std::size_t>(output.node()->attributes<Parameter>().slot);
+      traced.results.push_back({Source::Kind::argument, traced.inputs[slot]});
+      continue;
+    }
+    const auto [found, added] = places.emplace(output.word(), static_cast<std::uint32_t>(outputs.size()));
+    if (added) outputs.push_back(output);
+    traced.results.push_back({Source::Kind::computed, found->second});
+  }
+  graph.outputs = std::move(outputs);
+  for (const Derivation::Gradient& each : made.gradients)
+    derivative->gradients.push_back({each.operand, each.output, each.is_rows});
+
+  const auto specialization =
+      std::make_shared<Specialization>(backend_ == Backend::eager ? call.function.eager_id : new_id());
+  specialization->symbolic = !graph.symbols.empty();
+  specialization->level = std::make_shared<const LevelBody>(graph, graph.outputs.size(), backend_, passes_);
+  std::shared_ptr<KernelJob> job = add_whole(call, *specialization, std::move(traced), backend_);
+  derivative->specialization = specialization;
+  make_kernels(call, *specialization, std::move(job));
+  return derivative;
+}
+
+const LevelBody::Derivative& LevelBody::derivative(CallContext call, std::span<const unsigned char> wanted,
+                                                   std::span<const unsigned char> has_gradient) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : derivatives_)
+    if (std::ranges::equal(each->wanted, wanted) && std::ranges::equal(each->has_gradient, has_gradient) &&
+        hold(each->conditions, call.scratch.counts))
+      return *each;
+  return *derivatives_.emplace_back(derive(call, wanted, has_gradient));
+}
+
+void LevelBody::make_call(Function& function, std::span<const Tensor> operands, std::span<const std::int64_t> symbols,
+                          std::span<Tensor> outputs, Loc loc) const {
+  const Tensor call = make_computed_call(std::make_shared<const LevelCall>(shared_from_this(), function, symbols),
+                                         operands, outputs, loc);
+  // A result that is still held when the level has closed does not hold what was kept.
+  const bool all_visible = visible_ == outputs.size();
+  for (std::size_t i = 0; i < visible_; ++i) {
+    const Tensor result(call.node(), static_cast<unsigned>(i));
+    outputs[i] = all_visible ? result : computed_alias(result, loc);
+  }
+}
+
+void LevelBody::differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
+                              std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
+                              std::span<Tensor> results) const {
+  std::vector<Tensor> values(call.inputs().begin(), call.inputs().end());
+  std::vector<unsigned char> has_gradient;
+  for (unsigned i = 0; i < call.output_count; ++i) values.emplace_back(const_cast<Node*>(&call), i);
+  for (const Tensor& gradient : gradients) {
+    has_gradient.push_back(gradient.defined());
+    values.push_back(gradient);
+  }
+  struct Borrowed {
+    Scratch* scratch = take_scratch();
+    ~Borrowed() { give_back(scratch); }
+  } const borrowed;
+  Scratch& scratch = *borrowed.scratch;
+  *scratch.words.room(1) = passes_;
+  scratch.words.size = 1;
+  scratch.counts.assign(symbols.begin(), symbols.end());
+  const CallContext context{function, no_signature, nullptr, nullptr, call.loc, scratch, Stance::compile};
+  const Derivative& found = derivative(context, wanted, has_gradient);
+  if (!found.specialization) return;
+  for (const std::uint32_t read : found.reads) scratch.kept.push_back(values[read]);
+  const std::vector<Tensor> made = run_to_values(context, *found.specialization, *found.specialization->root.segment);
+  for (const Derivative::Gradient& each : found.gradients)
+    results[each.operand] = each.is_rows ? row_gradient(made[each.result], made[each.result + 1],
+                                                        type_of(call.input(each.operand)), call.loc)
+                                         : made[each.result];
+}
+
+std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& traced, Backend backend) {
+  const LeafList& arguments = call.scratch.arguments;
+  const CallLayout& layout = call.layout();
+  const auto is_float = [&](std::uint32_t output) { return is_floating(type_of(traced.graph.outputs[output]).dtype); };
+  std::vector<unsigned char> wanted, has_gradient(traced.graph.outputs.size());
+  for (const std::uint32_t leaf : traced.inputs)
+    wanted.push_back(leaf != generator_leaf && is_differentiated(call.scratch.words.data()[layout.word(leaf)]));
+  const auto seed = [&](const Source& source) {
+    if (source.kind == Source::Kind::computed && is_float(source.index)) has_gradient[source.index] = 1;
+  };
+  for (const Source& source : traced.results) seed(source);
+  for (const TraceResult::State& state : traced.states)
+    if (arguments.leaves[state.leaf].kind != LeafKind::buffer) seed(state.source);
+  std::vector<std::int64_t> hints;
+  for (const DimSymbol& symbol : traced.graph.symbols) hints.push_back(symbol.hint);
+  try {
+    const Derivation derivation(traced.graph, wanted, has_gradient, hints, call.loc);
+    if (derivation.outputs.empty() && traced.states.empty()) return nullptr;
+    traced.kept_for_derivative = KeptValues(traced.graph, derivation).choose();
+  } catch (const Error&) {
+    // A result has no derivative, which is an error only where it is asked for.
+  }
+  Graph graph = traced.graph;
+  const std::size_t visible = graph.outputs.size();
+  for (const Tensor& value : traced.kept_for_derivative) graph.outputs.push_back(value);
+  return std::make_shared<const LevelBody>(std::move(graph), visible, backend, call.scratch.words.data()[0]);
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,48 @@
+// Calls of compiled functions inside a differentiation level. In: a specialization that was traced for such calls. Out:
+// each of its calls as one value of the level, whose derivative is compiled as well. The forward segment gives, besides
+// its results, those values that its derivative reads and that cost more to compute again than to keep. A derivative is
+// made when it is first asked for: for the operands whose gradients are wanted and the results that have one. It runs
+// at once, and is such a call itself, so derivatives of any order are compiled. Invariant: what is not kept is computed
+// again from the operands, so any derivative can be made, whatever was kept.
+#pragma once
+#include <deque>
+
+#include "trace/function.hpp"
+
+namespace weft::detail {
+
+// What a call inside a level has computed, as a graph, and its derivatives.
+class LevelBody : public std::enable_shared_from_this<LevelBody> {
+ public:
+  // The results of the graph are the visible ones, then those that are kept. `passes`: the first word of the call.
+  LevelBody(Graph graph, std::size_t visible, Backend backend, std::uint64_t passes);
+  ~LevelBody();
+
+  // The computed outputs of a call become results of one value that reads the operands.
+  void make_call(Function& function, std::span<const Tensor> operands, std::span<const std::int64_t> symbols,
+                 std::span<Tensor> outputs, Loc loc) const;
+  // The gradients of the operands of a call; undefined: not wanted, or zero.
+  void differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
+                     std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
+                     std::span<Tensor> results) const;
+
+ private:
+  struct Derivative;
+  const Derivative& derivative(CallContext call, std::span<const unsigned char> wanted,
+                               std::span<const unsigned char> has_gradient) const;
+  std::unique_ptr<Derivative> derive(CallContext call, std::span<const unsigned char> wanted,
+                                     std::span<const unsigned char> has_gradient) const;
+
+  Graph graph_;
+  std::size_t visible_;
+  Backend backend_;
+  std::uint64_t passes_;
+  mutable RecursiveMutex mutex_;  // of what follows
+  mutable std::deque<std::unique_ptr<const Derivative>> derivatives_;
+};
+
+// Chooses what the forward segment of a trace keeps, and adds it to what the trace gives. Null where no result depends
+// on an argument that is differentiated.
+std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& traced, Backend backend);
+
+}  // namespace weft::detail
