@@ -1,6 +1,7 @@
 // Evaluation of what is pending: deep, wide, shared and failing graphs; what is severed and what is kept; threads.
 #include <thread>
 
+#include "record/run_graph.hpp"
 #include "tests/eager/check.hpp"
 #include "tests/small_stack.hpp"
 

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "passes/regions.hpp"
+#include "record/run_graph.hpp"
 #include "tests/eager/check.hpp"
 #include "tests/ir/support.hpp"
 #include "weft/grad.hpp"

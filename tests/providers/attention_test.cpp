@@ -172,7 +172,7 @@ TEST_CASE("attention lies in memory as its readers want it: heads of a packed pr
       packed);
   const Graph graph = optimized(traced.graph({result}), Device::cuda(), true);
   const WithAttention providers;
-  const Schedule schedule = make_schedule(graph, Device::cuda(), providers, true);
+  const Schedule schedule = make_schedule(graph, Device::cuda(), providers, {});
   std::vector<const WithAttention::Step*> steps;
   for (const Step& step : schedule.steps)
     if (const auto* own = dynamic_cast<const WithAttention::Step*>(step.payload.get())) steps.push_back(own);
