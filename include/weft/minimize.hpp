@@ -19,11 +19,11 @@ struct Minimization {
   // The first stage of the compilation, as explain(f, args...).passes has them, whose graph gives other values or that
   // throws. "kernels": every pass keeps the values, and the kernels or the order of steps do not.
   std::string stage;
-  std::string graph;               // the small graph, as text
-  std::vector<Tensor> inputs;      // its inputs
-  std::string program;             // C++ that runs it and prints the symptom; it needs Weft alone
-  std::size_t operations = 0;      // of the small graph
-  std::size_t operations_all = 0;  // of the function's
+  std::string graph;                               // the small graph, as text
+  std::vector<Tensor> inputs;                      // its inputs
+  std::string program;                             // C++ that runs it and prints the symptom; it needs Weft alone
+  std::size_t operations = 0;                      // of the small graph
+  std::size_t operations_all = 0;                  // of all that was looked at
   bool found() const { return !symptom.empty(); }  // whether anything is wrong
 };
 std::string to_string(const Minimization& minimization);                        // all of it, as a text
@@ -67,7 +67,7 @@ Minimization minimize(const F& f, const FunctionHandle& function, A&... argument
 // Looks for what is wrong in what f is compiled to for these arguments: in the graph, or, of a function that reads
 // values, in each of its pieces. It compiles many small graphs, so it takes from seconds to minutes. The arguments and
 // the default generator stay as they are; effects (print, host_call) of f happen, those of the small graphs do not:
-// they are left out. Throws as a call does.
+// they are left out, and a piece that a host_call gives values to is not looked at. Throws as a call does.
 template <class F, class R, class... T, class... First, class... P, class... A>
 Minimization minimize(const Compiled<F, R, Bound<T...>, detail::TypeList<First...>, detail::TypeList<P...>>& f,
                       const A&... argument) {

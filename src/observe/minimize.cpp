@@ -324,9 +324,9 @@ const FunctionHandle& GraphKeeper::function() const { return state_->function; }
 Minimization GraphKeeper::minimize() const {
   const OutsideTraces outside;
   Minimization result;
+  std::erase_if(state_->parts, [](const Part& part) { return calls_host(part.graph); });  // it would call again
   for (const Part& part : state_->parts) result.operations_all += operations_of(part.graph);
-  for (Part& part : state_->parts) {
-    if (calls_host(part.graph)) continue;  // gives values that can't be asked for again
+  for (const Part& part : state_->parts) {
     Finding finding = finding_of(part);
     if (finding.symptom.empty()) continue;
     Shrinking shrinking(part, std::move(finding));

@@ -122,7 +122,7 @@ class KeptValues {
   }
 
  private:
-  static bool costs_nothing(const Node& node) { return node.operand_count == 0; }
+  static bool costs_nothing(const Node& node) { return node.operand_count == 0 && !is_effect(node); }
   void read(const Tensor& value) { read_[graph_.number(value)][value.output()] = true; }
 
   // What the derivative reads of the copied nodes.

@@ -105,6 +105,24 @@ TEST_CASE("of a function that decides each piece is looked at, and effects are l
   CHECK(seen == 1);
 }
 
+TEST_CASE("what a host_call gives values to is not asked for again, and does not count") {
+  static int seen = 0;
+  auto f = compile([](const Tensor& x) {
+    return host_call(
+               like(x),
+               [](const Tensor& x) {
+                 ++seen;
+                 return x * 2;
+               },
+               x + 1) *
+           3;
+  });
+  const Minimization m = minimize(f, full({3}, 2.f));
+  CHECK(!m.found());
+  CHECK(m.operations_all == 0);
+  CHECK(seen == 1);
+}
+
 TEST_CASE("what check_graph is given must fit") {
   CHECK(contains(message_of([] { check_graph("nonsense", {}); }), "1"));
   const std::string text = "%0 f32[2] = input(0)\n%1 f32[2] = neg(%0)\nreturn %1\n";
