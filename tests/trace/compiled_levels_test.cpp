@@ -6,6 +6,7 @@
 #include "ir/node.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/grad.hpp"
+#include "weft/loops.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 #include "weft/random.hpp"
