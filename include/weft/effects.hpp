@@ -245,7 +245,7 @@ decltype(auto) own(std::remove_reference_t<A>& argument) {
 }
 template <class... A>
 void flatten_arguments(LeafList& leaves, A&... arguments) {
-  const auto add = [&](auto& each) {
+  [[maybe_unused]] const auto add = [&](auto& each) {
     using T = std::remove_cvref_t<decltype(each)>;
     if constexpr (Flattenable<T>) flatten(const_cast<T&>(each), leaves);
   };
