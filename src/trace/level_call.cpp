@@ -105,7 +105,8 @@ class KeptValues {
     std::vector<Tensor> kept;
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = *graph_.nodes[i].node();
-      if (costs_nothing(node)) continue;
+      if (runs_once(node)) read_[i].assign(node.output_count, true);
+      if (costs_nothing(node) && !runs_once(node)) continue;
       bool wanted = false;
       for (unsigned output = 0; output < node.output_count; ++output)
         wanted = wanted || (read_[i][output] && !outputs_[i][output]);
@@ -122,7 +123,12 @@ class KeptValues {
   }
 
  private:
-  static bool costs_nothing(const Node& node) { return node.operand_count == 0 && !is_effect(node); }
+  // What calls the program, which no derivative may do again.
+  static bool runs_once(const Node& node) {
+    if (node.op == Op::host_call) return node.attributes<HostCalled>().gives;
+    return info(node.op).kind == OpKind::region && is_effect(node);
+  }
+  static bool costs_nothing(const Node& node) { return node.operand_count == 0; }
   void read(const Tensor& value) { read_[graph_.number(value)][value.output()] = true; }
 
   // What the derivative reads of the copied nodes.

@@ -5,6 +5,7 @@
 
 #include "ir/node.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/effects.hpp"
 #include "weft/grad.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
@@ -214,7 +215,8 @@ TEST_CASE("results that are not differentiated, are not used, or are arguments")
 
 TEST_CASE("a result without a derivative is an error only where it is differentiated") {
   const auto f = compile([](const Tensor& x) {
-    const auto halved = while_loop([](const Tensor& y) { return sum(y) > 1; }, [](const Tensor& y) { return y / 2; }, x);
+    const auto halved =
+        while_loop([](const Tensor& y) { return sum(y) > 1; }, [](const Tensor& y) { return y / 2; }, x);
     return std::pair{x * x, halved};
   });
   const Tensor x = vector_of({1, 2});
@@ -229,6 +231,27 @@ TEST_CASE("a result without a derivative is an error only where it is differenti
   CHECK(contains(plain, "while_loop"));
   CHECK(contains(message_of([&] { grad([&](const Tensor& x) { return sum(f(x).second); }, x); }), "while_loop"));
   CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE("a function of the program is called once, however often what it gave is differentiated") {
+  static int calls;
+  calls = 0;
+  const auto f = compile(
+      [](const Tensor& x) {
+        const Tensor given =
+            host_call({x.shape(), x.dtype()},
+                      HostFunction([](const Tensor& x) {
+                        ++calls;
+                        return x * x;
+                      }).with_derivative([](const Tensor& x, const Tensor&, const Tensor& g) { return g * 2 * x; }),
+                      x);
+        return std::pair{given * x, given * given};
+      },
+      {.check = Check::never});
+  const Tensor x = vector_of({1, 2});
+  CHECK(numbers_of(grad([&](const Tensor& x) { return sum(f(x).first); }, x)) == Numbers{3, 12});
+  CHECK(numbers_of(grad([&](const Tensor& x) { return sum(f(x).second); }, x)) == Numbers{4, 32});
+  CHECK(calls == 2);
 }
 
 TEST_CASE("state inside a level: gradients go through it to the next call") {
