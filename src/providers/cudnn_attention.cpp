@@ -9,6 +9,7 @@
 #include "ir/composites.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/attention.hpp"
+#include "schedule/layout.hpp"
 
 namespace weft::providers {
 
@@ -79,26 +80,17 @@ void add_strides(std::vector<Dim>& to, const Type& type, std::vector<Dim> stride
   to.insert(to.end(), strides.begin(), strides.end());
 }
 
-std::vector<Dim> row_by_row(const Shape& shape) {
-  std::vector<Dim> strides(static_cast<std::size_t>(shape.rank()), Dim(1));
-  for (int i = shape.rank() - 2; i >= 0; --i)
-    strides[static_cast<std::size_t>(i)] = strides[static_cast<std::size_t>(i) + 1] * shape[i + 1];
-  return strides;
-}
-
 // Sizes to ask the library about: a symbol counts as its hint, memory as in order.
 AttentionSizes expected(const AttentionNode& node) {
-  std::vector<Dim> dims = sizes_of(node);
+  std::vector<Dim> wanted = sizes_of(node);
   std::size_t place = 0;
   for (std::size_t i = 0; i < attended_values; ++i)
     if (const auto value = static_cast<Attended>(i); node.fixed.has(value)) {
       const Type& type = node.types[place++];
-      add_strides(dims, type, row_by_row(type.shape), value == Attended::stats);
+      add_strides(wanted, type, contiguous_strides(type.shape), value == Attended::stats);
     }
-  const DimEnvironment* const environment = DimEnvironment::current();
   std::vector<std::int64_t> values;
-  for (const Dim dim : dims)
-    values.push_back(dim.is_constant() ? dim.constant() : environment ? environment->hint(dim) : 64);
+  for (const Dim dim : wanted) values.push_back(dims::at_hints(dim));
   return attention_sizes(node.fixed, values);
 }
 
