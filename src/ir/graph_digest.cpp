@@ -90,6 +90,7 @@ class GraphBytes {
     for (const Type& type : node.more_types()) put(type);
     put_known(interned_text(node.scope).c_str());
     put_known(interned_text(node.region).c_str());
+    put_known(interned_text(node.region).c_str());
     put_known(node.loc.file);
     put(node.loc.line);
     const AttributeType& attributes = node.attributes().type();

@@ -21,6 +21,7 @@
 #include "weft/linalg.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
+#include "weft/region.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -205,6 +206,24 @@ TEST_CASE("graphs that differ have plans of their own" * needs(a_compiler)) {
   const Ran again = run(f, x);
   CHECK(again.hit());
   CHECK(again.results == first.results);
+}
+
+TEST_CASE("a region is no operation, and has plans of its own" * needs(a_compiler)) {
+  const Stored stored;
+  const Tensor x = ones({4, 4}).eval();
+  bool is_marked = false;
+  static bool* marked;
+  marked = &is_marked;
+  const auto f = [](const Tensor& x) {
+    const auto plain = [](const Tensor& x) { return matmul(x, x) * 1.5; };
+    const auto part = region("part", plain);
+    return Several{*marked ? part(x) : plain(x)};
+  };
+  run(f, x);
+  CHECK(run(f, x).hit());
+  is_marked = true;
+  CHECK_FALSE(run(f, x).hit());
+  CHECK(run(f, x).hit());
 }
 
 TEST_CASE("explain() of a function whose plan was on disk shows what it shows of one that was compiled" *
