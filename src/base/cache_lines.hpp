@@ -2,6 +2,7 @@
 // away from all others, also where these use other bytes of it.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -34,7 +35,9 @@ using LineVector = std::vector<T, LineAllocator<T>>;
 // A T for each few threads, in lines of its own: threads that work at once seldom write to the same. There are as many
 // as processors, from 8 to 256.
 inline std::size_t thread_slot_count() {
-  static const std::size_t count = std::bit_ceil(std::clamp(std::thread::hardware_concurrency(), 8U, 256U));
+  static constinit std::atomic<std::size_t> known = 0;
+  std::size_t count = known.load(std::memory_order_relaxed);
+  if (count == 0) known.store(count = std::bit_ceil(std::clamp(std::thread::hardware_concurrency(), 8U, 256U)));
   return count;
 }
 template <class T>
