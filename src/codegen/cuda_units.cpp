@@ -14,13 +14,15 @@ std::string cuda_scatter_name(Op op, DType dtype) {
 }
 std::string cuda_scatter(Op op, DType dtype) {
   const std::string type = memory_type(dtype);
-  return "extern \"C\" __global__ void " + cuda_scatter_name(op, dtype) +
-         "(const __grid_constant__ Arguments<3, 4> arguments) {\n"
-         "  " +
-         info(op).name + "(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
-         "*>(arguments.buffers[1]), static_cast<" + type +
-         "*>(arguments.buffers[2]),\n"
-         "              arguments.sizes[0], arguments.sizes[1], arguments.sizes[2], arguments.sizes[3]);\n}\n";
+  const bool adds = op == Op::scatter_add;
+  std::string text = "extern \"C\" __global__ void " + cuda_scatter_name(op, dtype) +
+                     "(const __grid_constant__ Arguments<" + (adds ? "5, 5" : "3, 4") + "> arguments) {\n  " +
+                     info(op).name + "(static_cast<const long*>(arguments.buffers[0]), static_cast<const " + type +
+                     "*>(arguments.buffers[1]),\n      static_cast<" + type + "*>(arguments.buffers[2]), ";
+  if (adds) text += "static_cast<const long*>(arguments.buffers[3]), static_cast<long*>(arguments.buffers[4]),\n      ";
+  for (int i = 0; i < (adds ? 5 : 4); ++i)
+    text += (i ? ", arguments.sizes[" : "arguments.sizes[") + std::to_string(i) + "]";
+  return text + ");\n}\n";
 }
 
 std::string cuda_argsort_name(DType dtype) { return std::string("weft_argsort_") + info(dtype).name; }

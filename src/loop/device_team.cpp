@@ -208,8 +208,11 @@ Team choose_team(const Kernel& kernel, Analysis& analysis, std::vector<int>& fet
     const Dim count = kernel.inner_count(), columns = extent_of(kernel, analysis.outer) * vector_extent(kernel);
     const std::int64_t rows = count.is_constant() ? count.constant() : 64;
     // Few columns do not fill a device: then it is the rows of a thread, one after the other, that take the time.
-    const bool few_columns = columns.is_constant() && columns.constant() <= 8192;
-    team.members = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(rows / (few_columns ? 2 : 8)), 1, 32));
+    // Many fill it already: then it is the joining of a block's threads.
+    const std::int64_t all = columns.is_constant() ? columns.constant() : 65536;
+    const std::int64_t rows_of_thread =
+        std::clamp<std::int64_t>(power_of_two_up_to(rows * all >> 18), all <= 8192 ? 2 : 8, 32);
+    team.members = static_cast<int>(std::clamp<std::int64_t>(power_of_two_up_to(rows / rows_of_thread), 1, 32));
     if (has_scans(kernel)) team.members = 1;  // a thread walks all rows of its column in order
     team.columns = std::max(32, 128 / team.members);
     team.threads = team.members * team.columns;

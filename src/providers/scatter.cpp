@@ -39,7 +39,7 @@ class ScatterPayload final : public Payload {
       return std::make_unique<runtime::HostScatter>(
           op_ == Op::scatter_add ? runtime::RowJoin::add : runtime::RowJoin::greatest, dtype_, rows_, count_, width_,
           preparation.numbers);
-    return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, op_ == Op::scatter_amax, preparation);
+    return std::make_unique<runtime::cuda::DeviceScatter>(rows_, count_, width_, op_ == Op::scatter_add, preparation);
   }
 
  private:

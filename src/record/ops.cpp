@@ -132,6 +132,18 @@ Tensor product(At left, At right, bool accumulated) {
   Shape sa = type_of(a).shape, sb = type_of(b).shape;
   if (!(sa[sa.rank() - 1] == sb[sb.rank() - 2]))
     fail("matmul", call.loc(), "inner sizes differ: ", to_string(ta), " x ", to_string(tb));
+  // A batch times one matrix is one product of all rows: the gradient of the matrix is one, too, and no sum of many.
+  const Shape unfolded = sa;
+  const bool folds = sa.rank() > 2 && sb.rank() == 2;
+  if (folds) {
+    Dim rows = 1;
+    for (int axis = 0; axis + 1 < sa.rank(); ++axis) rows = rows * sa[axis];
+    Shape folded;
+    folded.resize(2);
+    folded[0] = rows, folded[1] = sa[sa.rank() - 1];
+    a = reshape_to(a, folded, call.loc());
+    sa = type_of(a).shape;
+  }
   int rank = std::max(sa.rank(), sb.rank());
   if (rank > 2) {
     Shape full_a, full_b;
@@ -153,6 +165,11 @@ Tensor product(At left, At right, bool accumulated) {
   Type wanted = type_of(a);
   if (accumulated) wanted.dtype = dtype_of_sums(wanted.dtype);
   Tensor result = record(Op::matmul, {a, b}, {}, wanted, call.loc());
+  if (folds) {
+    Shape shape = unfolded;
+    shape[shape.rank() - 1] = sb[1];
+    result = reshape_to(result, shape, call.loc());
+  }
   if (vector_b) result = squeeze(result, -1);
   if (vector_a) result = squeeze(result, vector_b ? -1 : -2);
   return result;

@@ -21,7 +21,7 @@ namespace weft {
 namespace {
 
 // On a device the order of additions is the kernel's own, so that chunks are as long as serves it.
-constexpr std::int64_t device_row_chunk = 32768, device_column_chunk = 32;
+constexpr std::int64_t device_row_chunk = 32768, device_column_chunk = 32, device_part_rows = 256;
 
 using loop::Instruction;
 using loop::Kernel;
@@ -452,6 +452,13 @@ bool has_short_rows(const Kernel& kernel) {
   });
 }
 
+// Few columns of many rows leave most of a device idle: parts of the rows become units of their own.
+bool has_few_columns(const Kernel& kernel) {
+  const Dim rows = kernel.inner_count(), columns = kernel.outer_count();
+  return rows.is_constant() && columns.is_constant() && columns.constant() <= 8192 &&
+         rows.constant() >= 4 * device_part_rows;
+}
+
 }  // namespace
 
 bool has_memory(const Grouping& grouping, const Tensor& value, int group, int depth) {
@@ -485,6 +492,9 @@ loop::Stages lower(const LoweringContext& context, const Group& walked, int grou
     stages = loop::cut_columns(kernel, on_host ? column_chunk : device_column_chunk);
   else if (serial && loop::can_cut(kernel))
     stages = loop::cut_reductions(kernel, !inner || !on_host ? inner ? device_row_chunk : column_chunk : row_chunk);
+  else if (group >= 0 && !on_host && !inner && walked.reduces && !walked.scans && has_few_columns(kernel) &&
+           loop::can_cut(kernel))
+    stages = loop::cut_reductions(kernel, device_part_rows);
   else
     stages.kernels.push_back(std::move(kernel));
   for (Kernel& stage : stages.kernels) {

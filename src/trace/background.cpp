@@ -14,7 +14,8 @@
 namespace weft::detail::background {
 namespace {
 
-constexpr int niceness = 5;  // a third of the processor where a call computes at the same time
+// Added to the process's own: a third of the processor where a call computes at the same time.
+constexpr int niceness = 4;
 
 struct Entry {
   Function* function;  // retained
@@ -68,7 +69,8 @@ void make(Jobs& all, Entry entry) {
 
 void work() {
   Jobs& all = jobs();
-  setpriority(PRIO_PROCESS, 0, niceness);  // of this thread, and of the compilers that it starts
+  // Of this thread, and of the compilers that it starts.
+  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + niceness);
   stop_programs_when(&all.stopping);
   while (!all.stopping.load()) {
     const std::uint32_t seen = all.added.load();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <utility>
 
 #include "tests/cuda/support.hpp"
 #include "weft/weft.hpp"
@@ -68,6 +69,52 @@ TEST_CASE("cuda: read and added at positions, rearranged, contracted over labels
                                    weft::std(x, 1)};
       },
       sample({9, 9}, 5));
+}
+
+TEST_CASE("cuda: rows are added in the order of the updates, however many there are and wherever they go") {
+  Generator generator(3);
+  const Tensor random = cast(uniform({5000}, 0, 20000, generator), DType::i64);
+  const auto rows = [&](std::int64_t count, std::int64_t table) {
+    return Tensor((slice(random, 0, 0, count) % table).eval());
+  };
+  struct Case {
+    Tensor index;
+    std::int64_t rows, width;
+  };
+  for (const Case& at : {Case{rows(5000, 20000), 20000, 3}, Case{rows(5000, 1), 2, 1}, Case{rows(4097, 7), 9, 65},
+                         Case{rows(1024, 300), 300, 4}, Case{rows(1, 5), 5, 600}, Case{rows(1025, 1025), 1025, 1}}) {
+    CAPTURE(at.rows);
+    const std::int64_t count = at.index.size(0).constant();
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+      const Tensor x = cast(sample({count, at.width}, 8) * 1000, dtype).eval();
+      const auto add = [&](Device device) {
+        const auto added = [](const Tensor& table, const Tensor& index, const Tensor& x) {
+          return index_add(table, 0, index, x);
+        };
+        const Tensor table = zeros({at.rows, at.width}, {dtype, device});
+        return to(compile(added)(table, to(at.index, device), to(x, device)), Device::cpu());
+      };
+      CHECK(all(add(Device::cpu()) == add(Device::cuda())).item<bool>());  // bit for bit
+    }
+  }
+}
+
+TEST_CASE("cuda: sums of many rows of few columns, with what comes before and after") {
+  for (const auto& [rows, columns] : {std::pair{16384, 768}, {4096, 33}, {1025, 2304}, {100000, 9}, {1024, 8192}}) {
+    CAPTURE(columns);
+    const auto sums = [](const Tensor& x) {
+      return std::vector<Tensor>{sum(x * x, 0) * 1e-3 + 1, amax(x, 0), mean(x * 2, 0),
+                                 cast(sum(cast(x, DType::bf16), 0), DType::f32) * 1e-3};
+    };
+    const Tensor x = sample({rows, columns}, 9).eval();
+    const std::vector<Tensor> expected = sums(x), found = compile(sums)(to(x, Device::cuda()));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CAPTURE(i);
+      const double bound = i == 3 ? 4e-3 : 2e-6;  // of the sums of the magnitudes
+      const Tensor apart = abs(to(found[i], Device::cpu()) - expected[i]);
+      CHECK(amax(apart).item() <= bound * rows * (i == 2 ? 2.0 / rows : i == 1 ? 0 : 1e-3) * 2 + 1e-12);
+    }
+  }
 }
 
 TEST_CASE("cuda: integers of 8, 16 and 32 bits wrap as on the host") {

@@ -122,30 +122,55 @@ void DeviceProduct::run(const StepCall& call) const {
   own_->run(call);
 }
 
-DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, bool prepared, const Preparation& preparation)
+constexpr int sort_threads = 256, sort_tile = 1024;  // of cuda_steps.inc
+
+namespace {
+// Sorts runs and merges them until one is a whole row, between two places in turn. `at`: the place of the first runs.
+// Returns the place of the last.
+template <class Launch>
+int sort_in_runs(std::int64_t rows, std::int64_t size, int at, const Launch& launch_from) {
+  launch_from(1 - at, 0, size > sort_tile ? rows * ((size - 1) / sort_tile + 1) : rows);
+  for (std::int64_t width = sort_tile; width < size; width *= 2, at = 1 - at)
+    launch_from(at, width, (rows * size + sort_threads - 1) / sort_threads);
+  return at;
+}
+}  // namespace
+
+DeviceScatter::DeviceScatter(Dim rows, Dim count, Dim width, bool adds, const Preparation& preparation)
     : device_(use(preparation.device)),
-      function_(preparation, 128),
-      prepared_(prepared),
+      function_(preparation, sort_threads),
+      adds_(adds),
       sizes_(preparation.numbers.add({rows, count, width})) {}
 
-// Parts of the table's rows go to different threads; each column has threads of its own anyway.
-void DeviceScatter::run(const StepCall& call) const {
-  const std::span<const std::int64_t> size = call.part(sizes_);
-  const std::int64_t rows = size[0], width = size[2];
-  const auto launch_for = [&](std::int64_t threads, std::int64_t last) {
-    const std::int64_t sizes[] = {rows, size[1], width, last};
-    launch(device_, call.queue, function_, (threads + 127) / 128, {call.pointers, 3}, sizes);
-  };
-  if (prepared_) {
-    launch_for(rows * width, 0);
-    return launch_for(size[1] * width, 1);
-  }
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1, std::max<std::int64_t>(rows, 1));
-  launch_for(width * parts, parts);
+std::size_t DeviceScatter::workspace(std::span<const std::int64_t> numbers) const {
+  return adds_ ? 2 * static_cast<std::size_t>(numbers[sizes_.begin + 1]) * sizeof(std::int64_t) : 0;
 }
 
-constexpr int sort_threads = 256, sort_tile = 1024;  // of cuda_steps.inc
+void DeviceScatter::run(const StepCall& call) const {
+  const std::span<const std::int64_t> size = call.part(sizes_);
+  const std::int64_t rows = size[0], count = size[1], width = size[2];
+  const auto blocks_for = [](std::int64_t threads) { return (threads + sort_threads - 1) / sort_threads; };
+  if (!adds_) {
+    for (const bool second : {false, true}) {
+      const std::int64_t sizes[] = {rows, count, width, second};
+      launch(device_, call.queue, function_, blocks_for((second ? count : rows) * width), {call.pointers, 3}, sizes);
+    }
+    return;
+  }
+  enum : std::int64_t { sort, clear, sum };  // AddPhase of weft/detail/cuda_steps.inc
+  auto* const orders = reinterpret_cast<std::int64_t*>(call.workspace.data());
+  const auto phase = [&](std::int64_t number, std::int64_t blocks, int from, std::int64_t run) {
+    void* const buffers[] = {call.pointers[0], call.pointers[1], call.pointers[2], orders + from * count,
+                             orders + (1 - from) * count};
+    const std::int64_t sizes[] = {rows, count, width, number, run};
+    launch(device_, call.queue, function_, blocks, buffers, sizes);
+  };
+  phase(clear, blocks_for(rows * width), 0, 0);
+  if (count * width == 0) return;
+  const int order = sort_in_runs(
+      1, count, 1, [&](int from, std::int64_t run, std::int64_t blocks) { phase(sort, blocks, from, run); });
+  phase(sum, blocks_for(count * width), order, 0);
+}
 
 DeviceSort::DeviceSort(Dim rows, Dim size, bool descending, const Preparation& preparation)
     : device_(use(preparation.device)),
@@ -166,15 +191,11 @@ void DeviceSort::run(const StepCall& call) const {
   int merges = 0;
   for (std::int64_t width = sort_tile; width < size; width *= 2) ++merges;
   void* const places[] = {call.pointers[1], call.workspace.data()};
-  const auto launch_for = [&](int from, int to, std::int64_t width, std::int64_t blocks) {
-    void* const buffers[] = {call.pointers[0], places[from], places[to]};
+  sort_in_runs(rows, size, merges % 2, [&](int from, std::int64_t width, std::int64_t blocks) {
+    void* const buffers[] = {call.pointers[0], places[from], places[1 - from]};
     const std::int64_t sizes[] = {rows, size, descending_, width};
     launch(device_, call.queue, function_, blocks, buffers, sizes);
-  };
-  int at = merges % 2;
-  launch_for(1 - at, at, 0, size > sort_tile ? rows * ((size - 1) / sort_tile + 1) : rows);
-  for (std::int64_t width = sort_tile; width < size; width *= 2, at = 1 - at)
-    launch_for(at, 1 - at, width, (count + sort_threads - 1) / sort_threads);
+  });
 }
 
 DeviceUpdate::DeviceUpdate(const SliceUpdate& update, bool checked, const Preparation& preparation)

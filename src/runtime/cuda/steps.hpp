@@ -65,17 +65,19 @@ class DeviceProduct final : public Runnable {
   std::optional<LibraryProduct> library_;  // where all sizes are known
 };
 
-// Buffers: index, updates, result, as on the host. `prepared`: the function is launched twice, the first time to give
-// the result its start.
+// Buffers: index, updates, result, as on the host. `adds`: in the order of the updates, which are sorted by their rows;
+// else the greatest, in two launches, of which the first gives the result its start.
 class DeviceScatter final : public Runnable {
  public:
-  DeviceScatter(Dim rows, Dim count, Dim width, bool prepared, const Preparation& preparation);
+  DeviceScatter(Dim rows, Dim count, Dim width, bool adds, const Preparation& preparation);
+  std::size_t workspace(std::span<const std::int64_t> numbers) const override;
+  bool has_workspace() const override { return adds_; }
   void run(const StepCall& call) const override;
 
  private:
   DeviceState& device_;
   Compiled function_;
-  bool prepared_;
+  bool adds_;
   NumberTable::Range sizes_;
 };
 
