@@ -8,8 +8,9 @@ namespace weft::loop {
 
 namespace {
 
-// The largest absolute value that an index or a part of it can have; nothing where a symbol leaves it open.
-std::optional<double> magnitude(Dim dim) {
+// The largest absolute value that an index can have; nothing where a symbol leaves it open. `largest`: of its parts,
+// too.
+std::optional<double> magnitude(Dim dim, double& largest) {
   double total = 0;
   for (const DimTerm& term : dims::terms(dim)) {
     double product =
@@ -18,14 +19,17 @@ std::optional<double> magnitude(Dim dim) {
       std::optional<double> bound;
       switch (factor->kind) {
         case DimKind::axis:
-        case DimKind::value: bound = magnitude(factor->extent); break;
+        case DimKind::value: bound = magnitude(factor->extent, largest); break;
         case DimKind::floor_divide:
         case DimKind::modulo: {
-          const std::optional<double> left = magnitude(factor->left), right = magnitude(factor->right);
-          if (left && right) bound = std::max(*left, *right);
+          const std::optional<double> left = magnitude(factor->left, largest),
+                                      right = magnitude(factor->right, largest);
+          if (!left || !right) break;
+          const bool divides = factor->kind == DimKind::floor_divide;
+          bound = !factor->right.is_constant() ? std::max(*left, *right) : divides ? *left / *right + 1 : *right;
           break;
         }
-        case DimKind::sum: bound = magnitude(Dim::from_node(factor)); break;
+        case DimKind::sum: bound = magnitude(Dim::from_node(factor), largest); break;
         case DimKind::symbol: break;
       }
       if (!bound) return std::nullopt;
@@ -33,6 +37,7 @@ std::optional<double> magnitude(Dim dim) {
     }
     total += product;
   }
+  largest = std::max(largest, total);
   return total;
 }
 
@@ -229,8 +234,8 @@ bool fits_32_bits(const Kernel& kernel) {
   }
   if (points > small_index) return false;
   for (const Instruction& instruction : kernel.body) {
-    const std::optional<double> bound = magnitude(instruction.index);
-    if (!bound || *bound > small_index) return false;
+    double largest = 0;
+    if (!magnitude(instruction.index, largest) || largest > small_index) return false;
   }
   return true;
 }

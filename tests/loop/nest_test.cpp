@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "loop/device_team.hpp"
 #include "loop/narrow.hpp"
 #include "loop/parse.hpp"
 #include "loop/stages.hpp"
@@ -287,4 +288,15 @@ TEST_CASE("narrow columns: a kernel that walks its rows again stays as it is") {
   const std::string before = loop::to_text(kernel);
   loop::narrow_columns_on_lanes(kernel);
   CHECK(loop::to_text(kernel) == before);
+}
+
+TEST_CASE("indices of a device are as narrow as they can be: a quotient is smaller than what is divided") {
+  const auto fits = [](const char* quotient, const char* axis) {
+    const std::string text = std::string("k(f32 p0[12582912], out f32 p1[12582912])\n  outer i0<16384 outer i1<") + axis +
+                             " vector\n  outer0 v0 f32 = p0[" + quotient + "]\n  outer0 p1[768*i0 + i1] = v0\n";
+    return loop::fits_32_bits(loop::parse_kernel(text));
+  };
+  CHECK(fits("786432*floor_divide(i0, 1024) + i1 + 768*modulo(i0, 1024)", "768"));
+  CHECK_FALSE(fits("786432*floor_divide(i0, 4) + i1", "768"));
+  CHECK_FALSE(fits("floor_divide(100000*i0, 1000003) + i1", "768"));  // the dividend does not fit
 }
