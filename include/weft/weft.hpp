@@ -30,3 +30,4 @@
 #include "weft/tensor.hpp"
 #include "weft/tree.hpp"
 #include "weft/verify.hpp"
+#include "weft/vmap.hpp"

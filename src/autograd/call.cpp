@@ -4,6 +4,7 @@
 
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
+#include "batching/batch.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
 
@@ -54,8 +55,11 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
   bool is_whole = false;
+  const CallValues values{of->called, arguments, results, seeds, wanted, is_whole};
   if (of->derivative)
-    of->derivative({of->called, arguments, results, seeds, wanted, is_whole}, given);
+    of->derivative(values, given);
+  else if (is_batch_with_derivative(*of))
+    differentiate_batch(*of, values, given);
   else
     differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace, 0, call.region}, given);
   made.gradient_at.assign(call.operand_count, -1);

@@ -12,6 +12,7 @@
 #include "base/per_thread.hpp"
 #include "record/computed_call.hpp"
 #include "record/host_call.hpp"
+#include "record/loops.hpp"
 #include "record/record.hpp"
 #include "record/row_gradients.hpp"
 #include "record/run_graph.hpp"
@@ -83,6 +84,10 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
   auto visit = [&](Node* node) {
     if (computed(node) || !numbers.set(node, 0)) return;
     covered = covered && lock.covers(*node);
+    if (is_example_body(node->trace))
+      fail(operation, loc, "the value of a tensor (", made_at(*node),
+           ") of one example is not known inside vmap, and examples would decide in different ways: choose with "
+           "where(condition, a, b), or return the tensor and read it after vmap");
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "

@@ -4,7 +4,6 @@
 
 #include "base/fail.hpp"
 #include "record/loop_state.hpp"
-#include "record/random.hpp"
 
 namespace weft::detail {
 
@@ -12,26 +11,6 @@ LoopRecorder::LoopRecorder(const char* operation, Loc loc) : state_(new State(op
 LoopRecorder::~LoopRecorder() { delete state_; }
 
 namespace {
-
-// A generator's state, which the trace around goes on with. The default generator's is held while the loop is recorded,
-// outside of traces.
-class GeneratorState {
- public:
-  GeneratorState(const LoopBody::GeneratorUse& drawn, Loc loc) : place_(drawn.state) {
-    if (place_) return;
-    if (recorder().trace()) {
-      place_ = &traced_generator_state(loc);
-    } else {
-      held_ = hold_default_generator();
-      place_ = held_.state;
-    }
-  }
-  Tensor& place() { return *place_; }
-
- private:
-  HeldGenerator held_;
-  Tensor* place_;
-};
 
 template <class T>
 void append(std::vector<T>& to, std::span<const T> from) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "record/loops.hpp"
+#include "record/random.hpp"
 #include "weft/loops.hpp"
 
 namespace weft::detail {
@@ -18,6 +19,26 @@ std::string name_of(const char* what, const Leaves& leaves, std::size_t leaf);
 // But for whether they are weak.
 bool same_type(const Type& a, const Type& b);
 std::string text_of(Type type);
+
+// A generator's state, which the trace around goes on with. The default generator's is held while the loop is recorded,
+// outside of traces.
+class GeneratorState {
+ public:
+  GeneratorState(const LoopBody::GeneratorUse& drawn, Loc loc) : place_(drawn.state) {
+    if (place_) return;
+    if (recorder().trace()) {
+      place_ = &traced_generator_state(loc);
+    } else {
+      held_ = hold_default_generator();
+      place_ = held_.state;
+    }
+  }
+  Tensor& place() { return *place_; }
+
+ private:
+  HeldGenerator held_;
+  Tensor* place_;
+};
 
 struct LoopRecorder::State {
   // A leaf as it was when the body was opened: what the body returns in its place is held against it.

@@ -1,11 +1,25 @@
 #include "record/loops.hpp"
 
-namespace weft {
+#include <algorithm>
 
-LoopBody::LoopBody(Loc loc, const char* operation, std::uint32_t scope, Loc call) : call_(call) {
+#include "base/per_thread.hpp"
+
+namespace weft {
+namespace {
+
+struct ExampleBodies {
+  std::vector<std::uint32_t> open;
+};
+
+}  // namespace
+
+bool is_example_body(std::uint32_t trace) { return std::ranges::count(per_thread<ExampleBodies>().open, trace) > 0; }
+
+LoopBody::LoopBody(Loc loc, const char* operation, std::uint32_t scope, Loc call, Of of) : call_(call), of_(of) {
   DimEnvironment* const sizes = DimEnvironment::current();
   trace_.id = new_loop_id();
   trace_.is_loop = true;
+  if (of_ == Of::example) per_thread<ExampleBodies>().open.push_back(trace_.id);
   inside_.emplace(trace_);
   recorder().loc = loc;
   recorder().scope = scope;
@@ -15,6 +29,7 @@ LoopBody::LoopBody(Loc loc, const char* operation, std::uint32_t scope, Loc call
 
 LoopBody::~LoopBody() {
   if (inside_) inside_.reset();
+  if (of_ == Of::example) std::erase(per_thread<ExampleBodies>().open, trace_.id);
   for (auto drawn = trace_.generators.rbegin(); drawn != trace_.generators.rend(); ++drawn)
     *drawn->state = drawn->before;
 }

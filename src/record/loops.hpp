@@ -1,6 +1,6 @@
-// The body of a loop while it is recorded. In: what is recorded while one of these lives. Out: a graph over explicit
-// inputs, then inputs for what the body uses of the traces around it, which are operands of the loop (closure
-// conversion). Composites stay calls in it. Sizes are those of the trace around it.
+// The body of a loop, or of vmap, while it is recorded. In: what is recorded while one of these lives. Out: a graph
+// over explicit inputs, then inputs for what the body uses of the traces around it, which are operands of the loop
+// (closure conversion). Composites stay calls in it. Sizes are those of the trace around it.
 #pragma once
 #include <optional>
 
@@ -10,9 +10,11 @@ namespace weft {
 
 class LoopBody {
  public:
+  enum class Of : std::uint8_t { iteration, example };
   // What is recorded in it gets the location `loc`, the name of `operation` and the scope, unless it has its own. Its
   // inputs get the location `call`, the user's line of the loop.
-  explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0, Loc call = {});
+  explicit LoopBody(Loc loc = {}, const char* operation = nullptr, std::uint32_t scope = 0, Loc call = {},
+                    Of of = Of::iteration);
   // Also when an exception passes: generators hold what they held before.
   ~LoopBody();
   LoopBody(const LoopBody&) = delete;
@@ -38,10 +40,14 @@ class LoopBody {
 
  private:
   const Loc call_;
+  const Of of_;
   Trace trace_;
   std::optional<TraceScope> inside_;
   std::vector<GeneratorUse> generators_;
 };
+
+// Whether a body that this thread records is that of vmap: for errors.
+bool is_example_body(std::uint32_t trace);
 
 // [length, sizes...], which a loop stacks, and what it slices.
 Type stacked(Type type, Dim length);

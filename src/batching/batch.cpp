@@ -1,0 +1,120 @@
+#include "batching/batch.hpp"
+
+#include <algorithm>
+
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+
+namespace weft {
+namespace {
+
+constexpr RecordingBuilder build;
+
+// What is recorded carries the line, the composite and the region of the node that is batched.
+class PlaceOf {
+ public:
+  explicit PlaceOf(const Node& node) : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
+    recorder().loc = node.loc;
+    recorder().scope = node.scope;
+    recorder().region = node.region;
+  }
+  ~PlaceOf() {
+    recorder().loc = loc_;
+    recorder().scope = scope_;
+    recorder().region = region_;
+  }
+  PlaceOf(const PlaceOf&) = delete;
+
+ private:
+  const Loc loc_;
+  const std::uint32_t scope_, region_;
+};
+
+// The same node in the current trace.
+Tensor recorded(const Node& node, std::span<const Tensor> operands) {
+  if (node.op == Op::call) return record_call(node.more->callee, operands, node.loc, node.definition);
+  if (is_loop(node.op)) {
+    std::vector<Type> types{node.type};
+    types.insert(types.end(), node.more_types().begin(), node.more_types().end());
+    return record_region(node.op, operands, node.attributes(), types, {node.bodies().begin(), node.bodies().end()},
+                         node.loc);
+  }
+  if (node.op == Op::data) {
+    const Tensor copy = Builder::copy(node, operands);
+    copy.node()->trace = recorder().trace() ? recorder().trace()->id : 0;
+    return copy;
+  }
+  return record(node.op, operands, node.attributes(), node.type, node.loc);
+}
+
+// Whether examples do it by themselves though they do not differ in its operands: they draw, or fail, each for itself.
+bool is_of_each(const Node& node, const Batcher& batcher) {
+  if (is_effect(node) && batcher.active().defined()) return true;
+  if (batcher.randomness() == Randomness::same) return false;
+  return node.op == Op::random_bits ||
+         (is_loop(node.op) && std::ranges::any_of(node.bodies(), [](const auto& body) { return draws(*body); }));
+}
+
+void require_axis(const Node& node, const Type& type) {
+  if (type.shape.rank() == max_rank)
+    fail("vmap", node.loc, name_of(node), " has a tensor of ", max_rank,
+         " axes for one example, and none is left for all of them: ", to_string(type));
+}
+
+}  // namespace
+
+Shape Batcher::shape(const Shape& of_one) const {
+  Shape shape = Shape::of(size_);
+  for (const Dim each : of_one) shape.push_back(each);
+  return shape;
+}
+Type Batcher::type(Type of_one) const {
+  of_one.shape = shape(of_one.shape);
+  return of_one;
+}
+Tensor Batcher::all(const Batched& value) const {
+  if (value.differs) return value.value;
+  const Node& node = *value.value.node();
+  const Type type = this->type(type_of(value.value));
+  if (node.op == Op::constant) return record(Op::constant, {}, node.attributes(), type, node.loc);
+  return build.expand(value.value, type.shape);
+}
+
+std::vector<Batched> Batcher::run(const Graph& graph, std::span<const Batched> operands) const {
+  std::vector<std::vector<Batched>> mapped(graph.nodes.size());
+  const auto map = [&](const Tensor& value) -> const Batched& { return mapped[graph.number(value)][value.output()]; };
+  std::vector<Batched> given;
+  std::vector<Tensor> values;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = *graph.nodes[i].node();
+    if (node.op == Op::input) {
+      mapped[i] = {operands[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
+      continue;
+    }
+    given.clear(), values.clear();
+    for (const Tensor& operand : node.inputs()) given.push_back(map(operand)), values.push_back(given.back().value);
+    const PlaceOf place(node);
+    const bool differs = std::ranges::any_of(given, &Batched::differs);
+    if (!differs && !is_of_each(node, *this)) {
+      for (Tensor& result : results_of(recorded(node, values))) mapped[i].push_back({std::move(result), false});
+      continue;
+    }
+    for (std::size_t k = 0; k < given.size(); ++k)
+      if (given[k].differs) require_axis(node, type_of(node.input(k)));
+    require_axis(node, node.type);
+    for (const Type& type : node.more_types()) require_axis(node, type);
+    mapped[i] = batching_rule(node.op)({node, given, *this});
+    for (unsigned k = 0; k < mapped[i].size(); ++k) {
+      Batched& result = mapped[i][k];
+      if (!result.differs) continue;
+      const Type& one = type_of(Tensor(graph.nodes[i].node(), k));
+      WEFT_CHECK(type_of(result.value).shape.rank() == one.shape.rank() + 1, "the batch of ", info(node.op).name);
+      result.value = build.expand(result.value, shape(one.shape));  // the same sizes, said in the same way
+    }
+  }
+  std::vector<Batched> outputs;
+  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
+  return outputs;
+}
+
+}  // namespace weft
