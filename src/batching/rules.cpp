@@ -10,16 +10,15 @@ constexpr RecordingBuilder build;
 
 using Results = std::vector<Batched>;
 
-Results made(const Tensor& value) {
-  Results results;
-  for (Tensor& result : results_of(value)) results.push_back({std::move(result), true});
-  return results;
-}
+Results made(Tensor value) { return {{std::move(value), true}}; }
 // The same primitive over all examples, with these attributes.
 Results over_all(const BatchedNode& b, const Attributes& attributes) {
   std::vector<Tensor> operands;
   for (std::size_t i = 0; i < b.operands.size(); ++i) operands.push_back(b.all(i));
-  return made(build.make(b.node.op, operands, attributes, b.batcher.type(b.node.type)));
+  Results results;
+  for (Tensor& result : results_of(build.make(b.node.op, operands, attributes, b.batcher.type(b.node.type))))
+    results.push_back({std::move(result), true});
+  return results;
 }
 Results over_all(const BatchedNode& b) { return over_all(b, b.node.attributes()); }
 
