@@ -47,9 +47,12 @@ Tensor recorded(const Node& node, std::span<const Tensor> operands) {
   return record(node.op, operands, node.attributes(), node.type, node.loc);
 }
 
-// Whether examples do it by themselves though they do not differ in its operands: they draw, or fail, each for itself.
+// Whether examples do it by themselves though they do not differ in its operands: each draws by itself, and, where some
+// are not active, fails by itself.
 bool is_of_each(const Node& node, const Batcher& batcher) {
-  if (is_effect(node) && batcher.active().defined()) return true;
+  const bool may_fail = is_effect(node) || info(node.op).kind == OpKind::index ||
+                        std::ranges::any_of(node.bodies(), [](const auto& body) { return has_positions(*body); });
+  if (batcher.active().defined() && may_fail) return true;
   if (batcher.randomness() == Randomness::same) return false;
   return node.op == Op::random_bits ||
          (is_loop(node.op) && std::ranges::any_of(node.bodies(), [](const auto& body) { return draws(*body); }));

@@ -18,7 +18,8 @@ struct Batched {
 
 class Batcher {
  public:
-  // `active`: a bool [size], true for the examples whose checks count; undefined: all do.
+  // `active`: a bool [size], true for the examples whose results count, in a branch that others do not take; undefined:
+  // all do. Checks of the others pass, and their positions, which may be out of range, are 0.
   Batcher(Dim size, Randomness randomness, Tensor active = {})
       : size_(size), randomness_(randomness), active_(std::move(active)) {}
 
@@ -63,8 +64,9 @@ std::vector<Batched> batch_while_loop(const BatchedNode&);
 std::vector<Batched> batch_cond(const BatchedNode&);
 // The node for one example after the other, as a scan.
 std::vector<Batched> batch_by_rows(const BatchedNode&);
-// Whether a body draws random numbers.
+// Whether a body draws random numbers, or reads or writes at positions that are data.
 bool draws(const Graph& graph);
+bool has_positions(const Graph& graph);
 
 // Whether a callee is the batch of one that has a derivative of its own, and the gradients of its operands then: as
 // CallDerivative, for each example by itself, summed up for an operand in which they do not differ.

@@ -110,6 +110,14 @@ bool draws(const Graph& graph) {
   });
 }
 
+bool has_positions(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Tensor& value) {
+    const Node& node = *value.node();
+    return info(node.op).kind == OpKind::index ||
+           std::ranges::any_of(node.bodies(), [](const auto& body) { return has_positions(*body); });
+  });
+}
+
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -157,6 +165,7 @@ Graph batch_body(const Graph& body, const Batcher& batcher, const Flags& flags) 
 
 std::vector<Batched> batch_call(const BatchedNode& b) {
   const Callee& callee = *b.node.callee();
+  if (b.batcher.active().defined() && has_positions(callee.body)) return b.batcher.run(callee.body, b.operands);
   const BatchedCall batch = batched_call(b);
   std::vector<Tensor> operands;
   Flags flags;

@@ -185,17 +185,31 @@ Tensor in_one_table(const Tensor& index, Dim rows, Loc loc) {
   return build.add(index, build.mul(positions(0, type.shape, type.device, loc), scale));
 }
 
+// Operand i, positions, for all examples: 0 for those that are not active.
+Tensor positions_of(const BatchedNode& b, std::size_t i) {
+  const Tensor index = b.all(i), &active = b.batcher.active();
+  if (!active.defined()) return index;
+  const Type& type = type_of(index);
+  Shape ones = Shape::of(b.size());
+  for (int axis = 1; axis < type.shape.rank(); ++axis) ones.push_back(1);
+  const Tensor counts = build.expand(build.reshape(active, ones), type.shape);
+  return build.make(Op::where, {counts, index, constant_like(0, type, b.node.loc)});
+}
+
 Results batch_gather(const BatchedNode& b) {
-  if (!b.differs(0)) return made(build.make(Op::gather, {b.value(0), b.value(1)}));
-  const Tensor index = in_one_table(b.all(1), type_of(b.node.input(0)).shape[0], b.node.loc);
+  const Dim rows = type_of(b.node.input(0)).shape[0];
+  const bool is_active = b.batcher.active().defined();
+  if (is_active && rows.same(Dim(0))) return made(constant_like(0, b.batcher.type(b.node.type), b.node.loc));
+  if (!b.differs(0)) return made(build.make(Op::gather, {b.value(0), is_active ? positions_of(b, 1) : b.value(1)}));
+  const Tensor index = in_one_table(positions_of(b, 1), rows, b.node.loc);
   return made(build.make(Op::gather, {merged(b.value(0), 0), index}));
 }
 Results scattered(const BatchedNode& b) {
   Type wanted = b.node.type;
   const Dim rows = wanted.shape[0];
   wanted.shape[0] = rows * b.size();
-  const Tensor result =
-      build.make(b.node.op, {in_one_table(b.all(0), rows, b.node.loc), b.all(1)}, b.node.attributes(), wanted);
+  const Tensor result = build.make(b.node.op, {in_one_table(positions_of(b, 0), rows, b.node.loc), b.all(1)},
+                                   b.node.attributes(), wanted);
   return made(split(result, 0, b.size(), rows));
 }
 constexpr BatchingRule batch_scatter_add = scattered, batch_scatter_amax = scattered;
@@ -210,7 +224,7 @@ Results rows_updated(const BatchedNode& b, const Tensor& index, RowUpdate update
 }
 Results batch_update_rows(const BatchedNode& b) {
   RowUpdate update = b.node.attributes<RowUpdate>();
-  if (b.differs(2)) return rows_updated(b, b.value(2), update);
+  if (b.differs(2) || b.batcher.active().defined()) return rows_updated(b, positions_of(b, 2), update);
   update.axis = after(update.axis);
   return made(build.make(Op::update_rows, {b.all(0), b.all(1), b.value(2)}, update));
 }
@@ -219,7 +233,7 @@ Results batch_update_slice(const BatchedNode& b) {
   if (!b.differs(2))
     return made(build.make(Op::update_slice, {b.all(0), b.all(1), b.value(2)}, Along{after(along.axis)}));
   const Shape places = Shape::of(b.size(), type_of(b.node.input(1)).shape[along.axis]);
-  const Tensor start = build.expand(build.reshape(b.value(2), Shape::of(b.size(), 1)), places);
+  const Tensor start = build.expand(build.reshape(positions_of(b, 2), Shape::of(b.size(), 1)), places);
   const Tensor index = build.add(start, positions(1, places, type_of(start).device, b.node.loc));
   return rows_updated(b, index, {along.axis, false});
 }

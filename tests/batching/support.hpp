@@ -61,7 +61,8 @@ inline weft::VmapOptions& chosen() {
   return options;
 }
 
-// vmap(f) of the arguments, eagerly and compiled, against f of each example. Every argument has as many examples.
+// vmap(f) of the arguments, eagerly and, where f captures nothing, compiled, against f of each example. Every argument
+// has as many examples.
 template <class F, class... A>
 void check_rows(F f, const weft::VmapOptions& options, double tolerance, const A&... arguments) {
   using namespace weft;
@@ -88,10 +89,12 @@ void check_rows(F f, const weft::VmapOptions& options, double tolerance, const A
     INFO("eager");
     check_same(vmap(f, options)(arguments...), expected, tolerance);
   }
-  INFO("compiled");
-  chosen() = options;
-  const auto compiled = compile([](const A&... x) { return vmap(F{}, chosen())(x...); });
-  check_same(compiled(arguments...), expected, tolerance);
+  if constexpr (std::is_empty_v<F>) {
+    INFO("compiled");
+    chosen() = options;
+    const auto compiled = compile([](const A&... x) { return vmap(F{}, chosen())(x...); });
+    check_same(compiled(arguments...), expected, tolerance);
+  }
 }
 
 }  // namespace vmap_test

@@ -156,7 +156,7 @@ TEST_CASE("what is refused, in a sentence with the user's line") {
   has(refused([&] { vmap(add, {0, 2})(x, x); }), "axis 2 for the examples");
   has(refused([&] { vmap([](const Tensor& a) { return sum(a).item() > 0 ? a : -a; })(x); }), "one example");
   has(refused([&] { vmap([](const Tensor& a) { return sum(a) > 0 ? a : -a; })(x); }), "choose with where");
-  has(refused([&] { vmap([](const Tensor& a) { return nn::dropout(a, 0.5); })(x); }), "Randomness::same");
+  has(refused([&] { vmap([](const Tensor& a) { return dropout(a, 0.5); })(x); }), "Randomness::same");
   has(refused([&] {
         vmap([](const Tensor& a) {
           print("{}", a);
