@@ -81,7 +81,11 @@ class Vmapped {
                   "vmap([&](const Tensor& x, const Tensor& y) { ... })(xs, ys)");
     if constexpr (std::is_invocable_v<const F&, const A&...>) {
       using Result = std::remove_cvref_t<std::invoke_result_t<const F&, const A&...>>;
-      if constexpr (detail::check_flattenable<Result, A...>()) {
+      constexpr bool flattens = (detail::Flattenable<Result> && ... && detail::Flattenable<A>);
+      static_assert(flattens,
+                    "weft: what vmap(f) takes and returns are tensors, or structs, tuples and containers of them; this "
+                    "is or holds a type that has no meaning to Weft (a Generator is captured by reference)");
+      if constexpr (flattens) {
         detail::VmapRecorder recorder(options_, sizeof...(A), loc_);
         return [&](A... own) {
           (recorder.add(detail::Leaves(own)), ...);

@@ -180,21 +180,21 @@ std::vector<Batched> batch_call(const BatchedNode& b) {
   const auto make = [&] {
     Callee made{batch.called, batch_body(callee.body, Batcher(b.size(), b.batcher.randomness()), flags)};
     if (batch.is_same) made.derivative = callee.derivative;
-    made.derivative_of = b.node.more->callee;  // which lives as long as the signature that names it
+    made.made_from = b.node.more->callee;  // which lives as long as the signature that names it
     return made;
   };
   const Tensor value = record_call(shared_callee(signature, make), operands, b.node.loc, b.node.definition);
   return put(value, Flags(b.node.output_count, true));
 }
 
-static bool is_batch(const Callee& callee) { return callee.derivative_of && callee.gradient_at.empty(); }
+static bool is_batch(const Callee& callee) { return callee.made_from && callee.gradient_at.empty(); }
 bool is_batch_with_derivative(const Callee& callee) {
   if (callee.derivative || !is_batch(callee)) return false;
-  return callee.derivative_of->derivative || is_batch_with_derivative(*callee.derivative_of);
+  return callee.made_from->derivative || is_batch_with_derivative(*callee.made_from);
 }
 
 void differentiate_batch(const Callee& callee, const CallValues& p, std::span<Tensor> operand_gradients) {
-  const Callee& one = *callee.derivative_of;
+  const Callee& one = *callee.made_from;
   Flags flags;
   Dim size = 1;
   Results operands;

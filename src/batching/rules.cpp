@@ -123,11 +123,21 @@ Tensor with_last_two_swapped(const Tensor& value) {
   return moved(value, rank - 1, rank - 2);
 }
 
+// Sums of one product: no matrices, but elements, which join the kernel of what reads them. A sum starts from 0.
+Results outer_product(const BatchedNode& b) {
+  const Type type = b.batcher.type(b.node.type);
+  const Tensor product = build.mul(build.expand(b.value(0), type.shape), build.expand(b.value(1), type.shape));
+  return made(build.add(product, constant_like(0, type, b.node.loc)));
+}
+
 // A matrix in which examples do not differ stays one: the rows (of the second operand, the columns) of all examples are
 // those of one product.
 Results batch_matmul(const BatchedNode& b) {
-  if (b.differs(0) && b.differs(1)) return over_all(b);
   const int lead = b.node.type.shape.rank() - 2;
+  if (b.differs(0) && b.differs(1)) {
+    const bool is_outer = type_of(b.node.input(1)).shape[lead].same(Dim(1));
+    return is_outer && type_of(b.node.input(0)).dtype == b.node.type.dtype ? outer_product(b) : over_all(b);
+  }
   const std::size_t own = b.differs(0) ? 0 : 1;
   Tensor rows = own == 0 ? b.value(0) : with_last_two_swapped(b.value(1));
   const Tensor matrix = own == 0 ? b.value(1) : with_last_two_swapped(b.value(0));

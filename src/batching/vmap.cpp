@@ -98,6 +98,7 @@ void VmapRecorder::begin() {
   State& s = *state_;
   if (s.values.empty())
     fail("vmap", s.here, "no argument holds examples: one tensor at least must have an axis in in_axes");
+  check_nesting("vmap", s.here);
   LoopBody& body = s.body.emplace(s.outer_loc, s.outer_operation, s.outer_scope, s.here, LoopBody::Of::example);
   for (std::size_t i = 0; i < s.places.size(); ++i)
     *s.places[i] = s.inputs.emplace_back(body.input(of_one(type_of(s.values[i].value))));

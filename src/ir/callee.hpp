@@ -27,10 +27,11 @@ struct Callee {
   Attributes called;  // a struct of ir/composites.hpp
   Graph body;
   CallDerivative derivative = nullptr;  // null: the body is differentiated
-  // Of a derivative (autograd/call.cpp): what it differentiates, the values that the body reads (operands of the
-  // differentiated call, then its results, then gradients of those), and for each operand the result that is its
-  // gradient, or -1.
-  std::shared_ptr<const Callee> derivative_of = {};
+  // Of a derivative (autograd/call.cpp) what it differentiates, of a batch (batching/regions.cpp) what it is of one
+  // example.
+  std::shared_ptr<const Callee> made_from = {};
+  // Of a derivative: the values that the body reads (operands of the differentiated call, then its results, then
+  // gradients of those), and for each operand the result that is its gradient, or -1.
   std::vector<std::uint32_t> reads = {};
   std::vector<int> gradient_at = {};
   // The body as the eager executor runs it, under the mutex of the callees: made at the first use, null where nodes run

@@ -39,10 +39,14 @@ std::string text_of(Type type) {
   return to_string(type);
 }
 
-LoopBody& LoopRecorder::State::open(int body) {
+void check_nesting(const char* name, Loc loc) {
   if (std::ranges::count_if(recorder().traces, &Trace::is_loop) >= nesting_limit)
-    fail(name, here, "is inside ", nesting_limit,
+    fail(name, loc, "is inside ", nesting_limit,
          " loops and choices, the limit: recording a body that calls itself never ends");
+}
+
+LoopBody& LoopRecorder::State::open(int body) {
+  check_nesting(name, here);
   return bodies[body].emplace(outer_loc, outer_operation, outer_scope, here);
 }
 void LoopRecorder::State::resolve_all(const LeafList& list) const {

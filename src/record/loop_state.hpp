@@ -19,6 +19,8 @@ std::string name_of(const char* what, const Leaves& leaves, std::size_t leaf);
 // But for whether they are weak.
 bool same_type(const Type& a, const Type& b);
 std::string text_of(Type type);
+// Throws where too many bodies are open: one that calls itself never ends.
+void check_nesting(const char* name, Loc loc);
 
 // A generator's state, which the trace around goes on with. The default generator's is held while the loop is recorded,
 // outside of traces.

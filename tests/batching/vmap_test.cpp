@@ -13,6 +13,8 @@ struct Mlp {
   Tensor operator()(const Tensor& x) const { return out(relu(in(x))); }
 };
 
+Tensor endless(const Tensor& x) { return vmap(endless)(unsqueeze(x, 0)); }
+
 Tensor loss_of(const Mlp& m, const Tensor& x, const Tensor& y) { return nn::cross_entropy(m(x), y); }
 
 }  // namespace
@@ -165,5 +167,17 @@ TEST_CASE("what is refused, in a sentence with the user's line") {
       }),
       "once for all examples");
   has(refused([&] { vmap([](const Tensor& a) { return a; })(sum(x)); }), "std::nullopt");
+  const auto until = [](const Tensor& s) { return sum(s) < 3; };
+  const auto step = [](const Tensor& s) { return s + uniform({6}, 0, 1, default_generator(), {DType::f64}); };
+  has(refused([&] {
+        vmap([&](const Tensor& a) { return while_loop(until, step, a); }, {.randomness = Randomness::different})(x);
+      }),
+      "draws random numbers");
+  has(refused([&] { endless(x); }), "inside 64 loops");
+  has(refused([&] { stack_module_state(std::vector<nn::Linear>()); }), "there is no model");
+  has(refused([&] {
+        stack_module_state(std::vector{nn::Linear(2, 3), nn::Linear(2, 4)});
+      }),
+      "the model's weight is f32[3,2] in the first one, and f32[4,2] in model 1");
   has(refused([&] { vmap([](const Tensor& a) { return reshape(a, {6, 1, 1, 1, 1, 1, 1, 1}); })(x); }), "8 axes");
 }
