@@ -308,9 +308,9 @@ class Disabled {
 // A callable that runs f as plain C++, also in a compiled function: there it is a border, up to which what was recorded
 // is compiled and run; f gets the values, and what it returns, or writes to arguments that it takes by reference,
 // enters what follows as inputs. The compiled function is resumable then (docs/guards.md, "Values on the host"): each
-// call runs its code. Results of other shapes than before are compiled for. No derivative goes through f. In f,
-// compiled functions are called as anywhere else. Throws Error where an argument depends on what is differentiated, in
-// the body of a loop (scan, fori, while_loop, cond), and in a function compiled with {.fullgraph = true}.
+// call runs its code. Results of other shapes than before are compiled for. Gradients of any order go through what f
+// records; derivatives run as plain C++ too. In f, compiled functions are called as anywhere else. Throws Error in the
+// body of a loop (scan, fori, while_loop, cond), and in a function compiled with {.fullgraph = true}.
 template <class F>
 auto disable(F f, Loc loc = Loc::current()) {
   return detail::Disabled<F>(std::move(f), loc);

@@ -80,6 +80,7 @@ void differentiate_call(const Pullback& p) {
   WEFT_CHECK(node.callee(), "a call that was not recorded is differentiated");
   if (const ComputedCallee* const computed = computed_callee(node))
     return computed->differentiate(node, p.gradients, p.wanted, p.results);
+  if (const DisabledTape* const tape = disabled_tape(node)) return differentiate_disabled(p, *tape);
   Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
   std::vector<Tensor> gradients, values(node.inputs().begin(), node.inputs().end());
   for (const Tensor& gradient : p.gradients)

@@ -3,10 +3,14 @@
 // forward values it computes again; in a compiled function the two are one (passes/cse.hpp).
 #pragma once
 #include "autograd/rules.hpp"
+#include "record/disable.hpp"
 
 namespace weft {
 
 void differentiate_call(const Pullback& p);
+
+// Outside of the trace, as the call of the disabled function ran, and is such a call itself.
+void differentiate_disabled(const Pullback& p, const DisabledTape& tape);
 
 // By the derivative that the program gave; throws where it gave none, and where that gives other types.
 void differentiate_host_call(const Pullback& p);

@@ -8,6 +8,7 @@
 #include "base/fail.hpp"
 #include "base/per_thread.hpp"
 #include "record/composite.hpp"
+#include "record/disable.hpp"
 #include "record/evaluate.hpp"
 
 namespace weft {
@@ -39,6 +40,7 @@ TraceScope::TraceScope(Trace& trace) : saved_dims_(DimEnvironment::current()), s
   dims::are_guarded() = true;
 }
 TraceScope::~TraceScope() {
+  drop_tapes(recorder().trace()->id);
   recorder() = std::move(saved_);
   DimEnvironment::current() = saved_dims_;
   dims::are_guarded() = !recorder().traces.empty();
