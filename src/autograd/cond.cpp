@@ -4,6 +4,7 @@
 #include "autograd/loops.hpp"
 #include "base/fail.hpp"
 #include "ir/callee.hpp"
+#include "ir/host_function.hpp"
 #include "record/loops.hpp"
 
 namespace weft {
@@ -18,10 +19,10 @@ void differentiate_cond(const Pullback& p) {
   for (std::size_t b = 0; b < 2; ++b) {
     const Graph& body = *node.bodies()[b];
     for (const Tensor& value : body.nodes)
-      if (const Node& called = *value.node(); called.op == Op::host_call && called.attributes<HostCalled>().gives)
-        fail("host_call", called.loc,
-             "gives a value in a branch of cond that is differentiated, which computes values again: call it outside "
-             "of the branch");
+      if (runs_once(*value.node()))
+        fail("host_call", value.node()->loc,
+             "gives a value, or is called in a loop or a choice, in a branch of cond that is differentiated, which "
+             "computes values again: call it outside of the branch");
     LoopBody& scope = scopes[b].emplace(node.loc, nullptr, node.scope);
     std::vector<Tensor> arguments, variables, values, seeds, effects;
     for (const Tensor& input : body.inputs) arguments.push_back(scope.input(type_of(input)));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "autograd/loops.hpp"
@@ -42,43 +43,82 @@ class ScanDerivative {
     }
   };
 
-  // The forward loop once more, with what is saved as further results; a pass puts it in the place of the first.
+  // Index of the loop's result that stacks the value, where the program's code has given it: nobody calls that again.
+  std::optional<unsigned> given_stack(const Tensor& value) const {
+    if (runs_once(*value.node()))
+      for (std::size_t i = body_.carries(); i < body_.results().size(); ++i)
+        if (below_variables(body_.results()[i]).same(value)) return static_cast<unsigned>(i);
+    return std::nullopt;
+  }
+
+  // The forward loop once more, with what is saved as further results; a pass puts it in the place of the first. It
+  // reads what the program's code has given, and is a loop of its own where there is something.
   void record_forward() {
-    if (plan_.saved().empty()) return;
+    std::vector<Tensor> saved;
+    for (const Tensor& value : plan_.saved())
+      if (!given_stack(value)) saved.push_back(value);
+    std::vector<Tensor> made;
+    if (!saved.empty()) made = longer_loop(saved);
+    for (std::size_t i = 0, next = 0; i < plan_.saved().size(); ++i) {
+      const std::optional<unsigned> given = given_stack(plan_.saved()[i]);
+      saved_stacks_.push_back(given ? Tensor(body_.pullback().value.node(), *given) : made[next++]);
+    }
+  }
+  // The stacks of what is saved.
+  std::vector<Tensor> longer_loop(std::span<const Tensor> saved) {
     const Builder build(body_.node().loc, body_.node().scope, trace_);
     Copier copier{.trace = trace_};
-    std::vector<Tensor> inputs, outputs;
-    for (std::size_t i = 0; i < body_.inputs().size(); ++i) {
-      inputs.push_back(build.input(i, type_of(body_.inputs()[i])));
-      copier.made.emplace(body_.inputs()[i].word(), inputs.back());
-    }
     std::unordered_map<const Node*, bool> wanted;
-    std::vector<Tensor> open;
-    for (const std::vector<Tensor>* roots : {&body_.results(), &plan_.saved(), &body_.graph().effects})
-      for (const Tensor& root : *roots)
-        if (!body_.is_backward(root) && root.node()->op != Op::host_call) open.push_back(root);
+    std::vector<Tensor> open, given;
+    for (const std::span<const Tensor> roots :
+         {std::span<const Tensor>(body_.results()), saved, std::span<const Tensor>(body_.graph().effects)})
+      for (const Tensor& root : roots)
+        if (!body_.is_backward(root) && (root.node()->op != Op::host_call || is_saved(saved, root)))
+          open.push_back(root);
     while (!open.empty()) {
-      const Tensor value = open.back();
+      const Tensor value = below_variables(open.back());
       open.pop_back();
+      if (given_stack(value)) {
+        if (!is_saved(given, value)) given.push_back(value);
+        continue;
+      }
       if (!wanted.insert({value.node(), true}).second) continue;
       for (const Tensor& operand : value.node()->inputs()) open.push_back(operand);
     }
+    std::vector<Tensor> operands, inputs, outputs;
+    const std::size_t slices = body_.carries() + body_.scanned();
+    const auto add = [&](const Tensor& operand, const Tensor& value) {
+      operands.push_back(operand);
+      inputs.push_back(build.input(inputs.size(), type_of(value)));
+      copier.made.emplace(value.word(), inputs.back());
+    };
+    for (std::size_t i = 0; i < slices; ++i) add(body_.node().input(i), body_.inputs()[i]);
+    for (const Tensor& value : given) add(Tensor(body_.pullback().value.node(), *given_stack(value)), value);
+    for (std::size_t i = slices; i < body_.inputs().size(); ++i) add(body_.node().input(i), body_.inputs()[i]);
     for (const Tensor& value : body_.graph().nodes)
       if (wanted.contains(value.node()) && value.node()->op != Op::input && value.node()->op != Op::variable)
         copier.copy(value);
     std::vector<Type> types{body_.node().type};
     types.insert(types.end(), body_.node().more_types().begin(), body_.node().more_types().end());
     for (const Tensor& value : body_.results()) outputs.push_back(copier.at(value));
-    for (const Tensor& value : plan_.saved()) {
+    for (const Tensor& value : saved) {
       outputs.push_back(copier.at(value));
       types.push_back(stacked(type_of(value), body_.scan().length));
     }
-    auto body = std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), copier.effects));
-    const Tensor longer =
-        record_region(Op::scan, body_.node().inputs(), body_.scan(), types, {std::move(body)}, body_.node().loc);
-    longer.node()->more->extends = body_.node().bodies()[0];
-    for (std::size_t i = 0; i < plan_.saved().size(); ++i)
-      saved_stacks_.emplace_back(longer.node(), static_cast<unsigned>(body_.results().size() + i));
+    Scan attributes = body_.scan();
+    attributes.scanned += static_cast<std::int64_t>(given.size());
+    std::shared_ptr<const Graph> body = with_stacks_of_host(
+        std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), copier.effects)), attributes,
+        types);
+    const Tensor longer = record_region(Op::scan, operands, attributes, types, {std::move(body)}, body_.node().loc);
+    if (given.empty()) longer.node()->more->extends = body_.node().bodies()[0];
+    std::vector<Tensor> stacks;
+    for (std::size_t i = 0; i < saved.size(); ++i)
+      stacks.emplace_back(longer.node(), static_cast<unsigned>(body_.results().size() + i));
+    return stacks;
+  }
+  static bool is_saved(std::span<const Tensor> saved, const Tensor& value) {
+    return std::ranges::any_of(saved, [&](const Tensor& each) { return each.same(value); });
   }
 
   static Tensor zeros_of(const Tensor& like, Loc loc) {
@@ -142,9 +182,11 @@ class ScanDerivative {
     }
     if (outputs.empty()) return;
     if (carries + scanned == 0) return;
-    auto body = std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), copier.effects));
     const Scan attributes{static_cast<std::int64_t>(carries), static_cast<std::int64_t>(scanned), body_.scan().length,
                           !body_.scan().reverse};
+    std::shared_ptr<const Graph> body = with_stacks_of_host(
+        std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), copier.effects)), attributes,
+        types);
     backward_results_ =
         results_of(record_region(Op::scan, operands, attributes, types, {std::move(body)}, body_.node().loc));
     first_stack_ = carries;
@@ -237,25 +279,8 @@ class ScanDerivative {
 
 }  // namespace
 
-namespace {
-// The derivative computes what a body does again, and the program's code is called once.
-void require_repeatable(const Graph& body, const char* loop) {
-  for (const Tensor& value : body.nodes) {
-    const Node& node = *value.node();
-    const bool gives = node.op == Op::host_call && node.attributes<HostCalled>().gives;
-    const bool inside = std::ranges::any_of(node.bodies(), [](const auto& each) { return calls_host(*each); });
-    if (gives || inside)
-      fail("host_call", node.loc, gives ? "gives a value" : "is called in a loop or a choice", " in the body of a ",
-           loop,
-           " that is differentiated, which computes values again: call it outside of the loop, or write the loop "
-           "as a C++ loop");
-  }
-}
-}  // namespace
-
 void differentiate_scan(const Pullback& p) {
   const Node& node = p.node();
-  require_repeatable(*node.bodies()[0], "loop");
   LoopBody scope(node.loc, nullptr, node.scope);
   const JointBody body(p, scope);
   if (body.is_zero()) return;

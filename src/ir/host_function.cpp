@@ -41,4 +41,9 @@ bool calls_host(const Graph& graph) {
   });
 }
 
+bool runs_once(const Node& node) {
+  if (node.op == Op::host_call) return node.attributes<HostCalled>().gives;
+  return std::ranges::any_of(node.bodies(), [](const auto& body) { return calls_host(*body); });
+}
+
 }  // namespace weft

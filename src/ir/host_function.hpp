@@ -18,6 +18,8 @@ const HostCalls& host_function(std::int64_t number);
 
 // Whether the graph, or a body in it, calls one.
 bool calls_host(const Graph& graph);
+// Whether no derivative may compute the node again: it is a call that gives values, or has a body that calls one.
+bool runs_once(const Node& node);
 
 // Calls it, and writes what it gives to `results`: a token where it gives nothing. The thread's trace and the lock of
 // eager evaluation are left meanwhile. Throws what it throws, and Error where it gives other types

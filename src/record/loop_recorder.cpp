@@ -76,7 +76,8 @@ void LoopRecorder::end_scan(const Leaves& state, const Leaves* stack, const Scan
   for (const Tensor& y : ys) types.push_back(stacked(type_of(y), s.length));
   const Scan attributes{static_cast<std::int64_t>(carries), static_cast<std::int64_t>(s.sources.size()), s.length,
                         options.reverse};
-  std::shared_ptr<const Graph> graph = body.take(std::move(inputs), std::move(outputs));
+  std::shared_ptr<const Graph> graph =
+      with_stacks_of_host(body.take(std::move(inputs), std::move(outputs)), attributes, types);
   const std::vector<Tensor> results =
       results_of(record_region(Op::scan, operands, attributes, types, {std::move(graph)}, s.loc()));
   s.put_state(state, results);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/per_thread.hpp"
+#include "ir/host_function.hpp"
 
 namespace weft {
 namespace {
@@ -57,6 +58,25 @@ std::shared_ptr<const Graph> LoopBody::take(std::vector<Tensor> inputs, std::vec
   for (std::size_t i = 0; i < inputs.size(); ++i)
     inputs[i].node()->attributes_ = Parameter{static_cast<std::int64_t>(i)};
   return std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), std::move(trace_.effects)));
+}
+
+std::shared_ptr<const Graph> with_stacks_of_host(std::shared_ptr<const Graph> body, const Scan& scan,
+                                                 std::vector<Type>& types) {
+  if (!calls_host(*body)) return body;
+  std::vector<Tensor> outputs = body->outputs;
+  const auto carries = static_cast<std::ptrdiff_t>(scan.carries);
+  for (const Tensor& value : body->nodes) {
+    if (!runs_once(*value.node())) continue;
+    for (const Tensor& result : results_of(value)) {
+      if (type_of(result).shape.rank() == max_rank) continue;
+      const auto same = [&](const Tensor& output) { return output.same(result); };
+      if (std::any_of(outputs.begin() + carries, outputs.end(), same)) continue;
+      outputs.push_back(result);
+      types.push_back(stacked(type_of(result), scan.length));
+    }
+  }
+  if (outputs.size() == body->outputs.size()) return body;
+  return std::make_shared<const Graph>(make_graph(body->inputs, std::move(outputs), body->effects));
 }
 
 Type stacked(Type type, Dim length) {

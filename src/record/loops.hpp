@@ -49,6 +49,11 @@ class LoopBody {
 // Whether a body that this thread records is that of vmap: for errors.
 bool is_example_body(std::uint32_t trace);
 
+// The body of a scan with so many carries: what runs once in it (ir/host_function.hpp) is among what the scan stacks,
+// so that a derivative reads it there. Added to `types`: those of the results that this adds.
+std::shared_ptr<const Graph> with_stacks_of_host(std::shared_ptr<const Graph> body, const Scan& scan,
+                                                 std::vector<Type>& types);
+
 // [length, sizes...], which a loop stacks, and what it slices.
 Type stacked(Type type, Dim length);
 Type slice_of(Type type);
