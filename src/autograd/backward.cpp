@@ -1,11 +1,13 @@
 #include "autograd/backward.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "autograd/rules.hpp"
 #include "base/fail.hpp"
 #include "base/trace_clock.hpp"
 #include "ir/node_numbers.hpp"
+#include "record/computed_call.hpp"
 #include "record/evaluate.hpp"
 #include "record/record.hpp"
 #include "record/row_gradients.hpp"
@@ -51,15 +53,15 @@ class Backward {
     collect(values);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::uint32_t at = value_entries_[i];
-      if (at == none || !entries_[at].depends) continue;
-      entries_[at].reached = true;
-      add_to(gradients_[entries_[at].first_gradient + values[i].output()], seeds[i]);
+      if (at == none || !depends_[place(values[i], at)]) continue;
+      reached_[place(values[i], at)] = true;
+      add_to(gradients_[place(values[i], at)], seeds[i]);
     }
     for (std::size_t i = entries_.size(); i-- > 0;)
-      if (entries_[i].reached && !is_variable(entries_[i].node)) pull_back(entries_[i]);
+      if (std::ranges::count(reached(entries_[i]), 1) && !is_variable(entries_[i].node)) pull_back(entries_[i]);
     std::vector<Tensor> results;
     for (const std::uint32_t at : variable_entries_) {
-      any_reached_ = any_reached_ || (at != none && entries_[at].reached);
+      any_reached_ = any_reached_ || (at != none && reached_[entries_[at].first_gradient]);
       results.push_back(at == none ? Tensor() : gradients_[entries_[at].first_gradient]);
     }
     return results;
@@ -71,9 +73,7 @@ class Backward {
   struct Entry {
     Node* node;
     std::uint32_t first_operand = 0;   // in operand_entries_
-    std::uint32_t first_gradient = 0;  // of its outputs, in gradients_
-    bool depends = false;              // on a variable
-    bool reached = false;              // the values depend on it
+    std::uint32_t first_gradient = 0;  // of its outputs, in gradients_, depends_ and reached_
   };
 
   bool is_variable(const Node* node) const {
@@ -81,6 +81,12 @@ class Backward {
     auto found = std::lower_bound(variables_.begin(), variables_.end(), node->sequence,
                                   [](const Tensor& v, std::uint64_t at) { return v.node()->sequence < at; });
     return found != variables_.end() && found->node() == node;
+  }
+  std::size_t place(const Tensor& value, std::uint32_t entry) const {
+    return entries_[entry].first_gradient + value.output();
+  }
+  std::span<const unsigned char> reached(const Entry& entry) const {
+    return {reached_.data() + entry.first_gradient, entry.node->output_count};
   }
   // Where the entry of a value's node is.
   std::uint32_t find(const Tensor& value) const {
@@ -125,13 +131,19 @@ class Backward {
       entry.first_gradient = outputs;
       outputs += entry.node->output_count;
       entry.first_operand = static_cast<std::uint32_t>(operand_entries_.size());
-      entry.depends = is_variable(entry.node);
-      if (entry.depends) continue;
-      for (const Tensor& operand : entry.node->inputs()) {
+      const bool starts = is_variable(entry.node);
+      depends_.resize(outputs, starts);
+      if (starts) continue;
+      const ComputedCallee* const computed = computed_callee(*entry.node);
+      for (std::uint32_t i = 0; i < entry.node->operand_count; ++i) {
+        const Tensor& operand = entry.node->input(i);
         operand_entries_.push_back(find(operand));
-        if (entry.node->op != Op::stop_gradient) entry.depends |= depends(operand_entries_.back(), operand);
+        if (entry.node->op == Op::stop_gradient || !depends(operand_entries_.back(), operand)) continue;
+        for (std::uint32_t output = 0; output < entry.node->output_count; ++output)
+          if (!computed || computed->depends(output, i)) depends_[entry.first_gradient + output] = true;
       }
     }
+    reached_.resize(outputs);
     gradients_.resize(outputs);
     for (const Tensor& value : values) value_entries_.push_back(find(value));
     for (const Tensor& variable : variables_) variable_entries_.push_back(find(variable));
@@ -139,7 +151,15 @@ class Backward {
   }
 
   bool depends(std::uint32_t entry, const Tensor& value) const {
-    return entry != none && entries_[entry].depends && is_differentiable(value);
+    return entry != none && depends_[place(value, entry)] && is_differentiable(value);
+  }
+
+  // Whether a result that the values depend on depends on the operand.
+  bool is_reached(const Entry& entry, const ComputedCallee& computed, std::size_t operand) const {
+    bool any = false;
+    for (std::uint32_t output = 0; output < entry.node->output_count; ++output)
+      any = any || (reached(entry)[output] && computed.depends(output, operand));
+    return any;
   }
 
   void pull_back(const Entry& entry) {
@@ -147,11 +167,12 @@ class Backward {
     const std::uint32_t* operands = operand_entries_.data() + entry.first_operand;
     std::span<Tensor> outputs(gradients_.data() + entry.first_gradient, node.output_count);
     bool nonzero = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& g) { return g.defined(); });
+    const ComputedCallee* const computed = computed_callee(node);
     wanted_.assign(node.operand_count, 0);
     results_.assign(node.operand_count, Tensor());
     for (std::size_t i = 0; i < node.operand_count; ++i) {
-      wanted_[i] = depends(operands[i], node.operands[i]);
-      if (wanted_[i]) entries_[operands[i]].reached = true;
+      wanted_[i] = depends(operands[i], node.operands[i]) && (!computed || is_reached(entry, *computed, i));
+      if (wanted_[i]) reached_[place(node.operands[i], operands[i])] = true;
     }
     if (!nonzero) return;
     InPlaceOf scope(node, loc_);
@@ -178,6 +199,7 @@ class Backward {
   std::vector<std::uint32_t> operand_entries_;  // of each entry's operands; none for what cannot depend
   std::vector<std::uint32_t> value_entries_, variable_entries_;
   bool any_reached_ = false;
+  std::vector<unsigned char> depends_, reached_;  // by output: whether it depends on a variable, and the values on it
   std::vector<Tensor> gradients_;
   std::vector<unsigned char> wanted_;
   std::vector<Tensor> results_;
@@ -241,6 +263,27 @@ bool depends_on_variable(const Tensor& value, std::uint64_t start) {
   numbers = {};
   stack.clear();
   return is_found();
+}
+
+std::vector<std::vector<bool>> dependences(const Graph& graph) {
+  const std::size_t inputs = graph.inputs.size();
+  std::unordered_map<const Node*, std::vector<bool>> of;
+  for (const Tensor& value : graph.nodes) {
+    std::vector<bool>& all = of[value.node()];
+    all.resize(inputs);
+    if (value.node()->op == Op::input && is_differentiable(value))
+      all[static_cast<std::size_t>(value.node()->attributes<Parameter>().slot)] = true;
+    if (value.node()->op == Op::stop_gradient) continue;
+    for (const Tensor& operand : value.node()->inputs()) {
+      if (!is_differentiable(operand)) continue;
+      const std::vector<bool>& below = of.at(operand.node());
+      for (std::size_t i = 0; i < inputs; ++i) all[i] = all[i] || below[i];
+    }
+  }
+  std::vector<std::vector<bool>> outputs;
+  for (const Tensor& output : graph.outputs)
+    outputs.push_back(is_differentiable(output) ? of.at(output.node()) : std::vector<bool>(inputs));
+  return outputs;
 }
 
 std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,

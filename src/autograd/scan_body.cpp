@@ -4,33 +4,6 @@
 #include "ir/callee.hpp"
 
 namespace weft {
-namespace {
-
-bool is_float(const Tensor& value) { return is_floating(type_of(value).dtype); }
-
-// Which inputs of a body each of its outputs depends on, through floating values.
-std::vector<std::vector<bool>> dependences(const Graph& body) {
-  const std::size_t inputs = body.inputs.size();
-  std::unordered_map<const Node*, std::vector<bool>> of;
-  for (const Tensor& value : body.nodes) {
-    std::vector<bool>& all = of[value.node()];
-    all.resize(inputs);
-    if (value.node()->op == Op::input && is_float(value))
-      all[static_cast<std::size_t>(value.node()->attributes<Parameter>().slot)] = true;
-    if (value.node()->op == Op::stop_gradient) continue;
-    for (const Tensor& operand : value.node()->inputs()) {
-      if (!is_float(operand)) continue;
-      const std::vector<bool>& below = of.at(operand.node());
-      for (std::size_t i = 0; i < inputs; ++i) all[i] = all[i] || below[i];
-    }
-  }
-  std::vector<std::vector<bool>> outputs;
-  for (const Tensor& output : body.outputs)
-    outputs.push_back(is_float(output) ? of.at(output.node()) : std::vector<bool>(inputs));
-  return outputs;
-}
-
-}  // namespace
 
 JointBody::JointBody(const Pullback& p, LoopBody& scope)
     : p_(p),

@@ -13,6 +13,8 @@ struct ComputedCallee : Callee {
   // As a rule of autograd/rules.hpp: `results` are the gradients of the operands.
   virtual void differentiate(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
                              std::span<Tensor> results) const = 0;
+  // Whether a gradient of the result may flow to the operand.
+  virtual bool depends(unsigned result, std::size_t operand) const = 0;
 };
 // That of the node; null where it is another call, or none.
 const ComputedCallee* computed_callee(const Node& node);

@@ -193,6 +193,7 @@ class LevelCall final : public ComputedCallee {
                      std::span<Tensor> results) const override {
     body_->differentiate(*function_.get(), call, symbols_, gradients, wanted, results);
   }
+  bool depends(unsigned result, std::size_t operand) const override { return body_->depends(result, operand); }
 
  private:
   std::shared_ptr<const LevelBody> body_;
@@ -226,7 +227,11 @@ struct LevelBody::Derivative {
 };
 
 LevelBody::LevelBody(Graph graph, std::size_t visible, Backend backend, std::uint64_t passes)
-    : graph_(std::move(graph)), visible_(visible), backend_(backend), passes_(passes) {}
+    : graph_(std::move(graph)),
+      dependences_(weft::dependences(graph_)),
+      visible_(visible),
+      backend_(backend),
+      passes_(passes) {}
 LevelBody::~LevelBody() = default;
 
 std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, std::span<const unsigned char> wanted,
@@ -364,9 +369,15 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
     if (arguments.leaves[state.leaf].kind != LeafKind::buffer) seed(state.source);
   std::vector<std::int64_t> hints;
   for (const DimSymbol& symbol : traced.graph.symbols) hints.push_back(symbol.hint);
+  // A result that depends on nothing that is differentiated is one of data, as where the function runs by itself.
+  const auto depends = [&](const std::vector<bool>& inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] && wanted[i]) return true;
+    return false;
+  };
+  if (traced.states.empty() && std::ranges::none_of(dependences(traced.graph), depends)) return nullptr;
   try {
     const Derivation derivation(traced.graph, wanted, has_gradient, hints, call.loc);
-    if (derivation.outputs.empty() && traced.states.empty()) return nullptr;
     traced.kept_for_derivative = KeptValues(traced.graph, derivation).choose();
   } catch (const Error&) {
     // A result has no derivative, which is an error only where it is asked for.

@@ -21,6 +21,7 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   // The computed outputs of a call become results of one value that reads the operands.
   void make_call(Function& function, std::span<const Tensor> operands, std::span<const std::int64_t> symbols,
                  std::span<Tensor> outputs, Loc loc) const;
+  bool depends(unsigned result, std::size_t operand) const { return dependences_[result][operand]; }
   // The gradients of the operands of a call; undefined: not wanted, or zero.
   void differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
                      std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
@@ -34,6 +35,7 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
                                      std::span<const unsigned char> has_gradient) const;
 
   Graph graph_;
+  std::vector<std::vector<bool>> dependences_;
   std::size_t visible_;
   Backend backend_;
   std::uint64_t passes_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/fail.hpp"
 #include "ir/node.hpp"
 #include "tests/trace/support.hpp"
 #include "weft/effects.hpp"
@@ -343,6 +344,51 @@ TEST_CASE("what throws inside a level leaves everything as it was") {
   CHECK(state.item() == 1);
   CHECK(run(1) == Numbers{1, 1, 0});
   CHECK(state.item() == 2);
+}
+
+TEST_CASE("a result that does not depend on what is differentiated is refused as that of the plain function") {
+  struct Both {
+    Tensor of_x, of_y, steps;
+  };
+  const auto plain = [](const Tensor& x, const Tensor& y) {
+    return Both{sum(x * x * x), sum(y * y), sum(floor(x)) + sum(stop_gradient(y))};
+  };
+  const auto compiled = compile([](const Tensor& x, const Tensor& y) {
+    return Both{sum(x * x * x), sum(y * y), sum(floor(x)) + sum(stop_gradient(y))};
+  });
+  // Each result, with respect to each argument, and to both; again from a second derivative.
+  const Tensor x = from_list({0.5f, 1.5f}), y = from_list({2.f, -1.f});
+  const auto check_all = [&](const auto& pick) {
+    const auto tell = [&](const auto& f) {
+      std::string text;
+      const auto add = [&](const auto& run) {
+        try {
+          const auto [loss, gradient] = run();
+          text += concat_text(loss.item(), " ", text_of(gradient), "\n");
+        } catch (const Error& error) {
+          text += std::string(error.what()).substr(0, 60) + "\n";
+        }
+      };
+      add([&] { return value_and_grad([&](const Tensor& x) { return pick(f(x, y)); }, x); });
+      add([&] { return value_and_grad([&](const Tensor& y) { return pick(f(x, y)); }, y); });
+      add([&] { return value_and_grad([&](const Tensor& z) { return pick(f(z, z + 1)); }, x); });
+      add([&] {
+        return value_and_grad(
+            [&](const Tensor& x) { return sum(grad([&](const Tensor& x) { return pick(f(x, x * y)); }, x)); }, x);
+      });
+      add([&] {
+        return value_and_grad(
+            [&](const Tensor& x) { return sum(grad([&](const Tensor& y) { return pick(f(x, y)); }, y)); }, x);
+      });
+      return text;
+    };
+    CHECK(tell(compiled) == tell(plain));
+  };
+  check_all([](const Both& b) { return b.of_x; });
+  check_all([](const Both& b) { return b.of_y; });
+  check_all([](const Both& b) { return b.steps; });
+  check_all([](const Both& b) { return b.of_x * b.of_y; });
+  check_all([](const Both& b) { return floor(b.of_x) + b.steps; });
 }
 
 TEST_CASE("a sparse embedding's gradient stays rows") {
