@@ -226,10 +226,7 @@ Tensor select_scatter(At x, At source, int axis, Dim index) {
   const Tensor value = resolve(x, "select_scatter");
   const Type type = type_of(value);
   const int normal = normalize_axis("select_scatter", axis, type.shape.rank(), call.loc());
-  const Dim place = index < Dim(0) ? index + type.shape[normal] : index;
-  if (place < Dim(0) || place >= type.shape[normal])
-    fail("select_scatter", call.loc(), "index ", dims::to_string(index), " is out of range for axis ", axis, " of ",
-         to_string(type));
+  const Dim place = place_on_axis("select_scatter", index, type, normal, call.loc());
   Shape shape;
   for (int i = 0; i < type.shape.rank(); ++i)
     if (i != normal) shape.push_back(type.shape[i]);

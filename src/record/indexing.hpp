@@ -10,6 +10,15 @@ Tensor integers(const char* name, const At& given, Loc loc);
 // The index, with what is negative counted from the end of an axis of this size. The user's error where it is computed
 // and out of range.
 Tensor from_end(const Tensor& index, Dim size, const char* operation, Loc loc, const Tensor& table);
+// This number, counted from the end where it is negative. Throws where the axis has no such place.
+Dim place_on_axis(const char* name, Dim index, const Type& type, int axis, Loc loc);
+// Elements start, start + step, ..., of which there are `count`, all on the axis.
+struct SliceRange {
+  Dim start, count;
+  std::int64_t step;  // 1 where at most one element is known to be there
+};
+// start:stop:by of an axis of this size, as Python reads them. Throws where the step is 0.
+SliceRange slice_range(const char* name, Dim size, Dim start, Dim stop, Dim by, Loc loc);
 // For each element of `index` the position in the flattened `shape` of the element with this index along the axis, and
 // with the index's own position along the others.
 Tensor flat_positions(const Tensor& index, const Shape& shape, int axis, Loc loc);

@@ -133,14 +133,9 @@ Tensor unsqueeze(At x, int axis) {
   return reshape_to(value, shape, call.loc());
 }
 
-Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
-  Operation call("slice", x.loc);
+SliceRange slice_range(const char* name, Dim size, Dim start, Dim stop, Dim by, Loc loc) {
   auto step = static_cast<std::int64_t>(by);
-  Tensor value = resolve(x, "slice");
-  Shape shape = type_of(value).shape;
-  axis = normalize_axis("slice", axis, shape.rank(), call.loc());
-  if (step == 0) fail("slice", call.loc(), "the step is 0");
-  Dim size = shape[axis];
+  if (step == 0) fail(name, loc, "the step is 0");
   // Python's rules: negative positions count from the end, everything is clamped to what exists.
   const Dim low = step > 0 ? Dim(0) : Dim(-1), high = step > 0 ? size : size - Dim(1);
   auto clamp = [&](Dim position) {
@@ -156,21 +151,32 @@ Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
   const Dim whole = width > Dim(count_limit) ? Dim(1) : (span + width - Dim(1)) / width;
   const Dim count = span <= Dim(0) ? Dim(0) : whole;
   if (count.same(Dim(0)) || count.same(Dim(1))) step = 1;  // it leads nowhere
-  const Slice taken{static_cast<std::uint8_t>(axis), count.same(Dim(0)) ? Dim(0) : start, step};
-  shape[axis] = count;
-  return view(Op::slice, value, taken, shape, call.loc());
+  return {count.same(Dim(0)) ? Dim(0) : start, count, step};
+}
+
+Tensor slice(At x, int axis, Dim start, Dim stop, Dim by) {
+  Operation call("slice", x.loc);
+  Tensor value = resolve(x, "slice");
+  Shape shape = type_of(value).shape;
+  axis = normalize_axis("slice", axis, shape.rank(), call.loc());
+  const SliceRange range = slice_range("slice", shape[axis], start, stop, by, call.loc());
+  shape[axis] = range.count;
+  return view(Op::slice, value, Slice{static_cast<std::uint8_t>(axis), range.start, range.step}, shape, call.loc());
+}
+
+Dim place_on_axis(const char* name, Dim index, const Type& type, int axis, Loc loc) {
+  const Dim place = index < Dim(0) ? index + type.shape[axis] : index;
+  if (place < Dim(0) || place >= type.shape[axis])
+    fail(name, loc, "index ", dims::to_string(index), " is out of range for axis ", axis, " of ", to_string(type));
+  return place;
 }
 
 Tensor select(At x, int axis, Dim index) {
   Operation call("select", x.loc);
   Tensor value = resolve(x, "select");
-  const Shape& from = type_of(value).shape;
-  axis = normalize_axis("select", axis, from.rank(), call.loc());
-  Dim position = index < Dim(0) ? index + from[axis] : index;
-  if (position < Dim(0) || position >= from[axis])
-    fail("select", call.loc(), "index ", dims::to_string(index), " is out of range for axis ", axis, " of ",
-         to_string(type_of(value)));
-  return squeeze(slice(value, axis, position, position + Dim(1)), axis);
+  axis = normalize_axis("select", axis, type_of(value).shape.rank(), call.loc());
+  const Dim place = place_on_axis("select", index, type_of(value), axis, call.loc());
+  return squeeze(slice(value, axis, place, place + Dim(1)), axis);
 }
 
 Tensor detail::Rows::operator*() const { return select(*x, 0, i); }

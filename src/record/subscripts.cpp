@@ -1,16 +1,124 @@
-// Public functions that read and write by several subscripts at once: index tensors, masks and whole axes. In: a
-// subscript for each of the first axes. Out: rows of the table in which the axes that are indexed come first, as one.
+// Public functions that read and write by several subscripts. In: a subscript for each axis, new axes between them, an
+// ellipsis for the axes that are left. Numbers, slices and new axes become a view; index tensors and masks then become
+// rows of a table in which the axes that are indexed come first, as one. A write goes back through the view.
 #include <vector>
 
 #include "base/fail.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "weft/indexing.hpp"
+#include "weft/shapes.hpp"
 
 namespace weft {
 namespace {
 
-struct Subscripts {
+using Kind = Subscript::Kind;
+
+// An index for each axis of the mask, which takes the axes of x from `axis` on.
+void append_places(std::vector<Subscript>& subscripts, const char* name, const Tensor& mask, const Type& x, int axis,
+                   Loc loc) {
+  const Shape& shape = type_of(mask).shape;
+  bool fits = shape.rank() > 0 && axis + shape.rank() <= x.shape.rank();
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == x.shape[axis + i];
+  if (!fits)
+    fail(name, loc, "the mask ", to_string(type_of(mask)), " does not fit the axes from ", axis, " on of ",
+         to_string(x));
+  const Tensor places = places_of_true(name, mask, loc);
+  for (int i = 0; i < shape.rank(); ++i) subscripts.push_back(select(places, 1, i));
+}
+
+// A subscript for each axis of x, and new axes: without ellipsis and masks.
+std::vector<Subscript> one_for_each_axis(const char* name, const Tensor& x, std::span<const Subscript> given, Loc loc) {
+  const Type& type = type_of(x);
+  std::vector<Tensor> tensors;
+  int taken = 0, ellipses = 0;
+  for (const Subscript& each : given) {
+    tensors.push_back(each.kind() == Kind::tensor ? resolve(At(each.tensor(), loc), name) : Tensor());
+    const bool mask = tensors.back().defined() && type_of(tensors.back()).dtype == DType::boolean;
+    taken +=
+        mask ? type_of(tensors.back()).shape.rank() : each.kind() != Kind::newaxis && each.kind() != Kind::ellipsis;
+    ellipses += each.kind() == Kind::ellipsis;
+  }
+  if (ellipses > 1) fail(name, loc, "more than one ellipsis");
+  const int left = std::max(0, type.shape.rank() - taken);
+  std::vector<Subscript> result;
+  int axis = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::size_t before = result.size();
+    if (given[i].kind() == Kind::ellipsis)
+      result.resize(before + static_cast<std::size_t>(left));
+    else if (!tensors[i].defined())
+      result.push_back(given[i]);
+    else if (type_of(tensors[i]).dtype == DType::boolean)
+      append_places(result, name, tensors[i], type, axis, loc);
+    else
+      result.push_back(integers(name, At(tensors[i], loc), loc));
+    if (given[i].kind() != Kind::newaxis) axis += static_cast<int>(result.size() - before);
+  }
+  if (axis > type.shape.rank()) fail(name, loc, counted(axis, "subscript", "subscripts"), " for ", to_string(type));
+  result.resize(result.size() + static_cast<std::size_t>(type.shape.rank() - axis));
+  return result;
+}
+
+// One of the views that x becomes before index tensors are read.
+struct ViewStep {
+  Subscript by;
+  int axis;
+};
+Tensor viewed(const Tensor& x, const ViewStep& step) {
+  if (step.by.kind() == Kind::newaxis) return unsqueeze(x, step.axis);
+  if (step.by.kind() == Kind::element) return select(x, step.axis, step.by.range().start);
+  return slice(x, step.axis, step.by.range().start, step.by.range().stop, step.by.range().step);
+}
+// x with this part in the place of its view.
+Tensor with_viewed(const char* name, const Tensor& x, const ViewStep& step, const Tensor& part, Loc loc) {
+  const Type type = type_of(x);
+  if (step.by.kind() == Kind::newaxis) return reshape_to(part, type.shape, loc);
+  if (step.by.kind() == Kind::element) return select_scatter(x, part, step.axis, step.by.range().start);
+  const auto& [from, to, by] = step.by.range();
+  const SliceRange range = slice_range(name, type.shape[step.axis], from, to, by, loc);
+  if (range.count.same(Dim(0))) return x;
+  const Tensor start = coerce(dim_value(range.start, loc), DType::i64, false, {}, type.device, loc);
+  if (range.step == 1)
+    return record(Op::update_slice, {x, part, start}, Along{static_cast<std::uint8_t>(step.axis)}, {}, loc);
+  const Tensor rows = positions(0, Shape::of(range.count), type.device, loc) * range.step + start;
+  return update_rows(x, step.axis, rows, part, false, loc);
+}
+
+// What x becomes: views, and then an index tensor for each axis of the last one, undefined where the axis is whole.
+struct IndexedView {
+  std::vector<ViewStep> steps;
+  std::vector<Tensor> indices;
+  bool has_indices = false;
+};
+// With `elements_as_indices` numbers beside index tensors are index tensors, too: then a write is one.
+IndexedView view_of(const char* name, const Tensor& x, std::span<const Subscript> given, bool elements_as_indices,
+                    Loc loc) {
+  const std::vector<Subscript> subscripts = one_for_each_axis(name, x, given, loc);
+  IndexedView result;
+  for (const Subscript& each : subscripts) result.has_indices |= each.kind() == Kind::tensor;
+  int axis = 0;  // of x
+  for (const Subscript& each : subscripts) {
+    const int own = static_cast<int>(result.indices.size());  // of the view
+    if (each.kind() == Kind::element) {
+      const Dim place = place_on_axis(name, each.range().start, type_of(x), axis, loc);
+      if (!elements_as_indices || !result.has_indices)
+        result.steps.push_back({place, own});
+      else
+        result.indices.push_back(coerce(dim_value(place, loc), DType::i64, false, {}, type_of(x).device, loc));
+    } else {
+      const auto& [start, stop, step] = each.range();
+      const bool whole = start.same(slice_end) && stop.same(slice_end) && step.same(Dim(1));
+      if (each.kind() == Kind::newaxis || (each.kind() == Kind::range && !whole)) result.steps.push_back({each, own});
+      result.indices.push_back(each.tensor());
+    }
+    axis += each.kind() != Kind::newaxis;
+  }
+  return result;
+}
+
+// The rows of a table that the index tensors name.
+struct IndexedRows {
   Tensor rows;             // the row of the table for each element of the indices, i64, in their common shape
   std::vector<int> order;  // the axes of x: those that are indexed, then the others
   Shape table;             // sizes of x in that order, the indexed ones as one row axis
@@ -19,51 +127,28 @@ struct Subscripts {
   Shape rest;              // the axes of x that are not indexed
 };
 
-// A whole axis is undefined; a mask becomes an index for each of its axes.
-std::vector<Tensor> without_masks(const char* name, const Tensor& x, std::span<const Tensor> given, Loc loc) {
-  const Shape& shape = type_of(x).shape;
-  std::vector<Tensor> indices;
-  for (const Tensor& each : given) {
-    if (!each.defined()) {
-      indices.emplace_back();
-      continue;
-    }
-    const Tensor value = resolve(At(each, loc), name);
-    if (type_of(value).dtype != DType::boolean) {
-      indices.push_back(integers(name, At(value, loc), loc));
-      continue;
-    }
-    const Shape& mask = type_of(value).shape;
-    const int from = static_cast<int>(indices.size());
-    bool fits = mask.rank() > 0 && from + mask.rank() <= shape.rank();
-    for (int i = 0; fits && i < mask.rank(); ++i) fits = mask[i] == shape[from + i];
-    if (!fits)
-      fail(name, loc, "the mask ", to_string(type_of(value)), " does not fit the axes from ", from, " on of ",
-           to_string(type_of(x)));
-    const Tensor places = places_of_true(name, value, loc);
-    for (int i = 0; i < mask.rank(); ++i) indices.push_back(select(places, 1, i));
-  }
-  return indices;
-}
-
-Subscripts subscripts_of(const char* name, const Tensor& x, std::span<const Tensor> given, Loc loc) {
+// Index tensors, at least one, for the axes of x.
+IndexedRows rows_of(const char* name, const Tensor& x, std::span<const Tensor> indices, Loc loc) {
   const Type& type = type_of(x);
-  const std::vector<Tensor> indices = without_masks(name, x, given, loc);
-  const int count = static_cast<int>(indices.size());
   std::vector<Tensor> places;
   std::vector<int> indexed, whole;
-  for (int i = 0; i < std::max(count, type.shape.rank()); ++i) {
-    const bool is_indexed = i < count && indices[static_cast<std::size_t>(i)].defined();
-    if (is_indexed) places.push_back(indices[static_cast<std::size_t>(i)]);
-    (is_indexed ? indexed : whole).push_back(i);
+  int first = -1, last = -1;  // whole axes before the first and the last index that has axes
+  for (int i = 0; i < type.shape.rank(); ++i) {
+    const Tensor& index = indices[static_cast<std::size_t>(i)];
+    if (!index.defined()) {
+      whole.push_back(i);
+      continue;
+    }
+    indexed.push_back(i);
+    places.push_back(index);
+    if (type_of(index).shape.rank() == 0) continue;
+    last = static_cast<int>(whole.size());
+    if (first < 0) first = last;
   }
-  if (indexed.empty() || count > type.shape.rank())
-    fail(name, loc, counted(count, "index", "indices"), " for ", to_string(type));
-  Subscripts result;
+  IndexedRows result;
   const Shape lead = broadcast(name, places, loc);
   if (lead.rank() + static_cast<int>(whole.size()) > max_rank) fail(name, loc, "more than ", max_rank, " axes");
-  const bool adjacent = indexed.back() - indexed.front() + 1 == static_cast<int>(indexed.size());
-  result.first = adjacent ? indexed.front() : 0;
+  result.first = first == last ? std::max(first, 0) : 0;
   Dim rows = 1;
   for (std::size_t i = 0; i < indexed.size(); ++i) {
     const Dim size = type.shape[indexed[i]];
@@ -87,12 +172,12 @@ bool in_place(const std::vector<int>& order) {
   return true;
 }
 Tensor permuted(const Tensor& x, const std::vector<int>& order) { return in_place(order) ? x : permute(x, order); }
-Tensor table_of(const Tensor& x, const Subscripts& by, Loc loc) {
+Tensor table_of(const Tensor& x, const IndexedRows& by, Loc loc) {
   return reshape_to(permuted(x, by.order), by.table, loc);
 }
 
 // The axes of a result in the order of the rows that are taken: those of the indices first.
-std::vector<int> rows_first(const Subscripts& by) {
+std::vector<int> rows_first(const IndexedRows& by) {
   const int lead = type_of(by.rows).shape.rank(), rest = by.rest.rank();
   std::vector<int> axes;
   for (int i = 0; i < lead; ++i) axes.push_back(by.first + i);
@@ -105,31 +190,61 @@ std::vector<int> inverse(const std::vector<int>& order) {
   return axes;
 }
 
-}  // namespace
-
-Tensor index(At x, std::span<const Tensor> indices) {
-  LooseComposite call("index", x.loc);
-  const Tensor value = resolve(x, "index");
-  const Subscripts by = subscripts_of("index", value, indices, call.loc());
-  const Tensor taken = record(Op::gather, {table_of(value, by, call.loc()), by.rows}, {}, {}, call.loc());
+Tensor read_rows(const char* name, const Tensor& x, std::span<const Tensor> indices, Loc loc) {
+  const IndexedRows by = rows_of(name, x, indices, loc);
+  const Tensor taken = record(Op::gather, {table_of(x, by, loc), by.rows}, {}, {}, loc);
   return permuted(taken, inverse(rows_first(by)));
 }
-Tensor index(At x, std::initializer_list<Tensor> indices) {
-  return index(x, std::span<const Tensor>(indices.begin(), indices.size()));
-}
 
-Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate) {
-  LooseComposite call("index_put", x.loc);
-  const Tensor value = resolve(x, "index_put");
-  const Subscripts by = subscripts_of("index_put", value, indices, call.loc());
+// What is written, and how.
+struct Write {
+  const At& values;
+  bool adds;
+};
+Tensor write_rows(const char* name, const Tensor& x, std::span<const Tensor> indices, const Write& write, Loc loc) {
+  const IndexedRows by = rows_of(name, x, indices, loc);
   const std::vector<int> axes = rows_first(by);
   const Shape lead = type_of(by.rows).shape, taken = joined(lead, by.rest, 0);
   Shape wanted = taken;
   for (int i = 0; i < taken.rank(); ++i) wanted[axes[static_cast<std::size_t>(i)]] = taken[i];
-  const Tensor updates = permuted(values_like("index_put", values, value, wanted, call.loc()), axes);
-  const Tensor each = reshape_to(updates, joined(Shape::of(lead.element_count()), by.rest, 0), call.loc());
-  const Tensor table = update_rows(table_of(value, by, call.loc()), 0, flatten(by.rows), each, accumulate, call.loc());
-  return permuted(reshape_to(table, by.apart, call.loc()), inverse(by.order));
+  const Tensor updates = permuted(values_like(name, write.values, x, wanted, loc), axes);
+  const Tensor each = reshape_to(updates, joined(Shape::of(lead.element_count()), by.rest, 0), loc);
+  const Tensor table = update_rows(table_of(x, by, loc), 0, flatten(by.rows), each, write.adds, loc);
+  return permuted(reshape_to(table, by.apart, loc), inverse(by.order));
+}
+Tensor write_whole(const char* name, const Tensor& x, const Write& write, Loc loc) {
+  const Tensor values = values_like(name, write.values, x, type_of(x).shape, loc);
+  if (!write.adds) return values;
+  return type_of(x).dtype == DType::boolean ? x | values : x + values;
+}
+// Through the views from step `i` on.
+Tensor written(const char* name, const Tensor& x, const IndexedView& by, std::size_t i, const Write& write, Loc loc) {
+  if (i < by.steps.size())
+    return with_viewed(name, x, by.steps[i], written(name, viewed(x, by.steps[i]), by, i + 1, write, loc), loc);
+  return by.has_indices ? write_rows(name, x, by.indices, write, loc) : write_whole(name, x, write, loc);
+}
+
+}  // namespace
+
+Tensor index(At x, std::span<const Subscript> subscripts) {
+  LooseComposite call("index", x.loc);
+  Tensor value = resolve(x, "index");
+  const IndexedView by = view_of("index", value, subscripts, false, call.loc());
+  for (const ViewStep& step : by.steps) value = viewed(value, step);
+  return by.has_indices ? read_rows("index", value, by.indices, call.loc()) : value;
+}
+Tensor index(At x, std::initializer_list<Subscript> subscripts) {
+  return index(x, std::span<const Subscript>(subscripts.begin(), subscripts.size()));
+}
+
+Tensor index_put(At x, std::span<const Subscript> subscripts, At values, bool accumulate) {
+  LooseComposite call("index_put", x.loc);
+  const Tensor value = resolve(x, "index_put");
+  const IndexedView by = view_of("index_put", value, subscripts, true, call.loc());
+  return written("index_put", value, by, 0, {values, accumulate}, call.loc());
+}
+Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate) {
+  return index_put(x, std::vector<Subscript>(indices.begin(), indices.end()), values, accumulate);
 }
 Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate) {
   return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, accumulate);

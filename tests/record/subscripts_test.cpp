@@ -51,12 +51,115 @@ TEST_CASE("indices and whole axes together") {
       from_list<std::int64_t>({{0}, {1}}));
 }
 
+// Expected numbers are NumPy's, and PyTorch's where a number is beside an index tensor.
+TEST_CASE("numbers, slices, new axes and the ellipsis beside indices") {
+  check_every_size(
+      [](const Tensor& x, const Tensor& i, const Tensor& j) {
+        const auto same_shape = [](const Tensor& value, Shape shape) {
+          return value.shape() == shape ? value : value[99];
+        };
+        return Answers{
+            {same_shape(index(x, {ellipsis, -1}), Shape::of(2, 3)), "3 7 11 15 19 23"},
+            {index(x, {{}, -1}), "8 9 10 11 20 21 22 23"},
+            {index(x, {-1}), "12 13 14 15 16 17 18 19 20 21 22 23"},
+            {same_shape(index(x, {{}, newaxis}), Shape::of(2, 1, 3, 4)),
+             "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23"},
+            {same_shape(index(x, {newaxis, ellipsis, newaxis, 0}), Shape::of(1, 2, 3, 1)), "0 4 8 12 16 20"},
+            {index(x, {1, {}, Range{.step = 2}}), "12 14 16 18 20 22"},
+            {index(x, {{}, Range{.step = -1}, Range{1, 3}}), "9 10 5 6 1 2 21 22 17 18 13 14"},
+            {index(x, {-1, ellipsis, -2}), "14 18 22"},
+            {index(x, {{}, Range{-3, -1}, -1}), "3 7 15 19"},
+            {index(x, {i % 2, 0}), "12 13 14 15 0 1 2 3 12 13 14 15"},
+            {index(x, {{}, 0, i}), "1 0 3 13 12 15"},
+            {same_shape(index(x, {0, {}, i}), Shape::of(3, 3)), "1 0 3 5 4 7 9 8 11"},
+            {index(x, {Index(-2), {}, i}), "1 0 3 5 4 7 9 8 11"},
+            {index(x, {i % 2, {}, 0}), "12 16 20 0 4 8 12 16 20"},
+            {index(x, {ellipsis, i}), "1 0 3 5 4 7 9 8 11 13 12 15 17 16 19 21 20 23"},
+            {same_shape(index(x, {{}, newaxis, i}), Shape::of(2, 1, 3, 4)),
+             "4 5 6 7 0 1 2 3 8 9 10 11 16 17 18 19 12 13 14 15 20 21 22 23"},
+            {same_shape(index(x, {i % 2, newaxis, i}), Shape::of(3, 1, 4)), "16 17 18 19 0 1 2 3 20 21 22 23"},
+            {index(x, {{}, Range{1}, i}), "5 4 7 9 8 11 17 16 19 21 20 23"},
+            {index(x, {j, ellipsis, i}), "1 5 9 0 4 8 3 7 11 13 17 21 12 16 20 15 19 23"},
+            {index(x, {i % 2, Range{1}, -1}), "19 23 7 11 19 23"},
+            {index(x, {ellipsis, i, Range{0, 3, 2}}), "4 6 0 2 8 10 16 18 12 14 20 22"},
+            {same_shape(index(x, {1, Range{1}, newaxis, i}), Shape::of(2, 1, 3)), "17 16 19 21 20 23"},
+            {index(x, std::vector<Subscript>()), "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23"},
+            {grad(
+                 [&](const Tensor& v) {
+                   return sum(square(index(v, {{}, Range{.step = 2}, -1})));
+                 },
+                 x),
+             "0 0 0 6 0 0 0 0 0 0 0 22 0 0 0 30 0 0 0 0 0 0 0 46"},
+            {grad(
+                 [&](const Tensor& v) {
+                   return sum(square(index(v, {0, newaxis, i % 2})));
+                 },
+                 x),
+             "0 2 4 6 16 20 24 28 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"}};
+      },
+      reshape(arange(24, {DType::f32}), {2, 3, 4}), from_list<std::int64_t>({1, 0, -1}),
+      from_list<std::int64_t>({{0}, {1}}));
+}
+
+TEST_CASE("writing at numbers, slices, new axes and the ellipsis") {
+  check_every_size(
+      [](const Tensor& x, const Tensor& i) {
+        const auto minus = [](Dim count, Sizes sizes) { return reshape(arange(count) * -1, sizes); };
+        return Answers{
+            {index_put(x, {ellipsis, -1}, 100),
+             "0 1 2 100 4 5 6 100 8 9 10 100 12 13 14 100 16 17 18 100 20 21 22 100"},
+            {index_put(x, {{}, -1}, minus(4, {4})), "0 1 2 3 4 5 6 7 0 -1 -2 -3 12 13 14 15 16 17 18 19 0 -1 -2 -3"},
+            {index_put(x, {{}, Range{1}, Range{.step = 2}}, -1),
+             "0 1 2 3 -1 5 -1 7 -1 9 -1 11 12 13 14 15 -1 17 -1 19 -1 21 -1 23"},
+            {index_put(x, {{}, Range{.step = -1}, Range{1, 3}}, minus(6, {3, 2})),
+             "0 -4 -5 3 4 -2 -3 7 8 0 -1 11 12 -4 -5 15 16 -2 -3 19 20 0 -1 23"},
+            {index_put(x, {1, ellipsis, newaxis, 1}, minus(4, {4, 1})[0] - 5 + minus(3, {3, 1})),
+             "0 1 2 3 4 5 6 7 8 9 10 11 12 -5 14 15 16 -6 18 19 20 -7 22 23"},
+            {index_put(x, {0, i}, minus(12, {3, 4})),
+             "-4 -5 -6 -7 0 -1 -2 -3 -8 -9 -10 -11 12 13 14 15 16 17 18 19 20 21 22 23"},
+            {index_put(x, {0, {}, i}, minus(9, {3, 3})),
+             "-1 0 2 -2 -4 -3 6 -5 -7 -6 10 -8 12 13 14 15 16 17 18 19 20 21 22 23"},
+            {index_put(x, {{}, Range{1}, i}, -5), "0 1 2 3 -5 -5 6 -5 -5 -5 10 -5 12 13 14 15 -5 -5 18 -5 -5 -5 22 -5"},
+            {index_put(x, {0, i % 2, i}, minus(4, {4})[0] - 1 + minus(3, {3})),
+             "-2 1 2 3 4 -1 6 -3 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23"},
+            {index_put(x, {1, Range{1}, i % 2}, 1, true),
+             "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 17 19 18 19 21 23 22 23"},
+            {index_put(x, {ellipsis, 0}, 10, true), "10 1 2 3 14 5 6 7 18 9 10 11 22 13 14 15 26 17 18 19 30 21 22 23"},
+            {index_put(x, {{}, newaxis, i, -2}, 7), "0 1 7 3 4 5 7 7 8 9 7 11 12 13 7 15 16 17 7 19 20 21 7 23"},
+            {index_put(x, {-1, Range{.step = 2}, Range{.step = -3}}, minus(4, {2, 2}) - 1),
+             "0 1 2 3 4 5 6 7 8 9 10 11 -2 13 14 -1 16 17 18 19 -4 21 22 -3"},
+            {index_put(x, {0, 0, 0}, 99), "99 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23"},
+            {index_put(x, {Index(1), 0}, 99), "0 1 2 3 4 5 6 7 8 9 10 11 99 99 99 99 16 17 18 19 20 21 22 23"},
+            {index_put(x > 21, {ellipsis, Range{1, 3}}, slice(x, 2, 0, 2) < 6, true),
+             "0 1 1 0 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1"},
+            {grad(
+                 [&](const Tensor& v) {
+                   return sum(square(index_put(v, {{}, Range{1}, -1}, v[0][0][1])));
+                 },
+                 x),
+             "0 10 4 6 8 10 12 0 16 18 20 0 24 26 28 30 32 34 36 0 40 42 44 0"}};
+      },
+      reshape(arange(24, {DType::f32}), {2, 3, 4}), from_list<std::int64_t>({1, 0, -1}));
+}
+
 TEST_CASE("masks beside indices and whole axes") {
   const auto f = [](const Tensor& x, const Tensor& i, const Tensor& j, const Tensor& m, const Tensor& n) {
     return Answers{
         {index(x, {m}), "0 1 2 3 8 9 10 11 20 21 22 23"},
         {index(x, {m, vector({0, 1, 2})}), "0 9 22"},
         {index(x, {m, n}), "0 10 23"},
+        {index(x, {m, 1}), "1 9 21"},
+        {index(x, {m, -1}), "3 11 23"},
+        {index(x, {ellipsis, n}), "0 2 3 4 6 7 8 10 11 12 14 15 16 18 19 20 22 23"},
+        {index(x, {1, {}, n}), "12 14 15 16 18 19 20 22 23"},
+        {index(x, {{}, Range{1}, n}), "4 6 7 8 10 11 16 18 19 20 22 23"},
+        {index(x, {newaxis, m}), "0 1 2 3 8 9 10 11 20 21 22 23"},
+        {index(x, {m, newaxis, Range{.step = 2}}), "0 2 8 10 20 22"},
+        {index(x, {{}, -1, n}), "8 10 11 20 22 23"},
+        {index_put(x, {m, 1}, -1), "0 -1 2 3 4 5 6 7 8 -1 10 11 12 13 14 15 16 17 18 19 20 -1 22 23"},
+        {index_put(x, {ellipsis, n}, 5, true), "5 1 7 8 9 5 11 12 13 9 15 16 17 13 19 20 21 17 23 24 25 21 27 28"},
+        {index_put(x, {{}, Range{1}, n}, vector_of({7, 8, 9})),
+         "0 1 2 3 7 5 8 9 7 9 8 9 12 13 14 15 7 17 8 9 7 21 8 9"},
         {index(x, {{}, i, n}), "4 2 11 16 14 23"},
         {index(x, {{}, {}, n}), "0 2 3 4 6 7 8 10 11 12 14 15 16 18 19 20 22 23"},
         {index(x, {vector({1}), {}, n}), "12 16 20 14 18 22 15 19 23"},
@@ -178,10 +281,17 @@ TEST_CASE("products of what meets: all dtypes, rows of any number") {
 
 TEST_CASE("subscripts that do not fit") {
   const Tensor x = ones({2, 3}), mask = ones({2, 3}) > 0;
-  refused([&] { index(x, std::vector<Tensor>()); }, "[index] 0 indices for f32[2,3]");
-  refused([&] { index(x, {{}, {}}); }, "[index] 2 indices for f32[2,3]");
-  refused([&] { index(x, {arange(1), arange(1), arange(1)}); }, "[index] 3 indices for f32[2,3]");
-  refused([&] { index(x, {mask, arange(1)}); }, "[index] 3 indices for f32[2,3]");
+  refused([&] { index(x, {arange(1), arange(1), arange(1)}); }, "[index] 3 subscripts for f32[2,3]");
+  refused([&] { index(x, {mask, arange(1)}); }, "[index] 3 subscripts for f32[2,3]");
+  refused([&] { index(x, {0, ellipsis, 0, 0}); }, "[index] 3 subscripts for f32[2,3]");
+  refused([&] { index(x, {ellipsis, 0, ellipsis}); }, "[index] more than one ellipsis");
+  refused([&] { index(x, {ellipsis, 3}); }, "[index] index 3 is out of range for axis 1 of f32[2,3]");
+  refused([&] { index(x, {newaxis, -3}); }, "[index] index -3 is out of range for axis 0 of f32[2,3]");
+  refused([&] { index(x, {Range{.step = 0}}); }, "[index] the step is 0");
+  refused([&] { index_put(x, {{}, 3, 0}, 1); }, "[index_put] 3 subscripts for f32[2,3]");
+  refused([&] { index_put(x, {2, arange(1)}, 1); }, "[index_put] index 2 is out of range for axis 0 of f32[2,3]");
+  refused([&] { index_put(x, {0, Range{0, 2}}, ones({3})); }, "[index_put]");
+  refused([&] { index_put(x, {Index(2), -1}, 1); }, "[index_put] an index is out of range [-2, 2)");
   refused([&] { index(x, {{}, mask}); }, "the mask bool[2,3] does not fit the axes from 1 on of f32[2,3]");
   refused([&] { index(x, {ones({3}) > 0}); }, "the mask bool[3] does not fit");
   refused([&] { index(x, {{}, vector({3})}); }, "[index] an index is out of range [-3, 3)");
