@@ -1,0 +1,46 @@
+// A graph, and the graphs of one device, on their way to launch plans: what the stages of pipeline.cpp hand on.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "pipeline.hpp"
+#include "providers/sources.hpp"
+#include "schedule/schedule.hpp"
+
+namespace weft {
+
+// What compiles, and where the result can be read.
+struct CompiledSource {
+  std::shared_ptr<const runtime::Functions> functions;
+  std::string source_path;
+};
+
+// A graph on its way to a launch plan.
+struct Compilation {
+  Graph graph;
+  Schedule schedule;
+  std::vector<runtime::EntryPoint> entries;  // of the steps
+  std::shared_ptr<Executable> executable;
+  std::span<const Update> updates;
+  std::string title;
+  ScheduleChoices choices = {};
+};
+
+// Graphs of one device: their kernels are generated and compiled together.
+struct Target {
+  explicit Target(Device device) : device(device), sources(device) {}
+  bool on_host() const { return device.type == Device::Type::cpu; }
+
+  Device device;
+  std::vector<Compilation> graphs;
+  providers::Sources sources;
+  std::vector<std::string> units;
+  Digest code;  // of the kernels, however they are divided into units
+  int optimization = -1;
+  CompiledSource compiled;
+};
+
+}  // namespace weft

@@ -1,0 +1,122 @@
+#include "pipeline/stages.hpp"
+
+#include "base/fail.hpp"
+#include "base/log.hpp"
+#include "base/options.hpp"
+#include "codegen/cpp.hpp"
+#include "codegen/cuda.hpp"
+#include "loop/device_team.hpp"
+#include "providers/provider.hpp"
+#include "runtime/cuda/code.hpp"
+#include "runtime/cuda/launch_limits.hpp"
+#include "runtime/host/jit.hpp"
+#include "schedule/launches.hpp"
+
+namespace weft {
+namespace {
+
+std::vector<std::string> device_units(const providers::Sources& sources, std::size_t most_a_unit) {
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : sources.texts()) texts.push_back(text);
+  return codegen::cuda_units(texts, most_a_unit);
+}
+
+// Every device must be able to launch a function and those of its inner steps.
+void check_launches(const runtime::EntryPoint& entry, const std::vector<std::string>& cubins) {
+  for (const runtime::EntryPoint& inner : entry.inner) check_launches(inner, cubins);
+  if (entry.name.empty()) return;
+  runtime::cuda::LaunchNeeds needs{.threads = entry.threads, .dynamic_shared = entry.shared};
+  for (const std::string& cubin : cubins)  // one of them has it
+    needs.static_shared += runtime::cuda::static_shared_in(cubin, entry.name);
+  const std::string why = runtime::cuda::beyond_limits(needs, {.shared = loop::shared_of_every_device});
+  WEFT_CHECK(why.empty(), entry.name, ": ", why);
+}
+
+// With WEFT_NVRTC_CHECK set, what is compiled for the host must compile for a device too: the suite then is a test of
+// the CUDA generator, without a GPU.
+void check_device_code(const std::vector<Compilation>& graphs) {
+  std::string why;
+  if (!runtime::cuda::nvrtc_available(&why)) return logging::warn_once("WEFT_NVRTC_CHECK: " + why);
+  providers::Sources sources(Device::cuda());
+  std::vector<runtime::EntryPoint> entries;
+  for (const Compilation& compilation : graphs)
+    for (const Step& step : compilation.schedule.steps) entries.push_back(step.payload->emit(sources));
+  try {
+    constexpr std::size_t most_a_unit = 400;  // few programs take the least time in all; nobody waits for the first
+    const std::vector<std::string> cubins =
+        runtime::cuda::compile_units(device_units(sources, most_a_unit), "sm_90", runtime::cuda::Effort::check);
+    for (const runtime::EntryPoint& entry : entries) check_launches(entry, cubins);
+  } catch (const CompileError& error) {  // which would be no more than a warning
+    throw_internal(Loc::current(), error.what());
+  }
+}
+
+void mark_host_buffers(runtime::Plan& plan, const Graph& graph) {
+  if (plan.device.type == Device::Type::cpu) return;
+  const auto on_host = [](const Tensor& value) { return type_of(value).device.type == Device::Type::cpu; };
+  for (runtime::PlanBuffer& buffer : plan.buffers) {
+    const auto index = static_cast<std::size_t>(buffer.index);
+    if (buffer.kind == runtime::PlanBuffer::Kind::argument) buffer.host = on_host(graph.inputs[index]);
+    if (buffer.kind == runtime::PlanBuffer::Kind::result) buffer.host = on_host(graph.outputs[index]);
+  }
+  std::erase_if(plan.donations, [&](const runtime::Plan::Donation& donation) {
+    return on_host(graph.inputs[static_cast<std::size_t>(donation.argument)]) ||
+           on_host(graph.outputs[static_cast<std::size_t>(donation.result)]);
+  });
+}
+
+}  // namespace
+
+std::size_t schedule(Compilation& compilation, Device device) {
+  compilation.schedule = make_schedule(compilation.graph, device, providers::all(), compilation.choices);
+  return compilation.schedule.steps.size();
+}
+
+std::size_t memory(Compilation& compilation, Device device) {
+  plan_memory(compilation.schedule, device, compilation.updates);
+  return compilation.schedule.buffers.size();
+}
+
+std::size_t generate(Target& target) {
+  for (Compilation& compilation : target.graphs)
+    for (const Step& step : compilation.schedule.steps)
+      compilation.entries.push_back(step.payload->emit(target.sources));
+  target.units = target.on_host() ? codegen::cpp_units(target.sources.kernels(),
+                                                       unit_count(target.sources.kernels().size()), &target.code)
+                                  : device_units(target.sources, codegen::functions_a_unit);
+  return target.units.size();
+}
+
+std::size_t compile(Target& target) {
+  if (target.on_host() && options().nvrtc_check) check_device_code(target.graphs);
+  if (!target.on_host()) {
+    std::vector<std::string> names;
+    for (const auto& [name, text] : target.sources.texts()) names.push_back(name);
+    auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
+    target.compiled = {code, code->source_path()};
+  } else if (!target.units.empty()) {
+    std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}, target.code, target.optimization});
+    target.compiled = {library, library->source_path()};
+  }
+  return target.sources.kernels().size();
+}
+
+std::size_t launches(Target& target) {
+  std::size_t count = 0;
+  for (Compilation& compilation : target.graphs) {
+    const Graph& graph = compilation.graph;
+    const Schedule& schedule = compilation.schedule;
+    runtime::Plan& plan = compilation.executable->plan;
+    plan = make_plan(schedule, compilation.entries, target.device, graph.inputs.size(), graph.outputs.size(),
+                     graph.symbols.size(), target.compiled.functions);
+    mark_host_buffers(plan, graph);
+    plan.source_path = target.compiled.source_path;
+    plan.title = compilation.title;
+    runtime::prepare(plan);
+    compilation.executable->arena_bytes = dims::at_hints(schedule.arena_bytes, graph.symbols);
+    count += plan.launches.size();
+  }
+  return count;
+}
+
+}  // namespace weft

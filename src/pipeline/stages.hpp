@@ -1,0 +1,17 @@
+// The stages after the passes. In: a graph, then all graphs of a device. Out: its schedule and memory, source text,
+// functions, a launch plan. Each gives the size of its result (StageReport).
+#pragma once
+#include "pipeline/compilation.hpp"
+
+namespace weft {
+
+std::size_t schedule(Compilation& compilation, Device device);
+std::size_t memory(Compilation& compilation, Device device);
+// What the steps call, as sources.
+std::size_t generate(Target& target);
+// By the C++ compiler or NVRTC, or from the cache.
+std::size_t compile(Target& target);
+// The plan: buffers, launches, donations, made ready to run.
+std::size_t launches(Target& target);
+
+}  // namespace weft

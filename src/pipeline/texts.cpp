@@ -1,0 +1,143 @@
+#include "pipeline/texts.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/fail.hpp"
+#include "base/log.hpp"
+#include "schedule/repeats.hpp"
+
+namespace weft {
+
+static StepWork work_of(const Payload& payload, std::span<const std::int64_t> symbols) {
+  StepWork work;
+  work.generated = payload.generated();
+  work.runs_others = payload.runs_others();
+  work.by = payload.by();
+  const loop::Cost cost = payload.cost();
+  work.bytes = dims::evaluate(cost.bytes, symbols);
+  work.operations = dims::evaluate(cost.operations, symbols);
+  return work;
+}
+StepWork work_of(const runtime::Launch& launch, std::span<const std::int64_t> symbols) {
+  return work_of(dynamic_cast<const Payload&>(*launch.step), symbols);
+}
+
+namespace {
+Graph readable(const Graph& graph) {
+  const auto is_data = [](const Tensor& value) { return value.node()->op == Op::data; };
+  return std::ranges::any_of(graph.nodes, is_data) ? without_data(graph) : graph;
+}
+}  // namespace
+
+TextSources::TextSources(const Graph& traced) : traced_(readable(traced)) {}
+TextSources::TextSources(const Graph& traced, std::function<void(TextSources&)> later) : TextSources(traced) {
+  later_ = std::move(later);
+}
+void TextSources::add(const Compilation& compilation, Device device) {
+  optimized_ = readable(compilation.graph);
+  schedule_ = compilation.schedule;
+  for (ScheduleBuffer& buffer : schedule_.buffers) buffer.constant = {};
+  for (const DimSymbol& symbol : compilation.graph.symbols) hints_.push_back(symbol.hint);
+  device_ = device;
+}
+
+Texts TextSources::texts() {
+  const std::lock_guard lock(mutex_);  // printing numbers the nodes, which graphs share
+  if (later_) later_(*this);
+  later_ = nullptr;
+  Texts texts{to_text(traced_),
+              to_text(optimized_),
+              to_text(schedule_) + decisions_text(schedule_),
+              repeat_texts(schedule_),
+              {},
+              {},
+              {}};
+  providers::Sources sources(device_);
+  std::vector<runtime::EntryPoint> entries;
+  for (const Step& step : schedule_.steps) entries.push_back(step.payload->emit(sources));
+  sources.generate_texts();
+  for (std::size_t i = 0; i < schedule_.steps.size(); ++i)
+    report(*schedule_.steps[i].payload, entries[i], 1, sources, texts.kernels);
+  for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+    const Step& step = schedule_.steps[i];
+    const std::string& name = entries[i].name.empty() ? step.name : entries[i].name;
+    texts.steps.push_back({name, weft::work_of(*step.payload, hints_), step.operations});
+  }
+  texts.temporaries = temporaries();
+  return texts;
+}
+
+std::vector<Texts::Temporary> TextSources::temporaries() const {
+  struct Life {
+    std::size_t first = 0, last = 0;
+    bool used = false;
+  };
+  std::vector<Life> lives(schedule_.buffers.size());
+  for (std::size_t s = 0; s < schedule_.steps.size(); ++s)
+    for (const int buffer : schedule_.steps[s].buffers) {
+      Life& life = lives[static_cast<std::size_t>(buffer)];
+      life = {life.used ? life.first : s, s, true};
+    }
+  std::vector<Texts::Temporary> all;
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    const ScheduleBuffer& buffer = schedule_.buffers[b];
+    if (buffer.kind != ScheduleBuffer::Kind::temporary || !lives[b].used) continue;
+    all.push_back({concat_text(info(buffer.dtype).name, " x ", dims::to_string(buffer.elements)),
+                   dims::evaluate(buffer.offset, hints_),
+                   dims::evaluate(storage_bytes(info(buffer.dtype), buffer.elements), hints_), lives[b].first,
+                   lives[b].last});
+  }
+  return all;
+}
+
+// Kernels of a loop's bodies count as often as these run.
+void TextSources::report(const Payload& payload, const runtime::EntryPoint& entry, Dim times,
+                         const providers::Sources& sources, std::vector<KernelReport>& kernels) const {
+  std::size_t next = 0;
+  for (const Payload::Inner& inner : payload.inner())
+    for (const Step& step : inner.schedule->steps)
+      report(*step.payload, entry.inner[next++], times * inner.times, sources, kernels);
+  if (!payload.kernel()) return;
+  const loop::Cost cost = payload.cost();
+  kernels.push_back({entry.name, payload.text(), sources.texts().at(entry.name),
+                     dims::evaluate(cost.bytes * times, hints_), dims::evaluate(cost.operations * times, hints_),
+                     payload.kernel()->comments});
+}
+
+Texts texts_of(const Executable& executable) {
+  WEFT_CHECK(executable.kept, "texts of an executable that did not keep what they are made from");
+  return executable.kept->texts();
+}
+
+void show_fusion(const RegisteredPasses& registered, const Schedule& schedule) {
+  if (registered.observers.empty()) return;
+  FusedSteps fused{{}, to_text(schedule) + decisions_text(schedule)};
+  for (const Step& step : schedule.steps) fused.steps.push_back({step.name, step.operations});
+  for (const FusionObserver& each : registered.observers) each.observe(fused);
+}
+
+void log_texts(const Executable& executable) {
+  const bool fusion = logging::enabled(logging::Channel::fusion), kernels = logging::enabled(logging::Channel::kernels);
+  if (!fusion && !kernels) return;
+  const Texts texts = texts_of(executable);
+  std::istringstream schedule(fusion ? texts.schedule : "");
+  for (std::string line; std::getline(schedule, line);) logging::write(logging::Channel::fusion, line);
+  if (!kernels) return;
+  for (const KernelReport& kernel : texts.kernels) {
+    std::string text = concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations");
+    if (!executable.plan.source_path.empty()) text += ", source " + executable.plan.source_path;
+    for (const std::string& fused : kernel.comments) text += "; " + fused;
+    logging::write(logging::Channel::kernels, text);
+  }
+}
+void log_stages(const Executable& executable) {
+  if (!logging::enabled(logging::Channel::passes)) return;
+  for (const StageReport& stage : executable.stages) {
+    std::string text = concat_text(stage.name, ": ", stage.milliseconds, " ms, ", stage.size);
+    for (const auto& [row, times] : stage.rewrites) text += concat_text("; ", row, ": ", times);
+    logging::write(logging::Channel::passes, text);
+  }
+}
+
+}  // namespace weft

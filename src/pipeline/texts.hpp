@@ -1,0 +1,39 @@
+// What texts of an executable are made from, and the log lines of a compilation.
+#pragma once
+#include <functional>
+#include <mutex>
+
+#include "pipeline/compilation.hpp"
+
+namespace weft {
+
+// Graphs and a schedule that do not hold the memory of constants. Texts are made when they are asked for; where the
+// plan was on disk, the schedule is made then.
+class TextSources {
+ public:
+  explicit TextSources(const Graph& traced);
+  TextSources(const Graph& traced, std::function<void(TextSources&)> later);
+  void add(const Compilation& compilation, Device device);
+  Texts texts();
+
+ private:
+  std::vector<Texts::Temporary> temporaries() const;
+  void report(const Payload& payload, const runtime::EntryPoint& entry, Dim times, const providers::Sources& sources,
+              std::vector<KernelReport>& kernels) const;
+
+  std::mutex mutex_;
+  std::function<void(TextSources&)> later_;
+  Graph traced_, optimized_;
+  Schedule schedule_;
+  std::vector<std::int64_t> hints_;
+  Device device_;
+};
+
+// To observers of the schedule that the program has registered.
+void show_fusion(const RegisteredPasses& registered, const Schedule& schedule);
+// Under WEFT_LOGS=fusion and kernels, of an executable that kept what texts are made from.
+void log_texts(const Executable& executable);
+// Under WEFT_LOGS=passes.
+void log_stages(const Executable& executable);
+
+}  // namespace weft
