@@ -244,6 +244,23 @@ TEST_CASE("of large values that are alike a normalization is its bias") {
   }
 }
 
+// docs/numerics.md, "Large values".
+TEST_CASE("what squares without subtracting a mean overflows as PyTorch does") {
+  const auto every = [](const Tensor& value, double expected) { return all(value == expected).item<bool>(); };
+  const auto functions = [](const Tensor& x) {
+    return std::vector{nn::rms_norm(x, {768}), norm(x, 1), nn::normalize(x, 2, 1), nn::cosine_similarity(x, x)};
+  };
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    const Tensor x = full({3, 768}, dtype == DType::f64 ? 1e308 : 8.5071e37, {dtype});
+    for (const std::vector<Tensor>& found : {functions(x), compile(functions)(x)}) {
+      CHECK(every(found[0], 0));
+      CHECK(every(found[1], INFINITY));
+      CHECK(every(found[2], 0));
+      CHECK(every(found[3], 0));
+    }
+  }
+}
+
 TEST_CASE("a normalization has the bits of a mean that is the sum divided by the count") {
   Generator generator(5);
   const Tensor x = normal({7, 300}, 3, 2, generator).eval();
