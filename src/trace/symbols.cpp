@@ -110,8 +110,10 @@ void check_marks(const CallContext& call, std::span<const Guards::Symbol> symbol
     // That a size is 0 or 1 is asked by broadcasting and the like, and each answer is compiled.
     const Dim number = condition.left.is_constant() ? condition.left : condition.right;
     if (number.constant() < 2) continue;
-    const Guards::Symbol& symbol = symbols[static_cast<std::size_t>(atom->number)];
-    for (const std::size_t word : symbol.positions) {
+    // Symbols after those of arguments are sizes that depend on values, which nothing marks.
+    const auto symbol = static_cast<std::size_t>(atom->number);
+    if (symbol >= symbols.size()) continue;
+    for (const std::size_t word : symbols[symbol].positions) {
       const CallLayout::Size& size = *layout.size_at(word);
       const std::optional<SizeMark> mark = size_mark(layout.leaf(size.leaf).tensor(), size.axis);
       if (mark && mark->dynamic)
