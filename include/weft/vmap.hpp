@@ -94,7 +94,11 @@ class Vmapped {
           recorder.end(detail::Leaves(result));
           return result;
         }(detail::clone<A>(arguments)...);
+      } else {
+        return Tensor();  // so that no more is said than the sentence
       }
+    } else {
+      return Tensor();
     }
   }
 
