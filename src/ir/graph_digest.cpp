@@ -2,11 +2,18 @@
 
 #include <unordered_map>
 
+#include "base/member_count.hpp"
 #include "base/storage.hpp"
 
 namespace weft {
 
 namespace {
+
+// Not in the digest: when and by whom a node was recorded, what it was computed as, and where a condition was decided.
+static_assert(member_count<Node> == 24 && member_count<Node::More> == 5 && member_count<Type> == 4 &&
+                  member_count<Device> == 2 && member_count<Loc> == 2 && member_count<Graph> == 8 &&
+                  member_count<DimSymbol> == 3 && member_count<DimCondition> == 6,
+              "a member was added: put it in the digest where it changes what is compiled, then count it here");
 
 class GraphBytes {
  public:
@@ -89,7 +96,6 @@ class GraphBytes {
     put(node.type);
     for (const Type& type : node.more_types()) put(type);
     put_known(interned_text(node.scope).c_str());
-    put_known(interned_text(node.region).c_str());
     put_known(interned_text(node.region).c_str());
     put_known(node.loc.file);
     put(node.loc.line);

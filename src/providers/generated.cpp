@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/member_count.hpp"
 #include "providers/provider.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/steps.hpp"
@@ -34,6 +35,8 @@ struct Launched {
                                                  parameters[0]);
   }
 };
+
+static_assert(member_count<Launched> == 3 && member_count<loop::Cost> == 2, "a member is not in fields()");
 
 class StoredKernel final : public Payload {
  public:

@@ -1,8 +1,23 @@
 #include "runtime/plan_file.hpp"
 
+#include "base/member_count.hpp"
+#include "runtime/contraction.hpp"
+#include "runtime/convolution.hpp"
+#include "runtime/loop.hpp"
+#include "runtime/update_rows.hpp"
+#include "runtime/update_slice.hpp"
+
 namespace weft::runtime {
 
 namespace {
+
+// Written apart: a plan's launches, a launch's step. Made anew: functions, source_path, prepared.
+static_assert(member_count<Plan> == 13 && member_count<Launch> == 7 && member_count<Device> == 2,
+              "a member was added: list it below, then count it here");
+static_assert(lists_all<PlanBuffer> && lists_all<Plan::Donation> && lists_all<EntryPoint> && lists_all<LoopValue> &&
+                  lists_all<LoopDescription> && lists_all<RowsUpdate> && lists_all<SliceUpdate> &&
+                  lists_all<ConvolutionSizes> && lists_all<Contraction>,
+              "a struct's fields() leave out a member");
 
 template <class Self>
 auto fields_of(Self& plan) {
