@@ -75,6 +75,8 @@ std::int64_t count_of(const std::vector<std::int64_t>& sizes) {
   return count;
 }
 
+}  // namespace
+
 Literal random_input(const ProgramInput& input, std::mt19937_64& random) {
   Literal value{Type{input.dtype, false, {}, {}}};
   for (std::int64_t size : input.sizes) value.type.shape.push_back(size);
@@ -93,51 +95,24 @@ Literal random_input(const ProgramInput& input, std::mt19937_64& random) {
   return value;
 }
 
-// The program as a graph; sizes of 2 and more as symbols when asked, equal sizes as one.
-Graph trace(const Program& program, bool symbolic, Device device = {}) {
-  Trace trace;
-  trace.id = new_trace_id();
-  TraceScope scope(trace);
-  std::map<std::int64_t, Dim> symbols;
-  std::vector<Tensor> inputs;
-  for (const ProgramInput& input : program.inputs) {
-    Shape shape;
-    for (std::int64_t size : input.sizes) {
-      if (!symbolic || size < 2) {
-        shape.push_back(size);
-        continue;
-      }
-      auto [found, fresh] = symbols.emplace(size, Dim(0));
-      if (fresh) found->second = trace.dims.new_symbol(size);
-      shape.push_back(found->second);
-    }
-    inputs.push_back(record(Op::input, {}, Parameter{static_cast<std::int64_t>(inputs.size())},
-                            Type{input.dtype, false, device, shape}, {}));
-  }
-  std::vector<Tensor> outputs = replay(program, inputs);
-  Graph graph = make_graph(inputs, outputs, trace.effects);
-  graph.symbols = trace.dims.symbols;
-  graph.conditions = trace.dims.conditions;
-  return graph;
+Tensor tensor_of(const Literal& value) {
+  const Bytes bytes = encode(value);
+  const auto count = static_cast<std::size_t>(std::max(value.reals.size(), value.integers.size()));
+  return to(detail::copy_in(bytes.data(), value.type.dtype, value.type.shape, count, detail::HostData::from_span, {}),
+            test::test_device());
+}
+Literal literal_of(const Tensor& value) {
+  const Type& type = type_of(value);
+  const std::int64_t count = type.shape.element_count().constant();
+  Bytes bytes(storage_bytes(type.dtype, count));
+  detail::copy_out(value, type.dtype, bytes.data(), static_cast<std::size_t>(count), {});
+  return decode(type, bytes);
 }
 
-std::vector<std::int64_t> hints(const Graph& graph) {
-  std::vector<std::int64_t> values;
-  for (const DimSymbol& symbol : graph.symbols) values.push_back(symbol.hint);
-  return values;
-}
+static bool same_class(double a, double b) { return std::isnan(a) == std::isnan(b) && std::isinf(a) == std::isinf(b); }
 
-struct Expected {
-  std::vector<Literal> values, spread;  // spread: largest deviation; NaN where nothing can be said
-};
-
-bool same_class(double a, double b) { return std::isnan(a) == std::isnan(b) && std::isinf(a) == std::isinf(b); }
-
-// `runs` with every rounding moved. A few show what a program does with roundings nearly always; what only one moved
-// rounding in many brings about, a value that comes to lie on a jump, takes more.
-constexpr std::uint64_t few_runs = 8, many_runs = 256;
 Expected expect(const Graph& graph, std::span<const Literal> inputs, std::span<const std::int64_t> symbols,
-                std::uint64_t runs = few_runs) {
+                std::uint64_t runs) {
   Expected expected{interpret(graph, inputs, symbols), {}};
   expected.spread = expected.values;
   for (Literal& value : expected.spread) {
@@ -209,6 +184,42 @@ std::string compare(const char* executor, const Expected& expected, const std::v
   return {};
 }
 
+namespace {
+
+// The program as a graph; sizes of 2 and more as symbols when asked, equal sizes as one.
+Graph trace(const Program& program, bool symbolic, Device device = {}) {
+  Trace trace;
+  trace.id = new_trace_id();
+  TraceScope scope(trace);
+  std::map<std::int64_t, Dim> symbols;
+  std::vector<Tensor> inputs;
+  for (const ProgramInput& input : program.inputs) {
+    Shape shape;
+    for (std::int64_t size : input.sizes) {
+      if (!symbolic || size < 2) {
+        shape.push_back(size);
+        continue;
+      }
+      auto [found, fresh] = symbols.emplace(size, Dim(0));
+      if (fresh) found->second = trace.dims.new_symbol(size);
+      shape.push_back(found->second);
+    }
+    inputs.push_back(record(Op::input, {}, Parameter{static_cast<std::int64_t>(inputs.size())},
+                            Type{input.dtype, false, device, shape}, {}));
+  }
+  std::vector<Tensor> outputs = replay(program, inputs);
+  Graph graph = make_graph(inputs, outputs, trace.effects);
+  graph.symbols = trace.dims.symbols;
+  graph.conditions = trace.dims.conditions;
+  return graph;
+}
+
+std::vector<std::int64_t> hints(const Graph& graph) {
+  std::vector<std::int64_t> values;
+  for (const DimSymbol& symbol : graph.symbols) values.push_back(symbol.hint);
+  return values;
+}
+
 // The plan of a device, between copies: what is no host buffer of the plan has memory there for the call.
 void run_on_device(const runtime::Plan& plan, std::vector<Bytes>& arguments, std::vector<Bytes>& results,
                    std::vector<void*> argument_pointers, std::vector<void*> result_pointers,
@@ -278,25 +289,13 @@ std::vector<Literal> run_plan(const Executable& executable, const std::vector<Li
   return values;
 }
 
-std::vector<Literal> run_eagerly(const Program& program, const std::vector<Literal>& outputs,
-                                 std::span<const Literal> inputs) {
+std::vector<Literal> run_eagerly(const Program& program, std::span<const Literal> inputs) {
   std::vector<Tensor> tensors;
-  for (const Literal& input : inputs) {
-    Bytes bytes = encode(input);
-    auto count = static_cast<std::size_t>(std::max(input.reals.size(), input.integers.size()));
-    tensors.push_back(
-        to(detail::copy_in(bytes.data(), input.type.dtype, input.type.shape, count, detail::HostData::from_span, {}),
-           test::test_device()));
-  }
+  for (const Literal& input : inputs) tensors.push_back(tensor_of(input));
   std::vector<Tensor> results = replay(program, tensors);
   evaluate(results, {});
   std::vector<Literal> values;
-  for (std::size_t o = 0; o < outputs.size(); ++o) {
-    auto count = static_cast<std::int64_t>(std::max(outputs[o].reals.size(), outputs[o].integers.size()));
-    Bytes bytes(storage_bytes(outputs[o].type.dtype, count));
-    detail::copy_out(results[o], outputs[o].type.dtype, bytes.data(), static_cast<std::size_t>(count), {});
-    values.push_back(decode(outputs[o].type, bytes));
-  }
+  for (const Tensor& result : results) values.push_back(literal_of(result));
   return values;
 }
 
@@ -356,7 +355,7 @@ std::string check_one(const Program& program, const Prepared& prepared, const Ex
   // On a device each kind of eager operation is a program of its own to compile.
   if (!test::on_device() || program.seed % 32 == 0)
     attempt("eager", {prepared.fixed, prepared.inputs, {}}, expected,
-            [&] { return run_eagerly(program, expected.values, prepared.inputs); });
+            [&] { return run_eagerly(program, prepared.inputs); });
   auto compiled = [&](const char* name, const Executable& executable, const Case& it, const Expected& wanted,
                       bool donate) {
     attempt(name, it, wanted, [&] { return run_plan(executable, wanted.values, it.inputs, it.symbols, donate); });
