@@ -12,6 +12,17 @@ using Dims = std::vector<Dim>;
 
 int whole(Dim dim) { return static_cast<int>(dim.constant()); }
 Dim bound(Dim dim) { return dim.same(Dim(slice_end)) ? weft::slice_end : dim; }
+weft::Range range(const Dims& n) { return {bound(n[1]), bound(n[2]), n[3]}; }
+// The subscript at this axis, whole axes before it: from the start, or before those at the end.
+std::vector<weft::Subscript> along(Dim given, const weft::Subscript& subscript) {
+  const int axis = whole(given);
+  std::vector<weft::Subscript> all;
+  if (axis < 0) all.push_back(weft::ellipsis);
+  if (axis > 0) all.resize(static_cast<std::size_t>(axis));
+  all.push_back(subscript);
+  if (axis < -1) all.resize(all.size() + static_cast<std::size_t>(-1 - axis));
+  return all;
+}
 weft::Axes axes_of(const Dims& numbers, std::size_t from) {
   std::vector<int> axes;
   for (std::size_t i = from; i < numbers.size(); ++i) axes.push_back(whole(numbers[i]));
@@ -73,10 +84,10 @@ const std::vector<Function>& functions() {
       UNARY(exp, 2), UNARY(expm1, 1), UNARY(log, 1), UNARY(log1p, 1), UNARY(sqrt, 2), UNARY(rsqrt, 1),
       UNARY(trunc, 1), UNARY(exp2, 1), UNARY(log2, 1), UNARY(log10, 1), UNARY(atan, 1), UNARY(sinh, 1), UNARY(cosh, 1),
       UNARY(asinh, 1), UNARY(erfc, 1), UNARY(reciprocal, 1), UNARY(sin, 1), UNARY(cos, 1), UNARY(tanh, 2), UNARY(erf, 1), UNARY(sigmoid, 2),
-      UNARY(isnan, 1), UNARY(isfinite, 1), UNARY(bitwise_not, 1), UNARY(square, 2), UNARY(silu, 1), OPERATOR(+, 6),
+      UNARY(isnan, 1), UNARY(isfinite, 1), UNARY(isposinf, 1), UNARY(isneginf, 1), UNARY(ndtr, 1), UNARY(bitwise_not, 1), UNARY(square, 2), UNARY(silu, 1), OPERATOR(+, 6),
       OPERATOR(-, 5), OPERATOR(*, 6), OPERATOR(/, 4), OPERATOR(%, 1), OPERATOR(==, 1), OPERATOR(!=, 1),
       OPERATOR(<, 2), OPERATOR(<=, 1), OPERATOR(>, 1), OPERATOR(>=, 1), OPERATOR(&, 1), OPERATOR(|, 1),
-      OPERATOR(^, 1), BINARY(maximum, 3), BINARY(minimum, 3), BINARY(pow, 1), BINARY(floor_divide, 1), REDUCE(sum, 5),
+      OPERATOR(^, 1), BINARY(maximum, 3), BINARY(minimum, 3), BINARY(pow, 1), BINARY(floor_divide, 1), BINARY(gcd, 1), BINARY(lcm, 1), REDUCE(sum, 5),
       REDUCE(mean, 3), REDUCE(prod, 2), REDUCE(amax, 2), REDUCE(amin, 2), REDUCE(any, 1), REDUCE(all, 1),
       REDUCE(norm, 1),
       IN_PLACE(+, 2), IN_PLACE(-, 2), IN_PLACE(*, 2), IN_PLACE(/, 2),
@@ -140,6 +151,46 @@ const std::vector<Function>& functions() {
       {"flip", "flip($0, #0)", "axis", 2,
        TENSORS(weft::flip(a[0], whole(n[0]))),
        ARRAYS(flip(a[0], n[0]))},
+      {"rot90", "rot90($0, 1, {#0, #1})", "two axes", 1,
+       TENSORS(weft::rot90(a[0], 1, {whole(n[0]), whole(n[1])})),
+       ARRAYS(rot90(a[0], n[0], n[1]))},
+      {"atleast_1d", "atleast_1d($0)", "unary", 1,
+       TENSORS(weft::atleast_1d(a[0])),
+       ARRAYS(atleast(a[0], 1))},
+      {"atleast_2d", "atleast_2d($0)", "unary", 1,
+       TENSORS(weft::atleast_2d(a[0])),
+       ARRAYS(atleast(a[0], 2))},
+      {"atleast_3d", "atleast_3d($0)", "unary", 1,
+       TENSORS(weft::atleast_3d(a[0])),
+       ARRAYS(atleast(a[0], 3))},
+      {"tensor_split", "tensor_split($0, {1}, #0)[1]", "axis", 1,
+       TENSORS(weft::tensor_split(a[0], {1}, whole(n[0]))[1]),
+       ARRAYS(slice(a[0], n[0], 1, slice_end, 1))},
+      {"diag_embed", "diag_embed($0)", "square", 1,
+       TENSORS(weft::diag_embed(a[0])),
+       ARRAYS(diag_embed(a[0]))},
+      {"select_scatter", "select_scatter($0, select($0, #0, 0), #0, #1)", "select", 1,
+       TENSORS(weft::select_scatter(a[0], weft::select(a[0], whole(n[0]), 0), whole(n[0]), n[1])),
+       ARRAYS(with_slice(a[0], unsqueeze(select(a[0], n[0], 0), n[0]), n[0], n[1], n[1] == -1 ? slice_end : n[1] + 1, 1))},
+      {"index by a number", "index($0, along(#0, #1))", "select", 2,
+       TENSORS(weft::index(a[0], along(n[0], n[1]))),
+       ARRAYS(select(a[0], n[0], n[1]))},
+      {"index by a range", "index($0, along(#0, Range{#1, #2, #3}))", "slice", 2,
+       TENSORS(weft::index(a[0], along(n[0], range(n)))),
+       ARRAYS(slice(a[0], n[0], n[1], n[2], n[3]))},
+      {"index by a tensor", "index($0, {$1, ellipsis})", "gather", 1,
+       TENSORS(weft::index(a[0], {*a[1].tensor, weft::ellipsis})),
+       ARRAYS(gather(a[0], a[1]))},
+      {"index of a new axis", "index($0, along(#0, newaxis))", "new axis", 1,
+       TENSORS(weft::index(a[0], along(n[0], weft::newaxis))),
+       ARRAYS(unsqueeze(a[0], n[0]))},
+      {"index_put at a number", "index_put($0, along(#0, #1), select($0, #0, 0))", "select", 1,
+       TENSORS(weft::index_put(a[0], along(n[0], n[1]), weft::select(a[0], whole(n[0]), 0))),
+       ARRAYS(with_slice(a[0], unsqueeze(select(a[0], n[0], 0), n[0]), n[0], n[1], n[1] == -1 ? slice_end : n[1] + 1, 1))},
+      {"index_put at a range", "index_put($0, along(#0, Range{#1, #2, #3}), flip(slice($0, #0, #1, #2, #3), #0))", "slice", 2,
+       TENSORS(weft::index_put(a[0], along(n[0], range(n)),
+                               weft::flip(weft::slice(a[0], whole(n[0]), bound(n[1]), bound(n[2]), n[3]), whole(n[0])))),
+       ARRAYS(with_slice(a[0], flip(slice(a[0], n[0], n[1], n[2], n[3]), n[0]), n[0], n[1], n[2], n[3]))},
       {"concat", "concat({$*}, #0)", "parts", 5,
        TENSORS(weft::concat(tensors_of(a), whole(n[0]))),
        ARRAYS(concat(a, n[0]))},

@@ -156,6 +156,7 @@ struct Maker {
     };
     call.arguments = {argument(first)};
     if (shape == "unary") return true;
+    if (shape == "square") return rank() > 0 && value(first).count() * size(-1) <= limit;
     if (shape == "in place") {
       call.arguments.push_back(partner(first));
       return true;

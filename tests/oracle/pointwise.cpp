@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "oracle/semantics.hpp"
 
@@ -254,6 +255,13 @@ const std::map<std::string, Unary>& unary_table() {
         [](const Array&, const Array& y, const Array& g) { return b("mul", b("mul", g, y), b("sub", lit(1), y)); }}},
       {"isnan", {predicate, Unary::exact, [](Wide x) { return Wide(x != x); }, nullptr, nullptr}},
       {"isfinite", {predicate, Unary::exact, [](Wide x) { return Wide(std::isfinite(x)); }, nullptr, nullptr}},
+      {"isposinf", {predicate, Unary::exact, [](Wide x) { return Wide(x == INFINITY); }, nullptr, nullptr}},
+      {"isneginf", {predicate, Unary::exact, [](Wide x) { return Wide(x == -INFINITY); }, nullptr, nullptr}},
+      {"ndtr",
+       {floating, Unary::several, [](Wide x) { return std::erfc(x * -0.70710678118654752440L) / 2; }, nullptr,
+        [](const Array& x, const Array&, const Array& g) {
+          return b("mul", b("mul", g, lit(0.3989422804014327)), u("exp", b("mul", b("mul", x, x), lit(-0.5))));
+        }}},
       {"bitwise_not", {bits, Unary::exact, nullptr, [](Integer x) { return ~x; }, nullptr}},
   };
   return table;
@@ -310,7 +318,18 @@ Integer power(Integer base, Integer exponent) {
   return static_cast<std::int64_t>(result);
 }
 
+// The greatest common divisor, not negative.
+Integer divisor_of(Integer x, Integer y) {
+  while (y != 0) x = std::exchange(y, x % y);
+  return x < 0 ? -x : x;
+}
+
 std::int64_t on_integers(const std::string& name, DType dtype, Integer x, Integer y) {
+  if (name == "gcd") return wrap(dtype, divisor_of(x, y));
+  if (name == "lcm") {
+    const Integer product = x == 0 || y == 0 ? Integer{0} : wrap(dtype, x / divisor_of(x, y) * y);
+    return wrap(dtype, product < 0 ? -product : product);
+  }
   if (name == "add") return wrap(dtype, x + y);
   if (name == "sub") return wrap(dtype, x - y);
   if (name == "mul")
@@ -432,6 +451,7 @@ Array binary(const std::string& given, const Array& left, const Array& right) {
   DType dtype = promote(left, right);
   if (!compares && !logic && dtype == DType::boolean && name != "div") throw Refused(name);
   if (logic && weft::is_floating(dtype)) throw Refused(name);
+  if ((name == "gcd" || name == "lcm") && !weft::is_integer(dtype)) throw Refused(name);
   if (name == "div" && !weft::is_floating(dtype)) dtype = DType::f32;
   const bool weak = left->weak && right->weak;
   // Beside f16 and bf16 a number is not rounded to these, as in PyTorch: f32, and rounded once.

@@ -46,6 +46,12 @@ Array slice(const Array& x, std::int64_t axis, std::int64_t start, std::int64_t 
 Array select(const Array& x, std::int64_t axis, std::int64_t index);
 Array flip(const Array& x, std::int64_t axis);
 Array split(const Array& x, std::int64_t axis, std::int64_t size, std::int64_t part);
+Array rot90(const Array& x, std::int64_t from, std::int64_t to);
+Array atleast(const Array& x, int axes);  // 1 to 3
+Array diag_embed(const Array& x);
+// x with the part in the place of slice(x, axis, start, stop, step).
+Array with_slice(const Array& x, const Array& part, std::int64_t axis, std::int64_t start, std::int64_t stop,
+                 std::int64_t step);
 Array concat(std::vector<Array> parts, std::int64_t axis);
 Array stack(const std::vector<Array>& parts, std::int64_t axis);
 Array pad(const Array& x, std::int64_t axis, std::int64_t before, std::int64_t after, std::int64_t interior);

@@ -172,6 +172,38 @@ Array split(const Array& x, std::int64_t axis, std::int64_t size, std::int64_t p
   if (size < 1 || (whole - 1) / size >= most_parts) throw Refused("split");
   return slice(x, axis, part * size, (part + 1) * size, 1);
 }
+Array rot90(const Array& x, std::int64_t from, std::int64_t to) {
+  if (axis_of("rot90", from, x.rank()) == axis_of("rot90", to, x.rank())) throw Refused("rot90");
+  return transpose(flip(x, to), from, to);
+}
+Array atleast(const Array& x, int axes) {
+  const Array one = x.rank() == 0 ? unsqueeze(x, 0) : x;
+  const Array two = axes > 1 && one.rank() == 1 ? unsqueeze(one, 0) : one;
+  return axes > 2 && two.rank() == 2 ? unsqueeze(two, 2) : two;
+}
+Array diag_embed(const Array& x) {
+  if (x.rank() == 0 || x.rank() == 8) throw Refused("diag_embed");
+  const std::int64_t n = x->shape.back();
+  return where(eye(n, n, DType::boolean), unsqueeze(x, -2), make(x->dtype, {}));
+}
+Array with_slice(const Array& x, const Array& part, std::int64_t axis, std::int64_t start, std::int64_t stop,
+                 std::int64_t step) {
+  // Which element of the part each place of the axis gets.
+  const std::int64_t size = x->shape[static_cast<std::size_t>(axis_of("slice", axis, x.rank()))];
+  Array places = make(DType::i64, {size}), number = make(DType::i64, {size}), hit = make(DType::boolean, {size});
+  for (std::int64_t i = 0; i < size; ++i) places.data->integers[static_cast<std::size_t>(i)] = i;
+  const Array written = slice(places, 0, start, stop, step);
+  if (written.count() == 0) return x;
+  for (std::size_t i = 0; i < written->integers.size(); ++i) {
+    const auto place = static_cast<std::size_t>(written->integers[i]);
+    number.data->integers[place] = static_cast<std::int64_t>(i);
+    hit.data->integers[place] = 1;
+  }
+  Shape column(x->shape.size(), 1);
+  column[0] = size;
+  const Array rows = gather(transpose(part, 0, axis), number);
+  return transpose(where(reshape(hit, column), rows, transpose(x, 0, axis)), 0, axis);
+}
 Array concat(std::vector<Array> parts, std::int64_t given) {
   if (parts.empty()) throw Refused("concat");
   const auto axis = static_cast<std::size_t>(axis_of("concat", given, parts[0].rank()));
