@@ -7,17 +7,19 @@ namespace weft {
 
 // start:stop:step, as slice() (weft/ops.hpp) reads them: Range{1, 3} is 1:3, Range{.step = 2} is ::2.
 struct Range {
-  Dim start = slice_end, stop = slice_end, step = 1;
+  Dim start = slice_end;  // the first place; slice_end: the end that the step leads from
+  Dim stop = slice_end;   // before this place; slice_end: the end that the step leads to
+  Dim step = 1;           // negative: backwards
 };
-inline constexpr struct NewAxis {
-} newaxis;  // None: a new axis of size 1
-inline constexpr struct Ellipsis {
-} ellipsis;  // ...: as many whole axes as the other subscripts leave
+struct NewAxis {};                     // None: a new axis of size 1
+inline constexpr NewAxis newaxis{};    // as a subscript
+struct Ellipsis {};                    // ...: as many whole axes as the other subscripts leave
+inline constexpr Ellipsis ellipsis{};  // as a subscript, at most once
 
 // One of the subscripts that index() and index_put() take for the axes of a tensor, in their order.
 class Subscript {
  public:
-  enum class Kind : std::uint8_t { range, element, newaxis, ellipsis, tensor };
+  enum class Kind : std::uint8_t { range, element, newaxis, ellipsis, tensor };  // what a subscript is
 
   Subscript() = default;                                                  // {}, the whole axis
   Subscript(Range part) : kind_(Kind::range), range_(part) {}             // a part of an axis
@@ -25,7 +27,7 @@ class Subscript {
   template <std::integral T>
   requires(!std::is_same_v<T, bool>) Subscript(T index) : Subscript(Dim(index)) {}  // the same
   Subscript(NewAxis) : kind_(Kind::newaxis) {}    // no axis of the tensor, a new one of the result
-  Subscript(Ellipsis) : kind_(Kind::ellipsis) {}  // at most once
+  Subscript(Ellipsis) : kind_(Kind::ellipsis) {}  // the axes that are left
   // Positions along an axis, integers; or a mask, bool, of as many axes as it has. Undefined: the whole axis.
   Subscript(Tensor indices) : kind_(indices.defined() ? Kind::tensor : Kind::range), tensor_(std::move(indices)) {}
   Subscript(const Param& indices) : Subscript(indices.tensor()) {}   // the same
