@@ -23,11 +23,11 @@ std::int64_t coarse_now() {  // a few nanoseconds, good to some milliseconds
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-struct Asked {
+struct ProcessorCheck {
   Processors found;
   std::int64_t at = std::numeric_limits<std::int64_t>::min();
 };
-thread_local constinit Asked asked;
+thread_local constinit ProcessorCheck asked;
 
 }  // namespace
 

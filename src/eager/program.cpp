@@ -117,7 +117,7 @@ class Execution {
         0, units, std::max<std::int64_t>(1, grain / unit_elements), units,
         [](void* context, Chunks& chunks) { static_cast<const Execution*>(context)->run_chunks(chunks); }, this);
     for (std::size_t i = 0; i < p_.placed_.size(); ++i) {
-      const Program::Placed& placed = p_.placed_[i];
+      const Program::NodePlace& placed = p_.placed_[i];
       if (placed.stage == Stage::folded) join(i);
       if (placed.stage == Stage::after || (placed.stage == Stage::view && placed.whole)) compute(i);
     }
@@ -211,7 +211,7 @@ class Execution {
   void run_rows(Memory& memory, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t at = begin; at < end; at += p_.block_) {
       const std::int64_t count = std::min(p_.block_, end - at);
-      for (const Prepared& prepared : prepared_) {
+      for (const PreparedOperation& prepared : prepared_) {
         if (!prepared.operation->reduces)
           run_pointwise(prepared, memory, at, count);
         else if (prepared.folded)
@@ -237,7 +237,7 @@ class Execution {
   }
   Access access_to(int i, DType wanted, std::int64_t inner) const {
     const auto index = static_cast<std::size_t>(i);
-    const Program::Placed& placed = p_.placed_[index];
+    const Program::NodePlace& placed = p_.placed_[index];
     Access access;
     access.stored = dtype(index);
     access.wanted = wanted;
@@ -291,7 +291,7 @@ class Execution {
   }
 
   // An operation with what is known of it before the first block.
-  struct Prepared {
+  struct PreparedOperation {
     const Program::Operation* operation;
     Access operands[3], result;
     std::size_t bytes[3], result_bytes;  // of an element in the kernel
@@ -299,9 +299,9 @@ class Execution {
     int arity;
     bool at_once, folded, narrow;  // rows need not be told apart; `narrow`: the kernel gives another dtype
   };
-  Prepared prepare(const Program::Operation& operation) const {
+  PreparedOperation prepare(const Program::Operation& operation) const {
     const auto index = static_cast<std::size_t>(operation.node);
-    Prepared prepared{&operation};
+    PreparedOperation prepared{&operation};
     prepared.folded = p_.placed_[index].stage == Stage::folded;
     prepared.arity = static_cast<int>(operation.operands.size());
     prepared.inner = p_.placed_[index].inner * operation.length;
@@ -320,7 +320,7 @@ class Execution {
     return prepared;
   }
 
-  void run_pointwise(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_pointwise(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     Rows rows[3];
@@ -353,7 +353,7 @@ class Execution {
   }
 
   // The operand of a reduction, each row dense.
-  Rows dense_operand(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
+  Rows dense_operand(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const std::int64_t inner = prepared.inner;
     Rows rows = fetch(prepared.operands[0], inner, memory, row, count, 0);
     if (!rows.repeated || (inner == 1 && rows.stride)) return rows;
@@ -373,7 +373,7 @@ class Execution {
     else
       operation.reduce(from, count, to);
   }
-  void run_reduction(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_reduction(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t kept = p_.placed_[static_cast<std::size_t>(operation.node)].inner, length = operation.length;
     const std::int64_t chunks = (length - 1) / row_chunk + 1;
@@ -400,7 +400,7 @@ class Execution {
     if (target != result) cast_elements(operation.computed, operation.stored, result, target, count * kept);
   }
 
-  void run_fold(const Prepared& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
+  void run_fold(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const Program::Operation& operation = *prepared.operation;
     const std::int64_t inner = prepared.inner;
     const Rows rows = dense_operand(prepared, memory, row, count);
@@ -417,7 +417,7 @@ class Execution {
   const Program& p_;
   std::vector<Value> wholes_;  // by node
   std::vector<Source> sources_;
-  std::vector<Prepared> prepared_;  // of each operation
+  std::vector<PreparedOperation> prepared_;  // of each operation
 };
 
 std::vector<Value> Program::run(std::span<const Value> operands) const { return Execution(*this, operands).run(); }

@@ -36,7 +36,7 @@ class Program {
     DType computed, stored;   // of the result in the kernel, and in memory
     std::int64_t length = 1;  // of what a reduction takes together
   };
-  struct Placed {
+  struct NodePlace {
     Stage stage = Stage::before;
     int base = -1;           // row, view: the node whose memory it is
     bool repeated = false;   // row, view: one element repeats over all of a row
@@ -51,7 +51,7 @@ class Program {
   Graph graph_;  // nested calls inlined
   int outer_axes_ = 0;
   std::int64_t rows_ = 1, block_ = 1, unit_ = 1;  // a thread takes units of rows
-  std::vector<Placed> placed_;                    // by node
+  std::vector<NodePlace> placed_;                 // by node
   std::vector<Operation> operations_;
   std::vector<std::size_t> slots_;  // bytes a row
   std::size_t widest_ = 1;          // elements of a row

@@ -83,7 +83,7 @@ class Lowering {
   const Graph& graph() const { return program_->graph_; }
   const Node& node(std::size_t i) const { return *graph().nodes[i].node(); }
   std::size_t operand(std::size_t i, std::size_t k) const { return graph().number(node(i).input(k)); }
-  Program::Placed& placed(std::size_t i) { return program_->placed_[i]; }
+  Program::NodePlace& placed(std::size_t i) { return program_->placed_[i]; }
   const Sizes& sizes(std::size_t i) const { return sizes_[i]; }
 
   bool computes(std::size_t i) const { return info(node(i).op).kind != OpKind::leaf && !is_alias(node(i)); }
@@ -123,7 +123,7 @@ class Lowering {
       rows = rows || stage == Stage::row || stage == Stage::view;
       after = after || stage == Stage::after || stage == Stage::folded;
     }
-    Program::Placed& own = placed(i);
+    Program::NodePlace& own = placed(i);
     if (after)
       own.stage = Stage::after;
     else if (!rows && (!computes(i) || !starts_rows(i)))
@@ -150,7 +150,7 @@ class Lowering {
   // Of a value by rows: the same memory, or one element for a whole row.
   void place_view(std::size_t i) {
     const std::size_t from = operand(i, 0);
-    Program::Placed& own = placed(i);
+    Program::NodePlace& own = placed(i);
     own.stage = Stage::after;
     if (!by_rows(i)) return;
     const OpKind kind = info(node(i).op).kind;
@@ -191,7 +191,7 @@ class Lowering {
     std::vector<bool> needed(sizes_.size(), false);
     for (const Tensor& output : graph().outputs) needed[graph().number(output)] = true;
     for (std::size_t i = sizes_.size(); i-- > 0;) {
-      Program::Placed& own = placed(i);
+      Program::NodePlace& own = placed(i);
       if (own.stage == Stage::row || own.stage == Stage::view) own.whole = needed[i];
       if (own.stage == Stage::after || (own.stage == Stage::view && needed[i]))
         for (const Tensor& input : node(i).inputs()) needed[graph().number(input)] = true;
@@ -202,12 +202,12 @@ class Lowering {
   // needed as a whole. Views follow.
   void compute_once_a_row() {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      Program::Placed& own = placed(i);
+      Program::NodePlace& own = placed(i);
       if (own.stage == Stage::view) own.repeated = own.repeated || placed(operand(i, 0)).repeated;
       if (own.stage != Stage::row || own.whole || own.inner == 1 || !is_pointwise_like(i)) continue;
       bool repeated = true, any = false;
       for (std::size_t k = 0; k < node(i).operand_count; ++k) {
-        const Program::Placed& from = placed(operand(i, k));
+        const Program::NodePlace& from = placed(operand(i, k));
         const bool by_row = from.stage == Stage::row || from.stage == Stage::view;
         any = any || by_row;
         repeated = repeated && (by_row ? from.repeated : node(operand(i, k)).op == Op::constant);
@@ -220,7 +220,7 @@ class Lowering {
 
   void make_operations() {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      const Program::Placed& own = placed(i);
+      const Program::NodePlace& own = placed(i);
       if (own.stage != Stage::row && own.stage != Stage::folded) continue;
       Program::Operation operation{node(i).op, static_cast<int>(i)};
       operation.stored = node(i).type.dtype;
@@ -286,7 +286,7 @@ class Lowering {
         if (slot >= 0 && std::find(released.begin(), released.end(), slot) == released.end()) released.push_back(slot);
       }
       if (!operation.reduces) free.insert(free.end(), released.begin(), released.end());
-      Program::Placed& own = placed(static_cast<std::size_t>(operation.node));
+      Program::NodePlace& own = placed(static_cast<std::size_t>(operation.node));
       if (own.stage == Stage::row && !own.whole) {
         const std::size_t bytes = storage_bytes(operation.stored, own.inner);
         const auto fits = std::find_if(free.begin(), free.end(),
@@ -301,7 +301,7 @@ class Lowering {
       }
       if (operation.reduces) free.insert(free.end(), released.begin(), released.end());
     }
-    for (Program::Placed& view : p.placed_)
+    for (Program::NodePlace& view : p.placed_)
       if (view.stage == Stage::view && view.base >= 0) view.slot = p.placed_[static_cast<std::size_t>(view.base)].slot;
   }
 

@@ -30,7 +30,7 @@ constexpr dlpack::Code code_of(DType dtype) {
 
 // What a receiver holds: the struct that it sees, its sizes, and a reference to the memory.
 template <class Managed>
-struct Exported {
+struct ExportedTensor {
   Managed managed{};
   std::int64_t shape[max_rank] = {}, strides[max_rank] = {};
   Storage* storage = nullptr;
@@ -45,7 +45,7 @@ Managed* export_tensor(const Tensor& tensor, Loc loc) {
   const Type type = type_of(tensor);
   if (type.device.type != Device::Type::cpu) device_interface(type.device.type).synchronize(type.device);
 
-  auto exported = std::make_unique<Exported<Managed>>();
+  auto exported = std::make_unique<ExportedTensor<Managed>>();
   const Layout* layout = layout_of(tensor);
   std::int64_t expected = 1;
   for (int axis = type.shape.rank() - 1; axis >= 0; --axis) {
@@ -66,7 +66,7 @@ Managed* export_tensor(const Tensor& tensor, Loc loc) {
       0};
   managed.manager_ctx = exported.get();
   managed.deleter = [](Managed* self) {
-    const std::unique_ptr<Exported<Managed>> held(static_cast<Exported<Managed>*>(self->manager_ctx));
+    const std::unique_ptr<ExportedTensor<Managed>> held(static_cast<ExportedTensor<Managed>*>(self->manager_ctx));
     weft::release(held->storage);
   };
   return &exported.release()->managed;

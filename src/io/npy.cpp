@@ -20,7 +20,7 @@ constexpr std::string_view magic = "\x93NUMPY";
 
 template <class... Parts>
 [[noreturn]] void damaged(const Parts&... parts) {
-  throw Damaged(concat_text(parts...));
+  throw DamagedFile(concat_text(parts...));
 }
 
 // f4 for f32, b1 for bool; empty for what NumPy has not.
@@ -226,7 +226,7 @@ Tensor load_npy(const std::string& path, Loc loc) {
       value = make_data(copy, header.type, call.loc());
     }
     return with_axes_of(header, std::move(value));
-  } catch (const Damaged& reason) {
+  } catch (const DamagedFile& reason) {
     fail("load_npy", call.loc(), path.c_str(), " ", reason.what());
   }
 }

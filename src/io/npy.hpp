@@ -22,7 +22,7 @@ inline constexpr std::size_t npy_prefix = 12;
 struct NpyText {
   std::size_t begin, end;  // of the header; elements follow
 };
-// Throw Damaged.
+// Throw DamagedFile.
 NpyText npy_text(std::span<const std::uint8_t> prefix);
 NpyHeader read_npy_header(std::string_view text);
 

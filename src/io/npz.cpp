@@ -25,7 +25,7 @@ constexpr std::size_t longest_name = 4096;
 
 template <class... Parts>
 [[noreturn]] void damaged(const Parts&... parts) {
-  throw Damaged(concat_text(parts...));
+  throw DamagedFile(concat_text(parts...));
 }
 
 // The members of an archive, one after the other.
@@ -135,7 +135,7 @@ std::vector<NamedTensor> load_npz(const std::string& path, Loc loc) {
   (void)MappedFile::open("load_npz", path.c_str(), call.loc());  // says why it can't be opened
   try {
     return Archive(path.c_str()).read(call.loc());
-  } catch (const Damaged& reason) {
+  } catch (const DamagedFile& reason) {
     fail("load_npz", call.loc(), path.c_str(), " ", reason.what());
   }
 }

@@ -18,7 +18,7 @@ constexpr std::uint64_t longest_header = 100'000'000;  // that of the format's o
 
 template <class... Parts>
 [[noreturn]] void damaged(const Parts&... parts) {
-  throw Damaged(concat_text(parts...));
+  throw DamagedFile(concat_text(parts...));
 }
 
 // F32, BF16, BOOL: our names in capitals.

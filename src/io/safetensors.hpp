@@ -17,7 +17,7 @@ namespace weft::io {
 inline constexpr std::string_view metadata_key = "__metadata__";
 
 // What a reader says about a damaged file; whoever has the path makes it an Error.
-struct Damaged : std::runtime_error {
+struct DamagedFile : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -36,7 +36,8 @@ struct SafetensorsHeader {
 };
 
 // Reads and checks the header of a whole file: every tensor lies inside of it and apart from the others, and has as
-// many bytes as its shape and its dtype say. Throws Damaged. Memory is bounded by a multiple of the header's length.
+// many bytes as its shape and its dtype say. Throws DamagedFile. Memory is bounded by a multiple of the header's
+// length.
 SafetensorsHeader read_safetensors(std::span<const std::uint8_t> file);
 
 // The length and the header's text for tensors whose bytes follow in this order, padded so that they begin at a

@@ -91,7 +91,7 @@ struct OpenFile {
   OpenFile(const char* operation, const char* path, Loc loc) : file(MappedFile::open(operation, path, loc)) {
     try {
       header = read_safetensors(file->bytes());
-    } catch (const Damaged& reason) {
+    } catch (const DamagedFile& reason) {
       fail(operation, loc, path, " ", reason.what());
     }
   }
@@ -120,9 +120,9 @@ struct Misfits {
 };
 
 // The values of a file for the places of a struct. Nothing is changed before all are known to fit.
-class Loading {
+class FileContents {
  public:
-  Loading(const char* path, const LoadOptions& options, Loc loc)
+  FileContents(const char* path, const LoadOptions& options, Loc loc)
       : path_(path), options_(options), loc_(loc), file_("load", path, loc) {
     for (const SafetensorsEntry& entry : file_.header.entries) entries_.emplace(entry.name, &entry);
     for (const auto& [name, text] : file_.header.metadata)
@@ -268,7 +268,7 @@ void save(const std::string& path, std::initializer_list<Source> parts, Loc loc)
 void load(const std::string& path, std::initializer_list<Place> parts, const LoadOptions& options, Loc loc) {
   Operation call("load", loc);
   refuse_trace("load", call.loc());
-  Loading loading(path.c_str(), options, call.loc());
+  FileContents loading(path.c_str(), options, call.loc());
   for (const Place& place : parts)
     for (const NamedLeaf& each : leaves_of(place.part, "load", call.loc())) loading.place(each);
   loading.finish();

@@ -173,7 +173,7 @@ void follow(Tensor& running, const Tensor& of_batch, At momentum) {
 
 // Statistics of x over the axes; `running` follows them where it is defined.
 Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, const Tensor& bias, double eps,
-                         Running running, At momentum) {
+                         RunningStatistics running, At momentum) {
   const Tensor scale = x.of_channel("weight", weight), shift = x.of_channel("bias", bias);
   const std::vector<int> list = list_of(axes, x.rank);
   if (!running.mean.defined()) return normalized(x.name, axes, eps, Center::yes, x.value, scale, shift, x.loc);
@@ -196,7 +196,8 @@ Tensor by_own_statistics(const Channels& x, AxisSet axes, const Tensor& weight, 
   return results[0];
 }
 
-Tensor by_running_statistics(const Channels& x, const Tensor& weight, const Tensor& bias, double eps, Running running) {
+Tensor by_running_statistics(const Channels& x, const Tensor& weight, const Tensor& bias, double eps,
+                             RunningStatistics running) {
   std::vector<Tensor> operands =
       with_weights(x.value, x.of_channel("weight", weight), x.of_channel("bias", bias), x.loc);
   operands.push_back(x.of_channel("running mean", running.mean));
@@ -217,8 +218,8 @@ Tensor by_running_statistics(const Channels& x, const Tensor& weight, const Tens
 
 }  // namespace
 
-Tensor normalize_batch(const At& input, Running running, const Tensor& weight, const Tensor& bias, bool training,
-                       At momentum, double eps, Loc loc) {
+Tensor normalize_batch(const At& input, RunningStatistics running, const Tensor& weight, const Tensor& bias,
+                       bool training, At momentum, double eps, Loc loc) {
   const Channels x("batch_norm", input, loc);
   if (!training && running.mean.defined()) return by_running_statistics(x, weight, bias, eps, running);
   AxisSet axes;
@@ -228,10 +229,10 @@ Tensor normalize_batch(const At& input, Running running, const Tensor& weight, c
   if (training && count == Dim(1))
     fail("batch_norm", loc, "needs more than 1 number a channel in training: ", to_string(type_of(x.value)));
   Tensor none;
-  return by_own_statistics(x, axes, weight, bias, eps, training ? running : Running{none, none}, momentum);
+  return by_own_statistics(x, axes, weight, bias, eps, training ? running : RunningStatistics{none, none}, momentum);
 }
-Tensor normalize_instances(const At& input, Running running, const Tensor& weight, const Tensor& bias, bool own,
-                           At momentum, double eps, Loc loc) {
+Tensor normalize_instances(const At& input, RunningStatistics running, const Tensor& weight, const Tensor& bias,
+                           bool own, At momentum, double eps, Loc loc) {
   const Channels x("instance_norm", input, loc);
   if (!own && running.mean.defined()) return by_running_statistics(x, weight, bias, eps, running);
   AxisSet axes;

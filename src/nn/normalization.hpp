@@ -5,14 +5,14 @@
 namespace weft::nn {
 
 // Running statistics of each channel, [C]; undefined: none.
-struct Running {
+struct RunningStatistics {
   Tensor &mean, &variance;
 };
 // Over all axes but that of the channels, axis 1. In training by x's own statistics, which the running ones follow.
-Tensor normalize_batch(const At& input, Running running, const Tensor& weight, const Tensor& bias, bool training,
-                       At momentum, double eps, Loc loc);
+Tensor normalize_batch(const At& input, RunningStatistics running, const Tensor& weight, const Tensor& bias,
+                       bool training, At momentum, double eps, Loc loc);
 // Over the axes after the channels; `own`: by x's own statistics, else by running ones where there are some.
-Tensor normalize_instances(const At& input, Running running, const Tensor& weight, const Tensor& bias, bool own,
-                           At momentum, double eps, Loc loc);
+Tensor normalize_instances(const At& input, RunningStatistics running, const Tensor& weight, const Tensor& bias,
+                           bool own, At momentum, double eps, Loc loc);
 
 }  // namespace weft::nn

@@ -68,7 +68,7 @@ void refuse_const(const char* name, const Norm& norm, Loc loc) {
          "is const, and its running statistics change in training: take the model by reference, or call eval(model)");
 }
 template <class Norm>
-Tensor run_batch(Norm& norm, const At& x, int spatial, Running running, Loc loc) {
+Tensor run_batch(Norm& norm, const At& x, int spatial, RunningStatistics running, Loc loc) {
   const Tensor value = resolve(x, "BatchNorm");
   const int rank = type_of(value).shape.rank();
   check_channels("BatchNorm", norm, value, 1, spatial, rank == spatial + 2 || (spatial == 1 && rank == 2), loc);
@@ -79,7 +79,7 @@ Tensor run_batch(Norm& norm, const At& x, int spatial, Running running, Loc loc)
                          momentum.defined() ? At(momentum, loc) : At(norm.momentum, loc), norm.eps, loc);
 }
 template <class Norm>
-Tensor run_instances(Norm& norm, const At& x, int spatial, Running running, Loc loc) {
+Tensor run_instances(Norm& norm, const At& x, int spatial, RunningStatistics running, Loc loc) {
   Tensor value = resolve(x, "InstanceNorm");
   const int rank = type_of(value).shape.rank();
   const bool single = rank == spatial + 1;

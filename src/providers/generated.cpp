@@ -14,7 +14,7 @@ namespace weft::providers {
 namespace {
 
 // What kernels of one text need to be launched, and do: a set of size slots each.
-struct Launched {
+struct KernelLaunches {
   std::size_t buffers = 0;  // of each
   std::vector<std::vector<Dim>> parameters;
   loop::Cost cost;
@@ -40,7 +40,7 @@ static_assert(member_count<Launched> == 3 && member_count<loop::Cost> == 2, "a m
 
 class StoredKernel final : public Payload {
  public:
-  explicit StoredKernel(runtime::FieldReader& from) : launched_(from.take<Launched>()) {
+  explicit StoredKernel(runtime::FieldReader& from) : launched_(from.take<KernelLaunches>()) {
     if (launched_.parameters.empty()) throw runtime::Malformed();
   }
   bool generated() const override { return true; }
@@ -51,7 +51,7 @@ class StoredKernel final : public Payload {
   }
 
  private:
-  Launched launched_;
+  KernelLaunches launched_;
 };
 
 class Generated final : public Payload {
@@ -113,8 +113,8 @@ class Generated final : public Payload {
   void write(runtime::FieldWriter& to, const runtime::EntryPoint&) const override { to(launched()); }
 
  private:
-  Launched launched() const {
-    Launched all{kernels_[0].buffers.size(), {}, cost()};
+  KernelLaunches launched() const {
+    KernelLaunches all{kernels_[0].buffers.size(), {}, cost()};
     for (const loop::Kernel& kernel : kernels_) all.parameters.push_back(kernel.parameters);
     return all;
   }

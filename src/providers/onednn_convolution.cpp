@@ -9,7 +9,7 @@ namespace weft::providers {
 namespace {
 
 using runtime::ConvolutionSizes;
-using Made = std::shared_ptr<const runtime::onednn::Convolution>;
+using ConvolutionPrimitive = std::shared_ptr<const runtime::onednn::Convolution>;
 
 // One serves all batches, but for a weight's gradient.
 ConvolutionSizes served(const runtime::ConvolutionDims& dims) {
@@ -53,7 +53,7 @@ class OneDnnPayload final : public ConvolutionPayload {
   const runtime::onednn::Library& library_;
   std::string name_;
   ConvolutionSizes served_;
-  Made expected_;
+  ConvolutionPrimitive expected_;
 };
 
 class OneDnnProvider final : public Provider {

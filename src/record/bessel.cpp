@@ -38,9 +38,9 @@ constexpr std::array<double, 26> series = [] {
 }();
 
 // Of |x|: the arguments of both parts, and what is the same for both functions.
-struct Modified {
+struct ModifiedBessel {
   Tensor is_small, small, quarter_square, large, t;
-  explicit Modified(const Tensor& x) {
+  explicit ModifiedBessel(const Tensor& x) {
     const Tensor size = abs(x);
     is_small = size < border;
     small = where(is_small, size, 0);
@@ -57,8 +57,8 @@ struct Modified {
   }
   // exp(x) times a value of about 1 / sqrt(x), without overflow where the product has none: x - 8 is exact, as x >= 8.
   Tensor grown(const Tensor& value) const { return exp(large - 8) * (value * 2980.9579870417283); }
-  Modified finite() const {  // infinite where the function is, and not infinity times 0
-    Modified held = *this;
+  ModifiedBessel finite() const {  // infinite where the function is, and not infinity times 0
+    ModifiedBessel held = *this;
     held.large = minimum(large, 2000);
     held.t = 16 / held.large - 1;
     return held;
@@ -66,32 +66,32 @@ struct Modified {
 };
 
 Tensor i0_of(const Tensor& x) {
-  const Modified m = Modified(x).finite();
+  const ModifiedBessel m = ModifiedBessel(x).finite();
   return where(m.is_small, m.i0(), m.grown(m.scaled(i0_large)));
 }
 Tensor i1_of(const Tensor& x) {
-  const Modified m = Modified(x).finite();
+  const ModifiedBessel m = ModifiedBessel(x).finite();
   return odd(x, m, m.i1_by_x(), m.grown(m.scaled(i1_large)));
 }
 Tensor i1_slope(const Tensor& x) {
-  const Modified m = Modified(x).finite();
+  const ModifiedBessel m = ModifiedBessel(x).finite();
   return where(m.is_small, m.i0() - m.i1_by_x(), m.grown(m.scaled(i0_large) - m.scaled(i1_large) / m.large));
 }
 Tensor i0e_of(const Tensor& x) {
-  const Modified m(x);
+  const ModifiedBessel m(x);
   return where(m.is_small, m.i0() * exp(-m.small), m.scaled(i0_large));
 }
 Tensor i1e_of(const Tensor& x) {
-  const Modified m(x);
+  const ModifiedBessel m(x);
   return odd(x, m, m.i1_by_x() * exp(-m.small), m.scaled(i1_large));
 }
 // A kink at 0, where PyTorch gives 0.
 Tensor i0e_slope(const Tensor& x) {
-  const Modified m(x);
+  const ModifiedBessel m(x);
   return where(m.is_small, (m.i1_by_x() * m.small - m.i0()) * exp(-m.small), m.scaled_slope(i0_large)) * sign(x);
 }
 Tensor i1e_slope(const Tensor& x) {
-  const Modified m(x);
+  const ModifiedBessel m(x);
   const Tensor i1_by_x = m.i1_by_x();
   return where(m.is_small, (m.i0() - i1_by_x - i1_by_x * m.small) * exp(-m.small), m.scaled_slope(i1_large));
 }

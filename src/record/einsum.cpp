@@ -19,7 +19,7 @@ constexpr Label ellipsis = 0;
 
 bool has(const Labels& labels, Label label) { return labels.find(label) != labels.npos; }
 
-struct Labelled {
+struct LabelledOperand {
   Tensor value;
   Labels labels;
 };
@@ -28,10 +28,10 @@ class Contraction {
  public:
   Contraction(const char* name, Loc loc) : name_(name), loc_(loc) {}
 
-  Tensor run(std::vector<Labelled> operands, const Labels& output) {
-    for (Labelled& operand : operands) take_diagonals(operand);
+  Tensor run(std::vector<LabelledOperand> operands, const Labels& output) {
+    for (LabelledOperand& operand : operands) take_diagonals(operand);
     drop_repeated(operands);
-    Labelled result = std::move(operands.front());
+    LabelledOperand result = std::move(operands.front());
     for (std::size_t i = 1; i < operands.size(); ++i) {
       Labels later = output;
       for (std::size_t j = i + 1; j < operands.size(); ++j) later += operands[j].labels;
@@ -42,12 +42,12 @@ class Contraction {
   }
 
  private:
-  Dim size(const Labelled& operand, Label label) const {
+  Dim size(const LabelledOperand& operand, Label label) const {
     return type_of(operand.value).shape[static_cast<int>(operand.labels.find(label))];
   }
 
   // A label that an operand has twice is its diagonal there.
-  void take_diagonals(Labelled& operand) const {
+  void take_diagonals(LabelledOperand& operand) const {
     for (std::size_t j = 1; j < operand.labels.size(); ++j) {
       const std::size_t i = operand.labels.find(operand.labels[j]);
       if (i == j) continue;
@@ -63,10 +63,10 @@ class Contraction {
   }
 
   // An axis of size 1 broadcasts to any size.
-  void drop_repeated(std::vector<Labelled>& operands) {
+  void drop_repeated(std::vector<LabelledOperand>& operands) {
     for (std::size_t i = 0; i < operands.size(); ++i)
       for (const Label label : Labels(operands[i].labels))
-        for (Labelled& other : operands) {
+        for (LabelledOperand& other : operands) {
           if (&other == &operands[i] || !has(other.labels, label) || !has(operands[i].labels, label)) continue;
           const Dim a = size(operands[i], label), b = size(other, label);
           if (a == b) continue;
@@ -83,7 +83,7 @@ class Contraction {
 
   // Over all axes that nobody wants any more. A sum of integers is i64, a sum of products has their dtype, also where
   // the other factor is one number for all of them: the equation decides the dtype, and no size does.
-  void sum_out(Labelled& operand, const Labels& wanted) const {
+  void sum_out(LabelledOperand& operand, const Labels& wanted) const {
     std::vector<int> axes;
     Labels kept;
     bool is_sum = false;
@@ -104,7 +104,7 @@ class Contraction {
     operand.labels = kept;
   }
 
-  Tensor permute_to(const Labelled& operand, const Labels& order) const {
+  Tensor permute_to(const LabelledOperand& operand, const Labels& order) const {
     if (operand.labels == order) return operand.value;
     std::vector<int> axes;
     for (const Label label : order) axes.push_back(static_cast<int>(operand.labels.find(label)));
@@ -112,7 +112,7 @@ class Contraction {
   }
 
   // With one axis for each group of labels, which it has.
-  Tensor grouped(const Labelled& operand, std::initializer_list<Labels> groups) const {
+  Tensor grouped(const LabelledOperand& operand, std::initializer_list<Labels> groups) const {
     Labels order;
     Shape shape;
     for (const Labels& group : groups) {
@@ -124,7 +124,7 @@ class Contraction {
     return reshape(permute_to(operand, order), shape);
   }
   // With an axis for each label, of size 1 where it has none.
-  Tensor spread(const Labelled& operand, const Labels& all) const {
+  Tensor spread(const LabelledOperand& operand, const Labels& all) const {
     Labels order;
     Shape shape;
     for (const Label label : all) {
@@ -135,7 +135,7 @@ class Contraction {
     return reshape(permute_to(operand, order), shape);
   }
 
-  Labelled multiply(Labelled a, Labelled b, const Labels& later) const {
+  LabelledOperand multiply(LabelledOperand a, LabelledOperand b, const Labels& later) const {
     sum_out(a, b.labels + later);
     sum_out(b, a.labels + later);
     Labels both, contracted, rows, columns;
@@ -203,7 +203,7 @@ Tensor einsum(const char* equation, std::span<const Tensor> operands, Loc loc) {
   if (operands.empty() || inputs.size() != operands.size())
     fail("einsum", call.loc(), "the equation '", equation, "' has ",
          counted(static_cast<int>(inputs.size()), "operand", "operands"), ", and there are ", operands.size());
-  std::vector<Labelled> labelled;
+  std::vector<LabelledOperand> labelled;
   int widest = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor value = resolve(At(operands[i], loc), "einsum");
@@ -223,13 +223,14 @@ Tensor einsum(const char* equation, std::span<const Tensor> operands, Loc loc) {
     for (int axis = widest; axis-- > 0;) output += static_cast<Label>(ellipsis + axis);
     for (int label = 'A'; label <= 'z'; ++label) {
       std::ptrdiff_t count = 0;
-      for (const Labelled& operand : labelled) count += std::ranges::count(operand.labels, static_cast<char>(label));
+      for (const LabelledOperand& operand : labelled)
+        count += std::ranges::count(operand.labels, static_cast<char>(label));
       if (count == 1) output += static_cast<char>(label);
     }
   }
   for (std::size_t i = 0; i < output.size(); ++i) {
     if (output.find(output[i]) != i) fail("einsum", call.loc(), "the result has the label '", output[i], "' twice");
-    if (std::ranges::none_of(labelled, [&](const Labelled& operand) { return has(operand.labels, output[i]); }))
+    if (std::ranges::none_of(labelled, [&](const LabelledOperand& operand) { return has(operand.labels, output[i]); }))
       fail("einsum", call.loc(), "no operand has the result's label '", output[i], "'");
   }
   return Contraction("einsum", call.loc()).run(std::move(labelled), output);
@@ -240,7 +241,7 @@ Tensor einsum(const char* equation, std::initializer_list<Tensor> operands, Loc 
 
 Tensor tensordot(At a, At b, Axes axes_a, Axes axes_b) {
   LooseComposite call("tensordot", a.loc);
-  Labelled left{resolve(a, "tensordot"), {}}, right{resolve(b, "tensordot"), {}};
+  LabelledOperand left{resolve(a, "tensordot"), {}}, right{resolve(b, "tensordot"), {}};
   const int rank_a = type_of(left.value).shape.rank(), rank_b = type_of(right.value).shape.rank();
   if (axes_a.count() != axes_b.count())
     fail("tensordot", call.loc(), counted(axes_a.count(), "axis", "axes"), " of one operand and ", axes_b.count(),

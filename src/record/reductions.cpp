@@ -206,13 +206,13 @@ Tensor deviation(const Tensor& value, DType given, const Axes& axes, double corr
   return root(squared) * reshape_to(by.inverse, type_of(squared).shape, loc);
 }
 
-struct Centered {
+struct CenteredValues {
   Tensor value, gradient, result;  // the last two broadcast to the value
   Dim count;
   double correction;
   Tensor over_freedom(const Tensor& each) const { return weft::over_freedom(each, count, correction, {}); }
 };
-Centered centered_of(const CallValues& call) {
+CenteredValues centered_of(const CallValues& call) {
   const Tensor& value = call.operands[0];
   const auto& how = call.called.as<ReducedCall>();
   const Shape& from = type_of(value).shape;
@@ -225,11 +225,11 @@ Centered centered_of(const CallValues& call) {
   return {value - mean, reshape(call.gradients[0], kept), reshape(call.results[0], kept), count, how.correction};
 }
 void differentiate_var(const CallValues& call, std::span<Tensor> gradients) {
-  const Centered in = centered_of(call);
+  const CenteredValues in = centered_of(call);
   gradients[0] = in.value * in.over_freedom(in.gradient * 2);
 }
 void differentiate_std(const CallValues& call, std::span<Tensor> gradients) {
-  const Centered in = centered_of(call);
+  const CenteredValues in = centered_of(call);
   const Tensor none = in.result == 0;
   gradients[0] = in.value * where(none, 0, in.over_freedom(in.gradient / where(none, 1, in.result)));
 }

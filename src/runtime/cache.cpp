@@ -251,11 +251,11 @@ std::vector<std::string> cache_paths() {
 }  // namespace
 
 std::shared_ptr<Cache> disk_cache() {
-  struct Opened {
+  struct OpenedCache {
     std::shared_ptr<Cache> cache;
     std::vector<std::string> paths;
   };
-  static constinit Lazy<Opened> instance;
+  static constinit Lazy<OpenedCache> instance;
   auto& [cache, opened] = instance.get();
   const std::lock_guard lock(process_mutex(LockOrder::cache));
   std::vector<std::string> paths = cache_paths();

@@ -23,11 +23,11 @@ class HostCallStep final : public Runnable {
   void run(const StepCall& call) const override;
 
  private:
-  struct Placed {
+  struct ValueRange {
     DType dtype;
     NumberTable::Range sizes;
   };
-  std::vector<Placed> values_;
+  std::vector<ValueRange> values_;
   std::size_t operands_;
   HostWork work_;
   Device device_;

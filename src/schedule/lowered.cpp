@@ -6,14 +6,14 @@
 
 namespace weft {
 
-std::size_t Lowered::Hash::operator()(const Signature& signature) const {
+std::size_t LoweredGroups::Hash::operator()(const Signature& signature) const {
   std::uint64_t hash = signature.size();
   for (const std::uint64_t word : signature) hash = (hash ^ word ^ (word >> 29)) * 0x9e3779b97f4a7c15;
   return hash;
 }
 
 // All that lower() asks of a group, as words, and its buffers in the order of the walk.
-class Lowered::Walk {
+class LoweredGroups::Walk {
  public:
   Walk(const LoweringContext& context, const Group& group, int id, std::span<const StorePoint> stores)
       : context_(context), group_(group), id_(id) {
@@ -100,8 +100,8 @@ class Lowered::Walk {
   std::unordered_map<std::uint64_t, std::size_t> seen_;
 };
 
-loop::Stages Lowered::make(const Group& group, int id, std::span<const StorePoint> stores,
-                           const std::function<Words()>& words) const {
+loop::Stages LoweredGroups::make(const Group& group, int id, std::span<const StorePoint> stores,
+                                 const std::function<Words()>& words) const {
   loop::Stages made = lower(context_, group, id, stores);
   const auto [name, comments] = words();
   for (loop::Kernel& kernel : made.kernels) {
@@ -134,8 +134,8 @@ static void check_same(const loop::Stages& a, const loop::Stages& b) {
 }
 #endif
 
-loop::Stages Lowered::operator()(const Group& group, int id, std::span<const StorePoint> stores,
-                                 const std::function<Words()>& words) {
+loop::Stages LoweredGroups::operator()(const Group& group, int id, std::span<const StorePoint> stores,
+                                       const std::function<Words()>& words) {
   if (!once_) return make(group, id, stores, words);
   Walk walk(context_, group, id, stores);
   const auto found = known_.find(walk.signature);
@@ -147,7 +147,7 @@ loop::Stages Lowered::operator()(const Group& group, int id, std::span<const Sto
     return stages;
   }
   loop::Stages made = make(group, id, stores, words);
-  known_.emplace(std::move(walk.signature), Known{made, std::move(walk.buffers)});
+  known_.emplace(std::move(walk.signature), KnownStages{made, std::move(walk.buffers)});
   return made;
 }
 

@@ -9,9 +9,9 @@
 
 namespace weft {
 
-class Lowered {
+class LoweredGroups {
  public:
-  explicit Lowered(const LoweringContext& context, bool once) : context_(context), once_(once) {}
+  explicit LoweredGroups(const LoweringContext& context, bool once) : context_(context), once_(once) {}
 
   // `name` and `comments` are those of the kernels of such a group.
   struct Words {
@@ -27,7 +27,7 @@ class Lowered {
   struct Hash {
     std::size_t operator()(const Signature& signature) const;
   };
-  struct Known {
+  struct KnownStages {
     loop::Stages stages;
     std::vector<int> buffers;  // in the order of the walk
   };
@@ -38,7 +38,7 @@ class Lowered {
 
   const LoweringContext context_;
   const bool once_;
-  std::unordered_map<Signature, Known, Hash> known_;
+  std::unordered_map<Signature, KnownStages, Hash> known_;
 };
 
 }  // namespace weft

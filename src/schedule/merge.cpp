@@ -135,10 +135,10 @@ class Merger {
 
   // A line for each kernel that stayed apart from an earlier one: what that costs most.
   void note_refused() {
-    std::map<int, const Refused*> most;  // by the later of both
-    for (const Refused& refused : refused_) {
+    std::map<int, const RefusedMerge*> most;  // by the later of both
+    for (const RefusedMerge& refused : refused_) {
       const int a = grouping_.find(refused.pair.a), b = grouping_.find(refused.pair.b);
-      const Refused*& seen = most[std::max(a, b)];
+      const RefusedMerge*& seen = most[std::max(a, b)];
       if (a != b && (!seen || seen->pair.shared < refused.pair.shared)) seen = &refused;
     }
     for (const auto& [group, refused] : most) {
@@ -157,11 +157,11 @@ class Merger {
   const Score& score_;
   std::vector<Readers> readers_;  // by group
   std::priority_queue<Pair> queue_;
-  struct Refused {
+  struct RefusedMerge {
     Pair pair;
     std::string why;
   };
-  std::vector<Refused> refused_;
+  std::vector<RefusedMerge> refused_;
 };
 
 }  // namespace

@@ -194,7 +194,7 @@ class Scheduler {
 
   loop::Stages lowered(const Group& group, int id, std::span<const StorePoint> stores) {
     return lowered_(group, id, stores, [&] {
-      return Lowered::Words{kernel_name(group.members), comments_of(group.members)};
+      return LoweredGroups::Words{kernel_name(group.members), comments_of(group.members)};
     });
   }
 
@@ -344,7 +344,7 @@ class Scheduler {
   std::map<std::uint32_t, std::vector<const Node*>> further_results_;  // by node: those of its further results
   Schedule schedule_;
   ScheduleBuffers buffers_;
-  Lowered lowered_;
+  LoweredGroups lowered_;
   std::map<std::string, Table> tables_;  // by the text of the kernel, of this depth
 };
 

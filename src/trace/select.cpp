@@ -87,7 +87,7 @@ class Selection {
       for (const TraceResult::State& state : each->states)
         if (std::ranges::find(made.states, state.leaf, &TraceResult::State::leaf) == made.states.end())
           made.states.push_back({state.leaf, choose(source_in(if_true, state.leaf), source_in(if_false, state.leaf))});
-    const Given drawn = resolve(if_true.generator, side_true);
+    const SideValue drawn = resolve(if_true.generator, side_true);
     if (!fine || !drawn.same(resolve(if_false.generator, side_false))) return {};
     made.generator = source_of(drawn);
     if (std::max(cost_of(only_true_), cost_of(only_false_)) + selected_ > limit()) return {};
@@ -107,11 +107,11 @@ class Selection {
 
  private:
   // A value of the sides, as the selected segment sees it.
-  struct Given {
+  struct SideValue {
     Source::Kind kind = Source::Kind::undefined;
     Tensor value;            // computed
     std::uint32_t leaf = 0;  // argument
-    bool same(const Given& other) const {
+    bool same(const SideValue& other) const {
       return kind == other.kind && (kind == Source::Kind::computed ? value.same(other.value) : leaf == other.leaf);
     }
   };
@@ -199,7 +199,7 @@ class Selection {
   std::vector<Tensor> side(const TraceResult& traced, Costs* costs) {
     std::vector<Tensor> given, outputs;
     for (std::size_t i = 0; i < traced.inputs.size(); ++i) {
-      const Given each = resolve({Source::Kind::argument, traced.inputs[i]}, {});
+      const SideValue each = resolve({Source::Kind::argument, traced.inputs[i]}, {});
       given.push_back(each.kind == Source::Kind::computed ? each.value
                                                           : input(each.leaf, type_of(traced.graph.inputs[i])));
     }
@@ -215,12 +215,12 @@ class Selection {
     inputs_.push_back(Builder(decides_.decision->loc, 0, 0).input(inputs_.size(), type));
     return inputs_.back();
   }
-  Given of_decision(const Source& source) const {
+  SideValue of_decision(const Source& source) const {
     if (source.kind == Source::Kind::computed) return {source.kind, decided_[source.index], 0};
     return {source.kind, {}, source.index};
   }
   // What a side calls by what the decision kept.
-  Given resolve(const Source& source, const std::vector<Tensor>& outputs) const {
+  SideValue resolve(const Source& source, const std::vector<Tensor>& outputs) const {
     if (source.kind == Source::Kind::computed) return {source.kind, outputs[source.index], 0};
     if (source.kind == Source::Kind::argument && is_kept(source.index))
       return of_decision(decides_.kept[kept_index(source.index)]);
@@ -232,7 +232,7 @@ class Selection {
     outputs_.push_back(value);
     return static_cast<std::uint32_t>(outputs_.size() - 1);
   }
-  Source source_of(const Given& given) {
+  Source source_of(const SideValue& given) {
     if (given.kind == Source::Kind::computed) {
       if (given.value.node()->op != Op::input) return {given.kind, add_output(given.value)};
       return {Source::Kind::argument,
@@ -261,7 +261,7 @@ class Selection {
     return type;
   }
   // The value of it as an operand.
-  Tensor operand(const Given& given) {
+  Tensor operand(const SideValue& given) {
     if (given.kind == Source::Kind::computed) return given.value;
     const std::optional<Type> type = type_of_leaf(given.leaf);
     return type ? input(given.leaf, *type) : Tensor();
@@ -281,7 +281,7 @@ class Selection {
                      {condition_, build.constant(Constant::integer(0), Type{type.dtype, type.weak, type.device, {}})});
     return true;
   }
-  std::optional<Source> select(const Given& if_true, const Given& if_false) {
+  std::optional<Source> select(const SideValue& if_true, const SideValue& if_false) {
     if (if_true.kind == Source::Kind::undefined || if_false.kind == Source::Kind::undefined)
       return if_true.kind == if_false.kind ? std::optional(Source()) : std::nullopt;
     if (if_true.same(if_false)) return source_of(if_true);

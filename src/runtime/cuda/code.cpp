@@ -131,7 +131,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
   return cubins;
 }
 
-Code::Loaded::~Loaded() {
+Code::LoadedModule::~LoadedModule() {
   if (!module) return;
   try {  // nothing of it may still be queued
     wait(device);

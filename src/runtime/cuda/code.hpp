@@ -36,15 +36,15 @@ class Code final : public Functions {
   const std::string& source_path() const { return source_path_; }
 
  private:
-  struct Loaded {
+  struct LoadedModule {
     Device device;
     Module* module = nullptr;
-    explicit Loaded(Device on) : device(on) {}
-    Loaded(const Loaded&) = delete;
-    Loaded& operator=(const Loaded&) = delete;
-    ~Loaded();
+    explicit LoadedModule(Device on) : device(on) {}
+    LoadedModule(const LoadedModule&) = delete;
+    LoadedModule& operator=(const LoadedModule&) = delete;
+    ~LoadedModule();
   };
-  std::deque<Loaded> modules_;  // a unit each
+  std::deque<LoadedModule> modules_;  // a unit each
   std::map<std::string, Function*> functions_;
   std::string source_path_;
 };

@@ -219,9 +219,9 @@ class Lanes {
   std::array<bool, most_lanes> joined_{};
 };
 
-class Recorded final : public RecordedWork {
+class DeviceRecording final : public RecordedWork {
  public:
-  Recorded(Device device, std::span<const Ordered> steps, const Work& work) : device_(device) {
+  DeviceRecording(Device device, std::span<const Ordered> steps, const Work& work) : device_(device) {
     DeviceState& state = use(device);
     const std::lock_guard lock(state.mutex);
     Stream* const stream = state.recorded[0].stream;
@@ -249,9 +249,9 @@ class Recorded final : public RecordedWork {
     driver().cuGraphDestroy(graph);
     check(made, "cuGraphInstantiate");
   }
-  Recorded(const Recorded&) = delete;
-  Recorded& operator=(const Recorded&) = delete;
-  ~Recorded() override {
+  DeviceRecording(const DeviceRecording&) = delete;
+  DeviceRecording& operator=(const DeviceRecording&) = delete;
+  ~DeviceRecording() override {
     try {
       use(device_);
       wait(device_);  // it may still run
@@ -267,7 +267,7 @@ class Recorded final : public RecordedWork {
 };
 
 std::unique_ptr<RecordedWork> record(Device device, std::span<const Ordered> steps, const Work& work) {
-  return std::make_unique<Recorded>(device, steps, work);
+  return std::make_unique<DeviceRecording>(device, steps, work);
 }
 
 // Events on the device's stream. What is held back waits for a word in the host's memory.

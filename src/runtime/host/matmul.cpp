@@ -68,7 +68,7 @@ Tiling tiling_of(Int rows, Int columns, Int depth, Int batch_count, bool left_by
 }
 
 // What is known of a product before there is any memory: how its operands are read, its tiles, and what it packs.
-struct Arranged {
+struct ProductPlan {
   Matrix left,
       right;  // as a tile, which is written down its columns, wants them: swapped and transposed where the result lies
   bool swapped = false;  // by rows
@@ -79,7 +79,7 @@ struct Arranged {
   Int tiles = 0, grain = 1;  // of the parallel loop
   MatmulPanels panels{};     // in bytes, aligned
 
-  explicit Arranged(const Matmul& product);
+  explicit ProductPlan(const Matmul& product);
   Int packed_bytes(bool wanted, Int height, Int width) const {
     return wanted ? aligned(batch_count * height * width * element) : 0;
   }
@@ -88,7 +88,7 @@ struct Arranged {
   static Int aligned(Int bytes) { return (bytes + 63) / 64 * 64; }
 };
 
-Arranged::Arranged(const Matmul& product)
+ProductPlan::ProductPlan(const Matmul& product)
     : left{nullptr, product.a_row, product.a_column, product.a_batch},
       right{nullptr, product.b_row, product.b_column, product.b_batch},
       rows(product.m),
@@ -139,7 +139,7 @@ void pack(Matrix& operand, Int rows, Int columns, const Matmul& product, Int bat
 
 struct Task {
   const Matmul& product;
-  const Arranged& it;
+  const ProductPlan& it;
   const Matrix &left, &right;
   std::byte *result, *panels;
   void (*kernel)(const MatmulTile&);
@@ -177,13 +177,13 @@ const MatmulKernels& host_kernels() {
 }  // namespace
 
 std::size_t matmul_workspace(const Matmul& product) {
-  const Arranged it(product);
+  const ProductPlan it(product);
   const Int threads = std::min<Int>(count_of(it.tiles, it.grain), num_threads());
   return static_cast<std::size_t>(it.left_bytes() + it.right_bytes() + threads * (it.panels.left + it.panels.right));
 }
 
 void matmul(const Matmul& product, const void* a, const void* b, void* c, std::span<std::byte> workspace) {
-  const Arranged it(product);
+  const ProductPlan it(product);
   if (it.tiles == 0) return;
   Matrix left = it.left, right = it.right;
   left.data = static_cast<const std::byte*>(it.swapped ? b : a);
