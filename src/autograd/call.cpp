@@ -46,7 +46,7 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
   const std::shared_ptr<const Callee>& of = call.more->callee;
   Callee made{with_called_name(of->called, interned_text(called_name(of->called).id) + "_backward"), {}, nullptr, of};
-  CallBody scope;
+  CallBody scope(made.called);
   const std::uint32_t trace = recorder().trace()->id;
   std::vector<Tensor> arguments, results, seeds(gradients.size()), given(call.operand_count), outputs;
   for (const Tensor& operand : call.inputs()) arguments.push_back(scope.input(type_of(operand)));
@@ -61,7 +61,7 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   else if (is_batch_with_derivative(*of))
     differentiate_batch(*of, values, given);
   else
-    differentiate_body(*of, arguments, seeds, wanted, {call.loc, call.scope, trace, 0, call.region}, given);
+    differentiate_body(*of, arguments, seeds, wanted, {call.loc, recorder().scope, trace}, given);
   made.gradient_at.assign(call.operand_count, -1);
   for (std::size_t i = 0; i < call.operand_count; ++i) {
     if (!wanted[i] || !given[i].defined()) continue;

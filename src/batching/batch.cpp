@@ -10,10 +10,12 @@ namespace {
 
 constexpr RecordingBuilder build;
 
-// What is recorded carries the line, the composite and the region of the node that is batched.
+// What is recorded carries the line, the composite and the region of the node that is batched; where that has no line,
+// since it is of a callee's body, those of the call.
 class PlaceOf {
  public:
   explicit PlaceOf(const Node& node) : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
+    if (!node.loc.file) return;
     recorder().loc = node.loc;
     recorder().scope = node.scope;
     recorder().region = node.region;
@@ -60,7 +62,7 @@ bool is_of_each(const Node& node, const Batcher& batcher) {
 
 void require_axis(const Node& node, const Type& type) {
   if (type.shape.rank() == max_rank)
-    fail("vmap", node.loc, name_of(node), " has a tensor of ", max_rank,
+    fail("vmap", outermost(node.loc), name_of(node), " has a tensor of ", max_rank,
          " axes for one example, and none is left for all of them: ", to_string(type));
 }
 

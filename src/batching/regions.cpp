@@ -149,8 +149,8 @@ BatchedCall batched_call(const BatchedNode& b) {
 }
 
 // Records the batch of a body in a body of its own.
-Graph batch_body(const Graph& body, const Batcher& batcher, const Flags& flags) {
-  CallBody scope;
+Graph batch_body(const Attributes& called, const Graph& body, const Batcher& batcher, const Flags& flags) {
+  CallBody scope(called);
   Results operands;
   for (std::size_t i = 0; i < flags.size(); ++i) {
     const Type& type = type_of(body.inputs[i]);
@@ -178,7 +178,7 @@ std::vector<Batched> batch_call(const BatchedNode& b) {
     signature.add(type_of(operands.back()));
   }
   const auto make = [&] {
-    Callee made{batch.called, batch_body(callee.body, Batcher(b.size(), b.batcher.randomness()), flags)};
+    Callee made{batch.called, batch_body(batch.called, callee.body, Batcher(b.size(), b.batcher.randomness()), flags)};
     if (batch.is_same) made.derivative = callee.derivative;
     made.made_from = b.node.more->callee;  // which lives as long as the signature that names it
     return made;
@@ -201,7 +201,7 @@ void differentiate_batch(const Callee& callee, const CallValues& p, std::span<Te
   std::vector<Tensor> inputs;
   std::vector<unsigned> given_at;
   Graph derivative = [&] {
-    CallBody scope;
+    CallBody scope(one.called);
     std::vector<Tensor> values, results, gradients(p.gradients.size()), given(p.operands.size()), outputs;
     const auto add = [&](const Type& type, const Tensor& value) {
       operands.push_back({value, type_of(value).shape.rank() > type.shape.rank()});

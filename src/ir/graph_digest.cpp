@@ -15,8 +15,11 @@ static_assert(member_count<Node> == 24 && member_count<Node::More> == 5 && membe
                   member_count<DimSymbol> == 3 && member_count<DimCondition> == 6,
               "a member was added: put it in the digest where it changes what is compiled, then count it here");
 
+using BodyDigests = std::unordered_map<const Graph*, Digest>;
+
 class GraphBytes {
  public:
+  explicit GraphBytes(BodyDigests& bodies) : bodies_(bodies) {}
   void add(const Graph& graph) {
     put(graph.nodes.size());
     for (const Tensor& value : graph.nodes) add(graph, *value.node());
@@ -64,10 +67,19 @@ class GraphBytes {
     put(found->second);
     if (added) put(std::string_view(text ? text : ""));
   }
+  // A body by its contents: which nodes share one object depends on what the process did before.
   void put_body(const std::shared_ptr<const Graph>& body) {
-    const auto [found, added] = bodies_.emplace(body.get(), bodies_.size());
-    put(found->second);
-    if (added && body) add(*body);
+    put(body != nullptr);
+    if (!body) return;
+    const auto [found, added] = bodies_.try_emplace(body.get());
+    Digest& digest_of = found->second;
+    if (added) {
+      GraphBytes bytes(bodies_);
+      bytes.add(*body);
+      whole_ = whole_ && bytes.whole();
+      digest_of = digest(bytes.bytes());
+    }
+    put(digest_of.low), put(digest_of.high);
   }
   template <class T>
   void put_list(const void* place) {
@@ -125,13 +137,14 @@ class GraphBytes {
   std::string bytes_;
   bool whole_ = true;
   std::unordered_map<const char*, std::size_t> texts_;
-  std::unordered_map<const Graph*, std::size_t> bodies_;
+  BodyDigests& bodies_;
 };
 
 }  // namespace
 
 std::optional<Digest> full_digest(const Graph& graph) {
-  GraphBytes bytes;
+  BodyDigests bodies;
+  GraphBytes bytes(bodies);
   bytes.add(graph);
   if (!bytes.whole()) return std::nullopt;
   return digest(bytes.bytes());

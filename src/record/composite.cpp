@@ -81,14 +81,25 @@ std::shared_ptr<const Callee> keep_callee(const Signature& signature, Callee mad
 
 // ---- bodies ---------------------------------------------------------------------------------------------------------
 
-CallBody::CallBody()
+namespace {
+// Nodes of data may be shared with others.
+void forget_lines(const Graph& graph) {
+  for (const Tensor& value : graph.nodes) {
+    Node& node = *value.node();
+    if (node.loc.file && node.op != Op::data) node.loc = {};
+    if (!node.callee())
+      for (const auto& body : node.bodies()) forget_lines(*body);
+  }
+}
+}  // namespace
+
+CallBody::CallBody(const Attributes& called)
     : loc_(recorder().loc),
-      scope_(recorder().scope),
       sizes_(DimEnvironment::current()),
       operation_(called_operation()),
       inside_((trace_.id = new_trace_id(), trace_)) {
   recorder().loc = loc_;
-  recorder().scope = scope_;
+  recorder().scope = called_name(called).id;
   recorder().in_body = true;
   DimEnvironment::current() = sizes_;
   called_operation() = operation_;
@@ -100,7 +111,9 @@ Tensor CallBody::input(const Type& type) {
 }
 Graph CallBody::take(std::vector<Tensor> results) {
   WEFT_CHECK(trace_.effects.empty(), "a body checks nothing");
-  return make_graph(std::move(trace_.inputs), std::move(results), {});
+  Graph body = make_graph(std::move(trace_.inputs), std::move(results), {});
+  forget_lines(body);
+  return body;
 }
 
 void composite(const Attributes& called, std::span<Tensor> operands, std::span<Tensor> results, Loc loc,
@@ -114,7 +127,7 @@ void composite(const Attributes& called, std::span<Tensor> operands, std::span<T
   const std::uint32_t outer = r.scope;
   if (!outer) r.scope = called_name(called).id;
   const auto make = [&] {
-    CallBody scope;
+    CallBody scope(called);
     std::vector<Tensor> inputs, made(results.size());
     for (const Tensor& operand : operands) inputs.push_back(scope.input(type_of(operand)));
     record(inputs, made);

@@ -133,7 +133,7 @@ void apply(const ElementwiseDefinition& definition, const Operands& promoted, Lo
   signature.add(called);
   for (const Tensor& operand : promoted.operands) signature.add(type_of(operand));
   const auto make = [&] {
-    CallBody scope;
+    CallBody scope(called);
     std::vector<Tensor> inputs;
     for (const Tensor& operand : promoted.operands) inputs.push_back(scope.input(type_of(operand)));
     return Callee{called, scope.take(expand_elementwise(definition, inputs, loc))};

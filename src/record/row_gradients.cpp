@@ -22,7 +22,7 @@ Tensor row_gradient(const Tensor& index, const Tensor& rows, const Type& table, 
   for (const Type& type : {type_of(index), type_of(rows), table}) signature.add(type);
   const Called called_so = called(gradient_name);
   const auto make = [&] {
-    CallBody scope;
+    CallBody scope(called_so);
     const Tensor places = scope.input(type_of(index)), values = scope.input(type_of(rows));
     return Callee{called_so, scope.take({record(Op::scatter_add, {places, values}, {}, table, loc)})};
   };

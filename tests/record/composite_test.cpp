@@ -15,6 +15,7 @@
 #include "weft/grad.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
+#include "weft/region.hpp"
 
 using namespace weft;
 using namespace weft::test;
@@ -83,6 +84,29 @@ TEST_CASE("a derivative is one call too, shared, and reads only what it needs") 
     CHECK(value.node()->input(0).node()->op == Op::call);
     CHECK(value.node()->input(0).node()->input(0).node()->op == Op::variable);
   }
+}
+
+TEST_CASE("a body is the same whoever asked first: it has no lines and no regions, and its own name") {
+  const Tensor x = ones({3, 41}).eval(), y = full({3, 41}, 0.5).eval();
+  const auto check = [](const Callee& callee, const char* name) {
+    CHECK(std::string(interned_text(called_name(callee.called).id)) == name);
+    for (const Tensor& value : callee.body.nodes) {
+      const Node& node = *value.node();
+      CHECK_MESSAGE(node.loc.file == nullptr, to_text(callee.body));
+      CHECK(node.region == 0);
+      if (node.op != Op::input) CHECK(std::string(interned_text(node.scope)) == name);
+    }
+  };
+  std::vector<Tensor> made;
+  const auto part = region("part", [&](const Tensor& x) {
+    made.push_back(softmax(x, -1));
+    return sum(made[0] * y);
+  });
+  const Tensor slope = grad(part, x);
+  check(*callee_of(made[0]), "softmax");
+  check(*callee_of(slope), "softmax_backward");
+  const Tensor of_mean = grad([&](const Tensor& x) { return sum(mean(x, 1, true) * y); }, x);
+  check(*callee_of(of_mean), "mean_backward");
 }
 
 TEST_CASE("errors in a body name the user's call and line, each time") {
