@@ -40,7 +40,10 @@ struct Explanation {                 // what explain() tells of a compiled funct
   // Of a function that reads values: the tree of outcomes, a line each, indented below the outcome before. The texts
   // above are then of what runs up to the first decision.
   std::vector<std::string> decisions;
-  std::size_t specializations = 0;  // made so far
+  // Derivatives that were compiled of calls inside value_and_grad and grad, a line each, below the specialization that
+  // they are of; indented those of derivatives.
+  std::vector<std::string> derivatives;
+  std::size_t specializations = 0;  // made so far, without derivatives
   std::string fallback;             // why it runs eagerly; empty where it does not
 };
 std::string to_string(const Explanation& explanation);                        // all of it, as a text

@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/level_call.hpp"
 #include "trace/select.hpp"
 
 namespace weft {
@@ -25,6 +26,15 @@ void Call::explain(Explanation& out) {
   if (out.fallback.empty() && s.backend == Backend::eager) out.fallback = "CompileOptions::backend is Backend::eager";
   out.recompiles = function_->recompile_reasons;
   out.specializations = function_->compiled;
+  if (const Snapshot* const all = function_->current.load())
+    for (const auto& each : all->list) {
+      if (!each->level) continue;
+      std::vector<std::string> lines;
+      each->level->add_texts("  ", lines);
+      if (lines.empty()) continue;
+      out.derivatives.push_back(concat_text("specialization ", each->number));
+      out.derivatives.insert(out.derivatives.end(), lines.begin(), lines.end());
+    }
   out.trace_milliseconds = specialization_->trace_milliseconds;
   out.autograd_milliseconds = specialization_->autograd_milliseconds;
   const Executable* const executable = s.executable();
@@ -105,6 +115,7 @@ std::string to_string(const Explanation& e) {
   section("source", e.source_path);
   section("compile time", times_text(e));
   section("decisions", lines(e.decisions));
+  section("derivatives", lines(e.derivatives));
   section("recompiled because", lines(e.recompiles));
   section("runs eagerly because", e.fallback);
   return text;

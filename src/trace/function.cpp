@@ -242,9 +242,6 @@ const char* size_advice(const Function& function, const Difference& reason) {
 }
 }  // namespace
 
-namespace {
-// Whether a call that nothing compiled fits may compile; false: it runs as a plain one. `what`: of the call, for which
-// eager_then_compile counts; `reason`: why nothing fits. The function's mutex is held.
 bool may_compile(CallContext call, Digest what, const std::string& reason) {
   switch (call.stance) {
     case Stance::compile: return true;
@@ -261,6 +258,26 @@ bool may_compile(CallContext call, Digest what, const std::string& reason) {
   met.push_back(what);
   return false;
 }
+
+std::string beyond_limit(CallContext call, const std::string& reason) {
+  Function& function = call.function;
+  const std::size_t counted_ones = function.compiled + function.derivatives - function.uncounted - function.regrown;
+  if (counted_ones <= static_cast<std::size_t>(std::max(function.options.recompile_limit, 0))) return {};
+  const std::string limit = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
+                                        ", the limit; the last reason: ", reason);
+  if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, limit);
+  if (!std::exchange(function.limit_reported, true))
+    logging::warn_once(title(function) + ": " + limit + ". Further ones run eagerly, traced on each call");
+  return limit;
+}
+
+void note_recompilation(Function& function, const std::string& reason) {
+  const std::lock_guard whole(process_mutex(LockOrder::functions));
+  function.recompile_reasons.push_back(reason);
+  if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
+}
+
+namespace {
 Digest digest_of(const Scratch& scratch) {
   Hasher hasher;
   for (std::size_t i = 0; i < scratch.words.size; ++i) hasher.add(scratch.words.data()[i]);
@@ -296,7 +313,7 @@ const Specialization* specialize(CallContext call) {
           call, digest_of(call.scratch),
           function.compiled ? recompile_reason(call, function.current.load()).text : "it has not been compiled yet"))
     return nullptr;
-  bool beyond_limit = false, uncounted = false;
+  bool uncounted = false;
   const auto begin = observer::Clock::now();
   Difference reason;
   std::string limit;  // why the call is beyond it; empty where it is not
@@ -308,26 +325,14 @@ const Specialization* specialize(CallContext call) {
                      : recompile_reason(call, function.current.load());
     logging::write(logging::Channel::recompiles,
                    title(function) + ": " + reason.text + new_symbols_text(call, symbols));
-    {
-      const std::lock_guard whole(process_mutex(LockOrder::functions));
-      function.recompile_reasons.push_back(reason.text);
-      if (function.recompile_reasons.size() > 64) function.recompile_reasons.erase(function.recompile_reasons.begin());
-    }
+    note_recompilation(function, reason.text);
     uncounted = !regrows && is_free(call);
-    beyond_limit = !uncounted && !regrows &&
-                   function.compiled - function.uncounted - function.regrown >
-                       static_cast<std::size_t>(std::max(function.options.recompile_limit, 0));
-    if (beyond_limit) {
-      limit = concat_text("recompiled ", counted(function.options.recompile_limit, "time", "times"),
-                          ", the limit; the last reason: ", reason.text, size_advice(function, reason));
-      if (function.options.on_recompile_limit == OnFailure::raise) fail(title(function), call.loc, limit);
-      if (!std::exchange(function.limit_reported, true))
-        logging::warn_once(title(function) + ": " + limit + ". Further ones run eagerly, traced on each call");
-      if (call.scratch.differentiated) return nullptr;
-    }
+    if (!uncounted && !regrows) limit = beyond_limit(call, reason.text + size_advice(function, reason));
+    if (!limit.empty() && call.scratch.differentiated) return nullptr;
   }
-  Backend backend = beyond_limit ? Backend::eager : function.chosen.own;
-  const std::uint64_t id = beyond_limit ? function.eager_id : new_id();
+  const bool is_beyond = !limit.empty();
+  Backend backend = is_beyond ? Backend::eager : function.chosen.own;
+  const std::uint64_t id = is_beyond ? function.eager_id : new_id();
   const double autograd = autograd_milliseconds;
   const auto traced = observer::Clock::now();
   Made all = make_specialization(call, std::move(symbols), backend, id);
@@ -336,13 +341,13 @@ const Specialization* specialize(CallContext call) {
   made->trace_milliseconds = std::chrono::duration<double, std::milli>(observer::Clock::now() - traced).count();
   made->autograd_milliseconds = autograd_milliseconds - autograd;
   made->number = function.compiled;
-  if (beyond_limit)
+  if (is_beyond)
     for (Segment& segment : made->segments) segment.no_job = limit;
   ++compilations_of_thread;
   if (logging::enabled(logging::Channel::guards))
     for (const std::string& line : guard_texts(made->guards, call.layout()))
       logging::write(logging::Channel::guards, title(function) + ": " + line);
-  if (beyond_limit) {
+  if (is_beyond) {
     call.scratch.temporary = made;
   } else {
     ++function.compiled;
@@ -366,7 +371,7 @@ const Specialization* specialize(CallContext call) {
     throw;
   }
   if (observer::is_on()) [[unlikely]]
-    observer::add({call, *made, beyond_limit, reason.text, begin});
+    observer::add({call, *made, is_beyond, reason.text, begin});
   return made.get();
 }
 

@@ -54,6 +54,7 @@ struct Function {
   std::size_t compiled = 0;                               // specializations made so far
   std::size_t uncounted = 0;                              // of these, those that recompile_limit does not count
   std::vector<Guards> outgrown;  // of trees that were dropped at most_branches and are not compiled again yet
+  std::size_t derivatives = 0;   // of calls inside levels, but the first of each call: recompile_limit counts them
   std::size_t regrown = 0;       // of those compiled, trees that were outgrown: recompile_limit does not count them
   std::size_t most_branches = 1 << 17;  // of one tree: it bounds memory; a test may lower it
   std::vector<std::string> recompile_reasons;
@@ -140,7 +141,7 @@ struct alignas(cache_lines) Scratch {
   std::vector<std::int64_t> counts;  // sizes that depend on values, in the order of their symbols
   bool resumed = false;
   std::uint64_t level = UINT64_MAX;  // where the levels around the call began; of a question none
-  bool differentiated = false;  // an argument depends on a variable of a level around the call
+  bool differentiated = false;       // an argument depends on a variable of a level around the call
   std::shared_ptr<void> prototype;
   std::vector<TraceResult::Numbers> state_numbers;
   std::optional<CallLayout> layout;  // see CallContext::layout
@@ -174,6 +175,14 @@ Stance stance();
 
 // How many specializations this thread has made.
 inline thread_local constinit std::uint64_t compilations_of_thread = 0;
+
+// What a call asks for which nothing compiled fits. The function's mutex is held.
+// Whether the stance lets it compile; false: it runs as a plain one. `what`: of the call, for which eager_then_compile
+// counts; `reason`: why nothing fits.
+bool may_compile(CallContext call, Digest what, const std::string& reason);
+// Why recompile_limit forbids it; empty where it does not. Warns of it once. Throws under OnFailure::raise.
+std::string beyond_limit(CallContext call, const std::string& reason);
+void note_recompilation(Function& function, const std::string& reason);
 
 // Traces and compiles for this call. The function's mutex is held while it traces, not while kernels are made. A
 // function that decides has then gone the whole way: the scratch says which. Null where the stance wants a plain call.

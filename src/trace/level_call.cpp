@@ -10,6 +10,8 @@
 #include "record/row_gradients.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/names.hpp"
+#include "trace/observer.hpp"
 #include "trace/segments.hpp"
 
 namespace weft::detail {
@@ -224,6 +226,7 @@ struct LevelBody::Derivative {
   };
   std::vector<Gradient> gradients;
   std::shared_ptr<const Specialization> specialization;
+  const Derivative* next = nullptr;
 };
 
 LevelBody::LevelBody(Graph graph, std::size_t visible, Backend backend, std::uint64_t passes)
@@ -232,14 +235,16 @@ LevelBody::LevelBody(Graph graph, std::size_t visible, Backend backend, std::uin
       visible_(visible),
       backend_(backend),
       passes_(passes) {}
-LevelBody::~LevelBody() = default;
+LevelBody::~LevelBody() {
+  for (const Derivative* each = derivatives_.load(); each;) delete std::exchange(each, each->next);
+}
 
-std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, std::span<const unsigned char> wanted,
-                                                         std::span<const unsigned char> has_gradient) const {
-  Derivation made(graph_, wanted, has_gradient, call.scratch.counts, call.loc);
+std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const Wanted& wanted, Backend backend,
+                                                         std::shared_ptr<KernelJob>& job) const {
+  Derivation made(graph_, wanted.gradients_of, wanted.has_gradient, call.scratch.counts, call.loc);
   auto derivative = std::make_unique<Derivative>();
-  derivative->wanted.assign(wanted.begin(), wanted.end());
-  derivative->has_gradient.assign(has_gradient.begin(), has_gradient.end());
+  derivative->wanted.assign(wanted.gradients_of.begin(), wanted.gradients_of.end());
+  derivative->has_gradient.assign(wanted.has_gradient.begin(), wanted.has_gradient.end());
   if (made.outputs.empty()) return derivative;
   const std::vector<DimCondition>& decided = made.trace.dims.conditions;
   derivative->conditions.assign(decided.begin() + static_cast<std::ptrdiff_t>(graph_.conditions.size()), decided.end());
@@ -294,23 +299,88 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, std::
     derivative->gradients.push_back({each.operand, each.output, each.is_rows});
 
   const auto specialization =
-      std::make_shared<Specialization>(backend_ == Backend::eager ? call.function.eager_id : new_id());
+      std::make_shared<Specialization>(backend == Backend::eager ? call.function.eager_id : new_id());
   specialization->symbolic = !graph.symbols.empty();
-  specialization->level = std::make_shared<const LevelBody>(graph, graph.outputs.size(), backend_, passes_);
-  std::shared_ptr<KernelJob> job = add_whole(call, *specialization, std::move(traced), backend_);
+  specialization->level = std::make_shared<const LevelBody>(graph, graph.outputs.size(), backend, passes_);
+  job = add_whole(call, *specialization, std::move(traced), backend);
   derivative->specialization = specialization;
-  make_kernels(call, *specialization, std::move(job));
   return derivative;
 }
 
-const LevelBody::Derivative& LevelBody::derivative(CallContext call, std::span<const unsigned char> wanted,
-                                                   std::span<const unsigned char> has_gradient) const {
-  const std::lock_guard lock(mutex_);
-  for (const auto& each : derivatives_)
-    if (std::ranges::equal(each->wanted, wanted) && std::ranges::equal(each->has_gradient, has_gradient) &&
-        hold(each->conditions, call.scratch.counts))
-      return *each;
-  return *derivatives_.emplace_back(derive(call, wanted, has_gradient));
+const LevelBody::Derivative* LevelBody::find(const Wanted& wanted, std::span<const std::int64_t> symbols) const {
+  for (const Derivative* each = derivatives_.load(std::memory_order_acquire); each; each = each->next)
+    if (std::ranges::equal(each->wanted, wanted.gradients_of) &&
+        std::ranges::equal(each->has_gradient, wanted.has_gradient) && hold(each->conditions, symbols))
+      return each;
+  return nullptr;
+}
+
+const LevelBody::Derivative* LevelBody::make(CallContext call, const Wanted& wanted,
+                                             std::unique_ptr<const Derivative>& own) const {
+  Function& function = call.function;
+  const auto begin = observer::Clock::now();
+  std::unique_lock lock(function.mutex);
+  if (call.stance != Stance::force_eager)
+    if (const Derivative* const found = find(wanted, call.scratch.counts)) return found;
+  const bool is_first = !derivatives_.load();
+  const std::string reason = is_first ? "its derivative has not been compiled yet"
+                                      : "its derivative was compiled for other arguments, results or sizes";
+  Hasher what;
+  what.add(id_);
+  for (const auto& flags : {wanted.gradients_of, wanted.has_gradient})
+    for (const unsigned char flag : flags) what.add(std::uint64_t{flag});
+  for (const std::int64_t size : call.scratch.counts) what.add(static_cast<std::uint64_t>(size));
+  std::string limit;
+  bool kept = may_compile(call, what.digest(), reason);
+  if (kept && !is_first) {
+    limit = beyond_limit(call, reason);
+    kept = limit.empty();
+  }
+  std::shared_ptr<KernelJob> job;
+  std::unique_ptr<Derivative> made =
+      derive(call, wanted, kept || backend_ != Backend::compiled ? backend_ : Backend::eager, job);
+  const Derivative* const found = made.get();
+  const std::shared_ptr<const Specialization> specialization = found->specialization;
+  if (specialization) {
+    for (Segment& segment : specialization->segments) segment.no_job = limit;
+    ++compilations_of_thread;
+  }
+  if (kept) {
+    if (!is_first) {
+      ++function.derivatives;
+      note_recompilation(function, reason);
+    }
+    made->next = derivatives_.load();
+    derivatives_.store(made.release(), std::memory_order_release);
+  } else {
+    own = std::move(made);
+  }
+  lock.unlock();
+  if (!specialization) return found;
+  if (job) make_kernels(call, *specialization, std::move(job));
+  if (observer::is_on()) [[unlikely]]
+    observer::add({call, *specialization, !limit.empty(), "a derivative; " + reason, begin});
+  return found;
+}
+
+void LevelBody::add_texts(const std::string& indent, std::vector<std::string>& lines) const {
+  const auto places = [](const std::vector<unsigned char>& flags) {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < flags.size(); ++i)
+      if (flags[i]) all.push_back(std::to_string(i));
+    return few_of(all);
+  };
+  const std::size_t begin = lines.size();
+  for (const Derivative* each = derivatives_.load(std::memory_order_acquire); each; each = each->next) {
+    if (!each->specialization) continue;
+    const Executable* const executable = each->specialization->first().executable();
+    const std::string by =
+        executable ? counted(static_cast<std::int64_t>(executable->plan.launches.size()), "step", "steps") : "eagerly";
+    std::vector<std::string> own{concat_text(indent, "of outputs ", places(each->has_gradient), ", for inputs ",
+                                             places(each->wanted), " of the graph: ", by)};
+    if (each->specialization->level) each->specialization->level->add_texts(indent + "  ", own);
+    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(begin), own.begin(), own.end());
+  }
 }
 
 void LevelBody::make_call(Function& function, std::span<const Tensor> operands, std::span<const std::int64_t> symbols,
@@ -343,12 +413,16 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
   *scratch.words.room(1) = passes_;
   scratch.words.size = 1;
   scratch.counts.assign(symbols.begin(), symbols.end());
-  const CallContext context{function, no_signature, nullptr, nullptr, call.loc, scratch, Stance::compile};
-  const Derivative& found = derivative(context, wanted, has_gradient);
-  if (!found.specialization) return;
-  for (const std::uint32_t read : found.reads) scratch.kept.push_back(values[read]);
-  const std::vector<Tensor> made = run_to_values(context, *found.specialization, *found.specialization->root.segment);
-  for (const Derivative::Gradient& each : found.gradients)
+  const CallContext context{function, no_signature, nullptr, nullptr, call.loc, scratch, stance()};
+  const Wanted asked{wanted, has_gradient};
+  const Derivative* found = context.stance == Stance::force_eager ? nullptr : find(asked, symbols);
+  std::unique_ptr<const Derivative> own;
+  if (!found) found = make(context, asked, own);
+  const std::shared_ptr<const Specialization>& specialization = found->specialization;
+  if (!specialization) return;
+  for (const std::uint32_t read : found->reads) scratch.kept.push_back(values[read]);
+  const std::vector<Tensor> made = run_to_values(context, *specialization, *specialization->root.segment);
+  for (const Derivative::Gradient& each : found->gradients)
     results[each.operand] = each.is_rows ? row_gradient(made[each.result], made[each.result + 1],
                                                         type_of(call.input(each.operand)), call.loc)
                                          : made[each.result];

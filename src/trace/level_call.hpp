@@ -2,11 +2,11 @@
 // each of its calls as one value of the level, whose derivative is compiled as well. The forward segment gives, besides
 // its results, those values that its derivative reads and that cost more to compute again than to keep. A derivative is
 // made when it is first asked for: for the operands whose gradients are wanted and the results that have one. It runs
-// at once, and is such a call itself, so derivatives of any order are compiled. Invariant: what is not kept is computed
-// again from the operands, so any derivative can be made, whatever was kept.
+// at once, and is such a call itself, so derivatives of any order are compiled. A derivative of a call that was
+// compiled before, for other operands, results or sizes, counts towards recompile_limit; one that may not be compiled
+// runs node by node and is derived in each call. Invariant: what is not kept is computed again from the operands, so
+// any derivative can be made, whatever was kept.
 #pragma once
-#include <deque>
-
 #include "trace/function.hpp"
 
 namespace weft::detail {
@@ -26,21 +26,30 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   void differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
                      std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
                      std::span<Tensor> results) const;
+  // Adds a line for each derivative that was compiled, and below it those of its own derivatives.
+  void add_texts(const std::string& indent, std::vector<std::string>& lines) const;
 
  private:
   struct Derivative;
-  const Derivative& derivative(CallContext call, std::span<const unsigned char> wanted,
-                               std::span<const unsigned char> has_gradient) const;
-  std::unique_ptr<Derivative> derive(CallContext call, std::span<const unsigned char> wanted,
-                                     std::span<const unsigned char> has_gradient) const;
+  struct Wanted {
+    std::span<const unsigned char> gradients_of;  // by operand
+    std::span<const unsigned char> has_gradient;  // by result
+  };
+  // Without a lock. Null where none fits.
+  const Derivative* find(const Wanted& wanted, std::span<const std::int64_t> symbols) const;
+  // The one that another thread has made meanwhile, or a new one, which is in `own` where no other call may find it.
+  const Derivative* make(CallContext call, const Wanted& wanted, std::unique_ptr<const Derivative>& own) const;
+  std::unique_ptr<Derivative> derive(CallContext call, const Wanted& wanted, Backend backend,
+                                     std::shared_ptr<KernelJob>& job) const;
 
   Graph graph_;
   std::vector<std::vector<bool>> dependences_;
   std::size_t visible_;
   Backend backend_;
   std::uint64_t passes_;
-  mutable RecursiveMutex mutex_;  // of what follows
-  mutable std::deque<std::unique_ptr<const Derivative>> derivatives_;
+  const std::uint64_t id_ = new_id();
+  // The one that was made last; each knows the one before. The list grows under the function's mutex.
+  mutable std::atomic<const Derivative*> derivatives_{nullptr};
 };
 
 // Chooses what the forward segment of a trace keeps, and adds it to what the trace gives. Null where no result depends

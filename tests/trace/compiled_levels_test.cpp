@@ -1,13 +1,19 @@
 // Compiled functions called inside value_and_grad and grad: values, gradients and state are those of the plain
 // function, and both directions are compiled.
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "base/fail.hpp"
 #include "ir/node.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/backends.hpp"
 #include "weft/effects.hpp"
 #include "weft/grad.hpp"
+#include "weft/graph.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
@@ -447,6 +453,87 @@ TEST_CASE("made in the background, the derivative too") {
     wait_compiled(f);
   }
   CHECK(specialization_count(f) == 1);
+}
+
+TEST_CASE("a derivative that the stance forbids to compile is an Error, or runs node by node") {
+  const auto compiled = compile([](const Tensor& x) { return sum(x * x * 2); });
+  const Tensor x = vector_of({1, 2});
+  const auto slope = [&] {
+    return numbers_of(grad(
+        [&](const Tensor& x) {
+          const StanceScope forward(Stance::compile);
+          return compiled(x);
+        },
+        x));
+  };
+  const auto derivatives = [&] { return explain(compiled, x).derivatives.size(); };
+  {
+    const StanceScope scope(Stance::fail_on_recompile);
+    CHECK(contains(message_of(slope), "fail_on_recompile forbids: its derivative has not been compiled yet"));
+  }
+  for (const Stance stance : {Stance::eager_on_recompile, Stance::eager_then_compile}) {
+    const StanceScope scope(stance);
+    CHECK(slope() == Numbers{4, 8});
+    CHECK(derivatives() == 0);
+  }
+  {
+    const StanceScope scope(Stance::eager_then_compile);
+    CHECK(slope() == Numbers{4, 8});
+    CHECK(derivatives() == 2);  // the specialization, and what is of it
+  }
+  for (const Stance stance : {Stance::fail_on_recompile, Stance::eager_on_recompile, Stance::force_eager}) {
+    const StanceScope scope(stance);
+    CHECK(slope() == Numbers{4, 8});
+  }
+  CHECK(derivatives() == 2);
+}
+
+namespace {
+using Three = std::array<Tensor, 3>;
+Three three(const Tensor& x) { return {x * 2, x * x, x * x * x}; }
+template <class F>
+Numbers slope_of(const F& f, std::size_t result) {
+  return numbers_of(grad([&](const Tensor& x) { return sum(f(x)[result]); }, vector_of({1, 2})));
+}
+const Numbers slopes_of_three[] = {{2, 2}, {2, 4}, {3, 12}};
+}  // namespace
+
+TEST_CASE("derivatives of other results count towards recompile_limit, and explain() shows them") {
+  const auto f = compile(three, {.recompile_limit = 1});
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = 0; i < 3; ++i) CHECK(slope_of(f, i) == slopes_of_three[i]);
+  CHECK(contains(last_recompile_reason(f), "its derivative was compiled for other"));
+  const std::vector<std::string> lines = explain(f, vector_of({1, 2})).derivatives;
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "specialization 0");
+  CHECK(contains(lines[1], "  of outputs 0, for inputs 0 of the graph: "));
+  CHECK(contains(lines[2], "  of outputs 1, for inputs 0 of the graph: "));
+  const auto raises = compile(three, {.on_recompile_limit = OnFailure::raise, .recompile_limit = 0});
+  CHECK(slope_of(raises, 0) == slopes_of_three[0]);
+  CHECK(
+      contains(message_of([&] { slope_of(raises, 1); }), "recompiled 0 times, the limit; the last reason: its deriv"));
+}
+
+TEST_CASE("while kernels of a derivative are made, other calls take those that are there") {
+  const auto f = compile(three);
+  static const auto* shared = &f;
+  static std::atomic<bool> armed;
+  static std::future<Numbers> other;
+  static bool in_time;
+  register_pass(PassStage::traced, "meanwhile", "1", [](const GraphView& graph) {
+    if (armed.exchange(false)) {
+      other = std::async(std::launch::async, [] { return slope_of(*shared, 0); });
+      in_time = other.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    }
+    return graph;
+  });
+  CHECK(slope_of(f, 0) == slopes_of_three[0]);
+  armed = true;
+  CHECK(slope_of(f, 1) == slopes_of_three[1]);
+  unregister_pass("meanwhile");
+  CHECK(!armed);
+  CHECK(in_time);
+  CHECK(other.get() == slopes_of_three[0]);
 }
 
 TEST_CASE("a compiled function inside a compiled one inside a level, and a level inside of it") {
