@@ -248,10 +248,10 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
     executable->stages.push_back({"stored_plan", milliseconds, executable->plan.launches.size()});
     PipelineOptions again = options;
     again.after = nullptr;
-    const auto make = [graph = graphs[i], again](TextSources& kept) {
+    const auto make = [again](TextSources& kept) {
       const DefaultFloatModes modes;
       Compilation compilation{
-          graph, {}, {}, std::make_shared<Executable>(), again.updates, again.title, choices_of(again)};
+          kept.traced(), {}, {}, std::make_shared<Executable>(), again.updates, again.title, choices_of(again)};
       run_of_graph(compilation, Device::cpu(), stages_for(again), again);
       kept.add(compilation, Device::cpu());
     };

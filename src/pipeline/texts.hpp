@@ -15,6 +15,8 @@ class TextSources {
   TextSources(const Graph& traced, std::function<void(TextSources&)> later);
   void add(const Compilation& compilation, Device device);
   Texts texts();
+  // As traced, without the memory of constants: no pass reads their elements, nor does the schedule.
+  const Graph& traced() const { return traced_; }
 
  private:
   std::vector<Texts::Temporary> temporaries() const;

@@ -7,10 +7,13 @@
 
 #include "base/log.hpp"
 #include "base/options.hpp"
+#include "base/storage.hpp"
+#include "pipeline.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cache.hpp"
 #include "runtime/host/isa.hpp"
 #include "runtime/plan_file.hpp"
+#include "tests/ir/support.hpp"
 #include "tests/needs_compiler.hpp"
 #include "tests/runtime/support.hpp"
 #include "trace/support.hpp"
@@ -348,6 +351,29 @@ TEST_CASE("bytes that are no plan are refused while they are read, whatever they
     }
   }
   CHECK(refused > 0);
+}
+
+TEST_CASE("what a plan from the disk is explained by does not hold the memory of constants" * needs(plans_on_disk)) {
+  const Stored stored;
+  const auto add_constant = [] {
+    graph_test::Recording recording;
+    return recording.graph({recording.x() + constant({1.25f, 2.5f, 3.75f})});
+  };
+  PipelineOptions options;
+  options.stored = options.keep = true;
+  for (const char* const stage : {"merge_loops", "stored_plan"}) {
+    Graph graph = add_constant();
+    const auto data = std::ranges::find_if(graph.nodes, [](const Tensor& each) { return each.node()->op == Op::data; });
+    REQUIRE(data != graph.nodes.end());
+    Storage* const memory = data->node()->storage;
+    retain(memory);
+    const auto executable = compile_graph(std::exchange(graph, {}), options);
+    CHECK(std::string(executable->stages[0].name) == stage);
+    CHECK(unique(memory));
+    CHECK(!texts_of(*executable).kernels.empty());
+    CHECK(unique(memory));
+    release(memory);
+  }
 }
 
 TEST_CASE("a file of save_cache holds plans too" * needs(plans_on_disk)) {
