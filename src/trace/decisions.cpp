@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "base/float_modes.hpp"
 #include "base/log.hpp"
+#include "ir/host_function.hpp"
 #include "record/random.hpp"
 #include "trace/replay.hpp"
 
@@ -23,7 +24,7 @@ constexpr std::size_t most_decisions = 1 << 16;
 // What is as cheap to make as to keep, or has no value.
 bool is_made_again(const Node& node) {
   return node.op == Op::constant || node.op == Op::data || node.op == Op::iota || node.op == Op::input ||
-         node.op == Op::check || (node.op == Op::host_call && !node.attributes<HostCalled>().gives);
+         node.op == Op::check || (node.op == Op::host_call && !runs_once(node));
 }
 // What the program's code has given can't be computed again: it is kept where anything may still read it.
 bool is_given_by_host(const Node& node) { return node.op == Op::host_call; }

@@ -5,6 +5,7 @@
 
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
+#include "ir/host_function.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
 #include "record/row_gradients.hpp"
@@ -125,11 +126,6 @@ class KeptValues {
   }
 
  private:
-  // What calls the program, which no derivative may do again.
-  static bool runs_once(const Node& node) {
-    if (node.op == Op::host_call) return node.attributes<HostCalled>().gives;
-    return info(node.op).kind == OpKind::region && is_effect(node);
-  }
   static bool costs_nothing(const Node& node) { return node.operand_count == 0; }
   void read(const Tensor& value) { read_[graph_.number(value)][value.output()] = true; }
 

@@ -499,6 +499,23 @@ TEST_CASE("a loop that is differentiated prints once, and a choice refuses what 
       CHECK(taken() == expected);
     }
   }
+  // A loop of which no gradient is asked, in a branch: it would run again with the branch.
+  const auto nested = [](const Tensor& x) {
+    return grad(
+        [](const Tensor& x) {
+          return cond(
+              x > 0,
+              [](const Tensor& y) {
+                return y *
+                       scan([](const Tensor& h, const Tensor& row) { return h + host_call(like(row), doubled, row); },
+                            zeros({}), stop_gradient(expand(reshape(y, {1}), {3})));
+              },
+              [](const Tensor& y) { return y; }, x);
+        },
+        x);
+  };
+  CHECK(message_of([&] { nested(full({}, 1.f)); }).find("[host_call] gives a value, or is called in a loop or a choice, "
+                                                        "in a branch of cond") == 0);
   const auto chosen = [](const Tensor& x) {
     return grad(
         [](const Tensor& x) {
