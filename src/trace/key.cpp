@@ -66,7 +66,11 @@ void encode(const CallSignature& signature, const LeafList& arguments, Words& wo
         words.size += 1 + packed;
         break;
       }
-      default: {
+      case LeafKind::tensor:
+      case LeafKind::param:
+      case LeafKind::buffer:
+      case LeafKind::scalar:
+      case LeafKind::index: {
         std::uint64_t* to = words.room(1 + max_rank);
         const Tensor& value = leaf.tensor();
         if (&value == shared) [[unlikely]]

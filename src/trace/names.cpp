@@ -80,7 +80,14 @@ struct PathWalk {
         }
         return;
       case TypeKind::empty: return;
-      default: return leaf();
+      case TypeKind::tensor:
+      case TypeKind::param:
+      case TypeKind::buffer:
+      case TypeKind::scalar:
+      case TypeKind::index:
+      case TypeKind::number:
+      case TypeKind::text: return leaf();
+      case TypeKind::unsupported: WEFT_CHECK(false, "the leaves of a type that is refused");
     }
   }
 };
@@ -147,11 +154,10 @@ std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size) {
     case NumberKind::bfloat16:
       return written(static_cast<float>(bfloat16::from_bits(static_cast<std::uint16_t>(bits))));
     case NumberKind::unsigned_integer: return written(bits);
-    default: {
-      int shift = 64 - static_cast<int>(size) * 8;
-      return written(static_cast<std::int64_t>(bits << shift) >> shift);
-    }
+    case NumberKind::signed_integer: break;
   }
+  const int shift = 64 - static_cast<int>(size) * 8;
+  return written(static_cast<std::int64_t>(bits << shift) >> shift);
 }
 
 std::string few_of(const std::vector<std::string>& parts) {
