@@ -226,14 +226,15 @@ void run_of_target(Target& target, const std::vector<Stage>& stages, const Pipel
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
 std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
-  const bool own_passes =
-      options.registered && !(options.registered->passes.empty() && options.registered->observers.empty());
+  const auto& [title, registered, device, level, region] = static_cast<const FunctionOptions&>(options);  // all of them
+  const bool own_passes = registered && !(registered->passes.empty() && registered->observers.empty());
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;
   for (const Update& update : options.updates) updates += concat_text(update.input, " to ", update.output, ", ");
-  return providers::StoredPlans(graphs, {{"function", options.title},
-                                         {"level", std::to_string(static_cast<int>(options.level))},
-                                         {"region", std::to_string(static_cast<int>(options.region))},
+  return providers::StoredPlans(graphs, {{"function", title},
+                                         {"device asked for", device ? to_string(Device{*device, 0}) : "any"},
+                                         {"level", std::to_string(static_cast<int>(level))},
+                                         {"region", std::to_string(static_cast<int>(region))},
                                          {"state", updates}});
 }
 

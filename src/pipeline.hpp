@@ -93,7 +93,17 @@ struct RegisteredPasses {
   std::vector<FusionObserver> observers;
 };
 
-struct PipelineOptions {
+// What of a compiled function counts for its graphs: copied whole, and whole in the name of a stored plan
+// (stored_plans in pipeline.cpp).
+struct FunctionOptions {
+  std::string title = {};  // of the function, for the plan
+  std::shared_ptr<const RegisteredPasses> registered = {};
+  std::optional<Device::Type> device = {};  // where the function's tensors must be, else an Error
+  Level level = Level::O2;
+  Region region = Region::automatic;
+};
+
+struct PipelineOptions : FunctionOptions {
   bool verify =
 #ifdef NDEBUG
       false;
@@ -104,12 +114,7 @@ struct PipelineOptions {
   std::vector<std::string> skip;                // names of passes to leave out, beside those of options().skip_passes
   std::function<void(const StageView&)> after;  // called after each stage, for each graph
   bool keep = false;                            // for texts_of()
-  std::string title;                            // of the function, for the plan
-  std::shared_ptr<const RegisteredPasses> registered = {};
-  std::optional<Device::Type> device = {};  // where the function's tensors must be, else an Error
-  Level level = Level::O2;
   bool stored = false;  // plans are looked for in the disk cache, and kept there (providers/stored_plans.hpp)
-  Region region = Region::automatic;
 };
 
 // Throws CompileError when the kernels can't be compiled, InternalError when a pass breaks an invariant.

@@ -30,9 +30,10 @@ std::string to_string(const Minimization& minimization);                        
 std::ostream& operator<<(std::ostream& out, const Minimization& minimization);  // the same
 
 // Compiles and runs a graph that is given as text, and says how its values differ from the reference's, with the stage
-// that is the first to be wrong; empty where they do not. What the program of a Minimization calls. Throws Error where
-// the text is no graph, and where the inputs are not its own.
-std::string check_graph(std::string_view graph, const std::vector<Tensor>& inputs, Loc loc = Loc::current());
+// that is the first to be wrong; empty where they do not. Of the options it takes level and region. What the program of
+// a Minimization calls. Throws Error where the text is no graph, and where the inputs are not its own.
+std::string check_graph(std::string_view graph, const std::vector<Tensor>& inputs, const CompileOptions& options = {},
+                        Loc loc = Loc::current());
 
 namespace detail {
 

@@ -33,14 +33,12 @@ struct Part {
   Graph graph;
   std::vector<Tensor> inputs;
   std::vector<std::int64_t> symbols;
-  std::shared_ptr<const RegisteredPasses> passes;
-  Level level = Level::O2;
+  FunctionOptions function;
 
   PipelineOptions options() const {
     PipelineOptions options;
+    static_cast<FunctionOptions&>(options) = function;
     options.verify = true;
-    options.registered = passes;
-    options.level = level;
     return options;
   }
 };
@@ -92,7 +90,7 @@ Finding finding_of(const Part& part) {
   }
   if (Finding found = wrong_pass(part, expected); !found.symptom.empty()) return found;
   try {
-    const GraphData data{copy_graph(part.graph), part.passes, "minimize", part.level};
+    const GraphData data{copy_graph(part.graph), part.function};
     std::string symptom =
         difference(view_of(std::make_shared<const GraphData>(data)).compiled()(part.inputs), expected);
     return symptom.empty() ? Finding() : Finding{std::move(symptom), "kernels"};
@@ -124,7 +122,7 @@ Part part_of(const Part& whole, const Values& values, std::span<const Tensor> ou
     if (!needed[i] || cut.contains(&node)) continue;
     for (const Tensor& operand : node.inputs()) needed[graph.number(operand)] = true;
   }
-  Part part{{}, {}, whole.symbols, whole.passes, whole.level};
+  Part part{{}, {}, whole.symbols, whole.function};
   std::unordered_map<std::uint64_t, Tensor> made;
   std::vector<Tensor> inputs, nodes, operands;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -269,7 +267,16 @@ std::string program_of(const Part& part, const std::string& graph) {
       "  const char* graph = R\"weft(" +
       graph + ")weft\";\n  const std::vector<weft::Tensor> inputs = {\n";
   for (const Tensor& input : part.inputs) text += input_text(input) + ",\n";
-  return text + "  };\n  std::cout << weft::check_graph(graph, inputs) << \"\\n\";\n}\n";
+  constexpr const char* regions[] = {"automatic", "never"};
+  const CompileOptions standard;
+  std::string options;
+  if (part.function.level != standard.level)
+    options += concat_text(".level = weft::Level::O", static_cast<int>(part.function.level));
+  if (part.function.region != standard.region)
+    options += concat_text(options.empty() ? "" : ", ",
+                           ".region = weft::Region::", regions[static_cast<int>(part.function.region)]);
+  if (!options.empty()) options = ", {" + options + "}";
+  return text + "  };\n  std::cout << weft::check_graph(graph, inputs" + options + ") << \"\\n\";\n}\n";
 }
 
 std::size_t operations_of(const Graph& graph) {
@@ -295,18 +302,18 @@ struct GraphKeeper::State {
 
 GraphKeeper::GraphKeeper(const Function* like)
     : state_(new State{{}, {}, FunctionHandle(make_function(like->options, Loc()))}) {
-  CompileOptions options = like->options;
-  const Level level = options.level;
+  const CompileOptions options = like->options;
+  const std::optional<Device::Type> device = like->chosen.device;
   State* const state = state_;
-  const auto keep = [state, level](const GraphView& view, std::span<const Tensor>) -> BackendExecutable {
-    return [state, view, level](std::span<const Tensor> inputs) {
+  const auto keep = [=](const GraphView& view, std::span<const Tensor>) -> BackendExecutable {
+    return [=](std::span<const Tensor> inputs) {
       {
         const std::lock_guard lock(state->mutex);
-        state->parts.push_back({without_effects(copy_graph(graph_of(view))),
-                                {inputs.begin(), inputs.end()},
-                                {sizes_of_call.begin(), sizes_of_call.end()},
-                                registered_passes(current_passes.load()),
-                                level});
+        state->parts.push_back(
+            {without_effects(copy_graph(graph_of(view))),
+             {inputs.begin(), inputs.end()},
+             {sizes_of_call.begin(), sizes_of_call.end()},
+             {"minimize", registered_passes(current_passes.load()), device, options.level, options.region}});
       }
       return view.run(inputs);
     };
@@ -344,9 +351,13 @@ Minimization GraphKeeper::minimize() const {
 
 }  // namespace detail
 
-std::string check_graph(std::string_view text, const std::vector<Tensor>& inputs, Loc loc) {
+std::string check_graph(std::string_view text, const std::vector<Tensor>& inputs, const CompileOptions& options,
+                        Loc loc) {
   using namespace detail;
-  Part part{parse_graph(text), inputs, {}, registered_passes(current_passes.load())};
+  Part part{parse_graph(text),
+            inputs,
+            {},
+            {"minimize", registered_passes(current_passes.load()), {}, options.level, options.region}};
   for (const DimSymbol& symbol : part.graph.symbols) part.symbols.push_back(symbol.hint);
   if (part.graph.inputs.size() != inputs.size())
     fail("check_graph", loc, "the graph has ", part.graph.inputs.size(), " inputs, given are ", inputs.size());

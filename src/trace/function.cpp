@@ -23,6 +23,10 @@ std::string title(const Function& function) {
   std::string where = to_string(function.loc);
   return "compile" + (where.empty() ? "" : " at " + where);
 }
+FunctionOptions options_of(const Function& function, std::uint64_t passes) {
+  return {title(function), registered_passes(passes), function.chosen.device, function.options.level,
+          function.options.region};
+}
 
 namespace {
 

@@ -75,6 +75,8 @@ struct Function {
 
 // "compile at file:line", as it is named to people.
 std::string title(const Function& function);
+// With the passes of a set (trace/registry.hpp).
+FunctionOptions options_of(const Function& function, std::uint64_t passes);
 
 // Counts the calls of specializations for Check. The first 64 of each are counted one by one. From then on each thread
 // keeps its own count, and adds it to the common one when it is 64: threads that call at once do not wait for each

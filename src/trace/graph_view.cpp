@@ -116,10 +116,7 @@ std::vector<Tensor> run_plan(const Executable& executable, const Graph& graph, s
 
 PipelineOptions options_of(const GraphData& data) {
   PipelineOptions options;
-  options.title = data.title;
-  options.registered = data.passes;
-  options.level = data.level;
-  options.region = data.region;
+  static_cast<FunctionOptions&>(options) = data.options;
   return options;
 }
 

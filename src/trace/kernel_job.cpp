@@ -123,13 +123,9 @@ void KernelJob::compile(std::span<Segment* const> list) {
   if (missing.empty()) return;
   PipelineOptions options;
   if (missing.size() == 1) options.updates = updates_of(missing[0]->traced);
-  options.registered = registered_passes(passes_);
-  options.device = function_.chosen.device;
-  options.level = function_.options.level;
-  options.region = function_.options.region;
+  static_cast<FunctionOptions&>(options) = options_of(function_, passes_);
   options.keep = true;
   options.stored = true;
-  options.title = title(function_);
   if (function_.options.async)
     options.after = [](const StageView&) {
       if (programs_are_stopped()) throw CompileError("[compile] stopped");

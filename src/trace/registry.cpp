@@ -116,7 +116,7 @@ std::vector<Tensor> RegisteredRun::run(std::span<const Tensor> inputs, std::span
                                        std::span<const Type> outputs, Loc loc) {
   const SizesOfCall sizes(symbols);
   const auto refuse = [&](const auto&... words) {
-    fail(data_->title, loc, "the backend \"", name(), "\" gave ", words...);
+    fail(data_->options.title, loc, "the backend \"", name(), "\" gave ", words...);
   };
   if (!made_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);

@@ -34,10 +34,7 @@ std::shared_ptr<const RegisteredPasses> registered_passes(std::uint64_t set);
 // How a graph of a function is compiled where a GraphView is asked for it.
 struct GraphData {
   Graph graph;
-  std::shared_ptr<const RegisteredPasses> passes = {};
-  std::string title = {};
-  Level level = Level::O2;
-  Region region = Region::automatic;
+  FunctionOptions options = {};
 };
 
 // A graph under a registered backend: asked at the first run. Many calls may run it at once.

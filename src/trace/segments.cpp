@@ -32,8 +32,7 @@ void give_to_registered(Segment& made, CallContext call, const Specialization& t
   const Function& function = call.function;
   if (!function.chosen.registered || to.id == function.eager_id) return;
   made.registered = std::make_shared<RegisteredRun>(
-      function.chosen.registered, GraphData{made.traced.graph, registered_passes(pass_set_of(call.scratch.words)),
-                                            title(function), function.options.level, function.options.region});
+      function.chosen.registered, GraphData{made.traced.graph, options_of(function, pass_set_of(call.scratch.words))});
 }
 
 bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() || !traced.graph.effects.empty(); }

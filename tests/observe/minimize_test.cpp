@@ -72,6 +72,17 @@ TEST_CASE("a wrong pass is named, and the graph that is left holds what it break
   }
 }
 
+TEST_CASE("what is found under options is found again under them") {
+  Model model;
+  auto f = compile([](Model& model, const Tensor& x) { return program(model, x); },
+                   {.level = Level::O0, .region = Region::never});
+  const WrongPass wrong(PassStage::traced);
+  const Minimization m = minimize(f, model, normal({4, 8}));
+  REQUIRE(m.found());
+  CHECK(contains(m.program, "check_graph(graph, inputs, {.level = weft::Level::O0, .region = weft::Region::never})"));
+  CHECK(check_graph(m.graph, m.inputs, {.level = Level::O0, .region = Region::never}) == m.symptom + " (wrong)");
+}
+
 TEST_CASE("a pass that throws is found too") {
   struct Throws {
     Throws() {
