@@ -14,13 +14,6 @@
 
 namespace weft::detail {
 
-LeafKind trainable_kind(const LeafList& leaves) {
-  auto holds = [&](LeafKind kind) {
-    return std::any_of(leaves.leaves.begin(), leaves.leaves.end(), [&](const Leaf& leaf) { return leaf.kind == kind; });
-  };
-  return holds(LeafKind::param) ? LeafKind::param : holds(LeafKind::tensor) ? LeafKind::tensor : LeafKind::scalar;
-}
-
 GradientLevel::GradientLevel(const char* operation, Loc loc)
     : operation_(operation), loc_(loc), saved_start_(recorder().level_start) {}
 

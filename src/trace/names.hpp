@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "record/leaf_paths.hpp"
 #include "weft/compile.hpp"
 
 namespace weft::detail {
@@ -14,9 +15,6 @@ std::vector<std::string> result_names(const CallSignature& signature, const Leaf
 
 // `length 3`, `a value` or `no value`, `alternative 1`, `a Scale` or `no object`.
 std::string count_text(LeafKind kind, std::uint64_t count);
-
-// A number as a person writes it.
-std::string value_text(NumberKind kind, std::uint64_t bits, std::size_t size);
 
 // The first four of these, separated by commas, "and 9 more" where there are others.
 std::string few_of(const std::vector<std::string>& parts);
