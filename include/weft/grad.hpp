@@ -39,7 +39,7 @@ class GradientLevel {
   // Makes gradients of the copy: where leaves train, undefined tensors elsewhere.
   void place_gradients(const LeafList& leaves);
 
- private:
+ protected:
   bool trains(const Leaf& leaf) const;
   void require_places(const LeafList& leaves) const;
 

@@ -124,9 +124,9 @@ auto fori(Dim lower, Dim upper, F&& f, State&& init, Loc loc = Loc::current()) {
 }
 
 // state = body(state) as long as condition(state), a bool of one element, is true; returns the last state. How often
-// is known only when it runs: it has no derivative, and on a device each iteration waits for the condition.
-// Throws Error as scan does; when options.limit iterations have run and the condition still holds; and when it is
-// differentiated.
+// is known only when it runs: it has a tangent (jvp) and no gradient, and on a device each iteration waits for the
+// condition. Throws Error as scan does; when options.limit iterations have run and the condition still holds; and when
+// a gradient is asked for.
 template <class Condition, class Body, class State>
 auto while_loop(Condition&& condition, Body&& body, State&& init, const WhileOptions& options = {},
                 Loc loc = Loc::current()) {

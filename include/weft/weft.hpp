@@ -28,6 +28,7 @@
 #include "weft/statistics.hpp"
 #include "weft/taps.hpp"
 #include "weft/tensor.hpp"
+#include "weft/transforms.hpp"
 #include "weft/tree.hpp"
 #include "weft/verify.hpp"
 #include "weft/vmap.hpp"

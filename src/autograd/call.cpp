@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "autograd/backward.hpp"
+#include "autograd/custom.hpp"
+#include "autograd/forward.hpp"
 #include "base/fail.hpp"
 #include "batching/batch.hpp"
 #include "record/composite.hpp"
@@ -42,10 +44,21 @@ void differentiate_body(const Callee& of, std::span<Tensor> arguments, std::span
     if (wanted[i]) given[i] = found[next++];
 }
 
+// A call that is made from another one: of the gradients of its operands, or of the tangents of its results.
+enum class Direction : std::uint64_t { backward, forward };
+
+// The operands that `found` gives an output of the body each.
+void give_outputs(Callee& made, std::span<const Tensor> found, std::vector<Tensor>& outputs) {
+  for (const Tensor& each : found) {
+    made.gradient_at.push_back(each.defined() ? static_cast<int>(outputs.size()) : -1);
+    if (each.defined()) outputs.push_back(each);
+  }
+}
 // `gradients` of the results; undefined ones are zero.
 Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted) {
-  const std::shared_ptr<const Callee>& of = call.more->callee;
-  Callee made{with_called_name(of->called, interned_text(called_name(of->called).id) + "_backward"), {}, nullptr, of};
+  const Callee& of = *call.callee();
+  const std::string name = interned_text(called_name(of.called).id) + "_backward";
+  Callee made{with_called_name(of.called, name), {}, nullptr, call.more->callee};
   CallBody scope(made.called);
   const std::uint32_t trace = recorder().trace()->id;
   std::vector<Tensor> arguments, results, seeds(gradients.size()), given(call.operand_count), outputs;
@@ -55,22 +68,67 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) seeds[i] = scope.input(type_of(gradients[i]));
   bool is_whole = false;
-  const CallValues values{of->called, arguments, results, seeds, wanted, is_whole};
-  if (of->derivative)
-    of->derivative(values, given);
-  else if (is_batch_with_derivative(*of))
-    differentiate_batch(*of, values, given);
+  const CallValues values{of.called, arguments, results, seeds, wanted, is_whole};
+  if (of.derivative)
+    of.derivative(values, given);
+  else if (is_batch_with_derivative(of))
+    differentiate_batch(of, values, given);
   else
-    differentiate_body(*of, arguments, seeds, wanted, {call.loc, recorder().scope, trace}, given);
-  made.gradient_at.assign(call.operand_count, -1);
-  for (std::size_t i = 0; i < call.operand_count; ++i) {
-    if (!wanted[i] || !given[i].defined()) continue;
-    made.gradient_at[i] = static_cast<int>(outputs.size());
-    outputs.push_back(given[i]);
-  }
+    differentiate_body(of, arguments, seeds, wanted, {call.loc, recorder().scope, trace}, given);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (!wanted[i]) given[i] = Tensor();
+  give_outputs(made, given, outputs);
   made.body = scope.take(std::move(outputs));
   drop_unread_inputs(made, is_whole);
   return made;
+}
+
+// `tangents` of the operands; undefined ones are zero.
+Callee make_tangent(const Node& call, std::span<const Tensor> tangents) {
+  // Its numbers say nothing more: no provider does a tangent whole.
+  const std::string name = interned_text(called_name(call.callee()->called).id) + "_tangent";
+  Callee made{called(name), {}, nullptr, call.more->callee};
+  CallBody scope(made.called);
+  const Place place{call.loc, recorder().scope, recorder().trace()->id};
+  std::vector<Tensor> arguments, variables, seeds, effects, outputs;
+  for (const Tensor& operand : call.inputs()) arguments.push_back(scope.input(type_of(operand)));
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    if (!tangents[i].defined()) continue;
+    seeds.push_back(scope.input(type_of(tangents[i])));
+    variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, call.loc));
+  }
+  const auto keep = [](const Node&) { return false; };
+  const std::vector<Tensor> results = apply_body(call.callee()->body, arguments, place, keep, effects);
+  give_outputs(made, push_forward(results, variables, seeds, "jvp", call.loc), outputs);
+  made.body = scope.take(std::move(outputs));
+  drop_unread_inputs(made, false);
+  return made;
+}
+
+// Records the call that `make` makes, once a signature. `values`: what its body may read; `given`: gradients or
+// tangents, of which the defined ones are such values too; `wanted`: operands, where not all are.
+template <class Make>
+void record_derived(Direction direction, const Node& node, std::vector<Tensor> values, std::span<const Tensor> given,
+                    std::span<const unsigned char> wanted, std::span<Tensor> results, Make make) {
+  Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
+  signature.add(static_cast<std::uint64_t>(direction));
+  for (const unsigned char each : wanted) signature.add(each);
+  for (const Tensor& operand : node.inputs()) signature.add(type_of(operand));
+  std::vector<Tensor> plain;
+  for (const Tensor& each : given) {
+    plain.push_back(each.defined() ? with_plain_ones(each, node.loc) : each);
+    signature.add(each.defined());
+    if (!each.defined()) continue;
+    signature.add(type_of(plain.back()));
+    values.push_back(plain.back());
+  }
+  const std::shared_ptr<const Callee> callee = shared_callee(signature, [&] { return make(plain); });
+  if (callee->body.outputs.empty()) return;
+  std::vector<Tensor> operands;
+  for (const std::uint32_t read : callee->reads) operands.push_back(values[read]);
+  const Tensor value = record_call(callee, operands, node.loc);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (callee->gradient_at[i] >= 0) results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
 }
 
 }  // namespace
@@ -81,27 +139,22 @@ void differentiate_call(const Pullback& p) {
   if (const ComputedCallee* const computed = computed_callee(node))
     return computed->differentiate(node, p.gradients, p.wanted, p.results);
   if (const DisabledTape* const tape = disabled_tape(node)) return differentiate_disabled(p, *tape);
-  Signature signature(reinterpret_cast<std::uintptr_t>(node.callee()));
-  std::vector<Tensor> gradients, values(node.inputs().begin(), node.inputs().end());
-  for (const Tensor& gradient : p.gradients)
-    gradients.push_back(gradient.defined() ? with_plain_ones(gradient, node.loc) : gradient);
-  for (const unsigned char each : p.wanted) signature.add(each);
-  for (const Tensor& operand : values) signature.add(type_of(operand));
+  if (const CustomCallee* const custom = custom_callee(node)) return differentiate_custom(*custom, p);
+  std::vector<Tensor> values(node.inputs().begin(), node.inputs().end());
   for (unsigned i = 0; i < node.output_count; ++i) values.emplace_back(p.value.node(), i);
-  for (const Tensor& gradient : gradients) {
-    signature.add(gradient.defined());
-    if (!gradient.defined()) continue;
-    signature.add(type_of(gradient));
-    values.push_back(gradient);
-  }
-  const std::shared_ptr<const Callee> callee =
-      shared_callee(signature, [&] { return make_derivative(node, gradients, p.wanted); });
-  if (callee->body.outputs.empty()) return;
-  std::vector<Tensor> operands;
-  for (const std::uint32_t read : callee->reads) operands.push_back(values[read]);
-  const Tensor value = record_call(callee, operands, node.loc);
-  for (std::size_t i = 0; i < p.results.size(); ++i)
-    if (callee->gradient_at[i] >= 0) p.results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
+  record_derived(Direction::backward, node, std::move(values), p.gradients, p.wanted, p.results,
+                 [&](std::span<const Tensor> gradients) { return make_derivative(node, gradients, p.wanted); });
+}
+
+void differentiate_call_forward(const Pushforward& p) {
+  const Node& node = p.node();
+  WEFT_CHECK(node.callee(), "a call that was not recorded is differentiated");
+  if (const CustomCallee* const custom = custom_callee(node)) return differentiate_custom_forward(*custom, p);
+  // A computed call has no body, and a scalar expression or a composite with its own derivative is given by that alone.
+  if (node.definition || node.callee()->derivative || disabled_tape(node) || is_batch_with_derivative(*node.callee()))
+    return transpose_twice(p);
+  record_derived(Direction::forward, node, {node.inputs().begin(), node.inputs().end()}, p.tangents, {}, p.results,
+                 [&](std::span<const Tensor> tangents) { return make_tangent(node, tangents); });
 }
 
 }  // namespace weft

@@ -1,7 +1,9 @@
-// Derivatives of loops and choices. In: a scan or a cond whose results have gradients. Out: those of its operands,
-// recorded as another scan or cond, which is differentiable in turn.
+// Derivatives of loops and choices. In: a scan or a cond whose results have gradients, or a loop or a choice whose
+// operands have tangents. Out: the gradients of the operands, or the tangents of the results, recorded as another loop
+// or choice, which is differentiable in turn.
 #pragma once
 #include "autograd/rules.hpp"
+#include "autograd/tangents.hpp"
 
 namespace weft {
 
@@ -11,5 +13,11 @@ namespace weft {
 void differentiate_scan(const Pullback& p);
 // A cond over the derivatives of both bodies, which compute the forward values again.
 void differentiate_cond(const Pullback& p);
+
+// The same loop over values and tangents side by side; a cond over the tangents of both bodies. What the body of a loop
+// or a choice computes, it computes again for the tangents.
+void differentiate_scan_forward(const Pushforward& p);
+void differentiate_while_forward(const Pushforward& p);
+void differentiate_cond_forward(const Pushforward& p);
 
 }  // namespace weft

@@ -367,7 +367,7 @@ void vjp_call(const Pullback& p) {
 constexpr Rule vjp_scan = differentiate_scan, vjp_cond = differentiate_cond, vjp_host_call = differentiate_host_call;
 void vjp_while_loop(const Pullback& p) {
   fail("while_loop", p.node().loc,
-       "has no derivative, since how often it runs is known only then: use scan or fori, or stop_gradient");
+       "has no gradient, since how often it runs is known only then: use scan, fori or jvp, or stop_gradient");
 }
 
 }  // namespace

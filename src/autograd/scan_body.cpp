@@ -1,6 +1,7 @@
 #include "autograd/scan_body.hpp"
 
 #include "autograd/backward.hpp"
+#include "autograd/custom.hpp"
 #include "ir/callee.hpp"
 
 namespace weft {
@@ -68,8 +69,9 @@ bool JointBody::record_body(const Graph& body, LoopBody& scope) {
   for (const Tensor& seed : seeds_)
     if (seed.defined()) all_inputs.push_back(seed);
   const Graph recorded = make_graph(all_inputs, outputs, effects);
-  // Scalar expressions that the host has a kernel for stay one node.
-  joint_ = with_calls_inlined(recorded, [](const Node& node) { return node.op == Op::call && !node.definition; });
+  // Scalar expressions that the host has a kernel for stay one node, and so does what has a rule of the program.
+  joint_ = with_calls_inlined(
+      recorded, [](const Node& node) { return node.op == Op::call && !node.definition && !custom_callee(node); });
   results_.assign(joint_.outputs.begin(), joint_.outputs.begin() + node().output_count);
   gradients_.resize(node().operand_count);
   std::size_t next = node().output_count;

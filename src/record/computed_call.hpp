@@ -24,4 +24,8 @@ Tensor make_computed_call(std::shared_ptr<const ComputedCallee> callee, std::spa
 // A computed value once more, as a value of its own that reads it, until the open levels close.
 Tensor computed_alias(const Tensor& value, Loc loc);
 
+// Whether compiled functions that are called with values of the thread's open levels run as the plain function: in
+// levels that do not ask for gradients while they are open, so that a computed call could not give them.
+inline thread_local constinit bool calls_join_levels = false;
+
 }  // namespace weft

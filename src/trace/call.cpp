@@ -8,6 +8,7 @@
 
 #include "base/fail.hpp"
 #include "base/per_thread.hpp"
+#include "record/computed_call.hpp"
 #include "record/record.hpp"
 #include "record/taps.hpp"
 #include "trace/execution.hpp"
@@ -197,6 +198,7 @@ bool Call::prepare_under(Stance stance) {
   encode(signature_, *arguments_, scratch_->words, loc_);
   if (scratch_->level != UINT64_MAX)
     scratch_->differentiated = mark_differentiated(*arguments_, scratch_->words, scratch_->level);
+  if (scratch_->differentiated && calls_join_levels) return false;
   specialization_ = function_->find(scratch_->words);
   if (!specialization_) specialization_ = specialize(call);
   if (specialization_) specialization_ = decide(call, specialization_);

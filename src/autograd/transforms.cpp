@@ -1,0 +1,268 @@
+// The erased half of jvp, vjp and linearize. In: the flattened leaves of what f is differentiated at, and of what it
+// returned. Out: tangents in the places of leaves, or a linear function: a graph over its arguments, whose captured
+// operands are the values of f that it reads. Invariant: such a function needs no level to be open, since what it reads
+// are values.
+#include "weft/transforms.hpp"
+
+#include <atomic>
+
+#include "autograd/backward.hpp"
+#include "autograd/forward.hpp"
+#include "base/fail.hpp"
+#include "record/computed_call.hpp"
+#include "record/loops.hpp"
+#include "record/record_body.hpp"
+
+namespace weft::detail {
+namespace {
+
+bool varies(const Leaf& leaf) {
+  return holds_tensor(leaf.kind) && leaf.kind != LeafKind::index && leaf.tensor().defined() &&
+         is_floating(type_of(leaf.tensor()).dtype);
+}
+std::vector<std::size_t> varying(const LeafList& leaves) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < leaves.leaves.size(); ++i)
+    if (varies(leaves.leaves[i])) positions.push_back(i);
+  return positions;
+}
+
+Tensor zeros_of(Type type, Loc loc) {
+  type.weak = false;
+  return constant_like(0, type, loc);
+}
+
+std::string name_of(const LeafList& leaves, const TypeDescription& description, std::size_t position,
+                    const char* otherwise) {
+  struct Search {
+    std::size_t left;
+    std::string found;
+  } search{position, {}};
+  visit_paths(description, leaves.leaves.begin(), &search, [](void* context, const Leaf&, const char* path) {
+    Search& state = *static_cast<Search*>(context);
+    if (state.left-- == 0) state.found = path;
+  });
+  return search.found.empty() ? otherwise : search.found;
+}
+
+// What tells two values of one C++ type apart besides their tensors and numbers.
+struct Part {
+  LeafKind kind;
+  std::uint64_t size;
+};
+std::vector<Part> parts_of(const LeafList& leaves) {
+  std::vector<Part> parts;
+  for (const Leaf& leaf : leaves.leaves) parts.push_back({leaf.kind, is_count(leaf.kind) ? leaf.size : 0});
+  return parts;
+}
+
+// Throws unless the leaves at these positions are undefined or of these types.
+void require_like(const char* operation, Loc loc, const char* what, const LeafList& given,
+                  const TypeDescription& description, std::span<const Part> parts,
+                  std::span<const std::size_t> positions, std::span<const Type> types) {
+  bool same = given.leaves.size() == parts.size();
+  for (std::size_t i = 0; same && i < parts.size(); ++i)
+    same = given.leaves[i].kind == parts[i].kind && (!is_count(parts[i].kind) || given.leaves[i].size == parts[i].size);
+  if (!same)
+    fail(operation, loc, what, " has other lengths, keys, presence or alternatives than the value that it belongs to");
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const Tensor& value = given.leaves[positions[i]].tensor();
+    if (!value.defined()) continue;
+    const Type &type = type_of(value), &expected = types[i];
+    if (type.dtype == expected.dtype && type.shape == expected.shape) continue;
+    const std::string name = name_of(given, description, positions[i], "");
+    fail(operation, loc, what, name.empty() ? "" : " of ", name, " is ", to_string(type),
+         ", the value that it belongs to is ", to_string(expected));
+  }
+}
+
+}  // namespace
+
+void drop_tensors(const LeafList& leaves) {
+  for (const Leaf& leaf : leaves.leaves)
+    if (holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
+}
+
+// ---- linear functions -----------------------------------------------------------------------------------------------
+
+struct LinearMap::State {
+  std::atomic<std::size_t> references = 1;
+  const char* operation;
+  std::vector<Part> parts;                     // of the argument
+  std::vector<std::size_t> positions, places;  // of the leaves of the argument, and of the result
+  std::vector<Type> types, result_types;       // of these leaves
+  std::shared_ptr<const Graph> body;           // its inputs: these leaves, then what is captured
+  std::vector<Tensor> captured;
+  std::vector<int> result_at;  // by place: the output of the body, or -1: zero
+
+  // Undefined results are zero.
+  std::vector<Tensor> run(std::span<const Tensor> arguments) const {
+    std::vector<Tensor> all(arguments.begin(), arguments.end()), results(places.size());
+    all.insert(all.end(), captured.begin(), captured.end());
+    const std::vector<Tensor> outputs = record_body(*body, all);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (result_at[i] >= 0) results[i] = outputs[static_cast<std::size_t>(result_at[i])];
+    return results;
+  }
+  std::vector<Tensor> at_basis(std::size_t argument, Loc loc) const;
+};
+
+LinearMap::LinearMap(const LinearMap& other) noexcept : state_(other.state_) {
+  if (state_) state_->references.fetch_add(1, std::memory_order_relaxed);
+}
+LinearMap::~LinearMap() {
+  if (state_ && state_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state_;
+}
+
+void LinearMap::apply(const LeafList& argument, const TypeDescription& type, const LeafList& place, Loc loc) const {
+  const State& s = *state_;
+  const Operation call(s.operation, loc);
+  const bool forward = std::string_view(s.operation) == "linearize";
+  require_like(s.operation, call.loc(), forward ? "the tangent" : "the cotangent", argument, type, s.parts, s.positions,
+               s.types);
+  std::vector<Tensor> arguments;
+  for (std::size_t i = 0; i < s.positions.size(); ++i) {
+    const Tensor& given = argument.leaves[s.positions[i]].tensor();
+    arguments.push_back(given.defined() ? admitted(given, s.operation, call.loc()) : zeros_of(s.types[i], call.loc()));
+  }
+  const std::vector<Tensor> results = s.run(arguments);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    place.leaves[s.places[i]].tensor() = results[i].defined() ? results[i] : zeros_of(s.result_types[i], call.loc());
+}
+
+// The results for each element of one argument being 1 and all else 0, stacked along a new axis 0; undefined ones are
+// zero. The rows of a Jacobian: the only place that makes them, one after the other.
+std::vector<Tensor> LinearMap::State::at_basis(std::size_t argument, Loc loc) const {
+  const Type& type = types[argument];
+  const Dim count = type.shape.element_count();
+  const Shape square = Shape::of(count, count);
+  const Tensor diagonal = weft::positions(0, square, type.device, loc) == weft::positions(1, square, type.device, loc);
+  const Type all = stacked(type, count);
+  const Tensor basis = reshape_to(cast(diagonal, type.dtype), all.shape, loc);
+  LoopBody scope(loc, operation);
+  const Tensor row = scope.input(slice_of(all));
+  std::vector<Tensor> arguments;
+  for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(i == argument ? row : zeros_of(types[i], loc));
+  const std::vector<Tensor> found = run(arguments);
+  scope.close();
+  std::vector<Tensor> operands{basis}, inputs{row}, outputs, results(found.size());
+  std::vector<Type> result_types;
+  for (const Tensor& value : scope.captured()) {
+    operands.push_back(value);
+    inputs.push_back(scope.input_of(value));
+  }
+  for (const Tensor& value : found) {
+    if (!value.defined()) continue;
+    outputs.push_back(value);
+    result_types.push_back(stacked(type_of(value), count));
+  }
+  if (outputs.empty()) return results;
+  const std::vector<Tensor> stacks =
+      results_of(record_region(Op::scan, operands, Scan{0, 1, count, false}, result_types,
+                               {scope.take(std::move(inputs), std::move(outputs))}, loc));
+  for (std::size_t i = 0, next = 0; i < found.size(); ++i)
+    if (found[i].defined()) results[i] = stacks[next++];
+  return results;
+}
+
+void LinearMap::jacobian(const LeafList& place, bool forward) const {
+  const State& s = *state_;
+  const Loc loc = recorder().loc;
+  const Type& by = forward ? s.types[0] : s.result_types[0];
+  const auto shape_of = [&](const Type& of) {
+    const int rank = of.shape.rank() + by.shape.rank();
+    if (rank > max_rank)
+      fail(s.operation, loc, "the derivatives of ", to_string(of), " by ", to_string(by), " would have ", rank,
+           " axes, a tensor has ", max_rank, " at most");
+    Shape shape = of.shape;
+    for (const Dim size : by.shape) shape.push_back(size);
+    return shape;
+  };
+  const std::vector<Type>& types = forward ? s.result_types : s.types;
+  const std::vector<std::size_t>& places = forward ? s.places : s.positions;
+  std::vector<Tensor> found;
+  if (forward) found = s.at_basis(0, loc);
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    Type type = types[k];
+    type.shape = shape_of(types[k]);
+    Tensor rows = forward ? found[k] : s.at_basis(k, loc)[0];
+    if (rows.defined() && forward) rows = movedim(rows, 0, -1);
+    place.leaves[places[k]].tensor() = rows.defined() ? reshape_to(rows, type.shape, loc) : zeros_of(type, loc);
+  }
+}
+
+// ---- levels ---------------------------------------------------------------------------------------------------------
+
+TransformLevel::TransformLevel(const char* operation, Loc loc)
+    : GradientLevel(operation, loc), joins_(calls_join_levels) {
+  calls_join_levels = true;
+}
+TransformLevel::~TransformLevel() { calls_join_levels = joins_; }
+
+void TransformLevel::require_tangent(const LeafList& bound, const LeafList& tangent,
+                                     const TypeDescription& type) const {
+  std::vector<Type> types;
+  for (const Tensor& variable : variables_) types.push_back(type_of(variable));
+  require_like(operation_, loc_, "the tangent", tangent, type, parts_of(bound), positions_, types);
+}
+
+void TransformLevel::push(const LeafList& tangent, const LeafList& value, const LeafList& place) const {
+  const Operation call(operation_, loc_);
+  std::vector<Tensor> tangents, values;
+  for (const std::size_t position : positions_) {
+    const Tensor& given = tangent.leaves[position].tensor();
+    tangents.push_back(given.defined() ? admitted(given, operation_, loc_) : Tensor());
+  }
+  const std::vector<std::size_t> positions = varying(value);
+  for (const std::size_t position : positions) values.push_back(value.leaves[position].tensor());
+  const std::vector<Tensor> found = push_forward(values, variables_, tangents, operation_, loc_);
+  for (const Leaf& leaf : place.leaves)
+    if (holds_tensor(leaf.kind)) leaf.tensor() = Tensor();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    place.leaves[positions[i]].tensor() = found[i].defined() ? found[i] : zeros_of(type_of(values[i]), loc_);
+}
+
+LinearMap TransformLevel::linearized(const LeafList& bound, const LeafList& value) const {
+  return record_map(bound, value, true);
+}
+LinearMap TransformLevel::transposed(const LeafList& bound, const LeafList& value) const {
+  return record_map(bound, value, false);
+}
+
+LinearMap TransformLevel::record_map(const LeafList& bound, const LeafList& value, bool forward) const {
+  const Operation call(operation_, loc_);
+  LinearMap map;
+  map.state_ = new LinearMap::State;
+  LinearMap::State& s = *map.state_;
+  s.operation = operation_;
+  s.parts = parts_of(forward ? bound : value);
+  const std::vector<std::size_t> returned = varying(value);
+  std::vector<Tensor> values;
+  for (const std::size_t position : returned) values.push_back(value.leaves[position].tensor());
+  const std::vector<Tensor>&from = forward ? variables_ : values, &to = forward ? values : variables_;
+  s.positions = forward ? positions_ : returned;
+  s.places = forward ? returned : positions_;
+  for (const Tensor& each : from) s.types.push_back(type_of(each));
+  for (const Tensor& each : to) s.result_types.push_back(type_of(each));
+  LoopBody scope(loc_, operation_);
+  std::vector<Tensor> inputs, outputs;
+  for (Type type : s.types) {
+    type.weak = false;
+    inputs.push_back(scope.input(type));
+  }
+  const std::vector<Tensor> found = forward ? push_forward(values, variables_, inputs, operation_, loc_)
+                                            : pull_back(values, inputs, variables_, operation_, loc_);
+  scope.close();
+  for (const Tensor& each : found) {
+    s.result_at.push_back(each.defined() ? static_cast<int>(outputs.size()) : -1);
+    if (each.defined()) outputs.push_back(each);
+  }
+  for (const Tensor& captured : scope.captured()) {
+    s.captured.push_back(captured);
+    inputs.push_back(scope.input_of(captured));
+  }
+  s.body = scope.take(std::move(inputs), std::move(outputs));
+  return map;
+}
+
+}  // namespace weft::detail

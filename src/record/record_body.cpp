@@ -1,0 +1,54 @@
+#include "record/record_body.hpp"
+
+#include "record/composite.hpp"
+
+namespace weft {
+namespace {
+
+Tensor record_again(const Node& node, std::span<const Tensor> operands) {
+  struct Restore {
+    Loc loc = recorder().loc;
+    std::uint32_t scope = recorder().scope, region = recorder().region;
+    ~Restore() {
+      recorder().loc = loc;
+      recorder().scope = scope;
+      recorder().region = region;
+    }
+  } const restore;
+  if (node.loc.file) recorder().loc = node.loc;
+  recorder().scope = node.scope;
+  recorder().region = node.region;
+  if (node.callee()) return record_call(node.more->callee, operands, node.loc, node.definition);
+  if (node.bodies().empty() && node.op != Op::host_call)
+    return record(node.op, operands, node.attributes(), node.type, node.loc);
+  std::vector<Type> types{node.type};
+  types.insert(types.end(), node.more_types().begin(), node.more_types().end());
+  return record_region(node.op, operands, node.attributes(), types, {node.bodies().begin(), node.bodies().end()},
+                       node.loc);
+}
+
+}  // namespace
+
+std::vector<Tensor> record_body(const Graph& body, std::span<const Tensor> arguments) {
+  WEFT_CHECK(body.inputs.size() == arguments.size(), "a body without fitting arguments");
+  std::vector<Tensor> recorded(body.nodes.size()), operands, outputs;  // output 0 of each node
+  const auto place = [&](const Tensor& value) {
+    const Tensor& first = recorded[body.number(value)];
+    const bool is_input = value.node()->op == Op::input;
+    return is_input ? first : Tensor(first.node(), value.output());
+  };
+  for (std::size_t i = 0; i < recorded.size(); ++i) {
+    const Node& node = *body.nodes[i].node();
+    if (node.op == Op::input) {
+      recorded[i] = arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)];
+      continue;
+    }
+    operands.clear();
+    for (const Tensor& operand : node.inputs()) operands.push_back(place(operand));
+    recorded[i] = record_again(node, operands);
+  }
+  for (const Tensor& output : body.outputs) outputs.push_back(place(output));
+  return outputs;
+}
+
+}  // namespace weft

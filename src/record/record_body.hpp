@@ -1,0 +1,10 @@
+// A body, recorded once more. In: a graph, and arguments in the place of its inputs. Out: the values of its outputs, as
+// if the program had written its operations here: they carry the locations of the body's nodes, calls stay calls.
+#pragma once
+#include "record/record.hpp"
+
+namespace weft {
+
+std::vector<Tensor> record_body(const Graph& body, std::span<const Tensor> arguments);
+
+}  // namespace weft
