@@ -12,12 +12,13 @@ struct ValueAndTangent {
   Value value;    // what f returned
   Value tangent;  // of the same type
 };
-// What f returned, and a linear function at that point: `pullback` of vjp, `push` of linearize.
+// What f returned, and a linear function at that point, as vjp gives them.
 template <class Value, class Pullback>
 struct ValueAndPullback {
   Value value;        // what f returned
   Pullback pullback;  // from a cotangent of the value to one of the argument
 };
+// The same of linearize.
 template <class Value, class Push>
 struct ValueAndPush {
   Value value;  // what f returned
@@ -89,6 +90,7 @@ T without_tensors(const T& value) {
 template <class From, class To>
 class LinearFunction {
  public:
+  // vjp and linearize make it.
   LinearFunction(detail::LinearMap map, To like) : map_(std::move(map)), like_(std::move(like)) {}
   // Records it for one argument.
   To operator()(const From& argument, Loc loc = Loc::current()) const {
@@ -284,9 +286,9 @@ auto call_with(F& f, const Tensor* arguments, std::integer_sequence<int, i...>) 
 }
 
 // `record_rule(recorder)` records the rule.
-template <class R, int count, class F, class Rule>
+template <class R, std::size_t count, class F, class Rule>
 R call_custom(const char* operation, bool is_forward, F& f, const Tensor* operands, Loc loc, Rule record_rule) {
-  constexpr std::make_integer_sequence<int, count> all;
+  constexpr std::make_integer_sequence<int, static_cast<int>(count)> all;
   static_assert(Flattenable<R>,
                 "weft: a function with a derivative of its own returns a Tensor, or a struct, tuple or "
                 "container of tensors");
@@ -318,17 +320,19 @@ void give(CustomRecorder& recorder, Given given) {
 template <class F, class Forward, class Backward>
 class CustomVjp {
  public:
+  // custom_vjp() makes it.
   CustomVjp(F f, Forward forward, Backward backward, Loc loc)
       : f_(std::move(f)), forward_(std::move(forward)), backward_(std::move(backward)), loc_(loc) {}
   // Records the call.
   template <std::same_as<Tensor>... T>
   auto operator()(const T&... operands) const {
     using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
-    constexpr int count = sizeof...(T);
+    constexpr std::size_t count = sizeof...(T);
     const Tensor list[] = {operands...};
     return detail::call_custom<R, count>(
         "custom_vjp", false, f_, list, loc_, [&](detail::CustomRecorder& recorder, const Tensor* arguments) {
-          auto [value, residuals] = detail::call_with(forward_, arguments, std::make_integer_sequence<int, count>());
+          auto [value, residuals] =
+              detail::call_with(forward_, arguments, std::make_integer_sequence<int, static_cast<int>(count)>());
           static_assert(std::is_same_v<std::remove_cvref_t<decltype(value)>, R>,
                         "weft: custom_vjp(f, forward, backward): forward returns std::pair{value, residuals}, with the "
                         "value that f returns");
@@ -363,19 +367,21 @@ auto custom_vjp(F f, Forward forward, Backward backward, Loc loc = Loc::current(
 template <class F, class Rule>
 class CustomJvp {
  public:
+  // custom_jvp() makes it.
   CustomJvp(F f, Rule rule, Loc loc) : f_(std::move(f)), rule_(std::move(rule)), loc_(loc) {}
   // Records the call.
   template <std::same_as<Tensor>... T>
   auto operator()(const T&... operands) const {
     using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
-    constexpr int count = sizeof...(T);
+    constexpr std::size_t count = sizeof...(T);
     const Tensor list[] = {operands...};
     return detail::call_custom<R, count>(
         "custom_jvp", true, f_, list, loc_, [&](detail::CustomRecorder& recorder, const Tensor* arguments) {
           Tensor all[2 * count];
-          for (int i = 0; i < count; ++i) all[i] = arguments[i];
+          for (std::size_t i = 0; i < count; ++i) all[i] = arguments[i];
           recorder.tangents(std::span(all + count, count));
-          detail::give(recorder, detail::call_with(rule_, all, std::make_integer_sequence<int, 2 * count>()));
+          detail::give(recorder,
+                       detail::call_with(rule_, all, std::make_integer_sequence<int, static_cast<int>(2 * count)>()));
         });
   }
 

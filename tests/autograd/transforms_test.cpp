@@ -215,6 +215,52 @@ TEST_CASE("loops and choices, a while loop too; inside loops, and compiled") {
   check_close(root(x), ones_like(x) * std::cbrt(2.0));
 }
 
+TEST_CASE("transforms inside of a loop that is differentiated, eagerly and compiled") {
+  static constexpr auto f = [](const Tensor& x) {
+    const Tensor last = scan(
+        [&](Tensor s, const Tensor& e) {
+          const auto inner = [&](const Tensor& a) { return sin(a) * e + a * x; };
+          const auto [value, pullback] = vjp(inner, s);
+          const auto [same, push] = linearize(inner, value);
+          return tanh(pullback(value) + push(s) + jvp(inner, s, x).tangent);
+        },
+        x * 0.5, x);
+    return sum(square(last));
+  };
+  const Tensor x = from_list<double>({0.5, 0.25, 0.75}), t = from_list<double>({1, -2, 0.5});
+  static constexpr auto all = [](const Tensor& a, const Tensor& b) {
+    return std::vector{grad(f, a), jvp(f, a, b).tangent, hvp(f, a, b)};
+  };
+  const Tensor slope = (f(x + t * 1e-5) - f(x - t * 1e-5)) / 2e-5;
+  const Tensor curve = (grad(f, x + t * 1e-5) - grad(f, x - t * 1e-5)) / 2e-5;
+  const auto compiled = compile(all);
+  for (const std::vector<Tensor>& found : {all(x, t), compiled(x, t)}) {
+    check_close(sum(found[0] * t), slope, 1e-7);
+    check_close(found[1], slope, 1e-7);
+    check_close(found[2], curve, 1e-6);
+  }
+}
+
+TEST_CASE("sizes that are symbols") {
+  static constexpr auto f = [](const Tensor& a) { return sum(softmax(a, 0) * exp(a)) + sum(cumsum(a, 0) * a); };
+  static constexpr auto all = [](const Tensor& a, const Tensor& b) {
+    const auto [value, pullback] = vjp([](const Tensor& c) { return sin(c) * c; }, a);
+    return std::vector{jvp(f, a, b).tangent, hvp(f, a, b), hessian(f, a), pullback(b),
+                       jacrev(
+                           [](const Tensor& c) {
+                             return concat({c * c, sum(c, 0, true)});
+                           },
+                           a)};
+  };
+  const auto compiled = compile(all);
+  for (const std::int64_t size : {3, 5, 4, 1, 7}) {
+    CAPTURE(size);
+    const Tensor x = data({size}, 1), t = data({size}, 2);
+    const std::vector<Tensor> found = compiled(x, t), wanted = all(x, t);
+    for (std::size_t i = 0; i < found.size(); ++i) check_close(found[i], wanted[i]);
+  }
+}
+
 TEST_CASE("compiled functions: transforms of them, and of functions that call them") {
   static constexpr auto number = [](const Tensor& a) { return sum(sin(a) * a) + prod(a); };
   const Tensor x = data({4}, 1), t = data({4}, 2);
