@@ -81,4 +81,16 @@ bool LevelWalk::collect(std::span<const Tensor> values, const EvaluationLock& lo
   return true;
 }
 
+InPlaceOf::InPlaceOf(const Node& node, Loc otherwise)
+    : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
+  recorder().loc = node.loc.file ? node.loc : otherwise;
+  recorder().scope = node.scope;
+  recorder().region = node.region;
+}
+InPlaceOf::~InPlaceOf() {
+  recorder().loc = loc_;
+  recorder().scope = scope_;
+  recorder().region = region_;
+}
+
 }  // namespace weft

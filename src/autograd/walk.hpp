@@ -57,17 +57,8 @@ class LevelWalk {
 // Until the end of the block, what is recorded gets the location, the scope and the region of `node`.
 class InPlaceOf {
  public:
-  InPlaceOf(const Node& node, Loc otherwise)
-      : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
-    recorder().loc = node.loc.file ? node.loc : otherwise;
-    recorder().scope = node.scope;
-    recorder().region = node.region;
-  }
-  ~InPlaceOf() {
-    recorder().loc = loc_;
-    recorder().scope = scope_;
-    recorder().region = region_;
-  }
+  InPlaceOf(const Node& node, Loc otherwise);
+  ~InPlaceOf();
   InPlaceOf(const InPlaceOf&) = delete;
 
  private:
