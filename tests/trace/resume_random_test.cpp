@@ -64,7 +64,7 @@ class Program {
   // Something of a value on the host.
   Tensor through_host() {
     const Tensor x = any(), y = any();
-    switch (number(8)) {
+    switch (number(10)) {
       case 6: {  // which operand, by what was read
         const bool first = read(x[number(3)][number(4)]) > number(5) - 2.5;
         return bounded((first ? x : y) * 2);
@@ -81,6 +81,18 @@ class Program {
       case 3: return bounded(x + sum(masked_select(y, y > number(5) - 2)));
       case 4: return bounded(x + cast(sum(nonzero(y == x)), DType::f64));
       case 5: return bounded(x + amax(cast(unique(y).counts, DType::f64)));
+      case 7: {  // how many it is, as a number
+        const Tensor chosen = masked_select(y, y > number(5) - 2);
+        const int count = static_cast<int>(chosen.size(0));
+        seen.push_back(count);
+        return bounded(x + sum(reshape(chosen, {count, 1}) * count));
+      }
+      case 8: {  // whether it is a number
+        const int wanted = number(6);
+        const Tensor chosen = masked_select(y, y > number(5) - 2);
+        if (chosen.size(0) == wanted) return bounded(x + sum(chosen * arange(wanted, {.dtype = DType::f64})));
+        return chosen.size(0) < 2 * wanted ? -x : bounded(x + sum(chosen));
+      }
       default: {
         if (read(x[number(3)][number(4)]) > number(5) - 2.5) return y;
         return bounded(y + 1);
