@@ -82,6 +82,29 @@ Dim intern(DimNode node) {
   return Dim::from_node(&nodes.back());
 }
 
+// ---- results that are known --------------------------------------------------------------------------------------
+
+// Results depend on the operands alone, which live as long as the process, and a trace asks for the same ones for each
+// operation. Each thread keeps the last results, one a place.
+enum class Arithmetic : std::uint8_t { nothing, sum, product, is_nonnegative };
+struct KnownResult {
+  Dim a, b, result;
+  Arithmetic kind = Arithmetic::nothing;
+};
+constexpr int place_bits = 8;
+thread_local constinit KnownResult known_results[1 << place_bits];
+
+template <class Compute>
+Dim known_or(Arithmetic kind, Dim a, Dim b, Compute compute) {
+  const std::uint64_t hash =
+      (a.word() * 0x9e3779b97f4a7c15 ^ b.word()) * 0xc2b2ae3d27d4eb4f + static_cast<std::uint64_t>(kind);
+  KnownResult& place = known_results[hash * 0x9e3779b97f4a7c15 >> (64 - place_bits)];
+  if (place.kind == kind && place.a.same(a) && place.b.same(b)) return place.result;
+  const Dim result = compute();
+  place = {a, b, result, kind};
+  return result;
+}
+
 // ---- sums ---------------------------------------------------------------------------------------------------------
 
 Dim from_terms(std::vector<DimTerm> terms);
@@ -280,20 +303,24 @@ std::optional<Dim> bound(Dim dim, bool upper) {
 // ---- Dim ----------------------------------------------------------------------------------------------------------
 
 Dim Dim::add(Dim a, Dim b) {
-  std::vector<DimTerm> terms = dims::terms(a), more = dims::terms(b);
-  terms.insert(terms.end(), more.begin(), more.end());
-  return from_terms(std::move(terms));
+  return known_or(Arithmetic::sum, a, b, [&] {
+    std::vector<DimTerm> terms = dims::terms(a), more = dims::terms(b);
+    terms.insert(terms.end(), more.begin(), more.end());
+    return from_terms(std::move(terms));
+  });
 }
 
 Dim Dim::multiply(Dim a, Dim b) {
-  std::vector<DimTerm> product;
-  for (const DimTerm& x : dims::terms(a))
-    for (const DimTerm& y : dims::terms(b)) {
-      DimTerm term{(Dim(x.coefficient) * Dim(y.coefficient)).constant(), x.factors};
-      term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
-      product.push_back(std::move(term));
-    }
-  return from_terms(std::move(product));
+  return known_or(Arithmetic::product, a, b, [&] {
+    std::vector<DimTerm> product;
+    for (const DimTerm& x : dims::terms(a))
+      for (const DimTerm& y : dims::terms(b)) {
+        DimTerm term{(Dim(x.coefficient) * Dim(y.coefficient)).constant(), x.factors};
+        term.factors.insert(term.factors.end(), y.factors.begin(), y.factors.end());
+        product.push_back(std::move(term));
+      }
+    return from_terms(std::move(product));
+  });
 }
 
 Dim Dim::floor_divide(Dim a, Dim d) {
@@ -448,7 +475,7 @@ Dim substitute(Dim dim, const std::function<Dim(const DimNode*)>& replacement) {
   return total;
 }
 
-bool proves_nonnegative(Dim dim) {
+static bool computed_nonnegative(Dim dim) {
   const std::optional<Dim> least = bound(dim, false);
   if (!least) return false;
   if (least->is_constant()) return least->constant() >= 0;
@@ -462,6 +489,11 @@ bool proves_nonnegative(Dim dim) {
       if (factor->kind != DimKind::symbol && !is_nonnegative(factor)) return false;
   }
   return true;
+}
+
+bool proves_nonnegative(Dim dim) {
+  if (dim.is_constant()) return dim.constant() >= 0;
+  return !known_or(Arithmetic::is_nonnegative, dim, dim, [&] { return Dim(computed_nonnegative(dim)); }).same(Dim(0));
 }
 
 bool proves_less(Dim left, Dim right) { return proves_nonnegative(right - left - Dim(1)); }

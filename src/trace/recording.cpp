@@ -7,11 +7,36 @@
 namespace weft::detail {
 namespace {
 
+bool same_kind(const Node& a, const Node& b);
+
+bool same_graph(const Graph& a, const Graph& b) {
+  const auto same_values = [&](std::span<const Tensor> x, std::span<const Tensor> y) {
+    return std::ranges::equal(x, y, [&](const Tensor& one, const Tensor& other) {
+      return one.output() == other.output() && a.number(one) == b.number(other);
+    });
+  };
+  if (a.nodes.size() != b.nodes.size()) return false;
+  for (std::size_t i = 0; i < a.nodes.size(); ++i) {
+    const Node &x = *a.nodes[i].node(), &y = *b.nodes[i].node();
+    if (!same_kind(x, y) || !(x.attributes() == y.attributes()) || !same_values(x.inputs(), y.inputs())) return false;
+    // What lies in memory is compared as text.
+    if (x.storage != y.storage) return structure_text(a) == structure_text(b);
+  }
+  return same_values(a.inputs, b.inputs) && same_values(a.outputs, b.outputs) && same_values(a.effects, b.effects);
+}
+
+// Calls of symbolic sizes have a callee of their trace.
+bool same_callee(const Callee* a, const Callee* b) {
+  if (a == b || !a || !b) return a == b;
+  return a->called == b->called && a->derivative == b->derivative && a->reads == b->reads &&
+         a->gradient_at == b->gradient_at && same_callee(a->made_from.get(), b->made_from.get()) &&
+         same_graph(a->body, b->body);
+}
+
 bool same_bodies(const Node& a, const Node& b) {
-  if (a.callee() || b.callee()) return a.callee() == b.callee() && a.definition == b.definition;
-  const Node::Bodies one = a.bodies(), other = b.bodies();
-  return std::ranges::equal(
-      one, other, [](const auto& x, const auto& y) { return x == y || structure_text(*x) == structure_text(*y); });
+  if (a.callee() || b.callee()) return a.definition == b.definition && same_callee(a.callee(), b.callee());
+  return std::ranges::equal(a.bodies(), b.bodies(),
+                            [](const auto& x, const auto& y) { return x == y || same_graph(*x, *y); });
 }
 
 // But for their attributes and operands.

@@ -289,6 +289,42 @@ TEST_CASE("sizes that depend on values are symbols: nothing is compiled again fo
   CHECK(explain(f, zeros({9})).decisions.size() <= 4);
 }
 
+TEST_CASE("a size that depends on values meets a number: of the code, of another size, of a shape") {
+  static constexpr auto positive = [](const Tensor& x) { return masked_select(x, x > 0); };
+  const auto check = [](auto plain) {
+    auto f = compile(plain);
+    const auto of = [&](auto& each, const Tensor& x) {
+      std::string text;
+      const std::string message = message_of([&] { text = text_of(each(x)); });
+      return text + message.substr(0, message.find(':'));
+    };
+    for (const Tensor& x : {vector_of({1, -2, 3, 5}), vector_of({2, -1, 4, 6}), vector_of({-1, 2, -3, -5}),
+                            vector_of({1, 2, 3, -4}), vector_of({-1, -1, -1, -1})})
+      CHECK(of(f, x) == of(plain, x));
+  };
+  check([](const Tensor& x) { return positive(x) * static_cast<int>(positive(x).size(0)); });
+  check([](const Tensor& x) { return positive(x).size(0) == 3 ? positive(x) + 1 : positive(x); });
+  check([](const Tensor& x) { return positive(x) + ones({3}); });
+  check([](const Tensor& x) { return reshape(positive(x), {3, 1}); });
+}
+
+TEST_CASE("at symbolic sizes a call finds what an earlier one has compiled, whatever it calls") {
+  static constexpr auto scaled = [](const Tensor& x) {
+    const Tensor y = softmax(x * 2, -1);
+    const Tensor slope = grad([](const Tensor& x) { return sum(square(softmax(x, 0))); }, y);
+    const Tensor z = fori(
+        0, 3, [](const Index&, Tensor z) { return softmax(z, -1) + 1; }, y);
+    return (y + slope + z) * (1 + std::fmod(sum(z).item<float>(), 1.f));
+  };
+  auto f = compile(scaled);
+  for (int i = 0; i < 12; ++i) {
+    const Tensor x = full({2 + i % 5, 3}, i) * arange(3);
+    CHECK(max(abs(f(x) - scaled(x))).item() < 1e-4);
+  }
+  CHECK(specialization_count(f) == 2);
+  CHECK(explain(f, ones({4, 3})).decisions.size() <= 2);
+}
+
 TEST_CASE("a tree stays small where what was read decides what is recorded") {
   auto f = compile(
       [](const Tensor& x) {
