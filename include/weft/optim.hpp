@@ -136,6 +136,8 @@ class ParameterGroups {
   const Scalar& weight_decay(std::size_t i, const Scalar& all) const;
   // 0 for a parameter of no group, else 1 + its group's number.
   std::size_t group_of(std::size_t i) const;
+  // Throws Error where there are groups, and they were made for a model of another number of parameters.
+  void require_same_model(const detail::Parameters& parameters, Loc loc) const;
 
  private:
   std::vector<ParameterGroup> list_;

@@ -104,6 +104,9 @@ ParameterGroups::ParameterGroups(const detail::Parameters& parameters, Groups gr
 std::size_t ParameterGroups::group_of(std::size_t i) const {
   return group_of_.empty() ? 0 : static_cast<std::size_t>(group_of_[i]);
 }
+void ParameterGroups::require_same_model(const detail::Parameters& parameters, Loc loc) const {
+  if (!group_of_.empty()) detail::require_same_count(parameters, group_of_.size(), loc);
+}
 const Scalar& ParameterGroups::lr(std::size_t i, const Scalar& all) const {
   const std::size_t group = group_of(i);
   return group && list_[group - 1].own_lr ? list_[group - 1].lr : all;

@@ -25,6 +25,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
   Operation call("sgd", loc);
   if (velocity_.empty() && !recorder().trace() && momentum.tensor().item() != 0)
     fail("update", call.loc(), "SGD was made without a momentum and has no velocities: give one from the start");
+  groups.require_same_model(parameters, call.loc());
   if (!velocity_.empty()) detail::require_same_model(parameters, velocity_, call.loc());
   detail::NewValues values;
   Scalar undamped = 1;

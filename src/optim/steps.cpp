@@ -60,11 +60,13 @@ void check_options(const char* optimizer, std::initializer_list<NamedNumber> amo
   check_numbers(optimizer, Bounds::not_negative, amounts, loc);
   check_numbers(optimizer, Bounds::share_below_one, shares, loc);
 }
+void require_same_count(const Parameters& parameters, std::size_t made_for, Loc loc) {
+  if (made_for == parameters.size()) return;
+  fail("update", loc, "the optimizer was made for a model of ",
+       counted(static_cast<std::int64_t>(made_for), "parameter", "parameters"), ", this one has ", parameters.size());
+}
 void require_same_model(const Parameters& parameters, std::span<const Buffer> state, Loc loc) {
-  if (state.size() != parameters.size())
-    fail("update", loc, "the optimizer was made for a model of ",
-         counted(static_cast<std::int64_t>(state.size()), "parameter", "parameters"), ", this one has ",
-         parameters.size());
+  require_same_count(parameters, state.size(), loc);
   for (std::size_t i = 0; i < state.size(); ++i)
     if (state[i].tensor().defined()) require_same_shape(parameters, i, type_of(state[i].tensor()).shape, loc);
 }

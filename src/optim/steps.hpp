@@ -26,6 +26,8 @@ class NewValues {
 // Throws where the optimizer was made for another model: `state` has what it keeps for each parameter, in its shape, or
 // undefined.
 void require_same_model(const Parameters& parameters, std::span<const Buffer> state, Loc loc);
+// The same of the number of parameters alone.
+void require_same_count(const Parameters& parameters, std::size_t made_for, Loc loc);
 // The same of one parameter and the shape that it had.
 void require_same_shape(const Parameters& parameters, std::size_t i, const Shape& made_for, Loc loc);
 

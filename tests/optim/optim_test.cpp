@@ -314,8 +314,21 @@ TEST_CASE("what does not fit is refused, with the user's line") {
     }
   };
   std::vector<Param> two = {vector({1}), vector({2})}, three = {vector({1}), vector({2}), vector({3})};
+  const auto refuses_three = [&](auto made) {
+    refuses([&] { made.update(three, three); }, "made for a model of 2 parameters, this one has 3");
+  };
+  const optim::Groups groups = {{"1", {.weight_decay = 0}}};
+  refuses_three(optim::SGD(two, {}, groups));
+  refuses_three(optim::SGD(two, {.momentum = 0.5}));
+  refuses_three(optim::Adam(two));
+  refuses_three(optim::AdamW(two, {}, groups));
+  refuses_three(optim::RMSprop(two, {}, groups));
+  refuses_three(optim::Adagrad(two, {}, groups));
+  refuses_three(optim::Lion(two, {}, groups));
+  refuses_three(optim::LAMB(two, {}, groups));
+  refuses_three(optim::Adafactor(two, {}, groups));
+  refuses_three(optim::Muon(two, {}, groups));
   optim::AdamW optimizer(two);
-  refuses([&] { optimizer.update(three, three); }, "made for a model of 2 parameters, this one has 3");
   refuses([&] { optimizer.update(two, three); }, "gradients are of another model");
   struct Pair {
     Param weight, bias;
@@ -339,8 +352,6 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
   refuses([&] { optim::SGD(two, {.momentum = 0.5, .nesterov = true, .dampening = 0.5}); }, "nesterov has no dampening");
   refuses([&] { optim::LAMB(two, {}, {{"*.bias", {.lr = 1}}}); }, "no parameter is named *.bias: they are 0 and 1");
-  optim::Adafactor adafactor(two);
-  refuses([&] { adafactor.update(three, three); }, "made for a model of 2 parameters, this one has 3");
   refuses([&] { optim::cosine_annealing_lr(1, 0, 0); }, "t_max must be positive, it is 0");
   optim::SGD plain(two);
   plain.momentum = 0.9;
