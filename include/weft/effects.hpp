@@ -15,9 +15,10 @@
 
 namespace weft {
 
-// The type of a result that host_call gives. Sizes may be symbolic, as those of x.shape() in a compiled function are.
+// The type of a result that host_call gives: ResultType{{n, 3}, DType::i64}. Sizes may be symbolic, as those of
+// x.shape() in a compiled function are.
 struct ResultType {
-  Shape shape = {};          // of no axes: one element
+  Sizes shape = {};          // of no axes: one element
   DType dtype = DType::f32;  // as every other dtype, what fn must give: nothing is cast
 };
 
@@ -175,8 +176,8 @@ std::vector<At> operands_at(Loc loc, const A&... operands) {
 // compiled function in each of its calls, once, in program order with every other print and host_call. Operands are
 // tensors of any dtype and device, and numbers, which fn is given as tensors of no axes. On a device the call waits
 // until the operands are computed, and copies them. fn keeps its tensors as long as it likes: they are copies.
-// fn may use Weft, compiled functions too. It must not draw from the default generator in a function that does, and
-// must not wait for another thread that traces the same function.
+// fn may use Weft, compiled functions too. It throws Error where it draws from the default generator in a function that
+// does, and must not wait for another thread that traces the same function.
 // An exception of fn ends the call, and state stays as it was; what other effects did before remains done.
 // fn is a part of what is compiled: captures are refused at compile time, and what a global holds is read by fn in
 // each call. Throws Error where fn takes another number of tensors than there are operands.

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/fail.hpp"
+#include "base/held_locks.hpp"
 
 namespace weft {
 
@@ -76,6 +77,7 @@ void ProcessMutex::unlock() {
   held &= ~(std::uint64_t{1} << (this - mutexes));
   mutex_.unlock();
 }
+bool thread_holds(LockOrder place) { return held >> static_cast<int>(place) & 1; }
 std::uint64_t this_thread() {
   if (own_number == 0) own_number = next_thread.fetch_add(1, std::memory_order_relaxed);
   return own_number;

@@ -94,7 +94,7 @@ std::vector<Tensor> record_host_call(const char* operation, const HostCalls& fun
   for (Tensor& value : values)
     if (type_of(value).device != device) value = to(value, device, loc);
   std::vector<Type> types;
-  for (const ResultType& result : results) types.push_back({result.dtype, false, device, result.shape});
+  for (const ResultType& result : results) types.push_back({result.dtype, false, device, result.shape.shape()});
   if (results.empty()) types.push_back({DType::boolean, false, device, {}});
   if (!recorder().trace()) evaluate(values, loc, operation);
   const HostCalled called{host_function_number(function), !results.empty(), {intern_text(text)}};

@@ -6,10 +6,12 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/held_locks.hpp"
 #include "base/lazy.hpp"
 #include "base/storage.hpp"
 #include "interpret/reference.hpp"
 #include "record/evaluate.hpp"
+#include "record/held_generator.hpp"
 #include "record/indexing.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
@@ -52,8 +54,9 @@ Tensor wide(const Tensor& words) {
   return word(halves, 0) * (std::int64_t{1} << 32) + (word(halves, 1) & 0xffffffff);
 }
 
-std::unique_lock<ProcessMutex> lock_if_shared(const Generator& generator) {
+std::unique_lock<ProcessMutex> lock_if_shared(const Generator& generator, Loc loc) {
   if (recorder().trace() || !DefaultGenerator::is(generator)) return {};
+  refuse_held_generator(loc);
   return std::unique_lock(DefaultGenerator::instance().mutex);
 }
 
@@ -98,6 +101,12 @@ DefaultGenerator& DefaultGenerator::instance() {
   static constinit Lazy<DefaultGenerator> instance;
   return instance.get([] { return DefaultGenerator{.generator = {Generator::FromState(), computed_state(0, {})}}; });
 }
+void refuse_held_generator(Loc loc) {
+  if (thread_holds(LockOrder::generator))
+    fail("random", loc,
+         "the function that calls this code draws from the default generator itself: give one of the two a Generator "
+         "of its own");
+}
 HeldGenerator hold_default_generator() {
   DefaultGenerator& held = DefaultGenerator::instance();
   return {std::unique_lock(held.mutex), &held.state()};
@@ -107,6 +116,7 @@ Generator& default_generator() { return DefaultGenerator::instance().generator; 
 
 void seed(std::uint64_t value, Loc loc) {
   if (recorder().trace()) fail("seed", loc, "the default generator can't be seeded inside a compiled function");
+  refuse_held_generator(loc);
   *hold_default_generator().state = computed_state(value, loc);
 }
 
@@ -145,7 +155,7 @@ Tensor& Generator::state(Loc loc) {
 
 Tensor Generator::bits(Sizes sizes, Device device, Loc loc) {
   LooseComposite call("random", loc);
-  auto lock = lock_if_shared(*this);
+  auto lock = lock_if_shared(*this, call.loc());
   Tensor& current = state(call.loc());
   Tensor result = record(Op::random_bits, {word(current, 0), word(current, 1)}, {},
                          Type{DType::i32, false, device, sizes.shape()}, call.loc());
@@ -160,7 +170,7 @@ Generator Generator::fork(Loc loc) {
 
 Generator Generator::named(const char* name, Loc loc) const {
   LooseComposite call("random", loc);
-  auto lock = lock_if_shared(*this);
+  auto lock = lock_if_shared(*this, call.loc());
   Tensor own = const_cast<Generator*>(this)->state(call.loc());
   // The offsets of a draw count from 0: the name's bits, with the top one set, are no draw's.
   Tensor place = integer(hash_of(name) | 1ull << 63, call.loc());

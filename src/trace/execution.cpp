@@ -6,6 +6,7 @@
 #include "base/float_modes.hpp"
 #include "base/storage.hpp"
 #include "record/evaluate.hpp"
+#include "record/held_generator.hpp"
 #include "record/host_values.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
@@ -121,7 +122,10 @@ class Execution {
     for (std::size_t i = 0; i < whole_.guards.symbols.size(); ++i)
       scratch_.symbols.push_back(whole_.guards.symbol_value(i, scratch_.words));
     scratch_.symbols.insert(scratch_.symbols.end(), scratch_.counts.begin(), scratch_.counts.end());
-    if (s_.draws) hold_generator(scratch_);
+    if (s_.draws && !scratch_.generator.state) {
+      refuse_held_generator(call_.loc);
+      hold_generator(scratch_);
+    }
   }
 
   void compute_pending() {
@@ -271,6 +275,7 @@ class Execution {
 
 bool hold_generator(Scratch& scratch) {
   if (scratch.generator.state) return true;
+  refuse_held_generator(recorder().loc);
   scratch.generator = hold_default_generator();
   const Tensor& state = *scratch.generator.state;
   if (scratch.generator_state.defined() && !scratch.generator_state.same(state)) return false;

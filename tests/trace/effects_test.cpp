@@ -118,7 +118,10 @@ TEST_CASE("host_call is called once a call, with the values of that call, in pro
     }
     CHECK(runs == 1);
   }
-  const Tensor plain = host_call({Shape::of(2), DType::f32}, doubled, full({2}, 4));
+  const Tensor plain = host_call(ResultType{{2}, DType::f32}, doubled, full({2}, 4));
+  const Dim none = 0;
+  for (const ResultType& empty : {ResultType{{0, 3}, DType::f32}, ResultType{{none, 3}, DType::f32}})
+    CHECK(host_call(empty, [] { return zeros({0, 3}); }).size(1) == 3);
   CHECK(taken() == Values{8});
   CHECK(plain.data<float>()[0] == 8);
 }
@@ -647,6 +650,25 @@ TEST_CASE("what is called may use Weft: operations, compiled functions, gradient
   };
   CHECK(in_a_loop(full({1}, 1)).item() == 7);
   taken();
+}
+
+TEST_CASE("what is called may draw from the default generator, but not where the function draws too") {
+  static constexpr auto drawn = [](const Tensor& x) { return x + uniform({1}); };
+  auto apart = compile([](const Tensor& x) { return host_call(like(x), drawn, x); });
+  CHECK(apart(zeros({1})).size(0) == 1);
+  static const auto inner = compile(drawn);
+  const auto refused = [](auto f) {
+    const std::string message = message_of([&] { f(zeros({1})); });
+    CAPTURE(message);
+    CHECK(contains(message, "the function that calls this code draws from the default generator itself"));
+    CHECK(contains(message, "effects_test.cpp:"));
+  };
+  refused(compile([](const Tensor& x) { return host_call(like(x), drawn, x) + uniform({1}); }));
+  refused(compile([](const Tensor& x) {
+    return host_call(
+               like(x), [](const Tensor& y) { return inner(y); }, x) +
+           uniform({1});
+  }));
 }
 
 TEST_CASE("passes keep them, each once and in order, and what they make is a graph that verifies") {
