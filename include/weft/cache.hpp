@@ -12,7 +12,7 @@ namespace weft {
 
 // Writes the kernels and plans that this process has made or taken from the cache into a file, and returns how many
 // entries. A plan serves the same build of the program alone, kernels serve all. Throws Error where the file can't be
-// written, or there is no cache folder to take them from.
+// written, or there is no cache folder to take them from, or all of them were removed from it.
 std::size_t save_cache(const std::string& path, Loc loc = Loc::current());
 
 // From here on kernels and plans are looked for among those of the file first, for the whole process. Returns how many

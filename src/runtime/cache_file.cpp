@@ -121,17 +121,25 @@ std::size_t save_cache(const std::string& path, Loc loc) {
   const std::shared_ptr<Cache> cache = disk_cache();
   if (cache->path().empty()) fail("save_cache", loc, "there is no cache folder to take kernels from");
   std::string entries;
-  std::size_t count = 0;
+  std::size_t count = 0, missing = 0;  // missing: removed from the folder meanwhile
   for (const Digest& key : keys) {
     std::optional<CacheEntry> entry = given_entry(key);
     if (!entry) entry = cache->load(key);
-    if (!entry) continue;  // removed from the folder meanwhile
+    if (!entry) {
+      ++missing;
+      continue;
+    }
     put(entries, key.low);
     put(entries, key.high);
     put(entries, entry->metadata);
     put(entries, entry->payload);
     ++count;
   }
+  if ((missing || keys.empty()) && !is_directory(cache->path()))
+    fail("save_cache", loc, "there is no cache folder to take kernels from: ", cache->path(), " is gone");
+  if (missing && count == 0)
+    fail("save_cache", loc, "nothing that this process has compiled is in the cache folder ", cache->path(),
+         " any more");
   std::string bytes(magic);
   put(bytes, fields_of_process().dump());
   bytes += entries;

@@ -94,4 +94,11 @@ TEST_CASE("a file that does not fit is refused, with what differs" * needs(a_com
   CHECK(contains(refused(), "was made for another instruction set: z"));
   CHECK(contains(message_of([&] { save_cache("/nonexistent/folder/a"); }),
                  "[save_cache] /nonexistent/folder/a can't be written"));
+  options().cache_directory = folder.path / "gone";
+  compile([](const Tensor& x) { return x * 1.4375 + 9; })(vector_of({1}));
+  std::filesystem::remove_all(folder.path / "gone");
+  std::filesystem::remove(file);
+  CHECK(
+      contains(message_of([&] { save_cache(file); }), "[save_cache] there is no cache folder to take kernels from: "));
+  CHECK_FALSE(std::filesystem::exists(file));
 }
