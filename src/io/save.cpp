@@ -108,13 +108,16 @@ struct Misfits {
   std::string text() {
     std::string result;
     const char* const before = missing.size() + extra.size() + others.size() > 1 ? "\n  " : " ";
-    const auto add = [&](const char* words, std::vector<std::string>& names) {
+    const auto add = [&](const char* words, std::vector<std::string>& names, std::size_t most = SIZE_MAX) {
       std::sort(names.begin(), names.end());
-      for (const std::string& name : names) result += concat_text(before, words, name);
+      for (std::size_t i = 0; i < std::min(names.size(), most); ++i) result += concat_text(before, words, names[i]);
+      if (names.size() > most) result += concat_text(before, words, names.size() - most, " more");
     };
-    add("it has no ", missing);
-    add("nothing asks for ", extra);
     add("", others);
+    add("it has no ", missing);
+    // Names that nothing asks for are often a whole optimizer's.
+    constexpr std::size_t most_extra = 5;
+    add("nothing asks for ", extra, most_extra);
     return result;
   }
 };
