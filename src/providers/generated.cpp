@@ -36,7 +36,7 @@ struct KernelLaunches {
   }
 };
 
-static_assert(member_count<Launched> == 3 && member_count<loop::Cost> == 2, "a member is not in fields()");
+static_assert(member_count<KernelLaunches> == 3 && member_count<loop::Cost> == 2, "a member is not in fields()");
 
 class StoredKernel final : public Payload {
  public:
