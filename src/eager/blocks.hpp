@@ -15,6 +15,14 @@ PointwiseKernel kernel_of(Op op, DType from, DType to, DType& computed);
 void run_kernel(PointwiseKernel kernel, void* result, std::size_t result_bytes, const VectorOperand* operands,
                 const std::size_t* operand_bytes, int arity, std::int64_t count);
 
+// ---- rows by index (index.cpp) --------------------------------------------------------------------------------------
+
+// Throws where an index of a gather is not in [0, rows).
+void check_rows(const std::int64_t* index, std::int64_t count, std::int64_t rows, Loc loc);
+// result[i] = table[picks[i]] for i in [begin, end), of rows of so many bytes.
+void take_rows(const void* table, const std::int64_t* picks, std::size_t bytes, std::int64_t begin, std::int64_t end,
+               void* result);
+
 // ---- reductions (weft/detail/reduce.inc) ----------------------------------------------------------------------------
 
 ReduceKernel reduce_kernel(Op op, DType accumulated);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "eager/blocks.hpp"
 #include "eager/eager.hpp"
 #include "eager/kernels.hpp"
 #include "runtime/host/argsort.hpp"
@@ -29,17 +30,21 @@ void in_parallel(std::int64_t count, std::int64_t elements_each, Body body) {
       [](void* context, std::int64_t begin, std::int64_t end) { (*static_cast<Body*>(context))(begin, end); }, &body);
 }
 
-}  // namespace
-
-namespace {
-
-// result[i] = table[picks[i]] for i in [begin, end), of rows of so many bytes; a row of one element is copied as that.
+// A row of one element is copied as that.
 template <class T>
 void take_elements(const void* table, const std::int64_t* picks, std::int64_t begin, std::int64_t end, void* result) {
   const T* const from = static_cast<const T*>(table);
   T* const to = static_cast<T*>(result);
   for (std::int64_t i = begin; i < end; ++i) to[i] = from[picks[i]];
 }
+}  // namespace
+
+void check_rows(const std::int64_t* index, std::int64_t count, std::int64_t rows, Loc loc) {
+  std::uint64_t greatest = 0;  // a negative one is a large one
+  for (std::int64_t i = 0; i < count; ++i) greatest = std::max(greatest, static_cast<std::uint64_t>(index[i]));
+  if (greatest >= static_cast<std::uint64_t>(rows)) check_rows("gather", index, count, rows, loc);
+}
+
 void take_rows(const void* table, const std::int64_t* picks, std::size_t bytes, std::int64_t begin, std::int64_t end,
                void* result) {
   switch (bytes) {
@@ -55,13 +60,11 @@ void take_rows(const void* table, const std::int64_t* picks, std::size_t bytes, 
     std::memcpy(to + static_cast<std::size_t>(i) * bytes, from + static_cast<std::size_t>(picks[i]) * bytes, bytes);
 }
 
-}  // namespace
-
 Value execute_gather(const Type& type, const Value& table, const Value& index, Loc loc) {
   Value rows = make_contiguous(table), picks = make_contiguous(index), result = make_value(type);
   std::int64_t count = picks.sizes.count(), total = result.sizes.count();
   if (total == 0) return result;
-  check_rows("gather", picks.as<std::int64_t>(), count, rows.sizes.size[0], loc);
+  check_rows(picks.as<std::int64_t>(), count, rows.sizes.size[0], loc);
   std::int64_t width = total / count;
   std::size_t bytes = static_cast<std::size_t>(width) * rows.element_bytes();
   in_parallel(count, width, [&](std::int64_t begin, std::int64_t end) {

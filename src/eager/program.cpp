@@ -12,6 +12,7 @@
 namespace weft::eager {
 
 using Stage = Program::Stage;
+using Kind = Program::Operation::Kind;
 
 namespace {
 
@@ -59,11 +60,25 @@ struct Source {
       even = even && strides[axis] == next.value_or(row_stride);
       next = strides[axis] * sizes.size[axis];
     }
+    if (even && row_stride == 0 && !dense && !uniform) {  // the same row throughout, which is made once
+      value = first_row(value, outer_axes, expected);
+      dense = true;
+    }
     if (!even || row_stride < 0 || (!dense && !uniform)) return;
     if (inner == 1 && row_stride != 1) uniform = row_stride == 0, dense = false;
     if (!dense && !uniform) return;
     mode = Mode::rows;
     repeated = !dense || (inner == 1 && row_stride == 0);
+  }
+  static Value first_row(const Value& value, int outer_axes, std::int64_t inner) {
+    Type type = value.type;
+    type.shape = Shape::of(inner);
+    Value row = make_value(type);
+    Sizes sizes = value.sizes;
+    std::fill_n(sizes.size, outer_axes, 1);
+    copy_elements(sizes, value.element_bytes(), row.storage->data, contiguous_layout(sizes), value.storage->data,
+                  value.layout);
+    return row;
   }
 };
 
@@ -102,6 +117,12 @@ class Execution {
     for (const Program::Operation& operation : p_.operations_) {
       for (const int from : operation.operands) open(static_cast<std::size_t>(from));
       const auto i = static_cast<std::size_t>(operation.node);
+      if (operation.whole >= 0) {
+        Value& whole = wholes_[static_cast<std::size_t>(operation.whole)];
+        whole = make_contiguous(whole);
+        if (operation.kind == Kind::take)
+          check_rows(whole.as<std::int64_t>(), whole.sizes.count(), operation.length, node(i).loc);
+      }
       if (p_.placed_[i].stage == Stage::folded)
         make_partials(operation);
       else if (p_.placed_[i].whole)
@@ -212,12 +233,16 @@ class Execution {
     for (std::int64_t at = begin; at < end; at += p_.block_) {
       const std::int64_t count = std::min(p_.block_, end - at);
       for (const PreparedOperation& prepared : prepared_) {
-        if (!prepared.operation->reduces)
+        if (prepared.operation->kind == Kind::pointwise)
           run_pointwise(prepared, memory, at, count);
         else if (prepared.folded)
           run_fold(prepared, memory, at, count);
-        else
+        else if (prepared.operation->kind == Kind::reduce)
           run_reduction(prepared, memory, at, count);
+        else if (prepared.operation->kind == Kind::gather)
+          run_gather(prepared, memory, at, count);
+        else
+          run_take(prepared, memory, at, count);
       }
     }
   }
@@ -305,13 +330,19 @@ class Execution {
     prepared.folded = p_.placed_[index].stage == Stage::folded;
     prepared.arity = static_cast<int>(operation.operands.size());
     prepared.inner = p_.placed_[index].inner * operation.length;
+    if (operation.kind == Kind::gather) prepared.inner = p_.placed_[index].inner / operation.width;
+    if (operation.kind == Kind::take)
+      prepared.inner = p_.placed_[index].inner / whole_of(operation).sizes.count() * operation.length;
     if (prepared.folded) prepared.inner = folded_inner(operation);
     prepared.narrow = operation.computed != operation.stored;
     prepared.result_bytes = bytes_of(operation.computed);
     prepared.at_once = true;
     for (int k = 0; k < prepared.arity; ++k) {
       const int from = operation.operands[static_cast<std::size_t>(k)];
-      const DType wanted = operation.reduces ? operation.computed : computed_in(dtype(static_cast<std::size_t>(from)));
+      const DType given = dtype(static_cast<std::size_t>(from));
+      const DType wanted = operation.kind == Kind::reduce      ? operation.computed
+                           : operation.kind == Kind::pointwise ? computed_in(given)
+                                                               : given;
       Access& access = prepared.operands[k] = access_to(from, wanted, prepared.inner);
       prepared.bytes[k] = bytes_of(wanted);
       prepared.at_once = prepared.at_once && (access.dense || (access.repeated && access.stride == 0));
@@ -352,7 +383,42 @@ class Execution {
     if (prepared.narrow) cast_elements(operation.computed, operation.stored, result, memory.rooms[6], count * inner);
   }
 
-  // The operand of a reduction, each row dense.
+  const Value& whole_of(const Program::Operation& operation) const {
+    return wholes_[static_cast<std::size_t>(operation.whole)];
+  }
+  void run_gather(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
+    const Program::Operation& operation = *prepared.operation;
+    const Value& table = whole_of(operation);
+    const std::int64_t places = table.sizes.size[0];
+    const std::size_t bytes = static_cast<std::size_t>(operation.width) * table.element_bytes();
+    const Rows rows = dense_operand(prepared, memory, row, count);
+    std::byte* const result = place_of(prepared.result, memory, row);
+    const auto take = [&](std::int64_t i, std::int64_t length) {
+      const auto* const picks =
+          reinterpret_cast<const std::int64_t*>(rows.data + static_cast<std::size_t>(i) * rows.stride);
+      check_rows(picks, length, places, node(static_cast<std::size_t>(operation.node)).loc);
+      take_rows(table.data(), picks, bytes, 0, length, result + static_cast<std::size_t>(i * prepared.inner) * bytes);
+    };
+    if (rows.stride == static_cast<std::size_t>(prepared.inner) * sizeof(std::int64_t))
+      return take(0, count * prepared.inner);
+    for (std::int64_t i = 0; i < count; ++i) take(i, prepared.inner);
+  }
+  void run_take(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
+    const Program::Operation& operation = *prepared.operation;
+    const Value& index = whole_of(operation);
+    const std::int64_t taken = index.sizes.count(), from_part = operation.length * operation.width,
+                       parts = prepared.inner / from_part;
+    const std::size_t bytes = static_cast<std::size_t>(operation.width) * prepared.bytes[0];
+    const Rows rows = dense_operand(prepared, memory, row, count);
+    std::byte* to = place_of(prepared.result, memory, row);
+    for (std::int64_t i = 0; i < count; ++i)
+      for (std::int64_t part = 0; part < parts; ++part, to += static_cast<std::size_t>(taken) * bytes)
+        take_rows(rows.data + static_cast<std::size_t>(i) * rows.stride +
+                      static_cast<std::size_t>(part * from_part) * prepared.bytes[0],
+                  index.as<std::int64_t>(), bytes, 0, taken, to);
+  }
+
+  // The operand of a reduction or of a gather, each row dense.
   Rows dense_operand(const PreparedOperation& prepared, Memory& memory, std::int64_t row, std::int64_t count) const {
     const std::int64_t inner = prepared.inner;
     Rows rows = fetch(prepared.operands[0], inner, memory, row, count, 0);

@@ -22,19 +22,28 @@ class Program {
     row,     // block by block
     view,    // of a value of stage `row`: nothing to compute
     folded,  // over the rows: partial results in the blocks, joined after them
-    after    // whole, from what the blocks gave
+    after,   // whole, from what the blocks gave
+    inside   // not at all: another operation does it (Operation::Kind::take)
   };
   struct Operation {
+    enum class Kind {
+      pointwise,
+      reduce,
+      gather,  // `whole` is the table, the operand the index
+      take     // `whole` is the index along an axis of the operand: permute, gather and permute of the body in one
+    };
     Op op;
     int node;
-    bool reduces = false;       // else pointwise
+    Kind kind = Kind::pointwise;
     std::vector<int> operands;  // nodes
+    int whole = -1;             // the node that is read as a whole beside them
     PointwiseKernel kernel = nullptr;
     ReduceKernel reduce = nullptr;
     ScaledSumKernel scaled_sum = nullptr;  // in the place of `reduce`: a sum of a product with a constant, in one
     double scale = 1;
     DType computed, stored;   // of the result in the kernel, and in memory
     std::int64_t length = 1;  // of what a reduction takes together
+    std::int64_t width = 1;   // gather, take: elements at one place
   };
   struct NodePlace {
     Stage stage = Stage::before;

@@ -55,10 +55,9 @@ class Lowering {
 
   std::shared_ptr<const Program> run() {
     if (!is_plain(graph())) return {};
-    for (const Tensor& value : graph().nodes) {
-      sizes_.push_back(sizes_of(value.node()->type));
-      if (sizes_.back().count() > domain_.count()) domain_ = sizes_.back();
-    }
+    for (const Tensor& value : graph().nodes) sizes_.push_back(sizes_of(value.node()->type));
+    find_takes();
+    choose_domain();
     // As many outer axes as leave the least work that is not by rows.
     std::optional<std::int64_t> least;
     int best = 0;
@@ -100,6 +99,64 @@ class Lowering {
   }
   std::int64_t inner(std::size_t i) const { return sizes(i).count() / program_->rows_; }
 
+  // A gather along an axis is recorded as permute, gather and permute: places of axis `axis` of node `from`.
+  struct Take {
+    int from = -1, index = -1, axis = 0;
+  };
+  void find_takes() {
+    takes_.assign(sizes_.size(), {});
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      if (node(i).op != Op::permute) continue;
+      const std::size_t gather = operand(i, 0);
+      if (node(gather).op != Op::gather || sizes(operand(gather, 1)).rank != 1 || uses(gather) != 1 ||
+          is_output(gather))
+        continue;
+      const std::size_t permuted = operand(gather, 0);
+      if (node(permuted).op != Op::permute) continue;
+      const AxisList &before = node(permuted).attributes<Permute>().axes, &after = node(i).attributes<Permute>().axes;
+      const std::size_t axis = before[0];
+      bool moves_one = before.count == after.count && after[axis] == 0;
+      for (std::size_t k = 0; k < before.count && moves_one; ++k) {
+        if (k != axis) moves_one = after[k] == (k < axis ? k + 1 : k);
+        if (k > 0) moves_one = moves_one && before[k] == (k <= axis ? k - 1 : k);
+      }
+      if (moves_one)
+        takes_[i] = {static_cast<int>(operand(permuted, 0)), static_cast<int>(operand(gather, 1)),
+                     static_cast<int>(axis)};
+    }
+  }
+  // The largest value, other than what a take has in between.
+  void choose_domain() {
+    std::vector<bool> between(sizes_.size(), false);
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+      if (takes_[i].from >= 0) between[operand(i, 0)] = true;
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+      if (!between[i] && sizes(i).count() > domain_.count()) domain_ = sizes(i);
+  }
+  // Whether places are taken inside of rows: of a value by rows, at places that are known before them.
+  bool takes_by_rows(std::size_t i) const {
+    const Take& take = takes_[i];
+    if (take.from < 0 || take.axis < program_->outer_axes_ || !by_rows(i)) return false;
+    const auto from = static_cast<std::size_t>(take.from);
+    const Stage stage = program_->placed_[from].stage;
+    return by_rows(from) && (stage == Stage::row || stage == Stage::view || stage == Stage::before) &&
+           program_->placed_[static_cast<std::size_t>(take.index)].stage == Stage::before;
+  }
+  // Of nodes that only such takes read nothing is computed.
+  void place_inside() {
+    for (std::size_t i = sizes_.size(); i-- > 0;) {
+      if (placed(i).stage != Stage::after || node(i).op != Op::permute || is_output(i)) continue;
+      bool inside = true;
+      for (std::size_t user = i + 1; user < sizes_.size(); ++user)
+        for (const Tensor& input : node(user).inputs())
+          inside = inside && (graph().number(input) != i || placed(user).stage == Stage::inside);
+      if (inside) placed(i).stage = Stage::inside;
+    }
+  }
+  bool is_output(std::size_t i) const {
+    return std::ranges::any_of(graph().outputs, [&](const Tensor& output) { return graph().number(output) == i; });
+  }
+
   // Gives each node its stage. The work of those that are not by rows.
   std::int64_t place(int outer_axes) {
     Program& p = *program_;
@@ -108,8 +165,9 @@ class Lowering {
     for (int axis = 0; axis < outer_axes; ++axis) p.rows_ *= domain_.size[axis];
     p.placed_.assign(sizes_.size(), {});
     std::int64_t apart = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) place_node(i);
+    place_inside();
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      place_node(i);
       const Stage stage = placed(i).stage;
       if (computes(i) && (stage == Stage::before || stage == Stage::after)) apart += work(i);
     }
@@ -124,7 +182,10 @@ class Lowering {
       after = after || stage == Stage::after || stage == Stage::folded;
     }
     Program::NodePlace& own = placed(i);
-    if (after)
+    const bool takes = takes_by_rows(i);
+    if (takes)
+      own.stage = Stage::row, placed(operand(i, 0)).stage = Stage::inside;
+    else if (after)
       own.stage = Stage::after;
     else if (!rows && (!computes(i) || !starts_rows(i)))
       own.stage = Stage::before;
@@ -133,7 +194,7 @@ class Lowering {
     else if (info(node(i).op).kind == OpKind::reduce)
       own.stage = stage_of_reduction(i);
     else
-      own.stage = is_pointwise_like(i) && by_rows(i) ? Stage::row : Stage::after;
+      own.stage = (is_pointwise_like(i) || gathers_by_rows(i)) && by_rows(i) ? Stage::row : Stage::after;
     if (own.stage == Stage::row) own.base = static_cast<int>(i);
     if (own.stage == Stage::row || own.stage == Stage::view) own.inner = inner(i);
   }
@@ -141,9 +202,14 @@ class Lowering {
     const OpKind kind = info(node(i).op).kind;
     return kind == OpKind::pointwise || kind == OpKind::cast;
   }
+  // Whether the index goes by rows, and the table is there before them.
+  bool gathers_by_rows(std::size_t i) const {
+    return node(i).op == Op::gather && by_rows(operand(i, 1)) &&
+           program_->placed_[operand(i, 0)].stage == Stage::before;
+  }
   // Whether a node over whole values is computed by rows.
   bool starts_rows(std::size_t i) const {
-    if (is_pointwise_like(i)) return by_rows(i);
+    if (is_pointwise_like(i) || gathers_by_rows(i)) return by_rows(i);
     return info(node(i).op).kind == OpKind::reduce && by_rows(operand(i, 0));
   }
 
@@ -218,19 +284,41 @@ class Lowering {
     }
   }
 
+  using Kind = Program::Operation::Kind;
+  Kind kind_of(std::size_t i) const {
+    if (node(i).op == Op::permute) return Kind::take;  // others are by no rows
+    if (node(i).op == Op::gather) return Kind::gather;
+    return info(node(i).op).kind == OpKind::reduce ? Kind::reduce : Kind::pointwise;
+  }
+
   void make_operations() {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       const Program::NodePlace& own = placed(i);
       if (own.stage != Stage::row && own.stage != Stage::folded) continue;
       Program::Operation operation{node(i).op, static_cast<int>(i)};
       operation.stored = node(i).type.dtype;
-      for (std::size_t k = 0; k < node(i).operand_count; ++k) {
-        operation.operands.push_back(static_cast<int>(operand(i, k)));
-        program_->widest_ = std::max(program_->widest_, static_cast<std::size_t>(inner(operand(i, k))));
-      }
+      operation.kind = kind_of(i);
+      if (operation.kind == Kind::take)
+        operation.operands = {takes_[i].from};
+      else if (operation.kind == Kind::gather)
+        operation.operands = {static_cast<int>(operand(i, 1))};
+      else
+        for (std::size_t k = 0; k < node(i).operand_count; ++k)
+          operation.operands.push_back(static_cast<int>(operand(i, k)));
+      for (const int from : operation.operands)
+        program_->widest_ =
+            std::max(program_->widest_, static_cast<std::size_t>(inner(static_cast<std::size_t>(from))));
       const DType last = node(i).input(node(i).operand_count - 1u).node()->type.dtype;
-      operation.reduces = info(operation.op).kind == OpKind::reduce;
-      if (operation.reduces) {
+      if (operation.kind == Kind::take) {
+        operation.whole = takes_[i].index;
+        operation.computed = operation.stored;
+        for (int axis = takes_[i].axis + 1; axis < sizes(i).rank; ++axis) operation.width *= sizes(i).size[axis];
+        operation.length = sizes(static_cast<std::size_t>(takes_[i].from)).size[takes_[i].axis];
+      } else if (operation.kind == Kind::gather) {
+        operation.whole = static_cast<int>(operand(i, 0));
+        operation.computed = operation.stored;
+        operation.width = sizes(i).count() / sizes(operand(i, 1)).count();
+      } else if (operation.kind == Kind::reduce) {
         operation.computed = accumulated_in(last);
         operation.reduce = reduce_kernel(operation.op, operation.computed);
         if (own.stage == Stage::row) operation.length = inner(operand(i, 0)) / inner(i);
@@ -285,7 +373,7 @@ class Lowering {
         const int slot = placed(static_cast<std::size_t>(base)).slot;
         if (slot >= 0 && std::find(released.begin(), released.end(), slot) == released.end()) released.push_back(slot);
       }
-      if (!operation.reduces) free.insert(free.end(), released.begin(), released.end());
+      if (operation.kind == Kind::pointwise) free.insert(free.end(), released.begin(), released.end());
       Program::NodePlace& own = placed(static_cast<std::size_t>(operation.node));
       if (own.stage == Stage::row && !own.whole) {
         const std::size_t bytes = storage_bytes(operation.stored, own.inner);
@@ -299,7 +387,7 @@ class Lowering {
           p.slots_.push_back(bytes);
         }
       }
-      if (operation.reduces) free.insert(free.end(), released.begin(), released.end());
+      if (operation.kind != Kind::pointwise) free.insert(free.end(), released.begin(), released.end());
     }
     for (Program::NodePlace& view : p.placed_)
       if (view.stage == Stage::view && view.base >= 0) view.slot = p.placed_[static_cast<std::size_t>(view.base)].slot;
@@ -325,6 +413,7 @@ class Lowering {
 
   std::shared_ptr<Program> program_ = std::make_shared<Program>();
   std::vector<Sizes> sizes_;
+  std::vector<Take> takes_;  // by node
   Sizes domain_;
 };
 

@@ -1,5 +1,6 @@
 // Public functions whose results have sizes that depend on values: these are read, and the positions that they give are
 // data. What is taken at the positions is a gather, with its derivative.
+#include <algorithm>
 #include <vector>
 
 #include "base/fail.hpp"
@@ -17,19 +18,24 @@ Tensor places_of(const char* name, const Tensor& flags, Loc loc) {
   const Type& type = type_of(known);
   const int rank = type.shape.rank();
   const auto truth = known.data<bool>(loc);
-  std::vector<std::int64_t> places;
-  std::int64_t found = 0;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(truth.size()); ++i) {
-    if (!truth[static_cast<std::size_t>(i)]) continue;
-    ++found;
-    places.resize(places.size() + static_cast<std::size_t>(rank));
-    std::int64_t rest = i;
-    for (int axis = rank; axis-- > 0;) {
-      const std::int64_t size = type.shape[axis].constant();
-      *(places.end() - rank + axis) = rest % size;
-      rest /= size;
+  const std::int64_t size = type.shape.element_count().constant();
+  const bool* const flag = truth.begin();
+  const std::int64_t found = std::count(flag, flag + size, true);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(found * rank) + 1);
+  // The row is written for each element, and kept where it is true: which are is not foreseen by a processor.
+  std::int64_t at[max_rank] = {}, row = 0;
+  if (rank == 1) {
+    for (std::int64_t i = 0; i < size; ++i) {
+      places[static_cast<std::size_t>(row)] = i;
+      row += flag[i];
+    }
+  } else {
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (flag[i]) row = std::copy_n(at, rank, places.begin() + row) - places.begin();
+      for (int axis = rank; axis-- > 0 && ++at[axis] == type.shape[axis].constant();) at[axis] = 0;
     }
   }
+  places.pop_back();
   return counted_data(places, Shape::of(found, rank), type.device, loc);
 }
 

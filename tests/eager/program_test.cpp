@@ -68,6 +68,18 @@ std::vector<Given> functions(int rank) {
                       const Tensor row = reshape(slice(reshape(x[1], {-1}), 0, 0, x[1].size(-1)), {x[1].size(-1)});
                       return nn::layer_norm(x[0], row, row + 1);
                     }});
+  list.push_back({"searchsorted", [](auto x) {
+                    const Tensor edges = cast(arange(7) - 3, x[0].dtype());
+                    return x[0] + cast(searchsorted(edges, x[0]), x[0].dtype());
+                  }});
+  if (rank == 3 || rank == 4)
+    for (const bool cubic : {false, true})
+      list.push_back({"interpolate", [rank, cubic](auto x) {
+                        const auto mode = rank == 3 ? nn::Interpolation::linear
+                                          : cubic   ? nn::Interpolation::bicubic
+                                                    : nn::Interpolation::bilinear;
+                        return nn::interpolate(x[0], {.scale_factor = {2.5}, .mode = mode});
+                      }});
   if (rank > 1) list.push_back({"cross_entropy", [](auto x) { return nn::cross_entropy(x[0], argmax(x[1], -1)); }});
   return list;
 }
@@ -97,9 +109,17 @@ std::vector<Tensor> layouts(const Tensor& x) {
 }  // namespace
 
 TEST_CASE("a call has the bits of its primitives, for each layout of its operands") {
-  const Shape shapes[] = {
-      Shape{},          Shape::of(1),      Shape::of(5),       Shape::of(3, 1),    Shape::of(1, 7),
-      Shape::of(4, 33), Shape::of(16, 16), Shape::of(130, 17), Shape::of(2, 3, 4), Shape::of(3, 1, 20)};
+  const Shape shapes[] = {Shape{},
+                          Shape::of(1),
+                          Shape::of(5),
+                          Shape::of(3, 1),
+                          Shape::of(1, 7),
+                          Shape::of(4, 33),
+                          Shape::of(16, 16),
+                          Shape::of(130, 17),
+                          Shape::of(2, 3, 4),
+                          Shape::of(3, 1, 20),
+                          Shape::of(2, 3, 5, 4)};
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
     for (const Shape& shape : shapes) {
       const Tensor y = numbers_of(dtype, shape, 2);
@@ -114,7 +134,8 @@ TEST_CASE("a call has the bits of its primitives, for each layout of its operand
 
 TEST_CASE("so has a gradient, and rows and columns that are longer than a chunk") {
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const Shape& shape : {Shape::of(4, 33), Shape::of(70, 5000), Shape::of(300, 9), Shape::of(2, 3, 4)})
+    for (const Shape& shape :
+         {Shape::of(4, 33), Shape::of(70, 5000), Shape::of(300, 9), Shape::of(2, 3, 4), Shape::of(2, 2, 40, 5)})
       for (const Given& given : functions(shape.rank())) {
         INFO(std::string(given.name), " ", to_string(Type{dtype, false, {}, shape}));
         const Function slope = [&](std::span<const Tensor> x) {
@@ -146,6 +167,12 @@ TEST_CASE("the usual composites go by rows; what reduces the rows does not, or i
   CHECK(lowered(norm(x)));
   CHECK(lowered(silu(x)));
   CHECK(lowered(gelu(cast(x, DType::bf16))));
+  CHECK(lowered(searchsorted(row, x)));
+  const Tensor image = ones({1, 8, 64, 64}),
+               across = nn::interpolate(image, {.size = {64, 128}, .mode = nn::Interpolation::bilinear}),
+               down = nn::interpolate(image, {.size = {128, 64}, .mode = nn::Interpolation::bilinear});
+  CHECK(lowered(across.node()->input(0)));
+  CHECK(lowered(down.node()->input(0)));
   CHECK_FALSE(lowered(softmax(x, 0)));
   CHECK(lowered(softmax(ones({2, 50304}), 1)));
   CHECK_FALSE(lowered(softmax(ones({2, 1 << 20}), 1)));  // the row would not stay in the cache

@@ -56,3 +56,23 @@ TEST_CASE("logsumexp of nothing is the logarithm of 0") {
       },
       ones({3, 0}));
 }
+
+TEST_CASE("one place of an order is that of the whole order, among equal elements and NaN") {
+  Generator generator(3);
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i8, DType::i64})
+    for (const std::int64_t size : {2, 3, 40, 5000})
+      for (const double spread : {1.0, 1e6}) {
+        Tensor x = normal({size}, 0, spread, generator);
+        if (is_floating(dtype))
+          x = where(abs(x) > 2 * spread, std::nan(""), x);
+        else
+          x = minimum(maximum(x, -100), 100);
+        x = cast(x, dtype).eval();
+        const Tensor order = argsort(x, 0);
+        const auto places = order.data<std::int64_t>();
+        for (const std::int64_t place : {std::int64_t{1}, size / 2 + 1, size}) {
+          INFO(static_cast<int>(dtype), " ", size, " ", place);
+          CHECK(kthvalue(x, place, 0).indices.item<std::int64_t>() == places[static_cast<std::size_t>(place - 1)]);
+        }
+      }
+}

@@ -58,27 +58,43 @@ struct Items {
 };
 
 // The element at `place` of the order: its position. Its key is found digit by digit, from the highest on, by counting
-// those that share the digits before; then its position among equal ones.
+// those that share the digits before. These are listed after the first digit; then its position among equal ones.
 template <class T, bool packed>
 std::int64_t select(const Items<T, packed> items, std::int64_t size, std::int64_t place) {
   constexpr int key_bits = 8 * sizeof(Key<T>), digit_bits = 11;
-  Key<T> found = 0, known = 0;  // digits, and which bits they are
-  for (int low = key_bits; low > 0;) {
-    const int bits = std::min(digit_bits, low);
-    low -= bits;
+  std::int64_t counts[1 << digit_bits];
+  // The digit at `place` among the elements position(0) to position(count - 1). `place` becomes the
+  // place among those that have it.
+  const auto find_digit = [&](std::int64_t count, int low, int bits, auto position) {
     const Key<T> digit = (Key<T>{1} << bits) - 1;
-    std::int64_t counts[1 << digit_bits] = {};
-    for (std::int64_t i = 0; i < size; ++i) {
-      const Key<T> key = items.key(i);
-      if ((key & known) == found) ++counts[key >> low & digit];
-    }
+    std::fill_n(counts, std::size_t{1} << bits, 0);
+    for (std::int64_t i = 0; i < count; ++i) ++counts[items.key(position(i)) >> low & digit];
     Key<T> at = 0;
     while (place >= counts[at]) place -= counts[at++];
-    found |= at << low;
-    known |= digit << low;
+    return at;
+  };
+  int low = key_bits - digit_bits;
+  Key<T> digit = find_digit(size, low, digit_bits, [](std::int64_t i) { return i; });
+  std::int64_t count = counts[digit], kept = 0;
+  const auto list = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(count) + 1);
+  for (std::int64_t i = 0; i < size; ++i) {  // the place after the last is written too: no branch
+    list[static_cast<std::size_t>(kept)] = i;
+    kept += items.key(i) >> low == digit;
   }
-  for (std::int64_t i = 0;; ++i)
-    if (items.key(i) == found && place-- == 0) return i;
+  while (low > 0 && count > 1) {
+    const int bits = std::min(digit_bits, low);
+    low -= bits;
+    digit = find_digit(count, low, bits, [&](std::int64_t i) { return list[static_cast<std::size_t>(i)]; });
+    const Key<T> mask = (Key<T>{1} << bits) - 1;
+    kept = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t position = list[static_cast<std::size_t>(i)];
+      list[static_cast<std::size_t>(kept)] = position;
+      kept += (items.key(position) >> low & mask) == digit;
+    }
+    count = kept;
+  }
+  return list[static_cast<std::size_t>(place)];
 }
 
 // The places first, first + 1, ... of the order of a row, `count` of them: the least that are not before the first are
