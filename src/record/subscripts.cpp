@@ -244,6 +244,7 @@ Tensor index_put(At x, std::span<const Subscript> subscripts, At values, bool ac
   return written("index_put", value, by, 0, {values, accumulate}, call.loc());
 }
 Tensor index_put(At x, std::span<const Tensor> indices, At values, bool accumulate) {
+  if (indices.empty()) fail("index_put", x.loc, "0 indices for ", to_string(type_of(resolve(x, "index_put"))));
   return index_put(x, std::vector<Subscript>(indices.begin(), indices.end()), values, accumulate);
 }
 Tensor index_put(At x, std::initializer_list<Tensor> indices, At values, bool accumulate) {

@@ -62,7 +62,7 @@ TEST_CASE("the gradient of matrix_exp is that of differences; a second one is re
     }
   }
   CHECK_THROWS_WITH_AS(grad([&](const Tensor& a) { return sum(slope(a)); }, random({2, 2})),
-                       doctest::Contains("has no derivative"), Error);
+                       doctest::Contains("has no gradient"), Error);
 }
 
 TEST_CASE("functions of matrices over symbolic sizes are compiled once") {

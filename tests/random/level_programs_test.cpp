@@ -9,6 +9,7 @@
 #include "base/options.hpp"
 #include "random/check.hpp"
 #include "record/record.hpp"
+#include "tests/cuda/device.hpp"
 #include "tests/sanitized.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
@@ -146,10 +147,13 @@ void check_level(std::uint64_t seed, int count, const char* backend, Counts& cou
 
 }  // namespace
 
+// Of how many programs one is run. On a device each kind of eager operation is a program of its own to compile.
+static int share() { return test::on_device() ? 20 : test::less_when_sanitized; }
+
 TEST_CASE("random programs inside a level, by the eager executor") {
   Counts counts;
-  check_level(5001, 300 / test::less_when_sanitized, "eager", counts);
-  CHECK(counts.compared > 100 / test::less_when_sanitized);
+  check_level(5001, 300 / share(), "eager", counts);
+  CHECK(counts.compared > 100 / share());
   CHECK(counts.elements.compared > 3 * counts.elements.undecided);
   CHECK(counts.plain_differs * 100 <= counts.compared);
 }
@@ -157,6 +161,6 @@ TEST_CASE("random programs inside a level, by the eager executor") {
 TEST_CASE("random programs inside a level, by kernels") {
   options().kernel_optimization = 1;  // as the other random programs
   Counts counts;
-  check_level(7001, 24 / test::less_when_sanitized, "cpu", counts);
-  CHECK(counts.compared > 8 / test::less_when_sanitized);
+  check_level(7001, 24 / share(), test::on_device() ? "cuda" : "cpu", counts);
+  CHECK(counts.compared > 8 / share());
 }
