@@ -19,15 +19,15 @@ inline constexpr Ellipsis ellipsis{};  // as a subscript, at most once
 // One of the subscripts that index() and index_put() take for the axes of a tensor, in their order.
 class Subscript {
  public:
-  enum class Kind : std::uint8_t { range, element, newaxis, ellipsis, tensor };  // what a subscript is
+  enum class Kind : std::uint8_t { range, element, new_axis, rest, tensor };  // what a subscript is
 
   Subscript() = default;                                                  // {}, the whole axis
   Subscript(Range part) : kind_(Kind::range), range_(part) {}             // a part of an axis
   Subscript(Dim index) : kind_(Kind::element), range_{.start = index} {}  // one position: the axis goes
   template <std::integral T>
   requires(!std::is_same_v<T, bool>) Subscript(T index) : Subscript(Dim(index)) {}  // the same
-  Subscript(NewAxis) : kind_(Kind::newaxis) {}    // no axis of the tensor, a new one of the result
-  Subscript(Ellipsis) : kind_(Kind::ellipsis) {}  // the axes that are left
+  Subscript(NewAxis) : kind_(Kind::new_axis) {}  // no axis of the tensor, a new one of the result
+  Subscript(Ellipsis) : kind_(Kind::rest) {}     // the axes that are left
   // Positions along an axis, integers; or a mask, bool, of as many axes as it has. Undefined: the whole axis.
   Subscript(Tensor indices) : kind_(indices.defined() ? Kind::tensor : Kind::range), tensor_(std::move(indices)) {}
   Subscript(const Param& indices) : Subscript(indices.tensor()) {}   // the same

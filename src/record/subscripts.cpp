@@ -36,8 +36,8 @@ std::vector<Subscript> one_for_each_axis(const char* name, const Tensor& x, std:
     tensors.push_back(each.kind() == Kind::tensor ? resolve(At(each.tensor(), loc), name) : Tensor());
     const bool mask = tensors.back().defined() && type_of(tensors.back()).dtype == DType::boolean;
     taken +=
-        mask ? type_of(tensors.back()).shape.rank() : each.kind() != Kind::newaxis && each.kind() != Kind::ellipsis;
-    ellipses += each.kind() == Kind::ellipsis;
+        mask ? type_of(tensors.back()).shape.rank() : each.kind() != Kind::new_axis && each.kind() != Kind::rest;
+    ellipses += each.kind() == Kind::rest;
   }
   if (ellipses > 1) fail(name, loc, "more than one ellipsis");
   const int left = std::max(0, type.shape.rank() - taken);
@@ -45,7 +45,7 @@ std::vector<Subscript> one_for_each_axis(const char* name, const Tensor& x, std:
   int axis = 0;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::size_t before = result.size();
-    if (given[i].kind() == Kind::ellipsis)
+    if (given[i].kind() == Kind::rest)
       result.resize(before + static_cast<std::size_t>(left));
     else if (!tensors[i].defined())
       result.push_back(given[i]);
@@ -53,7 +53,7 @@ std::vector<Subscript> one_for_each_axis(const char* name, const Tensor& x, std:
       append_places(result, name, tensors[i], type, axis, loc);
     else
       result.push_back(integers(name, At(tensors[i], loc), loc));
-    if (given[i].kind() != Kind::newaxis) axis += static_cast<int>(result.size() - before);
+    if (given[i].kind() != Kind::new_axis) axis += static_cast<int>(result.size() - before);
   }
   if (axis > type.shape.rank()) fail(name, loc, counted(axis, "subscript", "subscripts"), " for ", to_string(type));
   result.resize(result.size() + static_cast<std::size_t>(type.shape.rank() - axis));
@@ -66,14 +66,14 @@ struct ViewStep {
   int axis;
 };
 Tensor viewed(const Tensor& x, const ViewStep& step) {
-  if (step.by.kind() == Kind::newaxis) return unsqueeze(x, step.axis);
+  if (step.by.kind() == Kind::new_axis) return unsqueeze(x, step.axis);
   if (step.by.kind() == Kind::element) return select(x, step.axis, step.by.range().start);
   return slice(x, step.axis, step.by.range().start, step.by.range().stop, step.by.range().step);
 }
 // x with this part in the place of its view.
 Tensor with_viewed(const char* name, const Tensor& x, const ViewStep& step, const Tensor& part, Loc loc) {
   const Type type = type_of(x);
-  if (step.by.kind() == Kind::newaxis) return reshape_to(part, type.shape, loc);
+  if (step.by.kind() == Kind::new_axis) return reshape_to(part, type.shape, loc);
   if (step.by.kind() == Kind::element) return select_scatter(x, part, step.axis, step.by.range().start);
   const auto& [from, to, by] = step.by.range();
   const SliceRange range = slice_range(name, type.shape[step.axis], from, to, by, loc);
@@ -109,10 +109,10 @@ IndexedView view_of(const char* name, const Tensor& x, std::span<const Subscript
     } else {
       const auto& [start, stop, step] = each.range();
       const bool whole = start.same(slice_end) && stop.same(slice_end) && step.same(Dim(1));
-      if (each.kind() == Kind::newaxis || (each.kind() == Kind::range && !whole)) result.steps.push_back({each, own});
+      if (each.kind() == Kind::new_axis || (each.kind() == Kind::range && !whole)) result.steps.push_back({each, own});
       result.indices.push_back(each.tensor());
     }
-    axis += each.kind() != Kind::newaxis;
+    axis += each.kind() != Kind::new_axis;
   }
   return result;
 }
