@@ -71,6 +71,7 @@ void stack_states(const Leaves& stacked, const LeafList* models, std::size_t cou
 template <class F>
 class Vmapped {
  public:
+  // Of f, with what vmap was given.
   Vmapped(F f, VmapOptions options, Loc loc) : f_(std::move(f)), options_(std::move(options)), loc_(loc) {}
 
   // Calls f once, with one example of each argument. Throws Error as vmap says.
