@@ -110,9 +110,11 @@ TEST_CASE("cuda: sums of many rows of few columns, with what comes before and af
     const std::vector<Tensor> expected = sums(x), found = compile(sums)(to(x, Device::cuda()));
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(i);
-      const double bound = i == 3 ? 4e-3 : 2e-6;  // of the sums of the magnitudes
-      const Tensor apart = abs(to(found[i], Device::cpu()) - expected[i]);
-      CHECK(amax(apart).item() <= bound * rows * (i == 2 ? 2.0 / rows : i == 1 ? 0 : 1e-3) * 2 + 1e-12);
+      // Two orders of additions in f32, of terms that are about 1, scaled; the last is rounded to bf16, the greatest
+      // exact.
+      const double scale = i == 2 ? 2.0 / rows : i == 1 ? 0 : 1e-3, relative = i == 3 ? 0x1p-7 : 0;
+      const Tensor apart = abs(to(found[i], Device::cpu()) - expected[i]) - abs(expected[i]) * relative;
+      CHECK(amax(apart).item() <= 1e-6 * rows * scale);
     }
   }
 }
