@@ -24,7 +24,6 @@ class ConvolutionPayload : public Payload {
   }
   std::string details() const override;
   loop::Cost cost() const override { return cost_; }
-  bool may_fail() const override { return true; }  // libraries allocate while they run
 
  protected:
   runtime::ConvolutionDims dims_;  // as the candidate's values lie

@@ -35,14 +35,17 @@ class OneDnnPayload final : public ConvolutionPayload {
   }
   bool is_made() const { return expected_ != nullptr; }
   std::string by() const override { return name_; }
+  bool may_fail() const override { return !is_known(); }  // else its primitives are made in the call
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
-    const auto known = dims_.known();
-    const bool is_known = known && (known->batch >= 0 || known->result != runtime::Convolved::weight);
-    return std::make_unique<runtime::OneDnnConvolution>(library_, is_known ? expected_ : nullptr, dims_, offsets_,
+    return std::make_unique<runtime::OneDnnConvolution>(library_, is_known() ? expected_ : nullptr, dims_, offsets_,
                                                         preparation.numbers);
   }
 
  private:
+  bool is_known() const {
+    const auto known = dims_.known();
+    return known && (known->batch >= 0 || known->result != runtime::Convolved::weight);
+  }
   ConvolutionSizes sizes_of(const Candidate&) const { return served(dims_); }
   static ConvolutionSizes sizes_of(runtime::FieldReader& from) {
     const auto sizes = from.take<ConvolutionSizes>();

@@ -21,7 +21,6 @@ class OneDnnPayload final : public Product {
   std::string stored_as() const override { return "onednn_matmul"; }
   bool is_made() const { return product_ != nullptr; }
   std::string by() const override { return name_; }
-  bool may_fail() const override { return true; }  // the library allocates while it runs
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     return std::make_unique<runtime::OneDnnProduct>(product_, contraction_, preparation.numbers);
   }

@@ -220,3 +220,26 @@ TEST_CASE("wherever memory ends in a call whose product packs what was written b
               CHECK(numbers_of(f(sum, x)) == Numbers(1600, failed ? 360 : 1000));
             }) > 3);
 }
+
+TEST_CASE(
+    "wherever memory ends in a call whose product a library may do, after state was written: state is as before") {
+  auto f = compile(
+      [](Tensor& state, const Tensor& x) {
+        state = state + x * 2;
+        return slice(slice(matmul(state, transpose(state)), 0, 0, 1), 1, 0, 1);
+      },
+      {.check = Check::never});
+  const Tensor x = ones({1024, 256}).eval();
+  Tensor state;
+  auto reset = [&] { state = (ones({1024, 256}) * 1).eval(); };
+  reset();
+  const float* memory = state.data<float>().data();
+  f(state, x);
+  REQUIRE(state.data<float>().data() == memory);  // it was written where it was
+  CHECK(fail_each_allocation(
+            reset, [&] { f(state, x).eval(); },
+            [&](bool failed) {
+              CHECK(numbers_of(state) == Numbers(1024 * 256, failed ? 1.f : 3.f));
+              CHECK(numbers_of(f(state, x)) == Numbers{failed ? 9 * 256.f : 25 * 256.f});
+            }) > 3);
+}

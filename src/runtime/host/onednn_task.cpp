@@ -2,7 +2,12 @@
 
 #include <omp.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
 #include "base/fail.hpp"
+#include "base/storage.hpp"
 
 namespace weft::runtime::onednn {
 
@@ -24,6 +29,22 @@ struct Settings {
     if (attributes) library.dnnl_primitive_attr_destroy(attributes);
   }
 };
+
+// The library asks the heap for some small objects while it runs. Steps before it may have written state by then, so
+// that the call must not fail any more: this much is set aside, and given up where the heap has no more.
+constexpr std::size_t reserved_bytes = std::size_t{1} << 20;
+std::atomic<void*> reserved = nullptr;
+
+void set_aside() {
+  if (reserved.load(std::memory_order_relaxed)) return;
+  void* none = nullptr;
+  if (void* const memory = std::malloc(reserved_bytes); !reserved.compare_exchange_strong(none, memory))
+    std::free(memory);
+}
+void give_up_reserve() {
+  give_back_cached_memory();
+  std::free(reserved.exchange(nullptr));
+}
 
 }  // namespace
 
@@ -56,6 +77,7 @@ std::shared_ptr<const Task> Task::make_reorder(const Library& library, const Lay
 std::shared_ptr<const Task> Task::make(const Library& library, Description* description,
                                        std::vector<Operand> operands) {
   if (!description) return nullptr;
+  set_aside();
   const std::shared_ptr<Task> task(new Task(library));
   task->operands_ = std::move(operands);
   const Layout* const scratch = library.dnnl_primitive_desc_query_md(description, scratchpad_layout, 0);
@@ -75,7 +97,7 @@ Task::~Task() {
   if (primitive_) library_.dnnl_primitive_destroy(primitive_);
 }
 
-void Task::run(std::span<void* const> data, std::byte* scratch, const char* operation) const {
+int Task::attempt(std::span<void* const> data, std::byte* scratch) const try {
   struct Objects {  // of one execution
     const Library& library;
     Stream* stream = nullptr;
@@ -92,9 +114,20 @@ void Task::run(std::span<void* const> data, std::byte* scratch, const char* oper
     status = library_.dnnl_memory_create(&objects.arguments[i].memory, &operands_[i].layout, library_.engine,
                                          i < data.size() ? data[i] : scratch);
   }
-  if (status == 0)
-    status = library_.dnnl_primitive_execute(primitive_, objects.stream, static_cast<int>(operands_.size()),
-                                             objects.arguments);
+  if (status != 0) return status;
+  return library_.dnnl_primitive_execute(primitive_, objects.stream, static_cast<int>(operands_.size()),
+                                         objects.arguments);
+} catch (const std::bad_alloc&) {
+  return out_of_memory;
+}
+
+void Task::run(std::span<void* const> data, std::byte* scratch, const char* operation) const {
+  int status = attempt(data, scratch);
+  if (status == out_of_memory) {
+    give_up_reserve();
+    status = attempt(data, scratch);
+    set_aside();
+  }
   if (status == out_of_memory) throw OutOfMemory(concat_text("[", operation, "] oneDNN found no memory").c_str());
   WEFT_CHECK(status == 0, "oneDNN failed in a ", operation, ": status ", status);
 }

@@ -45,11 +45,13 @@ class Task {
   ~Task();
 
   std::size_t scratch() const { return scratch_; }  // bytes, a multiple of 64
-  // `data`: of each operand, in order. Throws OutOfMemory, in the name of the operation.
+  // `data`: of each operand, in order. Small objects of the library have memory set aside; throws OutOfMemory, in the
+  // name of the operation, where that is not enough.
   void run(std::span<void* const> data, std::byte* scratch, const char* operation) const;
 
  private:
   explicit Task(const Library& library) : library_(library) {}
+  int attempt(std::span<void* const> data, std::byte* scratch) const;  // the library's status
   const Library& library_;
   Primitive* primitive_ = nullptr;
   std::vector<Operand> operands_;  // the last is the scratch memory, where some is wanted
