@@ -2,7 +2,10 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string_view>
+
+#include "weft/dtype.hpp"
 
 namespace weft {
 
@@ -80,6 +83,9 @@ struct CompileOptions {
   // Whether a decision on a boolean becomes a select where both of its sides are cheap, draw nothing, check nothing and
   // give the same types: once both outcomes were seen, one segment computes both. Results are the same bits.
   bool auto_select = false;
+  // In which 16-bit type products are computed, as in a scope Autocast (weft/autocast.hpp): bf16, f16, or
+  // Autocast::off. By default it is that of the scope in which the function is called.
+  std::optional<DType> autocast = {};
   Region region = Region::automatic;  // whether repeated parts of the function are scheduled once
   // Whether calls run eagerly while kernels are made for them in the background, by threads of a low priority. A
   // compile error is reported then, and the function goes on eagerly. wait_compiled(f) waits (weft/stance.hpp).

@@ -91,6 +91,7 @@ Verification verify(const F& f, const FunctionHandle& function, A&... argument) 
   Verification found;
   const VerifiedCall<R, P...> plain(
       [&](P... given) -> R {
+        const FunctionModes modes(function.get());
         F callable = f;
         return callable(static_cast<P&&>(given)...);
       },

@@ -1,6 +1,7 @@
 // Everything: tensors and operations, linear algebra and Fourier transforms, random numbers, compile(), gradients,
 // scalar expressions, layers, taps, optimizers, data, files.
 #pragma once
+#include "weft/autocast.hpp"
 #include "weft/cache.hpp"
 #include "weft/compile.hpp"
 #include "weft/convolution.hpp"

@@ -82,7 +82,10 @@ bool LevelWalk::collect(std::span<const Tensor> values, const EvaluationLock& lo
 }
 
 InPlaceOf::InPlaceOf(const Node& node, Loc otherwise)
-    : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
+    : loc_(recorder().loc),
+      scope_(recorder().scope),
+      region_(recorder().region),
+      autocast_(std::exchange(recorder().autocast, DType::f32)) {
   recorder().loc = node.loc.file ? node.loc : otherwise;
   recorder().scope = node.scope;
   recorder().region = node.region;
@@ -91,6 +94,7 @@ InPlaceOf::~InPlaceOf() {
   recorder().loc = loc_;
   recorder().scope = scope_;
   recorder().region = region_;
+  recorder().autocast = autocast_;
 }
 
 }  // namespace weft

@@ -54,7 +54,8 @@ class LevelWalk {
   std::vector<unsigned char> depends_;  // by output
 };
 
-// Until the end of the block, what is recorded gets the location, the scope and the region of `node`.
+// Until the end of the block, what is recorded gets the location, the scope and the region of `node`, and nothing is
+// cast by autocast: a derivative is computed in the types of what it is of.
 class InPlaceOf {
  public:
   InPlaceOf(const Node& node, Loc otherwise);
@@ -64,6 +65,7 @@ class InPlaceOf {
  private:
   Loc loc_;
   std::uint32_t scope_, region_;
+  DType autocast_;
 };
 
 inline bool is_differentiable(const Tensor& value) { return is_floating(type_of(value).dtype); }

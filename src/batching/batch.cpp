@@ -11,10 +11,14 @@ namespace {
 constexpr RecordingBuilder build;
 
 // What is recorded carries the line, the composite and the region of the node that is batched; where that has no line,
-// since it is of a callee's body, those of the call.
+// since it is of a callee's body, those of the call. Nothing is cast by autocast: the node's operands have been.
 class PlaceOf {
  public:
-  explicit PlaceOf(const Node& node) : loc_(recorder().loc), scope_(recorder().scope), region_(recorder().region) {
+  explicit PlaceOf(const Node& node)
+      : loc_(recorder().loc),
+        scope_(recorder().scope),
+        region_(recorder().region),
+        autocast_(std::exchange(recorder().autocast, DType::f32)) {
     if (!node.loc.file) return;
     recorder().loc = node.loc;
     recorder().scope = node.scope;
@@ -24,12 +28,14 @@ class PlaceOf {
     recorder().loc = loc_;
     recorder().scope = scope_;
     recorder().region = region_;
+    recorder().autocast = autocast_;
   }
   PlaceOf(const PlaceOf&) = delete;
 
  private:
   const Loc loc_;
   const std::uint32_t scope_, region_;
+  const DType autocast_;
 };
 
 // The same node in the current trace.

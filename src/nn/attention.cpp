@@ -254,7 +254,10 @@ MultiheadResult MultiheadAttention::operator()(At query, At key, At value, const
            to_string(type_of(x)));
     Shape shape = shape_of(x);
     shape[2] = shape_of(weight)[0];
-    return reshape(linear_product(flatten(x, 0, -2), weight, bias, call.loc()), shape);
+    const auto operand = [&](const Tensor& each) {
+      return each.defined() ? resolve(At(each, call.loc()), "linear") : each;
+    };
+    return reshape(linear_product(operand(flatten(x, 0, -2)), operand(weight), operand(bias), call.loc()), shape);
   };
   const auto heads = [&](const Tensor& x) {  // [N, L, E] to [N, H, L, E/H]
     return permute(reshape(x, {size_of(x, -3), size_of(x, -2), num_heads, features / num_heads}), {0, 2, 1, 3});

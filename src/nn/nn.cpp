@@ -113,7 +113,8 @@ Tensor Linear::operator()(At x) const { return linear(x, weight, bias); }
 Tensor linear(At x, const Tensor& weight, const Tensor& bias) {
   LooseComposite call("linear", x.loc);
   Tensor value = resolve(x, "linear");
-  const Type type = type_of(value), weights = type_of(resolve(At(weight, call.loc()), "linear"));
+  const Tensor matrix = resolve(At(weight, call.loc()), "linear");
+  const Type type = type_of(value), weights = type_of(matrix);
   if (weights.shape.rank() != 2) fail("linear", call.loc(), "takes a weight [out, in], it is ", to_string(weights));
   if (type.shape.rank() < 1 || !(type.shape[type.shape.rank() - 1] == weights.shape[1]))
     fail("linear", call.loc(), "takes ", dims::to_string(weights.shape[1]), " features, the input is ",
@@ -123,7 +124,7 @@ Tensor linear(At x, const Tensor& weight, const Tensor& bias) {
   const bool single = type.shape.rank() == 1;
   const Tensor rows = batched ? flatten(value, 0, -2) : single ? unsqueeze(value, 0) : value;
   const Tensor y =
-      linear_product(rows, weight, bias.defined() ? resolve(At(bias, call.loc()), "linear") : bias, call.loc());
+      linear_product(rows, matrix, bias.defined() ? resolve(At(bias, call.loc()), "linear") : bias, call.loc());
   if (single) return squeeze(y, 0);
   if (!batched) return y;
   Shape shape = type.shape;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/number_checks.hpp"
+#include "record/autocast.hpp"
 #include "record/products.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn/dropout.hpp"
@@ -16,8 +17,8 @@ Tensor initial(const Sizes& sizes, std::int64_t hidden, Generator& generator, co
 }
 
 // x W^T + b over the last axis of [N, in], of 16-bit floats in f32: a step rounds its new state, and nothing before.
-Tensor product(const Tensor& x, const Param& weight, const Param& bias) {
-  const Tensor y = accumulated_matmul(x, transpose(weight), {});
+Tensor product(const char* name, const Tensor& x, const Param& weight, const Param& bias) {
+  const Tensor y = accumulated_matmul(x, transpose(resolve(weight, name)), {});
   return bias.tensor().defined() ? y + bias : y;
 }
 
@@ -61,10 +62,11 @@ struct Outcome {
 };
 
 // What input, weights and states promote to: a state begins and ends a step in one dtype.
-DType common_dtype(const Recurrent& layers, const Tensor& x, const Tensor& h_0, const Tensor& c_0) {
+DType common_dtype(const char* name, const Recurrent& layers, const Tensor& x, const Tensor& h_0, const Tensor& c_0) {
   DType common = type_of(x).dtype;
   const auto join = [&](const Tensor& each) {
-    if (each.defined()) common = promote({common, false, false}, {type_of(each).dtype, false, false});
+    if (!each.defined()) return;
+    common = promote({common, false, false}, {autocast_dtype(name, type_of(each).dtype), false, false});
   };
   join(h_0), join(c_0);
   for (const RecurrentWeights& own : layers.weights)
@@ -84,7 +86,7 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
     fail(name, loc, "takes [L, N, ", dims::to_string(weights.shape[1]),
          "], batch and steps in the order that batch_first says, or [L, ", dims::to_string(weights.shape[1]),
          "]: the input is ", to_string(type));
-  type.dtype = common_dtype(layers, x, h_0, c_0);
+  type.dtype = common_dtype(name, layers, x, h_0, c_0);
   x = cast(x, type.dtype);
   const bool batched = rank == 3;
   if (!batched) x = unsqueeze(x, 1);
@@ -100,7 +102,7 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
     for (std::int64_t direction = 0; direction < directions; ++direction) {
       const std::int64_t at = place + direction;
       const RecurrentWeights& own = layers.weights[static_cast<std::size_t>(at)];
-      const Tensor gates = product(flatten(x, 0, 1), own.weight_ih, own.bias_ih);
+      const Tensor gates = product(name, flatten(x, 0, 1), own.weight_ih, own.bias_ih);
       const Tensor all = reshape(gates, {type_of(x).shape[0], shapes.batch, gates.size(1)});
       HiddenState first{start(h_0, at, shapes, type, loc), {}};
       if (Step::has_cell) first.c = start(c_0, at, shapes, type, loc);
@@ -108,7 +110,7 @@ Outcome run(const char* name, const Recurrent& layers, At input, const Tensor& h
           [&](HiddenState state, const Tensor& from_input) {
             const auto in = [](const Tensor& each, DType dtype) { return each.defined() ? cast(each, dtype) : each; };
             const DType wide = dtype_of_sums(type.dtype);
-            const HiddenState next = step(from_input, product(state.h, own.weight_hh, own.bias_hh),
+            const HiddenState next = step(from_input, product(name, state.h, own.weight_hh, own.bias_hh),
                                           {in(state.h, wide), in(state.c, wide)}, shapes.hidden);
             state = {in(next.h, type.dtype), in(next.c, type.dtype)};
             return std::pair{state, state.h};

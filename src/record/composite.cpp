@@ -101,6 +101,7 @@ CallBody::CallBody(const Attributes& called)
   recorder().loc = loc_;
   recorder().scope = called_name(called).id;
   recorder().in_body = true;
+  recorder().autocast = DType::f32;
   DimEnvironment::current() = sizes_;
   called_operation() = operation_;
 }

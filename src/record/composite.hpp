@@ -48,8 +48,8 @@ class RecordBody {
 // The body of a call while it is recorded; that of a loop is in record/loops.hpp. While it lives, what the thread
 // records is the body's: over inputs of its own, and with the sizes of the trace around it. All calls of the signature
 // share the body, so it is the same whoever asked first: its scope is the callee's name, and it has neither lines nor
-// regions. Errors that are thrown meanwhile name the user's line. Inlining gives the nodes the call's line, scope and
-// region (ir/callee.hpp).
+// regions, and nothing in it is cast by autocast. Errors that are thrown meanwhile name the user's line. Inlining gives
+// the nodes the call's line, scope and region (ir/callee.hpp).
 class CallBody {
  public:
   explicit CallBody(const Attributes& called);

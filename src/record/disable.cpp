@@ -150,7 +150,9 @@ void DisabledCall::leave(const LeafList& arguments) {
   }
   // What the function returns may differ from call to call, whether it takes a tensor or not.
   if (places.empty()) known_value("disable", full({}, At(0, state_->loc)), state_->loc);
+  const DType autocast = recorder().autocast;
   state_->outside.emplace();
+  recorder().autocast = autocast;
   for (std::size_t i = 0; i < places.size(); ++i) {
     Tensor& value = state_->values[i];
     if (differentiated[i]) {

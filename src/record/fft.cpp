@@ -197,7 +197,7 @@ Tensor hfft(const Complex& x, Options options, Loc loc) {
 Complex ihfft(At x, Options options) {
   LooseComposite call("ihfft", x.loc);
   options.norm = other_way(options.norm);
-  const Complex value = rfft(x, options);
+  const Complex value = rfft(At(resolve(x, "ihfft"), call.loc()), options);
   return {value.real, -value.imag};
 }
 

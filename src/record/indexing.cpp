@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/fail.hpp"
+#include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 
@@ -169,7 +170,8 @@ Tensor index_select(At x, int axis, At index) {
 
 Tensor scatter_add(At x, int axis, At index, At source) {
   LooseComposite call("scatter_add", x.loc);
-  const Tensor value = resolve(x, "scatter_add"), places = integers("scatter_add", index, call.loc());
+  const Tensor value = autocast_widest("scatter_add", resolve(x, "scatter_add"), source),
+               places = integers("scatter_add", index, call.loc());
   const Type type = type_of(value);
   if (type.shape.rank() == 0) fail("scatter_add", call.loc(), "into a 0-d tensor");
   const int normal = check_index("scatter_add", type, type_of(places), axis, call.loc());

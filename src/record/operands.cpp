@@ -6,6 +6,7 @@
 #include "base/fail.hpp"
 #include "interpret/reference.hpp"
 #include "ir/infer.hpp"
+#include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/ones.hpp"
 #include "record/record.hpp"
@@ -69,7 +70,10 @@ void check_size_fits(Dim size, DType dtype, Loc loc) {
 Constant literal_in(DType dtype, const At& literal, Loc loc) { return literal_in(dtype, number_of(literal), loc); }
 
 Tensor resolve(const At& operand, const char* operation) {
-  if (operand.tensor) return admitted(*operand.tensor, operation, operand.loc);
+  if (operand.tensor) {
+    const Tensor value = admitted(*operand.tensor, operation, operand.loc);
+    return recorder().autocast == DType::f32 ? value : autocast_operand(value, operation);
+  }
   if (operand.symbolic) return dim_value(operand.size, operand.loc);
   const Number number = number_of(operand);
   return record(Op::constant, {}, number.value, Type{number.dtype, true, {}, {}}, operand.loc);
@@ -242,6 +246,9 @@ Tensor pointwise(Op op, std::span<const At> operands) {
   note_call(loc);
   Tensor values[3];
   for (std::size_t i = 0; i < operands.size(); ++i) values[i] = resolve(operands[i], row.name);
+  // A number over a tensor is the tensor's reciprocal, as PyTorch has it.
+  if (op == Op::div && r.autocast != DType::f32 && !outer && type_of(values[0]).weak)
+    values[1] = autocast_as(values[1], "reciprocal");
   std::span<Tensor> list(values, operands.size());
   if (row.rounding != Rounding::exact)
     if (const std::optional<DType> narrow = rounds_numbers(list)) return pointwise_in_f32(op, list, *narrow, loc);

@@ -84,6 +84,7 @@ struct Recorder {
   std::uint32_t scope = 0;
   std::uint32_t region = 0;                // Node::region of what is recorded
   bool in_body = false;                    // what is recorded is the body of a call
+  DType autocast = DType::f32;             // of the innermost scope of weft/autocast.hpp; f32: none
   std::uint64_t level_start = UINT64_MAX;  // sequence number at which the outermost open differentiation level began:
                                            // nodes recorded since then keep their operands when evaluated
   Trace* trace() const { return traces.empty() ? nullptr : traces.back(); }
@@ -196,7 +197,8 @@ std::optional<DType> rounds_numbers(std::span<const Tensor> operands);
 void note_call(Loc loc);
 
 // The operand as a graph value: literals become weak constants. In the body of a loop a value of the traces around it
-// becomes an input of the body. Throws when it is undefined or of another trace.
+// becomes an input of the body. Throws when it is undefined or of another trace. In a scope of weft/autocast.hpp an
+// operand of the user's call is cast as record/autocast.def says of `operation`.
 Tensor resolve(const At& operand, const char* operation);
 
 // The value as promotion sees it, and what two together are to a third.

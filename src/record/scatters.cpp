@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
+#include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "weft/indexing.hpp"
@@ -177,7 +178,8 @@ Tensor index_reduce(At x, int axis, At index, At source, ScatterReduction reduce
 
 Tensor index_copy(At x, int axis, At index, At source) {
   LooseComposite call("index_copy", x.loc);
-  const Tensor value = resolve(x, "index_copy"), places = integers("index_copy", index, call.loc());
+  const Tensor value = autocast_widest("index_copy", resolve(x, "index_copy"), source),
+               places = integers("index_copy", index, call.loc());
   const int normal = check_vector("index_copy", value, places, axis, call.loc());
   const Tensor updates = source_for("index_copy", source, value, call.loc());
   Shape wanted = type_of(value).shape;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/fail.hpp"
+#include "record/autocast.hpp"
 #include "record/composite.hpp"
 #include "record/indexing.hpp"
 #include "weft/indexing.hpp"
@@ -35,8 +36,7 @@ std::vector<Subscript> one_for_each_axis(const char* name, const Tensor& x, std:
   for (const Subscript& each : given) {
     tensors.push_back(each.kind() == Kind::tensor ? resolve(At(each.tensor(), loc), name) : Tensor());
     const bool mask = tensors.back().defined() && type_of(tensors.back()).dtype == DType::boolean;
-    taken +=
-        mask ? type_of(tensors.back()).shape.rank() : each.kind() != Kind::new_axis && each.kind() != Kind::rest;
+    taken += mask ? type_of(tensors.back()).shape.rank() : each.kind() != Kind::new_axis && each.kind() != Kind::rest;
     ellipses += each.kind() == Kind::rest;
   }
   if (ellipses > 1) fail(name, loc, "more than one ellipsis");
@@ -239,7 +239,7 @@ Tensor index(At x, std::initializer_list<Subscript> subscripts) {
 
 Tensor index_put(At x, std::span<const Subscript> subscripts, At values, bool accumulate) {
   LooseComposite call("index_put", x.loc);
-  const Tensor value = resolve(x, "index_put");
+  const Tensor value = autocast_widest("index_put", resolve(x, "index_put"), values);
   const IndexedView by = view_of("index_put", value, subscripts, true, call.loc());
   return written("index_put", value, by, 0, {values, accumulate}, call.loc());
 }

@@ -155,6 +155,9 @@ void give_back(Scratch* scratch) noexcept {
   --scratch_stack().depth;
 }
 
+FunctionModes::FunctionModes(const Function* function) {
+  if (function->options.autocast) autocast_.emplace(*function->options.autocast, function->loc);
+}
 bool joins_caller() {
   const Recorder& r = recorder();
   return !r.traces.empty() || tap_listener || stance() == Stance::force_eager;

@@ -73,8 +73,11 @@ std::string text_of(const std::uint64_t* words) {
 
 Difference difference(const CallLayout& layout, const std::vector<std::uint64_t>& earlier,
                       const std::vector<std::uint64_t>& mask, const Words& words) {
-  if (earlier[0] >> address_bits != pass_set_of(words)) return {"the set of registered passes changed"};
-  if (earlier[0] != words.data()[0]) return {"the types of the arguments changed"};
+  const std::uint64_t first = words.data()[0];
+  if (earlier[0] >> autocast_place != first >> autocast_place)
+    return {concat_text("autocast was ", autocast_text(earlier[0]), ", is ", autocast_text(first))};
+  if (pass_set_of(earlier[0]) != pass_set_of(first)) return {"the set of registered passes changed"};
+  if (earlier[0] != first) return {"the types of the arguments changed"};
   // Words that may vary are taken to be as they were.
   std::vector<std::uint64_t> before = earlier;
   if (!mask.empty())

@@ -160,6 +160,7 @@ void make_kernels(CallContext call, const Specialization& specialization, std::s
 
 Function* make_function(const CompileOptions& options, Loc loc) {
   ChosenBackend chosen = choose_backend(options.backend, loc);
+  if (options.autocast) (void)Autocast(*options.autocast, loc);  // checks the type
   auto* function = new Function;
   function->options = options;
   function->options.backend = chosen.own;

@@ -134,6 +134,7 @@ class Rewriter {
     trace.dims.symbols = graph.symbols;
     trace.dims.conditions = graph.conditions;
     const TraceScope scope(trace);
+    recorder().autocast = DType::f32;
     Graph made = weft::rewrite(graph, [&](const Node& node, std::span<const Tensor> operands) -> Rewritten {
       const Tensor copy = Builder::copy(node, operands);
       copy.node()->trace = trace.id;

@@ -6,6 +6,7 @@
 #include "autograd/backward.hpp"
 #include "base/fail.hpp"
 #include "record/random.hpp"
+#include "record/record.hpp"
 #include "trace/names.hpp"
 #include "trace/registry.hpp"
 
@@ -32,12 +33,23 @@ std::uint64_t meta_word(const Type& type, bool frozen) {
        "Generator of your own");
 }
 
+constexpr DType autocasts[] = {DType::f32, DType::bf16, DType::f16};
+std::uint64_t autocast_number() {
+  const DType current = recorder().autocast;
+  return static_cast<std::uint64_t>(std::ranges::find(autocasts, current) - autocasts);
+}
+
 }  // namespace
+
+const char* autocast_text(std::uint64_t first) {
+  const std::uint64_t number = first >> autocast_place;
+  return number == 0 ? "off" : info(autocasts[number]).name;
+}
 
 void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc) {
   words.size = 0;
-  *words.room(1) = reinterpret_cast<std::uint64_t>(&signature) | current_passes.load(std::memory_order_acquire)
-                                                                     << address_bits;
+  *words.room(1) = reinterpret_cast<std::uint64_t>(&signature) |
+                   current_passes.load(std::memory_order_acquire) << address_bits | autocast_number() << autocast_place;
   words.size = 1;
   const Tensor* shared = default_generator_state();
   for (const Leaf& leaf : arguments.leaves) {

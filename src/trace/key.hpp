@@ -22,9 +22,14 @@ struct Words {
   const std::uint64_t* data() const { return storage.data(); }
 };
 
-// The first word: the signature's address, and above it the number of the set of registered passes.
-constexpr int address_bits = 48;
-inline std::uint64_t pass_set_of(const Words& words) { return words.data()[0] >> address_bits; }
+// The first word: the signature's address 0-47 | the number of the set of registered passes 48-61 | autocast 62-63
+constexpr int address_bits = 48, autocast_place = 62;
+inline std::uint64_t pass_set_of(std::uint64_t first) {
+  return first << (64 - autocast_place) >> (64 - autocast_place + address_bits);
+}
+inline std::uint64_t pass_set_of(const Words& words) { return pass_set_of(words.data()[0]); }
+// "off", "bf16" or "f16".
+const char* autocast_text(std::uint64_t first);
 
 // Throws where a tensor belongs to a trace.
 void encode(const CallSignature& signature, const LeafList& arguments, Words& words, Loc loc);

@@ -13,7 +13,7 @@ namespace detail {
 namespace {
 
 // By a number, see pass_set_of() in trace/key.hpp.
-constexpr std::size_t most_sets = 1 << 16;
+constexpr std::size_t most_sets = std::size_t{1} << pass_set_bits;
 
 // What names of our own stand for.
 struct OwnName {

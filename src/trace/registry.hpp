@@ -26,8 +26,9 @@ struct ChosenBackend {
 // Throws Error where nobody has the name.
 ChosenBackend choose_backend(const BackendName& asked, Loc loc);
 
-// The number of the set of passes that is registered now. 0: none.
+// The number of the set of passes that is registered now, of so many bits (trace/key.hpp). 0: none.
 inline std::atomic<std::uint64_t> current_passes{0};
+constexpr int pass_set_bits = 14;
 // The passes of a set, and those who observe now. Null for neither.
 std::shared_ptr<const RegisteredPasses> registered_passes(std::uint64_t set);
 

@@ -1,6 +1,7 @@
 // The typed half of a compiled function's call: leaves of its arguments and results, how it is traced, and which types
 // a signature may hold. In: typed arguments. Out: plain data for src/trace.
 #pragma once
+#include "weft/autocast.hpp"
 #include "weft/compile_options.hpp"
 #include "weft/detail/callable.hpp"
 #include "weft/detail/refuse.hpp"
@@ -29,6 +30,14 @@ struct CallSignature {
 Function* make_function(const CompileOptions& options, Loc loc);
 void retain(Function* function) noexcept;
 void release(Function* function) noexcept;
+// Until the end of the block autocast is as the function's options say, if they do.
+class FunctionModes {
+ public:
+  explicit FunctionModes(const Function* function);
+
+ private:
+  std::optional<Autocast> autocast_;
+};
 // Inside a trace or with_taps a compiled function is a plain function: its operations join. Under Stance::force_eager
 // it is one, too.
 bool joins_caller();
@@ -223,6 +232,7 @@ template <class R, class... P, class F>
 R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_reference_t<P>&... argument) {
   static_assert(std::is_void_v<R> || cloneable<std::conditional_t<std::is_void_v<R>, int, R>>(),
                 "weft: the result of a compiled function must be copyable");
+  const FunctionModes modes(function.get());
   if (joins_caller()) {
     F callable = f;
     return callable(static_cast<P&&>(argument)...);
@@ -258,6 +268,7 @@ bool inspect(const FunctionHandle& function, const F& f, Loc loc, const Inquiry&
              std::remove_reference_t<P>&... argument) {
   auto body = [&](Tracer& tracer) { trace_body<R, P...>(f, tracer, TracedArgument<P>(argument)...); };
   TraceBody erased = [](void* context, Tracer& tracer) { (*static_cast<decltype(body)*>(context))(tracer); };
+  const FunctionModes modes(function.get());
   Call call(function.get(), SignatureOfCall<R, P...>::value, erased, &body, loc);
   (call.argument(argument, access<P>), ...);
   if (inquiry.what == Inquiry::is_compiled) return call.known();
