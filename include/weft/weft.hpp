@@ -11,6 +11,7 @@
 #include "weft/expr.hpp"
 #include "weft/fft.hpp"
 #include "weft/grad.hpp"
+#include "weft/grad_scaler.hpp"
 #include "weft/indexing.hpp"
 #include "weft/io.hpp"
 #include "weft/linalg.hpp"

@@ -1,0 +1,106 @@
+#include "weft/grad_scaler.hpp"
+
+#include "base/fail.hpp"
+#include "base/number_checks.hpp"
+#include "optim/steps.hpp"
+#include "record/record.hpp"
+
+namespace weft {
+
+GradScaler::GradScaler(const GradScalerOptions& options, Loc loc)
+    : growth_factor(options.growth_factor),
+      backoff_factor(options.backoff_factor),
+      growth_interval(options.growth_interval),
+      enabled(options.enabled),
+      scale_(full({}, At(options.init_scale, loc), {DType::f32, options.device})),
+      growth_tracker_(full({}, At(0, loc), {DType::i64, options.device})),
+      found_inf_(full({}, At(false, loc), {DType::boolean, options.device})) {
+  check_numbers("GradScaler", Bounds::positive,
+                {{"init_scale", options.init_scale},
+                 {"growth_interval", static_cast<double>(options.growth_interval)},
+                 {"backoff_factor", options.backoff_factor}},
+                loc);
+  if (!(options.growth_factor > 1))
+    fail("GradScaler", loc, "growth_factor must be above 1, it is ", options.growth_factor);
+  if (!(options.backoff_factor < 1))
+    fail("GradScaler", loc, "backoff_factor must be below 1, it is ", options.backoff_factor);
+}
+
+Tensor GradScaler::scale(At loss) const {
+  LooseComposite call("scale", loss.loc);
+  const Tensor value = resolve(loss, "scale");
+  return enabled ? value * scale_ : value;
+}
+
+// The greatest magnitude of each tells whether all are finite, NaN too: one reduction in the pass that divides.
+void GradScaler::unscale_leaves(const detail::LeafList& leaves, Loc loc) {
+  LooseComposite call("unscale", loc);
+  unscaled_ = true;
+  if (!enabled) return;
+  const Scalar inverse(1 / scale_);
+  Tensor found = found_inf_;
+  std::vector<Tensor> values;
+  for (const detail::Leaf& leaf : leaves.leaves) {
+    if (!detail::holds_tensor(leaf.kind) || !leaf.tensor().defined() || !is_floating(type_of(leaf.tensor()).dtype))
+      continue;
+    Tensor& gradient = leaf.tensor();
+    if (gradient.element_count().same(Dim(0))) continue;
+    const DType dtype = type_of(gradient).dtype;
+    const Tensor wide = optim::detail::wide(gradient);
+    found = found | ~isfinite(amax(abs(wide)));
+    gradient = cast(wide * cast(inverse, type_of(wide).dtype), dtype);
+    values.push_back(gradient);
+  }
+  found_inf_ = found;
+  values.push_back(found);
+  optim::detail::compute(values, call.loc());
+}
+
+void GradScaler::require_unscaled(const char* operation, Loc loc) const {
+  if (!unscaled_)
+    fail(operation, loc, "no gradients were unscaled since the last update() of the GradScaler: call unscale() first");
+}
+
+std::vector<Tensor> GradScaler::values_of(const detail::LeafList& places) {
+  std::vector<Tensor> values;
+  for (const detail::Leaf& leaf : places.leaves)
+    if (detail::holds_tensor(leaf.kind)) values.push_back(leaf.tensor());
+  return values;
+}
+
+void GradScaler::choose(const detail::LeafList& places, const std::vector<Tensor>& before, Loc loc) const {
+  LooseComposite call("step", loc);
+  if (!enabled) return;
+  std::vector<Tensor> values;
+  std::size_t at = 0;
+  for (const detail::Leaf& leaf : places.leaves) {
+    if (!detail::holds_tensor(leaf.kind)) continue;
+    const Tensor& was = before[at++];
+    Tensor& place = leaf.tensor();
+    if (!was.defined() || place.same(was)) continue;
+    const Type type = type_of(was);
+    // What is chosen of two numbers by a tensor would be f32.
+    Tensor chosen =
+        type.weak ? where(found_inf_, cast(was, type.dtype), cast(place, type.dtype)) : where(found_inf_, was, place);
+    if (type.weak) chosen = record(Op::cast, {chosen}, {}, Type{type.dtype, true, {}, {}}, call.loc());
+    values.push_back(place = std::move(chosen));
+  }
+  optim::detail::compute(values, call.loc());
+}
+
+void GradScaler::update(Loc loc) {
+  LooseComposite call("update", loc);
+  require_unscaled("update", call.loc());
+  unscaled_ = false;
+  if (!enabled) return;
+  const Tensor found = found_inf_, tracker = growth_tracker_.tensor() + 1, scale = scale_;
+  const Tensor grows = ~found & (tracker == growth_interval);
+  const Tensor grown = scale * growth_factor;
+  scale_ = where(found, scale * backoff_factor, where(grows & isfinite(grown), grown, scale));
+  growth_tracker_ = where(found | grows, full_like(tracker, 0), tracker);
+  found_inf_ = full_like(found, false);
+  const Tensor values[] = {scale_, growth_tracker_, found_inf_};
+  optim::detail::compute(values, call.loc());
+}
+
+}  // namespace weft
