@@ -36,21 +36,33 @@ def softmax():
     return bind(lambda x: jax.nn.softmax(x, -1), normal(4096, 4096))
 
 
-def mlp(batch):
-    x, y = normal(batch, 784), jax.random.randint(jax.random.PRNGKey(1), (batch,), 0, 10)
+def mlp_parameters():
     sizes = [784, 256, 128, 10]
-    parameters = [(normal(a, b) * a**-0.5, jnp.zeros(b)) for a, b in zip(sizes, sizes[1:])]
+    return [(normal(a, b) * a**-0.5, jnp.zeros(b)) for a, b in zip(sizes, sizes[1:])]
 
-    def loss_of(parameters):
-        h = x
-        for layer, (weight, bias) in enumerate(parameters):
-            h = h @ weight + bias
-            h = jax.nn.relu(h) if layer + 1 < len(parameters) else h
-        return -jnp.take_along_axis(jax.nn.log_softmax(h), y[:, None], 1).mean()
+
+def mlp_outputs(parameters, x):
+    for layer, (weight, bias) in enumerate(parameters):
+        x = x @ weight + bias
+        x = jax.nn.relu(x) if layer + 1 < len(parameters) else x
+    return x
+
+
+def mlp_loss(parameters, x, y):
+    return -jnp.take_along_axis(jax.nn.log_softmax(mlp_outputs(parameters, x)), y[:, None], 1).mean()
+
+
+def mlp_batch(batch):
+    return normal(batch, 784), jax.random.randint(jax.random.PRNGKey(1), (batch,), 0, 10)
+
+
+def mlp(batch):
+    x, y = mlp_batch(batch)
+    parameters = mlp_parameters()
 
     def update(state):
         parameters, first, second, steps = state
-        loss, gradients = jax.value_and_grad(loss_of)(parameters)
+        loss, gradients = jax.value_and_grad(mlp_loss)(parameters, x, y)
         steps = steps + 1
         size, scale = 1e-3 / (1 - 0.9**steps), jnp.sqrt(1 - 0.999**steps)
         first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
@@ -68,7 +80,44 @@ def mlp(batch):
     return step
 
 
+# ---- transforms: bench/vmap.cpp and bench/second_order.cpp ----------------------------------------------------------------
+
+def per_sample():
+    gradients = jax.vmap(lambda p, x, y: jax.grad(mlp_loss)(p, x[None], y[None]), (None, 0, 0))
+    return bind(gradients, mlp_parameters(), *mlp_batch(64))
+
+
+def per_sample_norm():
+    def norm(parameters, x, y):
+        gradients = jax.grad(mlp_loss)(parameters, x[None], y[None])
+        return jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(gradients)))
+    return bind(jax.vmap(norm, (None, 0, 0)), mlp_parameters(), *mlp_batch(64))
+
+
+def ensemble():
+    stacked = jax.tree.map(lambda p: jnp.stack([p] * 16), mlp_parameters())
+    return bind(jax.vmap(mlp_outputs, (0, None)), stacked, mlp_batch(64)[0])
+
+
+def hvp():
+    x, y = mlp_batch(64)
+    product = lambda p, along: jax.jvp(jax.grad(lambda p: mlp_loss(p, x, y)), (p,), (along,))[1]
+    return bind(product, mlp_parameters(), mlp_parameters())
+
+
+def hessian():
+    def f(x):
+        left, right = x[:-1], x[1:]
+        return ((right - left**2)**2 * 100 + (1 - left)**2).sum() + jnp.tanh(x).sum()**2
+    return bind(jax.hessian(f), normal(64))
+
+
 CASES = {
+    "vmap-per-sample": per_sample,
+    "vmap-per-sample-norm": per_sample_norm,
+    "vmap-ensemble": ensemble,
+    "second-order-hvp": hvp,
+    "second-order-hessian": hessian,
     "call": call,
     "pointwise": pointwise,
     "softmax": softmax,

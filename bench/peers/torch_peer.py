@@ -156,7 +156,62 @@ def branch(variant):
     return step
 
 
+# ---- torch.func: bench/vmap.cpp and bench/second_order.cpp ----------------------------------------------------------------
+
+def loss_and_parameters():
+    """The network of mlp-step as a function of its parameters, and a batch."""
+    model = cases.mlp()
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss_of(parameters, x, y):
+        return F.cross_entropy(torch.func.functional_call(model, parameters, (x,)), y)
+    return loss_of, parameters, torch.randn(64, 784), torch.randint(0, 10, (64,))
+
+
+def per_sample(variant):
+    loss_of, parameters, x, y = loss_and_parameters()
+    one = lambda parameters, x, y: loss_of(parameters, x[None], y[None])
+    f = torch.func.vmap(torch.func.grad(one), in_dims=(None, 0, 0))
+    return cases.call(cases.compiled_by(variant)(f), parameters, x, y)
+
+
+def per_sample_norm(variant):
+    loss_of, parameters, x, y = loss_and_parameters()
+
+    def norm(parameters, x, y):
+        gradients = torch.func.grad(loss_of)(parameters, x[None], y[None])
+        return sum(g.square().sum() for g in gradients.values()).sqrt()
+    return cases.call(cases.compiled_by(variant)(torch.func.vmap(norm, in_dims=(None, 0, 0))), parameters, x, y)
+
+
+def ensemble(variant):
+    models = [cases.mlp() for _ in range(16)]
+    parameters, _ = torch.func.stack_module_state(models)
+    parameters = {name: p.detach() for name, p in parameters.items()}
+    f = torch.func.vmap(lambda parameters, x: torch.func.functional_call(models[0], parameters, (x,)), in_dims=(0, None))
+    return cases.call(cases.compiled_by(variant)(f), parameters, torch.randn(64, 784))
+
+
+def hvp(variant):
+    loss_of, parameters, x, y = loss_and_parameters()
+    along = {name: torch.randn_like(p) for name, p in parameters.items()}
+    f = lambda parameters, along: torch.func.jvp(torch.func.grad(lambda p: loss_of(p, x, y)), (parameters,), (along,))[1]
+    return cases.call(cases.compiled_by(variant)(f), parameters, along)
+
+
+def hessian(variant):
+    def f(x):
+        left, right = x[:-1], x[1:]
+        return ((right - left**2)**2 * 100 + (1 - left)**2).sum() + torch.tanh(x).sum()**2
+    return cases.call(cases.compiled_by(variant)(torch.func.hessian(f)), torch.randn(64))
+
+
 CASES = {
+    "vmap-per-sample": per_sample,
+    "vmap-per-sample-norm": per_sample_norm,
+    "vmap-ensemble": ensemble,
+    "second-order-hvp": hvp,
+    "second-order-hessian": hessian,
     "early-exit": early_exit,
     "branch": branch,
     "call": function(lambda x: (x + 1) * 2, 16),
