@@ -25,6 +25,12 @@ struct ValueAndPush {
   Push push;    // from a tangent of the argument to one of the value
 };
 
+struct JacobianOptions {  // of jacfwd, jacrev and hessian
+  // How many directions are computed at once, which bounds the memory of what is in between; 0: all. As chunk_size of
+  // torch.func.jacrev.
+  std::int64_t chunk_size = 0;
+};
+
 namespace detail {
 
 // A recorded linear function of the leaves of a value, and what it keeps. Copies share it.
@@ -43,7 +49,7 @@ class LinearMap {
   // Gives `place` the results for the leaves of an argument.
   void apply(const LeafList& argument, const TypeDescription& type, const LeafList& place, Loc loc) const;
   // Gives `place`, leaves of what f returned, their derivatives by the one tensor that f was given.
-  void jacobian(const LeafList& place, bool forward) const;
+  void jacobian(const LeafList& place, bool forward, const JacobianOptions& options, Loc loc) const;
 
  private:
   friend class TransformLevel;
@@ -178,11 +184,11 @@ auto map_at(const char* operation, F& f, const M& primal, bool forward, Loc loc)
 }
 
 template <class F>
-auto jacobian(const char* operation, F& f, const Tensor& x, bool forward, Loc loc) {
+auto jacobian(const char* operation, F& f, const Tensor& x, bool forward, const JacobianOptions& options, Loc loc) {
   auto [value, map] = map_at(operation, f, x, forward, loc);
   LeafList place;
   flatten(value, place);
-  map.jacobian(place, forward);
+  map.jacobian(place, forward, options, loc);
   return std::move(value);
 }
 
@@ -234,25 +240,25 @@ M hvp(F&& f, const M& x, const M& v, Loc loc = Loc::current()) {
 }
 
 // The derivatives of what f returns by each element of x: where f returns a Tensor, one of its shape followed by that
-// of x; where it returns more, the same of each tensor. jacfwd costs about a call of f for each element of x, jacrev
-// one for each element that f returns; both give the same. Throws Error where the two shapes have more than 8 axes
-// together.
+// of x; where it returns more, the same of each tensor. jacfwd takes a direction for each element of x, jacrev one for
+// each element that f returns; both give the same. All directions are one batch, as by vmap, or options.chunk_size of
+// them at a time; where f calls host_call, one. Throws Error where the two shapes have more than 8 axes together.
 template <class F>
-auto jacfwd(F&& f, const Tensor& x, Loc loc = Loc::current()) {
+auto jacfwd(F&& f, const Tensor& x, const JacobianOptions& options = {}, Loc loc = Loc::current()) {
   if constexpr (detail::check_transform<std::remove_reference_t<F>, Tensor>())
-    return detail::jacobian("jacfwd", f, x, true, loc);
+    return detail::jacobian("jacfwd", f, x, true, options, loc);
 }
 template <class F>
-auto jacrev(F&& f, const Tensor& x, Loc loc = Loc::current()) {
+auto jacrev(F&& f, const Tensor& x, const JacobianOptions& options = {}, Loc loc = Loc::current()) {
   if constexpr (detail::check_transform<std::remove_reference_t<F>, Tensor>())
-    return detail::jacobian("jacrev", f, x, false, loc);
+    return detail::jacobian("jacrev", f, x, false, options, loc);
 }
 
 // The second derivatives of f, which returns one number, by each pair of elements of x: of the shape of x twice.
 template <class F>
-Tensor hessian(F&& f, const Tensor& x, Loc loc = Loc::current()) {
+Tensor hessian(F&& f, const Tensor& x, const JacobianOptions& options = {}, Loc loc = Loc::current()) {
   auto gradient = [&](const Tensor& at) -> Tensor { return detail::differentiate("hessian", f, at, loc).gradients; };
-  return detail::jacobian("hessian", gradient, x, true, loc);
+  return detail::jacobian("hessian", gradient, x, true, options, loc);
 }
 
 // ---- functions with a derivative of their own

@@ -9,6 +9,7 @@
 #include "autograd/backward.hpp"
 #include "autograd/forward.hpp"
 #include "base/fail.hpp"
+#include "batching/batch.hpp"
 #include "record/computed_call.hpp"
 #include "record/loops.hpp"
 #include "record/record_body.hpp"
@@ -104,7 +105,8 @@ struct LinearMap::State {
       if (result_at[i] >= 0) results[i] = outputs[static_cast<std::size_t>(result_at[i])];
     return results;
   }
-  std::vector<Tensor> at_basis(std::size_t argument, Loc loc) const;
+  std::vector<Tensor> at_rows(std::size_t argument, const Tensor& rows, bool one, Loc loc) const;
+  std::vector<Tensor> at_basis(std::size_t argument, std::int64_t chunk, Loc loc) const;
 };
 
 LinearMap::LinearMap(const LinearMap& other) noexcept : state_(other.state_) {
@@ -130,23 +132,56 @@ void LinearMap::apply(const LeafList& argument, const TypeDescription& type, con
     place.leaves[s.places[i]].tensor() = results[i].defined() ? results[i] : zeros_of(s.result_types[i], call.loc());
 }
 
-// The results for each element of one argument being 1 and all else 0, stacked along a new axis 0; undefined ones are
-// zero. The rows of a Jacobian: the only place that makes them, one after the other.
-std::vector<Tensor> LinearMap::State::at_basis(std::size_t argument, Loc loc) const {
+// The results where one argument is each of these rows and the others are 0: for each a matrix, whose rows are its
+// elements. All rows at once, as vmap does it, or the one row that there is. Undefined results are zero.
+std::vector<Tensor> LinearMap::State::at_rows(std::size_t argument, const Tensor& rows, bool one, Loc loc) const {
+  const Dim count = type_of(rows).shape[0];
+  std::vector<Tensor> arguments, results(places.size());
+  for (const Type& type : types) arguments.push_back(zeros_of(type, loc));
+  if (one) {
+    arguments[argument] = reshape_to(rows, types[argument].shape, loc);
+    results = run(arguments);
+  } else {
+    arguments[argument] = reshape_to(rows, stacked(types[argument], count).shape, loc);
+    std::vector<Batched> operands;
+    for (std::size_t i = 0; i < arguments.size(); ++i) operands.push_back({arguments[i], i == argument});
+    for (const Tensor& value : captured) operands.push_back({value, false});
+    const Batcher batcher(count, Randomness::same);
+    const std::vector<Batched> outputs = batcher.run(*body, operands);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (result_at[i] >= 0) results[i] = batcher.all(outputs[static_cast<std::size_t>(result_at[i])]);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i].defined())
+      results[i] = reshape_to(results[i], Shape::of(count, result_types[i].shape.element_count()), loc);
+  return results;
+}
+
+// The results for each element of one argument being 1 and all else 0: for each a matrix, whose rows are those of a
+// Jacobian; undefined ones are zero. `chunk` rows at once, all where it is 0, and one where the function can't be
+// batched.
+std::vector<Tensor> LinearMap::State::at_basis(std::size_t argument, std::int64_t chunk, Loc loc) const {
   const Type& type = types[argument];
   const Dim count = type.shape.element_count();
-  const Shape square = Shape::of(count, count);
-  const Tensor diagonal = weft::positions(0, square, type.device, loc) == weft::positions(1, square, type.device, loc);
-  const Type all = stacked(type, count);
-  const Tensor basis = reshape_to(cast(diagonal, type.dtype), all.shape, loc);
+  const bool one = !can_batch(*body);
+  // Rows `first` to `first + size - 1` of the identity matrix, and zeros after its last one.
+  const auto basis = [&](const Tensor& first, Dim size) {
+    const Shape shape = Shape::of(size, count);
+    Tensor row = weft::positions(0, shape, type.device, loc);
+    if (first.defined()) row = row + first;
+    return cast(row == weft::positions(1, shape, type.device, loc), type.dtype);
+  };
+  if (one) chunk = 1;
+  if (!one && (chunk == 0 || (count.is_constant() && count.constant() <= chunk)))
+    return at_rows(argument, basis({}, count), false, loc);
+  const Dim size(chunk), chunks = (count + (size - 1)) / size;
+  const Tensor firsts = weft::positions(0, Shape::of(chunks), type.device, loc) * chunk;
   LoopBody scope(loc, operation);
-  const Tensor row = scope.input(slice_of(all));
-  std::vector<Tensor> arguments;
-  for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(i == argument ? row : zeros_of(types[i], loc));
-  const std::vector<Tensor> found = run(arguments);
+  const Tensor first = scope.input(slice_of(type_of(firsts)));
+  const std::vector<Tensor> found = at_rows(argument, basis(first, size), one, loc);
   scope.close();
-  std::vector<Tensor> operands{basis}, inputs{row}, outputs, results(found.size());
-  std::vector<Type> result_types;
+  std::vector<Tensor> operands{firsts}, inputs{first}, outputs, results(found.size());
+  std::vector<Type> stack_types;
   for (const Tensor& value : scope.captured()) {
     operands.push_back(value);
     inputs.push_back(scope.input_of(value));
@@ -154,40 +189,42 @@ std::vector<Tensor> LinearMap::State::at_basis(std::size_t argument, Loc loc) co
   for (const Tensor& value : found) {
     if (!value.defined()) continue;
     outputs.push_back(value);
-    result_types.push_back(stacked(type_of(value), count));
+    stack_types.push_back(stacked(type_of(value), chunks));
   }
   if (outputs.empty()) return results;
   const std::vector<Tensor> stacks =
-      results_of(record_region(Op::scan, operands, Scan{0, 1, count, false}, result_types,
+      results_of(record_region(Op::scan, operands, Scan{0, 1, chunks, false}, stack_types,
                                {scope.take(std::move(inputs), std::move(outputs))}, loc));
   for (std::size_t i = 0, next = 0; i < found.size(); ++i)
-    if (found[i].defined()) results[i] = stacks[next++];
+    if (found[i].defined())
+      results[i] =
+          slice(reshape_to(stacks[next++], Shape::of(chunks * size, type_of(found[i]).shape[1]), loc), 0, 0, count);
   return results;
 }
 
-void LinearMap::jacobian(const LeafList& place, bool forward) const {
+void LinearMap::jacobian(const LeafList& place, bool forward, const JacobianOptions& options, Loc at) const {
   const State& s = *state_;
-  const Loc loc = recorder().loc;
+  const Operation call(s.operation, at);
+  const Loc loc = call.loc();
+  if (options.chunk_size < 0) fail(s.operation, loc, "chunk_size is ", options.chunk_size, ": it must be 0 or more");
   const Type& by = forward ? s.types[0] : s.result_types[0];
-  const auto shape_of = [&](const Type& of) {
-    const int rank = of.shape.rank() + by.shape.rank();
-    if (rank > max_rank)
-      fail(s.operation, loc, "the derivatives of ", to_string(of), " by ", to_string(by), " would have ", rank,
-           " axes, a tensor has ", max_rank, " at most");
-    Shape shape = of.shape;
-    for (const Dim size : by.shape) shape.push_back(size);
-    return shape;
-  };
   const std::vector<Type>& types = forward ? s.result_types : s.types;
   const std::vector<std::size_t>& places = forward ? s.places : s.positions;
+  std::vector<Type> wanted = types;
+  for (Type& type : wanted) {
+    const int rank = type.shape.rank() + by.shape.rank();
+    if (rank > max_rank)
+      fail(s.operation, loc, "the derivatives of ", to_string(type), " by ", to_string(by), " would have ", rank,
+           " axes, a tensor has ", max_rank, " at most");
+    for (const Dim size : by.shape) type.shape.push_back(size);
+  }
   std::vector<Tensor> found;
-  if (forward) found = s.at_basis(0, loc);
+  if (forward) found = s.at_basis(0, options.chunk_size, loc);
   for (std::size_t k = 0; k < types.size(); ++k) {
-    Type type = types[k];
-    type.shape = shape_of(types[k]);
-    Tensor rows = forward ? found[k] : s.at_basis(k, loc)[0];
-    if (rows.defined() && forward) rows = movedim(rows, 0, -1);
-    place.leaves[places[k]].tensor() = rows.defined() ? reshape_to(rows, type.shape, loc) : zeros_of(type, loc);
+    Tensor rows = forward ? found[k] : s.at_basis(k, options.chunk_size, loc)[0];
+    if (rows.defined() && forward) rows = movedim(rows, 0, 1);
+    place.leaves[places[k]].tensor() =
+        rows.defined() ? reshape_to(rows, wanted[k].shape, loc) : zeros_of(wanted[k], loc);
   }
 }
 

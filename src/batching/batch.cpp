@@ -91,6 +91,16 @@ Tensor Batcher::all(const Batched& value) const {
   return build.expand(value.value, type.shape);
 }
 
+bool can_batch(const Graph& graph) {
+  return std::ranges::all_of(graph.nodes, [](const Tensor& value) {
+    const Node& node = *value.node();
+    const auto fits = [](const Type& type) { return type.shape.rank() < max_rank; };
+    return node.op != Op::host_call && fits(node.type) && std::ranges::all_of(node.more_types(), fits) &&
+           (!node.callee() || can_batch(node.callee()->body)) &&
+           std::ranges::all_of(node.bodies(), [](const auto& body) { return can_batch(*body); });
+  });
+}
+
 std::vector<Batched> Batcher::run(const Graph& graph, std::span<const Batched> operands) const {
   std::vector<std::vector<Batched>> mapped(graph.nodes.size());
   const auto map = [&](const Tensor& value) -> const Batched& { return mapped[graph.number(value)][value.output()]; };

@@ -67,6 +67,9 @@ std::vector<Batched> batch_by_rows(const BatchedNode&);
 // Whether a body draws random numbers, or reads or writes at positions that are data.
 bool draws(const Graph& graph);
 bool has_positions(const Graph& graph);
+// Whether no operation of a body refuses operands in which examples differ, and no tensor has as many axes as there may
+// be.
+bool can_batch(const Graph& graph);
 
 // Whether a callee is the batch of one that has a derivative of its own, and the gradients of its operands then: as
 // CallDerivative, for each example by itself, summed up for an operand in which they do not differ.

@@ -144,6 +144,44 @@ TEST_CASE("jacobians have the output's shape followed by the input's; the Hessia
   CHECK(jacfwd([](const Tensor& a) { return a * 2; }, zeros({0}, {DType::f64})).shape() == Shape::of(0, 0));
 }
 
+TEST_CASE("jacobians take so many directions at once as chunk_size says, or one where a rule is missing") {
+  const Tensor x = data({7}, 3);
+  const auto f = [](const Tensor& a) { return std::pair{matmul(sin(a), data({7, 5}, 4)) * sum(a), prod(a)}; };
+  const auto number = [](const Tensor& a) { return sum(exp(a) * a[1]) + prod(a); };
+  const auto all = jacfwd(f, x);
+  const Tensor h = hessian(number, x);
+  for (const std::int64_t chunk : {1, 2, 3, 6, 7, 100}) {
+    CAPTURE(chunk);
+    const JacobianOptions options{.chunk_size = chunk};
+    const auto forward = jacfwd(f, x, options), reverse = jacrev(f, x, options);
+    check_close(forward.first, all.first);
+    check_close(forward.second, all.second);
+    check_close(reverse.first, all.first);
+    check_close(reverse.second, all.second);
+    check_close(hessian(number, x, options), h);
+  }
+  const auto compiled = compile([](const Tensor& a) {
+    return std::vector{jacfwd([](const Tensor& b) { return sin(b) * sum(b); }, a, {.chunk_size = 3}),
+                       jacfwd([](const Tensor& b) { return sin(b) * sum(b); }, a)};
+  });
+  for (const std::int64_t size : {7, 5, 6, 1}) {
+    const std::vector<Tensor> found = compiled(data({size}, 3));
+    check_close(found[0], found[1]);
+  }
+  const auto square = HostFunction([](const Tensor& a) {
+                        return a * a;
+                      }).with_derivative([](const Tensor& a, const Tensor&, const Tensor& g) { return a * g * 2; });
+  const auto hosted = [&](const Tensor& a) { return host_call(like(a), square, sin(a)); };
+  const auto plain = [](const Tensor& a) { return sin(a) * sin(a); };
+  check_close(jacrev(hosted, x), jacrev(plain, x));
+  check_close(jacfwd(hosted, x), jacrev(plain, x));
+  const Tensor deep = data({2, 1, 1, 1, 1, 1, 1, 2}, 5);
+  check_close(jacrev([](const Tensor& a) { return sum(a * a); }, deep), deep * 2);
+  check_close(jacfwd([](const Tensor& a) { return sum(a * a); }, deep), deep * 2);
+  CHECK(contains(message([&] { jacfwd(plain, x, {.chunk_size = -1}); }),
+                 "[jacfwd] chunk_size is -1: it must be 0 or more, at transforms_test.cpp:"));
+}
+
 TEST_CASE("the product with the Hessian of a model's loss against differences of its gradient") {
   const Mlp model = make_mlp(1), along = make_mlp(11);
   const Tensor x = data({4, 3}, 5), target = data({4, 2}, 6);
@@ -378,7 +416,7 @@ TEST_CASE("what is refused, in one sentence with the user's line") {
   CHECK(contains(message([&] {
                    jacfwd([](const Tensor& a) { return reshape(a, {1, 1, 1, 1, 1, 1, 1, 3}); }, x);
                  }),
-                 "would have 9 axes"));
+                 "would have 9 axes, a tensor has 8 at most, at transforms_test.cpp:"));
   CHECK(contains(message([&] {
                    jvp(
                        [](const Tensor& a) {
