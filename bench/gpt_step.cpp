@@ -1,5 +1,5 @@
-// gpt_step d128|d384 [first]: the whole training step of a character GPT with AdamW, in f32, taking turns
-// (support.hpp); with `first` only the seconds of its first call.
+// gpt_step d128|d384 [first|bf16|f16]: the whole training step of a character GPT with AdamW, in f32 or under autocast,
+// taking turns (support.hpp); with `first` only the seconds of its first call.
 #include <cstring>
 
 #include "functions.hpp"
@@ -17,9 +17,12 @@ int main(int count, char** arguments) {
     return reshape(bench::random_labels(batch * time, vocabulary, seed), {batch, time}).eval();
   };
   const weft::Tensor x = text(1), y = text(2);
-  auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const weft::Tensor& x, const weft::Tensor& y) {
-    return bench::train_gpt(m, o, x, y, weft::DType::f32);
-  });
+  weft::CompileOptions how;
+  for (const weft::DType type : {weft::DType::bf16, weft::DType::f16})
+    if (count > 2 && info(type).name == std::string_view(arguments[2])) how.autocast = type;
+  auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const weft::Tensor& x,
+                               const weft::Tensor& y) { return bench::train_gpt(m, o, x, y, weft::DType::f32); },
+                            how);
   const auto call = [&] { step(model, optimizer, x, y).eval(); };
   if (count > 2 && !std::strcmp(arguments[2], "first")) {
     const auto start = bench::Clock::now();

@@ -164,7 +164,8 @@ Call gpt2_infer() {
             labels({1, 64}, 50000, 8));
 }
 
-// The parameters are f32; inside a step they are cast by hand.
+// The parameters are f32; inside a step they are cast by hand, or what autocast casts.
+template <bool by_hand>
 Call gpt2_train() {
   struct State {
     bench::Gpt model{{.fused = true}, {DType::f32, device}};
@@ -172,9 +173,12 @@ Call gpt2_train() {
   };
   auto state = std::make_shared<State>();
   to_device(state->optimizer);
-  auto step = weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const Tensor& x,
-                               const Tensor& y) { return bench::train_gpt(m, o, x, y, DType::bf16); },
-                            unchecked);
+  weft::CompileOptions how = unchecked;
+  if (!by_hand) how.autocast = DType::bf16;
+  auto step =
+      weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const Tensor& x,
+                       const Tensor& y) { return bench::train_gpt(m, o, x, y, by_hand ? DType::bf16 : DType::f32); },
+                    how);
   return [=, x = labels({16, 1024}, 50257, 8), y = labels({16, 1024}, 50257, 9)] {
     step(state->model, state->optimizer, x, y).eval();
   };
@@ -261,7 +265,8 @@ constexpr struct {
     {"gpu-gpt2-infer", "bf16-B1-T64", gpt2_infer},
     {"gpu-encoder", "bf16-B1-T128", encoder<1>},
     {"gpu-encoder", "bf16-B64-T128", encoder<64>},
-    {"gpu-gpt2-train", "bf16-B16-T1024", gpt2_train},
+    {"gpu-gpt2-train", "bf16-B16-T1024", gpt2_train<true>},
+    {"gpu-gpt2-train", "autocast-bf16-B16-T1024", gpt2_train<false>},
     {"gpu-decisions", "early-exit", early_exit},
     {"gpu-decisions", "four-layers", four_layers},
     {"gpu-decisions", "newton", newton},
