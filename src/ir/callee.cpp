@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "ir/builder.hpp"
+#include "ir/graph_copy.hpp"
 
 namespace weft {
 
@@ -26,26 +26,6 @@ void set_callee(Node& node, std::shared_ptr<const Callee> callee) {
   more.callee = std::move(callee);
 }
 
-namespace {
-
-// Value by value, since a call may have several results. `copy` gives the copies of a node's results.
-template <class Copy>
-std::vector<Tensor> copy_values(const Graph& graph, Copy copy) {
-  std::vector<std::vector<Tensor>> mapped(graph.nodes.size());
-  auto map = [&](const Tensor& value) { return mapped[graph.number(value)][value.output()]; };
-  std::vector<Tensor> operands, outputs;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = *graph.nodes[i].node();
-    operands.clear();
-    for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
-    mapped[i] = copy(node, operands);
-  }
-  for (const Tensor& output : graph.outputs) outputs.push_back(map(output));
-  return outputs;
-}
-
-}  // namespace
-
 std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> arguments, const Place& place,
                                const std::function<bool(const Node&)>& inlines, std::vector<Tensor>& effects) {
   WEFT_CHECK(body.inputs.size() == arguments.size(), "a call without a fitting body");
@@ -61,8 +41,7 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     if (is_effect(node)) effects.push_back(value);
     return results_of(value);
   };
-  std::vector<Tensor> results = copy_values(body, copy);
-  return results;
+  return GraphCopy(body, copy).of(body.outputs);
 }
 
 Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node&)>& inlines) {
@@ -81,13 +60,13 @@ Graph with_calls_inlined(const Graph& graph, const std::function<bool(const Node
 
 Graph copy_graph(const Graph& graph) {
   std::vector<Tensor> inputs(graph.inputs.size()), effects;
-  std::vector<Tensor> outputs = copy_values(graph, [&](const Node& node, std::span<const Tensor> operands) {
+  const GraphCopy copies(graph, [&](const Node& node, std::span<const Tensor> operands) {
     const Tensor value = Builder::copy(node, operands);
     if (node.op == Op::input) inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)] = value;
     if (is_effect(node)) effects.push_back(value);
     return results_of(value);
   });
-  Graph copy = make_graph(std::move(inputs), std::move(outputs), std::move(effects));
+  Graph copy = make_graph(std::move(inputs), copies.of(graph.outputs), std::move(effects));
   copy.symbols = graph.symbols;
   copy.conditions = graph.conditions;
   return copy;

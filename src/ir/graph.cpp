@@ -7,7 +7,7 @@
 
 #include "base/fail.hpp"
 #include "base/storage.hpp"
-#include "ir/builder.hpp"
+#include "ir/graph_copy.hpp"
 
 namespace weft {
 
@@ -71,24 +71,17 @@ Graph make_graph(std::vector<Tensor> inputs, std::vector<Tensor> outputs, std::v
 }
 
 Graph without_data(const Graph& graph) {
-  std::unordered_map<const Node*, Node*> copies;
-  const auto mapped = [&](std::span<const Tensor> values) {
-    std::vector<Tensor> all;
-    for (const Tensor& value : values) all.emplace_back(copies.at(value.node()), value.output());
-    return all;
-  };
   Graph copy;
-  for (const Tensor& value : graph.nodes) {
-    const Node& node = *value.node();
-    const Tensor made = Builder::copy(node, mapped(node.inputs()));
+  const GraphCopy copies(graph, [&](const Node& node, std::span<const Tensor> operands) {
+    const Tensor made = Builder::copy(node, operands);
     made.node()->sequence = node.sequence;
     if (Storage*& storage = made.node()->storage) release(std::exchange(storage, nullptr));
-    copies[&node] = made.node();
     copy.add(made);
-  }
-  copy.inputs = mapped(graph.inputs);
-  copy.outputs = mapped(graph.outputs);
-  copy.effects = mapped(graph.effects);
+    return results_of(made);
+  });
+  copy.inputs = copies.of(graph.inputs);
+  copy.outputs = copies.of(graph.outputs);
+  copy.effects = copies.of(graph.effects);
   copy.symbols = graph.symbols;
   copy.conditions = graph.conditions;
   return copy;

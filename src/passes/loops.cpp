@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ir/builder.hpp"
 #include "ir/callee.hpp"
+#include "ir/graph_copy.hpp"
 #include "ir/host_function.hpp"
 #include "passes/regions.hpp"
 
@@ -30,20 +30,15 @@ Graph with_effects_of(const Graph& first, const Graph& longer) {
   for (const Tensor& input : longer.inputs)
     inputs.push_back(Builder(*input.node()).input(inputs.size(), type_of(input)));
   const auto outputs_of = [&](const Graph& body) {
-    std::vector<Tensor> made, operands, outputs;
-    const auto map = [&](const Tensor& value) { return Tensor(made[body.number(value)].node(), value.output()); };
     effects.clear();
-    for (const Tensor& value : body.nodes) {
-      const Node& node = *value.node();
-      operands.clear();
-      for (const Tensor& operand : node.inputs()) operands.push_back(map(operand));
+    const GraphCopy copies(body, [&](const Node& node, std::span<const Tensor> operands) {
       const bool is_input = node.op == Op::input;
-      made.push_back(is_input ? inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)]
-                              : Builder::copy(node, operands));
-      if (is_effect(node)) effects.push_back(made.back());
-    }
-    for (const Tensor& output : body.outputs) outputs.push_back(map(output));
-    return outputs;
+      const Tensor made = is_input ? inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)]
+                                   : Builder::copy(node, operands);
+      if (is_effect(node)) effects.push_back(made);
+      return results_of(made);
+    });
+    return copies.of(body.outputs);
   };
   std::vector<Tensor> outputs = outputs_of(longer);
   outputs_of(first);

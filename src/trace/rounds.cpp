@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ir/builder.hpp"
+#include "ir/graph_copy.hpp"
 
 namespace weft::detail {
 namespace {
@@ -122,30 +122,26 @@ class Rounds {
   // One round: the segment's nodes over the places.
   Graph round(const Builder& build, std::vector<Tensor> places) const {
     const Graph& graph = segment_.graph;
-    std::vector<Tensor> made(graph.nodes.size());
+    std::vector<Tensor> inputs;
     std::size_t next = 2 + carries_.size();
-    for (std::size_t i = 0; i < segment_.inputs.size(); ++i) {
-      const std::uint32_t leaf = segment_.inputs[i];
+    for (const std::uint32_t leaf : segment_.inputs) {
       const std::size_t place =
           is_carry(leaf)
               ? 2 + static_cast<std::size_t>(std::ranges::find(carries_, kept_index(leaf)) - carries_.begin())
               : next++;
-      made[graph.number(graph.inputs[i])] = places[place];
+      inputs.push_back(places[place]);
     }
-    const auto map = [&](const Tensor& value) { return Tensor(made[graph.number(value)].node(), value.output()); };
-    std::vector<Tensor> operands;
-    for (const Tensor& value : graph.nodes) {
-      if (value.node()->op == Op::input) continue;
-      operands.clear();
-      for (const Tensor& operand : value.node()->inputs()) operands.push_back(map(operand));
-      made[graph.number(value)] = Builder::copy(*value.node(), operands);
-    }
+    const GraphCopy copies(graph, [&](const Node& node, std::span<const Tensor> operands) {
+      const bool is_input = node.op == Op::input;
+      return results_of(is_input ? inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)]
+                                 : Builder::copy(node, operands));
+    });
     const Tensor one = build.constant(Constant::integer(1), type_of(places[0]));
-    std::vector<Tensor> outputs{build.add(places[0], one), map(graph.outputs[segment_.decision->value.index])};
+    std::vector<Tensor> outputs{build.add(places[0], one), copies.of(graph.outputs[segment_.decision->value.index])};
     for (const std::size_t j : carries_) {
       const Source source = segment_.kept[j];
       if (source.kind == Source::Kind::computed) {
-        outputs.push_back(map(graph.outputs[source.index]));
+        outputs.push_back(copies.of(graph.outputs[source.index]));
         continue;
       }
       // A value that moves to another place of the list: it is one that a round changes, see type_after.
