@@ -1,11 +1,13 @@
 #include "trace/level_call.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "autograd/backward.hpp"
+#include "autograd/partition.hpp"
 #include "base/fail.hpp"
-#include "ir/host_function.hpp"
+#include "ir/graph_copy.hpp"
 #include "record/composite.hpp"
 #include "record/computed_call.hpp"
 #include "record/row_gradients.hpp"
@@ -22,8 +24,8 @@ namespace {
 struct Derivation {
   Trace trace;
   std::size_t operand_count, result_count;
-  std::vector<Tensor> inputs;               // operands, results, gradients of the results
-  std::vector<std::vector<Tensor>> copies;  // the results of each node of the graph
+  std::vector<Tensor> inputs;       // operands, results, gradients of the results
+  std::optional<GraphCopy> copies;  // of the graph's nodes
   std::vector<Tensor> outputs;
   struct Gradient {
     std::size_t operand, output;  // the gradient is this output; of rows that is their index, and the next are the rows
@@ -46,10 +48,15 @@ struct Derivation {
     std::vector<Tensor> variables, values, seeds;
     for (std::size_t i = 0; i < operand_count; ++i)
       if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, loc));
-    copy_nodes(graph, arguments);
+    copies.emplace(graph, [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
+      if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
+      const Tensor copy = Builder::copy(node, operands);
+      copy.node()->trace = trace.id;
+      return results_of(copy);
+    });
     for (std::size_t i = 0; i < result_count; ++i)
       if (has_gradient[i]) {
-        values.push_back(copy_of(graph, graph.outputs[i]));
+        values.push_back(copies->of(graph.outputs[i]));
         seeds.push_back(inputs[operand_count + result_count + i]);
       }
     if (variables.empty() || values.empty()) return;
@@ -65,117 +72,18 @@ struct Derivation {
     }
   }
 
-  const Tensor& copy_of(const Graph& graph, const Tensor& value) const {
-    return copies[graph.number(value)][value.output()];
+  // What it reads of the graph's values.
+  ForwardReads reads(const Graph& graph) const {
+    std::unordered_map<const Node*, Node*> originals;
+    for (const Tensor& value : graph.nodes) originals.emplace(copies->of(value).node(), value.node());
+    return forward_reads(outputs, [&](const Tensor& value) {
+      const auto found = originals.find(value.node());
+      return found == originals.end() ? Tensor() : Tensor(found->second, value.output());
+    });
   }
 
  private:
   void add_input(const Type& type, Loc loc) { inputs.push_back(Builder(loc, 0, trace.id).input(inputs.size(), type)); }
-  void copy_nodes(const Graph& graph, std::span<const Tensor> arguments) {
-    std::vector<Tensor> operands;
-    for (const Tensor& value : graph.nodes) {
-      const Node& node = *value.node();
-      if (node.op == Op::input) {
-        copies.push_back({arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]});
-        continue;
-      }
-      operands.clear();
-      for (const Tensor& operand : node.inputs()) operands.push_back(copy_of(graph, operand));
-      const Tensor copy = Builder::copy(node, operands);
-      copy.node()->trace = trace.id;
-      copies.push_back(results_of(copy));
-    }
-  }
-};
-
-// ---- what is kept ---------------------------------------------------------------------------------------------------
-
-class KeptValues {
- public:
-  KeptValues(const Graph& graph, const Derivation& derivation) : graph_(graph) {
-    read_.resize(graph.nodes.size());
-    outputs_.resize(graph.nodes.size());
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      read_[i].resize(graph.nodes[i].node()->output_count);
-      outputs_[i].resize(graph.nodes[i].node()->output_count);
-    }
-    for (const Tensor& output : graph.outputs) outputs_[graph.number(output)][output.output()] = true;
-    note_reads(derivation);
-  }
-
-  // From the last value to the first: one that is read is kept, or computed again from others, which are read then.
-  std::vector<Tensor> choose() {
-    std::vector<Tensor> kept;
-    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-      const Node& node = *graph_.nodes[i].node();
-      if (runs_once(node)) read_[i].assign(node.output_count, true);
-      if (costs_nothing(node) && !runs_once(node)) continue;
-      bool wanted = false;
-      for (unsigned output = 0; output < node.output_count; ++output)
-        wanted = wanted || (read_[i][output] && !outputs_[i][output]);
-      if (!wanted) continue;
-      if (is_computed_again(node)) {
-        for (const Tensor& operand : node.inputs()) read(operand);
-        continue;
-      }
-      for (unsigned output = 0; output < node.output_count; ++output)
-        if (read_[i][output] && !outputs_[i][output]) kept.emplace_back(graph_.nodes[i].node(), output);
-    }
-    std::ranges::reverse(kept);
-    return kept;
-  }
-
- private:
-  static bool costs_nothing(const Node& node) { return node.operand_count == 0; }
-  void read(const Tensor& value) { read_[graph_.number(value)][value.output()] = true; }
-
-  // What the derivative reads of the copied nodes.
-  void note_reads(const Derivation& derivation) {
-    std::unordered_map<const Node*, std::size_t> places;
-    for (std::size_t i = 0; i < derivation.copies.size(); ++i) places.emplace(derivation.copies[i][0].node(), i);
-    NodeNumbers met;
-    std::vector<Node*> stack;
-    const auto visit = [&](const Tensor& value) {
-      if (const auto found = places.find(value.node()); found != places.end())
-        read_[found->second][value.output()] = true;
-      else if (met.set(value.node(), 0))
-        stack.push_back(value.node());
-    };
-    for (const Tensor& output : derivation.outputs) visit(output);
-    while (!stack.empty()) {
-      const Node& node = *stack.back();
-      stack.pop_back();
-      for (const Tensor& operand : node.inputs()) visit(operand);
-    }
-  }
-
-  std::int64_t bytes(const Tensor& value) const {
-    std::vector<std::int64_t> hints;
-    for (const DimSymbol& symbol : graph_.symbols) hints.push_back(symbol.hint);
-    const Type& type = type_of(value);
-    const Dim count = type.shape.element_count();
-    return static_cast<std::int64_t>(
-        storage_bytes(type.dtype, count.is_constant() ? count.constant() : dims::evaluate(count, hints)));
-  }
-  // Views, and cheap operations of the elements where that makes the kept values no larger.
-  bool is_computed_again(const Node& node) const {
-    constexpr int most_cost = 2;  // in additions
-    if (node.output_count > 1) return false;
-    const OpInfo& row = info(node.op);
-    if (is_view(node.op)) return true;
-    if (row.kind != OpKind::random && (!is_pointwise(node.op) || row.cost > most_cost)) return false;
-    std::int64_t more = 0;
-    for (const Tensor& operand : node.inputs()) {
-      const std::uint32_t place = graph_.number(operand);
-      const bool there =
-          costs_nothing(*operand.node()) || read_[place][operand.output()] || outputs_[place][operand.output()];
-      if (!there) more += bytes(operand);
-    }
-    return more <= bytes(Tensor(const_cast<Node*>(&node)));
-  }
-
-  const Graph& graph_;
-  std::vector<std::vector<bool>> read_, outputs_;  // by node, by output
 };
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
@@ -225,10 +133,12 @@ struct LevelBody::Derivative {
   const Derivative* next = nullptr;
 };
 
-LevelBody::LevelBody(Graph graph, std::size_t visible, Backend backend, std::uint64_t passes)
+LevelBody::LevelBody(Graph graph, std::size_t visible, std::vector<SavedValue> saved, Backend backend,
+                     std::uint64_t passes)
     : graph_(std::move(graph)),
       dependences_(weft::dependences(graph_)),
       visible_(visible),
+      saved_(std::move(saved)),
       backend_(backend),
       passes_(passes) {}
 LevelBody::~LevelBody() {
@@ -249,7 +159,7 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const
   // The results of the call are read, and not computed again.
   std::unordered_map<const Node*, std::vector<std::pair<unsigned, std::size_t>>> known;
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
-    const Tensor& copy = made.copy_of(graph_, graph_.outputs[i]);
+    const Tensor& copy = made.copies->of(graph_.outputs[i]);
     known[copy.node()].emplace_back(copy.output(), made.operand_count + i);
   }
   Graph joint = make_graph(made.inputs, made.outputs, made.trace.effects);
@@ -297,7 +207,8 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const
   const auto specialization =
       std::make_shared<Specialization>(backend == Backend::eager ? call.function.eager_id : new_id());
   specialization->symbolic = !graph.symbols.empty();
-  specialization->level = std::make_shared<const LevelBody>(graph, graph.outputs.size(), backend, passes_);
+  specialization->level =
+      std::make_shared<const LevelBody>(graph, graph.outputs.size(), std::vector<SavedValue>(), backend, passes_);
   job = add_whole(call, *specialization, std::move(traced), backend);
   derivative->specialization = specialization;
   return derivative;
@@ -366,6 +277,12 @@ void LevelBody::add_texts(const std::string& indent, std::vector<std::string>& l
       if (flags[i]) all.push_back(std::to_string(i));
     return few_of(all);
   };
+  if (!saved_.empty()) {
+    std::int64_t bytes = 0;
+    for (const SavedValue& each : saved_) bytes += each.bytes;
+    lines.push_back(concat_text(indent, "saved for them, beside arguments and results: ", bytes, " bytes"));
+    for (const SavedValue& each : saved_) lines.push_back(indent + "  " + to_text(each));
+  }
   const std::size_t begin = lines.size();
   for (const Derivative* each = derivatives_.load(std::memory_order_acquire); each; each = each->next) {
     if (!each->specialization) continue;
@@ -446,16 +363,21 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
     return false;
   };
   if (traced.states.empty() && std::ranges::none_of(dependences(traced.graph), depends)) return nullptr;
+  std::vector<SavedValue> saved;
   try {
     const Derivation derivation(traced.graph, wanted, has_gradient, hints, call.loc);
-    traced.kept_for_derivative = KeptValues(traced.graph, derivation).choose();
+    saved = partition(traced.graph, derivation.reads(traced.graph));
   } catch (const Error&) {
     // A result has no derivative, which is an error only where it is asked for.
   }
   Graph graph = traced.graph;
   const std::size_t visible = graph.outputs.size();
-  for (const Tensor& value : traced.kept_for_derivative) graph.outputs.push_back(value);
-  return std::make_shared<const LevelBody>(std::move(graph), visible, backend, call.scratch.words.data()[0]);
+  for (const SavedValue& each : saved) {
+    graph.outputs.push_back(each.value);
+    traced.kept_for_derivative.push_back(each.value);
+  }
+  return std::make_shared<const LevelBody>(std::move(graph), visible, std::move(saved), backend,
+                                           call.scratch.words.data()[0]);
 }
 
 }  // namespace weft::detail

@@ -1,12 +1,12 @@
 // Calls of compiled functions inside a differentiation level. In: a specialization that was traced for such calls. Out:
 // each of its calls as one value of the level, whose derivative is compiled as well. The forward segment gives, besides
-// its results, those values that its derivative reads and that cost more to compute again than to keep. A derivative is
-// made when it is first asked for: for the operands whose gradients are wanted and the results that have one. It runs
-// at once, and is such a call itself, so derivatives of any order are compiled. A derivative of a call that was
-// compiled before, for other operands, results or sizes, counts towards recompile_limit; one that may not be compiled
-// runs node by node and is derived in each call. Invariant: what is not kept is computed again from the operands, so
-// any derivative can be made, whatever was kept.
+// its results, those values that autograd/partition.hpp saves. A derivative is made when it is first asked for: for the
+// operands whose gradients are wanted and the results that have one. It runs at once, and is such a call itself, so
+// derivatives of any order are compiled. A derivative of a call that was compiled before, for other operands, results or
+// sizes, counts towards recompile_limit; one that may not be compiled runs node by node and is derived in each call.
+// Invariant: what is not saved is computed again from the operands, so any derivative can be made, whatever was saved.
 #pragma once
+#include "autograd/partition.hpp"
 #include "trace/function.hpp"
 
 namespace weft::detail {
@@ -15,7 +15,7 @@ namespace weft::detail {
 class LevelBody : public std::enable_shared_from_this<LevelBody> {
  public:
   // The results of the graph are the visible ones, then those that are kept. `passes`: the first word of the call.
-  LevelBody(Graph graph, std::size_t visible, Backend backend, std::uint64_t passes);
+  LevelBody(Graph graph, std::size_t visible, std::vector<SavedValue> saved, Backend backend, std::uint64_t passes);
   ~LevelBody();
 
   // The computed outputs of a call become results of one value that reads the operands.
@@ -26,7 +26,8 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   void differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
                      std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
                      std::span<Tensor> results) const;
-  // Adds a line for each derivative that was compiled, and below it those of its own derivatives.
+  // Adds a line for each value that is saved and each derivative that was compiled, and below it those of its own
+  // derivatives.
   void add_texts(const std::string& indent, std::vector<std::string>& lines) const;
 
  private:
@@ -45,6 +46,7 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   Graph graph_;
   std::vector<std::vector<bool>> dependences_;
   std::size_t visible_;
+  std::vector<SavedValue> saved_;
   Backend backend_;
   std::uint64_t passes_;
   const std::uint64_t id_ = new_id();

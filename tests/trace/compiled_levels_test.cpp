@@ -417,7 +417,7 @@ TEST_CASE("a sparse embedding's gradient stays rows") {
 }
 
 TEST_CASE("what a call keeps is gone when the level has closed") {
-  const auto f = compile([](const Tensor& x) { return tanh(tanh(x * x)); });
+  const auto f = compile([](const Tensor& x) { return sin(outer(x, x)) * cos(matmul(outer(x, x), outer(x, x))); });
   Tensor held;
   const auto loss = [&](const Tensor& x) {
     held = f(x);
@@ -512,6 +512,44 @@ TEST_CASE("derivatives of other results count towards recompile_limit, and expla
   CHECK(slope_of(raises, 0) == slopes_of_three[0]);
   CHECK(
       contains(message_of([&] { slope_of(raises, 1); }), "recompiled 0 times, the limit; the last reason: its deriv"));
+}
+
+TEST_CASE("explain lists what a call saves for its derivative: bytes, line and why") {
+  const int line = __LINE__ + 2;
+  const auto f = compile([](const Tensor& x, const Tensor& w) {
+    const Tensor hidden = matmul(x, w);
+    return matmul(nn::dropout(gelu(hidden), 0.5, true), w);
+  });
+  const auto loss = [&](const Tensor& x, const Tensor& w) {
+    return grad([&](const std::pair<Tensor, Tensor>& p) { return sum(f(p.first, p.second)); }, std::pair{x, w});
+  };
+  const Tensor x = normal({8, 16}), w = normal({16, 16});
+  loss(x, w);
+  const std::vector<std::string> lines = explain(f, x, w).derivatives;
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1] == "  saved for them, beside arguments and results: 512 bytes");
+  CAPTURE(lines[2]);
+  CHECK(contains(lines[2], concat_text("512 bytes: matmul, f32[8,16], at compiled_levels_test.cpp:", line,
+                                       ": it is expensive to compute again")));
+}
+
+TEST_CASE("the winners of a maximum are found, whether its operand was saved or computed again") {
+  // Recomputed with other bits, the operand would meet no maximum, and its gradient would be 0.
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const auto f = compile([](const Tensor& x, const Tensor& w) {
+      const Tensor y = tanh(matmul(x, w)) * exp(matmul(x, w));
+      return amax(y, 1) + sum(maximum(y, y * 0.5 + 0.1));
+    });
+    const Tensor x = cast(normal({16, 32}), dtype), w = cast(normal({32, 64}), dtype);
+    const auto slope = [&](auto function) {
+      return grad([&](const Tensor& x) { return sum(cast(function(x, w), DType::f32)); }, x);
+    };
+    const auto plain = [](const Tensor& x, const Tensor& w) {
+      const Tensor y = tanh(matmul(x, w)) * exp(matmul(x, w));
+      return amax(y, 1) + sum(maximum(y, y * 0.5 + 0.1));
+    };
+    CHECK(difference(slope(f), slope(plain)) <= (dtype == DType::f32 ? 1e-5 : 0.02));
+  }
 }
 
 TEST_CASE("while kernels of a derivative are made, other calls take those that are there") {

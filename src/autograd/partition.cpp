@@ -1,0 +1,301 @@
+#include "autograd/partition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "autograd/minimum_cut.hpp"
+#include "base/fail.hpp"
+#include "ir/callee.hpp"
+#include "ir/host_function.hpp"
+
+namespace weft {
+namespace {
+
+constexpr double bytes_of_addition =
+    0.25;                               // of memory that moves meanwhile: vectors do four additions in a byte's time
+constexpr double products_at_once = 8;  // multiplications and additions, in the time of an addition elsewhere
+constexpr double time_weight = 0.25;    // memory that is free counts for more than the time in which it is moved
+constexpr std::int64_t units = 16;      // of capacity, in a byte
+
+// Whether what it gives jumps where an operand changes in its last bit.
+bool decides(const Node& node) {
+  switch (node.op) {
+    case Op::floor:
+    case Op::ceil:
+    case Op::round:
+    case Op::trunc:
+    case Op::sign:
+    case Op::floor_divide:
+    case Op::remainder:
+    case Op::fmod:
+    case Op::argmax:
+    case Op::argsort: return true;
+    case Op::cast: return is_floating(type_of(node.input(0)).dtype) && !is_floating(node.type.dtype);
+    case Op::call:
+      return node.bodies().empty() ||
+             std::ranges::any_of(node.bodies()[0]->nodes, [](const Tensor& value) { return decides(*value.node()); });
+    default: return info(node.op).dtypes == DTypeClass::comparison || is_loop(node.op);
+  }
+}
+
+// Of one node, or of the body of a call.
+struct Work {
+  double time = 0;         // of computing it again, in bytes
+  bool expensive = false;  // only for a budget below 1; by another kernel its last bits may differ
+  bool never = false;
+};
+
+class Costs {
+ public:
+  explicit Costs(const Graph& graph) : symbols_(graph.symbols) {}
+
+  std::int64_t elements(const Tensor& value) const {
+    return dims::at_hints(type_of(value).shape.element_count(), symbols_);
+  }
+  std::int64_t bytes(const Tensor& value) const {
+    return static_cast<std::int64_t>(storage_bytes(type_of(value).dtype, elements(value)));
+  }
+  Work of(const Node& node) {
+    Work work = computed(node);
+    // What walks over its operands reads more than it gives.
+    if (walks(node))
+      for (const Tensor& operand : node.inputs()) work.time += static_cast<double>(bytes(operand));
+    return work;
+  }
+
+ private:
+  static bool walks(const Node& node) {
+    if (node.op == Op::call && !node.bodies().empty())
+      return std::ranges::any_of(node.bodies()[0]->nodes, [](const Tensor& value) { return walks(*value.node()); });
+    return is_reduce(node.op) || is_cumulative(node.op);
+  }
+  Work computed(const Node& node) {
+    const double own = static_cast<double>(elements(Tensor(const_cast<Node*>(&node))));
+    const auto additions = [](double count) { return count * bytes_of_addition; };
+    const auto read = [&](std::size_t i) { return static_cast<double>(elements(node.input(i))); };
+    if (runs_once(node) || is_effect(node)) return {0, false, true};
+    switch (info(node.op).kind) {
+      case OpKind::pointwise:
+      case OpKind::cast: return {additions(own * info(node.op).cost)};
+      case OpKind::leaf:
+      case OpKind::view:
+      case OpKind::identity:
+      case OpKind::random: return {};  // a draw is a function of its offset
+      case OpKind::assemble: return {additions(own)};
+      case OpKind::reduce:
+      case OpKind::cumulative: return {additions(read(0))};
+      case OpKind::index: return {4 * own, is_scatter(node.op)};
+      case OpKind::contraction: {
+        const Shape& left = type_of(node.input(0)).shape;
+        const Dim shared = left[left.rank() - 1];
+        return {additions(2 * own * static_cast<double>(dims::at_hints(shared, symbols_)) / products_at_once), true};
+      }
+      case OpKind::convolution: return {additions(2 * own * read(1) / products_at_once), true};
+      case OpKind::order: return {additions(64 * own), true};
+      case OpKind::factorization: return {additions(own * own), true};
+      case OpKind::region:
+        if (node.op != Op::call || node.bodies().empty()) return {0, false, true};
+        return of_body(*node.bodies()[0]);
+      default: return {0, false, true};
+    }
+  }
+  const Work& of_body(const Graph& body) {
+    if (const auto found = bodies_.find(&body); found != bodies_.end()) return found->second;
+    Work all;
+    for (const Tensor& value : body.nodes) {
+      const Work each = computed(*value.node());
+      all = {all.time + each.time, all.expensive || each.expensive, all.never || each.never};
+    }
+    return bodies_[&body] = all;
+  }
+
+  std::span<const DimSymbol> symbols_;
+  std::unordered_map<const Graph*, Work> bodies_;  // calls of a signature share theirs
+};
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& graph, const ForwardReads& reads)
+      : graph_(graph), costs_(graph), nodes_(graph.nodes.size()) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = *graph.nodes[i].node();
+      nodes_[i].outputs.resize(node.output_count);
+      if (info(node.op).kind == OpKind::leaf && node.op != Op::iota)
+        for (Output& output : nodes_[i].outputs) output.is_there = true;
+    }
+    for (const Tensor& output : graph.outputs) at(output).is_there = true;
+    for (const Tensor& value : reads.values) at(value).is_read = true;
+    for (const Tensor& value : reads.compared) nodes_[graph.number(value)].is_exact = true;
+    for (std::size_t i = nodes_.size(); i-- > 0;) visit(i);
+  }
+
+  std::vector<SavedValue> saved(double budget) {
+    if (budget >= 1) return list(cut(time_weight, false));
+    const std::int64_t least = bytes(cut(0, true));
+    const auto wanted = static_cast<std::int64_t>(budget * static_cast<double>(bytes(cut(time_weight, false))));
+    // The more a byte counts against time, the less is saved: the greatest weight of time that fits.
+    Cut best = cut(0, true);
+    double fits = -40, exceeds = -2;  // exponents
+    for (int turn = 0; turn < 16; ++turn) {
+      const double middle = (fits + exceeds) / 2;
+      Cut made = cut(std::exp2(middle), true);
+      const bool is_small = bytes(made) <= std::max(wanted, least);
+      (is_small ? fits : exceeds) = middle;
+      if (is_small) best = std::move(made);
+    }
+    return list(best);
+  }
+
+ private:
+  struct Output {
+    bool is_there = false;   // an argument, a result or a constant: the derivative reads it anyway
+    bool is_read = false;    // by the derivative
+    bool is_wanted = false;  // by it, or by what may be computed again
+    std::uint32_t vertex = 0;
+  };
+  struct Entry {
+    std::vector<Output> outputs;
+    bool is_exact = false;      // a comparison depends on its bits
+    bool is_candidate = false;  // one of its results is saved or computed again
+    Work work;
+    std::uint32_t vertex = 0;
+  };
+  using Cut = std::vector<Tensor>;
+
+  Output& at(const Tensor& value) { return nodes_[graph_.number(value)].outputs[value.output()]; }
+  const Node& node(std::size_t i) const { return *graph_.nodes[i].node(); }
+
+  // After all that reads its results.
+  void visit(std::size_t i) {
+    Entry& entry = nodes_[i];
+    for (Output& output : entry.outputs) {
+      output.is_wanted |= output.is_read;
+      output.is_wanted &= !output.is_there;
+      entry.is_candidate |= output.is_wanted;
+    }
+    // What runs once is saved, though nothing reads it yet: a derivative of the derivative can't have it otherwise.
+    if (runs_once(node(i)))
+      for (Output& output : entry.outputs) entry.is_candidate |= output.is_wanted |= !output.is_there;
+    if (!entry.is_candidate) return;
+    entry.work = costs_.of(node(i));
+    if (entry.is_exact && entry.work.expensive) entry.work.never = true;
+    if (entry.work.never) return;
+    const bool exact = entry.is_exact || decides(node(i));
+    for (const Tensor& operand : node(i).inputs()) {
+      at(operand).is_wanted = true;
+      nodes_[graph_.number(operand)].is_exact |= exact;
+    }
+  }
+
+  // Saved values where an addition's time counts so much.
+  Cut cut(double weight, bool expensive_too) {
+    constexpr std::uint32_t source = 0, sink = 1;
+    std::uint32_t vertices = 2;
+    for (Entry& entry : nodes_) {
+      if (!entry.is_candidate) continue;
+      entry.vertex = vertices++;
+      for (Output& output : entry.outputs)
+        if (output.is_wanted) output.vertex = vertices++;
+    }
+    MinimumCut graph(vertices);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const Entry& entry = nodes_[i];
+      if (!entry.is_candidate) continue;
+      const bool banned = entry.work.never || (entry.work.expensive && !expensive_too);
+      // Of equal layers the first ones are computed again: their values would be held for the longest time.
+      const double later = 1 + 0.05 * static_cast<double>(i) / static_cast<double>(nodes_.size());
+      const auto time = static_cast<std::int64_t>(entry.work.time * weight * later * units);
+      if (banned || time > 0) graph.edge(source, entry.vertex, banned ? MinimumCut::unlimited : time);
+      for (std::size_t k = 0; k < entry.outputs.size(); ++k) {
+        const Output& output = entry.outputs[k];
+        if (!output.is_wanted) continue;
+        const Tensor value(const_cast<Node*>(&node(i)), static_cast<unsigned>(k));
+        graph.edge(entry.vertex, output.vertex, capacity(value, banned));
+        if (output.is_read || runs_once(node(i))) graph.edge(output.vertex, sink, MinimumCut::unlimited);
+      }
+      if (banned) continue;
+      for (const Tensor& operand : node(i).inputs())
+        if (const Output& read = at(operand); read.is_wanted)
+          graph.edge(read.vertex, entry.vertex, MinimumCut::unlimited);
+    }
+    const std::vector<bool> reached = graph.source_side(source, sink);
+    Cut saved;
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      for (std::size_t k = 0; k < nodes_[i].outputs.size(); ++k)
+        if (const Output& output = nodes_[i].outputs[k];
+            output.is_wanted && reached[nodes_[i].vertex] && !reached[output.vertex])
+          saved.emplace_back(graph_.nodes[i].node(), static_cast<unsigned>(k));
+    return saved;
+  }
+  // A view is not saved, but for a small part of something larger.
+  std::int64_t capacity(const Tensor& value, bool banned) const {
+    const Node& from = *value.node();
+    const std::int64_t own = costs_.bytes(value);
+    if (!banned && is_view(from.op) && own >= costs_.bytes(from.input(0))) return MinimumCut::unlimited;
+    return std::max<std::int64_t>(own, 1) * units;
+  }
+
+  std::int64_t bytes(const Cut& saved) const {
+    std::int64_t sum = 0;
+    for (const Tensor& value : saved) sum += costs_.bytes(value);
+    return sum;
+  }
+  std::vector<SavedValue> list(const Cut& saved) {
+    std::vector<SavedValue> all;
+    for (const Tensor& value : saved) {
+      const Entry& entry = nodes_[graph_.number(value)];
+      const char* const why = runs_once(*value.node()) ? "it is computed once only"
+                              : entry.work.never && entry.is_exact && entry.work.expensive
+                                  ? "a comparison depends on its bits"
+                              : entry.work.never     ? "it can't be computed again"
+                              : entry.work.expensive ? "it is expensive to compute again"
+                                                     : "saving it takes less than computing it again";
+      all.push_back({value, costs_.bytes(value), why});
+    }
+    return all;
+  }
+
+  const Graph& graph_;
+  Costs costs_;
+  std::vector<Entry> nodes_;
+};
+
+}  // namespace
+
+ForwardReads forward_reads(std::span<const Tensor> derivative_outputs,
+                           const std::function<Tensor(const Tensor&)>& forward) {
+  ForwardReads reads;
+  NodeNumbers met;
+  std::vector<const Node*> nodes;  // of the derivative alone
+  const auto visit = [&](const Tensor& value) {
+    if (const Tensor known = forward(value); known.defined())
+      reads.values.push_back(known);
+    else if (met.set(value.node(), 0))
+      nodes.push_back(value.node());
+  };
+  for (const Tensor& output : derivative_outputs) visit(output);
+  for (std::size_t i = 0; i < nodes.size(); ++i) std::ranges::for_each(nodes[i]->inputs(), visit);
+  std::ranges::sort(nodes, std::greater(), &Node::sequence);
+  for (const Node* const node : nodes) {
+    if (met.find(node) == 0 && !decides(*node)) continue;
+    for (const Tensor& operand : node->inputs())
+      if (const Tensor known = forward(operand); known.defined())
+        reads.compared.push_back(known);
+      else
+        met.set(operand.node(), 1);
+  }
+  return reads;
+}
+
+std::vector<SavedValue> partition(const Graph& forward, const ForwardReads& reads, double budget) {
+  return Partitioner(forward, reads).saved(budget);
+}
+
+std::string to_text(const SavedValue& saved) {
+  const Node& node = *saved.value.node();
+  return concat_text(saved.bytes, " bytes: ", name_of(node), ", ", to_string(type_of(saved.value)),
+                     node.loc.file ? ", at " + to_string(node.loc) : std::string(), ": ", saved.why);
+}
+
+}  // namespace weft
