@@ -13,11 +13,6 @@
 namespace weft {
 namespace {
 
-// Asked only where calls of it were put together to another one.
-void refuse_body(const CallValues& values, std::span<Tensor>) {
-  fail(interned_text(called_name(values.called).id).c_str(), outermost({}),
-       "its derivative inside vmap is not there yet: call vmap inside of the function and its rule");
-}
 bool is_float(const Tensor& value) { return is_floating(type_of(value).dtype); }
 
 Tensor zeros_of(const Tensor& value, Loc loc) {
@@ -37,12 +32,6 @@ void require_own(const CustomCallee& custom, const Node& node, std::size_t opera
 
 }  // namespace
 
-CustomCallee::CustomCallee(const Attributes& called) : Callee{called, {}, refuse_body} {}
-const CustomCallee* custom_callee(const Node& node) {
-  const Callee* const callee = node.callee();
-  return callee && callee->derivative == refuse_body ? static_cast<const CustomCallee*>(callee) : nullptr;
-}
-
 void differentiate_custom(const CustomCallee& custom, const Pullback& p) {
   const Node& node = p.node();
   std::vector<Tensor> arguments(node.inputs().begin(), node.inputs().end()), variables;
@@ -58,13 +47,16 @@ void differentiate_custom(const CustomCallee& custom, const Pullback& p) {
         p.results[i] = found[static_cast<std::size_t>(custom.rule_output[i])];
     return;
   }
-  // The rule is linear in the tangents: its gradient by them, wherever they are, is that of the function.
+  // The rule is linear in the tangents: its gradient by them, wherever they are, is that of the function. They are one,
+  // since rules may choose by the sign of what is linear.
   std::vector<Tensor> values, seeds;
   for (std::size_t i = 0; i < custom.operand_count; ++i)
     if (is_float(node.input(i))) {
-      const Tensor zeros = zeros_of(node.input(i), node.loc);
-      arguments.push_back(p.wanted[i] ? variables.emplace_back(record(Op::variable, {zeros}, {}, {}, node.loc))
-                                      : zeros);
+      Type type = type_of(node.input(i));
+      type.weak = false;
+      const Tensor tangent = constant_like(p.wanted[i] ? 1 : 0, type, node.loc);
+      arguments.push_back(p.wanted[i] ? variables.emplace_back(record(Op::variable, {tangent}, {}, {}, node.loc))
+                                      : tangent);
     }
   const std::vector<Tensor> found = record_body(*custom.rule, arguments);
   for (std::size_t i = 0; i < custom.rule_output.size(); ++i)
@@ -233,13 +225,7 @@ void CustomRecorder::record(const LeafList& returned) {
   s.callee->body = *s.function->take(std::move(s.inputs), std::move(s.results));
   s.callee->rule = s.rule->take(std::move(rule_inputs), std::move(s.rule_outputs));
   s.rule_inputs.clear();
-  const Tensor value = record_call(s.callee, s.operands, s.call.loc());
-  if (is_effect(*value.node())) {  // by its body
-    if (Trace* const trace = recorder().trace())
-      trace->effects.push_back(value);
-    else
-      evaluate(std::span(&value, 1), s.call.loc());
-  }
+  const Tensor value = record_custom_call(s.callee, s.operands, s.call.loc());
   for (std::size_t i = 0; i < s.places.size(); ++i)
     returned.leaves[s.places[i]].tensor() = Tensor(value.node(), static_cast<unsigned>(i));
 }

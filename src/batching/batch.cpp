@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
-#include "record/composite.hpp"
+#include "record/record_body.hpp"
 
 namespace weft {
 namespace {
@@ -37,23 +37,6 @@ class PlaceOf {
   const std::uint32_t scope_, region_;
   const DType autocast_;
 };
-
-// The same node in the current trace.
-Tensor recorded(const Node& node, std::span<const Tensor> operands) {
-  if (node.op == Op::call) return record_call(node.more->callee, operands, node.loc, node.definition);
-  if (is_loop(node.op)) {
-    std::vector<Type> types{node.type};
-    types.insert(types.end(), node.more_types().begin(), node.more_types().end());
-    return record_region(node.op, operands, node.attributes(), types, {node.bodies().begin(), node.bodies().end()},
-                         node.loc);
-  }
-  if (node.op == Op::data) {
-    const Tensor copy = Builder::copy(node, operands);
-    copy.node()->trace = recorder().trace() ? recorder().trace()->id : 0;
-    return copy;
-  }
-  return record(node.op, operands, node.attributes(), node.type, node.loc);
-}
 
 // Whether examples do it by themselves though they do not differ in its operands: each draws by itself, and, where some
 // are not active, fails by itself.
@@ -117,7 +100,7 @@ std::vector<Batched> Batcher::run(const Graph& graph, std::span<const Batched> o
     const PlaceOf place(node);
     const bool differs = std::ranges::any_of(given, &Batched::differs);
     if (!differs && !is_of_each(node, *this)) {
-      for (Tensor& result : results_of(recorded(node, values))) mapped[i].push_back({std::move(result), false});
+      for (Tensor& result : results_of(record_node(node, values))) mapped[i].push_back({std::move(result), false});
       continue;
     }
     for (std::size_t k = 0; k < given.size(); ++k)

@@ -5,6 +5,7 @@
 #include "base/fail.hpp"
 #include "batching/batch.hpp"
 #include "record/composite.hpp"
+#include "record/custom_callee.hpp"
 #include "record/loops.hpp"
 
 namespace weft {
@@ -148,6 +149,14 @@ BatchedCall batched_call(const BatchedNode& b) {
   return {Called{{intern_text("vmap_" + name)}}, false, false};
 }
 
+Tensor sum_of_examples(const Tensor& all) {
+  AxisSet examples;
+  examples.insert(0);
+  Shape shape;
+  for (int i = 1; i < type_of(all).shape.rank(); ++i) shape.push_back(type_of(all).shape[i]);
+  return build.reshape(build.sum(all, examples), shape);
+}
+
 // Records the batch of a body in a body of its own.
 Graph batch_body(const Attributes& called, const Graph& body, const Batcher& batcher, const Flags& flags) {
   CallBody scope(called);
@@ -161,9 +170,55 @@ Graph batch_body(const Attributes& called, const Graph& body, const Batcher& bat
   return scope.take(std::move(outputs));
 }
 
+// A function with a derivative of the program's own: another one, whose body and rule are the batches of its own. Where
+// an operand is the same for all examples its gradient is the sum of theirs.
+Results batch_custom(const BatchedNode& b, const CustomCallee& of) {
+  const auto made = std::make_shared<CustomCallee>(of.called);
+  made->rule_output = of.rule_output;
+  made->is_forward = of.is_forward;
+  made->operand_count = of.operand_count;
+  const Flags flags = flags_of(b.operands);
+  std::vector<Tensor> operands = values_of(b.operands);
+  if (b.batcher.active().defined()) operands.push_back(b.batcher.active());
+  // The batch of a graph over the operands and, in `more`, what else its inputs differ in.
+  const auto batch = [&](const Graph& graph, const Flags& more, const auto& finish) {
+    BatchedBody scope(b);
+    Results inputs;
+    Tensor active;  // after the operands, as one of them
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      const bool differs = i < flags.size() ? flags[i] : more[i - flags.size()];
+      const Type& one = type_of(graph.inputs[i]);
+      inputs.push_back(scope.input(differs ? b.batcher.type(one) : one, differs));
+      if (i + 1 == flags.size()) active = scope.active(b.batcher);
+    }
+    const Batcher inner = Batcher(b.size(), b.batcher.randomness()).among(active);
+    std::vector<Tensor> outputs;
+    for (const Batched& each : inner.run(graph, inputs)) outputs.push_back(finish(inner, each, outputs.size()));
+    return scope.take(std::move(outputs));
+  };
+  const auto all = [](const Batcher& inner, const Batched& each, std::size_t) { return inner.all(each); };
+  made->body = *batch(of.body, {}, all);
+  Flags more;
+  if (of.is_forward) {
+    for (std::size_t i = 0; i < of.operand_count; ++i)
+      if (is_floating(type_of(b.node.input(i)).dtype)) more.push_back(flags[i]);
+    made->rule = batch(*of.rule, more, all);
+  } else {
+    more.assign(of.rule->inputs.size() - flags.size(), true);
+    Flags sums(of.rule->outputs.size());
+    for (std::size_t i = 0; i < of.operand_count; ++i)
+      if (of.rule_output[i] >= 0) sums[static_cast<std::size_t>(of.rule_output[i])] = !flags[i];
+    made->rule = batch(*of.rule, more, [&](const Batcher& inner, const Batched& each, std::size_t output) {
+      return sums[output] ? sum_of_examples(inner.all(each)) : inner.all(each);
+    });
+  }
+  return put(record_custom_call(made, operands, b.node.loc), Flags(b.node.output_count, true));
+}
+
 }  // namespace
 
 std::vector<Batched> batch_call(const BatchedNode& b) {
+  if (const CustomCallee* const custom = custom_callee(b.node)) return batch_custom(b, *custom);
   const Callee& callee = *b.node.callee();
   if (b.batcher.active().defined() && has_positions(callee.body)) return b.batcher.run(callee.body, b.operands);
   const BatchedCall batch = batched_call(b);
@@ -228,14 +283,8 @@ void differentiate_batch(const Callee& callee, const CallValues& p, std::span<Te
   const Results found = batcher.run(derivative, operands);
   for (std::size_t k = 0; k < found.size(); ++k) {
     const unsigned i = given_at[k];
-    Tensor gradient = batcher.all(found[k]);
-    const Shape& shape = type_of(p.operands[i]).shape;
-    if (!operands[i].differs) {
-      AxisSet examples;
-      examples.insert(0);
-      gradient = build.reshape(build.sum(gradient, examples), shape);
-    }
-    operand_gradients[i] = gradient;
+    const Tensor gradient = batcher.all(found[k]);
+    operand_gradients[i] = operands[i].differs ? gradient : sum_of_examples(gradient);
   }
 }
 

@@ -30,7 +30,8 @@ bool folds(Op op) { return op == Op::sum || op == Op::prod || op == Op::amax || 
 bool is_plain(const Graph& graph) {
   for (const Tensor& value : graph.nodes) {
     const Node& node = *value.node();
-    if (node.output_count != 1 || info(node.op).kind == OpKind::factorization ||
+    const OpKind kind = info(node.op).kind;
+    if (node.output_count != 1 || kind == OpKind::factorization || kind == OpKind::region || node.op == Op::host_call ||
         node.type.device.type != Device::Type::cpu || node.op == Op::data)
       return false;
     for (const Dim size : node.type.shape)

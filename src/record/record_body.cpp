@@ -1,6 +1,7 @@
 #include "record/record_body.hpp"
 
 #include "record/composite.hpp"
+#include "record/custom_callee.hpp"
 
 namespace weft {
 namespace {
@@ -18,7 +19,20 @@ Tensor record_again(const Node& node, std::span<const Tensor> operands) {
   if (node.loc.file) recorder().loc = node.loc;
   recorder().scope = node.scope;
   recorder().region = node.region;
+  return record_node(node, operands);
+}
+
+}  // namespace
+
+Tensor record_node(const Node& node, std::span<const Tensor> operands) {
+  if (custom_callee(node))
+    return record_custom_call(std::static_pointer_cast<const CustomCallee>(node.more->callee), operands, node.loc);
   if (node.callee()) return record_call(node.more->callee, operands, node.loc, node.definition);
+  if (node.op == Op::data) {  // the same memory
+    const Tensor copy = Builder::copy(node, operands);
+    copy.node()->trace = recorder().trace() ? recorder().trace()->id : 0;
+    return copy;
+  }
   if (node.bodies().empty() && node.op != Op::host_call)
     return record(node.op, operands, node.attributes(), node.type, node.loc);
   std::vector<Type> types{node.type};
@@ -26,8 +40,6 @@ Tensor record_again(const Node& node, std::span<const Tensor> operands) {
   return record_region(node.op, operands, node.attributes(), types, {node.bodies().begin(), node.bodies().end()},
                        node.loc);
 }
-
-}  // namespace
 
 std::vector<Tensor> record_body(const Graph& body, std::span<const Tensor> arguments) {
   WEFT_CHECK(body.inputs.size() == arguments.size(), "a body without fitting arguments");

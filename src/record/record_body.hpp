@@ -5,6 +5,8 @@
 
 namespace weft {
 
+// A node once more, with these operands, at the recorder's place.
+Tensor record_node(const Node& node, std::span<const Tensor> operands);
 std::vector<Tensor> record_body(const Graph& body, std::span<const Tensor> arguments);
 
 }  // namespace weft

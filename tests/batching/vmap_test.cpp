@@ -107,6 +107,155 @@ TEST_CASE("an ensemble is one model with stacked parameters") {
   }
 }
 
+TEST_CASE("a function with a derivative of its own keeps it, for operands that differ and that do not") {
+  const Tensor x = noise({4, 6}, 1), w = noise({6}, 2);
+  // Three times the derivative, so that nothing else can give it.
+  const auto own = custom_vjp([](const Tensor& a, const Tensor& b) { return sin(a) * b; },
+                              [](const Tensor& a, const Tensor& b) {
+                                return std::pair{sin(a) * b, std::pair{a, b}};
+                              },
+                              [](const std::pair<Tensor, Tensor>& kept, const Tensor& g) {
+                                return std::pair{g * cos(kept.first) * kept.second * 3, g * sin(kept.first) * 3};
+                              });
+  const auto forward = custom_jvp([](const Tensor& a, const Tensor& b) { return sin(a) * b; },
+                                  [](const Tensor& a, const Tensor& b, const Tensor& da, const Tensor& db) {
+                                    return (cos(a) * da * b + sin(a) * db) * 3;
+                                  });
+  const auto check = [&](const auto& f) {
+    const auto rows = [&](const Tensor& a, const Tensor& b) {
+      return vmap([&](const Tensor& row) { return f(row, b); })(a);
+    };
+    check_same(rows(x, w), sin(x) * w);
+    check_same(grad([&](const Tensor& a) { return sum(rows(a, w)); }, x), cos(x) * w * 3, 1e-14);
+    check_same(grad([&](const Tensor& b) { return sum(rows(x, b)); }, w), sum(sin(x) * 3, 0), 1e-14);
+    check_same(jvp([&](const Tensor& a) { return rows(a, w); }, x, x).tangent, cos(x) * x * w * 3, 1e-14);
+    check_same(jvp([&](const Tensor& b) { return rows(x, b); }, w, w).tangent, sin(x) * w * 3, 1e-14);
+    check_same(hvp([&](const Tensor& a) { return sum(rows(a, w)); }, x, x), -sin(x) * w * x * 3, 1e-14);
+    check_same(vmap([&](const Tensor& row) { return grad([&](const Tensor& a) { return sum(f(a, w)); }, row); })(x),
+               cos(x) * w * 3, 1e-14);
+    // In a branch that not all examples take.
+    const auto chosen = [&](const Tensor& a) {
+      return sum(vmap([&](const Tensor& row) {
+        return cond(
+            sum(row) > 0, [&](const Tensor& b) { return f(b, w)[0]; }, [](const Tensor& b) { return b[0] * 2; }, row);
+      })(a));
+    };
+    const Tensor first = cast(arange(6) == 0, DType::f64);
+    check_same(grad(chosen, x), first * where(sum(x, 1, true) > 0, cos(x) * w * 3, 2), 1e-14);
+  };
+  check(own);
+  check(forward);
+}
+
+int host_calls = 0;
+
+TEST_CASE("a host_call of what is the same for all examples is one call, of each of its results") {
+  const Tensor x = noise({4, 6}, 1), c = noise({6}, 2);
+  const auto both = [](const Tensor& a) {
+    ++host_calls;
+    return std::vector<Tensor>{a * 2, a + 1};
+  };
+  host_calls = 0;
+  const Tensor found = vmap([&](const Tensor& row) {
+    const std::vector<Tensor> given = host_call(std::vector{like(c), like(c)}, both, c);
+    return row * given[0] + given[1];
+  })(x);
+  check_same(found, x * (c * 2) + (c + 1));
+  CHECK(host_calls == 1);
+}
+
+TEST_CASE("dropout draws for each example or for all, and its gradient has the mask of its value") {
+  const Tensor x = noise({64, 32}, 1, DType::f32) + 3;
+  for (const bool same : {false, true}) {
+    CAPTURE(same);
+    const VmapOptions options{.randomness = same ? Randomness::same : Randomness::different};
+    seed(3);
+    const auto [values, slopes] = vmap(
+        [](const Tensor& row) {
+          const auto [value, slope] = value_and_grad(
+              [](const Tensor& a) {
+                const Tensor kept = dropout(a, 0.5);
+                return std::pair{sum(kept), kept};
+              },
+              row);
+          return std::pair{value.second, slope};
+        },
+        options)(x);
+    check_same(values, slopes * x, 1e-6);
+    const Tensor kept = values != 0;
+    CHECK(all(kept == unsqueeze(kept[0], 0)).item<bool>() == same);
+    CHECK(std::abs(mean(cast(kept, DType::f32)).item<float>() - 0.5f) < 0.2f);
+  }
+}
+
+TEST_CASE("compiled functions: inside vmap, of vmap, and around both") {
+  const Tensor x = noise({4, 6}, 1), w = noise({6}, 2);
+  const auto one = compile([](const Tensor& a, const Tensor& b) { return tanh(a) * sum(b); });
+  const auto many = compile(
+      [](const Tensor& a, const Tensor& b) { return vmap([&](const Tensor& row) { return tanh(row) * sum(b); })(a); });
+  const Tensor expected = tanh(x) * sum(w);
+  check_same(vmap(one, {{0, std::nullopt}})(x, w), expected, products);
+  check_same(many(x, w), expected, products);
+  check_same(vmap([&](const Tensor& a) { return many(a, w); })(reshape(x, {2, 2, 6})), reshape(expected, {2, 2, 6}),
+             products);
+  const Tensor slope = (1 - square(tanh(x))) * sum(w);
+  check_same(grad([&](const Tensor& a) { return sum(many(a, w)); }, x), slope, products);
+  check_same(grad([&](const Tensor& a) { return sum(vmap(one, {{0, std::nullopt}})(a, w)); }, x), slope, products);
+  check_same(jvp([&](const Tensor& a) { return many(a, w); }, x, x).tangent, slope * x, products);
+  check_same(vmap([&](const Tensor& row) { return grad([&](const Tensor& a) { return sum(one(a, w)); }, row); })(x),
+             slope, products);
+}
+
+TEST_CASE("an ensemble trains as one model") {
+  std::vector<Mlp> models(3);
+  const Tensor x = noise({7, 6}, 1, DType::f32), y = arange(7) % 3;
+  const Mlp together = grad(
+      [&](const Mlp& m) {
+        return sum(vmap([](const Mlp& m, const Tensor& x, const Tensor& y) { return loss_of(m, x, y); },
+                        {{0, std::nullopt, std::nullopt}})(m, x, y));
+      },
+      stack_module_state(models));
+  for (int i = 0; i < 3; ++i)
+    tree::for_each(together, grad([&](const Mlp& m) { return loss_of(m, x, y); }, models[static_cast<std::size_t>(i)]),
+                   [&](const Param& a, const Param& b) { check_same(select(a, 0, i), b, 1e-5); });
+}
+
+TEST_CASE("loops and choices around vmap and inside it, with a derivative around") {
+  const Tensor x = noise({4, 6}, 1), w = noise({6}, 2);
+  const auto inner = [&](const Tensor& s) {
+    return vmap([&](const Tensor& row) { return sin(row * w) * sum(row); })(s);
+  };
+  const auto plain = [&](const Tensor& s) { return sin(s * w) * sum(s, 1, true); };
+  const auto check = [&](const auto& f, const auto& g) {
+    check_same(f(x), g(x), 1e-13);
+    check_same(grad([&](const Tensor& a) { return sum(f(a)); }, x), grad([&](const Tensor& a) { return sum(g(a)); }, x),
+               1e-12);
+    check_same(jvp(f, x, x).tangent, jvp(g, x, x).tangent, 1e-12);
+  };
+  check(
+      [&](const Tensor& a) {
+        return fori(
+            0, 3, [&](const Index&, const Tensor& s) { return inner(s); }, a);
+      },
+      [&](const Tensor& a) { return plain(plain(plain(a))); });
+  check(
+      [&](const Tensor& a) {
+        return cond(
+            sum(a) > 100, [&](const Tensor& s) { return s; }, inner, a);
+      },
+      plain);
+  // Newton's iteration for each example, as many rounds as it needs.
+  const auto root = [](const Tensor& a) {
+    const auto next = [&](const Tensor& s) { return (s + a / s) / 2; };
+    return while_loop([&](const Tensor& s) { return abs(next(s) - s) > 1e-12; }, next, a);
+  };
+  const Tensor positive = square(noise({5}, 3)) * 50 + 0.5;
+  check_same(vmap(root)(positive), sqrt(positive), 1e-12);
+  check_same(jvp([&](const Tensor& a) { return vmap(root)(a); }, positive, positive).tangent, sqrt(positive) / 2,
+             1e-12);
+  check_same(vmap([&](const Tensor& a) { return jvp(root, a, a).tangent; })(positive), sqrt(positive) / 2, 1e-12);
+}
+
 TEST_CASE("bodies of loops and choices, and vmap in them") {
   const Tensor x = noise({4, 6}, 1), rows = noise({4, 5, 6}, 2);
   check_rows(

@@ -1,0 +1,34 @@
+#include "record/custom_callee.hpp"
+
+#include "base/fail.hpp"
+#include "record/composite.hpp"
+#include "record/evaluate.hpp"
+
+namespace weft {
+namespace {
+
+// Asked only where calls of it were put together to another one.
+void refuse_body(const CallValues& values, std::span<Tensor>) {
+  fail(interned_text(called_name(values.called).id).c_str(), outermost({}),
+       "it was put together with other calls, and its rule is of one call");
+}
+
+}  // namespace
+
+CustomCallee::CustomCallee(const Attributes& called) : Callee{called, {}, refuse_body} {}
+const CustomCallee* custom_callee(const Node& node) {
+  const Callee* const callee = node.callee();
+  return callee && callee->derivative == refuse_body ? static_cast<const CustomCallee*>(callee) : nullptr;
+}
+
+Tensor record_custom_call(std::shared_ptr<const CustomCallee> callee, std::span<const Tensor> operands, Loc loc) {
+  const Tensor value = record_call(std::move(callee), operands, loc);
+  if (!is_effect(*value.node())) return value;
+  if (Trace* const trace = recorder().trace())
+    trace->effects.push_back(value);
+  else
+    evaluate(std::span(&value, 1), loc);
+  return value;
+}
+
+}  // namespace weft
