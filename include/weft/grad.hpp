@@ -17,6 +17,10 @@ struct ValueAndGrad {
   Gradients gradients;  // of the type of `wrt`; undefined tensors where nothing trains
 };
 
+struct GradOptions {    // of value_and_grad and grad
+  bool strict = false;  // where the loss does not depend on something that trains: an Error, not a gradient of zeros
+};
+
 namespace detail {
 
 // What trains in a value of these leaves, unless it is frozen or undefined: parameters; where there is no parameter at
@@ -36,6 +40,8 @@ class GradientLevel {
   void write_back(const LeafList& bound, const LeafList& place) const;
   // Differentiates the first leaf of `result`.
   void differentiate(const LeafList& result);
+  // Throws Error where that does not depend on a leaf that trains.
+  void require_reached(const LeafList& leaves, const TypeDescription& description) const;
   // Makes gradients of the copy: where leaves train, undefined tensors elsewhere.
   void place_gradients(const LeafList& leaves);
 
@@ -49,6 +55,7 @@ class GradientLevel {
   LeafKind trains_ = LeafKind::param;
   std::vector<std::size_t> positions_;  // of the leaves that train
   std::vector<Tensor> variables_, gradients_;
+  std::vector<bool> reached_;  // by variable: the loss depends on it
 };
 
 enum class Misuse : std::uint8_t {
@@ -132,7 +139,7 @@ consteval bool explain() {
 
 // `wrt` is only read, unless f writes into the copy that it gets.
 template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
-auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
+auto run(const char* operation, F& f, Wrt& wrt, const GradOptions& options, Loc loc) {
   using Value = std::remove_cvref_t<std::invoke_result_t<F&, Wrt&>>;
   GradientLevel level(operation, loc);
   M bound = clone<M>(wrt);
@@ -145,6 +152,7 @@ auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
   level.differentiate(result);
   leaves.clear();
   flatten(bound, leaves);
+  if (options.strict) level.require_reached(leaves, Description<M>::value);
   if constexpr (!std::is_const_v<Wrt>) {
     LeafList place;
     flatten(wrt, place);
@@ -156,10 +164,10 @@ auto run(const char* operation, F& f, Wrt& wrt, Loc loc) {
 
 // `Wrt` is M where f may write buffers, const M where it may not.
 template <class F, class Wrt, class M = std::remove_const_t<Wrt>>
-auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc) {
+auto differentiate(const char* operation, F& f, Wrt& wrt, Loc loc, const GradOptions& options = {}) {
   constexpr Misuse found = misuse<Wrt&, F, M>();
   if constexpr (found == Misuse::nothing)
-    return run(operation, f, wrt, loc);
+    return run(operation, f, wrt, options, loc);
   else if constexpr (found == Misuse::fails_to_compile)
     return (void)f(wrt), *static_cast<ValueAndGrad<Tensor, M>*>(nullptr);
   else
@@ -186,17 +194,17 @@ auto& read_unless_lvalue(std::remove_reference_t<M>& wrt) {
 // copy of `wrt`. What it writes to the Buffers and numbers of a model that is not const is written back when all has
 // succeeded; the places that are differentiated keep their values. Where f only reads, `wrt` is only read: threads may
 // share it. Throws Error when the loss is no floating number of one element, when a leaf is an integer, when no leaf
-// reaches the loss, when a value on the way was computed where no level was open (by another thread, say), and when f
-// changes lengths or presence in a model that is not const.
+// reaches the loss (with options.strict, when one does not), when a value on the way was computed where no level was
+// open (by another thread, say), and when f changes lengths or presence in a model that is not const.
 template <class F, class M>
-auto value_and_grad(F&& f, M&& wrt, Loc loc = Loc::current()) {
-  return detail::differentiate("value_and_grad", f, detail::read_unless_lvalue<M>(wrt), loc);
+auto value_and_grad(F&& f, M&& wrt, const GradOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::differentiate("value_and_grad", f, detail::read_unless_lvalue<M>(wrt), loc, options);
 }
 
 // The gradients alone.
 template <class F, class M>
-auto grad(F&& f, M&& wrt, Loc loc = Loc::current()) {
-  return detail::differentiate("grad", f, detail::read_unless_lvalue<M>(wrt), loc).gradients;
+auto grad(F&& f, M&& wrt, const GradOptions& options = {}, Loc loc = Loc::current()) {
+  return detail::differentiate("grad", f, detail::read_unless_lvalue<M>(wrt), loc, options).gradients;
 }
 
 }  // namespace weft

@@ -37,12 +37,13 @@ class Backward {
         pull_back(entry);
     std::vector<Tensor> results;
     for (const std::uint32_t at : walk_.variables()) {
-      any_reached_ = any_reached_ || (at != LevelWalk::none && reached_[walk_.entries()[at].first_output]);
+      reached_variables_.push_back(at != LevelWalk::none && reached_[walk_.entries()[at].first_output]);
       results.push_back(at == LevelWalk::none ? Tensor() : gradients_[walk_.entries()[at].first_output]);
     }
     return results;
   }
-  bool any_reached() const { return any_reached_; }
+  // By variable, after run(): whether the values depend on it.
+  const std::vector<bool>& reached_variables() const { return reached_variables_; }
 
  private:
   std::span<const unsigned char> reached(const LevelWalk::Entry& entry) const {
@@ -87,7 +88,7 @@ class Backward {
   LevelWalk walk_;
   std::span<const Tensor> values_;
   Loc loc_;
-  bool any_reached_ = false;
+  std::vector<bool> reached_variables_;
   std::vector<unsigned char> reached_;  // by output: whether the values depend on it
   std::vector<Tensor> gradients_;       // of the outputs of all entries
   std::vector<unsigned char> wanted_;
@@ -96,7 +97,8 @@ class Backward {
 
 }  // namespace
 
-std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc) {
+std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc,
+                             std::vector<bool>& reached) {
   const AutogradTime time;
   if (!loss.defined()) fail(operation, loc, "the loss is an undefined tensor");
   Loc where = loss.node()->loc.file ? loss.node()->loc : loc;
@@ -112,7 +114,8 @@ std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variabl
   }
   Backward pass(std::span(&loss, 1), variables, operation, loc);
   std::vector<Tensor> gradients = pass.run(std::span(&seed, 1));
-  if (!pass.any_reached())
+  reached = pass.reached_variables();
+  if (std::ranges::count(reached, true) == 0)
     fail(operation, loc,
          "the loss does not depend on what it is differentiated with respect to: use the argument that "
          "the function is called with, not what it was copied from, nor a copy of it");

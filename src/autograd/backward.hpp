@@ -8,8 +8,10 @@
 namespace weft {
 
 // `variables` are in recording order. Zeros for a variable that does not reach the loss. Throws Error when none does,
-// when the loss is not one floating number, and when a value on the way was computed with no level open.
-std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc);
+// when the loss is not one floating number, and when a value on the way was computed with no level open. `reached`, by
+// variable: whether the loss depends on it.
+std::vector<Tensor> backward(const Tensor& loss, std::span<const Tensor> variables, const char* operation, Loc loc,
+                             std::vector<bool>& reached);
 
 // The same from the gradients of any values. Undefined for a variable whose gradient is zero.
 std::vector<Tensor> pull_back(std::span<const Tensor> values, std::span<const Tensor> gradients,

@@ -93,7 +93,23 @@ void GradientLevel::write_back(const LeafList& bound, const LeafList& place) con
 void GradientLevel::differentiate(const LeafList& result) {
   if (result.leaves.size() == 0 || !holds_tensor(result.leaves[0].kind))
     fail(operation_, loc_, "the first thing that the function returns must be the loss, a tensor");
-  gradients_ = backward(result.leaves[0].tensor(), variables_, operation_, loc_);
+  gradients_ = backward(result.leaves[0].tensor(), variables_, operation_, loc_, reached_);
+}
+
+void GradientLevel::require_reached(const LeafList& leaves, const TypeDescription& description) const {
+  require_places(leaves);
+  struct Search {
+    const GradientLevel& level;
+    std::size_t leaf = 0, variable = 0;
+  } search{*this};
+  visit_paths(description, leaves.leaves.begin(), &search, [](void* context, const Leaf&, const char* path) {
+    Search& at = *static_cast<Search*>(context);
+    const GradientLevel& level = at.level;
+    if (at.variable == level.positions_.size() || at.leaf++ != level.positions_[at.variable]) return;
+    if (!level.reached_[at.variable++])
+      fail(level.operation_, level.loc_, "the loss does not depend on ", *path ? path : "the argument",
+           ", which is an error under strict: use it, freeze it, or leave strict out for a gradient of zeros");
+  });
 }
 
 void GradientLevel::place_gradients(const LeafList& leaves) {

@@ -8,6 +8,7 @@
 #include "passes/regions.hpp"
 #include "record/evaluate.hpp"
 #include "tests/autograd/support.hpp"
+#include "weft/nn.hpp"
 
 namespace weft::test {
 namespace {
@@ -232,6 +233,28 @@ TEST_CASE("stop_gradient is a wall, and what does not depend gets zeros") {
   Tensor x = vector({1, 2});
   CHECK(values(grad([](const Tensor& v) { return sum(v * stop_gradient(v)); }, x)) == Numbers{1, 2});
   CHECK(values(grad([](const Tensor& v) { return sum(floor(v) + sign(v)); }, x)) == Numbers{0, 0});
+}
+
+struct Partly {
+  Param used{vector({1, 2})}, idle{vector({1, 2, 3})};
+  std::vector<Param> list{Param(vector({1})), Param(vector({2}))};
+};
+
+TEST_CASE("strict: what does not reach the loss is an error that names it") {
+  Partly model;
+  const auto loss = [](const Partly& m) { return sum(m.used) + sum(stop_gradient(m.list[1])) + sum(m.list[0]); };
+  CHECK(values(grad(loss, model).idle) == Numbers{0, 0, 0});
+  const std::string message = error_of([&] { grad(loss, model, {.strict = true}); });
+  CHECK(message.find("[grad] the loss does not depend on idle, which is an error under strict") == 0);
+  CHECK(message.find("grad_test.cpp:") != std::string::npos);
+  const auto more = [&](const Partly& m) { return loss(m) + sum(m.idle); };
+  CHECK(error_of([&] {
+          value_and_grad(more, model, {.strict = true});
+        }).find("[value_and_grad] the loss does not depend on list.1") == 0);
+  nn::freeze(model.list[1]);
+  CHECK(values(grad(more, model, {.strict = true}).idle) == Numbers{1, 1, 1});
+  // A gradient that is zero is one.
+  CHECK(values(grad([](const Tensor& a) { return sum(a * 0); }, vector({1, 2}), {.strict = true})) == Numbers{0, 0});
 }
 
 TEST_CASE("kinks, as PyTorch has them") {
