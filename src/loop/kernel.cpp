@@ -342,6 +342,28 @@ std::string shared_text(const Kernel& kernel) {
   return to_text(nameless);
 }
 
+namespace {
+
+// Whether the load reads one element of the row of which the store, in a later phase, writes all: a label's logit, at
+// an index that a value decides. A reduction over the row lies between the two.
+bool reads_row_before(const Kernel& kernel, const Instruction& load, const Instruction& store) {
+  if (load.level == Level::inner || load.phase >= store.phase || store.level != Level::inner) return false;
+  int inner = -1;
+  for (std::size_t axis = 0; axis < kernel.axes.size(); ++axis) {
+    if (kernel.axes[axis].carried || kernel.axes[axis].narrow || (kernel.axes[axis].inner && inner >= 0)) return false;
+    if (kernel.axes[axis].inner) inner = static_cast<int>(axis);
+  }
+  if (inner < 0) return false;
+  const Dim extent = kernel.axes[static_cast<std::size_t>(inner)].extent;
+  const Dim anywhere = dims::substitute(load.index, [&](const DimNode* atom) {
+    const bool in_row = atom->kind == DimKind::value && atom->extent.same(extent);
+    return in_row ? dims::axis(inner, extent) : Dim::from_node(atom);
+  });
+  return anywhere.same(store.index);
+}
+
+}  // namespace
+
 bool may_overwrite(const Kernel& kernel, int argument, int result) {
   Dim target;
   bool stored = false;
@@ -365,7 +387,9 @@ bool may_overwrite(const Kernel& kernel, int argument, int result) {
     if (instruction.kind != Kind::load ||
         kernel.buffers[static_cast<std::size_t>(instruction.buffer)].value != argument)
       continue;
-    if (!instruction.index.same(target) || instruction.level != level || i > store) return false;
+    if (i > store) return false;
+    if (reads_row_before(kernel, instruction, kernel.body[store])) continue;
+    if (!instruction.index.same(target) || instruction.level != level) return false;
   }
   // In a kernel of several phases a value may be computed again later from memory that was already overwritten: by a
   // later phase, or, where the store is outer, by the walk over the inner axes that follows it in its own phase.

@@ -117,8 +117,8 @@ struct Cost {
 Cost cost(const Kernel& kernel);
 // An expression over the kernel's size slots, over the graph's symbols.
 Dim over_symbols(Dim dim, const Kernel& kernel);
-// Every load of `argument` happens at the index where `result` is stored, and before that store: they may be one
-// memory. Both are the plan's buffers.
+// Every load of `argument` happens at the index where `result` is stored, and before that store, or somewhere in a row
+// that is stored after a reduction over it: they may be one memory. Both are the plan's buffers.
 bool may_overwrite(const Kernel& kernel, int argument, int result);
 // The operand is a result of the walk in which the instruction is accumulated, not one before it.
 bool is_found_beside(const Instruction& instruction, std::int32_t operand);

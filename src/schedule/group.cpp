@@ -75,7 +75,8 @@ class Grouper {
     const int operations = operations_where_read(result_, node);
     const bool repeated = broadcast_[graph_.number(node)] && is_pointwise(node.op) && reads.groups.empty() &&
                           !is_slow(node) && operations <= 3;
-    if (repeated || (is_scalar(node) && operations <= 24 && !joins_any(node, reads))) {
+    const bool by_each_thread = device_.type == Device::Type::cuda && is_slow(node);
+    if (repeated || (is_scalar(node) && !by_each_thread && operations <= 24 && !joins_any(node, reads))) {
       placement.operations = operations;
       placement.role = Role::inlined;
       return;
@@ -83,7 +84,8 @@ class Grouper {
     join_or_open(node, reads);
   }
 
-  // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel.
+  // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel, or
+  // each thread of a device would compute what is slow.
   bool is_scalar(const Node& node) { return (is_pointwise(node.op)) && node.type.shape.element_count().same(Dim(1)); }
   bool joins_any(const Node& node, const Reads& reads) {
     return std::any_of(reads.groups.begin(), reads.groups.end(),

@@ -1,6 +1,6 @@
 // Memory: lifetimes of temporaries over the order of steps, offsets in one arena, and which results may be written into
 // which arguments. In: steps in order. Out: offsets, arena size, donations. Invariant: two temporaries share bytes only
-// when one is dead before the other is written.
+// when one is dead before the other is written, or is overwritten element by element by the step that reads it last.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -61,10 +61,54 @@ std::int64_t place_static(Schedule& schedule, const std::vector<Lifetime>& lives
   return top;
 }
 
+// By buffer the one whose memory it takes, or -1: of the large temporaries that a step writes, a temporary that the
+// step reads last and may overwrite.
+std::vector<int> find_hosts(const Schedule& schedule, const std::vector<Lifetime>& lives) {
+  constexpr std::int64_t least = 1 << 20;  // bytes; of less there is enough, and who shares none can run side by side
+  std::vector<int> hosts(schedule.buffers.size(), -1);
+  std::vector<bool> taken(schedule.buffers.size(), false);
+  const auto temporary = [&](int b) -> const ScheduleBuffer* {
+    const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(b)];
+    const Dim bytes = bytes_of(buffer);
+    const bool is_large = bytes.is_constant() && bytes.constant() >= least;
+    return buffer.kind == ScheduleBuffer::Kind::temporary && is_large ? &buffer : nullptr;
+  };
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
+    const Step& step = schedule.steps[s];
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const int r = step.buffers[i];
+      const ScheduleBuffer* const result = temporary(r);
+      if (!writes[i] || !result || lives[static_cast<std::size_t>(r)].first != static_cast<int>(s)) continue;
+      for (std::size_t j = 0; j < writes.size(); ++j) {
+        const int a = step.buffers[j];
+        const auto index = static_cast<std::size_t>(a);
+        const ScheduleBuffer* const read = temporary(a);
+        if (writes[j] || !read || taken[index] || lives[index].last != static_cast<int>(s) ||
+            !bytes_of(*read).same(bytes_of(*result)) || read->dtype != result->dtype || !step.payload->in_place(a, r))
+          continue;
+        hosts[static_cast<std::size_t>(r)] = a;
+        taken[index] = true;
+        break;
+      }
+    }
+  }
+  return hosts;
+}
+
 // Static sizes: in the order of their first use, the largest first, or those first that are large for long, whichever
-// takes the least memory.
+// takes the least memory. What has a host lies where that does, which lives as long as both. Returns how many bytes the
+// static ones take.
 // Symbolic sizes: a free block of the same expression, else a new one after everything.
-void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
+std::int64_t place(Schedule& schedule, std::vector<Lifetime> lives, const std::vector<int>& hosts) {
+  const auto host_of = [&](std::size_t b) {
+    while (hosts[b] >= 0) b = static_cast<std::size_t>(hosts[b]);
+    return b;
+  };
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    Lifetime& life = lives[host_of(b)];
+    life.last = std::max(life.last, lives[b].last);
+  }
   struct Symbolic {
     Dim bytes, offset;
     int last;
@@ -73,7 +117,8 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
   Dim symbolic_bytes = 0;
   std::vector<std::size_t> order;
   for (std::size_t b = 0; b < schedule.buffers.size(); ++b)
-    if (schedule.buffers[b].kind == ScheduleBuffer::Kind::temporary && lives[b].first >= 0) order.push_back(b);
+    if (schedule.buffers[b].kind == ScheduleBuffer::Kind::temporary && lives[b].first >= 0 && hosts[b] < 0)
+      order.push_back(b);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
   std::vector<std::size_t> symbolic_buffers, static_buffers;
@@ -118,7 +163,10 @@ void place(Schedule& schedule, const std::vector<Lifetime>& lives) {
     for (std::size_t i = 0; i < offsets.size(); ++i) schedule.buffers[static_buffers[i]].offset = offsets[i];
   }
   for (std::size_t b : symbolic_buffers) schedule.buffers[b].offset = schedule.buffers[b].offset + Dim(top);
+  for (std::size_t b = 0; b < hosts.size(); ++b)
+    if (hosts[b] >= 0) schedule.buffers[b].offset = schedule.buffers[host_of(b)].offset;
   schedule.arena_bytes = symbolic_bytes + Dim(top);
+  return top;
 }
 
 // A temporary that its last reader would copy into a result lies in the result from the start. So a chain of updates
@@ -242,8 +290,10 @@ void predicate_donations(Schedule& schedule) {
 
 void plan_memory(Schedule& schedule, Device device, std::span<const Update> updates) {
   place_in_results(schedule);
-  std::vector<Lifetime> lives = lifetimes(schedule);
-  place(schedule, lives);
+  const std::vector<Lifetime> lives = lifetimes(schedule);
+  const std::vector<int> hosts = find_hosts(schedule, lives), none(hosts.size(), -1);
+  const std::int64_t bytes = place(schedule, lives, none);
+  if (hosts != none && place(schedule, lives, hosts) >= bytes) place(schedule, lives, none);
   Donations(schedule, lives).find(updates);
   if (device.type != Device::Type::cpu) predicate_donations(schedule);
 }

@@ -41,6 +41,7 @@ class Realizer {
       : graph_(graph),
         grouping_(grouping),
         borders_(borders),
+        on_device_(device.type == Device::Type::cuda),
         score_(graph, device),
         readers_(graph.nodes.size()),
         recipes_(graph.nodes.size()),
@@ -175,6 +176,14 @@ class Realizer {
     return total;
   }
 
+  // On a device each thread of a kernel computes what is one number for the kernel, such as the corrections of AdamW's
+  // moments: a slow one is computed once instead, by a kernel of its own.
+  bool is_slow_for_each_thread(std::uint32_t i) const {
+    if (!node(i).type.shape.element_count().same(Dim(1))) return false;
+    const auto is_walked = [&](int kernel) { return walked_by(kernel) > 1; };
+    return std::ranges::any_of(recipes_[i].nodes, [&](std::uint32_t n) { return is_slow(node(n)); }) &&
+           std::ranges::any_of(readers_[i].kernels, is_walked);
+  }
   // Whether it takes less, in bytes, when those who read the value compute it.
   bool computed_again(std::uint32_t i) const {
     const Recipe& recipe = recipes_[i];
@@ -184,6 +193,7 @@ class Realizer {
     if (recipe.tests && readers.windowed) return false;     // each window would ask again
     const auto is_beyond = [&](int kernel) { return region_of(kernel) != region_of(group); };
     if (borders_ && std::ranges::any_of(readers.kernels, is_beyond)) return false;
+    if (on_device_ && is_slow_for_each_thread(i)) return false;
     const double own = score_.elements(node(i).type.shape), bytes = Score::bytes(node(i), own);
     // Elements that a kernel computes, or loads.
     const auto times = [&](int kernel) {
@@ -238,7 +248,7 @@ class Realizer {
 
   const Graph& graph_;
   Grouping& grouping_;
-  const bool borders_;
+  const bool borders_, on_device_;
   const Score score_;
   std::vector<Readers> readers_;
   std::vector<Recipe> recipes_;

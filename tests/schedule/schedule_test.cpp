@@ -135,6 +135,24 @@ TEST_CASE("on a device kernels of one text that wait for nothing are one launch,
   CHECK(steps(Device::cuda(), 32) == 1);
 }
 
+TEST_CASE("on a device a slow number is computed once, and not by each thread of the kernels that read it") {
+  const auto powers = [](Device device) {
+    Traced t;
+    const Tensor steps = t.input(device, Shape(), DType::f64), x = t.input(device, Shape::of(1 << 16)),
+                 y = t.input(device, Shape::of(1 << 15));
+    const Tensor correction = cast(1 - pow(0.9, steps), DType::f32);
+    int in_one_thread = 0, in_all = 0;
+    for (const Step& step :
+         make_schedule(inline_calls(t.graph({x * correction, y * correction})), device, providers::all()).steps)
+      for (const loop::Instruction& it : step.payload->kernel()->body)
+        if (it.kind == loop::Kind::apply && it.op == Op::pow)
+          ++(step.payload->kernel()->vector_axis < 0 ? in_one_thread : in_all);
+    return std::pair(in_one_thread, in_all);
+  };
+  CHECK(powers(Device::cuda()) == std::pair(1, 0));
+  CHECK(powers(Device::cpu()).first == 0);
+}
+
 TEST_CASE("on a device a softmax of rows that it can't hold is online") {
   const auto is_online = [](Device device, std::int64_t columns) {
     Traced t;
@@ -584,6 +602,26 @@ TEST_CASE("temporaries share memory when their lives do not overlap, and only th
                      q.offset.constant() < p.offset.constant() + p.elements.constant() * 4;
       CHECK_FALSE((alive_together && overlap));
     }
+}
+
+TEST_CASE("a large temporary takes the memory of the one that its kernel reads last, element by element") {
+  constexpr std::int64_t size = 1024;
+  const auto arena = [](bool read_later) {
+    Traced t;
+    const Tensor x = t.f32(size, size), product = matmul(x, x);
+    return t.schedule({matmul(tanh(product), read_later ? product : x)}).arena_bytes.constant() / (size * size * 4);
+  };
+  CHECK(arena(false) == 1);
+  CHECK(arena(true) == 2);
+  // The gradient of logits, of which each row's label is read at an index of its own.
+  Traced t;
+  Tensor logits = matmul(t.f32(size, size), t.f32(size, size));
+  const Tensor labels = t.input(DType::i64, Shape::of(size));
+  const Tensor shifted = logits - amax(logits, 1, true), raised = exp(shifted), sums = sum(raised, 1, true);
+  const Tensor chosen = sum(where(unsqueeze(labels, 1) == arange(size), shifted, 0), 1, true),
+               loss = log(sums) - chosen;
+  const Schedule schedule = t.schedule({loss, matmul(raised / sums, t.f32(size, size))});
+  CHECK(schedule.arena_bytes.constant() == size * size * 4);
 }
 
 TEST_CASE("temporaries of symbolic sizes share memory too, and not while both are read") {

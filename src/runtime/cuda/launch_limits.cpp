@@ -18,6 +18,12 @@ std::string beyond_limits(const LaunchNeeds& needs, const LaunchLimits& limits) 
   return {};
 }
 
+std::int64_t share_of_blocks(std::int64_t wanted, std::int64_t all, std::int64_t most) {
+  if (wanted <= 0 || all <= most) return std::max<std::int64_t>(wanted, 0);
+  const double share = static_cast<double>(wanted) / static_cast<double>(all);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(most)));
+}
+
 namespace {
 
 // The section of a function for sm_90 begins with memory of the system, which the limits of a device leave out.

@@ -94,13 +94,14 @@ DeviceKernelTable::DeviceKernelTable(const Preparation& preparation, std::size_t
 }
 
 void DeviceKernelTable::run(const StepCall& call) const {
-  // Each set has its share of what the device holds at once.
-  const std::int64_t share = std::max<std::int64_t>(
-      1, device_.multiprocessors * blocks_a_multiprocessor / static_cast<std::int64_t>(sets_.size()));
+  // Each set has a share of what the device holds at once, by the work that it has.
+  const std::int64_t most = device_.multiprocessors * blocks_a_multiprocessor;
+  const auto wanted = [&](const auto& set) { return std::max<std::int64_t>(call.numbers[set.first.begin], 0); };
+  std::int64_t all = 0;
+  for (const auto& set : sets_) all += wanted(set);
   Words words;
   std::int64_t end = 0;
-  for (const auto& [blocks, parameters] : sets_)
-    words.add(static_cast<std::uint64_t>(end += std::clamp<std::int64_t>(call.numbers[blocks.begin], 0, share)));
+  for (const auto& set : sets_) words.add(static_cast<std::uint64_t>(end += share_of_blocks(wanted(set), all, most)));
   for (std::size_t set = 0; set < sets_.size(); ++set)
     words.add({call.pointers + set * buffers_, buffers_}, call.part(sets_[set].second));
   if (end > 0) words.launch(call.queue, function_, end);

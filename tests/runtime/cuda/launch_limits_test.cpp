@@ -19,6 +19,16 @@ TEST_CASE("static and dynamic shared memory count together, and a block's thread
   CHECK(beyond_limits({513, 0, 0}, limits) == "a block has 513 threads, and at most 512 fit");
 }
 
+TEST_CASE("sets of a launch share what the device holds at once by the work that they have") {
+  CHECK(share_of_blocks(300, 1000, 1000) == 300);
+  CHECK(share_of_blocks(0, 5000, 1000) == 0);
+  // An embedding beside 96 small weights.
+  const std::int64_t large = 18864, small = 1152, all = large + 96 * small, most = 4224;
+  CHECK(share_of_blocks(large, all, most) == 615);
+  CHECK(share_of_blocks(small, all, most) == 37);
+  CHECK(share_of_blocks(1, 1 << 20, 64) == 1);
+}
+
 TEST_CASE("a cubin tells how much shared memory each of its functions declares") {
   if (!nvrtc_available()) {
     MESSAGE("left out: NVRTC is not installed");
