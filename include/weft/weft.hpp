@@ -3,6 +3,7 @@
 #pragma once
 #include "weft/autocast.hpp"
 #include "weft/cache.hpp"
+#include "weft/checkpoint.hpp"
 #include "weft/compile.hpp"
 #include "weft/convolution.hpp"
 #include "weft/data.hpp"

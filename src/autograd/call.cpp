@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/backward.hpp"
+#include "autograd/checkpoint.hpp"
 #include "autograd/custom.hpp"
 #include "autograd/forward.hpp"
 #include "base/fail.hpp"
@@ -122,11 +123,17 @@ void record_derived(Direction direction, const Node& node, std::vector<Tensor> v
     signature.add(type_of(plain.back()));
     values.push_back(plain.back());
   }
-  const std::shared_ptr<const Callee> callee = shared_callee(signature, [&] { return make(plain); });
+  // Each checkpoint has a body of its own, which none shares; so has its derivative.
+  const bool again = direction == Direction::backward && is_checkpoint(*node.callee());
+  const std::shared_ptr<const Callee> callee =
+      again ? std::make_shared<const Callee>(make(plain)) : shared_callee(signature, [&] { return make(plain); });
   if (callee->body.outputs.empty()) return;
   std::vector<Tensor> operands;
   for (const std::uint32_t read : callee->reads) operands.push_back(values[read]);
   const Tensor value = record_call(callee, operands, node.loc);
+  // A number that no other one in the trace has, and the same whenever the function is traced.
+  if (Trace* const trace = again ? recorder().trace() : nullptr)
+    value.node()->recomputation = static_cast<std::uint32_t>(trace->recorded + 1);
   for (std::size_t i = 0; i < results.size(); ++i)
     if (callee->gradient_at[i] >= 0) results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
 }

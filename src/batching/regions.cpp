@@ -140,6 +140,7 @@ BatchedCall batched_call(const BatchedNode& b) {
   const Attributes& called = b.node.attributes();
   const std::string& name = interned_text(called_name(called).id);
   if (b.node.definition) return {called, false, true};
+  if (name == "checkpoint") return {called, true, false};
   if (name == "scaled_dot_product_attention") return {called, true, true};
   if (std::ranges::find(over_axes, name) != std::end(over_axes)) {
     ReducedCall over = called.as<ReducedCall>();
@@ -220,7 +221,9 @@ Results batch_custom(const BatchedNode& b, const CustomCallee& of) {
 std::vector<Batched> batch_call(const BatchedNode& b) {
   if (const CustomCallee* const custom = custom_callee(b.node)) return batch_custom(b, *custom);
   const Callee& callee = *b.node.callee();
-  if (b.batcher.active().defined() && has_positions(callee.body)) return b.batcher.run(callee.body, b.operands);
+  const bool checks = !callee.body.effects.empty();  // a shared body has none
+  if (checks || (b.batcher.active().defined() && has_positions(callee.body)))
+    return b.batcher.run(callee.body, b.operands);
   const BatchedCall batch = batched_call(b);
   std::vector<Tensor> operands;
   Flags flags;

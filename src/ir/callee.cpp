@@ -33,11 +33,17 @@ std::vector<Tensor> apply_body(const Graph& body, std::span<const Tensor> argume
     if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
     if (node.op == Op::call && inlines(node)) return apply_body(*node.bodies()[0], operands, place, inlines, effects);
     const Tensor value = Builder::copy(node, operands);
-    value.node()->loc = place.loc;
-    value.node()->scope = place.scope;
-    value.node()->trace = place.trace;
-    value.node()->region = place.region;
-    if (place.recomputation) value.node()->recomputation = place.recomputation;
+    Node& made = *value.node();
+    if (!made.loc.file || made.op == Op::data) {  // of a body that all calls of a signature share
+      made.loc = place.loc;
+      made.scope = place.scope;
+    }
+    made.trace = place.trace;
+    if (!made.region) made.region = place.region;
+    // Inside of a recomputation one of another call is another one.
+    if (place.recomputation)
+      made.recomputation =
+          made.recomputation ? made.recomputation * 0x9e3779b1u + place.recomputation : place.recomputation;
     if (is_effect(node)) effects.push_back(value);
     return results_of(value);
   };

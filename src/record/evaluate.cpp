@@ -90,8 +90,9 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
            "where(condition, a, b), or return the tensor and read it after vmap");
     if (is_loop_id(node->trace))
       fail(operation, loc, "the value of a tensor (", made_at(*node),
-           ") of the body of a loop is not known while the body is recorded: choose with where(condition, a, b) or "
-           "cond(predicate, if_true, if_false, operands...), or return the tensor and read it after the loop");
+           ") of the body of a loop or a checkpointed function is not known while it is recorded: choose with "
+           "where(condition, a, b) or "
+           "cond(predicate, if_true, if_false, operands...), or return the tensor and read it afterwards");
     if (node->trace != 0)
       fail(operation, loc, "the value of a tensor (", made_at(*node),
            ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "

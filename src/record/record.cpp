@@ -138,9 +138,9 @@ Tensor admitted(const Tensor& operand, const char* operation, Loc loc) {
   const std::string what = made_at(node);
   if (is_loop_id(node.trace))
     fail(operation, loc, "a tensor (", what,
-         ") of the body of a loop or of vmap is used outside it: what an iteration leaves behind is part of the state "
-         "that "
-         "the body takes and returns, what vmap leaves is what its function returns");
+         ") of the body of a loop, of vmap or of a checkpointed function is used outside it: what an iteration leaves "
+         "behind "
+         "is part of the state that the body takes and returns, what the others leave is what the function returns");
   if (node.trace == 0)
     fail(operation, loc, "a tensor from outside the trace (", what,
          ") is used in a compiled function: pass it as an argument, or use constant()");

@@ -480,7 +480,7 @@ TEST_CASE("what can't be a loop is refused in one sentence, with the user's line
   Tensor kept = h;
   const auto leaks = [&](const Tensor& s, const Tensor& x) { return kept = kept + x, s + x; };
   scan(leaks, h, x);
-  refused([&] { (kept + 1).eval(); }, "of the body of a loop or of vmap is used outside it");
+  refused([&] { (kept + 1).eval(); }, "of the body of a loop, of vmap or of a checkpointed function is used outside it");
 
   const auto small = [&] { return h; };
   const auto large = [&] { return x; };

@@ -1,0 +1,112 @@
+// Checkpoints: memory for time. What is computed inside of a checkpointed function is not saved for the derivative,
+// which computes it again from what the function was called with.
+//   x = checkpoint([&](const Tensor& x) { return block(x); })(x);
+#pragma once
+#include <algorithm>
+#include <utility>
+
+#include "weft/flatten.hpp"
+#include "weft/tensor.hpp"
+
+namespace weft {
+namespace detail {
+
+// The erased half of a call: what is recorded while it lives becomes the body of the call.
+class CheckpointRecorder {
+ public:
+  // `state`: leaves that the function may change.
+  CheckpointRecorder(const LeafList& state, Loc loc);
+  ~CheckpointRecorder();
+  CheckpointRecorder(const CheckpointRecorder&) = delete;
+  // Puts results of the call in the places of what the function returned and of the state that it changed.
+  void end(const LeafList& returned, const LeafList& state);
+  // The function has thrown: the state is as it was.
+  void restore(const LeafList& state) noexcept;
+
+ private:
+  struct State;
+  State* state_;
+};
+
+void require_segments(std::int64_t segments, Loc loc);
+
+template <class T>
+void flatten_state(T& argument, LeafList& leaves) {
+  if constexpr (!std::is_const_v<T> && Flattenable<T>) flatten(argument, leaves);
+}
+
+template <class F, class... T>
+auto call_checkpointed(F& f, Loc loc, T&... arguments) {
+  using R = std::remove_cvref_t<std::invoke_result_t<F&, T&...>>;
+  static_assert(Flattenable<R> && !std::is_void_v<R>,
+                "weft: a checkpointed function returns a Tensor, or a struct, tuple or container of tensors");
+  LeafList state;
+  const auto flatten_again = [&] {
+    state.clear();
+    (flatten_state(arguments, state), ...);
+  };
+  flatten_again();
+  CheckpointRecorder recorder(state, loc);
+  try {
+    R result = f(arguments...);
+    LeafList leaves;
+    flatten(result, leaves);
+    flatten_again();
+    recorder.end(leaves, state);
+    return result;
+  } catch (...) {
+    flatten_again();
+    recorder.restore(state);
+    throw;
+  }
+}
+
+}  // namespace detail
+
+// A function whose inner values are not saved; checkpoint() makes it.
+template <class F>
+class Checkpointed {
+ public:
+  // checkpoint() makes it.
+  Checkpointed(F f, Loc loc) : f_(std::move(f)), loc_(loc) {}
+  // Records the call, at the line where checkpoint() was called.
+  template <class... T>
+  requires std::is_invocable_v<const F&, T&...>
+  auto operator()(T&&... arguments) const { return detail::call_checkpointed(f_, loc_, arguments...); }
+
+ private:
+  F f_;
+  Loc loc_;
+};
+
+// f, of which only the arguments, what it captures and the results are kept while a derivative is open: its derivative
+// computes the values inside again. Values and gradients are those of f, bit for bit where it has no products; random
+// draws, from a Generator or the default one, are the same ones. It is called once a call, eagerly as well as inside
+// compile(), loops and other checkpoints; its arguments are passed on as they are, and state that it changes in an
+// argument (running statistics) is changed once. vmap keeps the checkpoint; jvp has nothing to save, and drops it.
+// Throws Error where f reads values (item()), returns no tensor, or calls code of the program (host_call), which must
+// not run again.
+template <class F>
+Checkpointed<F> checkpoint(F f, Loc loc = Loc::current()) {
+  return Checkpointed<F>(std::move(f), loc);
+}
+
+// x through a list of blocks one after the other, in so many segments of about equal length, each of which is
+// checkpointed but for the last one, whose values are needed first. Throws Error where `segments` is not positive.
+template <class Blocks>
+Tensor checkpoint_sequential(Blocks& blocks, std::int64_t segments, Tensor x, Loc loc = Loc::current()) {
+  const auto count = static_cast<std::int64_t>(std::size(blocks));
+  detail::require_segments(segments, loc);
+  const std::int64_t length = std::max<std::int64_t>((count + segments - 1) / segments, 1);
+  for (std::int64_t begin = 0; begin < count; begin += length) {
+    const std::int64_t end = std::min(begin + length, count);
+    const auto run = [&](Blocks& all, Tensor value) {
+      for (std::int64_t i = begin; i < end; ++i) value = all[static_cast<std::size_t>(i)](value);
+      return value;
+    };
+    x = end == count ? run(blocks, std::move(x)) : detail::call_checkpointed(run, loc, blocks, std::as_const(x));
+  }
+  return x;
+}
+
+}  // namespace weft

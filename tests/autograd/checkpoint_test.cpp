@@ -1,0 +1,231 @@
+// checkpoint(): values and gradients are those of the plain function, eagerly, compiled, in a split step, nested, in
+// loops and under vmap; what is inside is not held, and a compiled step needs less memory.
+#include "weft/checkpoint.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/fail.hpp"
+#include "ir/node.hpp"
+#include "tests/trace/support.hpp"
+#include "weft/effects.hpp"
+#include "weft/explain.hpp"
+#include "weft/grad.hpp"
+#include "weft/loops.hpp"
+#include "weft/nn.hpp"
+#include "weft/optim.hpp"
+#include "weft/random.hpp"
+#include "weft/transforms.hpp"
+#include "weft/vmap.hpp"
+
+using namespace weft;
+using namespace trace_test;
+
+namespace {
+
+struct Block {
+  nn::Linear in{16, 64}, out{64, 16};
+  nn::LayerNorm norm{16};
+  Tensor operator()(const Tensor& x) const { return x + out(gelu(in(norm(x)))); }
+};
+struct Stack {
+  std::vector<Block> blocks = std::vector<Block>(4);
+};
+enum class How { plain, each, nested, sequential };
+
+Tensor run(const Stack& m, Tensor x, How how) {
+  if (how == How::sequential) return checkpoint_sequential(m.blocks, 2, x);
+  for (const Block& block : m.blocks) {
+    const auto once = [&](const Tensor& x) { return block(x); };
+    if (how == How::plain) x = once(x);
+    if (how == How::each) x = checkpoint(once)(x);
+    if (how == How::nested) x = checkpoint([&](const Tensor& x) { return x + checkpoint(once)(x) * sin(x); })(x);
+  }
+  return x;
+}
+Tensor loss_of(const Stack& m, const Tensor& x, How how) { return mean(square(run(m, x, how))); }
+Tensor nested_plain(const Stack& m, Tensor x) {
+  for (const Block& block : m.blocks) x = x + block(x) * sin(x);
+  return mean(square(x));
+}
+
+template <class M>
+double difference(const M& a, const M& b) {
+  double greatest = 0;
+  detail::LeafList left, right;
+  M x = detail::clone<M>(a), y = detail::clone<M>(b);
+  detail::flatten(x, left);
+  detail::flatten(y, right);
+  for (std::size_t i = 0; i < left.leaves.size(); ++i) {
+    if (!detail::holds_tensor(left.leaves[i].kind) || !left.leaves[i].tensor().defined()) continue;
+    const Tensor one = left.leaves[i].tensor(), two = right.leaves[i].tensor();
+    greatest = std::max(greatest, amax(abs(one - two)).template item<double>());
+  }
+  return greatest;
+}
+
+}  // namespace
+
+TEST_CASE("gradients of checkpointed blocks are those of the blocks: eagerly, compiled and in a split step") {
+  seed(3);
+  const Stack model;
+  const Tensor x = normal({8, 16});
+  for (const How how : {How::each, How::sequential, How::nested}) {
+    CAPTURE(static_cast<int>(how));
+    const auto plain = value_and_grad(
+        [&](const Stack& m) { return how == How::nested ? nested_plain(m, x) : loss_of(m, x, How::plain); }, model);
+    const auto check = [&](const auto& found) {
+      CHECK(std::abs(found.value.template item<double>() - plain.value.template item<double>()) <= 1e-6);
+      CHECK(difference(found.gradients, plain.gradients) <= 1e-5);
+    };
+    check(value_and_grad([&](const Stack& m) { return loss_of(m, x, how); }, model));
+    const auto step = compile([](const Stack& m, const Tensor& x, How how) {
+      return value_and_grad([&](const Stack& m) { return loss_of(m, x, how); }, m);
+    });
+    check(step(model, x, how));
+    const auto forward = compile([](const Stack& m, const Tensor& x, How how) { return loss_of(m, x, how); });
+    check(value_and_grad([&](const Stack& m) { return forward(m, x, how); }, model));
+  }
+}
+
+TEST_CASE("eagerly what is inside a checkpoint is gone after the call") {
+  const Tensor x = normal({4, 4});
+  const Tensor slope = grad(
+      [&](const Tensor& x) {
+        const Tensor y = checkpoint([](const Tensor& x) { return tanh(exp(sin(x))); })(x);
+        y.eval();
+        CHECK(y.node()->op == Op::call);
+        CHECK(y.node()->operand_count == 1);  // the argument is all that the derivative reads
+        return sum(y);
+      },
+      x);
+  const Tensor plain = grad([&](const Tensor& x) { return sum(tanh(exp(sin(x)))); }, x);
+  CHECK(text_of(slope) == text_of(plain));
+}
+
+TEST_CASE("a compiled step with checkpoints computes values again and takes less memory") {
+  const Stack model;
+  const Tensor x = normal({512, 16});
+  const auto step = [](const Stack& m, const Tensor& x, How how) {
+    return value_and_grad([&](const Stack& m) { return loss_of(m, x, how); }, m);
+  };
+  const Explanation plain = explain(compile(step), model, x, How::plain),
+                    again = explain(compile(step), model, x, How::each);
+  const auto products = [](const Explanation& e) {
+    std::ptrdiff_t count = 0;
+    for (std::size_t at = 0; (at = e.optimized.find("= matmul(", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  CHECK(products(plain) == 4 * 6);
+  CHECK(products(again) == 4 * 7);  // the second product of a block is not needed again
+  CHECK(contains(again.optimized, " recomputation "));
+  CHECK(again.arena_bytes * 10 < plain.arena_bytes * 7);
+}
+
+TEST_CASE("draws inside a checkpoint are the same when they are computed again") {
+  static constexpr auto f = [](const Tensor& x, Generator& generator, bool checkpointed) {
+    const auto inside = [&](const Tensor& x) {
+      return exp(dropout(x, 0.5, generator)) + normal({6, 6}, 0, 1, generator) * x;
+    };
+    const Tensor y = checkpointed ? checkpoint(inside)(x) : inside(x);
+    return sum(y * normal({6, 6}, 0, 1, generator));  // the generator has gone on
+  };
+  const Tensor x = normal({6, 6});
+  const auto slope = [&](bool checkpointed) {
+    Generator generator(5);
+    return text_of(grad([&](const Tensor& x) { return f(x, generator, checkpointed); }, x));
+  };
+  CHECK(slope(true) == slope(false));
+  const auto step = compile([](const Tensor& x, Generator& generator, bool checkpointed) {
+    return grad([&](const Tensor& x) { return f(x, generator, checkpointed); }, x);
+  });
+  Generator first(5), second(5);
+  CHECK(text_of(step(x, first, true)) == text_of(step(x, second, false)));
+  // The default generator too, eagerly and compiled.
+  const auto by_default = [](const Tensor& x, bool checkpointed) {
+    const auto inside = [](const Tensor& x) { return exp(dropout(x, 0.5)); };
+    return sum((checkpointed ? checkpoint(inside)(x) : inside(x)) * normal({6, 6}));
+  };
+  const auto of_default = [&](auto function, bool checkpointed) {
+    seed(11);
+    return text_of(grad([&](const Tensor& x) { return function(x, checkpointed); }, x));
+  };
+  CHECK(of_default(by_default, true) == of_default(by_default, false));
+  CHECK(of_default(compile(by_default), true) == of_default(by_default, false));
+}
+
+TEST_CASE("checkpoints in scan, vmap, jvp and second derivatives") {
+  const auto inside = [](const Tensor& x) { return tanh(x * x) * sin(x); };
+  const auto both = [&](auto use) {
+    const Tensor plain = use([&](const Tensor& x) { return inside(x); });
+    const Tensor found = use([&](const Tensor& x) { return checkpoint(inside)(x); });
+    CHECK(amax(abs(plain - found)).item<double>() <= 1e-6);
+  };
+  const Tensor x = normal({5, 3}) * 0.5;
+  both([&](auto f) {
+    return grad(
+        [&](const Tensor& x) {
+          return sum(scan([&](Tensor state, const Tensor& row) { return state + f(state + row); }, zeros({3}), x));
+        },
+        x);
+  });
+  both([&](auto f) { return grad([&](const Tensor& x) { return sum(vmap(f)(x) * x); }, x); });
+  both([&](auto f) { return jvp(f, x, x + 1).tangent; });
+  both([&](auto f) {
+    return grad([&](const Tensor& x) { return sum(square(grad([&](const Tensor& x) { return sum(f(x)); }, x))); }, x);
+  });
+  static constexpr auto once = [](const Tensor& x) { return tanh(x * x) * sin(x); };
+  const auto slopes = compile([](const Tensor& x, bool checkpointed) {
+    const auto f = [&](const Tensor& x) { return checkpointed ? checkpoint(once)(x) : once(x); };
+    return grad([&](const Tensor& x) { return sum(square(grad([&](const Tensor& x) { return sum(f(x)); }, x))); }, x);
+  });
+  CHECK(text_of(slopes(x, true)) == text_of(slopes(x, false)));
+}
+
+TEST_CASE("state that a checkpointed function changes is changed once") {
+  const Tensor x = normal({8, 4});
+  const auto train = [&](bool checkpointed) {
+    nn::BatchNorm1d norm(4);
+    const auto result = value_and_grad(
+        [&](nn::BatchNorm1d& m) {
+          const auto f = [](nn::BatchNorm1d& m, const Tensor& x) { return m(x); };
+          return sum(square(checkpointed ? checkpoint(f)(m, x) : f(m, x)) * x);
+        },
+        norm);
+    return text_of(norm.running_mean) + text_of(norm.running_var) + text_of(result.gradients.weight);
+  };
+  CHECK(train(true) == train(false));
+  // As it was, where the function throws.
+  nn::BatchNorm1d norm(4);
+  const std::string before = text_of(norm.running_mean);
+  CHECK_THROWS_AS(checkpoint([](nn::BatchNorm1d& m, const Tensor& x) -> Tensor {
+                    m(x);
+                    throw std::runtime_error("stop");
+                  })(norm, x),
+                  std::runtime_error);
+  CHECK(text_of(norm.running_mean) == before);
+}
+
+TEST_CASE("what a checkpoint can't do is one sentence with the line") {
+  const Tensor x = normal({4});
+  const auto refused = [&](auto f, const char* words, int line) {
+    const std::string message = message_of([&] { grad([&](const Tensor& x) { return sum(f(x)); }, x); });
+    CAPTURE(message);
+    CHECK(contains(message, words));
+    CHECK(contains(message, concat_text("at checkpoint_test.cpp:", line)));
+  };
+  const auto calls = [](const Tensor& x) {
+    return host_call({x.shape(), x.dtype()}, HostFunction([](const Tensor& x) { return x * 2; }), x) * x;
+  };
+  refused([&](const Tensor& x) { return checkpoint(calls)(x); }, "[checkpoint] the function calls code of the program",
+          __LINE__ - 1);
+  const auto reads = [](const Tensor& x) { return sum(x).item<float>() > 0 ? x : x * 2; };
+  refused([&](const Tensor& x) { return checkpoint(reads)(x); }, "a checkpointed function is not known", __LINE__ - 1);
+  const auto leaks = [](const Tensor& x) {
+    Tensor kept;
+    checkpoint([&](const Tensor& x) { return kept = x * 2; })(x);
+    return kept + 1;
+  };
+  refused(leaks, "of a checkpointed function is used outside it", __LINE__ - 2);
+  std::vector<Block> blocks(2);
+  CHECK(contains(message_of([&] { checkpoint_sequential(blocks, 0, x); }), "segments must be positive, it is 0"));
+}
