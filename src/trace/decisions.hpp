@@ -10,6 +10,8 @@
 #include <unordered_map>
 
 #include "record/record.hpp"
+#include "trace/pieces.hpp"
+#include "trace/recorded_values.hpp"
 #include "trace/recording.hpp"
 #include "trace/resume.hpp"
 
@@ -70,15 +72,6 @@ class Decisions final : public Decider {
   TracedPath path(TraceResult last, std::span<const Tensor> outputs, std::span<const std::uint32_t> leaves);
 
  private:
-  struct Recorded {
-    Tensor value;
-    std::uint32_t uses = 0;  // as an operand
-  };
-  struct Known {
-    ValuePlace place;
-    std::uint32_t holder;  // the operation that was looked at for it: itself, or one that shows it otherwise
-    bool held;             // the function has a handle on that
-  };
   struct Made {
     Node* node;  // of the value: an input of the trace, or recorded
     std::uint32_t output;
@@ -86,42 +79,27 @@ class Decisions final : public Decider {
     std::int64_t outcome;
     Loc loc;
     std::size_t recorded, effects, conditions, bounds, symbols;  // how many there were
-    std::vector<Known> known;                                    // after it; in the order of recording
+    std::vector<KnownValue> known;                               // after it; in the order of recording
     bool followed;
     std::shared_ptr<Recording> recording = {};  // up to it
     std::vector<std::uint32_t> lifted = {};     // numbers in it that differ from call to call, by place
   };
-  // Part of what was recorded, as a graph of its own, and where its inputs come from: the trace's, by slot; the
-  // generator's state; or what was known, by its place in the list that it was cut at.
-  struct Piece {
-    Graph graph;
-    std::vector<std::uint32_t> inputs;
-  };
-  using Places = std::unordered_map<std::uint64_t, std::uint32_t>;  // in a list, by handle
 
-  Tensor value_at(ValuePlace place) const { return Tensor(recorded_[place.operation].value.node(), place.output); }
-  bool is_held(std::uint32_t operation, const Node* asked) const;
-  std::vector<Known> known_now(const Node* asked);
   void settle();
   void settle_by_the_round_before();
-  std::vector<Known> known_of(const Branch& branch, Loc loc) const;
-  Piece cut(std::vector<Tensor> roots, std::span<const Tensor> effects, const Places& known) const;
+  std::vector<KnownValue> known_of(const Branch& branch, Loc loc) const;
   ValueCode code_of(const Tensor& value) const;
   std::shared_ptr<Recording> recording_to(std::span<const Tensor> asked, std::vector<std::uint64_t> facts) const;
   const Branch* match(const Recording& now, std::vector<std::uint32_t>& lifted);
   Tensor number_at(std::uint32_t place) const;
   std::vector<Tensor> numbers_at(std::span<const std::uint32_t> places) const;
-  std::int64_t compute(const Tensor& value, Asked asked, Loc loc, std::span<const Known> known);
-  void note_all();
+  std::int64_t compute(const Tensor& value, Asked asked, Loc loc, std::span<const KnownValue> known);
 
   Trace& trace_;
   Backend backend_;
   const TakenWay& followed_;
   Tensor generator_;  // the default generator's state in this call, once it is read
-  std::vector<Recorded> recorded_;
-  NodeNumbers places_;                     // in recorded_
-  std::size_t noted_ = 0;                  // of recorded_: those that are in places_, with their uses
-  std::vector<std::uint32_t> candidates_;  // operations whose values the function may still hold
+  RecordedValues recorded_;
   std::vector<Made> decisions_;
   bool unsettled_ = false;
   bool resumable_ = followed_.resumption != nullptr;
