@@ -12,6 +12,13 @@
 #include "weft/detail/slopes.hpp"
 
 namespace weft {
+
+// Null where the program calls no linear algebra (record/linear_algebra.hpp).
+[[gnu::weak]] void vjp_cholesky(const Pullback&), vjp_triangular_solve(const Pullback&), vjp_lu(const Pullback&),
+    vjp_ldl(const Pullback&), vjp_qr(const Pullback&), vjp_eigh(const Pullback&), vjp_svd(const Pullback&),
+    vjp_eig(const Pullback&), vjp_fourier(const Pullback&), vjp_real_fourier(const Pullback&),
+    vjp_inverse_real_fourier(const Pullback&);
+
 namespace {
 
 // ---- pointwise: the table's own derivatives -----------------------------------------------------------------------
@@ -378,7 +385,12 @@ Rule vector_jacobian_rule(Op op) {
 #define WEFT_STRUCTURAL(name, ...) vjp_##name,
 #include "weft/ops.def"
   };
-  return table[static_cast<int>(op)];
+  const Rule rule = table[static_cast<int>(op)];
+  if (!rule)
+    fail("grad", {},
+         "the program's own code calls no linear algebra, so its derivatives are not linked: refer to a "
+         "function of weft/linalg.hpp or weft/fft.hpp");
+  return rule;
 }
 
 }  // namespace weft

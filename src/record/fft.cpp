@@ -5,8 +5,11 @@
 
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
+#include "record/linear_algebra.hpp"
 
 namespace weft::fft {
+
+WEFT_LINKS_LINEAR_ALGEBRA
 
 namespace {
 

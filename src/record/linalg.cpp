@@ -7,10 +7,13 @@
 #include <string_view>
 
 #include "record/composite.hpp"
+#include "record/linear_algebra.hpp"
 #include "record/ones.hpp"
 #include "weft/linalg.hpp"
 
 namespace weft::linalg {
+
+WEFT_LINKS_LINEAR_ALGEBRA
 
 // ---- shared with the derivatives ------------------------------------------------------------------------------------
 

@@ -9,6 +9,10 @@
 
 namespace weft::runtime {
 
+// Null where the program calls no linear algebra (record/linear_algebra.hpp).
+WEFT_FOR_EACH_ISA([[gnu::weak]] FactorizeMatrices factorize_directly, factorize_by_eigenvalues;)
+[[gnu::weak]] FactorizeMatrices factorize_by_singular_values, factorize_by_general_eigenvalues, transform_rows;
+
 namespace {
 
 FactorizeMatrices* function_of(Factorization::Kind kind) {
@@ -39,6 +43,10 @@ struct Work {
 
 void factorize(const Factorization& what, const FactorizationSizes<std::int64_t>& sizes, void* const* buffers) {
   Work work{{what, sizes, buffers}, function_of(what.kind)};
+  if (!work.function)
+    throw Error(
+        "[linalg] the program's own code calls no linear algebra, so it is not linked: refer to a function of "
+        "weft/linalg.hpp or weft/fft.hpp");
   const double each = static_cast<double>(sizes.rows) * static_cast<double>(sizes.columns) *
                       static_cast<double>(std::max(std::min(sizes.rows, sizes.columns), sizes.sides));
   const std::int64_t grain = each >= piece_operations ? 1 : piece_operations / static_cast<std::int64_t>(each + 1);
