@@ -5,8 +5,10 @@
 #include <cctype>
 #include <cstring>
 #include <new>
+#include <typeinfo>
 
 #include "base/dim_expression.hpp"
+#include "base/named_sizes.hpp"
 
 namespace weft {
 
@@ -39,12 +41,10 @@ std::string to_string(Loc loc) {
   return std::string(slash ? slash + 1 : loc.file) + ":" + std::to_string(loc.line);
 }
 
-namespace {
-// ", where s0 = 9": of the symbols that a message names, the sizes in this call.
-std::string sizes_named(const std::string& message) {
-  const DimEnvironment* environment = DimEnvironment::current();
+std::string sizes_named(const std::string& message, std::span<const std::int64_t> sizes) {
   std::string text;
-  for (std::size_t i = 0; environment && i < environment->symbols.size(); ++i) {
+  if (message.find(", where s") != std::string::npos) return text;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::string name = "s" + std::to_string(i);
     for (std::size_t at = message.find(name); at != std::string::npos; at = message.find(name, at + 1)) {
       const char before = at ? message[at - 1] : ' ',
@@ -52,14 +52,20 @@ std::string sizes_named(const std::string& message) {
       if (std::isalnum(static_cast<unsigned char>(before)) || before == '_' ||
           std::isalnum(static_cast<unsigned char>(after)))
         continue;
-      text += (text.empty() ? ", where " : ", ") + name + " = " + std::to_string(environment->symbols[i].hint);
+      text += (text.empty() ? ", where " : ", ") + name + " = " + std::to_string(sizes[i]);
       break;
     }
   }
   return text;
 }
 
-}  // namespace
+void rethrow_with_sizes(const Error& error, std::span<const std::int64_t> sizes) {
+  std::string text = error.what();
+  const std::string named = sizes_named(text, sizes);
+  if (named.empty() || typeid(error) != typeid(Error)) throw;
+  text.insert(std::min(text.rfind(", at "), text.size()), named);
+  throw Error(text.c_str());
+}
 
 const char*& called_operation() {
   thread_local const char* name = nullptr;
@@ -75,7 +81,10 @@ std::string error_text(std::string_view operation, Loc loc, const std::string& m
   return text;
 }
 void throw_error(std::string_view operation, Loc loc, const std::string& message) {
-  throw Error(error_text(operation, loc, message + sizes_named(message)).c_str());
+  std::vector<std::int64_t> sizes;
+  if (const DimEnvironment* const environment = DimEnvironment::current())
+    for (const DimSymbol& symbol : environment->symbols) sizes.push_back(symbol.hint);
+  throw Error(error_text(operation, loc, message + sizes_named(message, sizes)).c_str());
 }
 void throw_compile_error(std::string_view operation, Loc loc, std::string_view text) {
   if (const std::string_view own = "[compile] "; text.starts_with(own)) text.remove_prefix(own.size());

@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "base/log.hpp"
+#include "base/registered_code.hpp"
 #include "schedule/repeats.hpp"
 
 namespace weft {
@@ -114,7 +115,8 @@ void show_fusion(const RegisteredPasses& registered, const Schedule& schedule) {
   if (registered.observers.empty()) return;
   FusedSteps fused{{}, to_text(schedule) + decisions_text(schedule)};
   for (const Step& step : schedule.steps) fused.steps.push_back({step.name, step.operations});
-  for (const FusionObserver& each : registered.observers) each.observe(fused);
+  for (const FusionObserver& each : registered.observers)
+    naming_registered("observer of fusion", each.name, [&] { each.observe(fused); });
 }
 
 void log_texts(const Executable& executable) {

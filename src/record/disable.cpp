@@ -12,6 +12,7 @@
 #include "record/disable.hpp"
 #include "record/evaluate.hpp"
 #include "record/host_values.hpp"
+#include "record/unknown_values.hpp"
 #include "weft/effects.hpp"
 
 namespace weft {
@@ -131,9 +132,7 @@ DisabledCall::DisabledCall(Loc loc) : state_(nullptr) {
   if (recorder().loc.file) loc = recorder().loc;
   note_call(loc);
   if (!trace->decider)
-    fail("disable", loc,
-         "a disabled function reads values, which a loop's body and a function compiled with {.fullgraph = true} do "
-         "not know");
+    fail("disable", loc, "a disabled function runs on values, and there are none ", where_values_are_unknown());
   state_ = new State{*trace, loc};
 }
 DisabledCall::~DisabledCall() { delete state_; }

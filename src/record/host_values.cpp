@@ -7,7 +7,9 @@
 #include "base/hash.hpp"
 #include "eager/device.hpp"
 #include "record/evaluate.hpp"
+#include "record/loops.hpp"
 #include "record/record.hpp"
+#include "record/unknown_values.hpp"
 #include "record/values.hpp"
 
 namespace weft {
@@ -112,13 +114,17 @@ void refuse_host_data(const char* operation, Loc loc) {
   fail(operation, loc, "data from host memory in a compiled function: pass it as an argument, or use constant()");
 }
 
+const char* where_values_are_unknown() {
+  const std::uint32_t trace = recorder().trace()->id;
+  if (is_example_body(trace)) return "inside vmap, which is recorded once for all examples";
+  if (is_loop_id(trace)) return "in the body of a loop, which is recorded once for all rounds";
+  return "in a function that is compiled with {.fullgraph = true}, which has no decisions";
+}
+
 Tensor known_value(const char* operation, const Tensor& value, Loc loc) {
   if (Decider* const decider = decider_of(value)) return decider->value(value, loc);
   if (recorder().trace())
-    fail(operation, loc,
-         "the size of the result depends on values, which a loop's body and a function compiled with {.fullgraph = "
-         "true} "
-         "do not know");
+    fail(operation, loc, "the size of the result depends on values, and there are none ", where_values_are_unknown());
   return value;
 }
 

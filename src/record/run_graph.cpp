@@ -4,6 +4,7 @@
 
 #include "base/fail.hpp"
 #include "base/fork.hpp"
+#include "base/named_sizes.hpp"
 #include "eager/device.hpp"
 #include "eager/program.hpp"
 #include "ir/host_function.hpp"
@@ -257,7 +258,13 @@ std::vector<Tensor> run_eagerly(const Graph& graph, std::span<const Tensor> inpu
   std::vector<Tensor> results;
   Run run{graph, values, symbols};
   run.watch = watch;
-  for (Value& value : run.run()) results.push_back(tensor_of(std::move(value), loc));
+  try {
+    for (Value& value : run.run()) results.push_back(tensor_of(std::move(value), loc));
+  } catch (const Error& error) {
+    const auto on_device = [](const Value& value) { return value.type.device.type != Device::Type::cpu; };
+    if (std::ranges::any_of(values, on_device)) throw;  // perhaps of an earlier call
+    rethrow_with_sizes(error, symbols);
+  }
   return results;
 }
 

@@ -16,6 +16,7 @@
 #include "base/fail.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
+#include "base/named_sizes.hpp"
 #include "base/options.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/recordings.hpp"
@@ -277,7 +278,12 @@ void run(const Plan& plan, std::span<void* const> arguments, std::span<void* con
          std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
   WEFT_CHECK(plan.prepared, "the plan has not been prepared");
   WEFT_CHECK(!queue || queue->device == plan.device, "a queue of another device than the plan's");
-  plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait);
+  try {
+    plan.prepared->run(plan, arguments, results, symbols, queue, blocks, checks_wait);
+  } catch (const Error& error) {
+    if (plan.device.type != Device::Type::cpu) throw;  // perhaps of an earlier call
+    rethrow_with_sizes(error, symbols);
+  }
 }
 
 }  // namespace weft::runtime

@@ -123,6 +123,23 @@ Difference recompile_reason(CallContext call, const Snapshot* snapshot) {
   return violation(guards, call.layout(), call.scratch.words);
 }
 
+// The name of a number that differs from what was used last, where the function itself changes it: no call finds the
+// value of the one before. Empty where there is none.
+std::string changed_number(CallContext call) {
+  const Snapshot* const snapshot = call.function.current.load();
+  if (!snapshot) return {};
+  const Specialization& last = *snapshot->list[snapshot->last.load()];
+  const CallLayout& layout = call.layout();
+  for (const Segment& segment : last.segments)
+    for (const auto& [leaf, bytes] : segment.traced.numbers) {
+      const std::size_t word = layout.word(leaf);
+      if (last.guards.words.size() == call.scratch.words.size &&
+          last.guards.words[word] != call.scratch.words.data()[word])
+        return layout.name(leaf);
+    }
+  return {};
+}
+
 // The place of an outgrown tree in the list of them, if this call's was dropped for its branches.
 std::vector<Guards>::iterator find_outgrown(CallContext call) {
   return std::ranges::find_if(call.function.outgrown,
@@ -328,6 +345,10 @@ const Specialization* specialize(CallContext call) {
     reason = regrows ? Difference{concat_text("the tree of its decisions had ", function.most_branches,
                                               " branches, was dropped, and grows again")}
                      : recompile_reason(call, function.current.load());
+    if (const std::string number = function.compiled > 1 ? changed_number(call) : ""; !number.empty())
+      logging::warn_once(concat_text(title(function), ": ", number,
+                                     " is a number that the function changes in each call, and each of its values is "
+                                     "compiled: make it a weft::Index or a weft::Scalar (count += 1), or a Buffer"));
     logging::write(logging::Channel::recompiles,
                    title(function) + ": " + reason.text + new_symbols_text(call, symbols));
     note_recompilation(function, reason.text);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/registered_code.hpp"
 #include "base/storage.hpp"
 #include "ir/callee.hpp"
 #include "ir/match.hpp"
@@ -202,7 +203,8 @@ class Rewriter {
 
 std::function<Graph(const Graph&)> checked_pass(std::string_view name, GraphPass pass) {
   return [name = std::string(name), pass = std::move(pass)](const Graph& graph) {
-    const GraphView made = pass(view_of(std::make_shared<const GraphData>(GraphData{graph})));
+    const GraphView made = naming_registered(
+        "pass", name, [&] { return pass(view_of(std::make_shared<const GraphData>(GraphData{graph}))); });
     const Graph& after = graph_of(made);
     const auto same = [](const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
       return std::ranges::equal(a, b, [](const Tensor& x, const Tensor& y) { return type_of(x).same(type_of(y)); });

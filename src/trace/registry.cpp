@@ -6,6 +6,7 @@
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "base/registered_code.hpp"
 #include "record/evaluate.hpp"
 
 namespace weft {
@@ -34,6 +35,10 @@ const std::vector<OwnName>& own_names() {
                                 {"eager", {Backend::eager, {}, {}}},
                                 {"reference", {Backend::reference, {}, {}}}};
   });
+}
+
+bool is_own_name(std::string_view name) {
+  return std::ranges::any_of(own_names(), [&](const OwnName& own) { return own.name == name; });
 }
 
 // Under the mutex of the registry.
@@ -118,16 +123,26 @@ std::vector<Tensor> RegisteredRun::run(std::span<const Tensor> inputs, std::span
   const auto refuse = [&](const auto&... words) {
     fail(data_->options.title, loc, "the backend \"", name(), "\" gave ", words...);
   };
+  const bool own = is_own_name(name());
   if (!made_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(mutex_);
     if (!made_.load(std::memory_order_relaxed)) {
       const DecidedSizes decided(data_->graph);
-      executable_ = backend_->make(view_of(data_), inputs);
+      const auto make = [&] { return backend_->make(view_of(data_), inputs); };
+      executable_ = own ? make() : naming_registered("backend", name(), make);
       if (!executable_) refuse("nothing that can be called");
       made_.store(true, std::memory_order_release);
     }
   }
-  std::vector<Tensor> results = executable_(inputs);
+  std::vector<Tensor> results;
+  try {
+    results = executable_(inputs);
+  } catch (const Exception&) {  // of an operation of the graph: it names that
+    throw;
+  } catch (const std::exception& error) {
+    if (own) throw;
+    throw_named("backend", name(), error);
+  }
   if (results.size() != outputs.size())
     refuse(counted(static_cast<std::int64_t>(results.size()), "result", "results"), ", and the graph has ",
            outputs.size());
@@ -150,8 +165,7 @@ using detail::registry;
 void register_backend(std::string_view name, BackendFunction backend, Loc loc) {
   if (name.empty()) fail("register_backend", loc, "a backend without a name");
   if (!backend) fail("register_backend", loc, "the backend \"", name, "\" is no function");
-  for (const detail::OwnName& own : detail::own_names())
-    if (own.name == name) fail("register_backend", loc, "\"", name, "\" is a backend of Weft's own");
+  if (detail::is_own_name(name)) fail("register_backend", loc, "\"", name, "\" is a backend of Weft's own");
   auto made = std::make_shared<const detail::RegisteredBackend>(
       detail::RegisteredBackend{std::string(name), std::move(backend)});
   const std::lock_guard lock(mutex());

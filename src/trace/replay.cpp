@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/fail.hpp"
+#include "base/named_sizes.hpp"
 #include "base/storage.hpp"
 #include "interpret/reference.hpp"
 #include "record/evaluate.hpp"
@@ -73,7 +74,11 @@ std::vector<Tensor> replay_reference(const Graph& graph, std::span<const Tensor>
   std::vector<Literal> literals;
   for (const Tensor& input : inputs) literals.push_back(to_literal(input, loc));
   std::vector<Tensor> outputs;
-  for (const Literal& literal : interpret(graph, literals, symbols)) outputs.push_back(from_literal(literal, loc));
+  try {
+    for (const Literal& literal : interpret(graph, literals, symbols)) outputs.push_back(from_literal(literal, loc));
+  } catch (const Error& error) {
+    rethrow_with_sizes(error, symbols);
+  }
   return outputs;
 }
 

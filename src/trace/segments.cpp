@@ -77,6 +77,25 @@ void count_rounds(std::span<const Branch* const> path) {
   }
 }
 
+// Where the way has come through a decision on an integer: that each value has what follows compiled.
+std::string integer_advice(const Scratch& scratch, std::span<const Segment* const> segments, std::size_t begin) {
+  Loc loc;
+  bool found = false;
+  const auto look = [&](const Segment& segment) {
+    const std::optional<Decision>& decision = segment.traced.decision;
+    if (!decision || decision->asked == Asked::boolean) return;
+    loc = decision->loc;
+    found = true;
+  };
+  for (std::size_t i = 0; i < begin; ++i)
+    if (scratch.path[i]->segment) look(*scratch.path[i]->segment);
+  for (const Segment* segment : segments) look(*segment);
+  if (!found) return {};
+  return concat_text(". What follows the integer that is read at ", to_string(loc),
+                     " is compiled for each of its values: keep it a tensor (in arithmetic, or as a position by "
+                     "weft::Index(n)), or read less of it (n > 4, minimum(n, 8))");
+}
+
 }  // namespace
 
 const Segment* add_results(CallContext call, const Specialization& to, TraceResult traced, Backend backend,
@@ -138,9 +157,9 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
     if (decides && to.pieces++ >= static_cast<std::size_t>(std::max(function.options.decision_limit, 0))) {
       made.backend = Backend::eager;
       made.no_job = concat_text("it is beyond decision_limit, ", function.options.decision_limit);
-      logging::warn_once(concat_text(title(function), ": its decisions have cut it into more than ",
-                                     function.options.decision_limit,
-                                     " different pieces, its decision_limit. Further ones run eagerly"));
+      logging::warn_once(concat_text(
+          title(function), ": its decisions have cut it into more than ", function.options.decision_limit,
+          " different pieces, its decision_limit. Further ones run eagerly", integer_advice(scratch, segments, begin)));
       continue;
     }
     made.job = job;

@@ -133,7 +133,7 @@ TEST_CASE("A backend may use generated kernels, or the graph after the passes") 
         numbers_of(transpose(x, 0, 1) * 2));
 }
 
-TEST_CASE("What a backend throws reaches the caller, state is as before, and the next call asks again") {
+TEST_CASE("What a backend throws reaches the caller with its name, state is as before, and the next call asks again") {
   static int asked = 0;
   register_backend("failing", [](const GraphView& graph, std::span<const Tensor>) -> BackendExecutable {
     if (++asked == 1) throw std::runtime_error("not today");
@@ -144,13 +144,32 @@ TEST_CASE("What a backend throws reaches the caller, state is as before, and the
   });
   const auto f = compile([](Tensor& state) { state = state + 1; }, {.backend = "failing"});
   Tensor state = vector_of({1});
-  CHECK_THROWS_WITH(f(state), "not today");
+  CHECK_THROWS_WITH_AS(f(state), "[compile] the backend \"failing\": not today", Error);
   CHECK(numbers_of(state) == Numbers{1});
-  CHECK_THROWS_WITH(f(state), "nor now");
+  try {
+    f(state);
+    CHECK(false);
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) == "[compile] the backend \"failing\": nor now");
+    CHECK_THROWS_WITH_AS(std::rethrow_if_nested(error), "nor now", std::runtime_error);
+  }
   CHECK(numbers_of(state) == Numbers{1});
   f(state);
   CHECK(numbers_of(state) == Numbers{2});
   CHECK(asked == 2);
+}
+
+TEST_CASE("A check that fails under symbolic sizes says what they are in the call, by every backend") {
+  for (const char* name : {"compiled", "eager", "aot_eager", "reference"}) {
+    CAPTURE(name);
+    const auto f = compile([](const Tensor& x, const Tensor& index) { return gather(x, 1, index); },
+                           {.dynamic = true, .backend = name});
+    f(ones({4, 5}), zeros({4, 3}, {DType::i64}));
+    CHECK(contains(message_of([&] {
+                     f(ones({6, 5}), full({6, 3}, 9, {DType::i64})).eval();
+                   }),
+                   "[0, s1): i64[s0,s2] into f32[s0,s1], where s0 = 6, s1 = 5, s2 = 3, at backends_test.cpp:"));
+  }
 }
 
 TEST_CASE("What a backend gives is checked") {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <thread>
 
+#include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 #include "trace/function.hpp"
 #include "weft/grad.hpp"
@@ -455,9 +456,16 @@ TEST_CASE("a tensor is a condition: if, while, and, or, not") {
 }
 
 TEST_CASE("a value that is used as a number: beyond decision_limit each of them runs eagerly") {
+  const int line = __LINE__ + 1;
   auto f = compile([](const Tensor& x, const Tensor& n) { return x * n.item<int>(); },
                    {.check = Check::every_call, .decision_limit = 3});
+  const weft::test::CaptureLog written;
   for (std::int64_t n = 0; n < 8; ++n) CHECK(f(full({}, 2.), full({}, n, {.dtype = DType::i64})).item() == 2. * n);
+  REQUIRE(written.lines.size() == 1);
+  CHECK(written.lines[0].find(
+            "more than 3 different pieces, its decision_limit. Further ones run eagerly. What follows the "
+            "integer that is read" +
+            at_line(line, __FILE__).substr(1) + " is compiled for each of its values") != std::string::npos);
 }
 
 TEST_CASE("rounds of a loop run in one step, and stop where the function stops") {

@@ -170,6 +170,28 @@ TEST_CASE("the limit is told once, with the last reason and advice") {
                                  "traced on each call"});
 }
 
+TEST_CASE("a number that the function changes in each call is named, once") {
+  struct Steps {
+    Inner inner;
+    int count = 0;
+  };
+  weft::test::CaptureLog log;
+  const int line = __LINE__ + 1;
+  auto f = compile([](Steps& steps, const Tensor& x) { return ++steps.count, x + 1; });
+  Steps steps;
+  for (int i = 0; i < 4; ++i) f(steps, ones_of(3));
+  CHECK(log.lines == std::vector<std::string>{
+                         "[weft] compile" + AT_LINE(line).substr(1) +
+                         ": argument 0 (count) is a number that the function changes in each call, and each of its "
+                         "values is compiled: make it a weft::Index or a weft::Scalar (count += 1), or a Buffer"});
+  // One that the caller changes, and one that is no number for the compiler, are not.
+  auto g = compile([](const Tensor& x, int by, Index& count) { return count += 1, x + by; });
+  Index count = 0;
+  for (int i = 0; i < 4; ++i) g(ones_of(3), i, count);
+  CHECK(count.item() == 4);
+  CHECK(log.lines.size() == 1);
+}
+
 TEST_CASE("messages about many symbolic sizes name few of them, those of the guard that is broken") {
   const auto asks = [](const std::vector<Tensor>& x) {
     Tensor total = sum(x[0]);

@@ -216,15 +216,18 @@ TEST_CASE("Passes work on graphs of symbolic sizes, on checks, on draws and on d
   CHECK_THROWS_AS(f(ones({3}), from_list<std::int64_t>({1, 0, 9})), Error);
 }
 
-TEST_CASE("What a pass throws reaches the caller, and state is as before") {
+TEST_CASE("What a pass throws reaches the caller with its name, and state is as before") {
   const Registered registered{{"throwing"}};
   register_pass(PassStage::traced, "throwing", "1",
                 [](const GraphView&) -> GraphView { throw std::runtime_error("no pass today"); });
   const auto f = compile([](Tensor& state) { state = state + 1; });
   Tensor state = vector_of({1});
-  CHECK_THROWS_WITH(f(state), "no pass today");
+  CHECK_THROWS_WITH_AS(f(state), "[compile] the pass \"throwing\": no pass today", Error);
   CHECK(numbers_of(state) == Numbers{1});
   unregister_pass("throwing");
+  observe_fusion("watching", [](const FusedSteps&) { throw std::runtime_error("nothing seen"); });
+  CHECK_THROWS_WITH_AS(f(state), "[compile] the observer of fusion \"watching\": nothing seen", Error);
+  observe_fusion("watching", {});
   f(state);
   CHECK(numbers_of(state) == Numbers{2});
 }

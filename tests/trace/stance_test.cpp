@@ -1,8 +1,12 @@
 // Kernels that are made in the background, ahead of calls, or not at all.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
 #include <weft/weft.hpp>
 
@@ -26,6 +30,20 @@ int runs = 0;
 Tensor counted_run(const Tensor& x) {
   ++runs;
   return x * 2 + 1;
+}
+
+// Of the threads of this process, how many have this niceness: field 19 of proc(5), the 17th after the name.
+int threads_of_niceness(int wanted) {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    for (int i = 0; i < 17; ++i) fields >> text;
+    count += text == std::to_string(wanted);
+  }
+  return count;
 }
 
 bool near(const Tensor& a, const Tensor& b) { return max(abs(a - b)).item<double>() < 1e-5; }
@@ -207,4 +225,24 @@ TEST_CASE("a child that is forked while kernels are made makes its own") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
   wait_compiled(f);
+}
+
+TEST_CASE("the threads that make kernels are nicer than the process by 4, whatever its own niceness is") {
+  auto f = compile(of_its_own<4>, {.async = true});
+  const Tensor x = full({9}, 0.5);
+  const pid_t child = fork();  // where these threads are not yet
+  if (child == 0) {
+    alarm(60);
+    const int own = std::min(getpriority(PRIO_PROCESS, 0) + 3, 19);
+    setpriority(PRIO_PROCESS, 0, own);
+    f(x);
+    wait_compiled(f);
+    const auto made = [&] { return threads_of_niceness(std::min(own + 4, 19)) > 0; };
+    while (!made()) usleep(1000);  // a thread sets its own
+    _exit(getpriority(PRIO_PROCESS, 0) == own ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
