@@ -12,10 +12,7 @@
 
 namespace weft {
 
-bool is_checkpoint(const Callee& callee) {
-  static const std::uint32_t name = intern_text("checkpoint");
-  return called_name(callee.called).id == name;
-}
+bool is_checkpoint(const Callee& callee) { return interned_text(called_name(callee.called).id) == "checkpoint"; }
 
 namespace detail {
 
