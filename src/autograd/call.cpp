@@ -156,8 +156,10 @@ void differentiate_call(const Pullback& p) {
 void differentiate_call_forward(const Pushforward& p) {
   const Node& node = p.node();
   WEFT_CHECK(node.callee(), "a call that was not recorded is differentiated");
+  if (const ComputedCallee* const computed = computed_callee(node))
+    return computed->push(node, p.tangents, p.wanted, p.results);
   if (const CustomCallee* const custom = custom_callee(node)) return differentiate_custom_forward(*custom, p);
-  // A computed call has no body, and a scalar expression or a composite with its own derivative is given by that alone.
+  // A scalar expression or a composite with its own derivative is given by that alone.
   if (node.definition || node.callee()->derivative || disabled_tape(node) || is_batch_with_derivative(*node.callee()))
     return transpose_twice(p);
   record_derived(Direction::forward, node, {node.inputs().begin(), node.inputs().end()}, p.tangents, {}, p.results,

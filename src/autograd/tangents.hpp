@@ -8,9 +8,10 @@ namespace weft {
 
 // What a rule is given, and where it puts its results. Undefined means zero in both; one tangent at least is defined.
 struct Pushforward {
-  Tensor value;                      // output 0 of the node
-  std::span<const Tensor> tangents;  // of the node's operands
-  std::span<Tensor> results;         // of the node's outputs
+  Tensor value;                           // output 0 of the node
+  std::span<const Tensor> tangents;       // of the node's operands
+  std::span<Tensor> results;              // of the node's outputs
+  std::span<const unsigned char> wanted;  // by output: whether somebody reads its tangent
 
   const Node& node() const { return *value.node(); }
   const Tensor& operand(std::size_t i) const { return node().operands[i]; }

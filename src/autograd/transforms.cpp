@@ -232,7 +232,8 @@ void LinearMap::jacobian(const LeafList& place, bool forward, const JacobianOpti
 
 TransformLevel::TransformLevel(const char* operation, Loc loc)
     : GradientLevel(operation, loc), joins_(calls_join_levels) {
-  calls_join_levels = true;
+  const std::string_view name = operation;
+  if (name != "jvp" && name != "hvp") calls_join_levels = true;  // the others record a linear function
 }
 TransformLevel::~TransformLevel() { calls_join_levels = joins_; }
 

@@ -13,6 +13,9 @@ struct ComputedCallee : Callee {
   // As a rule of autograd/rules.hpp: `results` are the gradients of the operands.
   virtual void differentiate(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
                              std::span<Tensor> results) const = 0;
+  // As a rule of autograd/tangents.hpp: `results` are the tangents of the results that are wanted.
+  virtual void push(const Node& call, std::span<const Tensor> tangents, std::span<const unsigned char> wanted,
+                    std::span<Tensor> results) const = 0;
   // Whether a gradient of the result may flow to the operand.
   virtual bool depends(unsigned result, std::size_t operand) const = 0;
 };
@@ -25,7 +28,7 @@ Tensor make_computed_call(std::shared_ptr<const ComputedCallee> callee, std::spa
 Tensor computed_alias(const Tensor& value, Loc loc);
 
 // Whether compiled functions that are called with values of the thread's open levels run as the plain function: in
-// levels that do not ask for gradients while they are open, so that a computed call could not give them.
+// levels that ask for a linear function, whose cotangents or tangents are not known when a computed call would run.
 inline thread_local constinit bool calls_join_levels = false;
 
 }  // namespace weft

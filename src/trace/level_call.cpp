@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "autograd/backward.hpp"
+#include "autograd/forward.hpp"
 #include "autograd/partition.hpp"
 #include "base/fail.hpp"
 #include "ir/graph_copy.hpp"
@@ -24,17 +25,17 @@ namespace {
 struct Derivation {
   Trace trace;
   std::size_t operand_count, result_count;
-  std::vector<Tensor> inputs;       // operands, results, gradients of the results
+  std::vector<Tensor> inputs;       // operands, results, gradients of the results or tangents of the operands
   std::optional<GraphCopy> copies;  // of the graph's nodes
   std::vector<Tensor> outputs;
   struct Gradient {
-    std::size_t operand, output;  // the gradient is this output; of rows that is their index, and the next are the rows
+    std::size_t place, output;  // of an operand, or of a result whose tangent it is; the gradient is this output; of
+                                // rows that is their index, and the next are the rows
     bool is_rows;
   };
   std::vector<Gradient> gradients;
 
-  Derivation(const Graph& graph, std::span<const unsigned char> wanted, std::span<const unsigned char> has_gradient,
-             std::span<const std::int64_t> symbols, Loc loc)
+  Derivation(const Graph& graph, const AskedDerivative& asked, std::span<const std::int64_t> symbols, Loc loc)
       : operand_count(graph.inputs.size()), result_count(graph.outputs.size()) {
     trace.id = new_trace_id();
     trace.dims.symbols = graph.symbols;
@@ -42,12 +43,14 @@ struct Derivation {
     for (std::size_t i = 0; i < symbols.size(); ++i) trace.dims.symbols[i].hint = symbols[i];
     const TraceScope scope(trace);
     for (const Tensor& operand : graph.inputs) add_input(type_of(operand), loc);
-    for (int turn = 0; turn < 2; ++turn)
-      for (const Tensor& result : graph.outputs) add_input(type_of(result), loc);
+    for (const Tensor& result : graph.outputs) add_input(type_of(result), loc);
+    for (const Tensor& given : asked.forward ? graph.inputs : graph.outputs) add_input(type_of(given), loc);
     std::vector<Tensor> arguments(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operand_count));
     std::vector<Tensor> variables, values, seeds;
+    const std::span<const unsigned char> varies = asked.forward ? asked.given : asked.wanted,
+                                         counts = asked.forward ? asked.wanted : asked.given;
     for (std::size_t i = 0; i < operand_count; ++i)
-      if (wanted[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, loc));
+      if (varies[i]) variables.push_back(arguments[i] = record(Op::variable, {arguments[i]}, {}, {}, loc));
     copies.emplace(graph, [&](const Node& node, std::span<const Tensor> operands) -> std::vector<Tensor> {
       if (node.op == Op::input) return {arguments[static_cast<std::size_t>(node.attributes<Parameter>().slot)]};
       const Tensor copy = Builder::copy(node, operands);
@@ -55,17 +58,17 @@ struct Derivation {
       return results_of(copy);
     });
     for (std::size_t i = 0; i < result_count; ++i)
-      if (has_gradient[i]) {
-        values.push_back(copies->of(graph.outputs[i]));
-        seeds.push_back(inputs[operand_count + result_count + i]);
-      }
+      if (counts[i]) values.push_back(copies->of(graph.outputs[i]));
+    for (std::size_t i = 0; i < asked.given.size(); ++i)
+      if (asked.given[i]) seeds.push_back(inputs[operand_count + result_count + i]);
     if (variables.empty() || values.empty()) return;
-    const std::vector<Tensor> found = pull_back(values, seeds, variables, "grad", loc);
-    for (std::size_t i = 0, next = 0; i < operand_count; ++i) {
-      if (!wanted[i]) continue;
+    const std::vector<Tensor> found = asked.forward ? push_forward(values, variables, seeds, "jvp", loc)
+                                                    : pull_back(values, seeds, variables, "grad", loc);
+    for (std::size_t i = 0, next = 0; i < asked.wanted.size(); ++i) {
+      if (!asked.wanted[i]) continue;
       const Tensor& gradient = found[next++];
       if (!gradient.defined()) continue;
-      const auto rows = rows_of_gradient(gradient, loc);
+      const auto rows = asked.forward ? std::nullopt : rows_of_gradient(gradient, loc);
       gradients.push_back({i, outputs.size(), rows.has_value()});
       outputs.push_back(rows ? rows->index : gradient);
       if (rows) outputs.push_back(rows->rows);
@@ -97,7 +100,14 @@ class LevelCall final : public ComputedCallee {
         symbols_(symbols.begin(), symbols.end()) {}
   void differentiate(const Node& call, std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
                      std::span<Tensor> results) const override {
-    body_->differentiate(*function_.get(), call, symbols_, gradients, wanted, results);
+    body_->differentiate(*function_.get(), call, symbols_, false, gradients, wanted, results);
+  }
+  void push(const Node& call, std::span<const Tensor> tangents, std::span<const unsigned char> wanted,
+            std::span<Tensor> results) const override {
+    std::vector<unsigned char> floating(wanted.begin(), wanted.end());
+    for (unsigned i = 0; i < call.output_count; ++i)
+      if (!is_floating(type_of(Tensor(const_cast<Node*>(&call), i)).dtype)) floating[i] = 0;
+    body_->differentiate(*function_.get(), call, symbols_, true, tangents, floating, results);
   }
   bool depends(unsigned result, std::size_t operand) const override { return body_->depends(result, operand); }
 
@@ -121,11 +131,12 @@ bool hold(std::span<const DimCondition> conditions, std::span<const std::int64_t
 // ---- derivatives ----------------------------------------------------------------------------------------------------
 
 struct LevelBody::Derivative {
-  std::vector<unsigned char> wanted, has_gradient;
+  bool forward;
+  std::vector<unsigned char> wanted, given;
   std::vector<DimCondition> conditions;  // decided on sizes while it was made
-  std::vector<std::uint32_t> reads;      // of the operands, results and gradients of a call
+  std::vector<std::uint32_t> reads;      // of the operands, the results and what is given of a call
   struct Gradient {
-    std::size_t operand, result;
+    std::size_t place, result;
     bool is_rows;
   };
   std::vector<Gradient> gradients;
@@ -145,12 +156,13 @@ LevelBody::~LevelBody() {
   for (const Derivative* each = derivatives_.load(); each;) delete std::exchange(each, each->next);
 }
 
-std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const Wanted& wanted, Backend backend,
-                                                         std::shared_ptr<KernelJob>& job) const {
-  Derivation made(graph_, wanted.gradients_of, wanted.has_gradient, call.scratch.counts, call.loc);
+std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const AskedDerivative& asked,
+                                                         Backend backend, std::shared_ptr<KernelJob>& job) const {
+  Derivation made(graph_, asked, call.scratch.counts, call.loc);
   auto derivative = std::make_unique<Derivative>();
-  derivative->wanted.assign(wanted.gradients_of.begin(), wanted.gradients_of.end());
-  derivative->has_gradient.assign(wanted.has_gradient.begin(), wanted.has_gradient.end());
+  derivative->forward = asked.forward;
+  derivative->wanted.assign(asked.wanted.begin(), asked.wanted.end());
+  derivative->given.assign(asked.given.begin(), asked.given.end());
   if (made.outputs.empty()) return derivative;
   const std::vector<DimCondition>& decided = made.trace.dims.conditions;
   derivative->conditions.assign(decided.begin() + static_cast<std::ptrdiff_t>(graph_.conditions.size()), decided.end());
@@ -202,7 +214,7 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const
   }
   graph.outputs = std::move(outputs);
   for (const Derivation::Gradient& each : made.gradients)
-    derivative->gradients.push_back({each.operand, each.output, each.is_rows});
+    derivative->gradients.push_back({each.place, each.output, each.is_rows});
 
   const auto specialization =
       std::make_shared<Specialization>(backend == Backend::eager ? call.function.eager_id : new_id());
@@ -214,27 +226,31 @@ std::unique_ptr<LevelBody::Derivative> LevelBody::derive(CallContext call, const
   return derivative;
 }
 
-const LevelBody::Derivative* LevelBody::find(const Wanted& wanted, std::span<const std::int64_t> symbols) const {
+const LevelBody::Derivative* LevelBody::find(const AskedDerivative& asked,
+                                             std::span<const std::int64_t> symbols) const {
   for (const Derivative* each = derivatives_.load(std::memory_order_acquire); each; each = each->next)
-    if (std::ranges::equal(each->wanted, wanted.gradients_of) &&
-        std::ranges::equal(each->has_gradient, wanted.has_gradient) && hold(each->conditions, symbols))
+    if (each->forward == asked.forward && std::ranges::equal(each->wanted, asked.wanted) &&
+        std::ranges::equal(each->given, asked.given) && hold(each->conditions, symbols))
       return each;
   return nullptr;
 }
 
-const LevelBody::Derivative* LevelBody::make(CallContext call, const Wanted& wanted,
+const LevelBody::Derivative* LevelBody::make(CallContext call, const AskedDerivative& asked,
                                              std::unique_ptr<const Derivative>& own) const {
   Function& function = call.function;
   const auto begin = observer::Clock::now();
   std::unique_lock lock(function.mutex);
   if (call.stance != Stance::force_eager)
-    if (const Derivative* const found = find(wanted, call.scratch.counts)) return found;
-  const bool is_first = !derivatives_.load();
+    if (const Derivative* const found = find(asked, call.scratch.counts)) return found;
+  bool is_first = true;  // of its direction
+  for (const Derivative* each = derivatives_.load(); each; each = each->next)
+    is_first = is_first && each->forward != asked.forward;
   const std::string reason = is_first ? "its derivative has not been compiled yet"
                                       : "its derivative was compiled for other arguments, results or sizes";
   Hasher what;
   what.add(id_);
-  for (const auto& flags : {wanted.gradients_of, wanted.has_gradient})
+  what.add(std::uint64_t{asked.forward});
+  for (const auto& flags : {asked.wanted, asked.given})
     for (const unsigned char flag : flags) what.add(std::uint64_t{flag});
   for (const std::int64_t size : call.scratch.counts) what.add(static_cast<std::uint64_t>(size));
   std::string limit;
@@ -245,7 +261,7 @@ const LevelBody::Derivative* LevelBody::make(CallContext call, const Wanted& wan
   }
   std::shared_ptr<KernelJob> job;
   std::unique_ptr<Derivative> made =
-      derive(call, wanted, kept || backend_ != Backend::compiled ? backend_ : Backend::eager, job);
+      derive(call, asked, kept || backend_ != Backend::compiled ? backend_ : Backend::eager, job);
   const Derivative* const found = made.get();
   const std::shared_ptr<const Specialization> specialization = found->specialization;
   if (specialization) {
@@ -289,8 +305,10 @@ void LevelBody::add_texts(const std::string& indent, std::vector<std::string>& l
     const Executable* const executable = each->specialization->first().executable();
     const std::string by =
         executable ? counted(static_cast<std::int64_t>(executable->plan.launches.size()), "step", "steps") : "eagerly";
-    std::vector<std::string> own{concat_text(indent, "of outputs ", places(each->has_gradient), ", for inputs ",
-                                             places(each->wanted), " of the graph: ", by)};
+    const auto& outputs = each->forward ? each->wanted : each->given;
+    const auto& inputs = each->forward ? each->given : each->wanted;
+    std::vector<std::string> own{concat_text(indent, each->forward ? "tangents of outputs " : "of outputs ",
+                                             places(outputs), ", for inputs ", places(inputs), " of the graph: ", by)};
     if (each->specialization->level) each->specialization->level->add_texts(indent + "  ", own);
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(begin), own.begin(), own.end());
   }
@@ -308,15 +326,15 @@ void LevelBody::make_call(Function& function, std::span<const Tensor> operands, 
   }
 }
 
-void LevelBody::differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
-                              std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
+void LevelBody::differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols, bool forward,
+                              std::span<const Tensor> given, std::span<const unsigned char> wanted,
                               std::span<Tensor> results) const {
   std::vector<Tensor> values(call.inputs().begin(), call.inputs().end());
-  std::vector<unsigned char> has_gradient;
+  std::vector<unsigned char> is_given;
   for (unsigned i = 0; i < call.output_count; ++i) values.emplace_back(const_cast<Node*>(&call), i);
-  for (const Tensor& gradient : gradients) {
-    has_gradient.push_back(gradient.defined());
-    values.push_back(gradient);
+  for (const Tensor& each : given) {
+    is_given.push_back(each.defined());
+    values.push_back(each);
   }
   struct Borrowed {
     Scratch* scratch = take_scratch();
@@ -327,7 +345,7 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
   scratch.words.size = 1;
   scratch.counts.assign(symbols.begin(), symbols.end());
   const CallContext context{function, no_signature, nullptr, nullptr, call.loc, scratch, stance()};
-  const Wanted asked{wanted, has_gradient};
+  const AskedDerivative asked{forward, wanted, is_given};
   const Derivative* found = context.stance == Stance::force_eager ? nullptr : find(asked, symbols);
   std::unique_ptr<const Derivative> own;
   if (!found) found = make(context, asked, own);
@@ -336,9 +354,9 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
   for (const std::uint32_t read : found->reads) scratch.kept.push_back(values[read]);
   const std::vector<Tensor> made = run_to_values(context, *specialization, *specialization->root.segment);
   for (const Derivative::Gradient& each : found->gradients)
-    results[each.operand] = each.is_rows ? row_gradient(made[each.result], made[each.result + 1],
-                                                        type_of(call.input(each.operand)), call.loc)
-                                         : made[each.result];
+    results[each.place] =
+        each.is_rows ? row_gradient(made[each.result], made[each.result + 1], type_of(call.input(each.place)), call.loc)
+                     : made[each.result];
 }
 
 std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& traced, Backend backend) {
@@ -365,7 +383,7 @@ std::shared_ptr<const LevelBody> make_level_body(CallContext call, TraceResult& 
   if (traced.states.empty() && std::ranges::none_of(dependences(traced.graph), depends)) return nullptr;
   std::vector<SavedValue> saved;
   try {
-    const Derivation derivation(traced.graph, wanted, has_gradient, hints, call.loc);
+    const Derivation derivation(traced.graph, {false, wanted, has_gradient}, hints, call.loc);
     saved = partition(traced.graph, derivation.reads(traced.graph));
   } catch (const Error&) {
     // A result has no derivative, which is an error only where it is asked for.

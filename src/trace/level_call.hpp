@@ -1,15 +1,24 @@
 // Calls of compiled functions inside a differentiation level. In: a specialization that was traced for such calls. Out:
 // each of its calls as one value of the level, whose derivative is compiled as well. The forward segment gives, besides
 // its results, those values that autograd/partition.hpp saves. A derivative is made when it is first asked for: for the
-// operands whose gradients are wanted and the results that have one. It runs at once, and is such a call itself, so
-// derivatives of any order are compiled. A derivative of a call that was compiled before, for other operands, results or
-// sizes, counts towards recompile_limit; one that may not be compiled runs node by node and is derived in each call.
-// Invariant: what is not saved is computed again from the operands, so any derivative can be made, whatever was saved.
+// operands whose gradients are wanted and the results that have one, or for tangents. It runs at once, and is such a
+// call itself, so derivatives of any order are compiled. A derivative of a call that was compiled before, for other
+// operands, results or sizes, counts towards recompile_limit; one that may not be compiled runs node by node and is
+// derived in each call. Invariant: what is not saved is computed again from the operands, so any derivative can be
+// made, whatever was saved.
 #pragma once
 #include "autograd/partition.hpp"
 #include "trace/function.hpp"
 
 namespace weft::detail {
+
+// Which derivative of a call is asked for: gradients of operands, from those of results; or tangents of results, from
+// those of operands.
+struct AskedDerivative {
+  bool forward;                           // tangents
+  std::span<const unsigned char> wanted;  // by operand; of tangents, by result
+  std::span<const unsigned char> given;   // by result; of tangents, by operand
+};
 
 // What a call inside a level has computed, as a graph, and its derivatives.
 class LevelBody : public std::enable_shared_from_this<LevelBody> {
@@ -22,9 +31,10 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
   void make_call(Function& function, std::span<const Tensor> operands, std::span<const std::int64_t> symbols,
                  std::span<Tensor> outputs, Loc loc) const;
   bool depends(unsigned result, std::size_t operand) const { return dependences_[result][operand]; }
-  // The gradients of the operands of a call; undefined: not wanted, or zero.
-  void differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols,
-                     std::span<const Tensor> gradients, std::span<const unsigned char> wanted,
+  // The gradients of the operands of a call, from those of its results, or, forward, the tangents of its results from
+  // those of its operands; undefined: not wanted, or zero.
+  void differentiate(Function& function, const Node& call, std::span<const std::int64_t> symbols, bool forward,
+                     std::span<const Tensor> given, std::span<const unsigned char> wanted,
                      std::span<Tensor> results) const;
   // Adds a line for each value that is saved and each derivative that was compiled, and below it those of its own
   // derivatives.
@@ -32,15 +42,11 @@ class LevelBody : public std::enable_shared_from_this<LevelBody> {
 
  private:
   struct Derivative;
-  struct Wanted {
-    std::span<const unsigned char> gradients_of;  // by operand
-    std::span<const unsigned char> has_gradient;  // by result
-  };
   // Without a lock. Null where none fits.
-  const Derivative* find(const Wanted& wanted, std::span<const std::int64_t> symbols) const;
+  const Derivative* find(const AskedDerivative& asked, std::span<const std::int64_t> symbols) const;
   // The one that another thread has made meanwhile, or a new one, which is in `own` where no other call may find it.
-  const Derivative* make(CallContext call, const Wanted& wanted, std::unique_ptr<const Derivative>& own) const;
-  std::unique_ptr<Derivative> derive(CallContext call, const Wanted& wanted, Backend backend,
+  const Derivative* make(CallContext call, const AskedDerivative& asked, std::unique_ptr<const Derivative>& own) const;
+  std::unique_ptr<Derivative> derive(CallContext call, const AskedDerivative& asked, Backend backend,
                                      std::shared_ptr<KernelJob>& job) const;
 
   Graph graph_;

@@ -20,6 +20,7 @@
 #include "weft/random.hpp"
 #include "weft/stance.hpp"
 #include "weft/taps.hpp"
+#include "weft/transforms.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -164,6 +165,49 @@ TEST_CASE("derivatives of any order go through a compiled function") {
   const Numbers plain = orders(f), found = orders(compiled);
   for (std::size_t i = 0; i < 3; ++i) CHECK(found[i] == doctest::Approx(plain[i]).epsilon(1e-5));
   CHECK(specialization_count(compiled) == 1);
+}
+
+TEST_CASE("tangents of a call are compiled, and those of its derivative too") {
+  const auto f = [](const Tensor& x, const Tensor& w) {
+    return std::pair{softmax(matmul(tanh(matmul(x, w)), w), 1), sum(x * x, 1)};
+  };
+  const auto compiled = compile(f, {.recompile_limit = 64});
+  const Tensor w = normal({4, 4}), t = normal({4, 4});
+  using Two = std::pair<Tensor, Tensor>;
+  for (const std::int64_t size : {3, 3, 5, 9}) {
+    CAPTURE(size);
+    const Tensor x = normal({size, 4});
+    const auto all = [&](auto function) {
+      const auto weights = [&](const Tensor& w) { return function(x, w).first * x; };
+      const auto number = [&](const Tensor& w) { return sum(weights(w)) + sum(w * w * w); };
+      const auto both = [&](const Two& p) { return function(p.first, p.second); };
+      const auto [values, tangents] = jvp(both, Two{x, w}, Two{x, t});
+      const auto twice = jvp([&](const Tensor& w) { return jvp(weights, w, t).tangent; }, w, w).tangent;
+      const auto mixed = grad([&](const Tensor& w) { return sum(square(jvp(weights, w, t).tangent)); }, w);
+      return std::vector{values.first,      values.second, tangents.first, tangents.second, jvp(weights, w, t).tangent,
+                         hvp(number, w, t), twice,         mixed};
+    };
+    const std::vector<Tensor> plain = all(f), found = all(compiled);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      CAPTURE(i);
+      CHECK(difference(plain[i], found[i]) <= 2e-5);
+    }
+  }
+  std::string text;
+  for (const std::string& line : explain(compiled, normal({3, 4}), w).derivatives) text += line + "\n";
+  CHECK(contains(text, "tangents of outputs "));
+  // An undefined tangent is zero, and what does not depend has the tangent 0.
+  const Tensor x = normal({3, 4});
+  const auto [value, tangent] = jvp([&](const Two& p) { return compiled(p.first, p.second); }, Two{x, w}, Two{{}, t});
+  CHECK(difference(tangent.second, zeros({3})) == 0);
+  CHECK(difference(tangent.first, jvp([&](const Tensor& w) { return f(x, w).first; }, w, t).tangent) <= 2e-5);
+  // A while_loop has one.
+  const auto root = compile([](const Tensor& a) {
+    const auto next = [&](const Tensor& s) { return (s + a / s) / 2; };
+    return while_loop([&](const Tensor& s) { return any(abs(next(s) - s) > 1e-6); }, next, a);
+  });
+  const Tensor a = vector_of({2, 9});
+  CHECK(difference(jvp(root, a, ones({2})).tangent, 0.5 / sqrt(a)) <= 1e-5);
 }
 
 TEST_CASE("second derivatives go through what a call keeps") {
