@@ -7,9 +7,11 @@
 // gives the parameters their new values; frozen ones and those without a gradient are left alone. update() throws Error
 // where model or gradients are of another structure, or a gradient of another shape. The gradient of a parameter that
 // the loss does not reach is 0, not undefined: weight decay and momentum act on it. In PyTorch, where it has none, they
-// do not. Freeze the parameter to leave it as it is. Steps are counted once for the whole model, as in optax, not for
-// each parameter as in PyTorch: one that is unfrozen late gets larger first steps of Adam and its like. Make a new
-// optimizer when parameters are unfrozen.
+// do not. Freeze the parameter to leave it as it is. Steps are counted for each parameter, as in PyTorch: a step in
+// which a parameter is frozen, or has an undefined gradient, does not count for it. `steps` are those of the optimizer.
+// A file of an optimizer of which a parameter has missed a step is loaded into one that was made while a parameter was
+// frozen.
+// `maximize` takes the gradient's negative, so that steps go up; weight decay still shrinks.
 // A step of f16 and bf16 parameters is computed in f32; the parameter and the state are rounded once, to their dtypes.
 // Where the gradient of an nn::Embedding with `sparse` reaches update() as value_and_grad gave it, eagerly or in one
 // compiled function, SGD, Adagrad, Adam and AdamW update the rows that were read, at the cost of these rows. Of a row
@@ -76,6 +78,7 @@ class Parameters {
   Tensor& parameter(std::size_t i) const { return leaves_.leaves[positions_[i]].tensor(); }
   const Tensor& gradient(std::size_t i) const { return gradient_leaves_.leaves[positions_[i]].tensor(); }
   bool trains(std::size_t i) const;
+  bool is_frozen(std::size_t i) const { return leaves_.leaves[positions_[i]].flag; }
   // The path of one: layers[0].weight; empty where the model is a parameter.
   std::string path(std::size_t i) const;
   // Whether the path of each is of the pattern (tree::matches).
@@ -83,6 +86,9 @@ class Parameters {
   // Keeps in view those of which `kept` says so; the others are there, but undefined to zeros() and never trained.
   void keep(const std::vector<std::uint8_t>& kept) { kept_ = kept; }
   bool is_kept(std::size_t i) const { return kept_.empty() || kept_[i]; }
+  // Whether steps go along the gradients and not against them.
+  void set_ascent(bool ascends) { ascends_ = ascends; }
+  bool ascends() const { return ascends_; }
   // A buffer of zeros for each, undefined for what is undefined.
   std::vector<Buffer> zeros(Loc loc) const;
 
@@ -94,6 +100,7 @@ class Parameters {
   LeafList leaves_, gradient_leaves_;
   std::vector<std::size_t> positions_;
   std::vector<std::uint8_t> kept_;
+  bool ascends_ = false;
 };
 
 // update() of an optimizer that has step(parameters, loc).
@@ -101,7 +108,9 @@ template <class Optimizer>
 struct Updated {
   template <class M>
   void update(M& model, const M& gradients, Loc loc = Loc::current()) {
-    static_cast<Optimizer*>(this)->step(Parameters(model, gradients, loc), loc);
+    Parameters parameters(model, gradients, loc);
+    parameters.set_ascent(static_cast<Optimizer*>(this)->maximize);
+    static_cast<Optimizer*>(this)->step(parameters, loc);
   }
 };
 }  // namespace detail
@@ -153,6 +162,7 @@ struct SgdOptions {         // of SGD, as in PyTorch
   double weight_decay = 0;  // times the parameter, added to the gradient
   bool nesterov = false;    // a step looks ahead by the momentum
   double dampening = 0;     // the part of a gradient that the velocity leaves out
+  bool maximize = false;    // steps go up, along the gradients
 };
 
 // A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
@@ -168,6 +178,7 @@ class SGD : public detail::Updated<SGD> {
   Scalar lr, momentum, weight_decay, dampening;  // the options of these names, which a schedule may set
   Scalar steps;                                  // taken so far; counted where there is a dampening
   ParameterGroups groups;                        // in the order of the constructor's list
+  bool maximize;                                 // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<SGD>;
@@ -175,7 +186,8 @@ class SGD : public detail::Updated<SGD> {
 
   bool nesterov_ = false, dampened_ = false;
   std::vector<Buffer> velocity_;  // empty without momentum
-  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, nesterov_, dampened_, velocity_)
+  Buffer missed_;                 // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, maximize, nesterov_, dampened_, velocity_, missed_)
 };
 
 struct AdamOptions {                  // of Adam, as in PyTorch
@@ -183,12 +195,14 @@ struct AdamOptions {                  // of Adam, as in PyTorch
   double beta1 = 0.9, beta2 = 0.999;  // the part of the first and of the second moment that a step keeps
   double eps = 1e-8;                  // added to the root of the second moment
   double weight_decay = 0;            // times the parameter, added to the gradient
+  bool maximize = false;              // steps go up, along the gradients
 };
 struct AdamWOptions {                 // of AdamW, as in PyTorch
   double lr = 1e-3;                   // learning rate
   double beta1 = 0.9, beta2 = 0.999;  // the part of the first and of the second moment that a step keeps
   double eps = 1e-8;                  // added to the root of the second moment
   double weight_decay = 1e-2;         // times lr: the part of a parameter that a step takes away
+  bool maximize = false;              // steps go up, along the gradients
 };
 
 // Kingma and Ba 2015. Adam adds weight decay to the gradient; AdamW (Loshchilov and Hutter 2019) shrinks the parameter.
@@ -205,6 +219,7 @@ class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
   Scalar lr, beta1, beta2, eps, weight_decay;  // the options of these names, which a schedule may set
   Scalar steps;                                // taken so far
   ParameterGroups groups;                      // in the order of the constructor's list
+  bool maximize;                               // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<BasicAdam>;
@@ -212,7 +227,8 @@ class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_, second_;  // moments, of each parameter
-  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, first_, second_)
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, maximize, first_, second_, missed_)
 };
 using Adam = BasicAdam<false>;
 using AdamW = BasicAdam<true>;
@@ -226,6 +242,7 @@ struct RMSpropOptions {     // of RMSprop, as in PyTorch
   double weight_decay = 0;  // times the parameter, added to the gradient
   double momentum = 0;      // the part of the velocity that a step keeps
   bool centered = false;    // divides by the deviation from the gradient's mean, not by the root of squares
+  bool maximize = false;    // steps go up, along the gradients
 };
 
 // Hinton 2012; centered: Graves 2013. v = alpha * v + (1 - alpha) * g^2, of which centered takes off the square of g's
@@ -239,6 +256,7 @@ class RMSprop : public detail::Updated<RMSprop> {
 
   Scalar lr, alpha, eps, weight_decay, momentum;  // the options of these names, which a schedule may set
   ParameterGroups groups;                         // in the order of the constructor's list
+  bool maximize;                                  // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<RMSprop>;
@@ -246,7 +264,7 @@ class RMSprop : public detail::Updated<RMSprop> {
 
   bool centered_ = false;
   std::vector<Buffer> square_, mean_, velocity_;
-  WEFT_MEMBERS(lr, alpha, eps, weight_decay, momentum, groups, centered_, square_, mean_, velocity_)
+  WEFT_MEMBERS(lr, alpha, eps, weight_decay, momentum, groups, maximize, centered_, square_, mean_, velocity_)
 };
 
 struct AdagradOptions {                  // of Adagrad, as in PyTorch
@@ -255,6 +273,7 @@ struct AdagradOptions {                  // of Adagrad, as in PyTorch
   double weight_decay = 0;               // times the parameter, added to the gradient
   double initial_accumulator_value = 0;  // the sum of squares before the first step
   double eps = 1e-10;                    // added to the root
+  bool maximize = false;                 // steps go up, along the gradients
 };
 
 // Duchi and others 2011. v += g^2; p -= lr / (1 + (steps - 1) * lr_decay) * g / (sqrt(v) + eps).
@@ -268,19 +287,22 @@ class Adagrad : public detail::Updated<Adagrad> {
   Scalar lr, lr_decay, weight_decay, eps;  // the options of these names, which a schedule may set
   Scalar steps;                            // taken so far
   ParameterGroups groups;                  // in the order of the constructor's list
+  bool maximize;                           // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<Adagrad>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> square_;
-  WEFT_MEMBERS(lr, lr_decay, weight_decay, eps, steps, groups, square_)
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, lr_decay, weight_decay, eps, steps, groups, maximize, square_, missed_)
 };
 
 struct LionOptions {                 // of Lion
   double lr = 1e-4;                  // learning rate: how far each element moves
   double beta1 = 0.9, beta2 = 0.99;  // the part of the momentum: in the sign of a step; that a step keeps
   double weight_decay = 0;           // times lr: the part of a parameter that a step takes away
+  bool maximize = false;             // steps go up, along the gradients
 };
 
 // Chen and others 2023. p = (1 - lr * weight_decay) * p - lr * sign(beta1 * m + (1 - beta1) * g);
@@ -294,13 +316,14 @@ class Lion : public detail::Updated<Lion> {
 
   Scalar lr, beta1, beta2, weight_decay;  // the options of these names, which a schedule may set
   ParameterGroups groups;                 // in the order of the constructor's list
+  bool maximize;                          // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<Lion>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_;
-  WEFT_MEMBERS(lr, beta1, beta2, weight_decay, groups, first_)
+  WEFT_MEMBERS(lr, beta1, beta2, weight_decay, groups, maximize, first_)
 };
 
 struct LambOptions {                  // of LAMB
@@ -308,6 +331,7 @@ struct LambOptions {                  // of LAMB
   double beta1 = 0.9, beta2 = 0.999;  // the part of the first and of the second moment that a step keeps
   double eps = 1e-6;                  // added to the root of the second moment
   double weight_decay = 1e-2;         // times the parameter, added to the direction before its length is set
+  bool maximize = false;              // steps go up, along the gradients
 };
 
 // You and others 2020. The step of AdamW, weight decay in it, is as long as lr times the parameter's norm; as lr times
@@ -322,13 +346,15 @@ class LAMB : public detail::Updated<LAMB> {
   Scalar lr, beta1, beta2, eps, weight_decay;  // the options of these names, which a schedule may set
   Scalar steps;                                // taken so far
   ParameterGroups groups;                      // in the order of the constructor's list
+  bool maximize;                               // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<LAMB>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> first_, second_;
-  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, first_, second_)
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, maximize, first_, second_, missed_)
 };
 
 struct AdafactorOptions {     // of Adafactor, as in PyTorch
@@ -338,6 +364,7 @@ struct AdafactorOptions {     // of Adafactor, as in PyTorch
   double d = 1;               // a longer update (its root mean square) is scaled down to this
   double weight_decay = 0;    // times lr: the part of a parameter that a step takes away
   double eps1 = 0;  // the least mean of squares; 0: the distance from 1 to the next number of the parameter's dtype
+  bool maximize = false;  // steps go up, along the gradients
 };
 
 // Shazeer and Stern 2018, as PyTorch has it: lr is the longest relative step. Of a parameter of two axes or more the
@@ -352,13 +379,221 @@ class Adafactor : public detail::Updated<Adafactor> {
   Scalar lr, beta2_decay, eps1, eps2, d, weight_decay;  // the options of these names, which a schedule may set
   Scalar steps;                                         // taken so far
   ParameterGroups groups;                               // in the order of the constructor's list
+  bool maximize;                                        // whether steps go up, along the gradients
 
  private:
   friend detail::Updated<Adafactor>;
   void step(const detail::Parameters& parameters, Loc loc);
 
   std::vector<Buffer> rows_, columns_, square_;
-  WEFT_MEMBERS(lr, beta2_decay, eps1, eps2, d, weight_decay, steps, groups, rows_, columns_, square_)
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, beta2_decay, eps1, eps2, d, weight_decay, steps, groups, maximize, rows_, columns_, square_, missed_)
+};
+
+struct NAdamOptions {                   // of NAdam, as in PyTorch
+  double lr = 2e-3;                     // learning rate
+  double beta1 = 0.9, beta2 = 0.999;    // the part of the first and of the second moment that a step keeps
+  double eps = 1e-8;                    // added to the root of the second moment
+  double weight_decay = 0;              // times the parameter, added to the gradient
+  double momentum_decay = 4e-3;         // how soon the momentum comes near beta1: it is beta1 (1 - 0.96^(t decay) / 2)
+  bool decoupled_weight_decay = false;  // weight decay shrinks the parameter, as AdamW's
+  bool maximize = false;                // steps go up, along the gradients
+};
+
+// Dozat 2016: Adam whose first moment looks ahead by the momentum.
+class NAdam : public detail::Updated<NAdam> {
+ public:
+  NAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  explicit NAdam(const detail::Parameters& model, const NAdamOptions& options = {}, Groups groups = {},
+                 Loc loc = Loc::current());
+
+  Scalar lr, beta1, beta2, eps, weight_decay, momentum_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                                                // taken so far
+  ParameterGroups groups;                                      // in the order of the constructor's list
+  bool maximize;                                               // whether steps go up, along the gradients
+
+ private:
+  friend detail::Updated<NAdam>;
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  bool decoupled_ = false;
+  std::vector<Buffer> first_, second_;  // moments, of each parameter
+  Buffer products_;                     // f64 [parameters]: of the momenta of all steps
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, momentum_decay, steps, groups, maximize, decoupled_, first_,
+               second_, products_, missed_)
+};
+
+struct RAdamOptions {                   // of RAdam, as in PyTorch
+  double lr = 1e-3;                     // learning rate
+  double beta1 = 0.9, beta2 = 0.999;    // the part of the first and of the second moment that a step keeps
+  double eps = 1e-8;                    // added to the root of the second moment
+  double weight_decay = 0;              // times the parameter, added to the gradient
+  bool decoupled_weight_decay = false;  // weight decay shrinks the parameter, as AdamW's
+  bool maximize = false;                // steps go up, along the gradients
+};
+
+// Liu and others 2020: Adam whose second moment is used once enough steps are in it, and by how much they are.
+class RAdam : public detail::Updated<RAdam> {
+ public:
+  RAdam(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  explicit RAdam(const detail::Parameters& model, const RAdamOptions& options = {}, Groups groups = {},
+                 Loc loc = Loc::current());
+
+  Scalar lr, beta1, beta2, eps, weight_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                                // taken so far
+  ParameterGroups groups;                      // in the order of the constructor's list
+  bool maximize;                               // whether steps go up, along the gradients
+
+ private:
+  friend detail::Updated<RAdam>;
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  bool decoupled_ = false;
+  std::vector<Buffer> first_, second_;  // moments, of each parameter
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, maximize, decoupled_, first_, second_, missed_)
+};
+
+struct AdadeltaOptions {    // of Adadelta, as in PyTorch
+  double lr = 1;            // times the change that the two means give
+  double rho = 0.9;         // the part of the means of squares that a step keeps
+  double eps = 1e-6;        // added to the means below the roots
+  double weight_decay = 0;  // times the parameter, added to the gradient
+  bool maximize = false;    // steps go up, along the gradients
+};
+
+// Zeiler 2012. v = rho * v + (1 - rho) * g^2; change = sqrt(u + eps) / sqrt(v + eps) * g; u = rho * u + (1 - rho) *
+// change^2; p -= lr * change.
+class Adadelta : public detail::Updated<Adadelta> {
+ public:
+  Adadelta(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  explicit Adadelta(const detail::Parameters& model, const AdadeltaOptions& options = {}, Groups groups = {},
+                    Loc loc = Loc::current());
+
+  Scalar lr, rho, eps, weight_decay;  // the options of these names, which a schedule may set
+  ParameterGroups groups;             // in the order of the constructor's list
+  bool maximize;                      // whether steps go up, along the gradients
+
+ private:
+  friend detail::Updated<Adadelta>;
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  std::vector<Buffer> square_, change_;  // means of squares, of gradients and of changes
+  WEFT_MEMBERS(lr, rho, eps, weight_decay, groups, maximize, square_, change_)
+};
+
+struct RpropOptions {                        // of Rprop, as in PyTorch
+  double lr = 1e-2;                          // how far each element moves in a parameter's first step
+  double eta_minus = 0.5, eta_plus = 1.2;    // times that, where the gradient changes its sign, and where it keeps it
+  double least_step = 1e-6, most_step = 50;  // bounds of how far an element moves
+  bool maximize = false;                     // steps go up, along the gradients
+};
+
+// Riedmiller and Braun 1993, for gradients of all samples: each element moves by a step of its own against the sign of
+// its gradient. Where the sign has changed it stays for one step. There is no weight decay: a group has none either.
+class Rprop : public detail::Updated<Rprop> {
+ public:
+  Rprop(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  explicit Rprop(const detail::Parameters& model, const RpropOptions& options = {}, Groups groups = {},
+                 Loc loc = Loc::current());
+
+  Scalar lr, eta_minus, eta_plus, least_step, most_step;  // the options of these names; lr acts in first steps alone
+  Scalar steps;                                           // taken so far
+  ParameterGroups groups;                                 // in the order of the constructor's list
+  bool maximize;                                          // whether steps go up, along the gradients
+
+ private:
+  friend detail::Updated<Rprop>;
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  std::vector<Buffer> previous_, size_;  // the gradient before, 0 where its sign had changed; how far elements move
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, eta_minus, eta_plus, least_step, most_step, steps, groups, maximize, previous_, size_, missed_)
+};
+
+struct AsgdOptions {    // of ASGD, as in PyTorch
+  double lr = 1e-2;     // learning rate of the first step
+  double lambd = 1e-4;  // step t has lr / (1 + lambd lr (t - 1))^alpha; times that: what a step takes of a parameter
+  double alpha = 0.75;  // the power of that
+  double t0 = 1e6;      // the step after which averages begin; before it they are the parameters
+  double weight_decay = 0;  // times the parameter, added to the gradient
+  bool maximize = false;    // steps go up, along the gradients
+};
+
+// Polyak and Juditsky 1992: SGD with a falling rate, and the average of the parameters over the steps. A change of lr
+// acts in the next step (PyTorch: in the one after it).
+class ASGD : public detail::Updated<ASGD> {
+ public:
+  ASGD(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  explicit ASGD(const detail::Parameters& model, const AsgdOptions& options = {}, Groups groups = {},
+                Loc loc = Loc::current());
+  // The model with averages in the place of parameters; those that took no step are the model's. Throws Error where
+  // the optimizer was made for another model.
+  template <class M>
+  M averaged(const M& model, Loc loc = Loc::current()) const {
+    M result = model;
+    put_averages(detail::Parameters(result), loc);
+    return result;
+  }
+
+  Scalar lr, lambd, alpha, t0, weight_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                               // taken so far
+  ParameterGroups groups;                     // in the order of the constructor's list
+  bool maximize;                              // whether steps go up, along the gradients
+
+ private:
+  friend detail::Updated<ASGD>;
+  void step(const detail::Parameters& parameters, Loc loc);
+  void put_averages(const detail::Parameters& parameters, Loc loc) const;
+
+  std::vector<Buffer> average_;
+  Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
+  WEFT_MEMBERS(lr, lambd, alpha, t0, weight_decay, steps, groups, maximize, average_, missed_)
+};
+
+struct ShampooOptions {          // of Shampoo
+  double lr = 1e-1;              // learning rate
+  double momentum = 0;           // the part of the velocity that a step keeps
+  double weight_decay = 0;       // times the parameter, added to the gradient
+  double eps = 1e-4;             // times the identity: what the sums of products begin with
+  int update_freq = 1;           // roots are computed again in every so many steps
+  std::int64_t most_dim = 8192;  // an axis of more elements is left as it is
+  bool maximize = false;         // steps go up, along the gradients
+};
+
+// Gupta, Koren and Singer 2018. Of a parameter of k axes, each axis has the sum of G G^T over all steps, G the gradient
+// as a matrix whose rows are along the axis; the gradient is multiplied by the -1/(2k)-th power of each: L^(-1/4) G
+// R^(-1/4) for a matrix. A number moves as by SGD. Powers come of eigenvalues, in f64 for f64 and in f32 else. PyTorch
+// has none.
+class Shampoo : public detail::Updated<Shampoo> {
+ public:
+  Shampoo(const detail::Parameters&, double) = delete;  // weft: options have names: {.lr = 1e-3}
+  // Throws Error where an option is out of its range, or no parameter is of a group's pattern.
+  explicit Shampoo(const detail::Parameters& model, const ShampooOptions& options = {}, Groups groups = {},
+                   Loc loc = Loc::current());
+
+  Scalar lr, momentum, weight_decay;  // the options of these names, which a schedule may set
+  Scalar steps;                       // taken so far
+  ParameterGroups groups;             // in the order of the constructor's list
+  bool maximize;                      // whether steps go up, along the gradients
+
+ private:
+  friend detail::Updated<Shampoo>;
+  void step(const detail::Parameters& parameters, Loc loc);
+
+  double eps_ = 0;
+  int update_freq_ = 1;
+  std::vector<std::vector<std::int64_t>> shapes_;  // of parameters
+  std::vector<Buffer> velocity_;                   // empty without momentum
+  std::vector<std::vector<Buffer>> sums_, roots_;  // of each parameter, by axis; undefined for those left as they are
+  WEFT_MEMBERS(lr, momentum, weight_decay, steps, groups, maximize, eps_, update_freq_, shapes_, velocity_, sums_,
+               roots_)
 };
 
 // What is multiplied with Muon's learning rate for a matrix [rows, columns]: sqrt(max(1, rows / columns)), or
@@ -373,6 +608,7 @@ struct MuonOptions {                           // of Muon, as in PyTorch
   MuonScale scale = MuonScale::original;       // of the learning rate, by a matrix's sizes
   AdamWOptions others = {};                    // of what is not a matrix, and of what is named so
   std::vector<const char*> others_named = {};  // patterns of paths (tree::matches) of what AdamW is to update
+  bool maximize = false;                       // steps go up, along the gradients
 };
 
 // Jordan and others 2024: a matrix moves by its momentum made orthogonal, in `ns_steps` steps of an iteration after
@@ -390,6 +626,7 @@ class Muon {
     step(detail::Parameters(model, gradients, loc), detail::Parameters(model, gradients, loc), loc);
   }
 
+  bool maximize;                      // whether steps go up, along the gradients
   Scalar lr, weight_decay, momentum;  // the options of these names, which a schedule may set
   ParameterGroups groups;             // of the matrices; those of what AdamW updates are others.groups
   AdamW others;                       // of what is not a matrix, and its own groups
@@ -402,7 +639,8 @@ class Muon {
   MuonScale scale_;
   std::vector<std::uint8_t> is_matrix_;
   std::vector<Buffer> momentum_;
-  WEFT_MEMBERS(lr, weight_decay, momentum, groups, others, nesterov_, ns_steps_, scale_, is_matrix_, momentum_)
+  WEFT_MEMBERS(maximize, lr, weight_decay, momentum, groups, others, nesterov_, ns_steps_, scale_, is_matrix_,
+               momentum_)
 };
 
 // ---- L-BFGS --------------------------------------------------------------------------------------------------------

@@ -27,8 +27,10 @@ BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Opti
       eps(options.eps),
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
+      maximize(options.maximize),
       first_(parameters.zeros(loc)),
-      second_(parameters.zeros(loc)) {
+      second_(parameters.zeros(loc)),
+      missed_(detail::missed_at_first(parameters, loc)) {
   detail::check_options(decoupled ? "AdamW" : "Adam",
                         {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
@@ -39,20 +41,26 @@ void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
   LooseComposite call(decoupled ? "adamw" : "adam", loc);
   detail::require_same_model(parameters, first_, call.loc());
   detail::NewValues values;
-  values.set(steps.tensor(), (steps + 1).tensor());
-  const Scalar first_scale = 1 - pow(beta1, steps), second_scale = sqrt(1 - pow(beta2, steps));
-  const auto step_of = [&](const Scalar& lr, const Scalar& weight_decay) {
-    return AdamStep{
-        lr / first_scale, second_scale, beta1, beta2, eps, decoupled, decoupled ? 1 - lr * weight_decay : weight_decay};
+  const detail::StepCounts counts(parameters, steps, missed_, values, call.loc());
+  struct Rates {  // of no group, of each group
+    detail::PerParameter step_size;
+    Scalar decay;
   };
-  std::vector<AdamStep> step = {step_of(lr, weight_decay)};  // of no group, of each group
+  const auto rates_of = [&](const Scalar& lr, const Scalar& weight_decay) {
+    return Rates{counts.of([&](const Scalar& t) { return lr / (1 - pow(beta1, t)); }),
+                 decoupled ? 1 - lr * weight_decay : weight_decay};
+  };
+  const detail::PerParameter second_scale = counts.of([&](const Scalar& t) { return sqrt(1 - pow(beta2, t)); });
+  std::vector<Rates> rates = {rates_of(lr, weight_decay)};
   for (std::size_t i = 0; i < groups.size(); ++i)
-    step.push_back(step_of(groups[i].own_lr ? groups[i].lr : lr,
-                           groups[i].own_weight_decay ? groups[i].weight_decay : weight_decay));
+    rates.push_back(rates_of(groups[i].own_lr ? groups[i].lr : lr,
+                             groups[i].own_weight_decay ? groups[i].weight_decay : weight_decay));
   detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
     part.require_zero(parameters, i, groups.weight_decay(i, weight_decay), "weight decay");
-    const AdamResult next = adam_update(part.of(parameter), part.gradient(), part.of(first_[i]), part.of(second_[i]),
-                                        step[groups.group_of(i)], call.loc());
+    const Rates& own = rates[groups.group_of(i)];
+    const AdamResult next =
+        adam_update(part.of(parameter), part.gradient(), part.of(first_[i]), part.of(second_[i]),
+                    {own.step_size[i], second_scale[i], beta1, beta2, eps, decoupled, own.decay}, call.loc());
     values.set(parameter, part.put_into(parameter, next.parameter));
     values.set(first_[i], part.put_into(first_[i], next.first));
     values.set(second_[i], part.put_into(second_[i], next.second));

@@ -1,4 +1,5 @@
-// Optimizers that scale each parameter's step by what its gradients were: RMSprop, Adagrad, Lion, LAMB, Adafactor.
+// Optimizers that scale each parameter's step by what its gradients were: RMSprop, Adadelta, Adagrad, Lion, LAMB,
+// Adafactor.
 #include <cmath>
 #include <limits>
 
@@ -10,19 +11,10 @@ namespace weft::optim {
 namespace {
 
 using detail::Parameters;
+using detail::PerParameter;
+using detail::Step;
+using detail::StepCounts;
 using detail::wide;
-
-class Step : public detail::NewValues {
- public:
-  Step(const char* name, const Parameters& parameters, std::span<const Buffer> state, Loc loc) : call_(name, loc) {
-    detail::require_same_model(parameters, state, call_.loc());
-  }
-  void finish() { NewValues::finish(call_.loc()); }
-  Loc loc() const { return call_.loc(); }
-
- private:
-  LooseComposite call_;
-};
 
 }  // namespace
 
@@ -33,6 +25,7 @@ RMSprop::RMSprop(const Parameters& parameters, const RMSpropOptions& options, Gr
       weight_decay(options.weight_decay),
       momentum(options.momentum),
       groups(parameters, groups, loc),
+      maximize(options.maximize),
       centered_(options.centered),
       square_(parameters.zeros(loc)) {
   detail::check_options("RMSprop",
@@ -67,13 +60,42 @@ void RMSprop::step(const Parameters& parameters, Loc loc) {
   step.finish();
 }
 
+Adadelta::Adadelta(const Parameters& parameters, const AdadeltaOptions& options, Groups groups, Loc loc)
+    : lr(options.lr),
+      rho(options.rho),
+      eps(options.eps),
+      weight_decay(options.weight_decay),
+      groups(parameters, groups, loc),
+      maximize(options.maximize),
+      square_(parameters.zeros(loc)),
+      change_(parameters.zeros(loc)) {
+  detail::check_options("Adadelta", {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
+                        {}, loc);
+  check_numbers("Adadelta", Bounds::share, {{"rho", options.rho}}, loc);
+}
+void Adadelta::step(const Parameters& parameters, Loc loc) {
+  Step step("adadelta", parameters, square_, loc);
+  const Scalar rest = 1 - rho;
+  detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& gradient) {
+    const Tensor own = wide(p), g = gradient + own * groups.weight_decay(i, weight_decay), before = wide(change_[i]);
+    const Tensor variance = wide(square_[i]) * rho + square(g) * rest;
+    const Tensor change = sqrt(before + eps) / sqrt(variance + eps) * g;
+    step.set(square_[i], variance);
+    step.set(change_[i], before * rho + square(change) * rest);
+    step.set(p, own - change * groups.lr(i, lr));
+  });
+  step.finish();
+}
+
 Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Groups groups, Loc loc)
     : lr(options.lr),
       lr_decay(options.lr_decay),
       weight_decay(options.weight_decay),
       eps(options.eps),
       groups(parameters, groups, loc),
-      square_(parameters.zeros(loc)) {
+      maximize(options.maximize),
+      square_(parameters.zeros(loc)),
+      missed_(detail::missed_at_first(parameters, loc)) {
   detail::check_options("Adagrad",
                         {{"lr", options.lr},
                          {"lr_decay", options.lr_decay},
@@ -87,15 +109,16 @@ Adagrad::Adagrad(const Parameters& parameters, const AdagradOptions& options, Gr
 }
 void Adagrad::step(const Parameters& parameters, Loc loc) {
   Step step("adagrad", parameters, square_, loc);
-  const Scalar slowed = 1 + steps * lr_decay;
-  step.set(steps.tensor(), (steps + 1).tensor());
+  const PerParameter slowed = StepCounts(parameters, steps, missed_, step, step.loc()).of([&](const Scalar& t) {
+    return 1 + (t - 1) * lr_decay;
+  });
   detail::each_part(parameters, step.loc(), [&](std::size_t i, Tensor& p, const detail::UpdatedPart& part) {
     const Scalar& decay = groups.weight_decay(i, weight_decay);
     part.require_zero(parameters, i, decay, "weight decay");
     const Tensor own = part.of(p), g = part.gradient() + own * decay, before = part.of(square_[i]);
     const Tensor sum = cast(before + square(g), before.dtype());
     step.set(square_[i], part.put_into(square_[i], sum));
-    step.set(p, part.put_into(p, own - g / (sqrt(sum) + eps) * (groups.lr(i, lr) / slowed)));
+    step.set(p, part.put_into(p, own - g / (sqrt(sum) + eps) * (groups.lr(i, lr) / slowed[i])));
   });
   step.finish();
 }
@@ -106,6 +129,7 @@ Lion::Lion(const Parameters& parameters, const LionOptions& options, Groups grou
       beta2(options.beta2),
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
+      maximize(options.maximize),
       first_(parameters.zeros(loc)) {
   detail::check_options("Lion", {{"lr", options.lr}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
@@ -129,21 +153,26 @@ LAMB::LAMB(const Parameters& parameters, const LambOptions& options, Groups grou
       eps(options.eps),
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
+      maximize(options.maximize),
       first_(parameters.zeros(loc)),
-      second_(parameters.zeros(loc)) {
+      second_(parameters.zeros(loc)),
+      missed_(detail::missed_at_first(parameters, loc)) {
   detail::check_options("LAMB", {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
 }
 void LAMB::step(const Parameters& parameters, Loc loc) {
   Step step("lamb", parameters, first_, loc);
-  step.set(steps.tensor(), (steps + 1).tensor());
-  const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2, scale1 = 1 - pow(beta1, steps), scale2 = 1 - pow(beta2, steps);
+  const StepCounts counts(parameters, steps, missed_, step, step.loc());
+  const Scalar rest1 = 1 - beta1, rest2 = 1 - beta2;
+  const PerParameter scale1 = counts.of([&](const Scalar& t) { return 1 - pow(beta1, t); });
+  const PerParameter scale2 = counts.of([&](const Scalar& t) { return 1 - pow(beta2, t); });
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Tensor own = wide(p), first = wide(first_[i]) * beta1 + g * rest1,
                  second = wide(second_[i]) * beta2 + square(g) * rest2;
     step.set(first_[i], first);
     step.set(second_[i], second);
-    const Tensor change = (first / scale1) / (sqrt(second / scale2) + eps) + own * groups.weight_decay(i, weight_decay);
+    const Tensor change =
+        (first / scale1[i]) / (sqrt(second / scale2[i]) + eps) + own * groups.weight_decay(i, weight_decay);
     const Tensor length = norm(own), way = norm(change);
     const Tensor trust = where((length > 0) & (way > 0), length / way, 1.0);
     step.set(p, own - change * (trust * groups.lr(i, lr)));
@@ -159,9 +188,11 @@ Adafactor::Adafactor(const Parameters& parameters, const AdafactorOptions& optio
       d(options.d),
       weight_decay(options.weight_decay),
       groups(parameters, groups, loc),
+      maximize(options.maximize),
       rows_(parameters.size()),
       columns_(parameters.size()),
-      square_(parameters.size()) {
+      square_(parameters.size()),
+      missed_(detail::missed_at_first(parameters, loc)) {
   detail::check_options(
       "Adafactor",
       {{"lr", options.lr}, {"eps1", options.eps1}, {"eps2", options.eps2}, {"weight_decay", options.weight_decay}}, {},
@@ -199,11 +230,12 @@ void Adafactor::step(const Parameters& parameters, Loc loc) {
     shape[shape.rank() - 1] = columns_[i]->shape()[shape.rank() - 1];
     detail::require_same_shape(parameters, i, shape, step.loc());
   }
-  step.set(steps.tensor(), (steps + 1).tensor());
-  const Scalar fresh = pow(steps, beta2_decay);
+  const StepCounts counts(parameters, steps, missed_, step, step.loc());
+  const PerParameter fresh_of = counts.of([&](const Scalar& t) { return pow(t, beta2_decay); });
+  const PerParameter slowest = counts.of([](const Scalar& t) { return 1 / sqrt(t); });
   detail::each_trained(parameters, step.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Scalar& rate = groups.lr(i, lr);
-    const Scalar relative = Scalar(minimum(rate, 1 / sqrt(steps)));
+    const Scalar fresh = fresh_of[i], relative = Scalar(minimum(rate, slowest[i]));
     const Scalar least = Scalar(where(At(eps1) > 0, eps1, epsilon(type_of(p).dtype)));
     const auto root_mean_square = [](const Tensor& x) { return sqrt(mean(square(x))); };
     const Tensor own = wide(p), size = maximum(root_mean_square(own), eps2) * relative;

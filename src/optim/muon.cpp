@@ -49,7 +49,8 @@ Tensor orthogonal(const Tensor& x, int steps) {
 }  // namespace
 
 Muon::Muon(Parameters parameters, const MuonOptions& options, Groups groups, Loc loc)
-    : lr(options.lr),
+    : maximize(options.maximize),
+      lr(options.lr),
       weight_decay(options.weight_decay),
       momentum(options.momentum),
       groups(parameters, groups, loc),
@@ -75,6 +76,8 @@ void Muon::step(Parameters matrices, Parameters rest, Loc loc) {
   detail::require_same_model(matrices, momentum_, call.loc());
   matrices.keep(is_matrix_);
   rest.keep(inverted(is_matrix_));
+  matrices.set_ascent(maximize);
+  rest.set_ascent(maximize);
   detail::NewValues values;
   detail::each_trained(matrices, call.loc(), [&](std::size_t i, Tensor& p, const Tensor& g) {
     const Type type = type_of(p);

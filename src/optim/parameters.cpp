@@ -33,7 +33,7 @@ void Parameters::match_gradients(Loc loc) {
 }
 
 bool Parameters::trains(std::size_t i) const {
-  return is_kept(i) && !leaves_.leaves[positions_[i]].flag && parameter(i).defined() && gradient(i).defined();
+  return is_kept(i) && !is_frozen(i) && parameter(i).defined() && gradient(i).defined();
 }
 
 std::vector<Buffer> Parameters::zeros(Loc loc) const {

@@ -11,6 +11,7 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       weight_decay(options.weight_decay),
       dampening(options.dampening),
       groups(parameters, groups, loc),
+      maximize(options.maximize),
       nesterov_(options.nesterov),
       dampened_(options.dampening != 0) {
   detail::check_options(
@@ -19,6 +20,7 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
   if (nesterov_ && options.momentum == 0) fail("SGD", loc, "nesterov needs a momentum");
   if (nesterov_ && dampened_) fail("SGD", loc, "nesterov has no dampening");
   if (options.momentum != 0) velocity_ = parameters.zeros(loc);
+  if (dampened_) missed_ = detail::missed_at_first(parameters, loc);
 }
 
 void SGD::step(const detail::Parameters& parameters, Loc loc) {
@@ -28,11 +30,11 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
   groups.require_same_model(parameters, call.loc());
   if (!velocity_.empty()) detail::require_same_model(parameters, velocity_, call.loc());
   detail::NewValues values;
-  Scalar undamped = 1;
-  if (dampened_) {
-    undamped = 1 - dampening * Scalar(minimum(steps, 1.0));
-    values.set(steps.tensor(), (steps + 1).tensor());
-  }
+  std::optional<detail::StepCounts> counts;
+  if (dampened_) counts.emplace(parameters, steps, missed_, values, call.loc());
+  const detail::PerParameter undamped =
+      counts ? counts->of([&](const Scalar& t) { return 1 - dampening * Scalar(minimum(t - 1, 1.0)); })
+             : detail::PerParameter(Tensor(Scalar(1).tensor()));
   detail::each_part(parameters, call.loc(), [&](std::size_t i, Tensor& parameter, const detail::UpdatedPart& part) {
     const bool moves = !velocity_.empty();
     const Scalar& decay = groups.weight_decay(i, weight_decay);
@@ -40,7 +42,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
     if (moves) part.require_whole(parameters, i, "a momentum");
     Tensor operands[] = {part.of(parameter),        part.gradient(),   decay.tensor(),
                          groups.lr(i, lr).tensor(), momentum.tensor(), moves ? detail::wide(velocity_[i]) : Tensor(),
-                         undamped.tensor()};
+                         undamped[i].tensor()};
     Tensor results[2];
     const bool dampened = dampened_;
     composite(SgdCall{called("sgd"), nesterov_, dampened},

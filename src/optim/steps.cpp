@@ -17,11 +17,62 @@ void compute(std::span<const Tensor> values, Loc loc) {
   if (!recorder().trace()) evaluate(values, loc);
 }
 
+// ---- counts of steps -----------------------------------------------------------------------------------------------
+
+namespace {
+bool takes_none(const Parameters& parameters, std::size_t i) {
+  return parameters.is_kept(i) && parameters.parameter(i).defined() && !parameters.trains(i);
+}
+// Where the parameters are: the numbers of all of them are a tensor, which nn::to moves with the optimizer.
+Device device_of(const Parameters& parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters.parameter(i).defined()) return type_of(parameters.parameter(i)).device;
+  return {};
+}
+}  // namespace
+
+Scalar PerParameter::operator[](std::size_t i) const {
+  return Scalar(type_of(values_).shape.rank() == 0 ? values_ : select(values_, 0, static_cast<std::int64_t>(i)));
+}
+
+Buffer ones_per_parameter(const Parameters& parameters, Loc loc) {
+  return ones({static_cast<std::int64_t>(parameters.size())}, {DType::f64, device_of(parameters)}, loc);
+}
+
+Buffer missed_at_first(const Parameters& parameters, Loc loc) {
+  bool any = false;
+  for (std::size_t i = 0; i < parameters.size(); ++i) any = any || (parameters.is_kept(i) && parameters.is_frozen(i));
+  if (!any) return {};
+  return zeros({static_cast<std::int64_t>(parameters.size())}, {DType::i64, device_of(parameters)}, loc);
+}
+
+StepCounts::StepCounts(const Parameters& parameters, Scalar& steps, Buffer& missed, NewValues& values, Loc loc) {
+  const auto count = static_cast<std::int64_t>(parameters.size());
+  std::vector<std::int64_t> absent(parameters.size());
+  bool any = false;
+  for (std::size_t i = 0; i < absent.size(); ++i) any = (absent[i] = takes_none(parameters, i)) || any;
+  values.set(steps.tensor(), (steps + 1).tensor());
+  counts_ = steps;
+  if (any) {
+    const Device device = device_of(parameters);
+    const Tensor more = to(constant(std::span<const std::int64_t>(absent), {count}, loc), device, loc);
+    absent_ = more != 0;
+    values.set(missed, missed->defined() ? missed.tensor() + more : more);
+  }
+  if (missed->defined()) counts_ = Scalar(steps - cast(missed, DType::f64));
+}
+Tensor StepCounts::where_taken(const Tensor& next, const Tensor& before) const {
+  return absent_.defined() ? where(absent_, before, next) : next;
+}
+
+// ---- what a step changes -------------------------------------------------------------------------------------------
+
 // Places that name one row get one number, in the order of their rows; sums of what meets are those of the dense
 // gradient, at the cost of the places.
-UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc) {
+UpdatedPart::UpdatedPart(const Tensor& gradient, bool ascends, Loc loc) : loc_(loc) {
   const std::optional<GradientRows> found = rows_of_gradient(gradient, loc);
   gradient_ = wide(found ? found->rows : gradient);
+  if (ascends) gradient_ = -gradient_;
   if (!found) return;
   rows_ = found->index;
   const Type& places = type_of(rows_);
@@ -32,6 +83,7 @@ UpdatedPart::UpdatedPart(const Tensor& gradient, Loc loc) : loc_(loc) {
   const Tensor numbers = cumsum(cast(sorted != before, DType::i64), 0);
   const Tensor number = update_rows(constant_like(0, places, loc), 0, order, numbers, false, loc);
   gradient_ = wide(take(record(Op::scatter_add, {number, found->rows}, {}, type_of(found->rows), loc), number));
+  if (ascends) gradient_ = -gradient_;
 }
 Tensor UpdatedPart::of(const Tensor& whole) const {
   return wide(is_whole() ? whole : record(Op::gather, {whole, rows_}, {}, {}, loc_));

@@ -1,6 +1,9 @@
 // What the steps of all optimizers share.
 #pragma once
+#include <optional>
+
 #include "base/number_checks.hpp"
+#include "record/record.hpp"
 #include "weft/optim.hpp"
 
 namespace weft::optim::detail {
@@ -35,12 +38,67 @@ void require_same_shape(const Parameters& parameters, std::size_t i, const Shape
 void check_options(const char* optimizer, std::initializer_list<NamedNumber> amounts,
                    std::initializer_list<NamedNumber> shares, Loc loc);
 
+// A number for each parameter: one value of them all, or [parameters].
+class PerParameter {
+ public:
+  explicit PerParameter(Tensor values) : values_(std::move(values)) {}
+  Scalar operator[](std::size_t i) const;
+  const Tensor& values() const { return values_; }
+
+ private:
+  Tensor values_;
+};
+
+// f64 [parameters].
+Buffer ones_per_parameter(const Parameters& parameters, Loc loc);
+
+// What `missed` of a StepCounts is at first: undefined, or 0 where a parameter is frozen. Then it is defined before the
+// first step is compiled.
+Buffer missed_at_first(const Parameters& parameters, Loc loc);
+
+// The steps that each parameter has taken, with the one that is taken now. A parameter that is frozen or has no
+// gradient takes no part. While no parameter has missed a step they are `steps` for all, and what is computed of them
+// is computed once; later it is computed as one value [parameters].
+class StepCounts {
+ public:
+  // Counts the step: in `steps` for the optimizer, in `missed` [parameters] for those that take no part.
+  StepCounts(const Parameters& parameters, Scalar& steps, Buffer& missed, NewValues& values, Loc loc);
+  // f(count), for each parameter. f computes with operators and functions of Scalars, element by element.
+  template <class F>
+  PerParameter of(F f) const {
+    return PerParameter(Scalar(f(counts_)).tensor());
+  }
+  // `next` for the parameters that take part and `before` for the others, both [parameters].
+  Tensor where_taken(const Tensor& next, const Tensor& before) const;
+
+ private:
+  Scalar counts_;  // [] or [parameters]
+  Tensor absent_;  // bool [parameters]; undefined where all take part
+};
+
+// The name, the new values and the checks of one step.
+class Step : public NewValues {
+ public:
+  Step(const char* name, const Parameters& parameters, std::span<const Buffer> state, Loc loc) : call_(name, loc) {
+    require_same_model(parameters, state, call_.loc());
+  }
+  Step(const char* name, const Parameters& parameters, std::size_t made_for, Loc loc) : call_(name, loc) {
+    require_same_count(parameters, made_for, call_.loc());
+  }
+  void finish() { NewValues::finish(call_.loc()); }
+  Loc loc() const { return call_.loc(); }
+
+ private:
+  LooseComposite call_;
+};
+
 // What a step changes of a parameter and of its state: all of it, or, where the gradient stayed rows
 // (record/row_gradients.hpp), these rows.
 class UpdatedPart {
  public:
-  UpdatedPart(const Tensor& gradient, Loc loc);
-  // Of the part, wide: what meets in a row is added up, in its order, and is there as often as the row is.
+  UpdatedPart(const Tensor& gradient, bool ascends, Loc loc);
+  // Of the part, wide, negative where the step ascends: what meets in a row is added up, in its order, and is there as
+  // often as the row is.
   const Tensor& gradient() const { return gradient_; }
   Tensor of(const Tensor& whole) const;  // wide
   Tensor put_into(const Tensor& whole, const Tensor& part) const;
@@ -60,7 +118,8 @@ class UpdatedPart {
 template <class F>
 void each_part(const Parameters& parameters, Loc loc, F f) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (parameters.trains(i)) f(i, parameters.parameter(i), UpdatedPart(parameters.gradient(i), loc));
+    if (parameters.trains(i))
+      f(i, parameters.parameter(i), UpdatedPart(parameters.gradient(i), parameters.ascends(), loc));
 }
 // Calls f(number, parameter, gradient) for each parameter that is updated. Throws where a gradient stayed rows.
 template <class F>

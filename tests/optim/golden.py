@@ -1,12 +1,16 @@
-"""Writes golden.inc beside this file: where five steps of each optimizer lead, and learning rates of schedules, by
-PyTorch. Run it with a Python that has PyTorch:  python tests/optim/golden.py
+"""Writes golden.inc beside this file: where steps of each optimizer lead, and learning rates of schedules, by PyTorch. Run it with a Python that has PyTorch:  python tests/optim/golden.py
 A model is a matrix w [4,3] and a vector b [3] in float64; element i of them (w first) starts at sin(i + 1), and its
-gradient in step t = 0 ... 4 is cos(3 t + i) (1 + t / 10). Lion and LAMB, which PyTorch has not, are written out here."""
+gradient in step t = 0 ... 4 is cos(3 t + i) (1 + t / 10). Twelve steps are of a model w [4,3], b [3], s [], c [2,3,2] and
+an empty e [0,2], with the same numbers, in which b has no gradient in steps 0, 4 and 5. Lion, LAMB and Shampoo, which
+PyTorch has not, are written out here."""
 import math
 import pathlib
 
 import torch
 from torch import optim
+
+
+torch.set_default_dtype(torch.float64)  # numbers of an optimizer (eta of ASGD) are of it
 
 
 def start():
@@ -40,6 +44,8 @@ class Lion(optim.Optimizer):
         for group in self.param_groups:
             (beta1, beta2), lr = group["betas"], group["lr"]
             for p in group["params"]:
+                if p.grad is None:
+                    continue
                 m = self.state[p].setdefault("m", torch.zeros_like(p))
                 direction = (beta1 * m + (1 - beta1) * p.grad).sign()
                 p.mul_(1 - lr * group["weight_decay"]).sub_(lr * direction)
@@ -48,21 +54,62 @@ class Lion(optim.Optimizer):
 
 class LAMB(optim.Optimizer):
     def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=1e-2):
-        super().__init__(parameters, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, t=0))
+        super().__init__(parameters, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
     @torch.no_grad()
     def step(self):
         for group in self.param_groups:
-            group["t"] += 1
             beta1, beta2 = group["betas"]
             for p in group["params"]:
+                if p.grad is None:
+                    continue
                 state = self.state[p]
+                t = state["t"] = state.get("t", 0) + 1
                 m = state["m"] = beta1 * state.get("m", 0) + (1 - beta1) * p.grad
                 v = state["v"] = beta2 * state.get("v", 0) + (1 - beta2) * p.grad**2
-                r = m / (1 - beta1 ** group["t"]) / ((v / (1 - beta2 ** group["t"])).sqrt() + group["eps"])
+                r = m / (1 - beta1 ** t) / ((v / (1 - beta2 ** t)).sqrt() + group["eps"])
                 r = r + group["weight_decay"] * p
                 trust = p.norm() / r.norm() if p.norm() > 0 and r.norm() > 0 else 1.0
                 p.sub_(group["lr"] * trust * r)
+
+
+class Shampoo(optim.Optimizer):
+    def __init__(self, parameters, lr=1e-1, momentum=0.0, weight_decay=0.0, eps=1e-4, update_freq=1):
+        super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, eps=eps, update_freq=update_freq))
+        self.t = 0
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state, k = self.state[p], p.dim()
+                g = p.grad + group["weight_decay"] * p
+                change = g
+                for axis in range(k if p.numel() else 0):
+                    size = p.shape[axis]
+                    rows = g.movedim(axis, 0).reshape(size, -1)
+                    total = state[axis] = state.get(axis, group["eps"] * torch.eye(size, dtype=p.dtype)) + rows @ rows.T
+                    if self.t % group["update_freq"] == 0:
+                        values, vectors = torch.linalg.eigh(total)
+                        state["root", axis] = vectors @ torch.diag(values.clamp(min=group["eps"]) ** (-0.5 / k)) @ vectors.T
+                    root = state.get(("root", axis), group["eps"] * torch.eye(size, dtype=p.dtype))
+                    change = torch.tensordot(root, change, ([1], [axis])).movedim(0, axis)
+                if group["momentum"]:
+                    change = state["v"] = group["momentum"] * state.get("v", 0) + change
+                p.sub_(group["lr"] * change)
+        self.t += 1
+
+
+class AveragesOf(optim.ASGD):
+    """In whose last step the averages take the places of the parameters."""
+    def step(self):
+        super().step()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p in self.state and self.state[p]["step"] == (9 if p.shape == (3,) else 12):
+                    p.data.copy_(self.state[p]["ax"])
 
 
 def muon(**options):
@@ -74,11 +121,34 @@ def muon(**options):
                 super().step()
             finally:
                 torch.bfloat16 = narrow
-    return lambda p: [Wide([p[0]], **options), optim.AdamW([p[1]])]
+    return lambda p: [Wide([p[0]], **options), optim.AdamW(p[1:])]
 
 
 def all_of(optimizer, **options):
     return lambda p: [optimizer(p, **options)]
+
+
+def long_lead(make):
+    """The same after twelve steps of the larger model."""
+    numbers = torch.tensor([math.sin(i + 1) for i in range(28)], dtype=torch.float64)
+    shapes, begin, parameters = [(4, 3), (3,), (), (2, 3, 2), (0, 2)], 0, []
+    for shape in shapes:
+        count = math.prod(shape)
+        parameters.append(torch.nn.Parameter(numbers[begin : begin + count].reshape(shape).clone()))
+        begin += count
+    optimizers = make(parameters)
+    for t in range(12):
+        begin = 0
+        for number, p in enumerate(parameters):
+            values = [math.cos(3 * t + i) * (1 + t / 10) for i in range(begin, begin + p.numel())]
+            begin += p.numel()
+            absent = number == 1 and t in (0, 4, 5)
+            p.grad = None if absent else torch.tensor(values, dtype=torch.float64).reshape(p.shape)
+        if any(isinstance(each, optim.Adafactor) for each in optimizers):
+            parameters[4].grad = None  # it divides by the number of elements
+        for optimizer in optimizers:
+            optimizer.step()
+    return [x for p in parameters for x in p.detach().flatten().tolist()]
 
 
 cases = {
@@ -98,6 +168,29 @@ cases = {
                   all_of(optim.Adafactor, lr=0.1, beta2_decay=-0.5, eps=(1e-3, 0.9), d=1.5)],
     "muon": [muon(), muon(lr=0.1, weight_decay=0.0, momentum=0.8, nesterov=False, ns_steps=3),
              muon(lr=0.05, adjust_lr_fn="match_rms_adamw")],
+}
+
+
+decay, up = dict(weight_decay=0.1), dict(maximize=True)
+long_cases = {
+    "sgd": [all_of(optim.SGD, lr=0.05, momentum=0.8, dampening=0.3, weight_decay=0.1, **up)],
+    "adam": [all_of(optim.Adam, lr=0.02, **decay), all_of(optim.Adam, lr=0.02, **decay, **up)],
+    "adamw": [lambda p: [optim.AdamW([{"params": [p[0], *p[2:]]}, {"params": [p[1]], "weight_decay": 0, "lr": 0.3}], lr=0.1)]],
+    "rmsprop": [all_of(optim.RMSprop, lr=0.02, momentum=0.5, centered=True, **decay, **up)],
+    "adagrad": [all_of(optim.Adagrad, lr=0.1, lr_decay=0.1, **decay, **up)],
+    "lion": [all_of(Lion, lr=0.01, weight_decay=0.3)],
+    "lamb": [all_of(LAMB, lr=0.05)],
+    "adafactor": [all_of(optim.Adafactor, lr=0.1, **decay, **up)],
+    "muon": [muon(lr=0.05)],
+    "nadam": [all_of(optim.NAdam), all_of(optim.NAdam, lr=0.02, betas=(0.8, 0.95), eps=1e-3, momentum_decay=0.1, **decay),
+              all_of(optim.NAdam, lr=0.05, decoupled_weight_decay=True, **decay, **up)],
+    "radam": [all_of(optim.RAdam), all_of(optim.RAdam, lr=0.02, betas=(0.8, 0.95), eps=1e-3, **decay),
+              all_of(optim.RAdam, lr=0.05, decoupled_weight_decay=True, **decay, **up)],
+    "adadelta": [all_of(optim.Adadelta), all_of(optim.Adadelta, lr=0.5, rho=0.6, eps=1e-3, **decay, **up)],
+    "rprop": [all_of(optim.Rprop), all_of(optim.Rprop, lr=0.1, etas=(0.4, 1.5), step_sizes=(0.05, 0.2), **up)],
+    "asgd": [all_of(optim.ASGD), all_of(optim.ASGD, lr=0.1, lambd=0.1, alpha=0.5, t0=3, **decay, **up)],
+    "asgd averages": [lambda p: [AveragesOf(p, lr=0.1, lambd=0.1, alpha=0.5, t0=3)]],
+    "shampoo": [all_of(Shampoo), all_of(Shampoo, lr=0.05, momentum=0.9, update_freq=4, **decay)],
 }
 
 
@@ -160,6 +253,9 @@ text = f"// Written by golden.py with PyTorch {torch.__version__.split('+')[0]}:
 for name, makes in cases.items():
     for number, make in enumerate(makes):
         text += row(name, number, lead(make))
+for name, makes in long_cases.items():
+    for number, make in enumerate(makes):
+        text += row("long " + name, number, long_lead(make))
 for name, makes in sparse_cases.items():
     for number, make in enumerate(makes):
         text += row(name, number, sparse_lead(make))

@@ -1,7 +1,9 @@
 // The optimizers against PyTorch's: three steps on two numbers, worked out in float64 from its documented formulas.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
+#include "weft/io.hpp"
 #include "weft/nn.hpp"
 #include "weft/optim.hpp"
 
@@ -56,6 +59,18 @@ TEST_CASE("options that no optimizer can have are refused") {
   refused([&] { optim::Adafactor(model, {.beta2_decay = 0.8}); }, "[Adafactor] beta2_decay must not be positive");
   refused([&] { optim::Adafactor(model, {.eps2 = NAN}); }, "[Adafactor] eps2 must be finite, it is nan");
   refused([&] { optim::Adafactor(model, {.d = 0.5}); }, "[Adafactor] d must not be below 1, it is 0.5");
+  refused([&] { optim::NAdam(model, {.momentum_decay = -1}); }, "[NAdam] momentum_decay must not be negative");
+  refused([&] { optim::NAdam(model, {.beta2 = 1}); }, "[NAdam] beta2 must be from 0");
+  refused([&] { optim::RAdam(model, {.lr = NAN}); }, "[RAdam] lr must be finite, it is nan");
+  refused([&] { optim::Adadelta(model, {.rho = 1.5}); }, "[Adadelta] rho must be from 0 to 1, it is 1.5");
+  refused([&] { optim::Rprop(model, {.eta_minus = 1}); }, "[Rprop] eta_minus must be between 0 and 1, it is 1");
+  refused([&] { optim::Rprop(model, {.eta_plus = 1}); }, "[Rprop] eta_plus must be above 1, it is 1");
+  refused([&] { optim::Rprop(model, {.eta_plus = INFINITY}); }, "[Rprop] eta_plus must be finite");
+  refused([&] { optim::Rprop(model, {}, {{"*", {.weight_decay = 0.1}}}); }, "a group of Rprop has no weight decay");
+  refused([&] { optim::ASGD(model, {.lambd = -1}); }, "[ASGD] lambd must not be negative");
+  refused([&] { optim::ASGD(model, {.t0 = NAN}); }, "[ASGD] t0 must be finite");
+  refused([&] { optim::Shampoo(model, {.eps = 0}); }, "[Shampoo] eps must be positive, it is 0");
+  refused([&] { optim::Shampoo(model, {.update_freq = 0}); }, "[Shampoo] update_freq must be positive, it is 0");
   refused([&] { optim::Muon(model, {.momentum = -1}); }, "[Muon] momentum must not be negative");
   refused([&] { optim::Muon(model, {.ns_steps = -1}); }, "[Muon] ns_steps must not be negative");
   refused([&] { optim::Muon(model, {.others = {.lr = -1}}); }, "[AdamW] lr must not be negative");
@@ -188,6 +203,12 @@ TEST_CASE("parameters keep their dtype, and an optimizer's state keeps its own")
   check_dtypes(optim::LAMB(model));
   check_dtypes(optim::Adafactor(model));
   check_dtypes(optim::Muon(model));
+  check_dtypes(optim::NAdam(model));
+  check_dtypes(optim::RAdam(model));
+  check_dtypes(optim::Adadelta(model));
+  check_dtypes(optim::Rprop(model));
+  check_dtypes(optim::ASGD(model));
+  check_dtypes(optim::Shampoo(model, {.momentum = 0.5, .update_freq = 2}));
 }
 
 // The first step of f32, rounded: state and eps are 0 in f16 where a gradient is 0 or small.
@@ -222,6 +243,11 @@ TEST_CASE("a step of 16-bit floats is computed in f32 and rounded once, where gr
   check_halves([](const Model& m) { return optim::Adagrad(m, {.lr = 0.1}); });
   check_halves([](const Model& m) { return optim::Lion(m, {.lr = 0.1}); });
   check_halves([](const Model& m) { return optim::LAMB(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::NAdam(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::RAdam(m, {.lr = 0.1}); });
+  check_halves([](const Model& m) { return optim::Adadelta(m); });
+  check_halves([](const Model& m) { return optim::Rprop(m); });
+  check_halves([](const Model& m) { return optim::ASGD(m); });
   check_halves([](const Model& m) { return optim::Adafactor(m, {.lr = 0.1, .eps1 = 1e-7}); });
 }
 
@@ -265,6 +291,88 @@ TEST_CASE("groups: the first that fits, its own numbers or the optimizer's, whic
   step(model, optimizer, ones);
   CHECK(model[1].tensor().item() == -0.25);
   CHECK(specialization_count(step) == 1);
+}
+
+// Every optimizer, made for a model with options of its kind.
+template <class M, class F>
+void with_each_optimizer(const M& model, F f) {
+  f("SGD", optim::SGD(model, {.lr = 0.1, .momentum = 0.9, .dampening = 0.5}));
+  f("Adam", optim::Adam(model));
+  f("AdamW", optim::AdamW(model));
+  f("RMSprop", optim::RMSprop(model, {.centered = true}));
+  f("Adagrad", optim::Adagrad(model, {.lr_decay = 0.1}));
+  f("Lion", optim::Lion(model));
+  f("LAMB", optim::LAMB(model));
+  f("Adafactor", optim::Adafactor(model));
+  f("NAdam", optim::NAdam(model));
+  f("RAdam", optim::RAdam(model));
+  f("Adadelta", optim::Adadelta(model));
+  f("Rprop", optim::Rprop(model));
+  f("ASGD", optim::ASGD(model, {.t0 = 2}));
+  f("Shampoo", optim::Shampoo(model, {.momentum = 0.5, .update_freq = 2}));
+  f("Muon", optim::Muon(model));
+}
+struct Pair {
+  Param weight, bias;
+};
+Pair pair(double w, double b) { return {vector({w, 2 * w}), vector({b})}; }
+double difference(const Pair& a, const Pair& b) {
+  return std::max(max(abs(a.weight - b.weight)).item(), max(abs(a.bias - b.bias)).item());
+}
+
+TEST_CASE("maximize goes the way that minimizing the negative goes") {
+  const Pair begin = pair(1, -2), slopes = pair(0.5, -0.25), against = pair(-0.5, 0.25);
+  with_each_optimizer(begin, [&](const char* name, auto down) {
+    CAPTURE(std::string(name));
+    auto up = down;
+    up.maximize = true;
+    Pair a = begin, b = begin;
+    for (int i = 0; i < 3; ++i) up.update(a, slopes), down.update(b, against);
+    CHECK(difference(a, b) == 0);
+    CHECK(difference(a, begin) > 0);
+  });
+}
+
+TEST_CASE("an optimizer is saved and resumed between steps in which a parameter takes no part") {
+  Pair begin = pair(1, -2), slopes = pair(0.5, -0.25), half = slopes;
+  begin.bias.frozen = true;  // so that there are counts of missed steps from the start, which a file has
+  half.bias.tensor() = {};
+  const std::string path = (std::filesystem::temp_directory_path() / "weft_optim_test.safetensors").string();
+  with_each_optimizer(begin, [&](const char* name, auto optimizer) {
+    CAPTURE(std::string(name));
+    using Optimizer = decltype(optimizer);
+    Pair model = begin;
+    Optimizer resumed = optimizer;
+    optimizer.update(model, half);
+    model.bias.frozen = false;
+    optimizer.update(model, slopes);
+    optimizer.update(model, half);
+    io::save(path, {{"optimizer", optimizer}});
+    Pair other = model;
+    io::load(path, {{"optimizer", resumed}});
+    optimizer.update(model, slopes);
+    resumed.update(other, slopes);
+    CHECK(difference(model, other) == 0);
+  });
+}
+
+TEST_CASE("a gradient that is NaN makes its element NaN, but where signs alone are used") {
+  // torch.sign(nan) is 0: Rprop and Lion leave the element.
+  for (const bool compiled : {false, true})
+    with_each_optimizer(pair(1, -2), [&](const char* name, auto optimizer) {
+      CAPTURE(std::string(name));
+      using Optimizer = decltype(optimizer);
+      Pair model = pair(1, -2);
+      const Pair slopes{vector({NAN, 0.5}), vector({0.5})};
+      const auto update = [](Pair& model, Optimizer& optimizer, const Pair& slopes) {
+        optimizer.update(model, slopes);
+      };
+      auto step = compile(update);
+      for (int i = 0; i < 2; ++i) compiled ? step(model, optimizer, slopes) : update(model, optimizer, slopes);
+      const bool stays = std::string(name) == "Rprop" || std::string(name) == "Lion";
+      CHECK(std::isnan(model.weight.tensor()[0].item()) != stays);
+      CHECK(std::isfinite(model.bias.tensor()[0].item()));
+    });
 }
 
 // What the documentation of weft/optim.hpp shows.
@@ -328,11 +436,14 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses_three(optim::LAMB(two, {}, groups));
   refuses_three(optim::Adafactor(two, {}, groups));
   refuses_three(optim::Muon(two, {}, groups));
+  refuses_three(optim::NAdam(two));
+  refuses_three(optim::RAdam(two));
+  refuses_three(optim::Adadelta(two));
+  refuses_three(optim::Rprop(two));
+  refuses_three(optim::ASGD(two));
+  refuses_three(optim::Shampoo(two));
   optim::AdamW optimizer(two);
   refuses([&] { optimizer.update(two, three); }, "gradients are of another model");
-  struct Pair {
-    Param weight, bias;
-  };
   Pair small{zeros({2, 2}), zeros({2})}, large{zeros({3, 3}), zeros({2})};
   const auto refuses_large = [&](auto made) {
     refuses([&] { made.update(large, large); },
@@ -347,6 +458,12 @@ TEST_CASE("what does not fit is refused, with the user's line") {
   refuses_large(optim::LAMB(small));
   refuses_large(optim::Adafactor(small));
   refuses_large(optim::Muon(small));
+  refuses_large(optim::NAdam(small));
+  refuses_large(optim::RAdam(small));
+  refuses_large(optim::Adadelta(small));
+  refuses_large(optim::Rprop(small));
+  refuses_large(optim::ASGD(small));
+  refuses_large(optim::Shampoo(small));
   std::vector<Param> longer = {vector({1, 2}), vector({2})};
   refuses([&] { optimizer.update(two, longer); }, "parameter 0 is f64[1], its gradient f64[2]");
   refuses([&] { optim::SGD(two, {.nesterov = true}); }, "nesterov needs a momentum");
