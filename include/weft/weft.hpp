@@ -1,6 +1,7 @@
 // Everything: tensors and operations, linear algebra and Fourier transforms, random numbers, compile(), gradients,
 // scalar expressions, layers, taps, optimizers, data, files.
 #pragma once
+#include "weft/accumulate.hpp"
 #include "weft/autocast.hpp"
 #include "weft/cache.hpp"
 #include "weft/checkpoint.hpp"
@@ -18,6 +19,8 @@
 #include "weft/linalg.hpp"
 #include "weft/loops.hpp"
 #include "weft/nn.hpp"
+#include "weft/nn/cells.hpp"
+#include "weft/nn/packed.hpp"
 #include "weft/ops.hpp"
 #include "weft/optim.hpp"
 #include "weft/polymorphic.hpp"

@@ -1,0 +1,86 @@
+// What a compiled training step moves and keeps: the norm of all gradients is one pass over them, clipping and
+// unscaling are part of the update's kernels, and gradients are not there all at once where nothing waits for all of
+// them.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "weft/compile.hpp"
+#include "weft/explain.hpp"
+#include "weft/grad.hpp"
+#include "weft/nn.hpp"
+#include "weft/optim.hpp"
+
+namespace weft {
+namespace {
+
+// Of four layers, whose gradients are larger than activations: a batch of 8.
+struct Deep {
+  std::vector<nn::Linear> layers = std::vector<nn::Linear>(4, nn::Linear(256, 256));
+};
+constexpr std::int64_t weights = 4 * 256 * 256 * 4, gradient_bytes = weights + 4 * 256 * 4;
+Tensor loss_of(const Deep& m, const Tensor& x) {
+  Tensor y = x;
+  for (const nn::Linear& layer : m.layers) y = tanh(layer(y));
+  return mean(square(y));
+}
+auto gradients_of(const Deep& m, const Tensor& x) {
+  return value_and_grad([&](const Deep& m) { return loss_of(m, x); }, m);
+}
+
+Tensor plain_step(Deep& m, optim::AdamW& opt, const Tensor& x, const Scalar&) {
+  auto [loss, gradients] = gradients_of(m, x);
+  opt.update(m, gradients);
+  return loss;
+}
+Tensor clipped_step(Deep& m, optim::AdamW& opt, const Tensor& x, const Scalar&) {
+  auto [loss, gradients] = gradients_of(m, x);
+  nn::clip_grad_norm(gradients, 1.0);
+  opt.update(m, gradients);
+  return loss;
+}
+Tensor unscaled_step(Deep& m, optim::AdamW& opt, const Tensor& x, const Scalar& scale) {
+  auto [loss, gradients] = value_and_grad([&](const Deep& m) { return loss_of(m, x) * scale; }, m);
+  tree::for_each(gradients, [&](Param& g) { g = g * (1 / scale); });
+  nn::clip_grad_norm(gradients, 1.0);
+  opt.update(m, gradients);
+  return loss;
+}
+
+struct Moved {
+  std::int64_t update = 0, all = 0;  // bytes of the kernels that update, and of all generated kernels
+  std::int64_t arena = 0;            // bytes of temporaries
+};
+template <class F>
+Moved moved_by(F f) {
+  Deep m;
+  optim::AdamW opt(m);
+  const Explanation e = explain(compile(f), m, opt, ones({8, 256}), Scalar(1024));
+  Moved result;
+  result.arena = e.arena_bytes;
+  for (const Explanation::Kernel& kernel : e.kernels) {
+    result.all += kernel.bytes;
+    if (kernel.name.find("adamw") != std::string::npos) result.update += kernel.bytes;
+  }
+  return result;
+}
+
+TEST_CASE("the norm is one pass over all gradients; unscaling, clipping and the update are one more") {
+  const Moved plain = moved_by(plain_step);
+  for (const Moved& each : {moved_by(clipped_step), moved_by(unscaled_step)}) {
+    // The update reads a parameter, its gradient and two moments and writes three of them, with and without the norm.
+    CHECK(each.update >= 7 * weights);
+    CHECK(each.update <= 1.02 * static_cast<double>(plain.update));
+    // The norm reads each gradient once, and nothing of their size is written.
+    CHECK(each.all - plain.all <= 1.15 * static_cast<double>(gradient_bytes));
+  }
+}
+
+TEST_CASE("gradients go into the update as backward makes them: they are not there all at once") {
+  const Moved plain = moved_by(plain_step), clipped = moved_by(clipped_step);
+  CHECK(plain.arena < gradient_bytes / 2);
+  CHECK(clipped.arena >= gradient_bytes);  // the norm waits for all
+}
+
+}  // namespace
+}  // namespace weft
