@@ -53,8 +53,8 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
   std::vector<KnownValue> kept;  // of the segment that is looked at, which is the one before the last that was
   for (std::size_t k = path.steps.size(); k-- > path.matched;) {
     TracedPath::Step& step = path.steps[k];
-    const Made* const own = k < decisions_.size() ? &decisions_[k] : nullptr;
-    Made* const before = k > 0 ? &decisions_[k - 1] : nullptr;
+    const TracedDecision* const own = k < decisions_.size() ? &decisions_[k] : nullptr;
+    TracedDecision* const before = k > 0 ? &decisions_[k - 1] : nullptr;
     PlacesByHandle places;  // of what is known before it
     if (before)
       for (const KnownValue& known : before->known)
@@ -159,7 +159,7 @@ TracedPath Decisions::path(TraceResult last, std::span<const Tensor> outputs, st
     for (Tensor& number : numbers_at(step.host_inputs)) path.kept.push_back(std::move(number));
   }
   std::vector<Tensor> roots(outputs.begin(), outputs.end());
-  for (const Made& made : decisions_) roots.emplace_back(made.node, made.output);
+  for (const TracedDecision& made : decisions_) roots.emplace_back(made.node, made.output);
   path.generator = generator_;
   path.whole = make_graph(trace_.inputs, std::move(roots), trace_.effects);
   return path;

@@ -38,8 +38,8 @@ void Decisions::settle() {
 void Decisions::settle_by_the_round_before() {
   const std::size_t count = decisions_.size();
   if (!unsettled_ || count < 3) return;
-  Made& last = decisions_[count - 1];
-  const Made &before = decisions_[count - 2], &first = decisions_[count - 3];
+  TracedDecision& last = decisions_[count - 1];
+  const TracedDecision &before = decisions_[count - 2], &first = decisions_[count - 3];
   const std::size_t length = last.recorded - before.recorded;
   if (last.followed || length != before.recorded - first.recorded || last.loc.line != before.loc.line ||
       last.loc.file != before.loc.file)

@@ -72,7 +72,7 @@ class Decisions final : public Decider {
   TracedPath path(TraceResult last, std::span<const Tensor> outputs, std::span<const std::uint32_t> leaves);
 
  private:
-  struct Made {
+  struct TracedDecision {
     Node* node;  // of the value: an input of the trace, or recorded
     std::uint32_t output;
     Asked asked;
@@ -100,7 +100,7 @@ class Decisions final : public Decider {
   const TakenWay& followed_;
   Tensor generator_;  // the default generator's state in this call, once it is read
   RecordedValues recorded_;
-  std::vector<Made> decisions_;
+  std::vector<TracedDecision> decisions_;
   bool unsettled_ = false;
   bool resumable_ = followed_.resumption != nullptr;
   std::size_t matched_ = 0;                             // of the decisions: those that a branch has
