@@ -19,7 +19,9 @@ class Grouper {
         borders_(borders),
         fit_(graph, result_, borders),
         score_(graph, device),
-        broadcast_(read_through_expansions(graph)) {
+        broadcast_(read_through_expansions(graph)),
+        is_output_(graph.nodes.size(), false) {
+    for (const Tensor& output : graph.outputs) is_output_[graph.number(output)] = true;
     result_.graph = &graph;
     result_.nodes.resize(graph.nodes.size());
     result_.layouts = choose_layouts(graph, providers, device);
@@ -75,8 +77,8 @@ class Grouper {
     const int operations = operations_where_read(result_, node);
     const bool repeated = broadcast_[graph_.number(node)] && is_pointwise(node.op) && reads.groups.empty() &&
                           !is_slow(node) && operations <= 3;
-    const bool by_each_thread = device_.type == Device::Type::cuda && is_slow(node);
-    if (repeated || (is_scalar(node) && !by_each_thread && operations <= 24 && !joins_any(node, reads))) {
+    const bool once = device_.type == Device::Type::cuda && (is_slow(node) || is_output_[graph_.number(node)]);
+    if (repeated || (is_scalar(node) && !once && operations <= 24 && !joins_any(node, reads))) {
       placement.operations = operations;
       placement.role = Role::inlined;
       return;
@@ -84,8 +86,9 @@ class Grouper {
     join_or_open(node, reads);
   }
 
-  // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel, or
-  // each thread of a device would compute what is slow.
+  // A pointwise value of one element is recomputed where it is read, unless it can follow a reduction in its kernel. On
+  // a device each thread would compute it: what is slow has a kernel, which is that of the result that it is computed
+  // from, so that nobody reads a counter of steps but who writes the next.
   bool is_scalar(const Node& node) { return (is_pointwise(node.op)) && node.type.shape.element_count().same(Dim(1)); }
   bool joins_any(const Node& node, const Reads& reads) {
     return std::any_of(reads.groups.begin(), reads.groups.end(),
@@ -233,7 +236,8 @@ class Grouper {
   Fit fit_;
   const Score score_;
   const std::vector<bool> broadcast_;
-  int last_effect_ = 0;  // its depth: the first check that fails is the first of the program
+  std::vector<bool> is_output_;  // by node
+  int last_effect_ = 0;          // its depth: the first check that fails is the first of the program
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "loop/analysis.hpp"
 #include "schedule/schedule.hpp"
 
 namespace weft {
@@ -232,7 +233,18 @@ class Donations {
     if (argument.kind != ScheduleBuffer::Kind::argument || taken_[index] || argument.dtype != result.dtype ||
         !argument.elements.same(result.elements) || lives_[index].last != lives_[r].first)
       return false;
-    return schedule_.steps[static_cast<std::size_t>(lives_[r].first)].payload->in_place(a, static_cast<int>(r));
+    const Payload& step = *schedule_.steps[static_cast<std::size_t>(lives_[r].first)].payload;
+    return step.in_place(a, static_cast<int>(r)) && !reads_at_values(step, a);
+  }
+  // Whether the kernel reads the argument at an index that a value decides, as a loss reads a label's logit. A caller
+  // gives such up rarely, and on a device a donation makes a kernel ask for the error word.
+  static bool reads_at_values(const Payload& step, int argument) {
+    const loop::Kernel* const kernel = step.kernel();
+    return kernel && std::ranges::any_of(kernel->body, [&](const loop::Instruction& it) {
+             return it.kind == loop::Kind::load &&
+                    kernel->buffers[static_cast<std::size_t>(it.buffer)].value == argument &&
+                    !loop::values_in(it.index).empty();
+           });
   }
 
   Schedule& schedule_;
