@@ -151,7 +151,10 @@ Tensor scaled_dot_product_attention(At query, At key, At value, const AttentionO
   if (options.attn_mask.defined()) {
     Shape pairs = shape_of(q);
     pairs[pairs.rank() - 1] = size_of(k, -2);
-    mask = expand(resolve(options.attn_mask, attention_name), pairs);
+    mask = resolve(options.attn_mask, attention_name);
+    if (may_be_fused(type_of(q)) && type_of(mask).dtype == DType::boolean)  // fused kernels add a mask
+      mask = cast(where(mask, 0.0, -INFINITY), type_of(q).dtype);
+    mask = expand(mask, pairs);
   }
   if (options.dropout_p > 0) {
     const Tensor weights = attention_weights(how, q, k, mask);

@@ -174,7 +174,7 @@ TEST_CASE("attention on a device of batches that vary is cuDNN's, of lengths tha
   }
 }
 
-TEST_CASE("attention on a device with a mask that is added, and with rows that see nothing") {
+TEST_CASE("attention on a device with a mask that is added or of bools, and with rows that see nothing") {
   const Sizes sizes{2, 4, 60, 64};
   const Operands at{there(sizes, 1, DType::bf16), there(sizes, 2, DType::bf16), there(sizes, 3, DType::bf16)};
   const Tensor given = there(sizes, 4, DType::bf16);
@@ -188,6 +188,17 @@ TEST_CASE("attention on a device with a mask that is added, and with rows that s
       close(compiled({}, at, given, mask), both_masked({}, here(at), here(given), here(mask)), DType::bf16);
       if (has_library()) CHECK(library_steps(explain(compiled, How{}, at, given, mask).schedule) > 1);
     }
+  // Who sees whom, as bools.
+  for (const Sizes& each : {Sizes{2, 1, 60, 60}, Sizes{60, 60}, Sizes{2, 1, 1, 60}}) {
+    const Tensor sees = (to(sample(each, 6), Device::cuda()) > -0.5).eval();
+    auto compiled = compile(
+        [](const How& h, const Operands& p, const Tensor& w, const Tensor& m) { return both_masked(h, p, w, m); },
+        options_of_tests);
+    const Results expected = both_masked({}, here(at), here(given), to(sees, Device::cpu()));
+    for (int i = 0; i < 3; ++i) close(compiled({}, at, given, sees), expected, DType::bf16);
+    close(both_masked({}, at, given, sees), expected, DType::bf16);
+    if (has_library()) CHECK(library_steps(explain(compiled, How{}, at, given, sees).schedule) > 1);
+  }
   // Every third row sees nothing.
   const Tensor row = arange(60), nothing = where(unsqueeze(row % 3, 1) == 0, -INFINITY, zeros({60, 60}));
   auto compiled =
