@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -43,7 +44,18 @@ class ProgramHolder {
   Program* program = nullptr;
 };
 
-Digest key_of(const std::string& source, const std::string& architecture, Effort effort) {
+// Comments name the user's lines and sizes, which code that is the same otherwise may differ in.
+std::string without_comments(std::string_view source) {
+  std::string text;
+  while (!source.empty()) {
+    const std::string_view line = source.substr(0, source.find('\n'));
+    source.remove_prefix(std::min(line.size() + 1, source.size()));
+    if (!line.starts_with("//")) (text += line) += '\n';
+  }
+  return text;
+}
+
+Digest key_of(std::string_view source, const std::string& architecture, Effort effort) {
   const auto [major, minor] = nvrtc_version();
   Hasher hasher;
   hasher.add("cuda").add(version()).add(static_cast<std::uint64_t>(major)).add(static_cast<std::uint64_t>(minor));
@@ -82,7 +94,7 @@ std::string compile(const std::string& source, const std::string& architecture, 
 }
 
 std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort) {
-  const Digest key = key_of(source, architecture, effort);
+  const Digest key = key_of(without_comments(source), architecture, effort);
   if (std::optional<CacheEntry> entry = given_entry(key)) return std::move(entry->payload);
   if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
   const auto start = std::chrono::steady_clock::now();

@@ -1,0 +1,35 @@
+// What of a source a cubin is cached under: no device is needed.
+#include "runtime/cuda/code.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "base/options.hpp"
+#include "runtime/cuda/libraries.hpp"
+#include "tests/runtime/support.hpp"
+
+using namespace weft;
+using namespace weft::test;
+
+TEST_CASE("code that differs in comments alone is compiled once") {
+  if (!runtime::cuda::nvrtc_available()) {
+    MESSAGE("left out: NVRTC is not installed");
+    return;
+  }
+  const Folder folder;
+  const KeepOptions keep;
+  options().cache_directory = folder.path();
+  options().cache = true;
+  const auto compiled = [&](const char* comment, const char* factor) {
+    const std::vector<std::string> units = {
+        std::string("// mul f32") + comment +
+        "\nextern \"C\" __global__ void scaled(float* x) {\n  x[threadIdx.x] *= " + factor + ";\n}\n"};
+    const std::string cubin = runtime::cuda::compile_units(units, "sm_90", runtime::cuda::Effort::check).at(0);
+    CHECK(!cubin.empty());
+    return folder.names_with(".weft").size();
+  };
+  CHECK(compiled("[768], model.hpp:12", "2") == 1);
+  CHECK(compiled("[50304,768], model.hpp:40", "2") == 1);
+  CHECK(compiled("[768], model.hpp:12", "3") == 2);
+}
