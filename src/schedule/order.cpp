@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <unordered_map>
 
 namespace weft {
 namespace {
@@ -93,7 +94,9 @@ StepGraph make_step_graph(const Schedule& schedule, std::size_t fixed, const Sco
 
 // Always the step that is ready and leaves the least memory in use. A temporary is in use from the first step that
 // touches it to the last, from either end: so the same walk backwards gives an order that makes values late.
-Steps least_memory(const StepGraph& graph, bool backwards) {
+// `recorded`: where it is not empty, of the steps that take memory the one that was recorded first, so that what is
+// computed again for a derivative waits for it.
+Steps least_memory(const StepGraph& graph, bool backwards, std::span<const std::uint32_t> ranks = {}) {
   const std::vector<Steps>&before = backwards ? graph.after : graph.before,
         &after = backwards ? graph.before : graph.after;
   const std::size_t count = before.size();
@@ -102,14 +105,19 @@ Steps least_memory(const StepGraph& graph, bool backwards) {
   std::vector<bool> done(count, false), in_use(graph.bytes.size(), false);
   std::vector<std::uint64_t> sum_left(graph.bytes.size(), 0);  // of the steps that are left: the one, where one is
   struct Ready {
-    double grows;
+    double weight, grows;
     std::uint32_t rank, step;
-    bool operator<(const Ready& other) const { return grows != other.grows ? grows > other.grows : rank > other.rank; }
+    bool operator<(const Ready& other) const {
+      return weight != other.weight ? weight > other.weight : rank > other.rank;
+    }
   };
   std::priority_queue<Ready> ready;
   const auto push = [&](std::uint32_t step) {
-    if (waits[step] == 0 && !done[step])
-      ready.push({grows[step], backwards ? static_cast<std::uint32_t>(count) - step : step, step});
+    if (waits[step] != 0 || done[step]) return;
+    if (!ranks.empty())
+      ready.push({grows[step] > 0 ? 1.0 : 0.0, grows[step], ranks[step], step});
+    else
+      ready.push({grows[step], grows[step], backwards ? static_cast<std::uint32_t>(count) - step : step, step});
   };
   const auto last_left = [&](std::uint32_t temporary) {
     if (left[temporary] != 1) return;
@@ -193,14 +201,44 @@ void postpone_updates(Steps& order, const Schedule& schedule, const StepGraph& g
 
 }  // namespace
 
-void order_steps(Schedule& schedule, std::size_t fixed, const Score& score, Device device) {
+std::vector<std::uint32_t> ranks_of_recomputations(const Graph& graph) {
+  std::unordered_map<std::uint32_t, std::uint32_t> waits;  // by recomputation: the rank after which it begins
+  for (const Tensor& value : graph.nodes)
+    if (value.node()->recomputation) waits.emplace(value.node()->recomputation, 0);
+  if (waits.empty()) return {};
+  std::vector<std::uint32_t> ranks(graph.nodes.size());
+  // The gradient that reaches one is computed by another one: each turn settles one more at least.
+  const std::size_t most_turns = std::min<std::size_t>(waits.size() + 1, 64);
+  for (std::size_t turn = 0; turn < most_turns; ++turn) {
+    std::unordered_map<std::uint32_t, std::uint32_t> next = waits;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const Node& node = *graph.nodes[i].node();
+      std::uint32_t rank = node.recomputation ? waits[node.recomputation] : 0;
+      for (const Tensor& operand : node.inputs()) {
+        const std::uint32_t below = ranks[graph.number(operand)];
+        rank = std::max(rank, below + 1);
+        if (node.recomputation && operand.node()->recomputation != node.recomputation)
+          next[node.recomputation] = std::max(next[node.recomputation], below + 1);
+      }
+      ranks[i] = rank;
+    }
+    const bool changed = next != waits;
+    waits = std::move(next);
+    if (!changed) break;
+  }
+  return ranks;
+}
+
+void order_steps(Schedule& schedule, std::size_t fixed, std::span<const std::uint32_t> ranks, const Score& score,
+                 Device device) {
   const StepGraph graph = make_step_graph(schedule, fixed, score);
   Steps best(schedule.steps.size());
   for (std::uint32_t s = 0; s < best.size(); ++s) best[s] = s;
   double least = peak(graph, best);
   if (device.type == Device::Type::cpu || least >= least_on_device)
-    for (const bool backwards : {false, true}) {
-      Steps order = least_memory(graph, backwards);
+    for (const int way : {0, 1, 2}) {
+      if (way == 2 && ranks.empty()) continue;
+      Steps order = way == 2 ? least_memory(graph, false, ranks) : least_memory(graph, way == 1);
       const double most = peak(graph, order);
       if (most >= least) continue;
       least = most;

@@ -94,6 +94,8 @@ class Scheduler {
     });
     const Item* before = nullptr;
     std::size_t checked_steps = 0;
+    const std::vector<std::uint32_t> of_nodes = ranks_of_recomputations(graph_);
+    std::vector<std::uint32_t> ranks;  // of steps
     for (const Item& item : items) {
       if (before && (item.depth != before->depth || item.after_checks != before->after_checks)) close_tables();
       before = &item;
@@ -105,15 +107,24 @@ class Scheduler {
       else
         add_assembled(node);
       if (!item.after_checks) checked_steps = schedule_.steps.size();
+      if (!of_nodes.empty()) ranks.resize(schedule_.steps.size(), rank_of(item.group, item.node, of_nodes));
     }
     close_tables();
-    order_steps(schedule_, checked_steps, Score(graph_, device_), device_);
+    if (!of_nodes.empty()) ranks.resize(schedule_.steps.size(), UINT32_MAX);
+    order_steps(schedule_, checked_steps, ranks, Score(graph_, device_), device_);
     buffers_.drop_unread_constants(schedule_.steps);
     schedule_.decisions = std::move(grouping_.decisions);
     return std::move(schedule_);
   }
 
  private:
+  std::uint32_t rank_of(int group, std::uint32_t node, std::span<const std::uint32_t> ranks) const {
+    std::uint32_t rank = ranks[node];
+    if (group >= 0)
+      for (const std::uint32_t member : grouping_.groups[static_cast<std::size_t>(group)].members)
+        rank = std::max(rank, ranks[member]);
+    return rank;
+  }
   // By node: whether a check, or a kernel that computes something for a check, reads it.
   std::vector<bool> read_by_checks() const {
     std::vector<bool> read(graph_.nodes.size(), false);

@@ -121,6 +121,29 @@ TEST_CASE("a compiled step with checkpoints computes values again and takes less
   CHECK(again.arena_bytes * 10 < plain.arena_bytes * 7);
 }
 
+TEST_CASE("what is computed again waits for the gradient, and products for weights do not wait") {
+  const std::vector<nn::TransformerEncoderLayer> layers(
+      5, nn::TransformerEncoderLayer(64, 4, {.dim_feedforward = 256, .dropout = 0}));
+  const auto step = compile([](const std::vector<nn::TransformerEncoderLayer>& layers, const Tensor& x, bool again) {
+    return grad(
+        [&](const std::vector<nn::TransformerEncoderLayer>& layers) {
+          Tensor y = x;
+          for (const auto& layer : layers) {
+            const auto run = [&](const Tensor& x) { return layer(x); };
+            y = again ? checkpoint(run)(y) : run(y);
+          }
+          return mean(square(y));
+        },
+        layers);
+  });
+  const Tensor x = normal({64, 4, 64});
+  const std::int64_t plain = explain(step, layers, x, false).arena_bytes,
+                     again = explain(step, layers, x, true).arena_bytes;
+  CAPTURE(plain);
+  CAPTURE(again);
+  CHECK(again * 10 < plain * 6);
+}
+
 TEST_CASE("draws inside a checkpoint are the same when they are computed again") {
   static constexpr auto f = [](const Tensor& x, Generator& generator, bool checkpointed) {
     const auto inside = [&](const Tensor& x) {
