@@ -75,7 +75,9 @@ void vjp_transfer(const Pullback& p) {
 
 void vjp_cast(const Pullback& p) { p.results[0] = build.make(Op::cast, {p.gradient()}, {}, type_of(p.operand(0))); }
 
-void vjp_bitcast(const Pullback& p) { fail("bitcast", p.node().loc, "has no derivative: use stop_gradient or cast"); }
+void vjp_bitcast(const Pullback& p) {
+  fail("bitcast", p.node().loc, "bitcast has no derivative: use stop_gradient or cast");
+}
 
 void vjp_reshape(const Pullback& p) { p.results[0] = build.reshape(p.gradient(), type_of(p.operand(0)).shape); }
 
@@ -374,7 +376,8 @@ void vjp_call(const Pullback& p) {
 constexpr Rule vjp_scan = differentiate_scan, vjp_cond = differentiate_cond, vjp_host_call = differentiate_host_call;
 void vjp_while_loop(const Pullback& p) {
   fail("while_loop", p.node().loc,
-       "has no gradient, since how often it runs is known only then: use scan, fori or jvp, or stop_gradient");
+       "a while_loop has no gradient, since how often it runs is known only then: use scan, fori or jvp, or "
+       "stop_gradient");
 }
 
 }  // namespace

@@ -426,6 +426,30 @@ TEST_CASE("what is refused, in one sentence with the user's line") {
                        x, x);
                  }),
                  "the function has no derivative"));
+  // Rows without a rule name themselves, in both directions.
+  const auto bits = [](const Tensor& a) { return sum(bitcast(bitcast(a, DType::i64), DType::f64)); };
+  const auto raw = [](const Tensor& a) { return sum(cast(bitcast(cast(a, DType::f16), DType::bf16), DType::f64)); };
+  CHECK(contains(message([&] { grad(raw, x); }), "bitcast has no derivative: use stop_gradient or cast, at transf"));
+  CHECK(contains(message([&] { jvp(raw, x, x); }), "bitcast has no derivative: use stop_gradient or cast, at transf"));
+  CHECK(contains(message([&] { grad(bits, x); }), "the loss does not depend on what it is differentiated"));
+  const auto until = [](const Tensor& a) {
+    return while_loop([](const Tensor& s) { return sum(s * s) < 9; }, [](const Tensor& s) { return s * 2; }, a);
+  };
+  for (const auto& ask : {std::function<void()>([&] { grad([&](const Tensor& a) { return sum(until(a)); }, x); }),
+                          std::function<void()>([&] { jacrev(until, x); })})
+    CHECK(contains(message(ask), "a while_loop has no gradient, since how often it runs is known only then"));
+  // A rule that calls the host has no second derivative.
+  const auto hosted = custom_vjp([](const Tensor& a) { return a * a; },
+                                 [](const Tensor& a) {
+                                   return std::pair{a * a, a};
+                                 },
+                                 [](const Tensor& a, const Tensor& g) {
+                                   return g * host_call(
+                                                  like(a), [](const Tensor& b) { return b * 2; }, a);
+                                 });
+  const auto slope_of = [&](const Tensor& a) { return sum(grad([&](const Tensor& b) { return sum(hosted(b)); }, a)); };
+  check_close(grad([&](const Tensor& a) { return sum(hosted(a)); }, x), x * 2);
+  CHECK(contains(message([&] { grad(slope_of, x); }), "[host_call] the function has no derivative"));
   const auto captures = custom_vjp([&](const Tensor& a) { return a * 2; },
                                    [](const Tensor& a) {
                                      return std::pair{a * 2, a};
