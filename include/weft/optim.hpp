@@ -36,6 +36,7 @@
 #pragma once
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "weft/flatten.hpp"
@@ -154,6 +155,23 @@ class ParameterGroups {
   WEFT_MEMBERS(list_, group_of_)
 };
 
+// ---- rounding ------------------------------------------------------------------------------------------------------
+
+// How an optimizer rounds the new values of its bf16 parameters: to the nearest, or up or down at random with a chance
+// that makes the mean of many roundings the number itself. A step that is less than half of the last bit is lost by the
+// first and kept on average by the second, so that weights in bf16 need no f32 copy. Other dtypes go to the nearest.
+class StochasticRounding {
+ public:
+  StochasticRounding() = default;                                         // to the nearest
+  StochasticRounding(const std::optional<std::uint64_t>& seed, Loc loc);  // at random where there is a seed
+  // The value in this dtype: one draw where it is rounded at random; else the value as it is.
+  Tensor round(const Tensor& value, DType dtype, Loc loc);
+
+ private:
+  Buffer state_;  // as a Generator's; undefined: to the nearest
+  WEFT_MEMBERS(state_)
+};
+
 // ---- optimizers ----------------------------------------------------------------------------------------------------
 
 struct SgdOptions {         // of SGD, as in PyTorch
@@ -163,6 +181,8 @@ struct SgdOptions {         // of SGD, as in PyTorch
   bool nesterov = false;    // a step looks ahead by the momentum
   double dampening = 0;     // the part of a gradient that the velocity leaves out
   bool maximize = false;    // steps go up, along the gradients
+  // The seed by which new values of bf16 parameters are rounded at random (StochasticRounding); none: to the nearest.
+  std::optional<std::uint64_t> stochastic_rounding = {};
 };
 
 // A momentum of 0 at the start means none: no velocities are kept, and it can't be given one later.
@@ -187,7 +207,9 @@ class SGD : public detail::Updated<SGD> {
   bool nesterov_ = false, dampened_ = false;
   std::vector<Buffer> velocity_;  // empty without momentum
   Buffer missed_;                 // i64 [parameters]: steps that each had no part in; undefined while there are none
-  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, maximize, nesterov_, dampened_, velocity_, missed_)
+  StochasticRounding rounding_;
+  WEFT_MEMBERS(lr, momentum, weight_decay, dampening, steps, groups, maximize, nesterov_, dampened_, velocity_, missed_,
+               rounding_)
 };
 
 struct AdamOptions {                  // of Adam, as in PyTorch
@@ -196,6 +218,8 @@ struct AdamOptions {                  // of Adam, as in PyTorch
   double eps = 1e-8;                  // added to the root of the second moment
   double weight_decay = 0;            // times the parameter, added to the gradient
   bool maximize = false;              // steps go up, along the gradients
+  // The seed by which new values of bf16 parameters are rounded at random (StochasticRounding); none: to the nearest.
+  std::optional<std::uint64_t> stochastic_rounding = {};
 };
 struct AdamWOptions {                 // of AdamW, as in PyTorch
   double lr = 1e-3;                   // learning rate
@@ -203,6 +227,8 @@ struct AdamWOptions {                 // of AdamW, as in PyTorch
   double eps = 1e-8;                  // added to the root of the second moment
   double weight_decay = 1e-2;         // times lr: the part of a parameter that a step takes away
   bool maximize = false;              // steps go up, along the gradients
+  // The seed by which new values of bf16 parameters are rounded at random (StochasticRounding); none: to the nearest.
+  std::optional<std::uint64_t> stochastic_rounding = {};
 };
 
 // Kingma and Ba 2015. Adam adds weight decay to the gradient; AdamW (Loshchilov and Hutter 2019) shrinks the parameter.
@@ -228,7 +254,8 @@ class BasicAdam : public detail::Updated<BasicAdam<decoupled>> {
 
   std::vector<Buffer> first_, second_;  // moments, of each parameter
   Buffer missed_;  // i64 [parameters]: steps that each had no part in; undefined while there are none
-  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, maximize, first_, second_, missed_)
+  StochasticRounding rounding_;
+  WEFT_MEMBERS(lr, beta1, beta2, eps, weight_decay, steps, groups, maximize, first_, second_, missed_, rounding_)
 };
 using Adam = BasicAdam<false>;
 using AdamW = BasicAdam<true>;

@@ -30,7 +30,8 @@ BasicAdam<decoupled>::BasicAdam(const detail::Parameters& parameters, const Opti
       maximize(options.maximize),
       first_(parameters.zeros(loc)),
       second_(parameters.zeros(loc)),
-      missed_(detail::missed_at_first(parameters, loc)) {
+      missed_(detail::missed_at_first(parameters, loc)),
+      rounding_(options.stochastic_rounding, loc) {
   detail::check_options(decoupled ? "AdamW" : "Adam",
                         {{"lr", options.lr}, {"eps", options.eps}, {"weight_decay", options.weight_decay}},
                         {{"beta1", options.beta1}, {"beta2", options.beta2}}, loc);
@@ -61,7 +62,7 @@ void BasicAdam<decoupled>::step(const detail::Parameters& parameters, Loc loc) {
     const AdamResult next =
         adam_update(part.of(parameter), part.gradient(), part.of(first_[i]), part.of(second_[i]),
                     {own.step_size[i], second_scale[i], beta1, beta2, eps, decoupled, own.decay}, call.loc());
-    values.set(parameter, part.put_into(parameter, next.parameter));
+    values.set(parameter, part.put_into(parameter, rounding_.round(next.parameter, parameter.dtype(), call.loc())));
     values.set(first_[i], part.put_into(first_[i], next.first));
     values.set(second_[i], part.put_into(second_[i], next.second));
   });

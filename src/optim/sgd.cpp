@@ -13,7 +13,8 @@ SGD::SGD(const detail::Parameters& parameters, const SgdOptions& options, Groups
       groups(parameters, groups, loc),
       maximize(options.maximize),
       nesterov_(options.nesterov),
-      dampened_(options.dampening != 0) {
+      dampened_(options.dampening != 0),
+      rounding_(options.stochastic_rounding, loc) {
   detail::check_options(
       "SGD", {{"lr", options.lr}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, {}, loc);
   check_numbers("SGD", Bounds::finite, {{"dampening", options.dampening}}, loc);
@@ -57,7 +58,7 @@ void SGD::step(const detail::Parameters& parameters, Loc loc) {
                 }
                 out[0] = in[0] - change * in[3];
               });
-    values.set(parameter, part.put_into(parameter, results[0]));
+    values.set(parameter, part.put_into(parameter, rounding_.round(results[0], parameter.dtype(), call.loc())));
     if (moves) values.set(velocity_[i], std::move(results[1]));
   });
   values.finish(call.loc());

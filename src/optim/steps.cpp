@@ -131,3 +131,24 @@ void require_same_shape(const Parameters& parameters, std::size_t i, const Shape
 }
 
 }  // namespace weft::optim::detail
+
+namespace weft::optim {
+
+StochasticRounding::StochasticRounding(const std::optional<std::uint64_t>& seed, Loc loc) {
+  if (seed) state_ = from_list<std::int64_t>({static_cast<std::int64_t>(*seed), 0}, {2}, loc);
+}
+
+// Random bits are added to those that are cut off: a carry rounds away from zero, with the chance that they say.
+Tensor StochasticRounding::round(const Tensor& value, DType dtype, Loc loc) {
+  if (!state_.tensor().defined() || dtype != DType::bf16) return value;
+  LooseComposite call("stochastic_rounding", loc);
+  const Tensor state = state_, wide = cast(value, DType::f32);
+  const Type& type = type_of(wide);
+  const Tensor random = record(Op::random_bits, {select(state, 0, 0), select(state, 0, 1)}, {},
+                               Type{DType::i32, false, type.device, type.shape}, call.loc());
+  const Tensor kept = (bitcast(wide, DType::i32) + (random & 0xffff)) & -0x10000;
+  state_ = state + arange(2);  // seed + 0, offset + 1
+  return cast(where(isfinite(wide), bitcast(kept, DType::f32), wide), dtype);
+}
+
+}  // namespace weft::optim
