@@ -137,7 +137,7 @@ Device device_of(const Graph& graph) {
   return device;
 }
 ScheduleChoices choices_of(const PipelineOptions& options) {
-  return {options.level != Level::O0, options.region != Region::never};
+  return {options.level != Level::O0, options.region != Region::never, options.precision == Precision::fused};
 }
 int optimization_of(Level level) { return level == Level::O2 ? -1 : 1; }
 
@@ -226,7 +226,8 @@ void run_of_target(Target& target, const std::vector<Stage>& stages, const Pipel
 
 // What plans depend on besides their graphs. None where they are not kept on disk.
 std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs, const PipelineOptions& options) {
-  const auto& [title, registered, device, level, region] = static_cast<const FunctionOptions&>(options);  // all of them
+  const auto& [title, registered, device, level, region, precision] =
+      static_cast<const FunctionOptions&>(options);  // all of them
   const bool own_passes = registered && !(registered->passes.empty() && registered->observers.empty());
   if (!options.stored || !weft::options().stored_plans || own_passes || !options.skip.empty()) return std::nullopt;
   std::string updates;
@@ -235,6 +236,7 @@ std::optional<providers::StoredPlans> stored_plans(std::span<const Graph> graphs
                                          {"device asked for", device ? to_string(Device{*device, 0}) : "any"},
                                          {"level", std::to_string(static_cast<int>(level))},
                                          {"region", std::to_string(static_cast<int>(region))},
+                                         {"precision", std::to_string(static_cast<int>(precision))},
                                          {"state", updates}});
 }
 
@@ -251,8 +253,8 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
     again.after = nullptr;
     const auto make = [again](TextSources& kept) {
       const DefaultFloatModes modes;
-      Compilation compilation{
-          kept.traced(), {}, {}, std::make_shared<Executable>(), again.updates, again.title, choices_of(again)};
+      Compilation compilation{kept.traced(),    {}, {}, std::make_shared<Executable>(), again.updates, again.title,
+                              choices_of(again)};
       run_of_graph(compilation, Device::cpu(), stages_for(again), again);
       kept.add(compilation, Device::cpu());
     };

@@ -101,6 +101,7 @@ struct FunctionOptions {
   std::optional<Device::Type> device = {};  // where the function's tensors must be, else an Error
   Level level = Level::O2;
   Region region = Region::automatic;
+  Precision precision = Precision::eager_exact;
 };
 
 struct PipelineOptions : FunctionOptions {

@@ -39,6 +39,12 @@ enum class Level : std::uint8_t {
   O2,  // fused, by -O3, or what WEFT_KERNEL_OPTIMIZATION says
 };
 
+// Whether a compiled function rounds bf16 and f16 as the plain one does.
+enum class Precision : std::uint8_t {
+  eager_exact,  // after every operation: the bits are those of eager calls
+  fused,        // where a kernel keeps or reads a value; what it computes on the way stays f32. explain() counts them
+};
+
 // What becomes of the repeated parts of a function: blocks of a model, steps of a loop in C++, forward and backward.
 enum class Region : std::uint8_t {
   automatic,  // they are found, and what they do is scheduled and compiled once; region(fn) says more (weft/region.hpp)
@@ -86,7 +92,8 @@ struct CompileOptions {
   // In which 16-bit type products are computed, as in a scope Autocast (weft/autocast.hpp): bf16, f16, or
   // Autocast::off. By default it is that of the scope in which the function is called.
   std::optional<DType> autocast = {};
-  Region region = Region::automatic;  // whether repeated parts of the function are scheduled once
+  Precision precision = Precision::eager_exact;  // whether roundings to bf16 and f16 inside kernels are left out
+  Region region = Region::automatic;             // whether repeated parts of the function are scheduled once
   // Whether calls run eagerly while kernels are made for them in the background, by threads of a low priority. A
   // compile error is reported then, and the function goes on eagerly. wait_compiled(f) waits (weft/stance.hpp).
   bool async = false;

@@ -93,6 +93,7 @@ struct Kernel {
   std::vector<Dim> parameters;        // its size slots: symbol i in this kernel's expressions is slot i, whose value is
                                       // parameters[i] over the graph's symbols. Kernels that differ in sizes only can
                                       // so share one text.
+  int elided = 0;                     // roundings that were left out (loop/roundings.hpp)
   std::vector<std::string> comments;  // what was fused, with the user's lines (file names and numbers only)
   std::shared_ptr<const std::string> shared;  // its shared_text() where that is known
 

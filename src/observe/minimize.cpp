@@ -275,6 +275,8 @@ std::string program_of(const Part& part, const std::string& graph) {
   if (part.function.region != standard.region)
     options += concat_text(options.empty() ? "" : ", ",
                            ".region = weft::Region::", regions[static_cast<int>(part.function.region)]);
+  if (part.function.precision != standard.precision)
+    options += std::string(options.empty() ? "" : ", ") + ".precision = weft::Precision::fused";
   if (!options.empty()) options = ", {" + options + "}";
   return text + "  };\n  std::cout << weft::check_graph(graph, inputs" + options + ") << \"\\n\";\n}\n";
 }

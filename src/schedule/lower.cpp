@@ -15,6 +15,7 @@
 #include "loop/online.hpp"
 #include "loop/pick.hpp"
 #include "loop/product.hpp"
+#include "loop/roundings.hpp"
 #include "schedule/kernel_axes.hpp"
 
 namespace weft {
@@ -470,6 +471,7 @@ bool has_memory(const Grouping& grouping, const Tensor& value, int group, int de
 
 loop::Stages lower(const LoweringContext& context, const Group& walked, int group, std::span<const StorePoint> stores) {
   Kernel kernel = Lowering(context, walked, group).run(stores);
+  if (context.elides_roundings) loop::elide_roundings(kernel);
   order_axes(kernel);
   merge_axes(kernel);
   const bool on_host = context.device.type == Device::Type::cpu;

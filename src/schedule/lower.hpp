@@ -23,6 +23,7 @@ struct LoweringContext {
   const Grouping& grouping;
   std::function<int(const Node&)> buffer_of;  // the schedule's buffer of a value that has memory
   std::function<Dim(const Node&)> elements_of;
+  bool elides_roundings = false;
 };
 
 // Whether a kernel of this group, at this depth, loads the value: memory that is complete when it runs. A value of this

@@ -107,6 +107,8 @@ loop::Stages LoweredGroups::make(const Group& group, int id, std::span<const Sto
   for (loop::Kernel& kernel : made.kernels) {
     kernel.name = name;
     kernel.comments = comments;
+    if (kernel.elided > 0)
+      kernel.comments.push_back(concat_text(counted(kernel.elided, "rounding", "roundings"), " to 16 bits left out"));
     loop::verify(kernel);
     kernel.shared = std::make_shared<const std::string>(loop::shared_text(kernel));
   }

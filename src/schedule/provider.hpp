@@ -23,6 +23,7 @@ struct Schedule;
 struct ScheduleChoices {
   bool fuses = true;    // else a kernel is one node
   bool regions = true;  // groups that are alike are lowered once; a kernel may end at the border of a region's use
+  bool elides_roundings = false;  // what a kernel computes of bf16 and f16 on the way stays f32
 };
 
 class Payload : public runtime::Preparable {

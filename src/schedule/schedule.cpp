@@ -58,7 +58,7 @@ class Scheduler {
         grouping_(group_nodes(graph, device, providers, choices.fuses, borders)),
         buffers_(graph, grouping_, schedule_.buffers),
         lowered_({device, grouping_, [this](const Node& node) { return buffers_.of(node); },
-                  [this](const Node& node) { return buffers_.elements_of(node); }},
+                  [this](const Node& node) { return buffers_.elements_of(node); }, choices.elides_roundings},
                  choices.regions) {}
 
   Schedule run() {

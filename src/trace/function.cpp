@@ -25,7 +25,7 @@ std::string title(const Function& function) {
 }
 FunctionOptions options_of(const Function& function, std::uint64_t passes) {
   return {title(function), registered_passes(passes), function.chosen.device, function.options.level,
-          function.options.region};
+          function.options.region, function.options.precision};
 }
 
 namespace {
