@@ -51,7 +51,7 @@ void char_gpt(const Settings& settings) {
     const Tensor rows = gather(all, unsqueeze(from, 1) + arange(context + 1));
     return std::pair{slice(rows, 1, 0, -1).eval(), slice(rows, 1, 1).eval()};
   };
-  train(shape.make({}), 2e-3, settings, batch, [](const auto& m, const Tensor& x, const Tensor& y) {
+  train(shape.make({}), 1e-3, settings, batch, [](const auto& m, const Tensor& x, const Tensor& y) {
     return nn::cross_entropy(flatten(m(x), 0, 1), flatten(y));
   });
 }

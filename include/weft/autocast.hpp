@@ -21,7 +21,7 @@ class Autocast {
   static constexpr DType off = DType::f32;  // a scope in which nothing is cast
   // bf16, f16 or off; throws Error where it is another type.
   explicit Autocast(DType type, Loc loc = Loc::current());
-  ~Autocast();
+  ~Autocast();  // the type is as it was before
   Autocast(const Autocast&) = delete;
 
  private:

@@ -322,6 +322,24 @@ TEST_CASE("a compiled function is compiled for the autocast that it is called un
   CHECK(f(net, x).dtype() == f16);
 }
 
+TEST_CASE("a compiled function that is differentiated outside computes its derivative in the scope's types" *
+          needs(a_compiler)) {
+  weft::seed(1);
+  const Net net;
+  const Tensor x = some({4, 6}, f32), y = from_list<std::int64_t>({0, 1, 2, 0});
+  auto f = compile([](const Net& net, const Tensor& x) { return net(x); });
+  const Autocast scope(bf16);
+  for (int i = 0; i < 2; ++i) {
+    const auto found = value_and_grad([&](const Net& net) { return nn::cross_entropy(f(net, x), y); }, net);
+    const auto plain = value_and_grad([&](const Net& net) { return loss_of(net, x, y); }, net);
+    CHECK(std::abs(found.value.item<double>() - plain.value.item<double>()) < 1e-2);
+    tree::for_each(found.gradients, plain.gradients, [&](const Param& a, const Param& b) {
+      CHECK(a->dtype() == f32);
+      CHECK(max(abs(a - b)).item<double>() < 1e-2);
+    });
+  }
+}
+
 TEST_CASE("autocast as an option of compile" * needs(a_compiler)) {
   weft::seed(1);
   const Net net;
