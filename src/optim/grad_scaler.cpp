@@ -75,9 +75,10 @@ void GradScaler::choose(const detail::LeafList& places, const std::vector<Tensor
   std::size_t at = 0;
   for (const detail::Leaf& leaf : places.leaves) {
     if (!detail::holds_tensor(leaf.kind)) continue;
-    const Tensor& was = before[at++];
+    const Tensor& earlier = before[at++];
     Tensor& place = leaf.tensor();
-    if (!was.defined() || place.same(was)) continue;
+    if (!place.defined() || place.same(earlier)) continue;
+    const Tensor was = earlier.defined() ? earlier : zeros_like(place);  // counts that began in this step
     const Type type = type_of(was);
     // What is chosen of two numbers by a tensor would be f32.
     Tensor chosen =
