@@ -28,7 +28,7 @@ Tensor solve_triangular(At a, At b, TriangularOptions options = {});
 Tensor solve(At a, At b, bool left = true);
 // A singular matrix is an error.
 Tensor inv(At a);
-// 0 for a singular matrix, at which the derivative is NaN.
+// 0 for a singular matrix, at which the derivative is that of its cofactors, finite.
 Tensor det(At a);
 struct SignAndLogAbsDet {  // of a determinant
   Tensor sign;             // [...]: 1, -1, or 0 of a singular matrix
@@ -130,8 +130,8 @@ Tensor svdvals(At a);  // the singular values alone, [...,k], descending
 // The x [...,n,k] of least norm among those that make a x - b [...,m,k] least, for an a [...,m,n] of full rank.
 Tensor lstsq(At a, At b);
 // The pseudoinverse [...,n,m] by singular values; those below rtol times the greatest count as 0. A negative rtol
-// means max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant, and is NaN where
-// singular values are equal.
+// means max(m, n) times the spacing of the dtype at 1. The derivative holds the rank constant, and is finite at every
+// rank.
 Tensor pinv(At a, double rtol = -1);
 // How many singular values are above rtol times the greatest, i64 [...].
 Tensor matrix_rank(At a, double rtol = -1);

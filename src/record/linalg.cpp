@@ -10,6 +10,7 @@
 #include "record/linear_algebra.hpp"
 #include "record/ones.hpp"
 #include "weft/linalg.hpp"
+#include "weft/loops.hpp"
 
 namespace weft::linalg {
 
@@ -169,13 +170,14 @@ Tensor parity(const Tensor& rows, DType dtype) {
 double spacing(DType dtype) {
   return dtype == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
 }
-// bool: the singular values that count.
-Tensor above(const Tensor& s, Dim m, Dim n, double rtol) {
-  const Tensor greatest = slice(s, -1, 0, 1);
-  if (rtol >= 0) return s > greatest * rtol;
-  const Tensor longest = cast(dim_value(m <= n ? n : m, {}), type_of(s).dtype);
-  return s > greatest * (longest * spacing(type_of(s).dtype));
+// The part of the greatest singular value that counts, as a number of the tensor's dtype.
+Tensor least_share(const Tensor& like, Dim m, Dim n, double rtol) {
+  const Type type = type_of(like);
+  if (rtol >= 0) return full({}, rtol, {type.dtype, type.device});
+  return cast(dim_value(m <= n ? n : m, {}), type.dtype) * spacing(type.dtype);
 }
+// bool: the singular values that count.
+Tensor above(const Tensor& s, Dim m, Dim n, double rtol) { return s > slice(s, -1, 0, 1) * least_share(s, m, n, rtol); }
 
 Tensor spectrum(Op op, const Tensor& a, const Spectrum& which) { return record(op, {a}, which, {}, {}); }
 
@@ -234,14 +236,50 @@ Tensor inv(At given) {
   return solve_checked("inv", a, identity_like(a), call.loc());
 }
 
-Tensor det(At given) {
-  LooseComposite call("det", given.loc);
-  const Tensor a = matrix("det", given, call.loc(), true), lu = lu_of(a), diagonal = diagonal_of(lu);
+namespace {
+
+Tensor determinant(const Tensor& a) {
+  const Tensor lu = lu_of(a), diagonal = diagonal_of(lu);
   // The last factor is 1, and has the derivatives of the determinant over its value: those of a product want its size
   // as a number.
   const Tensor logarithm = sum(log(abs(where(diagonal == 0, 1, diagonal))), -1);
   return parity(result_of(lu, 1), type_of(a).dtype) * prod(stop_gradient(diagonal), -1) *
          exp(logarithm - stop_gradient(logarithm));
+}
+
+// Of a = U S V^T: det(U) det(V) U C V^T, element i of the diagonal C the product of the other singular values.
+Tensor cofactors(const Tensor& a) {
+  const Tensor parts = record(Op::svd, {a}, Spectrum{}, {}, {});
+  const Tensor &s = parts, u = result_of(parts, 1), vt = result_of(parts, 2);
+  const Tensor diagonal = on_diagonal(size_at(a, 1), type_of(a).device);
+  const Tensor others = prod(where(diagonal, 1, unsqueeze(s, -2)), -1);
+  const Tensor turn = determinant(stop_gradient(u)) * determinant(stop_gradient(vt));
+  return matmul(u * unsqueeze(others, -2), vt) * unsqueeze(unsqueeze(turn, -1), -1);
+}
+
+// The gradient times the matrix of cofactors: det(a) a^-T, and of a singular matrix by its singular values.
+void differentiate_det(const CallValues& p, std::span<Tensor> gradients) {
+  const Tensor& a = p.operands[0];
+  const Tensor none = unsqueeze(unsqueeze(any(diagonal_of(lu_of(a)) == 0, -1), -1), -1);
+  const auto wide = [](const Tensor& x) { return unsqueeze(unsqueeze(x, -1), -1); };
+  const Tensor identity = identity_like(a), lu = lu_of(where(none, identity, a));
+  const Tensor inverse = solve_by_lu(lu, result_of(lu, 1), identity, true);
+  const Tensor distinct = cumsum(identity, -1) * identity;
+  const auto singular = [&](const Tensor& a, const Tensor& regular) {
+    return where(none, cofactors(where(none, a, distinct)), regular);
+  };
+  const Tensor found = cond(
+      any(none), singular, [](const Tensor&, const Tensor& regular) { return regular; }, a,
+      inverse * wide(p.results[0]));
+  gradients[0] = found * wide(p.gradients[0]);
+}
+
+}  // namespace
+
+Tensor det(At given) {
+  LooseComposite call("det", given.loc);
+  const Tensor a = matrix("det", given, call.loc(), true);
+  return composite_with(differentiate_det, called("det"), call.loc(), determinant, a);
 }
 
 SignAndLogAbsDet slogdet(At given) {
@@ -370,13 +408,28 @@ Tensor lstsq(At given, At right) {
   return matmul(q, triangular(r, b, {.upper = true, .transposed = true}));
 }
 
+// Golub and Pereyra 1973, for changes that keep the rank: with P = pinv(a) and G its gradient,
+// -P^T G P^T + (I - a P) G^T P P^T + P^T P G^T (I - P a).
+static void differentiate_pinv(const CallValues& p, std::span<Tensor> gradients) {
+  const Tensor &a = p.operands[0], &inverse = p.results[0], turned = transpose(p.gradients[0]),
+               other = transpose(inverse);
+  const Tensor right = matmul(turned, matmul(inverse, other)), left = matmul(matmul(other, inverse), turned);
+  gradients[0] = right - matmul(a, matmul(inverse, right)) + left - matmul(matmul(left, inverse), a) -
+                 matmul(matmul(other, p.gradients[0]), other);
+}
+
 Tensor pinv(At given, double rtol) {
   LooseComposite call("pinv", given.loc);
   const Tensor a = matrix("pinv", given, call.loc());
-  const auto [u, s, vh] = svd(a, false);
-  const Tensor counts = above(s, size_at(a, 2), size_at(a, 1), rtol);
-  const Tensor inverses = where(counts, 1 / where(counts, s, 1), 0);
-  return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
+  const auto body = [](const Tensor& a, const Tensor& least) {
+    const Tensor parts = spectrum(Op::svd, a, {});
+    const Tensor &s = parts, u = result_of(parts, 1), vh = result_of(parts, 2);
+    const Tensor counts = s > slice(s, -1, 0, 1) * least;
+    const Tensor inverses = where(counts, 1 / where(counts, s, 1), 0);
+    return matmul(transpose(vh) * unsqueeze(inverses, -2), transpose(u));
+  };
+  return composite_with(differentiate_pinv, called("pinv"), call.loc(), body, a,
+                        least_share(a, size_at(a, 2), size_at(a, 1), rtol));
 }
 
 Tensor matrix_rank(At given, double rtol) {
