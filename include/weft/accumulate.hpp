@@ -9,9 +9,9 @@ namespace weft {
 
 enum class Accumulation : std::uint8_t { mean, sum };  // what is given of the microbatches' losses and gradients
 
-// Of accumulate: how many parts a batch is cut into, and what is given of theirs. Throws Error where the count is not
-// positive.
+// Of accumulate: how many parts a batch is cut into, and what is given of theirs.
 struct Microbatches {
+  // Throws Error where the count is not positive.
   Microbatches(std::int64_t count, Accumulation reduction = Accumulation::mean, Loc loc = Loc::current());
   std::int64_t count;      // parts of a batch
   Accumulation reduction;  // of losses and of gradients
