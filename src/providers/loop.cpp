@@ -30,7 +30,8 @@ class StoredLoop final : public Payload {
     const std::size_t bodies = op_ == Op::scan ? 1 : 2;
     const bool fits = is_loop(op_) && loop_.in_place.size() == loop_.carries &&
                       loop_.carries <= loop_.operands.size() && loop_.carries <= loop_.results.size() &&
-                      loop_.carries + loop_.scanned <= loop_.operands.size();
+                      loop_.carries + loop_.scanned <= loop_.operands.size() && loop_.asked >= -1 &&
+                      loop_.asked < static_cast<std::int64_t>(loop_.carries);
     if (!fits) throw runtime::Malformed();
     for (std::size_t i = 0; i < bodies; ++i) bodies_.push_back(runtime::read_plan(from, read_step));
   }
@@ -68,6 +69,10 @@ class LoopPayload final : public Payload {
       loop_.carries = static_cast<std::size_t>(loop.carries);
       loop_.limit = loop.limit;
       loop_.passed = interned_text(loop.passed.id);
+      const Graph& condition = *node.bodies()[0];
+      const auto place =
+          std::ranges::find(condition.inputs, condition.outputs[0].word(), &Tensor::word) - condition.inputs.begin();
+      if (place < loop.carries) loop_.asked = place;
     }
     for (const auto& body : node.bodies()) add_body(*body);
     // What the body that goes on sees of each operand and result.

@@ -153,9 +153,14 @@ void WhileStep::run(const StepCall& call) const {
       frame.arguments[k] = frame.results[k];
     }
   for (std::int64_t i = 0;; ++i) {
-    frame.given[0] = frame.condition;
-    run_body(frame, 0);
-    if (!read_condition(frame, frame.condition)) break;
+    const void* condition = frame.condition;
+    if (description_.asked >= 0) {
+      condition = frame.arguments[static_cast<std::size_t>(description_.asked)];
+    } else {
+      frame.given[0] = frame.condition;
+      run_body(frame, 0);
+    }
+    if (!read_condition(frame, condition)) break;
     if (description_.limit > 0 && i == description_.limit) throw Error(description_.passed.c_str());
     std::ranges::copy(frame.results, frame.given.begin());
     for (std::size_t k = 0; k < carries; ++k)

@@ -21,11 +21,12 @@ struct LoopDescription {
   std::vector<bool> in_place;  // by carry: the body may write its next value where the carry is
   Dim length = 0;
   bool reverse = false;
-  std::int64_t limit = 0;  // while_loop; 0: none
-  std::string passed;      // what is thrown then
+  std::int64_t limit = 0;   // while_loop; 0: none
+  std::string passed;       // what is thrown then
+  std::int64_t asked = -1;  // while_loop: the carry that is its condition, which needs no body then; -1: none
   static auto fields(auto& self) {
     return std::tie(self.operands, self.results, self.carries, self.scanned, self.in_place, self.length, self.reverse,
-                    self.limit, self.passed);
+                    self.limit, self.passed, self.asked);
   }
 };
 

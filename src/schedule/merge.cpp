@@ -76,7 +76,10 @@ class Merger {
       if (grouping_.groups[g].merged_into >= 0) continue;
       const int group = static_cast<int>(g);
       for (const std::uint32_t value : grouping_.groups[g].reads) {
-        if (graph_.nodes[value].node()->type.shape.element_count().same(Dim(1))) continue;
+        // One element, which many read: it makes neighbours of kernels of one element alone.
+        if (graph_.nodes[value].node()->type.shape.element_count().same(Dim(1)) &&
+            !grouping_.groups[g].domain.element_count().same(Dim(1)))
+          continue;
         const Placement& placement = grouping_.nodes[value];
         if (placement.role == Role::grouped) link(grouping_.find(placement.group), group, value);
         std::vector<int>& others = readers[value];

@@ -68,10 +68,12 @@ const Specialization* decide(CallContext call, const Specialization* specializat
         scratch.path.push_back(selected);
         continue;
       }
-      const Segment* const loop = branch.segment->rounds.load(std::memory_order_acquire);
+      const FirstRound* const first = branch.segment->first_round.load(std::memory_order_acquire);
+      const Segment* const loop = (first ? *first->round : *branch.segment).rounds.load(std::memory_order_acquire);
       scratch.rounds = loop ? branch.rounds.load(std::memory_order_acquire) : 1;
       naming_memory(
           [&] {
+            if (loop && first) keep_for_first(call, *first);
             const std::int64_t outcome = run_to_decision(call, *specialization, loop ? *loop : *branch.segment);
             for (; scratch.rounds > 1; --scratch.rounds) {
               scratch.outcomes.push_back(loop->round_outcome);

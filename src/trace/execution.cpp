@@ -41,6 +41,12 @@ bool is_plain_number(const Node& node) {
          info(node.type.dtype).bits <= 64 && node.type.dtype != DType::f16 && node.type.dtype != DType::bf16;
 }
 
+Tensor& value_of_leaf(Scratch& scratch, std::uint32_t leaf) {
+  if (leaf == generator_leaf) return scratch.generator_state;
+  if (is_kept(leaf)) return scratch.kept[kept_index(leaf)];
+  return scratch.originals.empty() ? scratch.arguments.leaves[leaf].tensor() : scratch.originals[leaf];
+}
+
 // Null where the graph is replayed.
 const Kernels* kernels_of(const Segment& segment, const Function& function) {
   const Kernels* kernels = segment.kernels.load(std::memory_order_acquire);
@@ -80,11 +86,15 @@ class Execution {
     const DefaultFloatModes modes;
     compute();
     if (!traced_.inputs.empty() && traced_.inputs.back() == rounds_leaf)
-      scratch_.rounds = *static_cast<const std::int64_t*>(storage_of(scratch_.outputs[0])->data);
+      scratch_.rounds = scratch_.outputs[0].defined()
+                            ? *static_cast<const std::int64_t*>(storage_of(scratch_.outputs[0])->data)
+                            : scratch_.answers[0];
     const Decision& decision = *traced_.decision;
     std::int64_t outcome = 0;
     if (decision.asked == Asked::elements)
       scratch_.asked = value_of(decision.value);
+    else if (decision.value.kind == Source::Kind::computed && !scratch_.outputs[decision.value.index].defined())
+      outcome = *reinterpret_cast<const unsigned char*>(&scratch_.answers[1]);
     else
       outcome = answer(value_of(decision.value), decision.asked, decision.loc);
     scratch_.values.clear();
@@ -110,11 +120,7 @@ class Execution {
       whole_.level->make_call(call_.function, operands, scratch_.symbols, scratch_.outputs, call_.loc);
   }
 
-  Tensor& leaf_value(std::uint32_t leaf) {
-    if (leaf == generator_leaf) return scratch_.generator_state;
-    if (is_kept(leaf)) return scratch_.kept[kept_index(leaf)];
-    return scratch_.originals.empty() ? scratch_.arguments.leaves[leaf].tensor() : scratch_.originals[leaf];
-  }
+  Tensor& leaf_value(std::uint32_t leaf) { return value_of_leaf(scratch_, leaf); }
   Tensor& argument(std::size_t input) { return leaf_value(traced_.inputs[input]); }
 
   void read_symbols() {
@@ -193,6 +199,11 @@ class Execution {
                                                                             : pointer_to(argument(i)));
     bool checks_wait = kernels.checks_wait;
     for (std::size_t i = 0; i < s_.output_types.size(); ++i) {
+      if (!kernels.answers.empty() && kernels.answers[i] >= 0 && !whole_.level) {
+        scratch_.outputs.push_back({});
+        scratch_.result_pointers.push_back(&scratch_.answers[kernels.answers[i]]);
+        continue;
+      }
       Type type = output_type(i);
       std::size_t bytes = storage_bytes(type.dtype, type.shape.element_count().constant());
       scratch_.outputs.push_back(make_computed(type, call_.loc));
@@ -220,7 +231,8 @@ class Execution {
     };
     for (std::size_t i = 0; i < traced_.inputs.size(); ++i) add(storage_of(argument(i)));
     for (Storage* storage : scratch_.held) add(storage);
-    for (const Tensor& output : scratch_.outputs) add(storage_of(output));
+    for (const Tensor& output : scratch_.outputs)
+      if (output.defined()) add(storage_of(output));
     return scratch_.blocks;
   }
 
@@ -288,6 +300,14 @@ void run_to_results(CallContext call, const Specialization& specialization, cons
 }
 std::vector<Tensor> run_to_values(CallContext call, const Specialization& specialization, const Segment& segment) {
   return Execution(call, specialization, segment).values();
+}
+void keep_for_first(CallContext call, const FirstRound& first) {
+  Scratch& scratch = call.scratch;
+  scratch.values.clear();
+  for (const FirstKept& each : first.kept)
+    scratch.values.push_back(each.constant.defined() ? each.constant : value_of_leaf(scratch, each.leaf));
+  scratch.kept.swap(scratch.values);
+  scratch.values.clear();
 }
 std::int64_t run_to_decision(CallContext call, const Specialization& specialization, const Segment& segment) {
   return Execution(call, specialization, segment).decide();

@@ -14,6 +14,8 @@ bool hold_generator(Scratch& scratch);
 void run_to_results(CallContext call, const Specialization& specialization, const Segment& segment);
 // The same without them: the values of its results.
 std::vector<Tensor> run_to_values(CallContext call, const Specialization& specialization, const Segment& segment);
+// What the first round of a loop is given as kept, into the scratch.
+void keep_for_first(CallContext call, const FirstRound& first);
 // The outcome of the decision that the segment ends in. What it keeps is in the scratch then, and of a loop how many
 // rounds it has run.
 std::int64_t run_to_decision(CallContext call, const Specialization& specialization, const Segment& segment);

@@ -134,6 +134,7 @@ struct alignas(cache_lines) Scratch {
   LineVector<std::int64_t> outcomes;
   LineVector<Tensor> kept;
   std::int64_t rounds = 1;  // that the next segment may run
+  std::int64_t answers[2];  // of the last segment: how many rounds it has run, and its decision
   HeldGenerator generator;  // the default generator, where the call draws from it
   Tensor generator_state;   // its state as the call has read it
   // Of a resumable function, whose code runs in each call: the arguments' tensors meanwhile, the value that was read

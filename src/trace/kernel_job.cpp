@@ -28,6 +28,24 @@ std::vector<std::uint32_t> make_donors(const runtime::Plan& plan, const TraceRes
   return donors;
 }
 
+// What nobody keeps of the rounds that were run, and of a decision.
+std::vector<std::int8_t> answers_of(const Segment& segment) {
+  const TraceResult& traced = segment.traced;
+  std::vector<std::int8_t> answers(segment.output_types.size(), -1);
+  const auto add = [&](std::uint32_t output, DType dtype, std::int8_t place) {
+    const Type& type = segment.output_types[output];
+    const auto is_it = [&](const Source& kept) { return kept.kind == Source::Kind::computed && kept.index == output; };
+    if (type.dtype == dtype && type.device.type == Device::Type::cpu && type.shape.element_count().same(Dim(1)) &&
+        std::ranges::none_of(traced.kept, is_it))
+      answers[output] = place;
+  };
+  if (!traced.inputs.empty() && traced.inputs.back() == rounds_leaf) add(0, DType::i64, 0);
+  const Decision& decision = *traced.decision;
+  if (decision.value.kind == Source::Kind::computed && decision.asked == Asked::boolean)
+    add(decision.value.index, DType::boolean, 1);
+  return answers;
+}
+
 // On a device a call need not wait for its checks where all state is either written back by the host, after it has
 // waited, or left alone by the kernels after a check that fails.
 bool checks_may_wait(const TraceResult& traced, const Kernels& made) {
@@ -139,6 +157,7 @@ void KernelJob::compile(std::span<Segment* const> list) {
       kernels->executable = std::move(made[i]);
       if (segment.traced.decision) {
         kernels->donors.assign(segment.output_types.size(), no_leaf);
+        kernels->answers = answers_of(segment);
       } else {
         kernels->donors = make_donors(kernels->executable->plan, segment.traced, owned_);
         kernels->checks_wait = checks_may_wait(segment.traced, *kernels);

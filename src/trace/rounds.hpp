@@ -13,4 +13,8 @@ namespace weft::detail {
 // its type.
 std::optional<TraceResult> rounds_of(const TraceResult& segment, bool outcome);
 
+// Where `first` computes what a round does, but for values that come from elsewhere than from the round before: what a
+// round would have to be given as kept to be `first`. A value each: a leaf, or a constant where the tensor is defined.
+std::optional<std::vector<FirstKept>> kept_before_first(const TraceResult& first, const TraceResult& round);
+
 }  // namespace weft::detail

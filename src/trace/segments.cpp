@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "base/fail.hpp"
+#include "base/float_modes.hpp"
 #include "base/log.hpp"
 #include "ir/host_function.hpp"
 #include "trace/kernel_job.hpp"
+#include "trace/replay.hpp"
 #include "trace/rounds.hpp"
 #include "trace/select.hpp"
 
@@ -41,14 +43,30 @@ bool computes(const TraceResult& traced) { return !traced.graph.outputs.empty() 
 bool follows(const Segment& first, const Segment& second, std::int64_t outcome, bool any_sizes) {
   return &first == &second && any_sizes && (outcome == 0 || outcome == 1);
 }
+// Lets rounds run in the place of the segment before them, where that is the first round.
+void find_first_round(Segment& before, const Segment& round, const TracedPath::Step& step) {
+  if (!round.loop || &before == &round || before.first_round.load() || !before.keeps_graph || !before.traced.decision ||
+      round.loop->round_outcome != (step.outcome != 0) || !step.conditions.empty())
+    return;
+  std::optional<std::vector<FirstKept>> kept = kept_before_first(before.traced, round.traced);
+  if (!kept) return;
+  for (FirstKept& each : *kept) {
+    if (!each.constant.defined()) continue;
+    const OutsideTraces outside;
+    const DefaultFloatModes modes;
+    each.constant = replay(make_graph({}, {each.constant}, {}), {}, {}, Backend::eager, round.traced.decision->loc)[0];
+  }
+  before.made_first_round = std::make_unique<FirstRound>(FirstRound{&round, std::move(*kept)});
+  before.first_round.store(before.made_first_round.get(), std::memory_order_release);
+}
 // Loops of segments that follow themselves for the third time, not compiled yet.
 void add_loops(const Specialization& to, const Scratch& scratch, const TracedPath& path, std::size_t begin,
                std::span<const Segment* const> segments, KernelJob& job) {
+  const auto segment_at = [&](std::size_t k) {
+    return const_cast<Segment*>(k < begin ? scratch.path[k]->segment : segments[k - begin]);
+  };
   std::size_t repeated = 0;  // how often the segment has followed itself after the same outcome
   for (std::size_t i = 1; i < path.steps.size(); ++i) {
-    const auto segment_at = [&](std::size_t k) {
-      return const_cast<Segment*>(k < begin ? scratch.path[k]->segment : segments[k - begin]);
-    };
     Segment &before = *segment_at(i - 1), &now = *segment_at(i);
     const bool again =
         now.traced.decision && follows(before, now, path.steps[i].outcome, path.steps[i].conditions.empty());
@@ -63,13 +81,16 @@ void add_loops(const Specialization& to, const Scratch& scratch, const TracedPat
     now.loop = &made;
     job.add_rounds(now, made);
   }
+  for (std::size_t i = 1; i < path.steps.size(); ++i)
+    find_first_round(*segment_at(i - 1), *segment_at(i), path.steps[i]);
 }
 // For each branch of a way, from its end: how many rounds a loop may run from there.
 void count_rounds(std::span<const Branch* const> path) {
   for (std::size_t i = path.size(); i-- > 1;) {
     const Branch &before = *path[i - 1], &now = *path[i];
-    const Segment* const loop = before.segment->loop;
-    if (!loop || !follows(*before.segment, *now.segment, now.outcome, now.conditions.empty()) ||
+    const Segment& round = before.segment->as_round();
+    const Segment* const loop = round.loop;
+    if (!loop || !follows(round, *now.segment, now.outcome, now.conditions.empty()) ||
         loop->round_outcome != (now.outcome != 0))
       continue;
     before.next_round.store(&now);

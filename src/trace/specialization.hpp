@@ -105,12 +105,26 @@ struct Kernels {
   std::shared_ptr<const Executable> executable;  // null where that failed
   std::string failure;                           // why
   std::vector<std::uint32_t> donors;             // of each output: the leaf whose memory it may take, or no_leaf
-  bool checks_wait = false;  // on a device a failed check is thrown later: all state that changes is donated
+  // Of each output that only this call's way through the tree reads, on the host: which of Scratch::answers has it.
+  std::vector<std::int8_t> answers;  // -1: it is a tensor; empty: all are
+  bool checks_wait = false;          // on a device a failed check is thrown later: all state that changes is donated
 };
 class KernelJob;
 class LevelBody;
 class RegisteredRun;
 struct Recording;
+
+// What a round of a loop is given as kept where no round was before it: a leaf, or a constant.
+struct FirstKept {
+  std::uint32_t leaf = no_leaf;
+  Tensor constant = {};
+};
+struct Segment;
+// A segment as the first round of a loop.
+struct FirstRound {
+  const Segment* round;  // the other rounds
+  std::vector<FirstKept> kept;
+};
 
 // What is compiled as one. Branches with the same computation share one: the rounds of a loop.
 struct Segment {
@@ -131,6 +145,14 @@ struct Segment {
   mutable std::atomic<const Segment*> rounds{nullptr};
   const Segment* loop = nullptr;  // the same before it is compiled; under the function's mutex
   bool round_outcome = false;
+  // It is the first round of a loop, whose segment may run in its place; null where it is not.
+  mutable std::atomic<const FirstRound*> first_round{nullptr};
+  std::unique_ptr<const FirstRound> made_first_round;  // what that points to
+  // The segment of whose rounds it is one.
+  const Segment& as_round() const {
+    const FirstRound* const first = first_round.load(std::memory_order_acquire);
+    return first ? *first->round : *this;
+  }
   bool keeps_graph = false;  // what follows its decision, or it itself, may be selected (trace/select.hpp)
 
   const Executable* executable() const {

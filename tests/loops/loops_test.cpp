@@ -221,6 +221,20 @@ TEST_CASE("what no iteration changes: as a state, as a slice of results, in a co
                   xs, w);
 }
 
+TEST_CASE("while_loop whose condition is one of its carries") {
+  const auto halved = [](const Tensor& x) {
+    auto [value, more] = while_loop([](const std::pair<Tensor, Tensor>& s) { return s.second; },
+                                    [](const std::pair<Tensor, Tensor>& s) {
+                                      const Tensor half = s.first / 2;
+                                      return std::pair{half, sum(half) > 1};
+                                    },
+                                    std::pair{x, sum(x) > 1});
+    return std::vector{value, cast(more, DType::f32)};
+  };
+  check_every_way(halved, {full({2}, 0.375), zeros({})}, full({2}, 3.));
+  check_every_way(halved, {full({2}, 0.25), zeros({})}, full({2}, 0.25));
+}
+
 TEST_CASE("while_loop runs until its condition is false, and not beyond its limit") {
   const auto f = [](const Tensor& x, const Tensor& most) {
     auto [value, count] = while_loop([&](const std::pair<Tensor, Tensor>& s) { return sum(s.first) < most; },

@@ -44,6 +44,13 @@ TEST_CASE("a kernel waits for its only reader, which also waits for a library st
   CHECK(kernels(t.schedule({transpose(y) * matmul(w, w)})) == 2);  // at another index
 }
 
+TEST_CASE("kernels of one element that read the same are one; such a value makes no others neighbours") {
+  Traced t;
+  const Tensor a = t.f32(), b = t.f32(), x = t.f32(64, 3), y = t.f32(5);
+  CHECK(kernels(t.schedule({a * a, a + b, a * b < 1})) == 1);
+  CHECK(kernels(t.schedule({x * a, y * a, a + 1})) == 3);
+}
+
 TEST_CASE("of two kernels that can't both be merged with a third, the one that shares more bytes is") {
   for (const bool large_first : {false, true}) {
     Traced t;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <thread>
 
+#include "runtime/watch.hpp"
 #include "tests/runtime/support.hpp"
 #include "tests/trace/support.hpp"
 #include "trace/function.hpp"
@@ -310,7 +311,9 @@ TEST_CASE("fullgraph refuses a decision with its line") {
   auto in_a_loop = compile([](const Tensor& x) {
     return scan([](Tensor s, const Tensor& v) { return v.item<bool>() ? s + v : s; }, zeros({}), x);
   });
-  CHECK(message_of([&] { in_a_loop(ones({4})); }).find("of the body of a loop or a checkpointed function is not known") != std::string::npos);
+  CHECK(message_of([&] {
+          in_a_loop(ones({4}));
+        }).find("of the body of a loop or a checkpointed function is not known") != std::string::npos);
 }
 
 TEST_CASE("symbolic sizes: what is decided on a size after a decision belongs to its branch") {
@@ -466,6 +469,44 @@ TEST_CASE("a value that is used as a number: beyond decision_limit each of them 
             "more than 3 different pieces, its decision_limit. Further ones run eagerly. What follows the "
             "integer that is read" +
             at_line(line, __FILE__).substr(1) + " is compiled for each of its values") != std::string::npos);
+}
+
+namespace {
+struct CountedPlans final : runtime::Watch {
+  int plans = 0;  // that compute something
+  void begin_call(const runtime::Plan& plan, std::span<const std::int64_t>, bool) override {
+    if (!plan.launches.empty()) ++plans;
+  }
+  void begin_step(const runtime::Launch&, Queue*) override {}
+  void end_step(Queue*) override {}
+  void end_call() noexcept override {}
+};
+// Newton's method from the argument itself.
+Tensor root_from(const Tensor& a) {
+  Tensor x = a;
+  while ((abs(x * x - a) > a * 1e-5).item<bool>()) x = (x + a / x) / 2;
+  return x;
+}
+}  // namespace
+
+TEST_CASE("the first round runs with the others, whatever it reads in the place of what they keep") {
+  const auto check = [](auto plain) {
+    auto f = compile(plain, {.check = Check::never});
+    for (const float a : {2.f, 1e4f, 3.f, 1e-4f, 1e8f, 2.f, 1e30f, 5.f}) {
+      CountedPlans counted;
+      const runtime::Watching watching(&counted);
+      const auto found = f(full({}, a)), expected = plain(full({}, a));
+      if constexpr (std::is_same_v<decltype(found), const Tensor>) {
+        CHECK(same(found, expected));
+      } else {
+        CHECK(same(found.first, expected.first));
+        CHECK(same(found.second, expected.second));
+      }
+      if (a == 5) CHECK(counted.plans == 2);  // the first condition, and all rounds
+    }
+  };
+  check([](const Tensor& a) { return root_from(a); });
+  check([](const Tensor& a) { return root(a); });  // begins with constants
 }
 
 TEST_CASE("rounds of a loop run in one step, and stop where the function stops") {
