@@ -87,6 +87,16 @@ struct ChoiceCall : Called {
   static constexpr auto fields() { return std::array{field<&Called::name>(""), field<&ChoiceCall::chosen>("chosen")}; }
 };
 
+// grid_sample: the fields of its options, as numbers.
+struct SampleCall : Called {
+  std::int64_t mode = 0, padding = 0;
+  bool align_corners = false;
+  static constexpr auto fields() {
+    return std::array{field<&Called::name>(""), field<&SampleCall::mode>("mode"),
+                      field<&SampleCall::padding>("padding"), field<&SampleCall::align_corners>("align_corners")};
+  }
+};
+
 struct SgdCall : Called {
   bool nesterov = false, dampened = false;
   static constexpr auto fields() {
@@ -143,6 +153,7 @@ inline constexpr CompositeRow composite_rows[] = {
     {"gelu", &attribute_type<ChoiceCall>},
     {"scatter_reduce", &attribute_type<ChoiceCall>},
     {"searchsorted", &attribute_type<ChoiceCall>},
+    {"grid_sample", &attribute_type<SampleCall>},
     {"sgd", &attribute_type<SgdCall>},
 };
 

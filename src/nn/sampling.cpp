@@ -3,6 +3,7 @@
 
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
+#include "record/composite.hpp"
 #include "record/record.hpp"
 #include "weft/nn/vision.hpp"
 
@@ -40,13 +41,17 @@ Tensor elements(const Image& image, const Tensor& batch, const Places& places) {
   across.resize(image.axes() + 2);
   across[1] = channels;
   const Tensor channel = positions(1, across, image.type.device, image.loc);
-  Tensor index = batch * channels + channel, inside;
+  // What all channels share is computed once: the place within a channel.
+  Tensor within_channel, inside;
+  Dim plane = 1;
   for (int i = 0; i < image.axes(); ++i) {
-    const Tensor& place = places[static_cast<std::size_t>(i)];
-    index = index * image.size(i) + bounded(place, image.size(i));
+    const Tensor &place = places[static_cast<std::size_t>(i)], whole = bounded(place, image.size(i));
+    within_channel = i == 0 ? whole : within_channel * image.size(i) + whole;
+    plane = plane * image.size(i);
     const Tensor within = (place >= 0) & (place <= image.size(i) - Dim(1));
     inside = i == 0 ? within : inside & within;
   }
+  const Tensor index = (batch * channels + channel) * plane + within_channel;
   const Tensor found = record(Op::gather, {flatten(image.value), index}, {}, {}, image.loc);
   return where(inside, cast(found, image.wide), 0);
 }
@@ -87,14 +92,31 @@ Tensor place_of(const Tensor& coordinate, Dim size, const GridSampleOptions& opt
   }
 }
 
+Tensor sampled(const Image& image, const Tensor& given, const GridSampleOptions& options) {
+  const Tensor grid = unsqueeze(cast(given, image.wide), 1);
+  const int count = image.axes();
+  Places places;
+  for (int i = 0; i < count; ++i)  // coordinates are from the last axis to the first
+    places.push_back(place_of(select(grid, -1, count - 1 - i), image.size(i), options));
+  Shape rows;
+  rows.resize(count + 2);
+  rows[0] = image.type.shape[0];
+  const Tensor batch = positions(0, rows, image.type.device, image.loc);
+  const bool is_nearest = options.mode == SampleMode::nearest;
+  for (Tensor& place : places)
+    if (is_nearest) place = round(place);
+  const Tensor result = is_nearest ? elements(image, batch, places) : between_elements(image, batch, places);
+  return cast(result, image.type.dtype);
+}
+
 }  // namespace
 
 Tensor grid_sample(At x, At given, GridSampleOptions options) {
   constexpr const char* name = "grid_sample";
-  LooseComposite call(name, x.loc);
+  Operation call(name, x.loc);
   check_choice(name, "SampleMode", options.mode, SampleMode::nearest, call.loc());
   check_choice(name, "SamplePadding", options.padding_mode, SamplePadding::reflection, call.loc());
-  Tensor grid = resolve(given, name);
+  const Tensor grid = resolve(given, name);
   const Type type = type_of(grid);
   const int count = type.shape.rank() == 5 ? 3 : 2;
   const Image image = image_of(name, x, count, call.loc());
@@ -102,19 +124,14 @@ Tensor grid_sample(At x, At given, GridSampleOptions options) {
       !(type.shape[0] == image.type.shape[0]) || type.dtype != image.type.dtype)
     fail(name, call.loc(), "takes a grid ", count == 2 ? "[N,H',W',2]" : "[N,D',H',W',3]",
          " of the image's dtype: ", to_string(image.type), " at ", to_string(type));
-  grid = unsqueeze(cast(grid, image.wide), 1);
-  Places places;
-  for (int i = 0; i < count; ++i)  // coordinates are from the last axis to the first
-    places.push_back(place_of(select(grid, -1, count - 1 - i), image.size(i), options));
-  Shape rows;
-  rows.resize(count + 2);
-  rows[0] = type.shape[0];
-  const Tensor batch = positions(0, rows, type.device, call.loc());
-  const bool is_nearest = options.mode == SampleMode::nearest;
-  for (Tensor& place : places)
-    if (is_nearest) place = round(place);
-  const Tensor result = is_nearest ? elements(image, batch, places) : between_elements(image, batch, places);
-  return cast(result, image.type.dtype);
+  const SampleCall numbers{called(name), static_cast<std::int64_t>(options.mode),
+                           static_cast<std::int64_t>(options.padding_mode), options.align_corners};
+  const auto body = [&](const Tensor& x, const Tensor& grid) {
+    Image of = image;
+    of.value = x;
+    return sampled(of, grid, options);
+  };
+  return composite(numbers, call.loc(), body, image.value, grid);
 }
 
 Tensor affine_grid(At given, Sizes size, bool align_corners) {
