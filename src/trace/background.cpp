@@ -3,10 +3,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
 #include <thread>
 
+#include "base/fork.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
 #include "runtime/host/process.hpp"
@@ -17,11 +19,18 @@ namespace {
 // Added to the process's own: a third of the processor where a call computes at the same time.
 constexpr int niceness = 4;
 
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds longest_wait{500}, between_looks{1};
+
 struct Entry {
   Function* function;  // retained
   std::shared_ptr<const Specialization> specialization;
   std::shared_ptr<KernelJob> job;
+  std::uint64_t thread;         // whose call has asked for it
+  Clock::time_point may_begin;  // where that call goes on for so long
   bool running = false;
+
+  bool waits() const { return !running && Clock::now() < may_begin; }
 };
 
 // No condition variable, which a fork would leave undefined. The threads' objects are never destroyed but joined: a
@@ -40,14 +49,17 @@ Jobs& jobs() {
   return instance.get([] { return Jobs(); });
 }
 
-// The next entry that nobody is at.
-bool take(Jobs& all, Entry& taken) {
+enum class Next { job, nothing, nothing_yet };
+// The next entry that nobody is at and that waits for no call.
+Next take(Jobs& all, Entry& taken) {
   const std::lock_guard lock(all.mutex);
-  const auto found = std::ranges::find(all.entries, false, &Entry::running);
-  if (found == all.entries.end()) return false;
+  const auto found =
+      std::ranges::find_if(all.entries, [](const Entry& each) { return !each.running && !each.waits(); });
+  if (found == all.entries.end())
+    return std::ranges::any_of(all.entries, &Entry::waits) ? Next::nothing_yet : Next::nothing;
   found->running = true;
   taken = *found;
-  return true;
+  return Next::job;
 }
 
 void make(Jobs& all, Entry entry) {
@@ -75,10 +87,11 @@ void work() {
   while (!all.stopping.load()) {
     const std::uint32_t seen = all.added.load();
     Entry entry;
-    if (take(all, entry))
-      make(all, std::move(entry));
-    else
-      all.added.wait(seen);
+    switch (take(all, entry)) {
+      case Next::job: make(all, std::move(entry)); break;
+      case Next::nothing_yet: std::this_thread::sleep_for(between_looks); break;
+      case Next::nothing: all.added.wait(seen);
+    }
   }
 }
 
@@ -114,11 +127,25 @@ void add(Function& function, std::shared_ptr<const Specialization> specializatio
   retain(&function);
   {
     const std::lock_guard lock(all.mutex);
-    all.entries.push_back({&function, std::move(specialization), std::move(job)});
+    all.entries.push_back(
+        {&function, std::move(specialization), std::move(job), this_thread(), Clock::now() + longest_wait});
     start(all);
   }
+  jobs_wait = true;
   all.added.fetch_add(1);
   all.added.notify_one();
+}
+
+void let_jobs_begin() {
+  jobs_wait = false;
+  Jobs& all = jobs();
+  {
+    const std::lock_guard lock(all.mutex);
+    for (Entry& entry : all.entries)
+      if (entry.thread == this_thread()) entry.may_begin = {};
+  }
+  all.added.fetch_add(1);
+  all.added.notify_all();
 }
 
 void tend() {

@@ -11,6 +11,7 @@
 #include "record/computed_call.hpp"
 #include "record/record.hpp"
 #include "record/taps.hpp"
+#include "trace/background.hpp"
 #include "trace/execution.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/observer.hpp"
@@ -154,7 +155,8 @@ Scratch* take_scratch() {
 }
 void give_back(Scratch* scratch) noexcept {
   scratch->clear();
-  --scratch_stack().depth;
+  if (--scratch_stack().depth == 0 && background::jobs_wait) [[unlikely]]
+    background::let_jobs_begin();
 }
 
 FunctionModes::FunctionModes(const Function* function) {

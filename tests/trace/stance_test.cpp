@@ -64,6 +64,24 @@ TEST_CASE("an async function runs eagerly until its kernels are there, and gives
   CHECK(specialization_count(f) == 2);
 }
 
+TEST_CASE("kernels are begun when the call that asks for them has ended" * needs(a_compiler)) {
+  static std::string compiler;  // there is none until the call is about to end
+  auto f = compile(
+      [](const Tensor& x) {
+        host_call([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(60));
+          weft::options().compiler = compiler;
+        });
+        return of_its_own<5>(x);
+      },
+      {.check = Check::never, .async = true});
+  const Tensor x = full({30}, 0.5);
+  compiler = std::exchange(weft::options().compiler, "/nonexistent/compiler");
+  CHECK(near(f(x), of_its_own<5>(x)));
+  wait_compiled(f);
+  CHECK(explain(f, x).fallback.empty());
+}
+
 TEST_CASE("state is written once a call, whoever runs it") {
   struct Counter {
     Buffer total;
