@@ -40,9 +40,14 @@ void take_elements(const void* table, const std::int64_t* picks, std::int64_t be
 }  // namespace
 
 void check_rows(const std::int64_t* index, std::int64_t count, std::int64_t rows, Loc loc) {
-  std::uint64_t greatest = 0;  // a negative one is a large one
-  for (std::int64_t i = 0; i < count; ++i) greatest = std::max(greatest, static_cast<std::uint64_t>(index[i]));
-  if (greatest >= static_cast<std::uint64_t>(rows)) check_rows("gather", index, count, rows, loc);
+  // Whether the sign of any index, or of what is left to the last row, is set: every instruction set has vectors for it.
+  std::uint64_t signs = 0;
+  const std::uint64_t last = static_cast<std::uint64_t>(rows) - 1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::uint64_t>(index[i]);
+    signs |= at | (last - at);
+  }
+  if (signs >> 63) check_rows("gather", index, count, rows, loc);
 }
 
 void take_rows(const void* table, const std::int64_t* picks, std::size_t bytes, std::int64_t begin, std::int64_t end,

@@ -137,7 +137,7 @@ TEST_CASE("gather takes rows of any table; scatter_add adds up duplicates in ord
 
 TEST_CASE("an index out of range is the user's error, and the next call works") {
   Tensor table = counting({4, 3});
-  for (std::int64_t bad : {std::int64_t{4}, std::int64_t{-1}, INT64_MAX}) {
+  for (std::int64_t bad : {std::int64_t{4}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
     Tensor index = from_list<std::int64_t>({0, bad});
     CHECK_THROWS_WITH_AS(gather(table, index).eval(), doctest::Contains("views_test.cpp:"), Error);
     Tensor direct = record(Op::gather, {table, index}, {}, {}, Loc::current());
