@@ -134,6 +134,9 @@ class Shape {  // the sizes of a tensor, outermost first
   Shape(const Dim* dims, int rank) : rank_(static_cast<std::uint8_t>(rank)) {
     for (int i = 0; i < rank; ++i) dims_[i] = dims[i];
   }
+  // Refused: Shape{0, 3} would take its 0 for a null pointer. The comment is a part of what the compiler says.
+  template <std::integral T, class... Sizes>
+  explicit Shape(T, Sizes...) = delete;  // weft: a Shape of these sizes is Shape::of(0, 3)
   // Shape::of(2, n): these sizes, at most max_rank of them.
   template <class... Sizes>
   requires(sizeof...(Sizes) <= max_rank) static Shape of(Sizes... sizes) {

@@ -209,6 +209,9 @@ template <class... A>
 void print(const PrintText& text, const A&... operands) {
   detail::print(text, detail::operands_at(text.loc(), operands...));
 }
+// Refused with a sentence: an operand in the place of the text. The comment is a part of what the compiler says.
+template <std::convertible_to<At> T, class... A>
+void print(const T&, const A&...) = delete;  // weft: the text comes first: print("{}", x)
 
 // ---- parts of a compiled function that are not compiled ------------------------------------------------------------
 

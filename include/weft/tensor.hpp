@@ -427,6 +427,13 @@ template <std::same_as<DType> T>
 Tensor zeros(const Sizes&, T) = delete;  // weft: a dtype is an option: zeros({3, 4}, {.dtype = DType::f64})
 template <std::same_as<DType> T>
 Tensor ones(const Sizes&, T) = delete;  // weft: a dtype is an option: ones({3, 4}, {.dtype = DType::f64})
+// So are sizes that are no list.
+template <std::convertible_to<Dim> T, class... Rest>
+Tensor full(T, Rest...) = delete;  // weft: the sizes are one list: full({3, 4}, 1.0), full({3}, 1.0)
+template <std::convertible_to<Dim> T, class... Rest>
+Tensor zeros(T, Rest...) = delete;  // weft: the sizes are one list: zeros({3, 4}), zeros({3})
+template <std::convertible_to<Dim> T, class... Rest>
+Tensor ones(T, Rest...) = delete;  // weft: the sizes are one list: ones({3, 4}), ones({3})
 // Copies `from` (a vector, an array, a span; row-major) into a new tensor. Throws when the number of elements does not
 // match the sizes.
 template <class T>
@@ -488,10 +495,20 @@ template <detail::NoElements R>
 Tensor constant(const R&, Sizes, Loc = Loc::current()) {
   return detail::refuse_elements<std::remove_cvref_t<decltype(*std::begin(std::declval<const R&>()))>>();
 }
-// The same of a list: a vector.
+// The same of a list, of these sizes or a vector.
+template <class T>
+requires is_element<T> Tensor constant(std::initializer_list<T> from, Sizes sizes, Loc loc = Loc::current()) {
+  return constant(std::span<const T>(from.begin(), from.size()), sizes, loc);
+}
 template <class T>
 requires is_element<T> Tensor constant(std::initializer_list<T> from, Loc loc = Loc::current()) {
   return constant(std::span<const T>(from.begin(), from.size()), {static_cast<std::int64_t>(from.size())}, loc);
+}
+// Refused with a sentence: a number.
+template <Arithmetic T>
+Tensor constant(T, Sizes = {}) {
+  static_assert(!sizeof(T), "weft: a number is an operand as it is; repeated it is full({2, 2}, 3.0)");
+  return {};
 }
 // Moves to a device (copies when it is another one).
 Tensor to(const Tensor& tensor, Device device, Loc loc = Loc::current());

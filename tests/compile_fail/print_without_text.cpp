@@ -1,0 +1,4 @@
+// expect: weft: the text comes first: print("{}", x)
+#include "weft/effects.hpp"
+
+int main() { weft::print(weft::ones({3})); }
