@@ -1,9 +1,11 @@
-// gpt_step d128|d384 [first|bf16|f16]: the whole training step of a character GPT with AdamW, in f32 or under autocast,
-// taking turns (support.hpp); with `first` only the seconds of its first call.
+// gpt_step d128|d384 [first|memory|bf16|f16]: the whole training step of a character GPT with AdamW, in f32 or under
+// autocast, taking turns (support.hpp); with `first` only the seconds of its first call; with `memory` the most bytes
+// that a call holds beside parameters and moments, and how many were planned.
 #include <cstring>
 
 #include "functions.hpp"
 #include "support.hpp"
+#include "weft/memory.hpp"
 
 int main(int count, char** arguments) {
   const bool small = count < 2 || !std::strcmp(arguments[1], "d128");
@@ -28,6 +30,21 @@ int main(int count, char** arguments) {
     const auto start = bench::Clock::now();
     call();
     std::printf("%.6f\n", bench::seconds_since(start));
+    return 0;
+  }
+  if (count > 2 && !std::strcmp(arguments[2], "memory")) {
+    const auto settle = [&] {
+      call();
+      bench::eval_all(model);
+      bench::eval_all(optimizer);
+    };
+    settle();  // moments get memory
+    const std::int64_t temporaries = explain(step, model, optimizer, x, y).memory.temporaries;
+    weft::MemoryMeter meter;
+    settle();
+    const weft::Explanation::Memory planned = explain(step, model, optimizer, x, y).memory;
+    std::printf("%lld %lld\n", static_cast<long long>(meter.peak() + temporaries),
+                static_cast<long long>(planned.taken));
     return 0;
   }
   bench::take_turns(call);

@@ -31,11 +31,25 @@ struct Explanation {                 // what explain() tells of a compiled funct
     double milliseconds = 0;  // that it took
     std::size_t size = 0;     // of its result: nodes, steps, buffers, units of source, functions or launches
   };
-  std::vector<Pass> passes;             // in order
-  double trace_milliseconds = 0;        // that recording the function took, before these
-  double autograd_milliseconds = 0;     // of the recording, for derivatives
-  std::string source_path;              // of the generated source
-  std::int64_t arena_bytes = 0;         // temporary memory, at the traced sizes
+  std::vector<Pass> passes;          // in order
+  double trace_milliseconds = 0;     // that recording the function took, before these
+  double autograd_milliseconds = 0;  // of the recording, for derivatives
+  std::string source_path;           // of the generated source
+  std::int64_t arena_bytes = 0;      // temporary memory, at the traced sizes
+  // What a call with these arguments takes of memory, in bytes. MemoryMeter measures it (memory.hpp).
+  struct Memory {
+    std::int64_t taken = 0;           // beside arguments and constants: the next three
+    std::int64_t temporaries = 0;     // one block, which is kept for the next call
+    std::int64_t results = 0;         // but those that are written where an argument was
+    std::int64_t workspace = 0;       // of the step that wants most beside its operands
+    std::int64_t arguments = 0;       // state included
+    std::int64_t constants = 0;       // which the compiled function keeps
+    std::vector<std::int64_t> live;   // by step: of temporaries and results that hold a value then
+    std::vector<std::string> steps;   // their names
+    std::size_t peak = 0;             // the step where `live` is largest
+    std::vector<std::string> owners;  // the largest values in memory then, with the user's lines, the largest first
+  };
+  Memory memory;
   std::vector<std::string> recompiles;  // why, oldest first
   // Of a function that reads values: the tree of outcomes, a line each, indented below the outcome before. The texts
   // above are then of what runs up to the first decision.

@@ -18,6 +18,7 @@
 #include "weft/io.hpp"
 #include "weft/linalg.hpp"
 #include "weft/loops.hpp"
+#include "weft/memory.hpp"
 #include "weft/nn.hpp"
 #include "weft/nn/cells.hpp"
 #include "weft/nn/packed.hpp"

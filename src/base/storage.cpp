@@ -210,19 +210,6 @@ static Storage* device_allocate(Device device, std::size_t bytes, Queue* queue) 
   if (!memory.allocate) throw Error("[allocate] device cuda is not available: its libraries have not been loaded");
   return memory.allocate(device, bytes, queue);
 }
-static constinit std::atomic<std::int64_t> summed_up = 0;
-void sum_up_storage(std::int64_t bytes) noexcept {
-  if (const char* const folder = std::getenv("WEFT_TRACE"); folder && *folder) {
-    summed_up.fetch_add(bytes, std::memory_order_relaxed);
-    return;
-  }
-  ToldOfStorage nobody_yet = sum_up_storage;  // another thread may have begun to listen
-  told_of_storage.compare_exchange_strong(nobody_yet, nullptr, std::memory_order_relaxed);
-}
-std::int64_t tell_of_storage(ToldOfStorage told) noexcept {
-  told_of_storage.store(told, std::memory_order_relaxed);
-  return summed_up.load(std::memory_order_relaxed);
-}
 Storage* allocate(Device device, std::size_t bytes, Queue* queue) {
   const bool on_host = device.type == Device::Type::cpu;
   Storage* const storage = on_host ? cpu_allocate(device, bytes, queue) : device_allocate(device, bytes, queue);

@@ -5,11 +5,27 @@
 #include <ostream>
 
 #include "base/fail.hpp"
+#include "runtime/plan_memory.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/level_call.hpp"
 #include "trace/select.hpp"
 
 namespace weft {
+
+constexpr std::size_t most_owners = 12;
+
+static Explanation::Memory planned_memory(const runtime::Plan& plan, std::span<const std::int64_t> symbols) {
+  const runtime::PlanMemory planned = runtime::memory_of(plan, symbols);
+  Explanation::Memory memory{planned.taken(),   planned.temporaries,
+                             planned.results,   planned.workspace,
+                             planned.arguments, planned.constants,
+                             planned.live,      {},
+                             planned.peak,      {}};
+  memory.owners = runtime::owners_at_peak(planned, most_owners);
+  for (const runtime::Launch& launch : plan.launches) memory.steps.push_back(launch.name);
+  return memory;
+}
+
 namespace detail {
 
 void Call::explain(Explanation& out) {
@@ -51,6 +67,11 @@ void Call::explain(Explanation& out) {
     out.passes.push_back({stage.name, stage.milliseconds, stage.size});
   out.source_path = executable->plan.source_path;
   out.arena_bytes = executable->arena_bytes;
+  std::vector<std::int64_t> symbols;
+  for (std::size_t i = 0; i < specialization_->guards.symbols.size(); ++i)
+    symbols.push_back(specialization_->guards.symbol_value(i, scratch_->words));
+  if (symbols.size() == static_cast<std::size_t>(executable->plan.symbol_count))  // else sizes depend on values
+    out.memory = planned_memory(executable->plan, symbols);
   for (const KernelReport& kernel : texts.kernels)
     out.kernels.push_back({kernel.name, kernel.bytes, kernel.operations, kernel.loop_text, kernel.source});
 }
@@ -91,6 +112,35 @@ static std::string times_text(const Explanation& e) {
   return text;
 }
 
+// What a call takes, a bar for each step, or for each few where there are many, and who holds the memory at the peak.
+static std::string memory_text(const Explanation::Memory& memory) {
+  using runtime::bytes_text;
+  if (memory.live.empty()) return {};
+  constexpr std::size_t most_lines = 48, width = 40;
+  std::string text = concat_text("a call takes ", bytes_text(memory.taken), " beside ", bytes_text(memory.arguments),
+                                 " of arguments: temporaries ", bytes_text(memory.temporaries), ", results ",
+                                 bytes_text(memory.results), ", workspace ", bytes_text(memory.workspace));
+  if (memory.constants > 0) text += ", and keeps constants of " + bytes_text(memory.constants);
+  const std::size_t steps = memory.live.size(), a_line = (steps + most_lines - 1) / most_lines;
+  const std::int64_t most = std::max<std::int64_t>(memory.live[memory.peak], 1);
+  text += concat_text("\nlive at step ", memory.peak, " of ", steps,
+                      ", the most: ", bytes_text(memory.live[memory.peak]), "\n");
+  for (std::size_t first = 0; first < steps; first += a_line) {
+    const std::size_t end = std::min(first + a_line, steps);
+    const auto largest = std::max_element(memory.live.begin() + static_cast<std::ptrdiff_t>(first),
+                                          memory.live.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto step = static_cast<std::size_t>(largest - memory.live.begin());
+    const auto length = static_cast<std::size_t>(*largest * static_cast<std::int64_t>(width) / most);
+    char line[64];
+    std::snprintf(line, sizeof line, "%6zu %12s ", step, bytes_text(*largest).c_str());
+    text += concat_text(line, std::string(length, '#'), std::string(width - length, ' '),
+                        step == memory.peak ? " > " : "   ", memory.steps[step], "\n");
+  }
+  text += "in memory then:\n";
+  for (const std::string& owner : memory.owners) text += "  " + owner + "\n";
+  return text;
+}
+
 std::string to_string(const Explanation& e) {
   std::string text;
   auto section = [&](const char* title, const std::string& body) {
@@ -111,7 +161,7 @@ std::string to_string(const Explanation& e) {
   for (const Explanation::Kernel& kernel : e.kernels)
     kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");
   section("kernels", kernels);
-  if (e.arena_bytes) section("temporary memory", concat_text(e.arena_bytes, " bytes"));
+  section("memory", memory_text(e.memory));
   section("source", e.source_path);
   section("compile time", times_text(e));
   section("decisions", lines(e.decisions));

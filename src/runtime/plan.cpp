@@ -85,7 +85,12 @@ class PreparedPlan {
     for (const auto& slot : spares_.all()) delete slot.value.load();
   }
 
-  Device device() const { return device_; }
+  std::size_t workspace(std::span<const std::int64_t> symbols) const {
+    if (!sequence_.has_workspace()) return 0;
+    std::vector<std::int64_t> numbers = numbers_.constants();
+    numbers_.evaluate(symbols, numbers);
+    return sequence_.workspace(numbers);
+  }
 
   void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
            std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {
@@ -273,6 +278,11 @@ class PreparedPlan {
 };
 
 void prepare(Plan& plan) { plan.prepared = std::make_shared<PreparedPlan>(plan); }
+
+std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symbols) {
+  WEFT_CHECK(plan.prepared, "the plan has not been prepared");
+  return plan.prepared->workspace(symbols);
+}
 
 void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
          std::span<const std::int64_t> symbols, Queue* queue, std::span<Storage* const> blocks, bool checks_wait) {

@@ -19,10 +19,11 @@ struct PlanBuffer {
   int index = 0;  // argument, result: which; constant: into Plan::constants
   DType dtype = DType::f32;
   Dim elements = 0;
-  Dim offset = 0;     // temporary: bytes into the arena
-  bool host = false;  // argument, result: in the host's memory though the plan runs on a device
+  Dim offset = 0;         // temporary: bytes into the arena
+  bool host = false;      // argument, result: in the host's memory though the plan runs on a device
+  std::string what = {};  // temporary, result: the operation that makes it, with its type and the user's line
   static auto fields(auto& self) {
-    return std::tie(self.kind, self.index, self.dtype, self.elements, self.offset, self.host);
+    return std::tie(self.kind, self.index, self.dtype, self.elements, self.offset, self.host, self.what);
   }
 };
 
@@ -62,6 +63,10 @@ struct Plan {
 // computed, the others become small programs over the symbols, and arenas are kept for calls to come. Copies of the
 // plan share all that.
 void prepare(Plan& plan);
+
+// What the most demanding step of a prepared plan wants besides its buffers, on as many threads as a parallel loop has
+// now.
+std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symbols);
 
 // Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
 // memory. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:

@@ -30,6 +30,8 @@ ScheduleBuffers::ScheduleBuffers(const Graph& graph, Grouping& grouping, std::ve
       buffer.kind = ScheduleBuffer::Kind::result;
       buffer.index = found->second;
     }
+    using Kind = ScheduleBuffer::Kind;
+    if (buffer.kind == Kind::temporary || buffer.kind == Kind::result) buffer.what = operation_text(node);
     buffer_[graph_.number(node)] = static_cast<int>(buffers_.size());
     buffers_.push_back(std::move(buffer));
   }
@@ -67,6 +69,7 @@ int ScheduleBuffers::add_temporary(DType dtype, Dim elements) {
   ScheduleBuffer buffer;
   buffer.dtype = dtype;
   buffer.elements = elements;
+  buffer.what = "partial results";
   buffers_.push_back(std::move(buffer));
   return static_cast<int>(buffers_.size()) - 1;
 }

@@ -192,14 +192,7 @@ class Scheduler {
   // For people: an operation each, with the user's line.
   std::vector<std::string> comments_of(const std::vector<std::uint32_t>& members) const {
     std::vector<std::string> comments;
-    for (std::uint32_t member : members) {
-      const Node& node = *graph_.nodes[member].node();
-      std::string where = to_string(node.loc);
-      std::string comment = std::string(info(node.op).name) + " " + to_string(node.type);
-      if (node.scope) comment += " of " + interned_text(node.scope);
-      if (!where.empty()) comment += ", " + where;
-      comments.push_back(std::move(comment));
-    }
+    for (std::uint32_t member : members) comments.push_back(operation_text(*graph_.nodes[member].node()));
     return comments;
   }
 

@@ -21,6 +21,7 @@ struct ScheduleBuffer {
   Dim elements = 0;
   std::vector<Dim> strides;  // temporary: in elements, one for each axis of its value; none: contiguous
   Dim offset = 0;            // temporary: bytes into the arena
+  std::string what = {};     // temporary, result: the operation that makes it, with its type and the user's line
   Tensor constant;           // constant, packed: the data node; none where nobody reads it
   // packed: element (i, j, ...) row by row is the constant's element at offset + i * strides[0] + j * strides[1] ...
   std::int64_t packed_offset = 0;
@@ -65,6 +66,9 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's
 // memory is not written once the word is set. Donations whose writer can't leave it out are taken back.
 void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {});
+
+// An operation for people: "softmax f32[4,16] of layer, model.cpp:12".
+std::string operation_text(const Node& node);
 
 std::string to_text(const Schedule& schedule);
 std::string decisions_text(const Schedule& schedule);  // a line each

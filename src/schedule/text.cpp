@@ -13,6 +13,13 @@ static std::string strides_text(const std::vector<Dim>& strides) {
   return text;
 }
 
+std::string operation_text(const Node& node) {
+  std::string text = concat_text(info(node.op).name, " ", to_string(node.type));
+  if (node.scope) text += " of " + interned_text(node.scope);
+  if (const std::string where = to_string(node.loc); !where.empty()) text += ", " + where;
+  return text;
+}
+
 std::string decisions_text(const Schedule& schedule) {
   std::string text;
   for (const Decision& decision : schedule.decisions) {

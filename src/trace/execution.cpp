@@ -10,6 +10,7 @@
 #include "record/host_values.hpp"
 #include "record/random.hpp"
 #include "record/record.hpp"
+#include "runtime/plan_memory.hpp"
 #include "trace/background.hpp"
 #include "trace/kernel_job.hpp"
 #include "trace/level_call.hpp"
@@ -186,7 +187,7 @@ class Execution {
     return storage;
   }
 
-  void run_plan(const Kernels& kernels) {
+  void run_plan(const Kernels& kernels) try {
     const runtime::Plan& plan = kernels.executable->plan;
     std::size_t count = traced_.inputs.size();
     scratch_.numbers.clear();
@@ -220,6 +221,24 @@ class Execution {
     runtime::run(plan, scratch_.argument_pointers, scratch_.result_pointers,
                  std::span(scratch_.symbols).first(static_cast<std::size_t>(plan.symbol_count)), nullptr,
                  blocks(plan.device), checks_wait);
+  } catch (const OutOfMemory& error) {
+    throw OutOfMemory(beyond_memory(error, kernels.executable->plan).c_str());
+  }
+
+  // What the call would have taken, and for which values.
+  std::string beyond_memory(const OutOfMemory& error, const runtime::Plan& plan) const try {
+    constexpr std::size_t most_owners = 3;
+    const std::span symbols = std::span(scratch_.symbols).first(static_cast<std::size_t>(plan.symbol_count));
+    const runtime::PlanMemory memory = runtime::memory_of(plan, symbols);
+    std::string owners;
+    for (const std::string& owner : runtime::owners_at_peak(memory, most_owners))
+      owners += (owners.empty() ? ", at its peak " : "; ") + owner;
+    return concat_text(error.what(), "; the call at ", to_string(call_.loc), " takes ",
+                       runtime::bytes_text(memory.taken()), " beside its arguments (temporaries ",
+                       runtime::bytes_text(memory.temporaries), ", results ", runtime::bytes_text(memory.results),
+                       ", workspace ", runtime::bytes_text(memory.workspace), ")", owners);
+  } catch (const std::exception&) {  // no memory for words
+    return error.what();
   }
 
   // What the pointers look into on a device, where the plan's work is queued.

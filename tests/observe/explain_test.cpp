@@ -101,7 +101,15 @@ TEST_CASE("kernels with their cost, the graph after the passes, and why two sums
   CHECK(contains(text,
                  "---- kernels ----\n"
                  "weft_k0_exp_sum: 16640 bytes, 34816 operations\nweft_k1_sum: 8320 bytes, 2048 operations\n"
-                 "---- temporary memory ----\n8192 bytes\n"));
+                 "---- memory ----\n"
+                 "a call takes 8.38 KiB beside 8.00 KiB of arguments: temporaries 8.00 KiB, results 384 bytes, "
+                 "workspace 0 bytes\nlive at step 0 of 2, the most: 8.38 KiB\n"));
+  CHECK(contains(text, "8.38 KiB ######################################## > weft_k0_exp_sum\n"));
+  REQUIRE(e.memory.owners.size() == 3);
+  CHECK(e.memory.owners[0] == "8.00 KiB exp f32[64,32], explain_test.cpp:" + std::to_string(line) + ", steps 0 to 1");
+  CHECK(contains(e.memory.owners[1], "256 bytes result: sum f32["));
+  CHECK(e.memory.taken == 64 * 32 * 4 + (64 + 32) * 4);
+  CHECK(e.memory.live == std::vector<std::int64_t>{e.memory.taken, e.memory.taken});
   CHECK(contains(weft::test::read_file(e.source_path), "void weft_k1_sum("));
 }
 

@@ -1,0 +1,98 @@
+#include "runtime/plan_memory.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <numeric>
+
+#include "base/fail.hpp"
+
+namespace weft::runtime {
+
+PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
+  using Kind = PlanBuffer::Kind;
+  PlanMemory memory;
+  memory.temporaries = dims::evaluate(plan.arena_bytes, symbols);
+  memory.workspace = static_cast<std::int64_t>(workspace_bytes(plan, symbols));
+  for (const auto& constant : plan.constants) memory.constants += static_cast<std::int64_t>(constant.size());
+  const std::size_t steps = plan.launches.size();
+  std::vector<bool> in_place(static_cast<std::size_t>(plan.result_count), false);
+  for (const Plan::Donation& donation : plan.donations) in_place[static_cast<std::size_t>(donation.result)] = true;
+  std::vector<int> value_of(plan.buffers.size(), -1), of_result(in_place.size(), -1);
+  std::vector<bool> counted(static_cast<std::size_t>(plan.argument_count), false);
+  const auto add = [&](std::size_t b, std::size_t step) {
+    const PlanBuffer& buffer = plan.buffers[b];
+    const std::int64_t bytes = storage_bytes(buffer.dtype, dims::evaluate(buffer.elements, symbols));
+    const auto index = static_cast<std::size_t>(buffer.index);
+    if (buffer.kind == Kind::argument && !counted[index]) counted[index] = true, memory.arguments += bytes;
+    const bool is_result = buffer.kind == Kind::result;
+    if (buffer.kind != Kind::temporary && (!is_result || in_place[index])) return;
+    int& value = is_result ? of_result[index] : value_of[b];
+    if (value < 0) {
+      value = static_cast<int>(memory.values.size());
+      memory.values.push_back({bytes, step, step, is_result ? buffer.index : -1,
+                               is_result ? 0 : dims::evaluate(buffer.offset, symbols), buffer.what});
+    }
+    PlanMemory::Value& it = memory.values[static_cast<std::size_t>(value)];
+    it.last = step;
+  };
+  for (std::size_t s = 0; s < steps; ++s)
+    for (const int b : plan.launches[s].buffers) add(static_cast<std::size_t>(b), s);
+  // What is written where an operand lay takes no more memory in that step.
+  std::map<std::int64_t, std::size_t> latest;  // by offset
+  for (std::size_t v = 0; v < memory.values.size(); ++v) {
+    PlanMemory::Value& value = memory.values[v];
+    if (value.result >= 0) continue;
+    const auto [place, is_new] = latest.try_emplace(value.offset, v);
+    if (is_new) continue;
+    PlanMemory::Value& before = memory.values[place->second];
+    if (before.last == value.first && before.last > before.first) --before.last;
+    place->second = v;
+  }
+  std::vector<std::int64_t> change(steps + 1, 0);
+  for (PlanMemory::Value& value : memory.values) {
+    if (value.result >= 0) {  // allocated before the first step, and the caller's afterwards
+      memory.results += value.bytes;
+      value.first = 0, value.last = steps - 1;
+    }
+    change[value.first] += value.bytes;
+    change[value.last + 1] -= value.bytes;
+  }
+  std::partial_sum(change.begin(), change.end() - 1, std::back_inserter(memory.live));
+  if (steps > 0)
+    memory.peak =
+        static_cast<std::size_t>(std::max_element(memory.live.begin(), memory.live.end()) - memory.live.begin());
+  return memory;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  auto number = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; number >= 1024 && unit + 1 < std::size(units); ++unit) number /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.2f %s", number, units[unit]);
+  return text;
+}
+
+std::vector<std::string> owners_at_peak(const PlanMemory& memory, std::size_t most) {
+  std::vector<const PlanMemory::Value*> live;
+  for (const PlanMemory::Value& value : memory.values)
+    if (value.first <= memory.peak && memory.peak <= value.last) live.push_back(&value);
+  std::ranges::stable_sort(live, std::greater{}, &PlanMemory::Value::bytes);
+  std::vector<std::string> lines;
+  std::int64_t rest = 0;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const PlanMemory::Value& value = *live[i];
+    if (i >= most)
+      rest += value.bytes;
+    else
+      lines.push_back(concat_text(bytes_text(value.bytes), " ", value.result >= 0 ? "result: " : "", value.what,
+                                  ", steps ", value.first, " to ", value.last));
+  }
+  if (rest > 0) lines.push_back(concat_text(bytes_text(rest), " in ", live.size() - most, " more"));
+  return lines;
+}
+
+}  // namespace weft::runtime
