@@ -506,7 +506,7 @@ requires is_element<T> Tensor constant(std::initializer_list<T> from, Loc loc = 
 }
 // Refused with a sentence: a number.
 template <Arithmetic T>
-Tensor constant(T, Sizes = {}) {
+Tensor constant(T, Sizes) {
   static_assert(!sizeof(T), "weft: a number is an operand as it is; repeated it is full({2, 2}, 3.0)");
   return {};
 }
