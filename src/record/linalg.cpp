@@ -410,12 +410,18 @@ Tensor lstsq(At given, At right) {
 
 // Golub and Pereyra 1973, for changes that keep the rank: with P = pinv(a) and G its gradient,
 // -P^T G P^T + (I - a P) G^T P P^T + P^T P G^T (I - P a).
+// Where the rank, which is the trace of a P, is the number of rows, I - a P is 0, and so is I - P a where it is that of
+// columns: their rounding errors would be multiplied by the squares of the inverses.
 static void differentiate_pinv(const CallValues& p, std::span<Tensor> gradients) {
   const Tensor &a = p.operands[0], &inverse = p.results[0], turned = transpose(p.gradients[0]),
                other = transpose(inverse);
   const Tensor right = matmul(turned, matmul(inverse, other)), left = matmul(matmul(other, inverse), turned);
-  gradients[0] = right - matmul(a, matmul(inverse, right)) + left - matmul(matmul(left, inverse), a) -
-                 matmul(matmul(other, p.gradients[0]), other);
+  const Tensor rank = sum(a * other, {-2, -1}, true);
+  const auto unless_full = [&](int from_end, const Tensor& term) {
+    return where(rank > cast(dim_value(size_at(a, from_end), {}), type_of(a).dtype) - 0.5, 0, term);
+  };
+  gradients[0] = unless_full(2, right - matmul(a, matmul(inverse, right))) +
+                 unless_full(1, left - matmul(matmul(left, inverse), a)) - matmul(matmul(other, p.gradients[0]), other);
 }
 
 Tensor pinv(At given, double rtol) {
