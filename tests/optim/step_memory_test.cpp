@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "tests/needs_compiler.hpp"
 #include "weft/compile.hpp"
 #include "weft/explain.hpp"
 #include "weft/grad.hpp"
@@ -65,7 +66,8 @@ Moved moved_by(F f) {
   return result;
 }
 
-TEST_CASE("the norm is one pass over all gradients; unscaling, clipping and the update are one more") {
+TEST_CASE("the norm is one pass over all gradients; unscaling, clipping and the update are one more" *
+          test::needs(test::a_compiler)) {
   const Moved plain = moved_by(plain_step);
   for (const Moved& each : {moved_by(clipped_step), moved_by(unscaled_step)}) {
     // The update reads a parameter, its gradient and two moments and writes three of them, with and without the norm.
@@ -76,7 +78,8 @@ TEST_CASE("the norm is one pass over all gradients; unscaling, clipping and the 
   }
 }
 
-TEST_CASE("gradients go into the update as backward makes them: they are not there all at once") {
+TEST_CASE("gradients go into the update as backward makes them: they are not there all at once" *
+          test::needs(test::a_compiler)) {
   const Moved plain = moved_by(plain_step), clipped = moved_by(clipped_step);
   CHECK(plain.arena < gradient_bytes / 2);
   CHECK(clipped.arena >= gradient_bytes);  // the norm waits for all
