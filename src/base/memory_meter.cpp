@@ -13,13 +13,13 @@ namespace {
 
 struct Meter {
   std::atomic<bool> taken = false;
-  std::atomic<std::int64_t> begin = 0, peak = 0;  // of `counted`
+  std::atomic<std::int64_t> begin = 0, peak = 0;  // of `bytes_counted`
 };
 
 constexpr int most_meters = 16;
 constinit Meter meters[most_meters];
-constinit std::atomic<int> metering = 0;          // meters that live
-constinit std::atomic<std::int64_t> counted = 0;  // what came, less what went, while any lived
+constinit std::atomic<int> metering = 0;                // meters that live
+constinit std::atomic<std::int64_t> bytes_counted = 0;  // what came, less what went, while any lived
 constinit std::atomic<std::int64_t> summed_up = 0;
 constinit std::atomic<ToldOfStorage> page = nullptr;
 
@@ -31,7 +31,7 @@ void raise(std::atomic<std::int64_t>& most, std::int64_t now) {
 void tell_all(std::int64_t bytes) noexcept {
   if (auto* const told = page.load(std::memory_order_relaxed)) told(bytes);
   if (metering.load(std::memory_order_relaxed) == 0) return;
-  const std::int64_t now = counted.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  const std::int64_t now = bytes_counted.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   for (Meter& meter : meters)
     if (meter.taken.load(std::memory_order_relaxed)) raise(meter.peak, now);
 }
@@ -72,7 +72,7 @@ MemoryMeter::MemoryMeter() {
   }
   metering.fetch_add(1, std::memory_order_relaxed);
   told_of_storage.store(tell_all, std::memory_order_relaxed);
-  const std::int64_t now = counted.load(std::memory_order_relaxed);
+  const std::int64_t now = bytes_counted.load(std::memory_order_relaxed);
   meters[place].begin.store(now, std::memory_order_relaxed);
   meters[place].peak.store(now, std::memory_order_relaxed);
   meters[place].taken.store(true, std::memory_order_relaxed);
@@ -84,14 +84,14 @@ MemoryMeter::~MemoryMeter() {
     told_of_storage.store(page.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 std::int64_t MemoryMeter::in_use() const {
-  return counted.load(std::memory_order_relaxed) - meters[place_].begin.load(std::memory_order_relaxed);
+  return bytes_counted.load(std::memory_order_relaxed) - meters[place_].begin.load(std::memory_order_relaxed);
 }
 std::int64_t MemoryMeter::peak() const {
   const Meter& own = meters[place_];
   return own.peak.load(std::memory_order_relaxed) - own.begin.load(std::memory_order_relaxed);
 }
 void MemoryMeter::reset_peak() {
-  meters[place_].peak.store(counted.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  meters[place_].peak.store(bytes_counted.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 }  // namespace weft
