@@ -55,7 +55,7 @@ struct Node : detail::NodeHeader {
   std::uint32_t trace = 0;  // the trace that recorded it; 0 outside compile
   std::uint32_t scope = 0;  // the composite that recorded it (interned text); 0 for none
   // Which recomputation it is part of; 0: none. A value of one is computed for it, though another may be the same.
-  std::uint32_t recomputation = 0;  // no function sets it yet: checkpoint is to
+  std::uint32_t recomputation = 0;  // checkpoint sets it
   std::uint32_t region = 0;   // the use of a region that recorded it (interned text, name#3); 0: none
   std::uint32_t pending = 0;  // about how many unevaluated nodes hang below; 0 once computed
   // Order of recording: increasing in a thread, and from operands to what is made of them. 0: before everything.
