@@ -1,6 +1,7 @@
 // gpu [NAME [CASE]]: figures on a CUDA device, a JSON line a case, of one name or of all; many calls between two
 // synchronizations. With a case it takes turns with the peers instead (support.hpp). Ends with a message where there is
-// no device.
+// no device. WEFT_BENCH_LEVEL=3: functions are compiled at Level::O3.
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -19,7 +20,11 @@ using weft::Tensor;
 using Call = std::function<void()>;
 
 constexpr weft::Device device = weft::Device::cuda();
-constexpr weft::CompileOptions unchecked{.check = weft::Check::never};
+const weft::CompileOptions unchecked = [] {
+  const char* const level = std::getenv("WEFT_BENCH_LEVEL");
+  return weft::CompileOptions{.check = weft::Check::never,
+                              .level = level ? static_cast<weft::Level>(std::atoi(level)) : weft::Level::O2};
+}();
 
 // Many calls, until everything is done, and how many: about 20 ms of them.
 struct Repeated {

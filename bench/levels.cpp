@@ -14,7 +14,7 @@ namespace {
 using namespace weft;
 using namespace bench;
 
-constexpr Level levels[] = {Level::O0, Level::O1, Level::O2};
+constexpr Level levels[] = {Level::O0, Level::O1, Level::O2, Level::O3};
 constexpr int turns = 5, calls = 30;
 
 Tensor train_encoder(nn::TransformerEncoderLayer& layer, optim::Adam& optimizer, const Tensor& x) {

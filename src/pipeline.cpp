@@ -137,9 +137,10 @@ Device device_of(const Graph& graph) {
   return device;
 }
 ScheduleChoices choices_of(const PipelineOptions& options) {
-  return {options.level != Level::O0, options.region != Region::never, options.precision == Precision::fused};
+  return {options.level != Level::O0, options.region != Region::never, options.precision == Precision::fused,
+          options.level == Level::O3};
 }
-int optimization_of(Level level) { return level == Level::O2 ? -1 : 1; }
+int optimization_of(Level level) { return level >= Level::O2 ? -1 : 1; }
 
 // Numbers alone may be anywhere.
 void require_device(const Graph& graph, Device device, Device::Type wanted, const std::string& title) {

@@ -37,6 +37,7 @@ enum class Level : std::uint8_t {
   O0,  // a kernel for each operation, by the compiler's -O1: shows what fusion does
   O1,  // fused, by -O1: the first call is sooner
   O2,  // fused, by -O3, or what WEFT_KERNEL_OPTIMIZATION says
+  O3,  // as O2, and where several libraries or kernels of a library do a product or a convolution, they are timed
 };
 
 // Whether a compiled function rounds bf16 and f16 as the plain one does.

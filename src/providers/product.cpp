@@ -45,6 +45,7 @@ Product::Product(const Candidate& candidate) {
   c.dtype = a.type.dtype;
   c.is_wide = result.type.dtype != c.dtype;
   c.has_bias = candidate.operands.size() > 2;
+  c.measures = candidate.choices.measures;
   for (std::size_t i = 0; i < row; ++i) c.batch.push_back(shape[static_cast<int>(i)]);
   c.m = shape[static_cast<int>(row)], c.n = shape[static_cast<int>(column)];
   c.k = a.type.shape[static_cast<int>(column)];

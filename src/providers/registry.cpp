@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <vector>
 
 #include "base/fail.hpp"
+#include "providers/measured.hpp"
 #include "providers/provider.hpp"
 #include "runtime/cuda/steps.hpp"
 
@@ -25,15 +27,15 @@ class Registry final : public Providers {
                        [&](const auto row) { return row().writes_in_any_order() && row().takes(node, device); });
   }
   Offer best(const Candidate& candidate) const override {
-    std::optional<Offer> best;
-    for (const auto row : rows) {
-      if (!row().takes(candidate.node, candidate.device)) continue;
-      std::optional<Offer> offer = row().offer(candidate);
-      if (offer && (!best || dims::at_hints(offer->nanoseconds) < dims::at_hints(best->nanoseconds)))
-        best = std::move(offer);
-    }
-    WEFT_CHECK(best, "nobody offers ", info(candidate.node.op).name, " ", to_string(candidate.node.type));
-    return *std::move(best);
+    std::vector<Offer> offers;
+    for (const auto row : rows)
+      if (row().takes(candidate.node, candidate.device))
+        if (std::optional<Offer> offer = row().offer(candidate)) offers.push_back(*std::move(offer));
+    WEFT_CHECK(!offers.empty(), "nobody offers ", info(candidate.node.op).name, " ", to_string(candidate.node.type));
+    if (candidate.choices.measures && offers.size() > 1)
+      if (const auto place = fastest(candidate, offers)) return std::move(offers[*place]);
+    return std::move(
+        *std::ranges::min_element(offers, {}, [](const Offer& offer) { return dims::at_hints(offer.nanoseconds); }));
   }
   std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const override {
     return generated_kernels(std::move(kernels));

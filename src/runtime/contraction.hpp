@@ -19,11 +19,12 @@ struct Contraction {
   bool is_wide = false;   // the result is f32, of 16-bit operands
   bool has_bias = false;  // of unit stride; then there is no batch, and c lies by rows
   Dim bias_offset = 0;
+  bool measures = false;  // a library that has several kernels for it times them
 
   static auto fields(auto& self) {
     return std::tie(self.dtype, self.batch, self.m, self.n, self.k, self.a_offset, self.b_offset, self.c_offset,
                     self.a_batch, self.b_batch, self.c_batch, self.a_row, self.a_column, self.b_row, self.b_column,
-                    self.c_row, self.c_column, self.is_wide, self.has_bias, self.bias_offset);
+                    self.c_row, self.c_column, self.is_wide, self.has_bias, self.bias_offset, self.measures);
   }
   DType result_dtype() const { return is_wide ? DType::f32 : dtype; }
 };

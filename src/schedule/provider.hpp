@@ -24,6 +24,7 @@ struct ScheduleChoices {
   bool fuses = true;    // else a kernel is one node
   bool regions = true;  // groups that are alike are lowered once; a kernel may end at the border of a region's use
   bool elides_roundings = false;  // what a kernel computes of bf16 and f16 on the way stays f32
+  bool measures = false;          // who does an operation is decided by time measured, where that can be done
 };
 
 class Payload : public runtime::Preparable {
@@ -107,7 +108,8 @@ class Providers {
                      std::span<const Dim> strides) const = 0;
   // Whether it writes its first result in any order of axes of which the last stays last.
   virtual bool writes_in_any_order(const Node& node, Device device) const = 0;
-  // The cheapest offer. Throws InternalError where nobody offers.
+  // The cheapest offer, by estimates, or by time where the candidate's choices say so. Throws InternalError where
+  // nobody offers.
   virtual Offer best(const Candidate& candidate) const = 0;
   // A fused group is done by a generated kernel; several of one text may be one launch, of at most so many.
   virtual std::shared_ptr<Payload> generated(std::vector<loop::Kernel> kernels) const = 0;

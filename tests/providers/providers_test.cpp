@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "base/options.hpp"
 #include "passes/decompose.hpp"
 #include "passes/regions.hpp"
+#include "providers/measured.hpp"
 #include "providers/product.hpp"
 #include "providers/provider.hpp"
 #include "record/composite.hpp"
@@ -326,4 +329,59 @@ TEST_CASE("a call of several results that somebody takes is one step, and each r
     REQUIRE(schedule.steps.size() == 3);
     CHECK(schedule.steps[2].buffers.size() == 3);
   }
+}
+
+namespace {
+
+// Takes a while, and says how often it was run.
+class Slow final : public Payload {
+ public:
+  Slow(std::string name, int milliseconds, int& runs)
+      : name_(std::move(name)), milliseconds_(milliseconds), runs_(runs) {}
+  std::string details() const override { return name_; }
+  loop::Cost cost() const override { return {}; }
+  std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation&) const override {
+    return std::make_unique<Run>(milliseconds_, runs_);
+  }
+
+ private:
+  struct Run final : runtime::Runnable {
+    Run(int milliseconds, int& runs) : milliseconds(milliseconds), runs(runs) {}
+    void run(const runtime::StepCall& call) const override {
+      CHECK(static_cast<const float*>(call.pointers[0])[5] == 1);
+      CHECK(static_cast<const float*>(call.pointers[1])[0] == 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      ++runs;
+    }
+    int milliseconds;
+    int& runs;
+  };
+  std::string name_;
+  int milliseconds_;
+  int& runs_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "where time is measured, the faster of two offers is taken, once in a process; what is not known is not run") {
+  int slow = 0, fast = 0;
+  const Offer offers[] = {{Dim(1), std::make_shared<Slow>("slow", 3, slow)},
+                          {Dim(2), std::make_shared<Slow>("fast", 0, fast)}};
+  Recording r;
+  const Tensor x = r.input(DType::f32, {2, 3}), y = exp(x);
+  const PlacedValue operand{type_of(x), 0, 0, {3, 1}}, result{type_of(y), 1, 0, {3, 1}};
+  const Candidate candidate{*y.node(), host, {operand}, {result}};
+  REQUIRE(providers::fastest(candidate, offers).has_value());
+  CHECK(*providers::fastest(candidate, offers) == 1);
+  const int runs = fast;
+  CHECK(slow > 0);
+  CHECK(*providers::fastest(candidate, offers) == 1);
+  CHECK(fast == runs);
+
+  const Candidate elsewhere{*y.node(), gpu, {operand}, {result}};
+  CHECK(!providers::fastest(elsewhere, offers));
+  PlacedValue unknown = operand;
+  unknown.strides[0] = dims::symbol(0);
+  CHECK(!providers::fastest({*y.node(), host, {unknown}, {result}}, offers));
 }

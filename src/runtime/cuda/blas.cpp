@@ -5,13 +5,19 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/fail.hpp"
+#include "base/hash.hpp"
 #include "base/lazy.hpp"
+#include "base/log.hpp"
+#include "base/work.hpp"
+#include "runtime/cache.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -28,6 +34,7 @@ constexpr int preference_workspace = 1, preference_reductions = 3, preference_al
 constexpr std::uint32_t reduce_in_compute_type = 2;  // parts of a sum are not rounded to 16 bits before they are added
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+constexpr int most_tried = 8;  // kernels, the heuristic's best first
 
 struct Operand {
   std::int64_t rows = 1, columns = 1, leading = 1;  // as stored
@@ -88,13 +95,21 @@ std::optional<Request> request_for(const Matmul& p) {
   return request;
 }
 
-using Key = std::array<std::int64_t, 20>;
+using Key = std::array<std::int64_t, 21>;
 
 // In what a product is computed.
 struct Kind {
   DType dtype = DType::f32;  // of the operands
   bool is_wide = false, has_bias = false;
   DType result() const { return is_wide ? DType::f32 : dtype; }
+};
+
+// What kernels are timed on: the memory of a run, whose result is written again afterwards.
+struct Trial {
+  const DeviceState& device;
+  const void *left, *right;
+  void *result, *workspace;
+  const Queue* queue;
 };
 
 // Descriptions are kept for the life of the process: as many as there are shapes.
@@ -145,13 +160,14 @@ struct Library {
     return of_lane.load(std::memory_order_relaxed)->data;
   }
 
-  // With the handle, which stays.
-  const Choice& choose(const Key& key, Kind kind, const Request& request, std::uint32_t alignment, const void* bias) {
+  // With the handle, which stays. `trial`: null where nothing is timed.
+  const Choice& choose(const Key& key, Kind kind, const Request& request, std::uint32_t alignment, const void* bias,
+                       const Trial* trial) {
     const std::lock_guard lock(mutex);
     auto [found, fresh] = choices.emplace(key, Choice());
     if (!fresh) return found->second;
     try {
-      found->second = make(kind, request, alignment, bias);
+      found->second = make(kind, request, alignment, bias, key, trial);
     } catch (...) {
       choices.erase(found);
       throw;
@@ -160,7 +176,8 @@ struct Library {
   }
 
  private:
-  Choice make(Kind kind, const Request& request, std::uint32_t alignment, const void* bias) {
+  Choice make(Kind kind, const Request& request, std::uint32_t alignment, const void* bias, const Key& key,
+              const Trial* trial) {
     if (!handle) check_blas(blas().cublasLtCreate(&handle), "cublasLtCreate");
     const bool wide = kind.dtype == DType::f64;
     const int type = type_of(kind.dtype);
@@ -191,15 +208,81 @@ struct Library {
                                                 sizeof reduce_in_compute_type);
     for (int i = 0; i < 4; ++i)
       blas().cublasLtMatmulPreferenceSetAttribute(preference, preference_alignment_a + i, &alignment, sizeof alignment);
-    BlasHeuristic best{};
+    std::array<BlasHeuristic, most_tried> found{};
     int count = 0;
     const int status =
         blas().cublasLtMatmulAlgoGetHeuristic(handle, choice.description, choice.left, choice.right, choice.result,
-                                              choice.result, preference, 1, &best, &count);
+                                              choice.result, preference, trial ? most_tried : 1, found.data(), &count);
     blas().cublasLtMatmulPreferenceDestroy(preference);
-    check_blas(status != 0 ? status : count == 0 ? 15 : best.state, "cublasLtMatmulAlgoGetHeuristic");
-    choice.algorithm = best.algorithm;
+    check_blas(status != 0 ? status : count == 0 ? 15 : found[0].state, "cublasLtMatmulAlgoGetHeuristic");
+    choice.algorithm = found[0].algorithm;
+    if (trial && count > 1) choose_fastest(choice, kind, key, {found.data(), static_cast<std::size_t>(count)}, *trial);
     return choice;
+  }
+
+  // Rounds in which each kernel runs a few times; another one than the first must be clearly faster.
+  void choose_fastest(Choice& choice, Kind kind, const Key& key, std::span<const BlasHeuristic> found,
+                      const Trial& trial) const {
+    const Digest stored = digest_of(key, trial.device);
+    if (const std::optional<CacheEntry> entry = disk_cache()->load(stored);
+        entry && entry->payload.size() == sizeof choice.algorithm) {
+      std::memcpy(&choice.algorithm, entry->payload.data(), sizeof choice.algorithm);
+      return;
+    }
+    constexpr int rounds = 5, runs = 3;
+    constexpr double clearly = 0.97;
+    std::vector<double> least(found.size(), std::numeric_limits<double>::infinity());
+    const auto run = [&](std::size_t i) {
+      choice.algorithm = found[i].algorithm;
+      return multiply(choice, kind, trial.left, trial.right, trial.result, trial.workspace, trial.queue);
+    };
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (found[i].state != 0 || run(i) != 0) least[i] = -1;  // it can't
+    for (int round = 0; round < rounds; ++round) {
+      const std::unique_ptr<Marks> marks = device_interface(Device::Type::cuda).marks(trial.device.device);
+      std::vector<std::size_t> timed;
+      marks->hold();
+      marks->put();
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        if (least[i] < 0) continue;
+        for (int j = 0; j < runs; ++j) check_blas(run(i), "cublasLtMatmul");
+        marks->put();
+        timed.push_back(i);
+      }
+      const std::vector<double> seconds = marks->seconds();
+      for (std::size_t i = 0; i < timed.size(); ++i)
+        least[timed[i]] = std::min(least[timed[i]], (seconds[i + 1] - seconds[i]) / runs);
+    }
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < found.size(); ++i)
+      if (least[i] > 0 && least[i] < least[best] * (best == 0 ? clearly : 1)) best = i;
+    choice.algorithm = found[best].algorithm;
+    if (logging::enabled(logging::Channel::kernels))
+      logging::write(logging::Channel::kernels,
+                     concat_text("cuBLASLt, ", info(kind.dtype).name, " [", key[6], ",", key[7], "] by [", key[10], ",",
+                                 key[11], "], by columns: kernel ", best + 1, " of ", found.size(), ", ",
+                                 least[best] * 1e6, " us; the first ", least[0] * 1e6));
+    const std::string_view bytes(reinterpret_cast<const char*>(&choice.algorithm), sizeof choice.algorithm);
+    disk_cache()->store(stored, R"({"kind": "cublasLt"})", bytes);
+  }
+  static Digest digest_of(const Key& key, const DeviceState& device) {
+    Hasher hasher;
+    hasher.add("cublasLt").add(blas().cublasLtGetVersion()).add(device.name);
+    for (const std::int64_t each : key) hasher.add(static_cast<std::uint64_t>(each));
+    return hasher.digest();
+  }
+
+ public:
+  int multiply(const Choice& choice, Kind kind, const void* left, const void* right, void* result, void* workspace,
+               const Queue* queue) const {
+    const double one = 1, zero = 0;
+    const float one_f32 = 1, zero_f32 = 0;
+    const bool wide = kind.dtype == DType::f64;
+    const void* alpha = wide ? static_cast<const void*>(&one) : &one_f32;
+    const void* beta = wide ? static_cast<const void*>(&zero) : &zero_f32;
+    return blas().cublasLtMatmul(handle, choice.description, alpha, left, choice.left, right, choice.right, beta,
+                                 result, choice.result, result, choice.result, &choice.algorithm, workspace,
+                                 workspace_bytes, queue->stream);
   }
 };
 
@@ -241,18 +324,21 @@ struct LibraryProduct::Call {
   DeviceState& device;
   Kind kind;
   bool empty = false;
+  bool measures = false;
   Request request;
   std::vector<BatchAxis> walked;  // batch axes that are calls of their own
   std::atomic<const Choice*> aligned{nullptr}, unaligned{nullptr};
 
-  const Choice& choose(std::uint32_t alignment, const void* bias) {
+  const Choice& choose(std::uint32_t alignment, const void* bias, const Trial& trial) {
     std::atomic<const Choice*>& kept = alignment == 16 ? aligned : unaligned;
     if (const Choice* known = kept.load(std::memory_order_acquire)) [[likely]]
       return *known;
     const Request& r = request;
+    const bool tries = measures && !device.is_recorded(trial.queue);
     const Key key{static_cast<std::int64_t>(kind.dtype),
                   kind.is_wide,
                   kind.has_bias,
+                  tries,
                   alignment,
                   r.swapped,
                   r.left.rows,
@@ -270,7 +356,7 @@ struct LibraryProduct::Call {
                   r.strided.a,
                   r.strided.b,
                   r.strided.c};
-    const Choice& choice = Library::of(device).choose(key, kind, r, alignment, bias);
+    const Choice& choice = Library::of(device).choose(key, kind, r, alignment, bias, tries ? &trial : nullptr);
     kept.store(&choice, std::memory_order_release);
     return choice;
   }
@@ -281,9 +367,9 @@ LibraryProduct::LibraryProduct(LibraryProduct&&) noexcept = default;
 LibraryProduct& LibraryProduct::operator=(LibraryProduct&&) noexcept = default;
 LibraryProduct::~LibraryProduct() = default;
 
-std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product) {
-  auto call =
-      std::unique_ptr<Call>(new Call{device, {product.dtype, product.is_wide, product.has_bias}, false, {}, {}});
+std::optional<LibraryProduct> LibraryProduct::make(DeviceState& device, const Matmul& product, bool measures) {
+  auto call = std::unique_ptr<Call>(
+      new Call{device, {product.dtype, product.is_wide, product.has_bias}, false, measures, {}, {}});
   call->empty = std::find(product.batch.begin(), product.batch.end(), 0) != product.batch.end();
   if (call->empty) return LibraryProduct(std::move(call));
   const std::optional<Request> request = request_for(product);
@@ -305,20 +391,16 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
   const std::size_t element = storage_bytes(call.kind.dtype, 1), result_element = storage_bytes(call.kind.result(), 1);
   const std::uint32_t alignment =
       axes.empty() ? alignment_of(a, b, bias, c, element) : static_cast<std::uint32_t>(element);
-  const Choice& choice = call.choose(alignment, bias);
   Library& library = Library::of(call.device);
   void* const workspace = library.workspace(call.device, queue);
+  const Choice& choice =
+      call.choose(alignment, bias, {call.device, r.swapped ? b : a, r.swapped ? a : b, c, workspace, queue});
   // The description is shared by all products of its shape, and holds the bias.
   std::unique_lock<std::mutex> lock;
   if (call.kind.has_bias) {
     lock = std::unique_lock(library.mutex);
     set_bias(choice, bias);
   }
-  const double one = 1, zero = 0;
-  const float one_f32 = 1, zero_f32 = 0;
-  const bool wide = call.kind.dtype == DType::f64;
-  const void* alpha = wide ? static_cast<const void*>(&one) : &one_f32;
-  const void* beta = wide ? static_cast<const void*>(&zero) : &zero_f32;
   std::int64_t batches = 1;
   for (const BatchAxis& axis : axes) batches *= axis.size;
   for (std::int64_t batch = 0; batch < batches; ++batch) {
@@ -336,11 +418,9 @@ void LibraryProduct::run(const void* a, const void* b, const void* bias, void* c
     const void* a_batch = static_cast<const std::byte*>(a) + bytes(a_at, element);
     const void* b_batch = static_cast<const std::byte*>(b) + bytes(b_at, element);
     void* c_batch = static_cast<std::byte*>(c) + bytes(c_at, result_element);
-    check_blas(
-        blas().cublasLtMatmul(library.handle, choice.description, alpha, r.swapped ? b_batch : a_batch, choice.left,
-                              r.swapped ? a_batch : b_batch, choice.right, beta, c_batch, choice.result, c_batch,
-                              choice.result, &choice.algorithm, workspace, workspace_bytes, queue->stream),
-        "cublasLtMatmul");
+    check_blas(library.multiply(choice, call.kind, r.swapped ? b_batch : a_batch, r.swapped ? a_batch : b_batch,
+                                c_batch, workspace, queue),
+               "cublasLtMatmul");
   }
 }
 

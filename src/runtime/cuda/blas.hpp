@@ -16,7 +16,9 @@ class LibraryProduct {
  public:
   // None for strides that the library does not take (no axis of stride 1, overlapping rows) and for products over
   // nothing.
-  static std::optional<LibraryProduct> make(DeviceState& device, const Matmul& product);
+  // `measures`: its first run, where that is not recorded, times the library's kernels for it and keeps the fastest,
+  // for this process and in the disk cache; else the heuristic's first choice is taken.
+  static std::optional<LibraryProduct> make(DeviceState& device, const Matmul& product, bool measures = false);
   LibraryProduct(LibraryProduct&&) noexcept;
   LibraryProduct& operator=(LibraryProduct&&) noexcept;
   ~LibraryProduct();

@@ -30,10 +30,11 @@ struct DeviceState {
   std::mutex mutex;  // of recording, and of throwing an error
   std::array<Queue, most_lanes> recorded;
 
+  // Whether what is put there is recorded now, and done later.
+  bool is_recorded(const Queue* on) const { return on >= recorded.data() && on < recorded.data() + recorded.size(); }
   // 0 but for work that runs beside others when it is replayed.
   std::size_t lane_of(const Queue* on) const {
-    const bool is_lane = on >= recorded.data() && on < recorded.data() + recorded.size();
-    return is_lane ? static_cast<std::size_t>(on - recorded.data()) : 0;
+    return is_recorded(on) ? static_cast<std::size_t>(on - recorded.data()) : 0;
   }
 };
 

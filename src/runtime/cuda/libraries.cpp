@@ -151,7 +151,7 @@ const BlasLt& blas() {
   return instance.get([] {
     Loader library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
     BlasLt table;
-    library.read({WEFT_SYMBOL(cublasLtCreate), WEFT_SYMBOL(cublasLtMatmulDescCreate),
+    library.read({WEFT_SYMBOL(cublasLtGetVersion), WEFT_SYMBOL(cublasLtCreate), WEFT_SYMBOL(cublasLtMatmulDescCreate),
                   WEFT_SYMBOL(cublasLtMatmulDescDestroy), WEFT_SYMBOL(cublasLtMatmulDescSetAttribute),
                   WEFT_SYMBOL(cublasLtMatrixLayoutCreate), WEFT_SYMBOL(cublasLtMatrixLayoutDestroy),
                   WEFT_SYMBOL(cublasLtMatrixLayoutSetAttribute), WEFT_SYMBOL(cublasLtMatmulPreferenceCreate),

@@ -109,6 +109,7 @@ struct BlasHeuristic {
   int reserved[4];
 };
 struct BlasLt {
+  std::size_t (*cublasLtGetVersion)();
   int (*cublasLtCreate)(BlasHandle** handle);
   int (*cublasLtMatmulDescCreate)(BlasDescription** description, int compute, int scale);
   int (*cublasLtMatmulDescDestroy)(BlasDescription* description);

@@ -110,7 +110,7 @@ void DeviceKernelTable::run(const StepCall& call) const {
 DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes)
     : product_(contraction, preparation.numbers), device_(use(preparation.device)) {
   if (product_.is_constant())
-    library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()));
+    library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()), contraction.measures);
   if (preparation.function()) own_ = std::make_unique<DeviceKernel>(preparation, contraction.has_bias ? 4 : 3, sizes);
 }
 
