@@ -223,11 +223,17 @@ struct Library {
   // Rounds in which each kernel runs a few times; another one than the first must be clearly faster.
   void choose_fastest(Choice& choice, Kind kind, const Key& key, std::span<const BlasHeuristic> found,
                       const Trial& trial) const {
+    const auto log = [&](const auto&... what) {
+      if (logging::enabled(logging::Channel::kernels))
+        logging::write(logging::Channel::kernels,
+                       concat_text("cuBLASLt, ", info(kind.dtype).name, " [", key[6], ",", key[7], "] by [", key[10],
+                                   ",", key[11], "], by columns: kernel ", what...));
+    };
     const Digest stored = digest_of(key, trial.device);
     if (const std::optional<CacheEntry> entry = disk_cache()->load(stored);
         entry && entry->payload.size() == sizeof choice.algorithm) {
       std::memcpy(&choice.algorithm, entry->payload.data(), sizeof choice.algorithm);
-      return;
+      return log("found on disk");
     }
     constexpr int rounds = 5, runs = 3;
     constexpr double clearly = 0.97;
@@ -257,11 +263,7 @@ struct Library {
     for (std::size_t i = 1; i < found.size(); ++i)
       if (least[i] > 0 && least[i] < least[best] * (best == 0 ? clearly : 1)) best = i;
     choice.algorithm = found[best].algorithm;
-    if (logging::enabled(logging::Channel::kernels))
-      logging::write(logging::Channel::kernels,
-                     concat_text("cuBLASLt, ", info(kind.dtype).name, " [", key[6], ",", key[7], "] by [", key[10], ",",
-                                 key[11], "], by columns: kernel ", best + 1, " of ", found.size(), ", ",
-                                 least[best] * 1e6, " us; the first ", least[0] * 1e6));
+    log(best + 1, " of ", found.size(), ", ", least[best] * 1e6, " us; the first ", least[0] * 1e6);
     const std::string_view bytes(reinterpret_cast<const char*>(&choice.algorithm), sizeof choice.algorithm);
     disk_cache()->store(stored, R"({"kind": "cublasLt"})", bytes);
   }
