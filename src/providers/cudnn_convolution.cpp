@@ -17,7 +17,8 @@ class DnnPayload final : public ConvolutionPayload {
       : ConvolutionPayload(candidate),
         device_(candidate.device),
         is_known_(dims_.known() && dims_.batch().is_constant()),
-        expected_(LibraryConvolution::find(candidate.device, expected(dims_))) {}
+        expected_(
+            LibraryConvolution::find(candidate.device, expected(dims_), candidate.choices.measures && is_known_)) {}
   bool is_made() const { return expected_ != nullptr; }
   bool may_fail() const override { return !is_known_; }  // its workspace is the plan's
   std::string by() const override { return "cuDNN"; }

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -16,8 +15,8 @@
 #include "base/hash.hpp"
 #include "base/lazy.hpp"
 #include "base/log.hpp"
-#include "base/work.hpp"
 #include "runtime/cache.hpp"
+#include "runtime/cuda/fastest.hpp"
 
 namespace weft::runtime::cuda {
 namespace {
@@ -220,7 +219,6 @@ struct Library {
     return choice;
   }
 
-  // Rounds in which each kernel runs a few times; another one than the first must be clearly faster.
   void choose_fastest(Choice& choice, Kind kind, const Key& key, std::span<const BlasHeuristic> found,
                       const Trial& trial) const {
     const auto log = [&](const auto&... what) {
@@ -235,35 +233,14 @@ struct Library {
       std::memcpy(&choice.algorithm, entry->payload.data(), sizeof choice.algorithm);
       return log("found on disk");
     }
-    constexpr int rounds = 5, runs = 3;
-    constexpr double clearly = 0.97;
-    std::vector<double> least(found.size(), std::numeric_limits<double>::infinity());
-    const auto run = [&](std::size_t i) {
+    const Fastest fastest = find_fastest(trial.device.device, found.size(), [&](std::size_t i) {
       choice.algorithm = found[i].algorithm;
-      return multiply(choice, kind, trial.left, trial.right, trial.result, trial.workspace, trial.queue);
-    };
-    for (std::size_t i = 0; i < found.size(); ++i)
-      if (found[i].state != 0 || run(i) != 0) least[i] = -1;  // it can't
-    for (int round = 0; round < rounds; ++round) {
-      const std::unique_ptr<Marks> marks = device_interface(Device::Type::cuda).marks(trial.device.device);
-      std::vector<std::size_t> timed;
-      marks->hold();
-      marks->put();
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        if (least[i] < 0) continue;
-        for (int j = 0; j < runs; ++j) check_blas(run(i), "cublasLtMatmul");
-        marks->put();
-        timed.push_back(i);
-      }
-      const std::vector<double> seconds = marks->seconds();
-      for (std::size_t i = 0; i < timed.size(); ++i)
-        least[timed[i]] = std::min(least[timed[i]], (seconds[i + 1] - seconds[i]) / runs);
-    }
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < found.size(); ++i)
-      if (least[i] > 0 && least[i] < least[best] * (best == 0 ? clearly : 1)) best = i;
-    choice.algorithm = found[best].algorithm;
-    log(best + 1, " of ", found.size(), ", ", least[best] * 1e6, " us; the first ", least[0] * 1e6);
+      return found[i].state == 0 &&
+             multiply(choice, kind, trial.left, trial.right, trial.result, trial.workspace, trial.queue) == 0;
+    });
+    choice.algorithm = found[fastest.place].algorithm;
+    log(fastest.place + 1, " of ", found.size(), ", ", fastest.seconds * 1e6, " us; the first ",
+        fastest.seconds_of_first * 1e6);
     const std::string_view bytes(reinterpret_cast<const char*>(&choice.algorithm), sizeof choice.algorithm);
     disk_cache()->store(stored, R"({"kind": "cublasLt"})", bytes);
   }

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/fail.hpp"
 #include "base/lazy.hpp"
+#include "base/log.hpp"
 #include "runtime/cuda/dnn_library.hpp"
+#include "runtime/cuda/fastest.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -113,11 +117,20 @@ struct LibraryConvolution::Call {
     check_dnn(dnn().cudnnSetConvolutionMathType(convolution, s.dtype == DType::f32 ? math_f32 : math_tensor_cores),
               "math type");
   }
-  // The library's first choice of those that may be used. False where there is none.
-  bool choose(DnnHandle* handle) {
+  struct Algorithm {
+    int number;
+    std::size_t workspace;
+  };
+  // Those that may be used, the library's best first.
+  std::vector<Algorithm> algorithms(DnnHandle* handle) const {
+    std::vector<Algorithm> all;
+    const auto add = [&](int number) {
+      std::size_t bytes = 0;
+      if (workspace_of(handle, number, bytes) == 0 && bytes <= most_workspace) all.push_back({number, bytes});
+    };
     if (bias) {  // there is one that adds it
-      algorithm = forward_precomputed;
-      return workspace_of(handle, algorithm, workspace) == 0 && workspace <= most_workspace;
+      add(forward_precomputed);
+      return all;
     }
     DnnAlgorithm found[most_algorithms] = {};
     int count = 0;
@@ -127,17 +140,62 @@ struct LibraryConvolution::Call {
                                                           handle, w, y, convolution, x, most_algorithms, &count, found)
                                                     : dnn().cudnnGetConvolutionBackwardFilterAlgorithm_v7(
                                                           handle, x, y, convolution, w, most_algorithms, &count, found);
-    if (status != 0) return false;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; status == 0 && i < count; ++i) {
       const DnnAlgorithm& it = found[i];
-      if (it.status != 0 || it.deterministic != deterministic || is_by_fourier(result, it.algorithm)) continue;
-      std::size_t bytes = 0;
-      if (workspace_of(handle, it.algorithm, bytes) != 0 || bytes > most_workspace) continue;
-      algorithm = it.algorithm;
-      workspace = bytes;
-      return true;
+      if (it.status == 0 && it.deterministic == deterministic && !is_by_fourier(result, it.algorithm))
+        add(it.algorithm);
     }
-    return false;
+    return all;
+  }
+  void choose(const Algorithm& chosen) { algorithm = chosen.number, workspace = chosen.workspace; }
+  void choose_fastest(std::span<const Algorithm> all, DnnHandle* handle, const ConvolutionSizes& s) {
+    std::int64_t input = s.batch * s.inputs, output = s.batch * s.outputs, weight = s.outputs * (s.inputs / s.groups);
+    for (std::size_t axis = 0; axis < static_cast<std::size_t>(s.axes); ++axis)
+      input *= s.size[axis], output *= s.positions[axis], weight *= s.kernel[axis];
+    const auto memory = [&](std::size_t bytes) {
+      return std::unique_ptr<Storage, decltype(&release)>(allocate(device.device, bytes), release);
+    };
+    const auto of_values = [&](std::int64_t elements) { return memory(storage_bytes(s.dtype, elements)); };
+    const auto on_x = of_values(input), on_y = of_values(output), on_w = of_values(weight);
+    const auto space = memory(std::ranges::max(all, {}, &Algorithm::workspace).workspace);
+    const bool gives_x = result == Convolved::input, gives_w = result == Convolved::weight;
+    const void* const a = gives_x ? on_y->data : on_x->data;
+    const void* const b = gives_w ? on_y->data : on_w->data;
+    void* const to = gives_x ? on_x->data : gives_w ? on_w->data : on_y->data;
+    check_dnn(dnn().cudnnSetStream(handle, device.queue.stream), "cudnnSetStream");
+    const Fastest found = find_fastest(device.device, all.size(), [&](std::size_t i) {
+      choose(all[i]);
+      run(handle, a, b, nullptr, to, space->data);
+      return true;
+    });
+    choose(all[found.place]);
+    if (logging::enabled(logging::Channel::kernels))
+      logging::write(logging::Channel::kernels,
+                     concat_text("cuDNN, a convolution of ", info(s.dtype).name, ", ", s.inputs, " to ", s.outputs,
+                                 " channels: algorithm ", all[found.place].number, ", ", found.seconds * 1e6,
+                                 " us; the first of ", all.size(), " ", found.seconds_of_first * 1e6));
+  }
+  void run(DnnHandle* handle, const void* a, const void* b, const void* with, void* to, void* space) const {
+    const float one = 1, zero = 0;
+    switch (result) {
+      case Convolved::output:
+        if (bias)
+          return check_dnn(
+              dnn().cudnnConvolutionBiasActivationForward(handle, &one, x, a, w, b, convolution, algorithm, space,
+                                                          workspace, &zero, y, to, bias, with, activation, y, to),
+              "cudnnConvolutionBiasActivationForward");
+        return check_dnn(dnn().cudnnConvolutionForward(handle, &one, x, a, w, b, convolution, algorithm, space,
+                                                       workspace, &zero, y, to),
+                         "cudnnConvolutionForward");
+      case Convolved::input:
+        return check_dnn(dnn().cudnnConvolutionBackwardData(handle, &one, w, b, y, a, convolution, algorithm, space,
+                                                            workspace, &zero, x, to),
+                         "cudnnConvolutionBackwardData");
+      case Convolved::weight:
+        return check_dnn(dnn().cudnnConvolutionBackwardFilter(handle, &one, x, a, y, b, convolution, algorithm, space,
+                                                              workspace, &zero, w, to),
+                         "cudnnConvolutionBackwardFilter");
+    }
   }
   int workspace_of(DnnHandle* handle, int of, std::size_t& bytes) const {
     if (result == Convolved::output)
@@ -152,27 +210,35 @@ LibraryConvolution::LibraryConvolution(std::unique_ptr<Call> call) : call_(std::
 LibraryConvolution::~LibraryConvolution() = default;
 std::size_t LibraryConvolution::workspace() const { return call_->workspace; }
 
-std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device, const ConvolutionSizes& sizes) try {
+std::shared_ptr<const LibraryConvolution> LibraryConvolution::find(Device device, const ConvolutionSizes& sizes,
+                                                                   bool measures) try {
   if (!fits(sizes)) return nullptr;
-  using Known = std::map<ConvolutionSizes, std::shared_ptr<const LibraryConvolution>>;  // under the library's mutex
+  // By whether they were timed, and their sizes. Under the library's mutex.
+  using Known = std::map<std::pair<bool, ConvolutionSizes>, std::shared_ptr<const LibraryConvolution>>;
   static constinit Lazy<std::array<Known, 64>> of_devices;
   DeviceState& state = use(device);
   DnnLibrary& library = DnnLibrary::of(state);
   const std::lock_guard lock(library.mutex);
   Known& all = of_devices.get()[state.device.index];
-  if (const auto known = all.find(sizes); known != all.end()) return known->second;
+  if (const auto known = all.find({measures, sizes}); known != all.end()) return known->second;
   DnnHandle* const handle = library.opened();
   auto call = std::make_unique<Call>(state, sizes.result);
   std::shared_ptr<const LibraryConvolution> made;
   try {
     call->describe(sizes);
-    if (call->choose(handle)) made.reset(new LibraryConvolution(std::move(call)));
+    if (const std::vector<Call::Algorithm> usable = call->algorithms(handle); !usable.empty()) {
+      if (measures && usable.size() > 1)
+        call->choose_fastest(usable, handle, sizes);
+      else
+        call->choose(usable[0]);
+      made.reset(new LibraryConvolution(std::move(call)));
+    }
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error&) {  // sizes that it does not take
   }
   if (all.size() >= most_kept) all.clear();
-  return all.try_emplace(sizes, std::move(made)).first->second;
+  return all.try_emplace({measures, sizes}, std::move(made)).first->second;
 } catch (const OutOfMemory&) {
   throw;
 } catch (const Error&) {
@@ -183,31 +249,11 @@ void LibraryConvolution::run(const void* a, const void* b, const void* bias, voi
                              std::span<std::byte> workspace, const Queue* queue) const {
   const Call& c = *call_;
   WEFT_CHECK(workspace.size() >= c.workspace, "a workspace of ", workspace.size(), " bytes");
-  const float one = 1, zero = 0;
   DnnLibrary& library = DnnLibrary::of(c.device);
   const std::lock_guard lock(library.mutex);
   DnnHandle* const handle = library.opened();
   check_dnn(dnn().cudnnSetStream(handle, queue->stream), "cudnnSetStream");
-  void* const space = workspace.data();
-  switch (c.result) {
-    case Convolved::output:
-      if (c.bias)
-        return check_dnn(dnn().cudnnConvolutionBiasActivationForward(handle, &one, c.x, a, c.w, b, c.convolution,
-                                                                     c.algorithm, space, c.workspace, &zero, c.y,
-                                                                     result, c.bias, bias, c.activation, c.y, result),
-                         "cudnnConvolutionBiasActivationForward");
-      return check_dnn(dnn().cudnnConvolutionForward(handle, &one, c.x, a, c.w, b, c.convolution, c.algorithm, space,
-                                                     c.workspace, &zero, c.y, result),
-                       "cudnnConvolutionForward");
-    case Convolved::input:
-      return check_dnn(dnn().cudnnConvolutionBackwardData(handle, &one, c.w, b, c.y, a, c.convolution, c.algorithm,
-                                                          space, c.workspace, &zero, c.x, result),
-                       "cudnnConvolutionBackwardData");
-    case Convolved::weight:
-      return check_dnn(dnn().cudnnConvolutionBackwardFilter(handle, &one, c.x, a, c.y, b, c.convolution, c.algorithm,
-                                                            space, c.workspace, &zero, c.w, result),
-                       "cudnnConvolutionBackwardFilter");
-  }
+  c.run(handle, a, b, bias, result, workspace.data());
 }
 
 std::shared_ptr<const LibraryConvolution> DeviceConvolution::of(std::span<const std::int64_t> numbers) const {

@@ -13,7 +13,9 @@ namespace weft::runtime::cuda {
 class LibraryConvolution {
  public:
   // Null where the device or the library is not there, or the library does not take it. Known ones are found again.
-  static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes);
+  // `measures`: its algorithms are timed, on memory of their own; else the library's first choice is taken.
+  static std::shared_ptr<const LibraryConvolution> find(Device device, const ConvolutionSizes& sizes,
+                                                        bool measures = false);
   std::size_t workspace() const;
   // `bias`: of one that has it.
   void run(const void* a, const void* b, const void* bias, void* result, std::span<std::byte> workspace,
