@@ -79,6 +79,7 @@ Callee make_derivative(const Node& call, std::span<const Tensor> gradients, std:
   for (std::size_t i = 0; i < given.size(); ++i)
     if (!wanted[i]) given[i] = Tensor();
   give_outputs(made, given, outputs);
+  scope.drop_checks();
   made.body = scope.take(std::move(outputs));
   drop_unread_inputs(made, is_whole);
   return made;
@@ -101,6 +102,7 @@ Callee make_tangent(const Node& call, std::span<const Tensor> tangents) {
   const auto keep = [](const Node&) { return false; };
   const std::vector<Tensor> results = apply_body(call.callee()->body, arguments, place, keep, effects);
   give_outputs(made, push_forward(results, variables, seeds, "jvp", call.loc), outputs);
+  scope.drop_checks();
   made.body = scope.take(std::move(outputs));
   drop_unread_inputs(made, false);
   return made;

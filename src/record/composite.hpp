@@ -55,6 +55,7 @@ class CallBody {
   explicit CallBody(const Attributes& called);
   ~CallBody();
   Tensor input(const Type& type);  // the next
+  void drop_checks();              // which the call that is differentiated has made before
   Graph take(std::vector<Tensor> results);
 
  private:

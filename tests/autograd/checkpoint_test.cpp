@@ -204,6 +204,47 @@ TEST_CASE("checkpoints in scan, vmap, jvp and second derivatives") {
   CHECK(text_of(slopes(x, true)) == text_of(slopes(x, false)));
 }
 
+// What is read at positions is checked, also where a loop or a rule of the program computes it again.
+TEST_CASE("checkpoints of loops and of functions with a derivative of their own that read at positions") {
+  const Tensor places = from_list<std::int64_t>({2, 0});
+  const auto look = [&](const Tensor& x) { return sum(sin(gather(x, places))); };
+  const auto loop = [&](const Tensor& x) {
+    return sum(scan(
+        [&](const Tensor& state, const Tensor& each) {
+          const Tensor at = remainder(cast(state * 10, DType::i64), 3);
+          return sin(gather(x, at)) * each + state;
+        },
+        zeros({2}), x));
+  };
+  const auto reverse = custom_vjp(
+      look,
+      [&](const Tensor& x) {
+        return std::pair{look(x), x};
+      },
+      [&](const Tensor& x, const Tensor& g) { return grad(look, x) * g; });
+  const auto forward = custom_jvp(
+      look, [&](const Tensor& x, const Tensor& dx) { return sum(cos(gather(x, places)) * gather(dx, places)); });
+  const Tensor x = from_list<float>({0.3f, 0.7f, -0.2f});
+  const auto both = [&](auto f) {
+    const auto slope = [&](auto g) { return grad([&](const Tensor& x) { return g(x) * g(x * 2); }, x); };
+    CHECK(text_of(slope(f)) == text_of(slope(checkpoint(f))));
+    const Tensor distance = amax(abs(hvp(f, x, x) - hvp(checkpoint(f), x, x)));
+    CHECK(distance.item() <= 1e-6);
+  };
+  both(loop);
+  both(reverse);
+  both(forward);
+  const auto step = compile([](const Tensor& x, const Tensor& places) {
+    const auto loop = [&](const Tensor& x) {
+      return sum(scan([&](const Tensor& state, const Tensor& each) { return state + gather(x, places) * each; },
+                      zeros({2}), x));
+    };
+    return grad([&](const Tensor& x) { return checkpoint(loop)(x); }, x);
+  });
+  CHECK(amax(abs(step(x, places) - from_list<float>({0.9f, 0.1f, 0.9f}))).item() <= 1e-6);
+  CHECK(contains(message_of([&] { step(x, places + 1); }), "out of range"));
+}
+
 TEST_CASE("state that a checkpointed function changes is changed once") {
   const Tensor x = normal({8, 4});
   const auto train = [&](bool checkpointed) {
