@@ -73,7 +73,8 @@ class ScanDerivative {
     for (const std::span<const Tensor> roots :
          {std::span<const Tensor>(body_.results()), saved, std::span<const Tensor>(body_.graph().effects)})
       for (const Tensor& root : roots)
-        if (!body_.is_backward(root) && (root.node()->op != Op::host_call || is_saved(saved, root)))
+        if (!body_.is_backward(root) &&
+            (root.node()->op != Op::host_call || given_stack(root) || is_saved(saved, root)))
           open.push_back(root);
     while (!open.empty()) {
       const Tensor value = below_variables(open.back());

@@ -131,3 +131,22 @@ TEST_CASE("the derivative of a scan agrees with finite differences") {
                           sum(g.xs * noise({4, 3, 4}, 22)).item() + sum(g.t * noise({7, 4}, 23)).item();
   CHECK(slope == doctest::Approx(expected).epsilon(1e-6));
 }
+
+TEST_CASE("the derivative of a scan whose body calls the program for something that nobody reads") {
+  static int calls = 0;
+  calls = 0;
+  const Tensor x = noise({3, 2}, 1), y = noise({2}, 2);
+  const auto last = [&](const Tensor& a, bool called) {
+    return sum(scan(
+        [&](const Tensor& state, const Tensor& each) {
+          if (called)
+            host_call(
+                {each.shape(), each.dtype()}, [](const Tensor& b) { return ++calls, b * 2; }, each);
+          return tanh(state * each);
+        },
+        a, x));
+  };
+  const auto slope = [&](bool called) { return grad([&](const Tensor& a) { return last(a, called); }, y); };
+  check_close(slope(true), slope(false));
+  CHECK(calls == 3);
+}
