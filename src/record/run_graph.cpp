@@ -237,8 +237,11 @@ std::vector<Value> execute_region(const Node& node, std::span<const Type> types,
   if (node.definition) return eager::execute_elementwise(*node.definition, types, operands);
   const bool on_device = types[0].device.type != Device::Type::cpu;
   if (node.op == Op::host_call) return execute_host_call(node, types, operands);
-  if (info(node.op).kind == OpKind::factorization && !on_device)
-    return eager::execute_factorization(node.op, node.attributes(), types, operands);
+  if (info(node.op).kind == OpKind::factorization && !on_device) {
+    if (symbols.empty()) return eager::execute_factorization(node.op, node.attributes(), types, operands);
+    const auto number = [symbols](Dim dim) { return dim.is_constant() ? dim : Dim(dims::evaluate(dim, symbols)); };
+    return eager::execute_factorization(node.op, node.attributes().with_sizes(number), types, operands);
+  }
   if (is_loop(node.op) && !on_device) {
     if (node.op == Op::scan) return execute_scan(node, types, operands, symbols);
     if (node.op == Op::while_loop) return execute_while(node, operands, symbols);

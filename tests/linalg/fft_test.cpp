@@ -117,6 +117,17 @@ TEST_CASE("eager and compiled give the same bits, and sizes are symbols") {
     if (m > 9) CHECK(is_compiled(compiled, each));
     check_near(compiled(each), slope(each), 1e-9);
   }
+  const auto and_back = [](const Tensor& x) {
+    const fft::Complex half = fft::rfft(x);
+    return fft::irfft({half.real * 2, half.imag}, {.n = x.shape()[1]});
+  };
+  for (const Backend backend : {Backend::eager, Backend::reference}) {
+    auto by_operation = compile(and_back, {.dynamic = true, .backend = backend});
+    for (const int n : {4, 7}) {
+      const Tensor each = random({3, n}, DType::f64, 7);
+      check_near(by_operation(each), and_back(each), 1e-9);
+    }
+  }
 }
 
 TEST_CASE("integers become f32, and no rows are no rows") {
