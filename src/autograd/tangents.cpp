@@ -131,6 +131,7 @@ void transpose_twice(const Pushforward& p) {
     cotangents[i] = record(Op::variable, {constant_like(1, type, node.loc)}, {}, {}, node.loc);
     variables.push_back(cotangents[i]);
   }
+  if (variables.empty()) return;  // integers have no tangent
   for (const Tensor& tangent : p.tangents) wanted.push_back(tangent.defined());
   vector_jacobian_rule(node.op)({p.value, cotangents, wanted, gradients});
   for (std::size_t i = 0; i < gradients.size(); ++i)

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "base/number_checks.hpp"
 #include "record/composite.hpp"
@@ -36,11 +37,25 @@ Tensor taylor(const Tensor& a, const Tensor& identity) {
 
 Tensor exponential(const Tensor& a);
 
-// The exponential of [[a^T, g], [0, a^T]] has the derivative in its upper right corner (Mathias 1996).
+// While it lives, composites stay calls inside the body of another one too, and keep the derivatives of their own.
+class StaysCall {
+ public:
+  StaysCall() : before_(std::exchange(recorder().in_body, false)) {}
+  ~StaysCall() { recorder().in_body = before_; }
+  StaysCall(const StaysCall&) = delete;
+
+ private:
+  const bool before_;
+};
+
+// The exponential of [[a^T, g], [0, a^T]] has the derivative in its upper right corner (Mathias 1996). It is a call:
+// its loop has no gradient.
 void differentiate_exponential(const CallValues& p, std::span<Tensor> gradients) {
   const Tensor a = transpose(p.operands[0]), &g = p.gradients[0];
   const Dim n = size_at(a, 1);
-  const Tensor both = exponential(concat({concat({a, g}, -1), concat({g * 0, a}, -1)}, -2));
+  const Tensor matrix = concat({concat({a, g}, -1), concat({g * 0, a}, -1)}, -2);
+  const StaysCall scope;
+  const Tensor both = exponential(matrix);
   gradients[0] = slice(slice(both, -2, 0, n), -1, n);
 }
 

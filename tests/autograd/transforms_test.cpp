@@ -393,6 +393,37 @@ TEST_CASE("around the program's own code") {
   check_close(jvp(f, x, x).tangent, x * x * 2);
 }
 
+TEST_CASE("integers on the way have no tangent") {
+  const Tensor x = from_list<double>({0.3, -0.7, 0.2}), y = from_list<double>({-1, 2, 3});
+  check_close(jvp([&](const Tensor& a) { return copysign(a, y); }, x, x).tangent, x * from_list<double>({-1, -1, 1}));
+  check_close(jvp([&](const Tensor& a) { return copysign(x, a); }, y, y).tangent, y * 0);
+  check_close(jacfwd([](const Tensor& a) { return where(signbit(a), a * 3, a); }, x),
+              diag(from_list<double>({1, 3, 1})));
+  check_close(hessian([](const Tensor& a) { return sum(copysign(square(a), a)); }, x), diag(copysign(x * 0 + 2, x)));
+  const auto ranks = [](const Tensor& a) {
+    return a * host_call(
+                   {a.shape(), DType::i64}, [](const Tensor& b) { return argsort(argsort(b)); }, a);
+  };
+  check_close(jvp(ranks, x, y).tangent, y * from_list<double>({2, 0, 1}));
+}
+
+TEST_CASE("the exponential of a matrix in every order of both modes") {
+  const Tensor a = data({2, 3, 3}, 4) * from_list<double>({1, 4}, {2, 1, 1}), t = data({2, 3, 3}, 5);
+  const auto f = [](const Tensor& x) { return sum(linalg::matrix_exp(x) * cos(reshape(arange(9), {3, 3}))); };
+  const auto slope = [&](const Tensor& x) { return grad(f, x); };
+  const Tensor first = sum(slope(a) * t), second = (slope(a + t * 1e-5) - slope(a - t * 1e-5)) / 2e-5;
+  check_close(jvp(f, a, t).tangent, first);
+  check_close(linearize(f, a).push(t), first);
+  check_close(hvp(f, a, t), second, 1e-6);
+  check_close(grad([&](const Tensor& x) { return sum(slope(x) * t); }, a), second, 1e-6);
+  check_close(grad([&](const Tensor& x) { return jvp(f, x, t).tangent; }, a), second, 1e-6);
+  const auto compiled = compile([](const Tensor& x, const Tensor& t) {
+    const auto f = [](const Tensor& x) { return sum(linalg::matrix_exp(x) * cos(reshape(arange(9), {3, 3}))); };
+    return grad([&](const Tensor& x) { return jvp(f, x, t).tangent; }, x);
+  });
+  check_close(compiled(a, t), second, 1e-6);
+}
+
 TEST_CASE("what is refused, in one sentence with the user's line") {
   const Tensor x = data({3}, 1), i = constant(std::vector<std::int64_t>{1, 2}, {2});
   const auto same = [](const Tensor& a) { return a * 2; };
