@@ -25,9 +25,11 @@ const char* name_of_custom(const CustomCallee& custom) { return custom.is_forwar
 
 // What is captured has no place in the rule: it would get a wrong derivative of zero.
 void require_own(const CustomCallee& custom, const Node& node, std::size_t operand) {
-  if (operand >= custom.operand_count)
-    fail(name_of_custom(custom), node.loc, "the function or its rule captures a value (",
-         made_at(*node.input(operand).node()), ") that is differentiated: make it an operand");
+  if (operand < custom.operand_count) return;
+  const Tensor& value = node.input(operand);
+  const Loc made = value.node()->loc;
+  fail(name_of_custom(custom), node.loc, "the function or its rule captures a value (", to_string(type_of(value)),
+       made.file ? ", made at " + to_string(made) : "", ") that is differentiated: make it an operand");
 }
 
 }  // namespace

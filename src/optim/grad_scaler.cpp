@@ -1,5 +1,7 @@
 #include "weft/grad_scaler.hpp"
 
+#include <cmath>
+
 #include "base/fail.hpp"
 #include "base/number_checks.hpp"
 #include "optim/steps.hpp"
@@ -20,6 +22,8 @@ GradScaler::GradScaler(const GradScalerOptions& options, Loc loc)
                  {"growth_interval", static_cast<double>(options.growth_interval)},
                  {"backoff_factor", options.backoff_factor}},
                 loc);
+  if (const auto scale = static_cast<float>(options.init_scale); scale == 0 || std::isinf(scale))
+    fail("GradScaler", loc, "init_scale must be a number of f32, it is ", options.init_scale);
   if (!(options.growth_factor > 1))
     fail("GradScaler", loc, "growth_factor must be above 1, it is ", options.growth_factor);
   if (!(options.backoff_factor < 1))

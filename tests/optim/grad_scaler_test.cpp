@@ -155,6 +155,7 @@ TEST_CASE("what a GradScaler refuses") {
   CHECK_THROWS_WITH_AS(scaler.step(opt, model, model), doctest::Contains("no gradients were unscaled since"), Error);
   CHECK_THROWS_WITH_AS(scaler.update(), doctest::Contains("[update] no gradients were unscaled since"), Error);
   CHECK_THROWS_AS(GradScaler({.init_scale = 0}), Error);
+  for (const double scale : {1e300, 1e-60}) CHECK_THROWS_AS(GradScaler({.init_scale = scale}), Error);
   CHECK_THROWS_AS(GradScaler({.growth_factor = 1}), Error);
   CHECK_THROWS_AS(GradScaler({.backoff_factor = 1}), Error);
   CHECK_THROWS_AS(GradScaler({.growth_interval = 0}), Error);
