@@ -48,6 +48,7 @@ ProcessOptions read_options() {
   options.cblas = number("WEFT_CBLAS", options.cblas, 0, 1);
   options.cuda_graphs = number("WEFT_CUDA_GRAPHS", 1, 0, 1) != 0;
   options.cudnn = number("WEFT_CUDNN", 1, 0, 1) != 0;
+  options.tensor_cores = number("WEFT_TENSOR_CORES", 1, 0, 2);
   options.unordered_sums = number("WEFT_UNORDERED_SUMS", 0, 0, 1) != 0;
   options.nvrtc_check = number("WEFT_NVRTC_CHECK", 0, 0, 1) != 0;
   options.raise_compile_errors = number("WEFT_RAISE_COMPILE_ERRORS", 0, 0, 1) != 0;

@@ -20,6 +20,7 @@ struct ProcessOptions {
   int cblas = -1;  // -1: what is measured to be faster
   bool cuda_graphs = true;
   bool cudnn = true;
+  int tensor_cores = 1;  // our own kernel for them: 0 never, 1 where it was timed (Level::O3), 2 wherever it can
   bool nvrtc_check = false;
   bool raise_compile_errors = false;
   std::vector<std::string> skip_passes;

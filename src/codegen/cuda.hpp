@@ -43,6 +43,10 @@ std::string cuda_update_slice_name(DType dtype, bool checked);
 std::string cuda_update_slice(DType dtype, bool checked);
 std::string cuda_update_rows_name(DType dtype, bool adds, bool checked);
 std::string cuda_update_rows(DType dtype, bool adds, bool checked);
+// A product on the tensor cores of sm_90a (runtime/cuda/tensor_core_product.hpp). `by_rows`: its second operand lies
+// [k, n], else [n, k].
+std::string cuda_product_name(DType dtype, bool by_rows, bool has_bias);
+std::string cuda_product(DType dtype, bool by_rows, bool has_bias);
 inline constexpr const char* cuda_check_name = "weft_check";
 std::string cuda_check();
 

@@ -6,6 +6,7 @@ namespace weft::codegen {
 
 extern const char embedded_cuda[];
 extern const char embedded_cuda_pack[];
+extern const char embedded_cuda_product[];
 extern const char embedded_cuda_reduce[];
 extern const char embedded_cuda_steps[];
 
@@ -89,6 +90,15 @@ std::string cuda_update_rows(DType dtype, bool adds, bool checked) {
          "*>(arguments.buffers[2]),\n"
          "      static_cast<long*>(arguments.buffers[3]), arguments.sizes);\n}\n";
 }
+std::string cuda_product_name(DType dtype, bool by_rows, bool has_bias) {
+  return std::string("weft_tensor_core_product_") + info(dtype).name + (by_rows ? "_by_rows" : "") +
+         (has_bias ? "_bias" : "");
+}
+std::string cuda_product(DType dtype, bool by_rows, bool has_bias) {
+  return "extern \"C\" __global__ void __launch_bounds__(384, 1) " + cuda_product_name(dtype, by_rows, has_bias) +
+         "(const __grid_constant__ ProductArguments arguments) {\n  tensor_core_product<" + memory_type(dtype) + ", " +
+         (by_rows ? "true" : "false") + ", " + (has_bias ? "true" : "false") + ">(arguments);\n}\n";
+}
 std::string cuda_check() {
   return std::string("extern \"C\" __global__ void ") + cuda_check_name +
          "(const __grid_constant__ Arguments<2, 2> arguments) {\n"
@@ -103,9 +113,11 @@ std::vector<std::string> cuda_units(std::span<const std::string> functions, std:
     std::string text;
     for (const char* part : {embedded_cuda, embedded_cuda_pack, embedded_cuda_reduce, embedded_cuda_steps})
       text.append(part).append("\n");
-    text += "namespace weft {\n";
-    for (std::size_t i = unit; i < functions.size(); i += count) text += "\n" + functions[i];
-    units.push_back(text + "\n}  // namespace weft\n");
+    std::string own;
+    for (std::size_t i = unit; i < functions.size(); i += count) own += "\n" + functions[i];
+    // Of one architecture alone: other units must not hold it.
+    if (own.find("tensor_core_product<") != std::string::npos) text.append(embedded_cuda_product).append("\n");
+    units.push_back(text + "namespace weft {\n" + own + "\n}  // namespace weft\n");
   }
   return units;
 }

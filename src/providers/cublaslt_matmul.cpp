@@ -1,9 +1,12 @@
 // Products on a device, with a layer's bias too. The library takes operands with unit stride along an axis; for the
-// others, and where sizes that are not known yet may lead to such, a kernel of our own is compiled too.
+// others, and where sizes that are not known yet may lead to such, a kernel of our own is compiled too. Those of 16-bit
+// floats may be done by our own kernel for tensor cores, where that is the faster one.
+#include "codegen/cuda.hpp"
 #include "providers/product.hpp"
 #include "providers/sources.hpp"
 #include "runtime/cuda/blas.hpp"
 #include "runtime/cuda/steps.hpp"
+#include "runtime/cuda/tensor_core_product.hpp"
 
 namespace weft::providers {
 
@@ -12,19 +15,28 @@ namespace {
 class DevicePayload final : public Product {
  public:
   explicit DevicePayload(const Candidate& candidate) : Product(candidate) {
-    if (!runtime::cuda::library_takes(contraction_)) own_ = as_kernel();
+    if (!runtime::cuda::library_takes(contraction_))
+      own_ = as_kernel();
+    else
+      by_rows_ = runtime::cuda::tensor_cores_read_by_rows(candidate.device, contraction_);
   }
-  std::string by() const override { return own_ ? "" : "cuBLASLt"; }
+  std::string by() const override { return own_ ? "" : by_rows_ ? "cuBLASLt or tensor cores" : "cuBLASLt"; }
   runtime::EntryPoint emit(providers::Sources& sources) const override {
-    return own_ ? sources.add({&*own_, 1}) : runtime::EntryPoint();
+    if (own_) return sources.add({&*own_, 1});
+    if (!by_rows_) return {};
+    const Contraction& c = contraction_;
+    const std::string name = codegen::cuda_product_name(c.dtype, *by_rows_, c.has_bias);
+    sources.add(name, codegen::cuda_product(c.dtype, *by_rows_, c.has_bias));
+    return {name, 1, runtime::cuda::product_threads, runtime::cuda::product_shared};
   }
   std::unique_ptr<runtime::Runnable> prepare(const runtime::Preparation& preparation) const override {
     const std::span<const Dim> sizes = own_ ? std::span<const Dim>(own_->parameters) : std::span<const Dim>();
-    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes);
+    return std::make_unique<runtime::cuda::DeviceProduct>(contraction_, preparation, sizes, by_rows_.has_value());
   }
 
  private:
-  std::optional<loop::Kernel> own_;
+  std::optional<loop::Kernel> own_;  // for strides that the library does not take
+  std::optional<bool> by_rows_;      // of the kernel for tensor cores, where it is used
 };
 
 class DeviceProvider final : public Provider {

@@ -10,6 +10,7 @@
 #include "loop/stages.hpp"
 #include "providers/product.hpp"
 #include "runtime/cuda/code.hpp"
+#include "runtime/cuda/tensor_core_product.hpp"
 #include "tests/codegen/cuda_support.hpp"
 #include "tests/schedule/traced.hpp"
 #include "weft/weft.hpp"
@@ -315,4 +316,21 @@ TEST_CASE("our own product of any strides, floats and symbolic sizes compiles fo
   for (const DType dtype : {DType::f16, DType::bf16}) trials.emplace_back(strided_product(t, dtype, 70, 130, 20));
   check_cuda_compiles(trials);
   check_cuda_compiles(own_symbolic_products());
+}
+
+TEST_CASE("the product on tensor cores compiles for sm_90a, in shared memory that a launch gives it" * needs(nvrtc)) {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const bool by_rows : {false, true})
+      for (const bool bias : {false, true}) {
+        const std::vector<std::string> functions = {codegen::cuda_product(dtype, by_rows, bias)};
+        const std::vector<std::string> units = codegen::cuda_units(functions);
+        CHECK(!runtime::cuda::compile_units(units, "sm_90a", runtime::cuda::Effort::check).at(0).empty());
+      }
+  const std::vector<std::string> functions = {
+      codegen::cuda_product(DType::bf16, true, true) +
+      "static_assert(sizeof(product::Shared) + 1023 <= " + std::to_string(runtime::cuda::product_shared) + ");\n"};
+  CHECK(!runtime::cuda::compile_units(codegen::cuda_units(functions), "sm_90a", runtime::cuda::Effort::check).empty());
+  // Units without it compile for every architecture.
+  const std::vector<std::string> others = {codegen::cuda_check()};
+  CHECK(codegen::cuda_units(others)[0].find("wgmma") == std::string::npos);
 }

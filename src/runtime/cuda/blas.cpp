@@ -273,30 +273,29 @@ std::uint32_t alignment_of(const void* a, const void* b, const void* bias, const
 
 }  // namespace
 
-bool library_takes(const Contraction& c) {
+std::optional<Matmul> known_product(const Contraction& c) {
   const Dim all[] = {c.m, c.n, c.k, c.a_row, c.a_column, c.b_row, c.b_column, c.c_row, c.c_column};
   std::int64_t known[std::size(all)];
   for (std::size_t i = 0; i < std::size(all); ++i) {
-    if (!all[i].is_constant()) return false;
+    if (!all[i].is_constant()) return std::nullopt;
     known[i] = all[i].constant();
   }
-  return request_for({c.dtype,
-                      known[0],
-                      known[1],
-                      known[2],
-                      known[3],
-                      known[4],
-                      known[5],
-                      known[6],
-                      known[7],
-                      known[8],
-                      {},
-                      {},
-                      {},
-                      {},
-                      c.is_wide,
-                      c.has_bias})
-      .has_value();
+  return Matmul{.dtype = c.dtype,
+                .m = known[0],
+                .n = known[1],
+                .k = known[2],
+                .a_row = known[3],
+                .a_column = known[4],
+                .b_row = known[5],
+                .b_column = known[6],
+                .c_row = known[7],
+                .c_column = known[8],
+                .is_wide = c.is_wide,
+                .has_bias = c.has_bias};
+}
+bool library_takes(const Contraction& c) {
+  const std::optional<Matmul> product = known_product(c);
+  return product && request_for(*product).has_value();
 }
 
 struct LibraryProduct::Call {

@@ -31,6 +31,8 @@ class LibraryProduct {
   std::unique_ptr<Call> call_;
 };
 
+// The product of one item of the batch. Nothing where a size or a stride is a symbol.
+std::optional<Matmul> known_product(const Contraction& product);
 // Whether there will be one, as far as that is known before sizes are: a product for which not needs a kernel.
 bool library_takes(const Contraction& product);
 

@@ -374,7 +374,8 @@ void open(Slot& slot, Device device) {
   check(call.cuMemsetD32Async(state.error_word, 0, 1, state.queue.stream), "cuMemsetD32Async");
   state.device = state.queue.device = device;
   state.name = name;
-  state.architecture = concat_text("sm_", state.major, state.minor);
+  // Of Hopper what no later GPU has, too: the tensor cores' products of groups of warps.
+  state.architecture = concat_text("sm_", state.major, state.minor, state.major == 9 ? "a" : "");
   device_interface(Device::Type::cuda) = {allocate, copy, synchronize, enter, error_word, record, marks};
 }
 

@@ -21,7 +21,7 @@ struct DeviceState {
   int multiprocessors = 0;
   int major = 0, minor = 0;  // compute capability
   int shared_of_block = 0;   // bytes of shared memory that a block may have
-  std::string architecture;  // sm_90
+  std::string architecture;  // sm_90a
   // The word that a failed check sets to the number of its error, on the device for kernels and in the host's memory
   // for the host.
   Pointer error_word = 0;

@@ -17,6 +17,7 @@ namespace {
 struct Symbol {
   const char* name;
   void** place;
+  bool optional = false;  // null where it is not there
 };
 
 // A library under the first of its names that the loader finds. Throws with all names that were tried.
@@ -37,7 +38,7 @@ class Loader {
   void read(std::initializer_list<Symbol> symbols) const {
     for (const Symbol& symbol : symbols) {
       void* address = dlsym(handle_, symbol.name);
-      if (!address) fail("cuda", {}, what_, " (", found_, ") is too old: it has no ", symbol.name);
+      if (!address && !symbol.optional) fail("cuda", {}, what_, " (", found_, ") is too old: it has no ", symbol.name);
       std::memcpy(symbol.place, &address, sizeof address);
     }
   }
@@ -107,6 +108,7 @@ const Driver& driver() {
                   WEFT_SYMBOL(cuFuncGetAttribute),
                   WEFT_SYMBOL(cuFuncSetAttribute),
                   WEFT_SYMBOL(cuLaunchKernel),
+                  {"cuTensorMapEncodeTiled", reinterpret_cast<void**>(&table.cuTensorMapEncodeTiled), true},
                   WEFT_SYMBOL(cuGetErrorString),
                   WEFT_SYMBOL(cuGetErrorName)});
     const int result = table.cuInit(0);

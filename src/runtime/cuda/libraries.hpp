@@ -60,6 +60,10 @@ struct Driver {
   int (*cuLaunchKernel)(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
                         void** extra);
+  // Of a matrix for the copy engine; null where the driver is older than CUDA 12.
+  int (*cuTensorMapEncodeTiled)(void* map, int type, unsigned axes, void* at, const std::uint64_t* sizes,
+                                const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps,
+                                int interleave, int swizzle, int promotion, int fill);
   int (*cuGetErrorString)(int error, const char** text);
   int (*cuGetErrorName)(int error, const char** text);
 };

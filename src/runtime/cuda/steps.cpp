@@ -5,6 +5,7 @@
 
 #include "base/fail.hpp"
 #include "runtime/cuda/launch_limits.hpp"
+#include "runtime/cuda/tensor_core_product.hpp"
 
 namespace weft::runtime::cuda {
 
@@ -107,15 +108,22 @@ void DeviceKernelTable::run(const StepCall& call) const {
   if (end > 0) words.launch(call.queue, function_, end);
 }
 
-DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes)
+DeviceProduct::DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
+                             bool by_tensor_cores)
     : product_(contraction, preparation.numbers), device_(use(preparation.device)) {
   if (product_.is_constant())
     library_ = LibraryProduct::make(device_, product_.product(preparation.numbers.constants()), contraction.measures);
-  if (preparation.function()) own_ = std::make_unique<DeviceKernel>(preparation, contraction.has_bias ? 4 : 3, sizes);
+  if (!preparation.function()) return;
+  if (by_tensor_cores)
+    tile_ = std::make_unique<const TensorCoreProduct>(device_, contraction, Compiled(preparation));
+  else
+    own_ = std::make_unique<DeviceKernel>(preparation, contraction.has_bias ? 4 : 3, sizes);
 }
+DeviceProduct::~DeviceProduct() = default;
 
 void DeviceProduct::run(const StepCall& call) const {
   const ProductNumbers::Operands at = product_.first(call.pointers, call.numbers);
+  if (tile_ && library_ && tile_->run(at.a, at.b, at.bias, at.c, *library_, call.queue)) return;
   if (library_) return library_->run(at.a, at.b, at.bias, at.c, call.queue);
   if (const auto library = LibraryProduct::make(device_, product_.product(call.numbers)))
     return library->run(at.a, at.b, at.bias, at.c, call.queue);

@@ -51,18 +51,25 @@ class DeviceKernelTable final : public Runnable {
   std::vector<std::pair<NumberTable::Range, NumberTable::Range>> sets_;  // blocks, parameters
 };
 
-// Buffers: a, b, the bias if there is one, c. By cuBLASLt, or by a kernel for strides that the library does not take.
+class TensorCoreProduct;
+
+// Buffers: a, b, the bias if there is one, c. By cuBLASLt, by our own kernel for tensor cores, or by one for strides
+// that the library does not take.
 class DeviceProduct final : public Runnable {
  public:
-  // `sizes`: the slots of the kernel, if there is one.
-  DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes);
+  // `sizes`: the slots of the kernel, if there is one for any strides.
+  // `by_tensor_cores`: the function is that of TensorCoreProduct.
+  DeviceProduct(const Contraction& contraction, const Preparation& preparation, std::span<const Dim> sizes,
+                bool by_tensor_cores);
+  ~DeviceProduct() override;
   void run(const StepCall& call) const override;
 
  private:
   ProductNumbers product_;
   DeviceState& device_;
   std::unique_ptr<DeviceKernel> own_;
-  std::optional<LibraryProduct> library_;  // where all sizes are known
+  std::optional<LibraryProduct> library_;          // where all sizes are known
+  std::unique_ptr<const TensorCoreProduct> tile_;  // beside the library
 };
 
 // Buffers: index, updates, result, as on the host. `adds`: in the order of the updates, which are sorted by their rows;
