@@ -1,81 +1,26 @@
-// gpu [NAME [CASE]]: figures on a CUDA device, a JSON line a case, of one name or of all; many calls between two
-// synchronizations. With a case it takes turns with the peers instead (support.hpp). Ends with a message where there is
-// no device. WEFT_BENCH_LEVEL=3: functions are compiled at Level::O3.
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <memory>
+// gpu [tiny] [NAME [CASE]]: figures on a CUDA device, a JSON line a case, of one name or of all (gpu.hpp). With a case
+// it takes turns with the peers instead. Ends with a message where there is no device.
+#include "gpu.hpp"
 
 #include "decisions.hpp"
 #include "examples/support/deciding.hpp"
-#include "functions.hpp"
-#include "mlp.hpp"
-#include "runtime/cuda/device.hpp"
-#include "support.hpp"
+#include "gpu_steps.hpp"
 
 namespace {
 
-using weft::DType;
-using weft::Tensor;
-using Call = std::function<void()>;
-
-constexpr weft::Device device = weft::Device::cuda();
-const weft::CompileOptions unchecked = [] {
-  const char* const level = std::getenv("WEFT_BENCH_LEVEL");
-  return weft::CompileOptions{.check = weft::Check::never,
-                              .level = level ? static_cast<weft::Level>(std::atoi(level)) : weft::Level::O2};
-}();
-
-// Many calls, until everything is done, and how many: about 20 ms of them.
-struct Repeated {
-  explicit Repeated(Call given) : call(std::move(given)) {
-    for (int i = 0; i < 20; ++i) call();  // traces and compiles
-    weft::runtime::cuda::synchronize(device);
-    const auto start = bench::Clock::now();
-    operator()();
-    calls = std::clamp(static_cast<int>(20e-3 / bench::seconds_since(start)), 2, 200);
-  }
-  void operator()() const {
-    for (int i = 0; i < calls; ++i) call();
-    weft::runtime::cuda::synchronize(device);
-  }
-  Call call;
-  int calls = 1;
-};
-
-Tensor sample(weft::Sizes sizes, std::uint64_t seed, DType dtype = DType::f32) {
-  weft::Generator generator(seed);
-  return weft::normal(sizes, 0, 1, generator, {dtype, device}).eval();
-}
-Tensor labels(weft::Sizes sizes, double classes, std::uint64_t seed) {
-  weft::Generator generator(seed);
-  return cast(weft::uniform(sizes, 0, classes, generator, {DType::f32, device}), DType::i64).eval();
-}
-
-// A function of tensors, compiled or, with `eager`, as it is.
-template <class F, class... Arguments>
-Call of(F f, Arguments... argument) {
-  return [compiled = weft::compile(f, unchecked), argument...] {
-    auto result = compiled(argument...);
-    bench::eval_all(result);
-  };
-}
-template <class F, class... Arguments>
-Call eager(F f, Arguments... argument) {
-  return [=] { f(argument...).eval(); };
-}
+using namespace bench;
 
 constexpr std::int64_t many = 64 << 20;
 Call pointwise() { return of(bench::pointwise, sample({many}, 1), sample({many}, 2), sample({many}, 3)); }
-Call sum() { return of(bench::sum_all, sample({many}, 1)); }
+Call sum() { return of(sum_all, sample({many}, 1)); }
 
 template <DType dtype>
 Call softmax() {
-  return of(bench::softmax_rows, sample({16384, 8192}, 4, dtype));
+  return of(softmax_rows, sample({16384, 8192}, 4, dtype));
 }
 
 // Rows that no block can hold.
-Call softmax_of_long_rows() { return of(bench::softmax_rows, sample({1024, 131072}, 4)); }
+Call softmax_of_long_rows() { return of(softmax_rows, sample({1024, 131072}, 4)); }
 
 template <DType dtype>
 Call transpose() {
@@ -98,119 +43,168 @@ Call conv2d() {
             sample({32, channels, size, size}, 1, dtype), sample({outputs, channels, kernel, kernel}, 2, dtype));
 }
 
-weft::Options bf16() { return {DType::bf16, device}; }
-
 Call layernorm() {
-  return of(bench::norm_gradients, bench::NormOf{sample({16384, 4096}, 1, DType::bf16), bench::Norm(4096, bf16())},
+  return of(norm_gradients, NormOf{sample({16384, 4096}, 1, DType::bf16), Norm(sized(4096), bf16())},
             sample({16384, 4096}, 2, DType::bf16));
 }
-Call cross_entropy() {
-  return of(bench::cross_entropy_gradients, sample({8192, 50304}, 1, DType::bf16), labels({8192}, 50304, 2));
+// h = x + residual and its RMS norm, and the gradients of x, residual and weight, where `upstream` are those of both.
+struct Residual {
+  Tensor x, residual, weight;
+  WEFT_MEMBERS(x, residual, weight)
+};
+struct Stream {
+  Tensor h, y;
+  WEFT_MEMBERS(h, y)
+};
+Call rmsnorm() {
+  const std::vector<std::int64_t> sizes{16384, 4096};
+  struct Value {
+    Tensor loss, h, y;
+  };
+  struct Result {
+    Tensor h, y;
+    Residual gradients;
+  };
+  return of(
+      [](const Residual& given, const Stream& upstream) {
+        auto [value, gradients] = weft::value_and_grad(
+            [&](const Residual& it) {
+              const Tensor h = it.x + it.residual, y = weft::nn::rms_norm(h, it.weight, 1e-6);
+              const auto along = [](const Tensor& a, const Tensor& b) {
+                return sum(cast(a, DType::f32) * cast(b, DType::f32));
+              };
+              return Value{along(h, upstream.h) + along(y, upstream.y), h, y};
+            },
+            given);
+        return Result{value.h, value.y, gradients};
+      },
+      Residual{sample(sizes, 1, DType::bf16), sample(sizes, 2, DType::bf16), sample({4096}, 3, DType::bf16)},
+      Stream{sample(sizes, 4, DType::bf16), sample(sizes, 5, DType::bf16)});
 }
 
-// With the counter of steps on the device nothing comes back to the host between steps.
-template <class Optimizer>
-void to_device(Optimizer& optimizer) {
-  optimizer.steps = weft::Scalar(to(optimizer.steps.tensor(), device));
+// The product of two halves of a gated MLP, silu(gate) * up, and the gradients of both.
+struct Halves {
+  Tensor gate, up;
+  WEFT_MEMBERS(gate, up)
+};
+Call swiglu() {
+  const std::vector<std::int64_t> sizes{16384, 8192};
+  struct Value {
+    Tensor loss, product;
+  };
+  struct Result {
+    Tensor product;
+    Halves gradients;
+  };
+  return of(
+      [](const Halves& given, const Tensor& upstream) {
+        auto [value, gradients] = weft::value_and_grad(
+            [&](const Halves& it) {
+              const Tensor product = silu(it.gate) * it.up;
+              return Value{sum(cast(product, DType::f32) * cast(upstream, DType::f32)), product};
+            },
+            given);
+        return Result{value.product, gradients};
+      },
+      Halves{sample(sizes, 1, DType::bf16), sample(sizes, 2, DType::bf16)}, sample(sizes, 3, DType::bf16));
+}
+
+Call cross_entropy() {
+  return of(cross_entropy_gradients, sample({8192, 50304}, 1, DType::bf16), labels({8192}, 50304, 2));
 }
 
 Call adamw() {
   struct State {
-    bench::Parameters model, gradients;
+    Parameters model, gradients;
     weft::optim::AdamW optimizer;
   };
-  bench::Parameters model, gradients;
+  Parameters model, gradients;
   for (std::uint64_t i = 0; i < 100; ++i) {
     model.values.push_back(sample({1 << 20}, i));
     gradients.values.push_back(sample({1 << 20}, 1000 + i));
   }
   auto state = std::make_shared<State>(State{model, gradients, weft::optim::AdamW(model)});
   to_device(state->optimizer);
-  return [state, step = weft::compile(bench::update, unchecked)] {
+  return [state, step = weft::compile(update, unchecked)] {
     step(state->model, state->optimizer, state->gradients);
-    bench::eval_all(state->model);
+    eval_all(state->model);
   };
 }
 
-template <std::int64_t batch>
-Call mlp_step() {
-  struct State {
-    bench::Mlp model;
-    weft::optim::Adam optimizer{model, {.lr = 1e-3}};
-  };
-  auto state = std::make_shared<State>();
-  weft::nn::to(state->model, device);
-  state->optimizer = weft::optim::Adam(state->model, {.lr = 1e-3});
-  to_device(state->optimizer);
-  return [state, x = sample({batch, 784}, 1), y = labels({batch}, 10, 2),
-          step = weft::compile(bench::train, unchecked)] { step(state->model, state->optimizer, x, y).eval(); };
-}
-
-// Causal, batch 4, 16 heads; forward, or with its gradients.
+// Batch 4, 16 heads; forward, or with its gradients.
 struct Attended {
   Tensor q, k, v;
   WEFT_MEMBERS(q, k, v)
 };
-Tensor attend(const Attended& at) {
+constexpr auto causal = [](const Attended& at, const Tensor&) {
   return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v, {.is_causal = true});
+};
+// Causal; scores are at most 30, by a hyperbolic tangent. Composed, as no option of the function says it.
+constexpr auto soft_cap = [](const Attended& at, const Tensor&) {
+  const double scale = 1 / std::sqrt(static_cast<double>(static_cast<std::int64_t>(at.q.size(3))));
+  const Tensor scores = cast(matmul(at.q, transpose(at.k, -2, -1)), DType::f32) * scale;
+  const Tensor place = to(weft::arange(at.q.size(2)), at.q.device());
+  const Tensor seen = where(unsqueeze(place, 0) > unsqueeze(place, 1), -INFINITY, tanh(scores / 30) * 30);
+  return matmul(cast(weft::softmax(seen, -1), at.v.dtype()), at.v);
+};
+// Causal, within documents of 512 tokens; `document` has the number of each token's.
+constexpr auto in_documents = [](const Attended& at, const Tensor& document) {
+  const Tensor place = to(weft::arange(at.q.size(2)), at.q.device());
+  const Tensor mask = (unsqueeze(document, 0) == unsqueeze(document, 1)) & (unsqueeze(place, 0) <= unsqueeze(place, 1));
+  return weft::nn::scaled_dot_product_attention(at.q, at.k, at.v, {.attn_mask = mask});
+};
+template <auto f, std::int64_t time, std::int64_t depth, bool backward>
+Call attention_by() {
+  const std::vector<std::int64_t> sizes{4, 16, time, depth};
+  const Attended at{sample(sizes, 1, DType::bf16), sample(sizes, 2, DType::bf16), sample(sizes, 3, DType::bf16)};
+  const Tensor document = to(floor_divide(weft::arange(sized(time)), tiny ? 8 : 512), device).eval();
+  if (!backward) return of(f, at, document);
+  return of(
+      [](const Attended& given, const Tensor& document, const Tensor& w) {
+        return weft::grad([&](const Attended& p) { return sum(f(p, document) * w); }, given);
+      },
+      at, document, sample(sizes, 4, DType::bf16));
 }
 template <std::int64_t time, std::int64_t depth, bool backward>
 Call attention() {
-  const weft::Sizes sizes{4, 16, time, depth};
-  const Attended at{sample(sizes, 1, DType::bf16), sample(sizes, 2, DType::bf16), sample(sizes, 3, DType::bf16)};
-  if (!backward) return of(attend, at);
-  return of([](const Attended& given,
-               const Tensor& w) { return weft::grad([&](const Attended& p) { return sum(attend(p) * w); }, given); },
-            at, sample(sizes, 4, DType::bf16));
+  return attention_by<causal, time, depth, backward>();
+}
+template <bool backward>
+Call attention_soft_cap() {
+  return attention_by<soft_cap, 4096, 64, backward>();
+}
+template <bool backward>
+Call attention_documents() {
+  return attention_by<in_documents, 4096, 64, backward>();
 }
 
 Call gpt2_infer() {
-  return of([](const bench::Gpt& m, const Tensor& text) { return m(text); }, bench::Gpt({}, bf16()),
+  return of([](const Gpt& m, const Tensor& text) { return m(text); }, Gpt(tiny ? gpt2_sizes() : Gpt::Sizes{}, bf16()),
             labels({1, 64}, 50000, 8));
 }
 
-// The parameters are f32; inside a step they are cast by hand, or what autocast casts.
-template <bool by_hand>
-Call gpt2_train() {
-  struct State {
-    bench::Gpt model{{.fused = true}, {DType::f32, device}};
-    weft::optim::AdamW optimizer{model, {.lr = 1e-4}};
-  };
-  auto state = std::make_shared<State>();
-  to_device(state->optimizer);
-  weft::CompileOptions how = unchecked;
-  if (!by_hand) how.autocast = DType::bf16;
-  auto step =
-      weft::compile([](bench::Gpt& m, weft::optim::AdamW& o, const Tensor& x,
-                       const Tensor& y) { return bench::train_gpt(m, o, x, y, by_hand ? DType::bf16 : DType::f32); },
-                    how);
-  return [=, x = labels({16, 1024}, 50257, 8), y = labels({16, 1024}, 50257, 9)] {
-    step(state->model, state->optimizer, x, y).eval();
-  };
-}
-
-struct Encoder {
-  std::vector<bench::Block> blocks;
+struct Blocks {
+  std::vector<Block> blocks;
   Tensor operator()(Tensor x) const {
-    for (const bench::Block& block : blocks) x = block(x);
+    for (const Block& block : blocks) x = block(x);
     return x;
   }
   WEFT_MEMBERS(blocks)
 };
 template <std::int64_t batch>
 Call encoder() {
-  Encoder model;
-  for (int i = 0; i < 12; ++i) model.blocks.emplace_back(768, 12, false, bf16());
-  return of([](const Encoder& m, const Tensor& x) { return m(x); }, model, sample({batch, 128, 768}, 9, DType::bf16));
+  Blocks model;
+  for (int i = 0; i < 12; ++i) model.blocks.emplace_back(sized(768), tiny ? 4 : 12, false, bf16());
+  return of([](const Blocks& m, const Tensor& x) { return m(x); }, model, sample({batch, 128, 768}, 9, DType::bf16));
 }
 
 // A dozen layers, of which four are needed; and a function of four.
 Call early_exit() {
   using weft::from_list;
   const Tensor sure = to(from_list<float>({2, 2, 2, 0, 2, 2, 2, 2, 2, 2, 2, 2}), device).eval();
-  return of(bench::early_exit, bench::Encoder(12, {DType::f32, device}), sample({8, 64, 128}, 1), sure);
+  return of(bench::early_exit, bench::Encoder(12, f32()), to(random_normal({8, 64, 128}, 1), device).eval(), sure);
 }
-Call four_layers() { return of(bench::all_layers, bench::Encoder(4, {DType::f32, device}), sample({8, 64, 128}, 1)); }
+Call four_layers() { return of(all_layers, Encoder(4, f32()), to(random_normal({8, 64, 128}, 1), device).eval()); }
 // Square roots by Newton's method: 5 to 50 rounds each.
 Call newton() {
   return [f = weft::compile(deciding::square_root, unchecked), numbers = [] {
@@ -231,17 +225,11 @@ Call branch() {
   };
 }
 
-Call eager_softmax() { return eager(bench::softmax_rows, sample({16384, 4096}, 1)); }
-Call eager_layernorm() {
-  return eager(bench::normalize, bench::Norm(4096, {DType::f32, device}), sample({16384, 4096}, 1));
-}
+Call eager_softmax() { return eager(softmax_rows, sample({16384, 4096}, 1)); }
+Call eager_layernorm() { return eager(normalize, Norm(sized(4096), f32()), sample({16384, 4096}, 1)); }
 Call eager_cross_entropy() { return eager(bench::cross_entropy, sample({16384, 4096}, 1), labels({16384}, 4096, 2)); }
 
-constexpr struct {
-  const char *name, *of;
-  Call (*make)();
-  double bytes = 0;  // moved, where nothing else limits
-} cases[] = {
+const std::vector<Case> cases = {
     {"gpu-pointwise", "f32-64M", pointwise, 16.0 * many},
     {"gpu-softmax", "f32-16384x8192", softmax<DType::f32>, 8.0 * 16384 * 8192},
     {"gpu-softmax", "bf16-16384x8192", softmax<DType::bf16>, 4.0 * 16384 * 8192},
@@ -256,22 +244,28 @@ constexpr struct {
     {"gpu-conv2d", "f32-1x1", conv2d<DType::f32, 256, 56, 64, 1, 1>},
     {"gpu-conv2d", "bf16-3x3", conv2d<DType::bf16, 64, 56, 64, 3, 1>},
     {"gpu-layernorm", "bf16-16384x4096", layernorm, 8.0 * 16384 * 4096},
+    {"gpu-rmsnorm", "bf16-16384x4096", rmsnorm, 14.0 * 16384 * 4096},
+    {"gpu-swiglu", "bf16-16384x8192", swiglu, 12.0 * 16384 * 8192},
     {"gpu-cross-entropy", "bf16-8192x50304", cross_entropy, 4.0 * 8192 * 50304},
     {"gpu-adamw", "f32-100x1M", adamw, 28.0 * 100 * (1 << 20)},
     {"gpu-sum", "f32-64M", sum, 4.0 * many},
-    {"gpu-mlp-step", "b64", mlp_step<64>},
-    {"gpu-mlp-step", "b1024", mlp_step<1024>},
+    {"gpu-mlp-step", "b64", [] { return mlp_step(64); }},
+    {"gpu-mlp-step", "b1024", [] { return mlp_step(1024); }},
     {"gpu-attention", "T1024-D64", attention<1024, 64, false>},
     {"gpu-attention", "T1024-D128", attention<1024, 128, false>},
     {"gpu-attention", "T4096-D64", attention<4096, 64, false>},
     {"gpu-attention", "T4096-D128", attention<4096, 128, false>},
     {"gpu-attention", "T4096-D64-gradients", attention<4096, 64, true>},
     {"gpu-attention", "T4096-D128-gradients", attention<4096, 128, true>},
+    {"gpu-attention", "T4096-D64-soft-cap", attention_soft_cap<false>},
+    {"gpu-attention", "T4096-D64-documents", attention_documents<false>},
+    {"gpu-attention", "T4096-D64-soft-cap-gradients", attention_soft_cap<true>},
+    {"gpu-attention", "T4096-D64-documents-gradients", attention_documents<true>},
     {"gpu-gpt2-infer", "bf16-B1-T64", gpt2_infer},
     {"gpu-encoder", "bf16-B1-T128", encoder<1>},
     {"gpu-encoder", "bf16-B64-T128", encoder<64>},
-    {"gpu-gpt2-train", "bf16-B16-T1024", gpt2_train<true>},
-    {"gpu-gpt2-train", "autocast-bf16-B16-T1024", gpt2_train<false>},
+    {"gpu-gpt2-train", "bf16-B16-T1024", gpt2_step},
+    {"gpu-gpt2-train", "autocast-bf16-B16-T1024", gpt2_autocast_step},
     {"gpu-decisions", "early-exit", early_exit},
     {"gpu-decisions", "four-layers", four_layers},
     {"gpu-decisions", "newton", newton},
@@ -281,42 +275,6 @@ constexpr struct {
     {"gpu-eager", "cross-entropy", eager_cross_entropy, 4.0 * 16384 * 4096},
 };
 
-void report(const char* name, const char* of, double milliseconds, double bytes) {
-  std::printf(
-      "{\"name\":\"%s\",\"case\":\"%s\",\"value\":%.5f,\"unit\":\"ms\",\"baseline\":null,\"baseline_value\":null,"
-      "\"ratio\":null",
-      name, of, milliseconds);
-  if (bytes > 0) std::printf(",\"terabytes_per_second\":%.3f", bytes / milliseconds / 1e9);
-  std::puts("}");
-  std::fflush(stdout);
-}
-
-double milliseconds(const Repeated& repeated) {
-  std::vector<double> rounds;
-  for (int round = 0; round < 9; ++round) {
-    const auto start = bench::Clock::now();
-    repeated();
-    rounds.push_back(bench::seconds_since(start) * 1e3 / repeated.calls);
-  }
-  return bench::median(rounds);
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    std::fprintf(stderr, "%s\n", weft::runtime::cuda::use(device).name.c_str());
-  } catch (const weft::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 0;
-  }
-  for (const auto& one : cases) {
-    if (argc > 1 && std::strcmp(argv[1], one.name) != 0) continue;
-    if (argc > 2 && std::strcmp(argv[2], one.of) != 0) continue;
-    const Repeated repeated(one.make());
-    if (argc > 2)
-      bench::take_turns(repeated, repeated.calls);
-    else
-      report(one.name, one.of, milliseconds(repeated), one.bytes);
-  }
-}
+int main(int count, char** arguments) { return has_device(count, arguments) ? run_cases(cases, count, arguments) : 0; }

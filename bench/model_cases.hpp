@@ -31,6 +31,33 @@ inline Tensor classify(const Tensor& logits, const Tensor& labels) {
 inline constexpr auto of_image = [](auto& m, const Inputs& in) { return m(in[0]); };
 inline constexpr auto of_image_loss = [](const Tensor& y, const Inputs& in) { return classify(y, in[1]); };
 inline constexpr auto of_text = [](auto& m, const Inputs& in) { return m(in[0]); };
+inline constexpr auto of_diffusion = [](auto& m, const Inputs& in) { return m(in[0], in[2]); };
+inline constexpr auto of_diffusion_loss = [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[1]); };
+inline constexpr auto of_bert = [](auto& m, const Inputs& in) { return m.pool(m(in[0], in[1])); };
+inline constexpr auto of_bert_loss = [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[2]); };
+inline constexpr auto of_speech = [](auto& m, const Inputs& in) { return m(in[0], in[1]); };
+inline constexpr auto of_speech_loss = [](const Tensor& y, const Inputs& in) { return classify(y, in[2]); };
+inline constexpr auto of_state = [](auto& m, const Inputs& in) {
+  models::LstmLanguageModel::State state{in[2], in[2]};
+  return m(in[0], state);
+};
+// Scores of the classes, their boxes and masks, and of all anchors; features of each level, boxes, classes.
+inline constexpr auto of_boxes = [](auto& m, const Inputs& in) {
+  const Inputs features{in[0], in[1]};
+  const auto anchors = m.proposals(features);
+  const auto found = m.boxes(features, in[2]);
+  return concat({flatten(anchors.logits), flatten(anchors.numbers), flatten(found.logits), flatten(found.numbers),
+                 flatten(m.masks(features, in[2], in[3]))});
+};
+inline constexpr auto of_boxes_loss = [](const Tensor& y, const Inputs&) { return mean(square(y)); };
+// Boxes [count, 5] of 32 x 64 pixels, all over two images.
+inline Tensor some_boxes(int count, int apart = 1) {
+  std::vector<float> boxes;
+  for (int i = 0; i < count; ++i)
+    for (const int number : {i % 2, i * 6 / apart, i * 5 / apart, i * 6 / apart + 32, i * 5 / apart + 64})
+      boxes.push_back(static_cast<float>(number));
+  return from_span(boxes, {count, 5});
+}
 
 inline const models::LlamaConfig llama{.vocab_size = vocabulary,
                                        .context = 128,
@@ -60,9 +87,8 @@ void each_model(Run& run) {
       +[] {
         return models::UNet({.widths = {32, 64, 64}, .blocks = 1, .groups = 8});
       },
-      {random_normal({4, 3, 32, 32}, 1), random_normal({4, 3, 32, 32}, 2), random_labels(4, 1000, 3)},
-      [](auto& m, const Inputs& in) { return m(in[0], in[2]); },
-      [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[1]); });
+      {random_normal({4, 3, 32, 32}, 1), random_normal({4, 3, 32, 32}, 2), random_labels(4, 1000, 3)}, of_diffusion,
+      of_diffusion_loss);
   run(
       "gpt2",
       +[] {
@@ -91,9 +117,7 @@ void each_model(Run& run) {
                              .heads = 4,
                              .dropout = 0});
       },
-      {tokens(8, 64), ones({8, 64}, {DType::i64}).eval(), random_normal({8, 256}, 2)},
-      [](auto& m, const Inputs& in) { return m.pool(m(in[0], in[1])); },
-      [](const Tensor& y, const Inputs& in) { return nn::mse_loss(y, in[2]); });
+      {tokens(8, 64), ones({8, 64}, {DType::i64}).eval(), random_normal({8, 256}, 2)}, of_bert, of_bert_loss);
   run(
       "vit",
       +[] {
@@ -112,40 +136,21 @@ void each_model(Run& run) {
                                 .layers = 2,
                                 .heads = 4});
       },
-      {random_normal({4, 80, 200}, 1), tokens(4, 32, 1), tokens(4, 32, 2)},
-      [](auto& m, const Inputs& in) { return m(in[0], in[1]); },
-      [](const Tensor& y, const Inputs& in) { return classify(y, in[2]); });
+      {random_normal({4, 80, 200}, 1), tokens(4, 32, 1), tokens(4, 32, 2)}, of_speech, of_speech_loss);
   run(
       "lstm",
       +[] {
         return models::LstmLanguageModel(
             {.vocab_size = vocabulary, .width = 200, .hidden = 200, .layers = 2, .dropout = 0});
       },
-      {tokens(35, 20, 1), tokens(35, 20, 2), zeros({2, 20, 200}).eval()},
-      [](auto& m, const Inputs& in) {
-        models::LstmLanguageModel::State state{in[2], in[2]};
-        return m(in[0], state);
-      },
-      of_image_loss);
-  // Boxes of 32 x 64 pixels, all over images of 256; scores of the classes, their boxes and masks, and of all anchors.
-  std::vector<float> boxes;
-  for (int i = 0; i < 32; ++i)
-    for (const int number : {i % 2, i * 6, i * 5, i * 6 + 32, i * 5 + 64}) boxes.push_back(static_cast<float>(number));
+      {tokens(35, 20, 1), tokens(35, 20, 2), zeros({2, 20, 200}).eval()}, of_state, of_image_loss);
   run(
       "mask-rcnn",
       +[] {
         return models::MaskRcnnHeads({.channels = 64, .hidden = 256, .classes = 20, .anchor_sizes = {32, 64}});
       },
-      {random_normal({2, 64, 64, 64}, 1), random_normal({2, 64, 32, 32}, 2), from_span(boxes, {32, 5}),
-       random_labels(32, 20, 3)},
-      [](auto& m, const Inputs& in) {
-        const Inputs features{in[0], in[1]};
-        const auto anchors = m.proposals(features);
-        const auto found = m.boxes(features, in[2]);
-        return concat({flatten(anchors.logits), flatten(anchors.numbers), flatten(found.logits), flatten(found.numbers),
-                       flatten(m.masks(features, in[2], in[3]))});
-      },
-      [](const Tensor& y, const Inputs&) { return mean(square(y)); });
+      {random_normal({2, 64, 64, 64}, 1), random_normal({2, 64, 32, 32}, 2), some_boxes(32), random_labels(32, 20, 3)},
+      of_boxes, of_boxes_loss);
 }
 
 }  // namespace bench

@@ -99,7 +99,6 @@ int main(int count, char** arguments) {
   run.full(
       "efficientnet-b0-b1", +[] { return models::EfficientNet({.dropout = 0, .skip = 0}); }, +one_image, of_image);
   constexpr auto bert_base = [] { return models::Bert({.dropout = 0}); };
-  constexpr auto of_bert = [](auto& m, const Inputs& in) { return m.pool(m(in[0], in[1])); };
   run.full(
       "bert-base-b1", +bert_base,
       +[] {

@@ -1,5 +1,7 @@
 """What PyTorch's cases on the CPU and on a GPU share: each function gives a step that finishes what it starts but for
 work that is queued on a device. `compiled` is torch.compile, or what leaves a function as it is."""
+import functools
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -28,6 +30,16 @@ def gradients(function, upstream, *inputs):
     return step
 
 
+def gradients_of_several(function, upstreams, *inputs):
+    """The same of a function of several results."""
+    kept = [None]
+
+    def step():
+        results = function(*inputs)
+        kept[0] = (results, torch.autograd.grad(results, inputs, upstreams))
+    return step
+
+
 def layer_norm_gradients(compiled, rows, width, **options):
     return gradients(compiled(lambda x, scale, shift: F.layer_norm(x, (width,), scale, shift)),
                      torch.randn(rows, width, **options), torch.randn(rows, width, **options),
@@ -51,6 +63,8 @@ def as_it_is(function):
 
 
 def compiled_by(variant):
+    if variant == "reduce-overhead":
+        return functools.partial(torch.compile, mode=variant)
     return torch.compile if variant in ("compile", "whole") else as_it_is
 
 

@@ -1,33 +1,40 @@
-"""torch_gpu_peer.py NAME CASE VARIANT: PyTorch's side of a case on a GPU, taking turns (turns.py), with as many calls
-between two synchronizations as take about 20 ms.
+"""torch_gpu_peer.py NAME CASE VARIANT [tiny]: PyTorch's side of a case on a GPU, taking turns (turns.py), with as many calls
+between two synchronizations as take about 20 ms. `tiny` runs a small one on the CPU, to see that it works.
 
-Variants: `eager`; `cudnn`, eager with cuDNN's attention; `compile` in its default mode; `graph`, a whole step captured by hand in a CUDA graph; `copy`, a copy
-that moves as many bytes as the case must.
+Variants: `eager`; `cudnn`, eager with cuDNN's attention; `compile` in its default mode, and `reduce-overhead`; `flex`, its
+flex_attention, compiled; `graph`, a whole step captured by hand in a CUDA graph; `copy`, a copy that moves as many bytes as
+the case must, and `read`, which reads as many.
 """
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cases
+import models_peer
+from decoder import Decoder
 from gpt import Block, Gpt
-from turns import take_turns
+from turns import repeated, take_turns
 
-device = "cuda"
+tiny = sys.argv[-1] == "tiny"
+device = "cpu" if tiny else "cuda"
 bf16 = torch.bfloat16
 torch.manual_seed(0)
 torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 
 
+def sized(full):
+    return min(full, 32) if tiny else full
+
+
 def random(*shape, dtype=torch.float32):
-    return torch.randn(shape, device=device, dtype=dtype)
+    return torch.randn([sized(size) for size in shape], device=device, dtype=dtype)
 
 
 def random_labels(*shape, classes):
-    return torch.randint(0, classes, shape, device=device)
+    return torch.randint(0, sized(classes), [sized(size) for size in shape], device=device)
 
 
 def function(f, *shapes, dtype=torch.float32):
@@ -56,6 +63,26 @@ def sum_all(count=64 << 20):
 
 def layernorm(rows=16384, width=4096):
     return lambda variant: cases.layer_norm_gradients(cases.compiled_by(variant), rows, width, device=device, dtype=bf16)
+
+
+def rmsnorm(rows=16384, width=4096):
+    """x + residual and its norm, and the gradients of x, residual and weight."""
+    def make(variant):
+        def both(x, residual, weight):
+            h = x + residual
+            return h, F.rms_norm(h, (sized(width),), weight, 1e-6)
+        given = [random(rows, width, dtype=bf16).requires_grad_(), random(rows, width, dtype=bf16).requires_grad_(),
+                 random(width, dtype=bf16).requires_grad_()]
+        return cases.gradients_of_several(cases.compiled_by(variant)(both), [random(rows, width, dtype=bf16) for _ in range(2)],
+                                          *given)
+    return make
+
+
+def swiglu(rows=16384, width=8192):
+    """silu(gate) * up, and the gradients of both."""
+    return lambda variant: cases.gradients(cases.compiled_by(variant)(lambda gate, up: F.silu(gate) * up),
+                                           random(rows, width, dtype=bf16), random(rows, width, dtype=bf16),
+                                           random(rows, width, dtype=bf16))
 
 
 def cross_entropy_gradients(rows=8192, classes=50304):
@@ -117,6 +144,70 @@ def attention(time, depth, backward=False):
             return torch.autograd.grad(mixed, (q, k, v), given) if backward else mixed
         return call
     return make
+
+
+def attention_by(mod, time=4096, depth=64, backward=False):
+    """Causal, batch 4, 16 heads: `soft-cap` has scores of at most 30, `documents` are of 512 tokens."""
+    def make(variant):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        q, k, v = (random(4, 16, time, depth, dtype=bf16).requires_grad_(backward) for _ in range(3))
+        given, tokens = torch.randn_like(q), q.shape[2]
+        document = torch.arange(tokens, device=device) // (8 if tiny else 512)
+
+        def mask(b, h, i, j):
+            return (i >= j) & (document[i] == document[j]) if mod == "documents" else i >= j
+        blocks = create_block_mask(mask, None, None, tokens, tokens, device=device)
+        score = (lambda score, b, h, i, j: 30 * torch.tanh(score / 30)) if mod == "soft-cap" else None
+        attend = torch.compile(flex_attention) if variant == "flex" else flex_attention
+
+        def call():
+            mixed = attend(q, k, v, score_mod=score, block_mask=blocks)
+            return torch.autograd.grad(mixed, (q, k, v), given) if backward else mixed
+        return call
+    return make
+
+
+def read(bytes_read):
+    source = random(bytes_read // 4)
+    return lambda: source.sum()
+
+
+def decode(batch):
+    """The token after 1,023 others of Llama 3.2 1B with a cache of 1,024. `read` reads the weights, and the cache too."""
+    def make(variant):
+        sizes = dict(vocabulary=32, context=32, width=32, hidden=64, layers=2, heads=4, groups=2) if tiny else {}
+        model = Decoder(batch, **sizes).to(device, bf16).eval()
+        if variant == "read":
+            return read(2 * (sum(p.numel() for p in model.parameters()) + sum(b.numel() for b in model.buffers())))
+        next_token = cases.compiled_by(variant)(lambda token, at: model(token, at).argmax(-1))
+        token, at = random_labels(batch, 1, classes=4000), torch.tensor([model.context - 1], device=device)
+        return cases.call(next_token, token, at)
+    return make
+
+
+def resnet50(batch, training):
+    """Channels last; training has f32 parameters under autocast, and momentum."""
+    def make(variant):
+        import torchvision
+        model = (torchvision.models.resnet18 if tiny else torchvision.models.resnet50)()
+        model = model.to(device, memory_format=torch.channels_last)
+        size, count = (32, 2) if tiny else (224, batch)
+        x = torch.randn(count, 3, size, size, device=device).to(memory_format=torch.channels_last)
+        compiled = cases.compiled_by(variant)
+        if not training:
+            return cases.call(compiled(model.to(bf16).eval()), x.to(bf16))
+        y = torch.randint(0, 1000, (count,), device=device)
+        model.train()
+
+        def loss_of():
+            with torch.autocast(device, bf16):
+                return F.cross_entropy(model(x), y)
+        return cases.training(compiled(loss_of), torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True))
+    return make
+
+
+def whole_model(name, mode):
+    return lambda variant: models_peer.step(name + "-small" * tiny, mode, variant, device)
 
 
 def gpt2_infer(**sizes):
@@ -217,12 +308,20 @@ CASES = {
                    "f32-1x1": conv2d(torch.float32, 256, 56, 64, 1, 1),
                    "bf16-3x3": conv2d(bf16, 64, 56, 64, 3, 1)},
     "gpu-layernorm": {"bf16-16384x4096": layernorm()},
+    "gpu-rmsnorm": {"bf16-16384x4096": rmsnorm()},
+    "gpu-swiglu": {"bf16-16384x8192": swiglu()},
     "gpu-cross-entropy": {"bf16-8192x50304": cross_entropy_gradients()},
     "gpu-adamw": {"f32-100x1M": adamw()},
     "gpu-sum": {"f32-64M": sum_all()},
     "gpu-mlp-step": {"b64": mlp(64), "b1024": mlp(1024)},
     "gpu-attention": {f"T{time}-D{depth}{'-gradients' * backward}": attention(time, depth, backward)
-                      for time in (1024, 4096) for depth in (64, 128) for backward in (False, True)},
+                      for time in (1024, 4096) for depth in (64, 128) for backward in (False, True)} |
+                     {f"T4096-D64-{mod}{'-gradients' * backward}": attention_by(mod, backward=backward)
+                      for mod in ("soft-cap", "documents") for backward in (False, True)},
+    "gpu-decode": {f"1B-bf16-cache1024-B{batch}": decode(batch) for batch in (1, 16)},
+    "gpu-resnet50": {"bf16-infer-B32": resnet50(32, False), "bf16-train-B64": resnet50(64, True)},
+    "gpu-models": {f"{name}-{mode}": whole_model(name, mode)
+                   for name in models_peer.GPU for mode in ("forward", "training")},
     "gpu-gpt2-infer": {"bf16-B1-T64": gpt2_infer()},
     "gpu-encoder": {"bf16-B1-T128": encoder(1), "bf16-B64-T128": encoder(64)},
     "gpu-gpt2-train": {"bf16-B16-T1024": gpt2_train()},
@@ -233,23 +332,6 @@ CASES = {
 }
 
 
-def repeated(call):
-    """Many calls until everything is done, and how many."""
-    for _ in range(20):
-        call()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    torch.cuda.synchronize()
-    calls = max(2, min(200, int(20e-3 / (time.perf_counter() - start))))
-
-    def step():
-        for _ in range(calls):
-            call()
-        torch.cuda.synchronize()
-    return step, calls
-
-
 if __name__ == "__main__":
-    name, case, variant = sys.argv[1:]
-    take_turns(*repeated(CASES[name][case](variant)))
+    name, case, variant = sys.argv[1:4]
+    take_turns(*repeated(CASES[name][case](variant), (lambda: None) if tiny else torch.cuda.synchronize))

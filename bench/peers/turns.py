@@ -23,3 +23,26 @@ def take_turns(step, repeats=1):
             step()
             times.append((time.perf_counter() - before) * 1e3 / repeats)
         print("%.6g" % statistics.median(times), flush=True)
+
+
+def repeated(call, finish=lambda: None):
+    """Many calls until everything is done, about 20 ms of them, and how many; `finish` waits for a device."""
+    begin = time.perf_counter()
+    call()
+    finish()
+    first = time.perf_counter() - begin
+    for _ in range(19):
+        if time.perf_counter() - begin > first + 3:
+            break
+        call()
+        finish()
+
+    def step():
+        for _ in range(calls):
+            call()
+        finish()
+    calls = 1
+    start = time.perf_counter()
+    step()
+    calls = max(2, min(200, int(20e-3 / (time.perf_counter() - start))))
+    return step, calls
