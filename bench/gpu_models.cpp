@@ -1,7 +1,7 @@
 // gpu_models [tiny] [NAME [CASE]]: as gpu.cpp, of whole models: gpu-decode, gpu-resnet50, and gpu-models, which has
 // every model of examples/models at full size but a Mixtral that fits. A forward pass in bf16, or a training step with
 // AdamW, f32 under autocast. bench/peers/models_peer.py has the same. `tiny` takes the small ones of model_cases.hpp.
-// `trace` in the place of NAME records each full-size model on the CPU without computing anything, to see that sizes
+// `trace [MODEL]` in their place records the full-size models on the CPU without computing anything, to see that sizes
 // fit.
 #include "examples/models/clip.hpp"
 #include "gpu_steps.hpp"
