@@ -20,11 +20,23 @@
 namespace weft::detail {
 namespace {
 
+// How many calls may be inside each other. A call takes some KB of the stack.
+constexpr std::size_t nesting_limit = 256;
+
+// The calls that a thread is in.
 struct ScratchStack {
   std::vector<std::unique_ptr<Scratch>> all;
-  std::size_t depth = 0;
+  std::size_t depth = 0, plain = 0;
 };
 ScratchStack& scratch_stack() { return per_thread<ScratchStack>(); }
+
+void check_nesting(const ScratchStack& stack, const Function& function, Loc loc) {
+  if (stack.depth + stack.plain >= nesting_limit) [[unlikely]]
+    fail(title(function), loc, "is inside ", nesting_limit,
+         " calls of compiled functions, the limit: the recursion has no end, or is too deep. Let the plain function "
+         "call "
+         "itself, and compile what begins it");
+}
 
 // Marks the arguments that share an object with another one: f(std::move(x), std::move(x)). State must not be
 // reachable through another argument at all: the order of writes would decide. Sorted by address, an object that
@@ -148,8 +160,9 @@ void Scratch::clear() {
   temporary.reset();
 }
 
-Scratch* take_scratch() {
+Scratch* take_scratch(const Function& function, Loc loc) {
   ScratchStack& stack = scratch_stack();
+  check_nesting(stack, function, loc);
   if (stack.depth == stack.all.size()) stack.all.push_back(std::make_unique<Scratch>());
   return stack.all[stack.depth++].get();
 }
@@ -167,13 +180,20 @@ bool joins_caller() {
   return !r.traces.empty() || tap_listener || stance() == Stance::force_eager;
 }
 
+PlainCall::PlainCall(const Function* function, Loc loc) {
+  ScratchStack& stack = scratch_stack();
+  check_nesting(stack, *function, loc);
+  ++stack.plain;
+}
+PlainCall::~PlainCall() { --scratch_stack().plain; }
+
 Call::Call(Function* function, const CallSignature& signature, TraceBody body, void* context, Loc loc)
     : function_(function),
       signature_(signature),
       body_(body),
       context_(context),
       loc_(loc),
-      scratch_(take_scratch()),
+      scratch_(take_scratch(*function, loc)),
       arguments_(&scratch_->arguments),
       results_(&scratch_->results) {
   scratch_->reader = function->readers.enter(scratch_->thread);

@@ -154,8 +154,8 @@ struct alignas(cache_lines) Scratch {
   void clear();
 };
 
-// Nested calls of a thread take one each.
-Scratch* take_scratch();
+// Nested calls of a thread take one each. Throws Error where there are too many.
+Scratch* take_scratch(const Function& function, Loc loc);
 void give_back(Scratch* scratch) noexcept;
 
 struct CallContext {

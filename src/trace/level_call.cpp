@@ -337,9 +337,9 @@ void LevelBody::differentiate(Function& function, const Node& call, std::span<co
     values.push_back(each);
   }
   struct Borrowed {
-    Scratch* scratch = take_scratch();
+    Scratch* scratch;
     ~Borrowed() { give_back(scratch); }
-  } const borrowed;
+  } const borrowed{take_scratch(function, call.loc)};
   Scratch& scratch = *borrowed.scratch;
   *scratch.words.room(1) = passes_;
   scratch.words.size = 1;

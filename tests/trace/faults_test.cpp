@@ -9,8 +9,10 @@
 #include "record/record.hpp"
 #include "tests/small_stack.hpp"
 #include "tests/trace/support.hpp"
+#include "weft/effects.hpp"
 #include "weft/grad.hpp"
 #include "weft/random.hpp"
+#include "weft/stance.hpp"
 
 using namespace weft;
 using namespace trace_test;
@@ -84,6 +86,38 @@ TEST_CASE("a function is compiled and called inside of a trace, or of a level") 
       },
       vector_of({2, 5}));
   CHECK(numbers_of(gradient) == Numbers{4, 10});
+}
+
+namespace {
+template <Tensor (*body)(const Tensor&)>
+Tensor compiled(const Tensor& x) {
+  static auto f = compile(body, {.check = Check::never});
+  return f(x);
+}
+Tensor endless(const Tensor& x) { return compiled<endless>(x * 2) + 1; }
+Tensor endless_on_the_host(const Tensor& x) {
+  return disable([](const Tensor& y) { return compiled<endless_on_the_host>(y * 2); })(x) + 1;
+}
+Tensor doubled_up_to_ten(const Tensor& x) { return sum(x) > 10 ? x : compiled<doubled_up_to_ten>(x * 2); }
+}  // namespace
+
+TEST_CASE("a compiled function that calls itself: to an end, or an Error") {
+  for (int i = 0; i < 2; ++i) CHECK(numbers_of(compiled<doubled_up_to_ten>(vector_of({1, 2}))) == Numbers{4, 8});
+  const auto refuses = [](const auto& call) {
+    CHECK_THROWS_WITH_AS(
+        call(), doctest::Contains("is inside 256 calls of compiled functions, the limit: the recursion has no end"),
+        Error);
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("at faults_test.cpp:"), Error);
+  };
+  const Tensor x = vector_of({1, 2});
+  for (int i = 0; i < 2; ++i) {
+    refuses([&] { compiled<endless>(x); });
+    refuses([&] { compiled<endless_on_the_host>(x); });
+    refuses([&] { grad([](const Tensor& v) { return sum(compiled<endless>(v)); }, x); });
+    const StanceScope eager(Stance::force_eager);
+    refuses([&] { compiled<endless>(x); });
+  }
+  CHECK(numbers_of(compiled<doubled_up_to_ten>(vector_of({1, 2}))) == Numbers{4, 8});
 }
 
 TEST_CASE("a process forked off after threads were started computes, compiles and does not hang") {

@@ -41,6 +41,14 @@ class FunctionModes {
 // Inside a trace or with_taps a compiled function is a plain function: its operations join. Under Stance::force_eager
 // it is one, too.
 bool joins_caller();
+// A call that runs as the plain function, until the end of the block. Throws Error where so many are inside each other
+// that the function calls itself without end.
+class PlainCall {
+ public:
+  PlainCall(const Function* function, Loc loc);
+  ~PlainCall();
+  PlainCall(const PlainCall&) = delete;
+};
 
 class FunctionHandle {
  public:
@@ -234,6 +242,7 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
                 "weft: the result of a compiled function must be copyable");
   const FunctionModes modes(function.get());
   if (joins_caller()) {
+    const PlainCall plain(function.get(), loc);
     F callable = f;
     return callable(static_cast<P&&>(argument)...);
   }
@@ -254,6 +263,7 @@ R call(const FunctionHandle& function, const F& f, Loc loc, std::remove_referenc
       }
     }
   }
+  const PlainCall plain(function.get(), loc);
   F callable = f;
   return callable(static_cast<P&&>(argument)...);
 }
