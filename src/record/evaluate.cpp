@@ -16,6 +16,7 @@
 #include "record/record.hpp"
 #include "record/row_gradients.hpp"
 #include "record/run_graph.hpp"
+#include "record/unknown_values.hpp"
 #include "record/values.hpp"
 
 namespace weft {
@@ -93,11 +94,13 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
            ") of the body of a loop or a checkpointed function is not known while it is recorded: choose with "
            "where(condition, a, b) or "
            "cond(predicate, if_true, if_false, operands...), or return the tensor and read it afterwards");
-    if (node->trace != 0)
-      fail(operation, loc, "the value of a tensor (", made_at(*node),
-           ") is not known while a compiled function is traced: choose with where(condition, a, b), or return the "
-           "tensor "
-           "and read it outside");
+    if (node->trace != 0) {
+      const Trace* const trace = recorder().trace();
+      const bool fullgraph = trace && trace->id == node->trace && !trace->decider;
+      fail(operation, loc, "the value of a tensor (", made_at(*node), ") is not known ",
+           fullgraph ? where_values_are_unknown() : "while a compiled function is traced",
+           ": choose with where(condition, a, b), or return the tensor and read it outside");
+    }
     order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.node());

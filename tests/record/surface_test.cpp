@@ -334,7 +334,9 @@ TEST_CASE("argmin and norm") {
 }
 
 TEST_CASE("a value that is asked for inside a compiled function is refused by the question's name, with a way out") {
-  const char* way_out = "is not known while a compiled function is traced: choose with where(condition, a, b)";
+  const char* way_out =
+      "is not known in a function that is compiled with {.fullgraph = true}, which has no decisions: choose with "
+      "where(";
   auto item = compile([](const Tensor& x) { return sum(x).item() > 3 ? x : -x; }, {.fullgraph = true});
   std::string message = message_of([&] { item(ones({2})); });
   CHECK(message.find("[item] the value of a tensor (f32[], made at surface_test.cpp:") == 0);

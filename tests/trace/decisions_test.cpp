@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <thread>
 
 #include "runtime/watch.hpp"
@@ -107,6 +108,35 @@ TEST_CASE("integers: a switch, and the value as it is") {
     CHECK(message_of([&] { natural(full({1}, each)); }).find("does not fit into the integer") != std::string::npos);
   auto two = compile([](const Tensor& x) { return sum(x).item<bool>() ? x : x.item<bool>() ? x : -x; });
   CHECK_THROWS_WITH_AS(two(zeros({2})), doctest::Contains("[item] needs one element, the tensor is f32[2]"), Error);
+}
+
+TEST_CASE("ways whose results have other structures: each gives its own") {
+  auto list = compile(
+      [](const Tensor& x) {
+        std::vector<Tensor> all{x + 1};
+        for (int i = 1; i < x.item<int>(); ++i) all.push_back(x * i);
+        return all;
+      },
+      {.check = Check::every_call});
+  auto maybe = compile(
+      [](const Tensor& x) {
+        std::optional<Tensor> found;
+        if (sum(x) > 2) found = x * 3;
+        return found;
+      },
+      {.check = Check::every_call});
+  for (const int count : {1, 3, 2, 3, 1, 2}) {
+    const Tensor x = full({}, count);
+    const std::vector<Tensor> all = list(x);
+    REQUIRE(all.size() == static_cast<std::size_t>(count));
+    CHECK(all[0].item() == count + 1);
+    CHECK(all.back().item() == (count == 1 ? 2 : count * (count - 1)));
+    const std::optional<Tensor> found = maybe(x);
+    REQUIRE(found.has_value() == (count > 2));
+    if (found) CHECK(found->item() == 9);
+  }
+  CHECK(specialization_count(list) == 1);
+  CHECK(specialization_count(maybe) == 1);
 }
 
 TEST_CASE("a NaN is not 0, as in C++; what is asked twice is decided once") {
@@ -307,6 +337,7 @@ TEST_CASE("a function that decides otherwise for the same values is found out") 
 TEST_CASE("fullgraph refuses a decision with its line") {
   auto f = compile([](const Tensor& x) { return sum(x).item<bool>() ? x : -x; }, {.fullgraph = true});
   CHECK_THROWS_WITH_AS(f(ones({2})), doctest::Contains("[item] the value of a tensor (f32[]"), Error);
+  CHECK(message_of([&] { f(ones({2})); }).find("compiled with {.fullgraph = true}") != std::string::npos);
   CHECK(message_of([&] { f(ones({2})); }).find("decide with") == std::string::npos);
   auto in_a_loop = compile([](const Tensor& x) {
     return scan([](Tensor s, const Tensor& v) { return v.item<bool>() ? s + v : s; }, zeros({}), x);
