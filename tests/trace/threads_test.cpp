@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <mutex>
 #include <thread>
 
 #include "base/fork.hpp"
@@ -35,6 +37,51 @@ TEST_CASE("threads share specializations and get their own results") {
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4, 0));
   CHECK(specialization_count(f) >= 6);
+}
+
+namespace {
+struct Twins {
+  Param left{zeros({64})}, right{zeros({64})};
+};
+}  // namespace
+
+TEST_CASE("one thread trains a model while others serve copies of it") {
+  auto step = compile([](Twins& m, const Tensor& x) {
+    m.left = m.left + x;
+    m.right = m.right + x;
+  });
+  auto serve = compile([](const Twins& m, const Tensor& x) { return stack({sum(m.left * x), sum(m.right * x)}); });
+  const Tensor x = ones({64}).eval();
+  std::mutex mutex;
+  Twins latest;
+  constexpr int steps = 300;
+  std::atomic<int> wrong = 0;
+  std::atomic<bool> ended = false;
+  std::vector<std::thread> servers;
+  for (int id = 0; id < 3; ++id)
+    servers.emplace_back([&] {
+      float before = 0;
+      while (!ended) {
+        const Twins own = [&] {
+          const std::lock_guard lock(mutex);
+          return latest;
+        }();
+        const Numbers first = numbers_of(serve(own, x)), again = numbers_of(serve(own, x));
+        wrong += first[0] != first[1] || first != again || first[0] < before || std::fmod(first[0], 64) != 0;
+        before = first[0];
+      }
+    });
+  Twins model;
+  for (int i = 0; i < steps; ++i) {
+    step(model, x);
+    const std::lock_guard lock(mutex);
+    latest = model;
+  }
+  ended = true;
+  for (std::thread& thread : servers) thread.join();
+  CHECK(wrong == 0);
+  CHECK(numbers_of(serve(latest, x)) == Numbers(2, 64.0f * steps));
+  CHECK(specialization_count(serve) == 1);
 }
 
 TEST_CASE("threads that draw from the default generator at once draw different numbers") {
