@@ -22,6 +22,7 @@
 #include "pipeline/texts.hpp"
 #include "providers/provider.hpp"
 #include "providers/stored_plans.hpp"
+#include "runtime/host/library.hpp"
 
 namespace weft {
 namespace {
@@ -250,6 +251,9 @@ std::vector<std::shared_ptr<const Executable>> executables_of(std::vector<provid
     executable->plan = std::move(plans[i].plan);
     executable->arena_bytes = plans[i].arena_bytes;
     executable->stages.push_back({"stored_plan", milliseconds, executable->plan.launches.size()});
+    executable->cache.push_back("plan: found on disk");
+    if (const auto* library = dynamic_cast<const Library*>(executable->plan.functions.get()))
+      executable->cache.push_back("kernels: " + library->origin());
     PipelineOptions again = options;
     again.after = nullptr;
     const auto make = [again](TextSources& kept) {
@@ -274,7 +278,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
   const bool logged = logging::enabled(logging::Channel::fusion) || logging::enabled(logging::Channel::kernels);
   const bool keep = options.keep || (logged && graphs.size() == 1);
   const Timer timer;
-  const std::optional<providers::StoredPlans> stored = stored_plans(graphs, options);
+  std::optional<providers::StoredPlans> stored = stored_plans(graphs, options);
   if (stored)
     if (auto plans = stored->load(); plans && plans->size() == graphs.size()) {
       for (const Graph& graph : graphs)
@@ -295,6 +299,7 @@ std::vector<std::shared_ptr<const Executable>> compile_graphs(std::vector<Graph>
     if (target == targets.end()) target = targets.emplace(targets.end(), device);
     target->optimization = optimization_of(options.level);
     auto executable = std::make_shared<Executable>();
+    if (stored) executable->cache.push_back("plan: " + stored->found());
     all.push_back(executable);
     const std::shared_ptr<TextSources> kept = keep ? std::make_shared<TextSources>(graph) : nullptr;
     Compilation& compilation = target->graphs.emplace_back(

@@ -35,6 +35,7 @@ struct Executable {
   runtime::Plan plan;
   std::vector<StageReport> stages;
   std::int64_t arena_bytes = 0;             // at the traced sizes
+  std::vector<std::string> cache;           // where plan and kernels came from, a line each, for people
   std::shared_ptr<class TextSources> kept;  // what texts are made from; null where options did not ask for it
 };
 

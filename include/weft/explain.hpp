@@ -34,6 +34,7 @@ struct Explanation {                 // what explain() tells of a compiled funct
   std::vector<Pass> passes;          // in order
   double trace_milliseconds = 0;     // that recording the function took, before these
   double autograd_milliseconds = 0;  // of the recording, for derivatives
+  std::vector<std::string> cache;    // where plan and kernels came from, a line each, and of a miss what differs
   std::string source_path;           // of the generated source
   std::int64_t arena_bytes = 0;      // temporary memory, at the traced sizes
   // What a call with these arguments takes of memory, in bytes. MemoryMeter measures it (memory.hpp).

@@ -65,6 +65,7 @@ void Call::explain(Explanation& out) {
   out.regions = std::move(texts.regions);
   for (const StageReport& stage : executable->stages)
     out.passes.push_back({stage.name, stage.milliseconds, stage.size});
+  out.cache = executable->cache;
   out.source_path = executable->plan.source_path;
   out.arena_bytes = executable->arena_bytes;
   std::vector<std::int64_t> symbols;
@@ -162,6 +163,7 @@ std::string to_string(const Explanation& e) {
     kernels += concat_text(kernel.name, ": ", kernel.bytes, " bytes, ", kernel.operations, " operations\n");
   section("kernels", kernels);
   section("memory", memory_text(e.memory));
+  section("cache", lines(e.cache));
   section("source", e.source_path);
   section("compile time", times_text(e));
   section("decisions", lines(e.decisions));

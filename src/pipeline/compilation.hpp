@@ -16,6 +16,7 @@ namespace weft {
 struct CompiledSource {
   std::shared_ptr<const runtime::Functions> functions;
   std::string source_path;
+  std::string origin;  // how this process came by them, for people
 };
 
 // A graph on its way to a launch plan.

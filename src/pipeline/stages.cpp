@@ -93,10 +93,10 @@ std::size_t compile(Target& target) {
     std::vector<std::string> names;
     for (const auto& [name, text] : target.sources.texts()) names.push_back(name);
     auto code = std::make_shared<runtime::cuda::Code>(target.units, names, target.device);
-    target.compiled = {code, code->source_path()};
+    target.compiled = {code, code->source_path(), code->origin()};
   } else if (!target.units.empty()) {
     std::shared_ptr<Library> library = jit({std::move(target.units), host_isa(), {}, target.code, target.optimization});
-    target.compiled = {library, library->source_path()};
+    target.compiled = {library, library->source_path(), library->origin()};
   }
   return target.sources.kernels().size();
 }
@@ -112,6 +112,7 @@ std::size_t launches(Target& target) {
     mark_host_buffers(plan, graph);
     plan.source_path = target.compiled.source_path;
     plan.title = compilation.title;
+    if (!target.compiled.origin.empty()) compilation.executable->cache.push_back("kernels: " + target.compiled.origin);
     runtime::prepare(plan);
     compilation.executable->arena_bytes = dims::at_hints(schedule.arena_bytes, graph.symbols);
     count += plan.launches.size();

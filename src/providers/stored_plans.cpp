@@ -81,6 +81,7 @@ StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_
   }
   if (!refusal_.empty()) {
     log("is not kept: ", refusal_);
+    found_ = "not kept on disk: " + refusal_;
     return;
   }
   fields_["build of Weft"] = build_id();
@@ -96,23 +97,25 @@ StoredPlans::StoredPlans(std::span<const Graph> graphs, Fields fields) : fields_
   key_ = {all.digest().low, graphs_.high};  // entries of the same graphs are found by the high half
 }
 
-std::optional<std::vector<StoredPlan>> StoredPlans::load() const {
+std::optional<std::vector<StoredPlan>> StoredPlans::load() {
   if (!refusal_.empty()) return std::nullopt;
-  const std::optional<CacheEntry> entry = entry_of(key_);
-  if (!entry) return report_miss(), std::nullopt;
   try {
-    return read(entry->payload);
+    const std::optional<CacheEntry> entry = entry_of(key_);
+    if (auto plans = entry ? read(entry->payload) : std::nullopt) return plans;
+    if (!entry) found_ = nearest();
   } catch (const runtime::Malformed&) {
-    log("miss ", hex(key_), ": the entry is damaged");
+    found_ = "the entry is damaged";
   } catch (const std::exception& error) {
-    log("miss ", hex(key_), ": ", error.what());
+    found_ = error.what();
   }
+  log("miss ", hex(key_), ": ", found_);
+  found_.insert(0, "not on disk: ");
   return std::nullopt;
 }
 
-std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payload) const {
+std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payload) {
   const auto miss = [&](const auto&... why) {
-    log("miss ", hex(key_), ": ", why...);
+    found_ = concat_text(why...);
     return std::nullopt;
   };
   runtime::FieldReader from(payload);
@@ -145,12 +148,12 @@ std::optional<std::vector<StoredPlan>> StoredPlans::read(const std::string& payl
     steps += each.plan.launches.size();
   }
   log("hit ", hex(key_), ", ", counted(static_cast<std::int64_t>(steps), "step", "steps"));
+  found_ = "found on disk";
   return plans;
 }
 
 // Of the entries of the same graph the one that differs in the fewest fields says in which.
-void StoredPlans::report_miss() const {
-  if (!logging::enabled(logging::Channel::cache)) return;
+std::string StoredPlans::nearest() const {
   std::vector<Digest> keys = given_keys_with(graphs_.high);
   for (const Digest& key : disk_cache()->keys_with(graphs_.high)) keys.push_back(key);
   std::vector<std::string> least;
@@ -173,7 +176,7 @@ void StoredPlans::report_miss() const {
   }
   std::string made;
   for (const std::string& each : least) made += (made.empty() ? "made for " : "; ") + each;
-  log("miss ", hex(key_), ": ", made.empty() ? "none of this graph is there" : made);
+  return made.empty() ? "none of this graph is there" : made;
 }
 
 void StoredPlans::store(std::span<const StoredPlan> plans) const {

@@ -26,15 +26,18 @@ class StoredPlans {
   // `fields`: what the caller has besides. Graphs are named at once: they may go.
   StoredPlans(std::span<const Graph> graphs, Fields fields);
 
-  std::optional<std::vector<StoredPlan>> load() const;
+  std::optional<std::vector<StoredPlan>> load();
   void store(std::span<const StoredPlan> plans) const;
+  // What load() found, for people: "found on disk", or why nothing was, and what differs from what is there.
+  const std::string& found() const { return found_; }
 
  private:
-  std::optional<std::vector<StoredPlan>> read(const std::string& payload) const;
-  void report_miss() const;
+  std::optional<std::vector<StoredPlan>> read(const std::string& payload);
+  std::string nearest() const;
   std::string refusal_;  // why these can't be kept; empty where they can
   Digest graphs_, key_;
   Fields fields_;
+  std::string found_;
 };
 
 }  // namespace weft::providers

@@ -250,6 +250,11 @@ TEST_CASE("explain() of a function whose plan was on disk shows what it shows of
     return explain(f, x, x);
   };
   const Explanation first = explained(), second = explained();
+  CHECK(first.cache[0] == "plan: not on disk: none of this graph is there");
+  CHECK(first.cache[1].starts_with("kernels: compiled in "));
+  CHECK(second.cache[0] == "plan: found on disk");
+  CHECK(second.cache.size() == first.cache.size());
+  CHECK(to_string(second).find("---- cache ----\nplan: found on disk\n") != std::string::npos);
   CHECK(second.passes.size() == 1);
   CHECK(second.passes[0].name == "stored_plan");
   CHECK(second.graph == first.graph);
@@ -268,10 +273,11 @@ TEST_CASE("an entry that was made otherwise is a miss, which names the field" * 
     const CacheLog log;
     auto f = compile(small, with);
     f(x, x);
-    return log.text();
+    return "explain " + explain(f, x, x).cache[0] + "\n" + log.text();
   };
   CHECK(under({}).find("plan stored") != std::string::npos);
-  CHECK(under({.level = Level::O1}).find("made for another level: 2, here 1") != std::string::npos);
+  CHECK(under({.level = Level::O1}).find("explain plan: not on disk: made for another level: 2, here 1\n") == 0);
+  CHECK(under({}).find("explain plan: found on disk\n") == 0);
   CHECK(under({}).find("plan hit") != std::string::npos);
   if (host_isa() > Isa::avx2) {
     options().isa = "avx2";

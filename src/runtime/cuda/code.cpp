@@ -93,10 +93,12 @@ std::string compile(const std::string& source, const std::string& architecture, 
   return cubin;
 }
 
-std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort) {
+std::string cached_or_compiled(const std::string& source, const std::string& architecture, Effort effort,
+                               std::atomic<bool>& compiled) {
   const Digest key = key_of(without_comments(source), architecture, effort);
   if (std::optional<CacheEntry> entry = given_entry(key)) return std::move(entry->payload);
   if (std::optional<CacheEntry> entry = disk_cache()->load(key)) return std::move(entry->payload);
+  compiled = true;
   const auto start = std::chrono::steady_clock::now();
   std::string cubin = compile(source, architecture, effort);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -114,17 +116,18 @@ std::string cached_or_compiled(const std::string& source, const std::string& arc
 }  // namespace
 
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
-                                       Effort effort) {
+                                       Effort effort, bool* compiled) {
   // Held so that no fork happens inside of NVRTC: the child could never use it. One set of units takes all cores
   // anyway.
   const std::lock_guard lock(process_mutex(LockOrder::device_compiler));
   std::vector<std::string> cubins(units.size());
   std::vector<std::exception_ptr> errors(units.size());
   std::atomic<std::size_t> next{0};
+  std::atomic<bool> any_compiled = false;
   const auto work = [&] {
     for (std::size_t i = next++; i < units.size(); i = next++) {
       try {
-        cubins[i] = cached_or_compiled(units[i], architecture, effort);
+        cubins[i] = cached_or_compiled(units[i], architecture, effort, any_compiled);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -140,6 +143,7 @@ std::vector<std::string> compile_units(std::span<const std::string> units, const
   helpers.clear();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
+  if (compiled) *compiled = any_compiled;
   return cubins;
 }
 
@@ -154,7 +158,7 @@ Code::LoadedModule::~LoadedModule() {
 
 Code::Code(std::span<const std::string> units, std::span<const std::string> functions, Device device) {
   const DeviceState& state = use(device);
-  const std::vector<std::string> cubins = compile_units(units, state.architecture);
+  const std::vector<std::string> cubins = compile_units(units, state.architecture, Effort::run, &compiled_);
   for (const std::string& cubin : cubins)
     check(driver().cuModuleLoadData(&modules_.emplace_back(device).module, cubin.data()), "cuModuleLoadData");
   for (std::size_t i = 0; i < functions.size(); ++i) {

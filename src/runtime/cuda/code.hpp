@@ -18,10 +18,10 @@ namespace weft::runtime::cuda {
 // for no more.
 enum class Effort { run, check };
 
-// A cubin for each, from the cache where it has them. Throws CompileError with NVRTC's words, and says where the source
-// was kept.
+// A cubin for each, from the cache where it has them; `compiled` is set where one was not there. Throws CompileError
+// with NVRTC's words, and says where the source was kept.
 std::vector<std::string> compile_units(std::span<const std::string> units, const std::string& architecture,
-                                       Effort effort = Effort::run);
+                                       Effort effort = Effort::run, bool* compiled = nullptr);
 
 // Modules on one device, as long as a plan needs them.
 class Code final : public Functions {
@@ -34,6 +34,7 @@ class Code final : public Functions {
   Function* function(const std::string& name) const;
   void* entry(const std::string& name) const override { return function(name); }
   const std::string& source_path() const { return source_path_; }
+  const char* origin() const { return compiled_ ? "compiled" : "found on disk"; }
 
  private:
   struct LoadedModule {
@@ -47,6 +48,7 @@ class Code final : public Functions {
   std::deque<LoadedModule> modules_;  // a unit each
   std::map<std::string, Function*> functions_;
   std::string source_path_;
+  bool compiled_ = false;  // a unit at least
 };
 
 }  // namespace weft::runtime::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -142,11 +143,12 @@ std::string metadata_of(const HostCompiler& compiler, const KernelSource& source
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void report(const char* what, const Digest& key, std::size_t bytes, double seconds) {
+void report(Library& library, const char* what, std::string origin, std::size_t bytes, double seconds) {
+  library.set_origin(std::move(origin));
   if (!logging::enabled(logging::Channel::cache)) return;
-  logging::write(
-      logging::Channel::cache,
-      concat_text(what, " ", hex(key), bytes ? concat_text(", ", bytes, " bytes") : "", ", ", seconds * 1e3, " ms"));
+  logging::write(logging::Channel::cache,
+                 concat_text(what, " ", hex(library.key()), bytes ? concat_text(", ", bytes, " bytes") : "", ", ",
+                             seconds * 1e3, " ms"));
 }
 
 // Keeps the source where it can be found after a failure too: beside the cache's entries or among temporary files.
@@ -199,7 +201,7 @@ std::shared_ptr<Library> find_given(const Digest& digest) {
     std::shared_ptr<Library> library = entry ? load_entry(key, *entry, digest) : nullptr;
     if (!library) continue;
     memory().count(&JitCounts::from_disk);
-    report("hit in a loaded file", key, 0, seconds_since(start));
+    report(*library, "hit in a loaded file", "found in a loaded file", 0, seconds_since(start));
     return library;
   }
   return nullptr;
@@ -219,7 +221,7 @@ std::shared_ptr<Library> find_of_any_compiler(const Digest& digest, const Kernel
     auto library = load_entry(key, *entry, digest);
     if (!library) continue;
     memory().count(&JitCounts::from_disk);
-    report("hit", key, 0, seconds_since(start));
+    report(*library, "hit", "found on disk", 0, seconds_since(start));
     library->set_source_path(keep_source(key, source_text(source)));
     return turn.finish(std::move(library));
   }
@@ -232,15 +234,15 @@ std::shared_ptr<Library> load_or_compile(const Digest& key, const HostCompiler& 
   auto start = std::chrono::steady_clock::now();
   if (auto library = load_cached(key, units.size())) {
     memory().count(&JitCounts::from_disk);
-    report("hit", key, 0, seconds_since(start));
+    report(*library, "hit", "found on disk", 0, seconds_since(start));
     return library;
   }
   start = std::chrono::steady_clock::now();
   const std::string bytes = compile_units(compiler, units, source.isa, key, source.optimization);
   const double seconds = seconds_since(start);
   memory().count(&JitCounts::compiled, seconds);
-  report("compiled", key, bytes.size(), seconds);
   auto library = Library::load(bytes, key, units.size());  // before it is published: what can't be loaded is not kept
+  report(*library, "compiled", concat_text("compiled in ", std::llround(seconds * 1e3), " ms"), bytes.size(), seconds);
   disk_cache()->store(key, metadata_of(compiler, source, digest, units.size(), seconds), bytes);
   return library;
 }
@@ -301,7 +303,7 @@ std::shared_ptr<Library> find_library(const Digest& key, std::size_t units) {
   try {
     auto library = Library::load(entry->payload, key, units);
     memory().count(&JitCounts::from_disk);
-    report("hit", key, 0, seconds_since(start));
+    report(*library, "hit", "found on disk", 0, seconds_since(start));
     library->set_source_path(disk_cache()->text_path(key, ".cpp"));
     return turn.finish(std::move(library));
   } catch (const CompileError& error) {

@@ -34,6 +34,9 @@ class Library final : public runtime::Functions {
   // Where its source can be read; empty when it could not be kept.
   const std::string& source_path() const { return source_path_; }
   void set_source_path(std::string path) { source_path_ = std::move(path); }
+  // How this process came by it: "compiled in 225 ms", "found on disk".
+  const std::string& origin() const { return origin_; }
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
 
  private:
   Library() = default;
@@ -43,7 +46,7 @@ class Library final : public runtime::Functions {
   void* handle_ = nullptr;
   Digest key_;
   std::size_t units_ = 0;
-  std::string source_path_;
+  std::string source_path_, origin_;
 };
 
 }  // namespace weft
