@@ -140,6 +140,17 @@ void record_derived(Direction direction, const Node& node, std::vector<Tensor> v
     if (callee->gradient_at[i] >= 0) results[i] = Tensor(value.node(), static_cast<unsigned>(callee->gradient_at[i]));
 }
 
+// The gradient of the exponential of a^T by a^T is the tangent of that of a: transposed twice it would be one of twice
+// the size.
+bool push_exponential(const Pushforward& p) {
+  const Node& node = p.node();
+  if (interned_text(called_name(node.callee()->called).id) != "matrix_exp") return false;
+  const Tensor transposed = record(Op::variable, {transpose(At(node.input(0), node.loc))}, {}, {}, node.loc);
+  const Tensor value = record_call(node.more->callee, std::span(&transposed, 1), node.loc);
+  p.results[0] = pull_back(std::span(&value, 1), p.tangents, std::span(&transposed, 1), "jvp", node.loc)[0];
+  return true;
+}
+
 }  // namespace
 
 void differentiate_call(const Pullback& p) {
@@ -161,6 +172,7 @@ void differentiate_call_forward(const Pushforward& p) {
   if (const ComputedCallee* const computed = computed_callee(node))
     return computed->push(node, p.tangents, p.wanted, p.results);
   if (const CustomCallee* const custom = custom_callee(node)) return differentiate_custom_forward(*custom, p);
+  if (push_exponential(p)) return;
   // A scalar expression or a composite with its own derivative is given by that alone.
   if (node.definition || node.callee()->derivative || disabled_tape(node) || is_batch_with_derivative(*node.callee()))
     return transpose_twice(p);

@@ -9,6 +9,8 @@
 #include <random>
 
 #include "tests/needs_compiler.hpp"
+#include "weft/checkpoint.hpp"
+#include "weft/fft.hpp"
 #include "weft/linalg.hpp"
 #include "weft/transforms.hpp"
 #include "weft/vmap.hpp"
@@ -49,6 +51,15 @@ const auto own_product = custom_jvp([](const Tensor& x, const Tensor& w) { retur
                                     [](const Tensor& x, const Tensor& w, const Tensor& dx, const Tensor& dw) {
                                       return cos(x) * dx * sum(w) + sin(x) * sum(dw);
                                     });
+
+// Reads at positions that depend on values, in a loop and in a function with a derivative of its own.
+Tensor read_at_places(const Tensor& v, const Tensor& w) {
+  const auto at = [](const Tensor& x) { return remainder(cast(floor(x * 5 + 0.37), DType::i64), size); };
+  const Tensor last = scan(
+      [&](const Tensor& s, const Tensor& e) { return tanh(gather(s, at(stop_gradient(v))) + gather(w, at(e)) * e); }, v,
+      outer(w, v));
+  return own_softplus(last, gather(v, at(w)));
+}
 
 struct Step {
   const char* name;
@@ -100,6 +111,9 @@ constexpr Step steps[] = {
     STEP(cond(
         sum(v) > 0.1, [](const Tensor& a) { return a * a; }, [](const Tensor& a) { return sin(a); }, v)),
     STEP(v* stop_gradient(w * 0 + 0.5) + x),
+    STEP(copysign(v, w + x)),
+    STEP(fft::irfft(fft::rfft(v), {.n = size}) * w),
+    STEP(checkpoint(read_at_places)(v, w)),
 };
 #undef STEP
 
