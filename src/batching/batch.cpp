@@ -38,8 +38,14 @@ class PlaceOf {
   const DType autocast_;
 };
 
-// Whether examples do it by themselves though they do not differ in its operands: each draws by itself, and, where some
-// are not active, fails by itself.
+void require_axis(const Node& node, const Type& type) {
+  if (type.shape.rank() == max_rank)
+    fail("vmap", outermost(node.loc), name_of(node), " has a tensor of ", max_rank,
+         " axes for one example, and none is left for all of them: ", to_string(type));
+}
+
+}  // namespace
+
 bool is_of_each(const Node& node, const Batcher& batcher) {
   const bool may_fail = is_effect(node) || info(node.op).kind == OpKind::index ||
                         std::ranges::any_of(node.bodies(), [](const auto& body) { return has_positions(*body); });
@@ -48,14 +54,6 @@ bool is_of_each(const Node& node, const Batcher& batcher) {
   return node.op == Op::random_bits ||
          (is_loop(node.op) && std::ranges::any_of(node.bodies(), [](const auto& body) { return draws(*body); }));
 }
-
-void require_axis(const Node& node, const Type& type) {
-  if (type.shape.rank() == max_rank)
-    fail("vmap", outermost(node.loc), name_of(node), " has a tensor of ", max_rank,
-         " axes for one example, and none is left for all of them: ", to_string(type));
-}
-
-}  // namespace
 
 Shape Batcher::shape(const Shape& of_one) const {
   Shape shape = Shape::of(size_);

@@ -67,6 +67,9 @@ std::vector<Batched> batch_by_rows(const BatchedNode&);
 // Whether a body draws random numbers, or reads or writes at positions that are data.
 bool draws(const Graph& graph);
 bool has_positions(const Graph& graph);
+// Whether examples do it by themselves though they do not differ in its operands: each draws by itself, and, where some
+// are not active, fails by itself.
+bool is_of_each(const Node& node, const Batcher& batcher);
 // Whether no operation of a body refuses operands in which examples differ, and no tensor has as many axes as there may
 // be.
 bool can_batch(const Graph& graph);

@@ -27,7 +27,7 @@ Flags flags_of(std::span<const Batched> all) {
 }
 
 // In which outputs of a body examples may differ, where they differ in these inputs.
-Flags differing(const Graph& body, const Flags& inputs, Randomness randomness) {
+Flags differing(const Graph& body, const Flags& inputs, const Batcher& batcher) {
   std::vector<bool> of(body.nodes.size());
   const auto read = [&](const Tensor& value) { return static_cast<bool>(of[body.number(value)]); };
   for (std::size_t i = 0; i < of.size(); ++i) {
@@ -36,10 +36,7 @@ Flags differing(const Graph& body, const Flags& inputs, Randomness randomness) {
       of[i] = inputs[static_cast<std::size_t>(node.attributes<Parameter>().slot)];
       continue;
     }
-    of[i] = std::ranges::any_of(node.inputs(), read);
-    if (randomness == Randomness::same) continue;
-    of[i] = of[i] || node.op == Op::random_bits ||
-            (is_loop(node.op) && std::ranges::any_of(node.bodies(), [](const auto& each) { return draws(*each); }));
+    of[i] = std::ranges::any_of(node.inputs(), read) || is_of_each(node, batcher);
   }
   Flags outputs;
   for (const Tensor& output : body.outputs) outputs.push_back(read(output));
@@ -47,10 +44,10 @@ Flags differing(const Graph& body, const Flags& inputs, Randomness randomness) {
 }
 
 // The flags of carries, the first inputs, once they do not change any more.
-void settle_carries(const Graph& body, Flags& inputs, std::size_t carries, Randomness randomness) {
+void settle_carries(const Graph& body, Flags& inputs, std::size_t carries, const Batcher& batcher) {
   for (bool changed = true; changed;) {
     changed = false;
-    const Flags next = differing(body, inputs, randomness);
+    const Flags next = differing(body, inputs, batcher);
     for (std::size_t k = 0; k < carries; ++k)
       if (next[k] && !inputs[k]) changed = inputs[k] = true;
   }
@@ -318,8 +315,8 @@ std::vector<Batched> batch_scan(const BatchedNode& b) {
   const auto carries = static_cast<std::size_t>(scan.carries),
              sources = carries + static_cast<std::size_t>(scan.scanned);
   Flags flags = flags_of(b.operands);
-  settle_carries(body, flags, carries, b.batcher.randomness());
-  const Flags outputs = differing(body, flags, b.batcher.randomness());
+  settle_carries(body, flags, carries, b.batcher);
+  const Flags outputs = differing(body, flags, b.batcher);
   std::vector<Tensor> operands, results;
   std::vector<Type> types;
   std::shared_ptr<const Graph> batch;
@@ -354,12 +351,11 @@ std::vector<Batched> batch_scan(const BatchedNode& b) {
 // for which it does not stays.
 std::vector<Batched> batch_while_loop(const BatchedNode& b) {
   const Graph &condition = *b.node.bodies()[0], &body = *b.node.bodies()[1];
-  const Randomness randomness = b.batcher.randomness();
   While loop = b.node.attributes<While>();
   const auto carries = static_cast<std::size_t>(loop.carries);
   Flags flags = flags_of(b.operands);
-  settle_carries(body, flags, carries, randomness);
-  const bool differs = differing(condition, flags, randomness)[0];
+  settle_carries(body, flags, carries, b.batcher);
+  const bool differs = differing(condition, flags, b.batcher)[0];
   if (differs) std::fill_n(flags.begin(), carries, true);
   if (differs && (draws(condition) || draws(body)))
     fail("vmap", b.node.loc,
@@ -443,8 +439,8 @@ std::vector<Batched> batch_cond(const BatchedNode& b) {
     return results;
   }
   const Flags flags = flags_of(given);
-  Flags outputs = differing(*b.node.bodies()[0], flags, b.batcher.randomness());
-  const Flags others = differing(*b.node.bodies()[1], flags, b.batcher.randomness());
+  Flags outputs = differing(*b.node.bodies()[0], flags, b.batcher);
+  const Flags others = differing(*b.node.bodies()[1], flags, b.batcher);
   for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = outputs[i] || others[i];
   std::vector<Tensor> operands = values_of(b.operands);
   if (b.batcher.active().defined()) operands.push_back(b.batcher.active());

@@ -204,6 +204,44 @@ TEST_CASE("checks count for examples that take the branch, and so do positions")
   check_rows(in_loop, {}, 0, at);
 }
 
+TEST_CASE("loops and choices in a branch that only some examples take, of values that are the same for all") {
+  const Tensor rows = reshape(cast(arange(6), DType::f64), {2, 3}) * 0.1, last = from_list<std::int64_t>({2, 0});
+  const auto look = [&](const Tensor& row) { return sum(sin(gather(row, last))); };
+  const auto loop = [&](const Tensor& x) {
+    return x *
+           scan([&](const Tensor& s, const Tensor& row) { return s * 0.5 + look(row); }, zeros({}, {DType::f64}), rows);
+  };
+  const auto stacked = [&](const Tensor& x) {
+    return x * sum(scan(
+                       [&](const Tensor& s, const Tensor& row) {
+                         return std::pair{s + 1, look(row)};
+                       },
+                       zeros({}, {DType::f64}), rows)
+                       .second);
+  };
+  const auto choice = [&](const Tensor& x) {
+    return x * cond(
+                   sum(rows) > 0, look, [](const Tensor& row) { return sum(row); }, rows[0]);
+  };
+  const auto until = [&](const Tensor& x) {
+    return x * while_loop([](const Tensor& s) { return s < 1; }, [&](const Tensor& s) { return s + look(rows[1]); },
+                          zeros({}, {DType::f64}));
+  };
+  const Tensor xs = from_list<double>({0.4, -1, 2});
+  const auto both = [&](auto branch) {
+    const auto f = [&](const Tensor& x) {
+      return cond(
+          x > 0, branch, [](const Tensor& a) { return a * a; }, x);
+    };
+    const Tensor expected = stack({f(xs[0]), f(xs[1]), f(xs[2])});
+    CHECK(max(abs(vmap(f)(xs) - expected)).item() <= 1e-12);
+  };
+  both(loop);
+  both(stacked);
+  both(choice);
+  both(until);
+}
+
 TEST_CASE("a compiled function inside is the plain one") {
   const auto f = compile([](const Tensor& x) { return sin(x) * sum(x); });
   const Tensor x = noise({3, 4}, 1);
