@@ -9,7 +9,7 @@
 #include "observe/median.hpp"
 #include "observe/step_times.hpp"
 #include "record/record.hpp"
-#include "trace/function.hpp"
+#include "trace/specialize.hpp"
 
 namespace weft {
 namespace {

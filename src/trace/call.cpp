@@ -16,6 +16,7 @@
 #include "trace/kernel_job.hpp"
 #include "trace/observer.hpp"
 #include "trace/resume.hpp"
+#include "trace/specialize.hpp"
 
 namespace weft::detail {
 namespace {

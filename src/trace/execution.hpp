@@ -2,7 +2,7 @@
 // of its decision and what it keeps, or the results and the state. By its kernels, or where there are none by an
 // executor.
 #pragma once
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail {
 

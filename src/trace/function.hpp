@@ -1,5 +1,5 @@
 // What the copies of one compiled function share: its specializations. In: a call's key. Out: the specialization whose
-// guards hold, or a new one. Invariant: a reader takes no lock; what it reads stays alive while its call is in flight.
+// guards hold. Invariant: a reader takes no lock; what it reads stays alive while its call is in flight.
 #pragma once
 #include <deque>
 #include <mutex>
@@ -7,10 +7,8 @@
 #include "base/cache_lines.hpp"
 #include "base/fork.hpp"
 #include "base/hash.hpp"
-#include "record/random.hpp"
 #include "trace/registry.hpp"
 #include "trace/specialization.hpp"
-#include "weft/stance.hpp"
 
 namespace weft::detail {
 
@@ -77,128 +75,6 @@ struct Function {
 std::string title(const Function& function);
 // With the passes of a set (trace/registry.hpp).
 FunctionOptions options_of(const Function& function, std::uint64_t passes);
-
-// Counts the calls of specializations for Check. The first 64 of each are counted one by one. From then on each thread
-// keeps its own count, and adds it to the common one when it is 64: threads that call at once do not wait for each
-// other.
-class CallCounter {
- public:
-  // Which one the next call is, about: exactly, where one thread calls.
-  std::uint64_t next(const Specialization& specialization) const {
-    const Own& own = own_[specialization.id % std::size(own_)];
-    const bool known = own.id == specialization.id;
-    return (known ? own.common + own.calls : specialization.calls.load(std::memory_order_relaxed)) + 1;
-  }
-  // Counts it.
-  std::uint64_t count(const Specialization& specialization) {
-    Own& own = own_[specialization.id % std::size(own_)];
-    if (own.id != specialization.id) [[unlikely]] {
-      const std::uint64_t common = specialization.calls.load(std::memory_order_relaxed);
-      if (common < batch) {
-        specialization.calls.store(common + 1, std::memory_order_relaxed);
-        return common + 1;
-      }
-      own = {specialization.id, 0, common};
-    }
-    if (++own.calls == batch) {
-      own.common = specialization.calls.fetch_add(batch, std::memory_order_relaxed) + batch;
-      own.calls = 0;
-    }
-    return own.common + own.calls;
-  }
-
- private:
-  static constexpr std::uint64_t batch = 64;
-  struct Own {
-    std::uint64_t id = 0, calls = 0, common = 0;  // calls since then
-  };
-  Own own_[8];  // by Specialization::id
-};
-
-// A thread's buffers for one call; kept for the next one.
-struct alignas(cache_lines) Scratch {
-  LeafList arguments, results;
-  Words words;
-  LineVector<std::int64_t> symbols;
-  LineVector<Tensor> pending, values, outputs;
-  LineVector<void*> argument_pointers, result_pointers;
-  LineVector<std::uint64_t> numbers;                // constants that have no memory of their own
-  LineVector<Storage*> held;                        // argument copies, released when the call ends
-  LineVector<Storage*> blocks;                      // of arguments and results on a device
-  std::shared_ptr<const Specialization> temporary;  // in no list (beyond the recompile limit, dropped): for this call
-  LineVector<const LeafRun*> runs;                  // of the arguments, by address
-  LineVector<std::uint8_t> overlaps;                // an argument each: shares an object with another argument
-  // The way that the call has taken through the tree: branches, the outcome of each but the last, and what the last
-  // decision's segment kept.
-  LineVector<const Branch*> path;
-  LineVector<std::int64_t> outcomes;
-  LineVector<Tensor> kept;
-  std::int64_t rounds = 1;  // that the next segment may run
-  std::int64_t answers[2];  // of the last segment: how many rounds it has run, and its decision
-  HeldGenerator generator;  // the default generator, where the call draws from it
-  Tensor generator_state;   // its state as the call has read it
-  // Of a resumable function, whose code runs in each call: the arguments' tensors meanwhile, the value that was read
-  // last, and what the function gives besides tensors.
-  std::vector<Tensor> originals;
-  Tensor asked;
-  std::vector<std::int64_t> counts;  // sizes that depend on values, in the order of their symbols
-  bool resumed = false;
-  std::uint64_t level = UINT64_MAX;  // where the levels around the call began; of a question none
-  bool differentiated = false;       // an argument depends on a variable of a level around the call
-  std::shared_ptr<void> prototype;
-  std::vector<TraceResult::Numbers> state_numbers;
-  std::optional<CallLayout> layout;  // see CallContext::layout
-  CallCounter counter;
-  const std::uint64_t thread = this_thread();
-  Readers::Count* reader = nullptr;  // in which the call is counted
-  void clear();
-};
-
-// Nested calls of a thread take one each. Throws Error where there are too many.
-Scratch* take_scratch(const Function& function, Loc loc);
-void give_back(Scratch* scratch) noexcept;
-
-struct CallContext {
-  Function& function;
-  const CallSignature& signature;
-  TraceBody body;
-  void* body_context;
-  Loc loc;
-  Scratch& scratch;
-  Stance stance;
-  // Made when it is asked for first.
-  const CallLayout& layout() const {
-    if (!scratch.layout) scratch.layout.emplace(signature, scratch.arguments, scratch.words);
-    return *scratch.layout;
-  }
-};
-
-// That of the thread, else of the process.
-Stance stance();
-
-// How many specializations this thread has made.
-inline thread_local constinit std::uint64_t compilations_of_thread = 0;
-
-// What a call asks for which nothing compiled fits. The function's mutex is held.
-// Whether the stance lets it compile; false: it runs as a plain one. `what`: of the call, for which eager_then_compile
-// counts; `reason`: why nothing fits.
-bool may_compile(CallContext call, Digest what, const std::string& reason);
-// Why recompile_limit forbids it; empty where it does not. Warns of it once. Throws under OnFailure::raise.
-std::string beyond_limit(CallContext call, const std::string& reason);
 void note_recompilation(Function& function, const std::string& reason);
-
-// Traces and compiles for this call. The function's mutex is held while it traces, not while kernels are made. A
-// function that decides has then gone the whole way: the scratch says which. Null where the stance wants a plain call.
-const Specialization* specialize(CallContext call);
-// The call has come to an outcome that has no branch yet: traces again along its way, goes on from the values that were
-// kept, and adds what follows to the tree. The scratch's way then goes on, to the end if this thread traced. Returns
-// the specialization that the way is in, a new one where the function turns out to be resumable; null where the stance
-// wants a plain call.
-const Specialization* extend(CallContext call, const Specialization& specialization);
-// Makes the kernels, or has them made. Nobody holds the function's mutex for this.
-void make_kernels(CallContext call, const Specialization& specialization, std::shared_ptr<KernelJob> job);
-// Traces again, the same way. Where the function does something else than when it was compiled, or throws, the
-// specialization is dropped, and that is the error.
-void check_again(CallContext call, const Specialization& specialization);
 
 }  // namespace weft::detail

@@ -2,7 +2,7 @@
 // A job is made once: whoever needs it first makes it, and others wait for that thread alone. No lock of the function
 // is held meanwhile, so that other calls trace, compile and run.
 #pragma once
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail {
 

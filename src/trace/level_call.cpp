@@ -17,6 +17,7 @@
 #include "trace/names.hpp"
 #include "trace/observer.hpp"
 #include "trace/segments.hpp"
+#include "trace/specialize.hpp"
 
 namespace weft::detail {
 namespace {

@@ -8,7 +8,7 @@
 // made, whatever was saved.
 #pragma once
 #include "autograd/partition.hpp"
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail {
 

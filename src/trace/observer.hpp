@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "runtime/watch.hpp"
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail::observer {
 

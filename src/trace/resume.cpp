@@ -9,6 +9,7 @@
 #include "trace/decisions.hpp"
 #include "trace/execution.hpp"
 #include "trace/segments.hpp"
+#include "trace/specialize.hpp"
 #include "trace/tracing.hpp"
 
 namespace weft::detail {
@@ -108,12 +109,12 @@ void resume(CallContext call, const Specialization& specialization) {
     const std::lock_guard lock(function.mutex);
     if (is_full(specialization, function)) {
       const auto apart = apart_from(specialization);
-      add_steps(call, *apart, path, path.matched, &apart->root, Backend::eager);
+      add_steps(call, *apart, path, path.matched, apart->root, Backend::eager);
       scratch.temporary = apart;
       return;
     }
     const Branch* const from = scratch.path.empty() ? &specialization.root : scratch.path.back();
-    job = add_steps(call, specialization, path, path.matched, const_cast<Branch*>(from), function.chosen.own);
+    job = add_steps(call, specialization, path, path.matched, *from, function.chosen.own);
     ++compilations_of_thread;
   }
   make_kernels(call, specialization, std::move(job));

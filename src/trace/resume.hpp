@@ -2,7 +2,7 @@
 // the function's code. What it records is matched with what was recorded when its segments were compiled, and these run
 // where a value is read. A call that records something else is traced from there on, and adds a branch.
 #pragma once
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 #include "trace/recording.hpp"
 
 namespace weft::detail {

@@ -44,7 +44,7 @@ bool follows(const Segment& first, const Segment& second, std::int64_t outcome, 
   return &first == &second && any_sizes && (outcome == 0 || outcome == 1);
 }
 // Lets rounds run in the place of the segment before them, where that is the first round.
-void find_first_round(Segment& before, const Segment& round, const TracedPath::Step& step) {
+void find_first_round(const Segment& before, const Segment& round, const TracedPath::Step& step) {
   if (!round.loop || &before == &round || before.first_round.load() || !before.keeps_graph || !before.traced.decision ||
       round.loop->round_outcome != (step.outcome != 0) || !step.conditions.empty())
     return;
@@ -62,12 +62,10 @@ void find_first_round(Segment& before, const Segment& round, const TracedPath::S
 // Loops of segments that follow themselves for the third time, not compiled yet.
 void add_loops(const Specialization& to, const Scratch& scratch, const TracedPath& path, std::size_t begin,
                std::span<const Segment* const> segments, KernelJob& job) {
-  const auto segment_at = [&](std::size_t k) {
-    return const_cast<Segment*>(k < begin ? scratch.path[k]->segment : segments[k - begin]);
-  };
+  const auto segment_at = [&](std::size_t k) { return k < begin ? scratch.path[k]->segment : segments[k - begin]; };
   std::size_t repeated = 0;  // how often the segment has followed itself after the same outcome
   for (std::size_t i = 1; i < path.steps.size(); ++i) {
-    Segment &before = *segment_at(i - 1), &now = *segment_at(i);
+    const Segment &before = *segment_at(i - 1), &now = *segment_at(i);
     const bool again =
         now.traced.decision && follows(before, now, path.steps[i].outcome, path.steps[i].conditions.empty());
     repeated = !again ? 0 : repeated > 0 && path.steps[i].outcome == path.steps[i - 1].outcome ? repeated + 1 : 1;
@@ -151,7 +149,7 @@ std::shared_ptr<KernelJob> add_whole(CallContext call, Specialization& to, Trace
 }
 
 std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to, TracedPath& path, std::size_t begin,
-                                     Branch* from, Backend backend) {
+                                     const Branch& from, Backend backend, Branch* root) {
   const Function& function = call.function;
   Scratch& scratch = call.scratch;
   const bool decides = path.steps.size() > 1 || to.resumable;
@@ -194,7 +192,7 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
   for (std::size_t i = segments.size(); i-- > 0;) {
     const bool is_root = begin + i == 0 && !to.resumable;
     TracedPath::Step& step = path.steps[begin + i];
-    Branch& branch = is_root ? *from : to.branches.emplace_back();
+    Branch& branch = is_root ? *root : to.branches.emplace_back();
     branch.segment = segments[i];
     branch.outcome = step.outcome;
     if (!is_root) branch.conditions = std::move(step.conditions);
@@ -219,8 +217,8 @@ std::shared_ptr<KernelJob> add_steps(CallContext call, const Specialization& to,
   }
   if (decides && !to.resumable && function.options.auto_select) add_selected(call, to, backend, job);
   if (begin > 0 || to.resumable) {  // another call that finds the branches may make the job, which is whole now
-    below->next = from->first.load(std::memory_order_relaxed);
-    from->first.store(below, std::memory_order_release);
+    below->next = from.first.load(std::memory_order_relaxed);
+    from.first.store(below, std::memory_order_release);
   }
   return job;
 }

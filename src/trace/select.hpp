@@ -4,7 +4,7 @@
 // the decision would have taken.
 #pragma once
 #include "trace/decisions.hpp"
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail {
 

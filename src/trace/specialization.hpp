@@ -143,11 +143,11 @@ struct Segment {
   // Many rounds of it at once, as long as the outcome is this one; null where it does not follow itself. It may come
   // when calls run.
   mutable std::atomic<const Segment*> rounds{nullptr};
-  const Segment* loop = nullptr;  // the same before it is compiled; under the function's mutex
+  mutable const Segment* loop = nullptr;  // the same before it is compiled; under the function's mutex
   bool round_outcome = false;
   // It is the first round of a loop, whose segment may run in its place; null where it is not.
   mutable std::atomic<const FirstRound*> first_round{nullptr};
-  std::unique_ptr<const FirstRound> made_first_round;  // what that points to
+  mutable std::unique_ptr<const FirstRound> made_first_round;  // what that points to
   // The segment of whose rounds it is one.
   const Segment& as_round() const {
     const FirstRound* const first = first_round.load(std::memory_order_acquire);
@@ -185,7 +185,7 @@ struct Branch {
   // those that the segment takes, after what was kept before it. By their places.
   std::shared_ptr<const Recording> recording;
   std::vector<std::uint32_t> lifted, host_inputs;
-  std::atomic<const Branch*> first{nullptr};
+  mutable std::atomic<const Branch*> first{nullptr};
   const Branch* next = nullptr;  // another branch of the same decision
   // What calls take in the place of this branch's decision (trace/select.hpp), as soon as it is compiled: a branch
   // whose segment computes both sides; more of them for other sizes. `decides` and `sides` are of such a one: the

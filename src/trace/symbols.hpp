@@ -2,7 +2,7 @@
 // for each symbol the words that are it. Sizes share a symbol where they are equal, in this call and in the
 // earlier ones that are looked at.
 #pragma once
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <functional>
 
-#include "trace/function.hpp"
+#include "trace/call_context.hpp"
 
 namespace weft::detail {
 
