@@ -181,9 +181,12 @@ std::int64_t Decisions::decide(const Tensor& value, Asked asked, Loc loc) {
     known = recorded_.known_now(value.node());
     outcome = compute(value, asked, loc, known);
   }
-  if (logging::enabled(logging::Channel::decisions))
+  if (logging::enabled(logging::Channel::decisions)) {
+    // A call that is traced because of an outcome has followed the tree up to there.
+    const bool extends = !branch && !followed_.to_the_end && number + 1 == followed_.outcomes.size();
     logging::write(logging::Channel::decisions, concat_text(to_string(loc), ": ", answer_text(asked, outcome),
-                                                            followed ? ", as before" : ", computed"));
+                                                            followed && !extends ? ", as before" : ", new"));
+  }
   if (asked != Asked::elements) answers[value.word()] = outcome;
   decisions_.push_back({value.node(), value.output(), asked, outcome, loc, recorded_.size(), trace_.effects.size(),
                         trace_.dims.conditions.size(), trace_.dims.bounds.size(), trace_.dims.symbols.size(),

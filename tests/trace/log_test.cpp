@@ -1,4 +1,4 @@
-// WEFT_LOGS=guards,recompiles,fusion,kernels,cache: what each channel says, to the letter.
+// WEFT_LOGS=guards,recompiles,fusion,kernels,cache,passes,decisions: what each channel says, to the letter.
 #include "base/log.hpp"
 
 #include <regex>
@@ -114,4 +114,26 @@ TEST_CASE("passes: which rows of its table replaced nodes, and how many") {
   for (const std::string& each : log.lines)
     if (const std::size_t at = each.find("; "); at != each.npos) rows.push_back(each.substr(at));
   CHECK(rows == std::vector<std::string>{"; sub(x, neg(y)) -> add(x, y): 1; mul(x, 1) -> x: 1; neg(neg(x)) -> x: 2"});
+}
+
+TEST_CASE("decisions: each outcome with its line, and whether it is new") {
+  CaptureLog log;
+  const Channels channels("decisions");
+  const int line = __LINE__ + 3;
+  auto f = compile(
+      [](const Tensor& x) {
+        if (sum(x) > 0) return x.item<int>() == 3 ? x * 2 : x;
+        return -x;
+      },
+      {.check = Check::never});
+  const auto lines_of = [&](double value) {
+    log.lines.clear();
+    f(full({}, value));
+    return log.lines;
+  };
+  const std::string where = "[weft:decisions] " + AT_LINE(line).substr(5) + ": ";
+  CHECK(lines_of(3) == std::vector<std::string>{where + "true, new", where + "3, new"});
+  CHECK(lines_of(3).empty());  // it follows what is known, without the function's code
+  CHECK(lines_of(4) == std::vector<std::string>{where + "true, as before", where + "4, new"});
+  CHECK(lines_of(-1) == std::vector<std::string>{where + "false, new"});
 }
