@@ -1,10 +1,21 @@
 #include "autograd/scan_body.hpp"
 
+#include <algorithm>
+
 #include "autograd/backward.hpp"
 #include "autograd/custom.hpp"
+#include "batching/batch.hpp"
 #include "ir/callee.hpp"
 
 namespace weft {
+namespace {
+
+bool has_derivative_of_while(const Callee& callee) {
+  return (callee.derivative || is_batch_with_derivative(callee)) &&
+         std::ranges::any_of(callee.body.nodes, [](const Tensor& value) { return value.node()->op == Op::while_loop; });
+}
+
+}  // namespace
 
 JointBody::JointBody(const Pullback& p, LoopBody& scope)
     : p_(p),
@@ -69,9 +80,11 @@ bool JointBody::record_body(const Graph& body, LoopBody& scope) {
   for (const Tensor& seed : seeds_)
     if (seed.defined()) all_inputs.push_back(seed);
   const Graph recorded = make_graph(all_inputs, outputs, effects);
-  // Scalar expressions that the host has a kernel for stay one node, and so does what has a rule of the program.
-  joint_ = with_calls_inlined(
-      recorded, [](const Node& node) { return node.op == Op::call && !node.definition && !custom_callee(node); });
+  // Scalar expressions that the host has a kernel for stay one node, and so does what has a rule of the program, and
+  // what only its own derivative can differentiate again.
+  joint_ = with_calls_inlined(recorded, [](const Node& node) {
+    return node.op == Op::call && !node.definition && !custom_callee(node) && !has_derivative_of_while(*node.callee());
+  });
   results_.assign(joint_.outputs.begin(), joint_.outputs.begin() + node().output_count);
   gradients_.resize(node().operand_count);
   std::size_t next = node().output_count;

@@ -417,6 +417,13 @@ TEST_CASE("the exponential of a matrix in every order of both modes") {
   check_close(hvp(f, a, t), second, 1e-6);
   check_close(grad([&](const Tensor& x) { return sum(slope(x) * t); }, a), second, 1e-6);
   check_close(grad([&](const Tensor& x) { return jvp(f, x, t).tangent; }, a), second, 1e-6);
+  const auto loop = [&](const Tensor& x) {
+    return sum(sin(scan([](const Tensor& s, const Tensor& e) { return matmul(s, linalg::matrix_exp(e)); },
+                        eye(3, {DType::f64}), x)));
+  };
+  const auto slope_of_loop = [&](const Tensor& x) { return grad(loop, x); };
+  check_close(grad([&](const Tensor& x) { return sum(slope_of_loop(x) * t); }, a),
+              (slope_of_loop(a + t * 1e-5) - slope_of_loop(a - t * 1e-5)) / 2e-5, 1e-6);
   const auto compiled = compile([](const Tensor& x, const Tensor& t) {
     const auto f = [](const Tensor& x) { return sum(linalg::matrix_exp(x) * cos(reshape(arange(9), {3, 3}))); };
     return grad([&](const Tensor& x) { return jvp(f, x, t).tangent; }, x);

@@ -113,6 +113,7 @@ constexpr Step steps[] = {
     STEP(v* stop_gradient(w * 0 + 0.5) + x),
     STEP(copysign(v, w + x)),
     STEP(fft::irfft(fft::rfft(v), {.n = size}) * w),
+    STEP(diagonal(linalg::matrix_exp(outer(v, w) * 0.3))),
     STEP(checkpoint(read_at_places)(v, w)),
 };
 #undef STEP
