@@ -40,9 +40,9 @@ struct Explanation {                 // what explain() tells of a compiled funct
   // What a call with these arguments takes of memory, in bytes. MemoryMeter measures it (memory.hpp).
   struct Memory {
     std::int64_t taken = 0;           // beside arguments and constants: the next three
-    std::int64_t temporaries = 0;     // one block, which is kept for the next call
+    std::int64_t temporaries = 0;     // one block, which is kept for the next call; others lie in results
     std::int64_t results = 0;         // but those that are written where an argument was
-    std::int64_t workspace = 0;       // of the step that wants most beside its operands
+    std::int64_t workspace = 0;       // what steps want beside their operands, where it finds no place in the block
     std::int64_t arguments = 0;       // state included
     std::int64_t constants = 0;       // which the compiled function keeps
     std::vector<std::int64_t> live;   // by step: of temporaries and results that hold a value then

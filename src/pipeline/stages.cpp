@@ -73,7 +73,7 @@ std::size_t schedule(Compilation& compilation, Device device) {
 }
 
 std::size_t memory(Compilation& compilation, Device device) {
-  plan_memory(compilation.schedule, device, compilation.updates);
+  plan_memory(compilation.schedule, device, compilation.updates, device.type == Device::Type::cpu);
   return compilation.schedule.buffers.size();
 }
 

@@ -83,7 +83,7 @@ std::vector<Texts::Temporary> TextSources::temporaries() const {
   std::vector<Texts::Temporary> all;
   for (std::size_t b = 0; b < lives.size(); ++b) {
     const ScheduleBuffer& buffer = schedule_.buffers[b];
-    if (buffer.kind != ScheduleBuffer::Kind::temporary || !lives[b].used) continue;
+    if (buffer.kind != ScheduleBuffer::Kind::temporary || buffer.in_result >= 0 || !lives[b].used) continue;
     all.push_back({concat_text(info(buffer.dtype).name, " x ", dims::to_string(buffer.elements)),
                    dims::evaluate(buffer.offset, hints_),
                    dims::evaluate(storage_bytes(info(buffer.dtype), buffer.elements), hints_), lives[b].first,

@@ -1,10 +1,10 @@
 // The executor of launch plans, on the host and on devices. A call takes a frame (a pointer table for every step, the
 // values of all sizes, the arena) from the plan's spare ones, fills in what the call supplies, and walks the steps. On
 // the hit path that is a handful of stores a step, and no expression evaluated twice for the same symbols. On the host
-// nothing comes from the heap, and the only lock is that of the process's free lists, for a workspace that the thread's
-// lists do not have; on CUDA a workspace comes from the device's list of blocks, under its lock. What lies on the
-// host though the plan runs on a device (Scalars, a generator's state) is staged: copied to the device before the first
-// step, and results back after the last.
+// nothing comes from the heap, no lock is taken, and workspaces lie in the arena or in results; on CUDA a workspace
+// comes from the device's list of blocks, under its lock, as many plans share it. What lies on the host though the plan
+// runs on a device (Scalars, a generator's state) is staged: copied to the device before the first step, and results
+// back after the last.
 #include "runtime/plan.hpp"
 
 #include <algorithm>
@@ -46,11 +46,12 @@ struct alignas(cache_lines) Frame {
   std::vector<std::int64_t> symbols;  // that `numbers` and the arena's layout were computed for
   bool computed = false;
   Storage* arena = nullptr;
-  Storage* staged = nullptr;           // the device's side of what is staged
-  std::vector<std::byte> staging;      // the host's
-  std::vector<std::size_t> staged_at;  // by staged value: where it lies in both
-  std::size_t workspace_bytes = 0;     // what the most demanding step wants on `threads`
-  int threads = 0;
+  Storage* staged = nullptr;                    // the device's side of what is staged
+  std::vector<std::byte> staging;               // the host's
+  std::vector<std::size_t> staged_at;           // by staged value: where it lies in both
+  std::vector<Sequence::Workspace> workspaces;  // on the host, by step: in the arena or in a result
+  std::size_t workspace_bytes = 0;              // on a device: what the most demanding step wants
+  int threads = 0;                              // for which workspaces were computed
   Recordings recordings;
 
   Frame() = default;
@@ -89,7 +90,9 @@ class PreparedPlan {
     if (!sequence_.has_workspace()) return 0;
     std::vector<std::int64_t> numbers = numbers_.constants();
     numbers_.evaluate(symbols, numbers);
-    return sequence_.workspace(numbers);
+    if (!on_host()) return sequence_.workspace(numbers);
+    std::vector<Sequence::Workspace> places(sequence_.steps());
+    return sequence_.place_workspaces(numbers, places) - sequence_.arena_bytes(numbers);
   }
 
   void run(const Plan& plan, std::span<void* const> arguments, std::span<void* const> results,
@@ -106,9 +109,9 @@ class PreparedPlan {
     const Loan loan(*this);
     Frame& frame = *loan.frame;
     const bool same = std::equal(symbols.begin(), symbols.end(), frame.symbols.begin());
-    if (!frame.computed || !same) compute(frame, symbols);
-    if (sequence_.has_workspace() && frame.threads != num_threads()) compute_workspace(frame);
-    // Of one call, from the free lists. Here and not where it is used: no step has written yet.
+    if (!frame.computed || !same || (sequence_.has_workspace() && frame.threads != num_threads()))
+      compute(frame, symbols);
+    // On a device: of one call, from the free lists. Here and not where it is used: no step has written yet.
     const Owned workspace(frame.workspace_bytes ? allocate(device_, frame.workspace_bytes, queue) : nullptr, release);
     if (queue) [[unlikely]] {
       Storage* const own[] = {frame.arena, frame.staged, workspace.get()};
@@ -119,8 +122,9 @@ class PreparedPlan {
     std::byte* const scratch = workspace ? static_cast<std::byte*>(workspace->data) : nullptr;
     Watch* const watch = current_watch;
     const auto run_step = [&](std::size_t step, Queue* on) {
-      sequence_.run(step,
-                    {frame.pointers.data(), frame.numbers, {scratch, frame.workspace_bytes}, on, checks_wait, watch});
+      const std::span workspace =
+          on_host() ? workspace_of(frame, step, results) : std::span(scratch, frame.workspace_bytes);
+      sequence_.run(step, {frame.pointers.data(), frame.numbers, workspace, on, checks_wait, watch});
     };
     const bool record =
         queue && sequence_.steps() >= least_to_record && never_waits(checks_wait) && options().cuda_graphs && !watch;
@@ -164,6 +168,13 @@ class PreparedPlan {
     return device;
   }
   const DeviceInterface& memory() const { return device_interface(device_.type); }
+  bool on_host() const { return device_.type == Device::Type::cpu; }
+  static std::span<std::byte> workspace_of(const Frame& frame, std::size_t step, std::span<void* const> results) {
+    if (frame.workspaces.empty() || frame.workspaces[step].bytes == 0) return {};
+    const auto& [offset, bytes, in_result] = frame.workspaces[step];
+    void* const memory = in_result < 0 ? frame.arena->data : results[static_cast<std::size_t>(in_result)];
+    return {static_cast<std::byte*>(memory) + offset, bytes};
+  }
 
   Frame* take() {
     for (std::size_t i = 0; i < spares_.count(); ++i)
@@ -216,13 +227,20 @@ class PreparedPlan {
     return storage ? static_cast<std::byte*>(storage->data) + offset : nullptr;
   }
 
-  // Everything that depends on the symbols: numbers, the arena, what is staged, and the pointers into these and to
-  // constants.
+  // Everything that depends on the symbols, and of workspaces on the threads: numbers, the arena, what is staged, and
+  // the pointers into these and to constants.
   void compute(Frame& frame, std::span<const std::int64_t> symbols) {
     frame.computed = false;
     std::copy(symbols.begin(), symbols.end(), frame.symbols.begin());
     numbers_.evaluate(frame.symbols, frame.numbers);
-    grow(frame.arena, sequence_.arena_bytes(frame.numbers));
+    std::size_t arena = sequence_.arena_bytes(frame.numbers);
+    if (sequence_.has_workspace() && on_host()) {
+      frame.workspaces.resize(sequence_.steps());
+      arena = sequence_.place_workspaces(frame.numbers, frame.workspaces);
+    } else if (sequence_.has_workspace()) {
+      frame.workspace_bytes = sequence_.workspace(frame.numbers);
+    }
+    grow(frame.arena, arena);
     std::size_t staged = 0;
     for (std::size_t i = 0; i < staged_.size(); ++i) {
       frame.staged_at[i] = staged;
@@ -235,13 +253,8 @@ class PreparedPlan {
       if (const int place = staged_of_[static_cast<std::size_t>(sequence_.table()[i])]; place >= 0)
         frame.pointers[i] =
             at(frame.staged, static_cast<std::int64_t>(frame.staged_at[static_cast<std::size_t>(place)]));
-    frame.threads = 0;
-    frame.computed = true;
-  }
-
-  void compute_workspace(Frame& frame) {
-    frame.workspace_bytes = sequence_.workspace(frame.numbers);
     frame.threads = num_threads();
+    frame.computed = true;
   }
 
   void stage(Frame& frame, std::span<void* const> arguments, Queue* queue) {

@@ -19,11 +19,13 @@ struct PlanBuffer {
   int index = 0;  // argument, result: which; constant: into Plan::constants
   DType dtype = DType::f32;
   Dim elements = 0;
-  Dim offset = 0;         // temporary: bytes into the arena
+  Dim offset = 0;         // temporary: bytes into the arena, or into the result that it lies in
+  int in_result = -1;     // temporary: the result in whose memory it lies until that is written; -1: the arena
   bool host = false;      // argument, result: in the host's memory though the plan runs on a device
   std::string what = {};  // temporary, result: the operation that makes it, with its type and the user's line
   static auto fields(auto& self) {
-    return std::tie(self.kind, self.index, self.dtype, self.elements, self.offset, self.host, self.what);
+    return std::tie(self.kind, self.index, self.dtype, self.elements, self.offset, self.in_result, self.host,
+                    self.what);
   }
 };
 
@@ -64,12 +66,14 @@ struct Plan {
 // plan share all that.
 void prepare(Plan& plan);
 
-// What the most demanding step of a prepared plan wants besides its buffers, on as many threads as a parallel loop has
-// now.
+// What the steps of a prepared plan want besides its buffers, on as many threads as a parallel loop has now. On the
+// host a workspace lies where nothing else is while its step runs: what the arena grows by. On a device: what the most
+// demanding step wants.
 std::size_t workspace_bytes(const Plan& plan, std::span<const std::int64_t> symbols);
 
 // Runs a prepared plan. `arguments[i]` and `results[i]` point at the first element of contiguous (or as-guarded)
-// memory. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
+// memory. A result that takes no argument's memory has memory of its own, in which anything may lie until it is
+// written. Everything that can fail (checks, memory) comes before the first write into donated memory. Thread-safe:
 // each call in flight has its own arena. The work is put on `queue` (null: the device's default), and the plan's own
 // memory and `blocks`, those that the pointers look into, note it as their last use; where there is no queue, on the
 // CPU by default, there is nothing to note. On a device `checks_wait` says that a check which fails is thrown when

@@ -47,6 +47,8 @@ void check(const Plan& plan) {
                                  : buffer.kind == Kind::constant ? static_cast<std::int64_t>(plan.constants.size())
                                                                  : most;
     require(is_in(buffer.index, of_kind));
+    require(buffer.in_result == -1 || (buffer.kind == Kind::temporary && buffer.offset.is_constant() &&
+                                       is_in(buffer.in_result, plan.result_count)));
   }
   for (const Launch& launch : plan.launches) {
     for (const int buffer : launch.buffers) require(is_in(buffer, buffers));

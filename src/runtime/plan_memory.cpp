@@ -28,6 +28,7 @@ PlanMemory memory_of(const Plan& plan, std::span<const std::int64_t> symbols) {
     if (buffer.kind == Kind::argument && !counted[index]) counted[index] = true, memory.arguments += bytes;
     const bool is_result = buffer.kind == Kind::result;
     if (buffer.kind != Kind::temporary && (!is_result || in_place[index])) return;
+    if (buffer.in_result >= 0) return;  // the result is in memory anyway
     int& value = is_result ? of_result[index] : value_of[b];
     if (value < 0) {
       value = static_cast<int>(memory.values.size());

@@ -7,7 +7,7 @@
 namespace weft::runtime {
 
 struct PlanMemory {
-  // A temporary, or a result that has memory of its own.
+  // A temporary of the arena, or a result that has memory of its own. Temporaries in a result are no values beside it.
   struct Value {
     std::int64_t bytes = 0;
     std::size_t first = 0, last = 0;  // the steps between which it is in memory
@@ -20,7 +20,7 @@ struct PlanMemory {
   std::size_t peak = 0;            // the first step of the most
   std::int64_t temporaries = 0;    // the arena, in which they lie
   std::int64_t results = 0;        // with memory of their own
-  std::int64_t workspace = 0;      // of the step that wants most
+  std::int64_t workspace = 0;      // what steps want besides: on the host, what that takes beyond the temporaries
   std::int64_t constants = 0;      // which the plan keeps
   std::int64_t arguments = 0;      // which the caller keeps
 

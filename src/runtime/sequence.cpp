@@ -22,6 +22,7 @@ Sequence::Sequence(const Plan& plan, NumberTable& numbers)
     elements_.push_back(numbers.add({buffer.elements}));
   }
   for (const Launch& launch : plan.launches) add(launch, numbers);
+  if (wants_workspace_ && device_.type == Device::Type::cpu) find_rooms(plan);
 }
 
 void Sequence::add(const Launch& launch, NumberTable& numbers) {
@@ -31,6 +32,7 @@ void Sequence::add(const Launch& launch, NumberTable& numbers) {
     const PlanBuffer& it = buffers_.at(static_cast<std::size_t>(buffer));
     if (!it.host && (it.kind == PlanBuffer::Kind::argument || it.kind == PlanBuffer::Kind::result))
       patches_.push_back({table_.size(), it.kind == PlanBuffer::Kind::result, it.index});
+    if (it.in_result >= 0) lodgers_.push_back({table_.size(), it.in_result, it.offset.constant()});
     table_.push_back(buffer);
   }
   writes_.insert(writes_.end(), launch.writes.begin(), launch.writes.end());
@@ -49,6 +51,72 @@ std::size_t Sequence::workspace(std::span<const std::int64_t> numbers) const {
   return bytes;
 }
 
+void Sequence::find_rooms(const Plan& plan) {
+  std::vector<bool> closed(static_cast<std::size_t>(plan.result_count), false);
+  for (const Plan::Donation& donation : plan.donations) closed[static_cast<std::size_t>(donation.result)] = true;
+  for (std::size_t s = 0; s < steps_.size(); ++s)
+    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
+      const auto b = static_cast<std::size_t>(table_[i]);
+      if (buffers_[b].kind != PlanBuffer::Kind::result || closed[static_cast<std::size_t>(buffers_[b].index)]) continue;
+      closed[static_cast<std::size_t>(buffers_[b].index)] = true;
+      rooms_.push_back({b, s});
+    }
+}
+
+std::size_t Sequence::place_workspaces(std::span<const std::int64_t> numbers, std::span<Workspace> of_steps) const {
+  constexpr std::size_t alignment = 64, least_room = 4096;
+  struct Block {
+    std::size_t begin, end, last;  // of its bytes; the last step that has it
+    bool operator<(const Block& other) const { return begin < other.begin; }
+  };
+  struct Memory {
+    int result;              // -1: the arena
+    std::size_t end, first;  // bytes; the step that writes it
+    std::vector<Block> live = {};
+    std::size_t gap(std::size_t bytes) const {  // the lowest, which may lie past the end
+      std::size_t at = 0;
+      for (const Block& block : live) {
+        if (at + bytes <= block.begin) break;
+        at = std::max(at, (block.end + alignment - 1) / alignment * alignment);
+      }
+      return at;
+    }
+  };
+  const auto bytes_of = [&](std::size_t b) -> std::size_t {
+    return storage_bytes(buffers_[b].dtype, numbers[elements_[b].begin]);
+  };
+  std::vector<Memory> memories{{-1, arena_bytes(numbers), steps_.size()}};
+  for (const Room& room : rooms_)
+    if (bytes_of(room.buffer) >= least_room)
+      memories.push_back({buffers_[room.buffer].index, bytes_of(room.buffer), room.first});
+  std::vector<std::size_t> last(buffers_.size(), 0);
+  for (std::size_t s = 0; s < steps_.size(); ++s)
+    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) last[static_cast<std::size_t>(table_[i])] = s;
+  std::vector<bool> seen(buffers_.size(), false);
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    for (Memory& memory : memories) std::erase_if(memory.live, [&](const Block& block) { return block.last < s; });
+    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
+      const auto b = static_cast<std::size_t>(table_[i]);
+      if (seen[b] || buffers_[b].kind != PlanBuffer::Kind::temporary) continue;
+      seen[b] = true;
+      const auto begin = static_cast<std::size_t>(numbers[offsets_[b].begin]);
+      const Block block{begin, begin + bytes_of(b), last[b]};
+      for (Memory& memory : memories)
+        if (memory.result == buffers_[b].in_result)
+          memory.live.insert(std::upper_bound(memory.live.begin(), memory.live.end(), block), block);
+    }
+    const std::size_t bytes = steps_[s].step->has_workspace() ? steps_[s].step->workspace(numbers) : 0;
+    of_steps[s] = {};
+    if (bytes == 0) continue;
+    const auto fits = [&](const Memory& memory) { return s < memory.first && memory.gap(bytes) + bytes <= memory.end; };
+    const auto place = std::ranges::find_if(memories, fits);
+    Memory& memory = place == memories.end() ? memories[0] : *place;
+    of_steps[s] = {memory.gap(bytes), bytes, memory.result};
+    memory.end = std::max(memory.end, of_steps[s].offset + bytes);
+  }
+  return memories[0].end;
+}
+
 void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena) const {
   for (std::size_t i = 0; i < table_.size(); ++i) {
     const auto index = static_cast<std::size_t>(table_[i]);
@@ -56,7 +124,7 @@ void Sequence::place(std::span<void*> pointers, std::span<const std::int64_t> nu
     if (buffer.kind == PlanBuffer::Kind::constant)
       pointers[i] = constants_[static_cast<std::size_t>(buffer.index)]->data;
     if (buffer.kind == PlanBuffer::Kind::error) pointers[i] = device_interface(device_.type).error_word(device_);
-    if (buffer.kind == PlanBuffer::Kind::temporary)
+    if (buffer.kind == PlanBuffer::Kind::temporary && buffer.in_result < 0)
       pointers[i] = arena ? arena + numbers[offsets_[index].begin] : nullptr;
   }
 }
@@ -65,14 +133,15 @@ void Sequence::bind(std::span<void*> pointers, std::span<void* const> arguments,
   for (const Patch& patch : patches_)
     pointers[patch.at] = patch.is_result ? results[static_cast<std::size_t>(patch.index)]
                                          : arguments[static_cast<std::size_t>(patch.index)];
+  for (const Lodger& lodger : lodgers_)
+    pointers[lodger.at] = static_cast<std::byte*>(results[static_cast<std::size_t>(lodger.result)]) + lodger.offset;
 }
 
 std::vector<std::vector<Touched>> Sequence::touched(std::span<void* const> pointers,
                                                     std::span<const std::int64_t> numbers) const {
   std::vector<std::vector<Touched>> all(steps_.size());
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    const std::size_t end = s + 1 < steps_.size() ? steps_[s + 1].table : table_.size();
-    for (std::size_t i = steps_[s].table; i < end; ++i) {
+    for (std::size_t i = steps_[s].table; i < end_of(s); ++i) {
       const auto index = static_cast<std::size_t>(table_[i]);
       const auto begin = reinterpret_cast<std::uintptr_t>(pointers[i]);
       const std::size_t bytes = storage_bytes(buffers_[index].dtype, numbers[elements_[index].begin]);

@@ -20,15 +20,24 @@ class Sequence {
   bool has_checks() const { return checks_; }           // a step sets the device's error word
   bool can_be_recorded() const { return recordable_; }  // no step waits for a value of the device
   bool has_workspace() const { return wants_workspace_; }
-  // What the most demanding step wants, and what the temporaries take, in bytes.
+  // What the most demanding step wants, and what the temporaries of the arena take, in bytes.
   std::size_t workspace(std::span<const std::int64_t> numbers) const;
   std::size_t arena_bytes(std::span<const std::int64_t> numbers) const {
     return static_cast<std::size_t>(numbers[arena_bytes_.begin]);
   }
 
+  // On the host: where the workspace of each step that wants one lies, in an arena or in a result that is written
+  // later, where no temporary is while the step runs. Returns the bytes of that arena, arena_bytes() or more.
+  struct Workspace {
+    std::size_t offset = 0, bytes = 0;
+    int in_result = -1;  // -1: in the arena
+  };
+  std::size_t place_workspaces(std::span<const std::int64_t> numbers, std::span<Workspace> of_steps) const;
+
   // Pointers to constants, to temporaries in an arena of arena_bytes(), and to the device's error word.
   void place(std::span<void*> pointers, std::span<const std::int64_t> numbers, std::byte* arena) const;
-  // Pointers to arguments and results, but those that lie on the host though the plan runs on a device.
+  // Pointers to arguments and results, but those that lie on the host though the plan runs on a device, and to
+  // temporaries in results.
   void bind(std::span<void*> pointers, std::span<void* const> arguments, std::span<void* const> results) const;
   // `call.pointers` is the table.
   void run(std::size_t step, const StepCall& call) const {
@@ -57,7 +66,21 @@ class Sequence {
     bool is_result;
     int index;
   };
+  // A temporary in the memory of a result.
+  struct Lodger {
+    std::size_t at;
+    int result;
+    std::int64_t offset;
+  };
+  // A result with memory of its own: until the step `first` writes it, others may use that.
+  struct Room {
+    std::size_t buffer, first;
+  };
+  void find_rooms(const Plan& plan);
   void add(const Launch& launch, NumberTable& numbers);
+  std::size_t end_of(std::size_t step) const {
+    return step + 1 < steps_.size() ? steps_[step + 1].table : table_.size();
+  }
 
   Device device_;
   std::shared_ptr<const Functions> functions_;
@@ -69,6 +92,8 @@ class Sequence {
   std::vector<int> table_;
   std::vector<bool> writes_;  // by pointer: whether its step writes it
   std::vector<Patch> patches_;
+  std::vector<Lodger> lodgers_;
+  std::vector<Room> rooms_;
   std::vector<ReadyStep> steps_;
   bool wants_workspace_ = false, checks_ = false, recordable_ = true;
 };

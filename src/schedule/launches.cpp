@@ -40,6 +40,7 @@ runtime::PlanBuffer plan_buffer(const ScheduleBuffer& buffer, runtime::Plan& pla
   result.dtype = buffer.dtype;
   result.elements = buffer.elements;
   result.offset = buffer.offset;
+  result.in_result = buffer.in_result;
   result.what = buffer.what;
   if (result.kind == runtime::PlanBuffer::Kind::constant) {
     result.index = static_cast<int>(plan.constants.size());

@@ -20,7 +20,8 @@ struct ScheduleBuffer {
   DType dtype = DType::f32;
   Dim elements = 0;
   std::vector<Dim> strides;  // temporary: in elements, one for each axis of its value; none: contiguous
-  Dim offset = 0;            // temporary: bytes into the arena
+  Dim offset = 0;            // temporary: bytes into the arena, or into the result that it lies in
+  int in_result = -1;        // temporary: the result in whose memory it lies until that is written; -1: the arena
   std::string what = {};     // temporary, result: the operation that makes it, with its type and the user's line
   Tensor constant;           // constant, packed: the data node; none where nobody reads it
   // packed: element (i, j, ...) row by row is the constant's element at offset + i * strides[0] + j * strides[1] ...
@@ -65,7 +66,9 @@ Schedule make_schedule(const Graph& graph, Device device, const Providers& provi
 // Gives temporaries their offsets and finds donations, those of updates first. Only buffers of temporaries are placed.
 // On a device a check does not stop the call: it sets the device's error word, and what is written into an argument's
 // memory is not written once the word is set. Donations whose writer can't leave it out are taken back.
-void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {});
+// `in_results`: a result that takes no argument's memory has memory of its own from the first step on, and temporaries
+// may lie in it until it is written.
+void plan_memory(Schedule& schedule, Device device = {}, std::span<const Update> updates = {}, bool in_results = false);
 
 // An operation for people: "softmax f32[4,16] of layer, model.cpp:12".
 std::string operation_text(const Node& node);

@@ -38,6 +38,7 @@ std::string to_text(const Schedule& schedule) {
     text += "buffer " + std::to_string(b) + ": " + kinds[static_cast<int>(buffer.kind)];
     text += buffer.kind == ScheduleBuffer::Kind::temporary ? " at " + dims::to_string(buffer.offset)
                                                            : " " + std::to_string(buffer.index);
+    if (buffer.in_result >= 0) text += " of result " + std::to_string(buffer.in_result);
     text += std::string(", ") + info(buffer.dtype).name + " x " + dims::to_string(buffer.elements);
     text += strides_text(buffer.strides) + "\n";
   }

@@ -2,7 +2,9 @@
 // than eager execution takes, but for those that are listed.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include "base/host_memory.hpp"
 #include "base/options.hpp"
@@ -15,20 +17,23 @@ using namespace weft;
 
 namespace {
 
-// Where a compiled call takes more than an eager one: at most so many times as much. Its results have memory from the
-// start, and a library's products and convolutions have theirs beside it.
+// A compiled call takes no more than an eager one, but for a hundredth: results of some KiB have memory from the first
+// step on, and gaps between temporaries are not always as large as a library's workspace. Where it takes more:
 struct Above {
   const char* what;
   double most;
 };
-constexpr Above above[] = {{"resnet18, forward", 1.5}, {"gpt2, training", 1.15},   {"gpt2, forward", 1.35},
-                           {"llama, forward", 1.35},   {"mixtral, training", 1.1}, {"mixtral, forward", 1.6},
-                           {"bert, forward", 1.02},    {"vit, forward", 1.4},      {"whisper, forward", 1.75},
-                           {"lstm, training", 1.25},   {"lstm, forward", 1.1}};
+constexpr Above above[] = {
+    // Experts' weights are gathered before the product that reads them begins, and one such value is more than the
+    // result, in which it then has no place.
+    {"mixtral, training", 1.03},
+    {"mixtral, forward", 1.48},
+    // The gradient of the logits lies beside them: a second kernel reads the logits' last rows.
+    {"lstm, training", 1.19}};
 double most_of_eager(const std::string& what) {
   for (const Above& each : above)
     if (what == each.what) return each.most;
-  return 1;
+  return 1.01;
 }
 
 // The most that a call takes beside what was there before, once it has been made a few times.
@@ -90,6 +95,59 @@ struct Checker {
 TEST_CASE("models take the memory that was planned, and no more than eager execution") {
   Checker check;
   bench::each_model(check);
+}
+
+namespace {
+
+constexpr std::int64_t side = 256, bytes = side * side * 4;
+// Two values of the result's size are in memory before it is written.
+Tensor chain(const Tensor& x, const Tensor& w) { return matmul(tanh(matmul(tanh(matmul(x, w)), w)), w); }
+Tensor square_of(unsigned seed) { return (bench::random_normal({side, side}, seed) * 0.1).eval(); }
+bool same(const Tensor& a, const Tensor& b) { return all(a == b).item<bool>(); }
+
+}  // namespace
+
+TEST_CASE("early temporaries lie in the memory of a result that is written later, in every call") {
+  const Tensor w = square_of(1), x = square_of(2), y = square_of(3);
+  auto f = compile(chain);
+  const Explanation::Memory planned = explain(f, x, w).memory;
+  CHECK(planned.temporaries == bytes);
+  CHECK(planned.results == bytes);
+  const Tensor of_x = f(x, w), of_y = f(y, w);
+  CHECK(amax(abs(of_x - chain(x, w))).item<float>() < 1e-4F);
+  CHECK(amax(abs(of_y - chain(y, w))).item<float>() < 1e-4F);
+  const Tensor kept = (of_x + 0).eval();
+  f(y, w).eval();
+  CHECK(same(of_x, kept));
+  CHECK(same(f(x, w), kept));
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (const auto& [argument, result] : {std::pair(&x, &of_x), std::pair(&y, &of_y)})
+    threads.emplace_back([&, argument, result] {
+      for (int i = 0; i < 20; ++i) wrong += !same(f(*argument, w), *result);
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an error after temporaries were written into a result leaves the state, and the next call is right") {
+  auto f = compile([](Tensor& state, const Tensor& x, const Tensor& w, const Tensor& at) {
+    state = state + 1;
+    const Tensor y = chain(x, w);
+    const Tensor row = gather(w, reshape(cast(sum(y) * 0 + at, DType::i64), {1}));
+    return matmul(tanh(y), w) + row;
+  });
+  const Tensor w = square_of(1), x = square_of(2);
+  Tensor state = zeros({}).eval();
+  const Tensor three = full({}, 3.0F).eval(), beyond = full({}, 1000.0F).eval();
+  const Tensor right = (matmul(tanh(chain(x, w)), w) + slice(w, 0, 3, 4)).eval();
+  CHECK(explain(f, state, x, w, three).memory.temporaries < 2 * bytes);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor kept = f(state, x, w, three);
+    CHECK_THROWS_AS(f(state, x, w, beyond), Error);
+    CHECK(state.item() == i + 1);
+    CHECK(amax(abs(kept - right)).item<float>() < 1e-4F);
+  }
 }
 
 TEST_CASE("a meter counts what is in use since it was made, and the most; several count at once") {

@@ -187,6 +187,57 @@ TEST_CASE("calls at once have arenas of their own") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE(
+    "temporaries and workspaces lie in a result until it is written; else a workspace lies past the temporaries") {
+  struct Notes {
+    std::vector<std::pair<void*, std::size_t>> workspaces;
+    std::vector<void*> temporaries;
+  };
+  static Notes notes;
+  struct Wanting final : Runnable {
+    explicit Wanting(std::size_t wanted) : bytes(wanted) {}
+    bool has_workspace() const override { return bytes > 0; }
+    std::size_t workspace(std::span<const Int>) const override { return bytes; }
+    void run(const StepCall& call) const override {
+      notes.workspaces.emplace_back(call.workspace.data(), call.workspace.size());
+      notes.temporaries.push_back(call.pointers[0]);
+    }
+    std::size_t bytes;
+  };
+  const auto wanting = [](std::vector<int> buffers, std::size_t bytes) {
+    return step(std::move(buffers),
+                [bytes](const Preparation&) -> std::unique_ptr<Runnable> { return std::make_unique<Wanting>(bytes); });
+  };
+  Plan plan;
+  plan.argument_count = 1;
+  plan.result_count = 2;
+  plan.buffers = {{PlanBuffer::Kind::argument, 0, DType::f32, 1024},
+                  {PlanBuffer::Kind::temporary, 0, DType::f32, 1024, 0},
+                  {PlanBuffer::Kind::temporary, 0, DType::f32, 1024, 64},
+                  {PlanBuffer::Kind::result, 0, DType::f32, 4096},
+                  {PlanBuffer::Kind::result, 1, DType::f32, 4096}};
+  plan.buffers[2].in_result = 0;
+  plan.donations = {{0, 1}};  // the second result may be the argument: nothing lies there
+  plan.launches = {wanting({1, 0}, 0), wanting({2, 1}, 8192), wanting({2, 1, 3}, 4096), wanting({1, 4}, 64)};
+  plan.arena_bytes = 4096;
+  prepare(plan);
+  CHECK(workspace_bytes(plan, {}) == 4096);
+  std::vector<std::byte> argument(4096), first(16384), second(16384), other(16384);
+  for (std::vector<std::byte>* const result : {&first, &other, &first}) {
+    notes = {};
+    void* const arguments[] = {argument.data()};
+    void* const results[] = {result->data(), second.data()};
+    run(plan, arguments, results, {});
+    const auto* const arena = static_cast<std::byte*>(notes.temporaries[0]);
+    CHECK(notes.workspaces[0].second == 0);
+    CHECK(notes.temporaries[1] == result->data() + 64);
+    CHECK(notes.workspaces[1] == std::pair<void*, std::size_t>(result->data() + 4160, 8192));
+    CHECK(notes.workspaces[2].first == arena + 4096);
+    CHECK(notes.workspaces[2].second == 4096);
+    CHECK(notes.workspaces[3].first == arena + 4096);
+  }
+}
+
 TEST_CASE("matmul of arguments with offsets, batches and a transposed operand") {
   const Dim m = dims::symbol(0, 1);
   Plan plan;

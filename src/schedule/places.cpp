@@ -1,0 +1,297 @@
+#include "schedule/places.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t alignment = 64;
+// Bytes of a temporary that lies in a result, whose address each call sets, or that another one overwrites: of less
+// there is little. On a device steps that share no memory run side by side, which is worth more.
+constexpr std::int64_t least_shared = 4096, least_shared_on_device = 1 << 20;
+
+Dim raw_bytes_of(const ScheduleBuffer& buffer) { return storage_bytes(info(buffer.dtype), buffer.elements); }
+Dim bytes_of(const ScheduleBuffer& buffer) {
+  return (raw_bytes_of(buffer) + Dim(alignment - 1)) / Dim(alignment) * Dim(alignment);
+}
+
+// Where temporaries lie: offsets and, for those in the memory of a result, which one. By buffer.
+struct Places {
+  std::vector<Dim> offsets;
+  std::vector<int> in_result;
+  std::int64_t top = 0;  // bytes of the arena for those of static size
+  Dim arena = 0;         // and for all
+};
+
+// A result with memory of its own: until the step `first` writes it, temporaries may lie there.
+struct Room {
+  int result;
+  std::int64_t bytes;
+  int first;
+};
+
+// How temporaries share memory.
+struct Sharing {
+  std::vector<int> hosts;   // by buffer: the one whose memory it takes, or -1
+  std::vector<Room> rooms;  // by their first step
+  // By buffer: the result whose first step reads it last and may write where it is, or -1.
+  std::vector<int> overwritten;
+};
+
+// What is free of a memory, by step.
+class Gaps {
+ public:
+  explicit Gaps(std::int64_t end = std::numeric_limits<std::int64_t>::max()) : end_(end) {}
+  // The lowest gap for so many bytes, in use in these steps; -1 where none is before the end.
+  std::int64_t take(std::int64_t bytes, Lifetime life) {
+    const std::int64_t taken = (bytes + alignment - 1) / alignment * alignment;
+    std::int64_t at = 0;
+    for (const Block& block : blocks_) {
+      if (block.life.last < life.first || block.life.first > life.last) continue;
+      if (block.begin - at >= taken) break;
+      at = std::max(at, block.end);
+    }
+    if (at > end_ - bytes) return -1;
+    const Block placed{at, at + taken, life};
+    blocks_.insert(std::upper_bound(blocks_.begin(), blocks_.end(), placed,
+                                    [](const Block& x, const Block& y) { return x.begin < y.begin; }),
+                   placed);
+    return at;
+  }
+  bool is_free(std::int64_t bytes, Lifetime life) const {
+    return std::ranges::none_of(blocks_, [&](const Block& block) {
+      return block.begin < bytes && block.life.last >= life.first && block.life.first <= life.last;
+    });
+  }
+  void forget_before(int step) {
+    std::erase_if(blocks_, [&](const Block& block) { return block.life.last < step; });
+  }
+
+ private:
+  struct Block {
+    std::int64_t begin, end;
+    Lifetime life;
+  };
+  std::int64_t end_;
+  std::vector<Block> blocks_;  // by begin
+};
+
+// The lowest gap that fits, for one buffer after the other: in the first result that has one, else in the arena.
+void place_static(const Schedule& schedule, const std::vector<Lifetime>& lives, const std::vector<std::size_t>& order,
+                  bool by_time, const Sharing& sharing, Places& places) {
+  Gaps arena;
+  std::vector<Gaps> rooms;
+  for (const Room& room : sharing.rooms) rooms.emplace_back(room.bytes);
+  places.top = 0;
+  for (const std::size_t b : order) {
+    const std::int64_t bytes = raw_bytes_of(schedule.buffers[b]).constant();
+    int in_result = -1;
+    std::int64_t at = -1;
+    if (by_time) arena.forget_before(lives[b].first);
+    for (std::size_t r = 0; r < rooms.size() && at < 0 && bytes >= least_shared; ++r) {
+      const Room& room = sharing.rooms[r];
+      if (by_time) rooms[r].forget_before(lives[b].first);
+      const bool is_over = lives[b].last < room.first;
+      const bool is_overwritten = sharing.overwritten[b] == room.result && rooms[r].is_free(bytes, lives[b]);
+      if (is_over || is_overwritten) at = rooms[r].take(bytes, lives[b]), in_result = room.result;
+    }
+    if (at < 0) {
+      at = arena.take(bytes, lives[b]), in_result = -1;
+      places.top = std::max(places.top, at + bytes_of(schedule.buffers[b]).constant());
+    }
+    places.offsets[b] = at;
+    places.in_result[b] = in_result;
+  }
+}
+
+// By buffer the one whose memory it takes, or -1: of the temporaries of at least so many bytes that a step writes, a
+// temporary that the step reads last and may overwrite.
+std::vector<int> find_hosts(const Schedule& schedule, const std::vector<Lifetime>& lives, std::int64_t least) {
+  std::vector<int> hosts(schedule.buffers.size(), -1);
+  std::vector<bool> taken(schedule.buffers.size(), false);
+  const auto temporary = [&](int b) -> const ScheduleBuffer* {
+    const ScheduleBuffer& buffer = schedule.buffers[static_cast<std::size_t>(b)];
+    const Dim bytes = bytes_of(buffer);
+    const bool is_large = bytes.is_constant() && bytes.constant() >= least;
+    return buffer.kind == ScheduleBuffer::Kind::temporary && is_large ? &buffer : nullptr;
+  };
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s) {
+    const Step& step = schedule.steps[s];
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const int r = step.buffers[i];
+      const ScheduleBuffer* const result = temporary(r);
+      if (!writes[i] || !result || lives[static_cast<std::size_t>(r)].first != static_cast<int>(s)) continue;
+      for (std::size_t j = 0; j < writes.size(); ++j) {
+        const int a = step.buffers[j];
+        const auto index = static_cast<std::size_t>(a);
+        const ScheduleBuffer* const read = temporary(a);
+        if (writes[j] || !read || taken[index] || lives[index].last != static_cast<int>(s) ||
+            !bytes_of(*read).same(bytes_of(*result)) || read->dtype != result->dtype || !step.payload->in_place(a, r))
+          continue;
+        hosts[static_cast<std::size_t>(r)] = a;
+        taken[index] = true;
+        break;
+      }
+    }
+  }
+  return hosts;
+}
+
+// The results in whose memory temporaries may lie: of static size, none that may take an argument's memory. The
+// largest, as each is asked for each temporary.
+std::vector<Room> find_rooms(const Schedule& schedule, const std::vector<Lifetime>& lives) {
+  constexpr std::size_t most_rooms = 16;
+  std::map<int, Room> rooms;  // by result
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    const ScheduleBuffer& buffer = schedule.buffers[b];
+    const Dim bytes = raw_bytes_of(buffer);
+    if (buffer.kind != ScheduleBuffer::Kind::result || lives[b].first < 0) continue;
+    const Room room{buffer.index, bytes.is_constant() ? bytes.constant() : 0, lives[b].first};
+    Room& known = rooms.try_emplace(buffer.index, room).first->second;
+    known.bytes = std::min(known.bytes, room.bytes);
+    known.first = std::min(known.first, room.first);
+  }
+  for (const Schedule::Donation& donation : schedule.donations) rooms.erase(donation.result);
+  std::vector<Room> all;
+  for (const auto& [result, room] : rooms)
+    if (room.bytes >= least_shared) all.push_back(room);
+  std::ranges::stable_sort(all, std::greater{}, &Room::bytes);
+  if (all.size() > most_rooms) all.resize(most_rooms);
+  std::ranges::stable_sort(all, std::less{}, &Room::first);
+  return all;
+}
+
+// By buffer: the result that is first written by the step which reads the temporary last, and where that is; or -1.
+std::vector<int> find_overwritten(const Schedule& schedule, const std::vector<Lifetime>& lives,
+                                  const std::vector<Room>& rooms) {
+  std::vector<int> overwritten(lives.size(), -1);
+  for (const Room& room : rooms) {
+    const Step& step = schedule.steps[static_cast<std::size_t>(room.first)];
+    const std::vector<bool> writes = step.payload->writes(step.buffers.size());
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const ScheduleBuffer& result = schedule.buffers[static_cast<std::size_t>(step.buffers[i])];
+      if (!writes[i] || result.kind != ScheduleBuffer::Kind::result || result.index != room.result) continue;
+      for (std::size_t j = 0; j < writes.size(); ++j) {
+        const auto a = static_cast<std::size_t>(step.buffers[j]);
+        const ScheduleBuffer& read = schedule.buffers[a];
+        if (!writes[j] && read.kind == ScheduleBuffer::Kind::temporary && lives[a].last == room.first &&
+            read.dtype == result.dtype && read.elements.same(result.elements) &&
+            step.payload->in_place(step.buffers[j], step.buffers[i]))
+          overwritten[a] = room.result;
+      }
+    }
+  }
+  return overwritten;
+}
+
+// Static sizes: in the order of their first use, the largest first, or those first that are large for long, whichever
+// takes the least memory. What has a host lies where that does, which lives as long as both.
+// Symbolic sizes: a free block of the same expression, else a new one after everything.
+Places place(const Schedule& schedule, std::vector<Lifetime> lives, Sharing sharing) {
+  const std::vector<int>& hosts = sharing.hosts;
+  const auto host_of = [&](std::size_t b) {
+    while (hosts[b] >= 0) b = static_cast<std::size_t>(hosts[b]);
+    return b;
+  };
+  // What is overwritten by a result is the last of those that share its memory.
+  for (const int host : hosts)
+    if (host >= 0) sharing.overwritten[static_cast<std::size_t>(host)] = -1;
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    Lifetime& life = lives[host_of(b)];
+    life.last = std::max(life.last, lives[b].last);
+    if (hosts[b] >= 0 && sharing.overwritten[b] >= 0) sharing.overwritten[host_of(b)] = sharing.overwritten[b];
+  }
+  struct Symbolic {
+    Dim bytes, offset;
+    int last;
+  };
+  std::vector<Symbolic> symbolic;
+  Dim symbolic_bytes = 0;
+  std::vector<std::size_t> order;
+  for (std::size_t b = 0; b < schedule.buffers.size(); ++b)
+    if (schedule.buffers[b].kind == ScheduleBuffer::Kind::temporary && lives[b].first >= 0 && hosts[b] < 0)
+      order.push_back(b);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
+  Places places{std::vector<Dim>(lives.size(), Dim(0)), std::vector<int>(lives.size(), -1)};
+  std::vector<std::size_t> symbolic_buffers, static_buffers;
+  for (std::size_t b : order) {
+    Dim bytes = bytes_of(schedule.buffers[b]);
+    if (bytes.is_constant()) {
+      static_buffers.push_back(b);
+      continue;
+    }
+    auto free = std::find_if(symbolic.begin(), symbolic.end(),
+                             [&](const Symbolic& s) { return s.bytes.same(bytes) && s.last < lives[b].first; });
+    if (free == symbolic.end()) {
+      symbolic.push_back({bytes, symbolic_bytes, 0});
+      symbolic_bytes = symbolic_bytes + bytes;
+      free = symbolic.end() - 1;
+    }
+    free->last = lives[b].last;
+    places.offsets[b] = free->offset;
+    symbolic_buffers.push_back(b);
+  }
+  place_static(schedule, lives, static_buffers, true, sharing, places);
+  constexpr std::size_t most_compared = 4096;  // each with each
+  if (static_buffers.size() <= most_compared) {
+    const auto weight = [&](std::size_t b, bool long_lives) {
+      const auto bytes = static_cast<double>(bytes_of(schedule.buffers[b]).constant());
+      return long_lives ? bytes * (lives[b].last - lives[b].first + 1) : bytes;
+    };
+    for (const bool long_lives : {false, true}) {
+      std::vector<std::size_t> heaviest = static_buffers;
+      std::stable_sort(heaviest.begin(), heaviest.end(),
+                       [&](std::size_t a, std::size_t b) { return weight(a, long_lives) > weight(b, long_lives); });
+      Places other = places;
+      place_static(schedule, lives, heaviest, false, sharing, other);
+      if (other.top < places.top) places = std::move(other);
+    }
+  }
+  for (std::size_t b : symbolic_buffers) places.offsets[b] = places.offsets[b] + Dim(places.top);
+  for (std::size_t b = 0; b < hosts.size(); ++b)
+    if (hosts[b] >= 0)
+      places.offsets[b] = places.offsets[host_of(b)], places.in_result[b] = places.in_result[host_of(b)];
+  places.arena = symbolic_bytes + Dim(places.top);
+  return places;
+}
+
+}  // namespace
+
+std::vector<Lifetime> lifetimes(const Schedule& schedule) {
+  std::vector<Lifetime> result(schedule.buffers.size());
+  for (std::size_t s = 0; s < schedule.steps.size(); ++s)
+    for (int buffer : schedule.steps[s].buffers) {
+      Lifetime& life = result[static_cast<std::size_t>(buffer)];
+      if (life.first < 0) life.first = static_cast<int>(s);
+      life.last = static_cast<int>(s);
+    }
+  return result;
+}
+
+// Shares memory in the way that takes the least.
+void place_temporaries(Schedule& schedule, const std::vector<Lifetime>& lives, Device device, bool in_results) {
+  const std::int64_t least = device.type == Device::Type::cpu ? least_shared : least_shared_on_device;
+  const std::vector<int> none(lives.size(), -1);
+  Sharing sharing{none, {}, none};
+  Places best = place(schedule, lives, sharing);
+  const auto compare = [&](const Sharing& other) {
+    Places places = place(schedule, lives, other);
+    if (places.top < best.top) best = std::move(places), sharing = other;
+  };
+  if (std::vector<int> hosts = find_hosts(schedule, lives, least); hosts != none) compare({std::move(hosts), {}, none});
+  if (std::vector<Room> rooms = find_rooms(schedule, lives); in_results && !rooms.empty()) {
+    std::vector<int> overwritten = find_overwritten(schedule, lives, rooms);
+    compare({sharing.hosts, std::move(rooms), std::move(overwritten)});
+  }
+  for (std::size_t b = 0; b < lives.size(); ++b) {
+    schedule.buffers[b].offset = best.offsets[b];
+    schedule.buffers[b].in_result = best.in_result[b];
+  }
+  schedule.arena_bytes = best.arena;
+}
+
+}  // namespace weft
