@@ -51,8 +51,9 @@ class ScanDerivative {
     return std::nullopt;
   }
 
-  // The forward loop once more, with what is saved as further results; a pass puts it in the place of the first. It
-  // reads what the program's code has given, and is a loop of its own where there is something.
+  // The forward loop once more, with what is saved as further results. It runs in the place of the first: merge_loops,
+  // and compute_by outside a trace. It reads what the program's code has given, and is a loop of its own where there is
+  // something.
   void record_forward() {
     std::vector<Tensor> saved;
     for (const Tensor& value : plan_.saved())
@@ -112,7 +113,10 @@ class ScanDerivative {
         std::make_shared<const Graph>(make_graph(std::move(inputs), std::move(outputs), copier.effects)), attributes,
         types);
     const Tensor longer = record_region(Op::scan, operands, attributes, types, {std::move(body)}, body_.node().loc);
-    if (given.empty()) longer.node()->more->extends = body_.node().bodies()[0];
+    if (given.empty()) {
+      longer.node()->more->extends = body_.node().bodies()[0];
+      if (!recorder().trace()) compute_by(body_.pullback().value, longer);
+    }
     std::vector<Tensor> stacks;
     for (std::size_t i = 0; i < saved.size(); ++i)
       stacks.emplace_back(longer.node(), static_cast<unsigned>(body_.results().size() + i));

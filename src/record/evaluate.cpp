@@ -76,6 +76,15 @@ namespace {
 
 using eager::Value;
 
+// The callee of a scan that another one computes, until it is evaluated.
+struct LongerLoop : Callee {
+  explicit LongerLoop(const Tensor& loop) : Callee{}, loop(loop) {}
+  Tensor loop;
+};
+const LongerLoop* longer_loop(const Node& node) {
+  return node.op == Op::scan ? static_cast<const LongerLoop*>(node.callee()) : nullptr;
+}
+
 // The uncomputed nodes below `roots`, in the order in which they were recorded. None where the lock does not cover one.
 std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const EvaluationLock& lock,
                                           const char* operation, Loc loc) {
@@ -104,8 +113,12 @@ std::optional<std::vector<Node*>> collect(std::span<const Tensor> roots, const E
     order.push_back(node);
   };
   for (const Tensor& root : roots) visit(root.node());
-  for (std::size_t i = 0; i < order.size() && covered; ++i)
+  for (std::size_t i = 0; i < order.size() && covered; ++i) {
     for (const Tensor& operand : order[i]->inputs()) visit(operand.node());
+    const LongerLoop* const by = longer_loop(*order[i]);
+    // One that nobody else holds has further results that nobody reads.
+    if (by && __atomic_load_n(&by->loop.node()->references, __ATOMIC_ACQUIRE) > 1) visit(by->loop.node());
+  }
   if (!covered) return {};
   if (order.size() > 1)
     std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
@@ -118,6 +131,18 @@ bool is_last_reader(const Node& update) {
   const Tensor& updated = update.input(0);
   const Node& node = *updated.node();
   return node.output_count == 1 && __atomic_load_n(&node.references, __ATOMIC_ACQUIRE) == 1 && unique(node.storage);
+}
+
+// The results of a scan, from a computed loop whose results begin with them.
+void take_results(Node* loop, const Tensor& longer) {
+  std::vector<Storage*> storages;
+  storages.reserve(loop->output_count);
+  for (unsigned i = 1; i < loop->output_count; ++i) {
+    storages.push_back(longer.node()->more->storages[i - 1]);
+    retain(storages.back());
+  }
+  loop->more->storages.swap(storages);
+  set_computed(loop, value_of(longer));
 }
 
 // Computes every output of a node whose operands are computed. Where these are dropped next, an update is given the
@@ -187,6 +212,27 @@ void sever(Node* node) {
   node->severed = true;
 }
 
+// `nodes`: what is evaluated, without the longer loops that were run before their turn.
+void evaluate_node(Node* node, std::vector<Node*>& nodes) {
+  OpenLevels& levels = open_levels();
+  const bool keeps_operands = node->sequence >= levels.oldest;
+  if (const LongerLoop* const by = longer_loop(*node)) {
+    const Tensor longer = by->loop;
+    node->more->callee = {};
+    if (const auto turn = std::ranges::find(nodes, longer.node()); turn != nodes.end()) {
+      *turn = nullptr;
+      evaluate_node(longer.node(), nodes);
+    }
+    if (computed(longer.node())) take_results(node, longer);
+  }
+  naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); }, name_of(*node),
+                node->loc);
+  if (!keeps_operands)
+    sever(node);
+  else if (node->operand_count > 0)
+    levels.kept_of(*node).emplace_back(node);
+}
+
 }  // namespace
 
 void open_level(std::uint64_t start) { open_levels().change(start, true); }
@@ -220,17 +266,15 @@ void evaluate(std::span<const Tensor> values, Loc loc, const char* operation) {
   }
   const Evaluating evaluating(lock);
   const CalledOperation named(nullptr);  // what is pending was called before
-  OpenLevels& levels = open_levels();
   // Nodes that are executed may be freed when their last user lets go of them: they are not looked at again.
-  for (Node* node : *nodes) {
-    const bool keeps_operands = node->sequence >= levels.oldest;
-    naming_memory([&] { execute_eagerly(node, !keeps_operands); }, [&] { return to_string(node->type); },
-                  name_of(*node), node->loc);
-    if (!keeps_operands)
-      sever(node);
-    else if (node->operand_count > 0)
-      levels.kept_of(*node).emplace_back(node);
-  }
+  for (std::size_t i = 0; i < nodes->size(); ++i)
+    if ((*nodes)[i]) evaluate_node((*nodes)[i], *nodes);
+}
+
+void compute_by(const Tensor& loop, const Tensor& longer) {
+  EvaluationLock lock;
+  if (!lock.covers(*loop.node())) lock.cover_all();
+  if (!computed(loop.node())) loop.node()->more->callee = std::make_shared<const LongerLoop>(longer);
 }
 
 namespace {

@@ -54,6 +54,10 @@ bool is_example_body(std::uint32_t trace);
 std::shared_ptr<const Graph> with_stacks_of_host(std::shared_ptr<const Graph> body, const Scan& scan,
                                                  std::vector<Type>& types);
 
+// Outside a trace: whoever evaluates the scan `loop` runs `longer` instead, which extends it (Node::More::extends), so
+// that both are run once. Nothing happens where `loop` has its value already.
+void compute_by(const Tensor& loop, const Tensor& longer);
+
 // [length, sizes...], which a loop stacks, and what it slices.
 Type stacked(Type type, Dim length);
 Type slice_of(Type type);

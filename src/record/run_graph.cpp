@@ -40,6 +40,10 @@ struct Run {
   // By node: it depends on no input that a next run changes, and keeps its value.
   std::vector<bool> fixed = {};
   bool again = false;  // what is fixed has its value
+  // By node, where a loop of the graph extends another one (Node::More::extends): the loop that runs in its place,
+  // which then has its value before its turn. Else empty.
+  std::vector<std::uint32_t> run_by = {};
+  std::vector<bool> has_run = {};
   const WatchNode* watch = nullptr;
 
   // Before the first of several runs: inputs from this one on are the same for all of them.
@@ -90,10 +94,17 @@ struct Run {
   std::vector<Value> run() {
     const std::size_t count = graph.nodes.size();
     if (!again) find_last_uses();
+    has_run.assign(run_by.size(), false);
     std::vector<Value> operands;
     for (std::size_t i = 0; i < count; ++i) {
       if (again && fixed[i]) continue;
       const Node& node = *graph.nodes[i].node();
+      if (!run_by.empty() && (has_run[i] || run_by[i] != i)) {
+        if (!has_run[i]) run_longer(i);
+        if (watch) show(node);
+        free_after(i);
+        continue;
+      }
       operands.clear();
       // The last reader of a value takes it out of its slot: a value is hundreds of bytes.
       for (std::size_t k = 0; k < node.operand_count; ++k) {
@@ -110,9 +121,7 @@ struct Run {
       execute(node, operands);
       if (watch) show(node);
       operands.clear();
-      for (const Tensor& operand : node.inputs())
-        if (const std::uint32_t number = graph.number(operand); last_use[number] == i && slots[number].first.storage)
-          slots[number] = {};
+      free_after(i);
     }
     std::vector<Value> results;
     for (const Tensor& output : graph.outputs) results.push_back(at(output));
@@ -121,6 +130,29 @@ struct Run {
     for (const Tensor& output : graph.outputs)
       if (const std::uint32_t number = graph.number(output); !fixed[number]) slots[number] = {};
     return results;
+  }
+
+  void free_after(std::size_t i) {
+    for (const Tensor& operand : graph.nodes[i].node()->inputs())
+      if (const std::uint32_t number = graph.number(operand); last_use[number] == i && slots[number].first.storage)
+        slots[number] = {};
+  }
+
+  // Runs the loop that runs in the place of this one, and gives its results to those that it extends.
+  void run_longer(std::size_t loop) {
+    const std::uint32_t last = run_by[loop];
+    const Node& longer = *graph.nodes[last].node();
+    std::vector<Value> operands;
+    for (const Tensor& operand : longer.inputs()) operands.push_back(at(operand));
+    execute(longer, operands);
+    for (std::size_t i = loop; i <= last; ++i) {
+      if (run_by[i] != last) continue;
+      has_run[i] = true;
+      if (i == last) continue;
+      slots[i].first = slots[last].first;
+      slots[i].more.assign(slots[last].more.begin(),
+                           slots[last].more.begin() + (graph.nodes[i].node()->output_count - 1));
+    }
   }
 
   void show(const Node& node) const {
@@ -139,6 +171,27 @@ struct Run {
     for (std::size_t i = 0; i < fixed.size(); ++i)
       if (fixed[i]) last_use[i] = count;
     for (const Tensor& output : graph.outputs) last_use[graph.number(output)] = count;
+    find_longer_loops();
+  }
+
+  void find_longer_loops() {
+    const auto extends = [](const Node& longer, const Node& loop) {
+      return loop.more && !loop.bodies().empty() && longer.more->extends == loop.bodies()[0] &&
+             longer.attributes() == loop.attributes() &&
+             std::ranges::equal(longer.inputs(), loop.inputs(),
+                                [](const Tensor& a, const Tensor& b) { return a.same(b); });
+    };
+    for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = *graph.nodes[i].node();
+      if (!node.more || !node.more->extends) continue;
+      for (std::uint32_t loop = 0; loop < i; ++loop) {
+        if (!extends(node, *graph.nodes[loop].node())) continue;
+        if (run_by.empty())
+          for (std::uint32_t each = 0; each < graph.nodes.size(); ++each) run_by.push_back(each);
+        if (run_by[loop] == loop) std::ranges::replace(run_by, loop, i);
+        break;
+      }
+    }
   }
 };
 

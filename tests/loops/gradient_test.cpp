@@ -1,4 +1,6 @@
 // Derivatives of loops: against those of the same loop unrolled by hand, first and second, compiled and eager.
+#include <ctime>
+
 #include "tests/loops/support.hpp"
 
 using namespace weft;
@@ -149,4 +151,67 @@ TEST_CASE("the derivative of a scan whose body calls the program for something t
   const auto slope = [&](bool called) { return grad([&](const Tensor& a) { return last(a, called); }, y); };
   check_close(slope(true), slope(false));
   CHECK(calls == 3);
+}
+
+TEST_CASE("eagerly the forward loop of a differentiated scan runs once, also of a loop in a loop") {
+  // Nearly all of the time is that of products that the backward loop does not need.
+  const Tensor a = noise({160, 160}, 1) * 0.01, xs = noise({12, 160, 160}, 2), s = full({}, 0.5, {DType::f64}).eval();
+  const auto step = [&](const Tensor& h, const Tensor& x, const Tensor& s) {
+    Tensor product = stop_gradient(x);
+    for (int i = 0; i < 6; ++i) product = matmul(product, a);
+    const Tensor next = tanh(h * s + mean(product));
+    return std::pair{next, next * 2};
+  };
+  const auto flat = [&](const Tensor& s) {
+    const auto [last, ys] = scan([&](const Tensor& h, const Tensor& x) { return step(h, x, s); }, s, xs);
+    return sum(square(ys)) + last;
+  };
+  const auto nested = [&](const Tensor& s) {
+    const auto inner = [&](const Tensor& h, const Tensor& x) { return step(h, x, s); };
+    const auto outer = [&](const Tensor& h, const Tensor& x) { return scan(inner, h, x); };
+    const auto [last, ys] = scan(outer, s, reshape(xs, {3, 4, 160, 160}));
+    return sum(square(ys)) + last;
+  };
+  // Of the processor, which others that use the machine change less than those of a clock.
+  const auto seconds = [](auto call) {
+    const std::clock_t start = std::clock();
+    call();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  const double by = 1e-5, expected = (flat(s + by).item() - flat(s - by).item()) / (2 * by);
+  const auto check = [&](const auto& f, bool loss_first) {
+    CAPTURE(loss_first);
+    double forward = 1e9, both = 1e9;
+    // Of a loop that runs twice no number of rounds makes it less.
+    for (int i = 0; i < 40 && (i < 3 || both >= 1.5 * forward); ++i) {
+      forward = std::min(forward, seconds([&] { f(s).item(); }));
+      both = std::min(both, seconds([&] {
+                        const auto [value, slope] = value_and_grad(f, s);
+                        if (loss_first) value.eval();
+                        CHECK(slope.item() == doctest::Approx(expected).epsilon(1e-6));
+                        value.eval();
+                      }));
+    }
+    CHECK(both < 1.5 * forward);
+  };
+  for (const bool loss_first : {false, true}) {
+    check(flat, loss_first);
+    check(nested, loss_first);
+  }
+}
+
+TEST_CASE("a scan whose value is read while its level is open, and one whose gradient nobody reads") {
+  const Tensor xs = noise({5, 3}, 1), s = full({3}, 0.5, {DType::f64});
+  const auto loss = [&](const Tensor& s) {
+    return sum(square(scan([&](const Tensor& h, const Tensor& x) { return sin(h * s + x); }, s, xs)));
+  };
+  const auto read_inside = [&](const Tensor& s) {
+    const Tensor value = loss(s);
+    CHECK(std::isfinite(value.item()));
+    return value;
+  };
+  check_close(grad(read_inside, s), grad(loss, s));
+  Tensor value;
+  value = value_and_grad(loss, s).value;
+  check_close(value, loss(s));
 }
